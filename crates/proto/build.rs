@@ -37,6 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is set by cargo")?);
     // Not out of `file_descriptor_set`: its types have no room for the options of the contract.
     fs::write(out.join("kith.bin"), compiler.encode_file_descriptor_set())?;
+    fs::write(out.join("identified_requests.rs"), identified_requests(&compiler.descriptor_pool()))?;
     tonic_prost_build::configure()
         .btree_map(".")
         .bytes(".kith.message.v1")
@@ -51,6 +52,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         )
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
+}
+
+/// Implements `IdentifiedRequest` for every request with a `request_id`.
+fn identified_requests(pool: &DescriptorPool) -> String {
+    let requests = pool.all_messages().filter(|message| message.get_field_by_name("request_id").is_some());
+    let code = requests.filter_map(|message| {
+        let method = message.name().strip_suffix("Request")?;
+        let module = message.package_name().strip_prefix("kith.")?.replace('.', "::");
+        let path = format!("crate::{module}::{}", message.name());
+        let version = message.get_field_by_name("expected_version").map_or("0", |_| "self.expected_version");
+        Some(format!(
+            "impl IdentifiedRequest for {path} {{
+                const METHOD: &'static str = \"{method}\";
+                fn take_request_id(&mut self) -> String {{ std::mem::take(&mut self.request_id) }}
+                fn expected_version(&self) -> i64 {{ {version} }}
+            }}\n"
+        ))
+    });
+    code.collect()
 }
 
 /// Every method says who may call it: a new one without that does not build.

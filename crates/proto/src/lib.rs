@@ -15,10 +15,12 @@
 
 mod fields;
 mod get_user;
+mod identified;
 mod records;
 mod results;
 
 pub use fields::Fields;
+pub use identified::IdentifiedRequest;
 pub use records::{RECORDS_MAX, Records};
 pub use results::Results;
 

@@ -21,6 +21,8 @@ pub mod presence;
 pub mod receipt;
 pub mod relation;
 pub mod rpc;
+#[cfg(test)]
+mod sample;
 pub mod schema_agreement;
 pub mod sequence;
 pub mod size;

@@ -9,11 +9,19 @@ use crate::Version;
 /// then get an error.
 #[async_trait::async_trait]
 pub trait Loader<K, V>: Send + Sync + 'static {
-    /// Reads one record. Absence is `Ok(Loaded::Absent)`, never an error.
+    /// Reads one record. Absence is `Ok(Loaded::Absent)`, never an error. A store that reads one record at less cost than
+    /// one of many implements it.
     ///
     /// # Errors
     /// The error of the store. It is returned to every waiting reader, and is not cached.
-    async fn load(&self, key: &K, options: LoadOptions) -> Result<Loaded<V>, LoadError>;
+    async fn load(&self, key: &K, options: LoadOptions) -> Result<Loaded<V>, LoadError>
+    where
+        K: Sync,
+        V: Send + Sync,
+    {
+        let found = self.load_many(std::slice::from_ref(key), options).await?.into_iter().next();
+        Ok(found.map_or(Loaded::Absent { version: Version::UNVERSIONED }, |(_, loaded)| loaded))
+    }
 
     /// Reads many distinct records, at most [`Policy::batch_chunk`](crate::Policy). The answer has any order; a key
     /// absent from it was never stored. A store that reads many records in one round trip overrides this: without that,

@@ -15,7 +15,7 @@ use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use kith_service::{
     error::{Error, Reason},
-    user::CleanupJob,
+    write::tasks::BackgroundJob,
 };
 use kith_store_sqlite::SqliteHandle;
 use parking_lot::Mutex;
@@ -68,14 +68,9 @@ struct Sandbox {
 struct World {
     routes: Routes,
     /// Tasks that end with the sandbox.
-    _cleanup: CleanupJob,
-    _applications: kith_service::application::Janitor,
-    _message_upkeep: kith_service::message::MessageUpkeep,
-    _notice_upkeep: kith_service::notice::NoticeUpkeep,
+    _jobs: [BackgroundJob; 6],
     _presence: kith_service::presence::Background,
     _repeats: kith_service::message::Repeats,
-    _receivers: kith_service::message::Receivers,
-    _receipts: kith_service::receipt::ReceiptNotifier,
     _store: SqliteHandle,
 }
 
@@ -128,24 +123,22 @@ impl Sandboxes {
         let node_status = NodeStatus::new(health.clone(), load.clone(), &store.stores());
         let services = services::services(&store.stores(), &self.0.config, node_status).await;
         let services = services.map_err(|error| StartError::new(error.to_string()))?;
-        services.cleanup.start();
-        services.applications.start();
-        services.message_upkeep.start();
-        services.notice_upkeep.start();
         services.presence.start();
         services.repeats.start();
-        services.receivers.start();
-        services.receipts.start();
+        let jobs = [
+            services.cleanup,
+            services.applications,
+            services.message_upkeep,
+            services.notice_upkeep,
+            services.receivers,
+            services.receipts,
+        ];
+        jobs.iter().for_each(BackgroundJob::start);
         Ok(World {
             routes: services.routes,
-            _cleanup: services.cleanup,
-            _applications: services.applications,
-            _message_upkeep: services.message_upkeep,
-            _notice_upkeep: services.notice_upkeep,
+            _jobs: jobs,
             _presence: services.presence,
             _repeats: services.repeats,
-            _receivers: services.receivers,
-            _receipts: services.receipts,
             _store: store,
         })
     }

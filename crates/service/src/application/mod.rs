@@ -11,22 +11,22 @@
 //!
 //! **Once.** The store decides which decision wins ([`kith_store::PendingRequests`]), and notes that its effect is
 //! pending. The effect is an ordinary write, with a request id that is derived from the application: a repetition, on
-//! any node, changes nothing more. The janitor repeats effects that are not recorded as done.
+//! any node, changes nothing more. The cleanup job repeats effects that are not recorded as done.
 
 mod applications;
 mod basis;
+mod cleanup_job;
 mod closing;
 mod config;
 mod convert;
 mod effects;
-mod janitor;
 mod log;
 mod pending_groups;
 mod rights;
 mod rpc;
 
 pub use applications::{Applications, Deciders};
+pub use cleanup_job::cleanup_job;
 pub use closing::Closing;
 pub use config::ApplicationsConfig;
-pub use janitor::Janitor;
 pub use rpc::ApplicationRpc;

@@ -48,18 +48,14 @@ impl ApplicationRpc {
 #[tonic::async_trait]
 impl ApplicationService for ApplicationRpc {
     async fn apply(&self, request: Request<wire::ApplyRequest>) -> RpcResult<wire::ApplyResponse> {
-        let (call, mut request) = (Call::of(&request), request.into_inner());
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("Apply", &id, call, 0, &request)?;
-        let draft = convert::draft(request, call.principal)?;
+        let (request, context) = WriteContext::open(request)?;
+        let draft = convert::draft(request, context.principal)?;
         let application = convert::application_to_wire(&self.applications.apply(draft, context).await?);
         Ok(Response::new(wire::ApplyResponse { application: Some(application) }))
     }
 
     async fn decide(&self, request: Request<wire::DecideRequest>) -> RpcResult<wire::DecideResponse> {
-        let (call, mut request) = (Call::of(&request), request.into_inner());
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("Decide", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let key = convert::key(request.receiver, request.application_id)?;
         let decision = convert::decision(request.decision)?;
         let decided = self.applications.decide(key, decision, context).await?;
@@ -70,9 +66,7 @@ impl ApplicationService for ApplicationRpc {
     }
 
     async fn withdraw(&self, request: Request<wire::WithdrawRequest>) -> RpcResult<wire::WithdrawResponse> {
-        let (call, mut request) = (Call::of(&request), request.into_inner());
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("Withdraw", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let key = convert::key(request.receiver, request.application_id)?;
         let application = convert::application_to_wire(&self.applications.withdraw(key, context).await?);
         Ok(Response::new(wire::WithdrawResponse { application: Some(application) }))

@@ -1,10 +1,12 @@
+//! The loader of conversations.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_cache::{LoadError, LoadOptions, Loaded, Loader};
-use kith_store::{Conversation, ConversationId, ConversationStore, Stored};
+use kith_store::{Conversation, ConversationId, ConversationStore};
 
-use crate::rpc::versions::loaded;
+use crate::rpc::versions::loaded_live;
 
 /// Loads conversations from the store into the tiers.
 #[derive(Debug)]
@@ -12,15 +14,6 @@ pub(super) struct ConversationLoader(pub(super) Arc<dyn ConversationStore>);
 
 #[async_trait]
 impl Loader<ConversationId, Conversation> for ConversationLoader {
-    async fn load(
-        &self,
-        id: &ConversationId,
-        options: LoadOptions,
-    ) -> Result<Loaded<Conversation>, LoadError> {
-        let found = self.load_many(std::slice::from_ref(id), options).await?;
-        Ok(found.into_iter().next().map_or_else(|| conversation(Stored::Never), |(_, found)| found))
-    }
-
     async fn load_many(
         &self,
         ids: &[ConversationId],
@@ -31,11 +24,6 @@ impl Loader<ConversationId, Conversation> for ConversationLoader {
         } else {
             self.0.conversations(ids).await
         };
-        let found = found.map_err(LoadError::new)?.into_iter();
-        Ok(found.map(|found| (found.id, conversation(Stored::Live(Arc::new(found))))).collect())
+        loaded_live(found, |conversation| conversation.id)
     }
-}
-
-fn conversation(stored: Stored<Conversation>) -> Loaded<Conversation> {
-    loaded(stored, |conversation| conversation.version)
 }

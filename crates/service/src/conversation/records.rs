@@ -12,7 +12,7 @@ use super::{CONVERSATIONS, loader::ConversationLoader};
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    rpc::versions::cache_version,
+    rpc::versions,
     write::mutations::{Committed, Mutations, RecordWrite},
     write::record_codec::RecordCodec,
 };
@@ -141,5 +141,5 @@ fn put(conversation: &Arc<Conversation>) -> Change<Conversation> {
     if conversation.version == Version::NONE {
         return Change::Invalidate { version: None };
     }
-    Change::Put { value: Arc::clone(conversation), version: cache_version(conversation.version) }
+    versions::put(conversation)
 }

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use kith_cache::{Change, Consistency, Policy, TieredCache, Token};
+use kith_cache::{Consistency, Policy, TieredCache, Token};
 use kith_store::{
     ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace, DialogStore, Seq,
     StoreError, Timestamp, UserId, Write,
@@ -18,7 +18,7 @@ use super::{DIALOGS, loader::DialogLoader};
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    rpc::versions::cache_version,
+    rpc::versions::put,
     write::mutations::{Committed, Mutations, RecordWrite},
     write::record_codec::RecordCodec,
 };
@@ -200,8 +200,4 @@ fn place(conversation: ConversationId) -> usize {
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 pub(super) fn store_error(error: StoreError) -> Error {
     Error::store(DIALOGS, &error)
-}
-
-fn put(dialog: &Arc<Dialog>) -> Change<Dialog> {
-    Change::Put { value: Arc::clone(dialog), version: cache_version(dialog.version) }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
-use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
+use kith_cache::{Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
     Group, GroupId, GroupPatch, GroupStore, IdKind, Invalid, JoinPolicy, Role, SecretChange, SecretOwner,
     SecretStore, StoreError, Stored, Version, Visibility, Write,
@@ -26,7 +26,7 @@ use crate::{
         call::Principal,
         request::WriteContext,
         secret::{InviteCodes, PlainSecrets, SecretHasher, Tries},
-        versions::cache_version,
+        versions::{deleted, put},
     },
     write::{
         ids::Ids,
@@ -243,7 +243,7 @@ impl Groups {
             this.allow(id, context.principal, Role::Owner).await?;
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.dismiss_group(id, write).await });
-            let job = RecordWrite { key: id, write, change: dismissed };
+            let job = RecordWrite { key: id, write, change: deleted };
             let buckets = buckets(&GroupPatch::default(), this.known(id).as_deref());
             this.listed(buckets, this.mutations.write(&this.cache, job)).await.map_err(store_error)
         };
@@ -468,12 +468,4 @@ fn no_code() -> Error {
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn store_error(error: StoreError) -> Error {
     Error::store(KIND, &error)
-}
-
-fn put(group: &Arc<Group>) -> Change<Group> {
-    Change::Put { value: Arc::clone(group), version: cache_version(group.version) }
-}
-
-fn dismissed(version: &Arc<Version>) -> Change<Group> {
-    Change::Deleted { version: cache_version(**version) }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use kith_cache::{Consistency, Entry};
 use kith_proto::{
+    IdentifiedRequest as _,
     group::v1::{self as wire, group_service_server::GroupService},
     r#type::v1::ImportResult,
 };
@@ -27,7 +28,7 @@ use crate::{
         call::{Call, Principal, RpcResult, Served},
         page_token::PageTokens,
         params::{check_user_params, check_user_paths, sees_param, take_secrets},
-        request::{IdempotencyKey, WriteContext},
+        request::WriteContext,
         search_quota::SearchQuota,
         secret::{PlainSecrets, check_secret},
     },
@@ -115,12 +116,12 @@ impl GroupRpc {
     }
 
     fn decode_create(&self, mut request: wire::CreateGroupRequest, call: Call) -> Result<Creation, Error> {
-        let request_id = std::mem::take(&mut request.request_id);
+        let request_id = request.take_request_id();
         let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
         check_user_params(call, &group.params, &self.groups.user_params)?;
         let secrets = take_secrets(&mut group.params, &self.groups.secret_params)?;
         let draft = GroupDraft::new(group, call.principal)?;
-        let context = WriteContext::of_request("CreateGroup", &request_id, call, 0, &request)?;
+        let context = WriteContext::of_request(&request_id, call, &request)?;
         Ok(Creation { draft, secrets, context })
     }
 
@@ -198,7 +199,7 @@ impl GroupService for GroupRpc {
     ) -> RpcResult<wire::UpdateGroupResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
-        let request_id = std::mem::take(&mut request.request_id);
+        let request_id = request.take_request_id();
         let names = &self.groups.secret_params;
         let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
         let id = convert::group_id(group.group_id)?;
@@ -206,8 +207,7 @@ impl GroupService for GroupRpc {
         check_user_paths(call, &paths, &self.groups.user_params)?;
         let (patch, secrets) = convert::patch(group.clone(), &paths, names)?;
         group.params.retain(|name, _| !names.contains(name));
-        let seed = IdempotencyKey::of("UpdateGroup", &request_id, call, &request)?;
-        let context = WriteContext::of(call, request.expected_version, seed)?;
+        let context = WriteContext::of_request(&request_id, call, &request)?;
         let written = self.groups.update_group(id, patch, secrets, context).await?;
         Ok(Response::new(wire::UpdateGroupResponse {
             group: Some(self.shown(&written.record, call)),
@@ -219,12 +219,8 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::DismissGroupRequest>,
     ) -> RpcResult<wire::DismissGroupResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let request_id = std::mem::take(&mut request.request_id);
-        let seed = IdempotencyKey::of("DismissGroup", &request_id, call, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let id = convert::group_id(request.group_id)?;
-        let context = WriteContext::of(call, request.expected_version, seed)?;
         let written = self.members.dismiss_group(id, context).await?;
         Ok(Response::new(wire::DismissGroupResponse {
             version: written.record.get(),
@@ -236,16 +232,13 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::TransferGroupRequest>,
     ) -> RpcResult<wire::TransferGroupResponse> {
-        let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
-        let mut request = request.into_inner();
-        notes.note_id("group", request.group_id);
-        notes.note_user(request.owner_id);
-        notes.note_request(&request.request_id);
-        let request_id = std::mem::take(&mut request.request_id);
-        let seed = IdempotencyKey::of("TransferGroup", &request_id, call, &request)?;
+        let notes = AuditNotes::of(&request);
+        notes.note_id("group", request.get_ref().group_id);
+        notes.note_user(request.get_ref().owner_id);
+        notes.note_request(&request.get_ref().request_id);
+        let (request, context) = WriteContext::open(request)?;
         let id = convert::group_id(request.group_id)?;
         let owner = UserId::new(request.owner_id).map_err(|why| Error::invalid("owner_id", &why))?;
-        let context = WriteContext::of(call, 0, seed)?;
         let written = self.members.transfer_group(id, owner, context).await?;
         Ok(Response::new(wire::TransferGroupResponse {
             version: written.record.roster.version.get(),
@@ -292,14 +285,11 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::RotateInviteCodeRequest>,
     ) -> RpcResult<wire::RotateInviteCodeResponse> {
-        let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
-        let mut request = request.into_inner();
-        notes.note_id("group", request.group_id);
-        notes.note_request(&request.request_id);
-        let request_id = std::mem::take(&mut request.request_id);
-        let seed = IdempotencyKey::of("RotateInviteCode", &request_id, call, &request)?;
+        let notes = AuditNotes::of(&request);
+        notes.note_id("group", request.get_ref().group_id);
+        notes.note_request(&request.get_ref().request_id);
+        let (request, context) = WriteContext::open(request)?;
         let id = convert::group_id(request.group_id)?;
-        let context = WriteContext::of(call, 0, seed)?;
         let (invite_code, written) = self.groups.rotate_invite_code(id, context).await?;
         Ok(Response::new(wire::RotateInviteCodeResponse {
             invite_code,

@@ -269,10 +269,7 @@ pub(crate) fn invalid(field: &'static str, why: impl Display) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn user(id: i64) -> UserId {
-        UserId::new(id).unwrap()
-    }
+    use crate::sample::user;
 
     fn request() -> wire::SendMessageRequest {
         wire::SendMessageRequest {

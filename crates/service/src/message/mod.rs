@@ -32,6 +32,8 @@ pub mod documents;
 mod erasing;
 mod event;
 #[cfg(test)]
+mod fake_logs;
+#[cfg(test)]
 mod faulty_inboxes;
 mod group_events;
 mod import;
@@ -60,7 +62,7 @@ mod waiting;
 use at_least::AtLeast;
 pub use config::{DirectFrom, MessagesConfig};
 use convert::{conversation, invalid, message_to_wire, number};
-pub use deliver::{Delivery, Recipients, Repeats, Resumption, StepNotes};
+pub use deliver::{Delivery, Recipients, Repeats, StepNotes, resumption_job};
 pub use dialogs::{DialogRpc, Dialogs};
 pub use erasing::ErasureCleanup;
 pub use group_events::GroupEvents;
@@ -70,8 +72,8 @@ pub use notes::Notes;
 pub use offline::{OfflineLogs, OfflineRpc};
 pub use queue::AppendQueue;
 use range::{Bounds, Range, no_conversation, store_error};
-pub use receive::{ReceiveRpc, Receivers, Receiving};
+pub use receive::{ReceiveRpc, Receiving, receivers_job};
 pub use rpc::MessageRpc;
 pub(crate) use sent_messages::SentMessages;
 pub use service::{ConversationData, Correspondents, Messages};
-pub use upkeep::MessageUpkeep;
+pub use upkeep::upkeep_job;

@@ -105,25 +105,13 @@ fn not_taken() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use kith_store::Version;
-
     use super::*;
+    use crate::sample::member;
 
     const NOW: Timestamp = Timestamp(1_000);
 
     fn until(own: Option<i64>, of_all: Option<i64>, role: Role) -> Option<i64> {
-        let key = MemberKey { group: GroupId::new(9).unwrap(), user: UserId::new(7).unwrap() };
-        let member = Member {
-            key,
-            version: Version::FIRST,
-            role,
-            ordinal: 0,
-            remark: "".into(),
-            muted_until: own.map(Timestamp),
-            joined: NOW,
-            from_seq: 0,
-            joined_seq: 1,
-        };
+        let member = Member { muted_until: own.map(Timestamp), ..member(7, role) };
         let roster = Roster { muted_until: of_all.map(Timestamp), ..Roster::default() };
         muted_until(&member, &roster, NOW).map(|until| until.0)
     }

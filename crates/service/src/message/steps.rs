@@ -17,13 +17,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{logs::Logs, sample::stored};
-use crate::{
-    error::Error,
-    write::{
-        caches::CacheFactory,
-        mutations::{Mutations, WriteLimits},
-    },
-};
+use crate::{error::Error, sample::unavailable, write::caches::CacheFactory};
 
 /// A step that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +70,7 @@ impl Steps {
             Some(StepFault::PerhapsWritten) => Outcome::Unknown,
             _ => return Ok(()),
         };
-        Err(StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("away")) })
+        Err(unavailable(outcome))
     }
 
     fn fails(&self, fault: StepFault) -> Result<(), SharedError> {
@@ -193,13 +187,6 @@ impl MessageUpkeep for Steps {
     ) -> Result<u64, StoreError> {
         self.write().map(|()| 3)
     }
-}
-
-/// Writes of a node that has no others.
-pub(super) fn mutations() -> Mutations {
-    let wait = Duration::from_secs(10);
-    let limits = WriteLimits { at_once: 8, wait, takes: wait, answer: wait };
-    Mutations::new(Node::local(1), &limits)
 }
 
 /// Whether an error, which is UNAVAILABLE, reports an unknown outcome.

@@ -33,7 +33,7 @@ pub use live::LiveTotals;
 pub(crate) use live::{AudienceTotals, TotalsListener, TotalsWatches};
 pub use records::NoticeRecords;
 pub use rpc::NoticeRpc;
-pub use upkeep::NoticeUpkeep;
+pub use upkeep::upkeep_job;
 
 /// The namespace of audiences.
 const AUDIENCES: &str = "audience";

@@ -44,11 +44,8 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::RegisterAudienceRequest>,
     ) -> RpcResult<wire::RegisterAudienceResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let request_id = std::mem::take(&mut request.request_id);
+        let (request, context) = WriteContext::open(request)?;
         let new = convert::new_audience(request.audience.as_ref())?;
-        let context = WriteContext::of_request("RegisterAudience", &request_id, call, 0, &request)?;
         let written = self.records.register_audience(new, context).await?;
         Ok(Response::new(wire::RegisterAudienceResponse {
             audience: Some(convert::audience_to_wire(&written.record)),
@@ -75,12 +72,9 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::PublishNoticeRequest>,
     ) -> RpcResult<wire::PublishNoticeResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let request_id = std::mem::take(&mut request.request_id);
+        let (request, context) = WriteContext::open(request)?;
         let notice = request.notice.as_ref().ok_or_else(|| missing("notice"))?;
         let (id, new) = convert::new_notice(notice, self.records.config.body_bytes, Timestamp::now())?;
-        let context = WriteContext::of_request("PublishNotice", &request_id, call, 0, &request)?;
         let written = self.records.publish(id, new, context).await?;
         Ok(Response::new(wire::PublishNoticeResponse {
             notice: written.record.notice.as_ref().map(convert::notice_to_wire),
@@ -92,16 +86,12 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::UpdateNoticeRequest>,
     ) -> RpcResult<wire::UpdateNoticeResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let request_id = std::mem::take(&mut request.request_id);
+        let (request, context) = WriteContext::open(request)?;
         let notice = request.notice.as_ref().ok_or_else(|| missing("notice"))?;
         let id = convert::notice_id(notice.notice_id)?;
         let paths = request.update_mask.clone().unwrap_or_default().paths;
         let mut patch = convert::patch(notice, &paths, self.records.config.body_bytes, Timestamp::now())?;
         patch.make_unread = request.make_unread;
-        let expected = request.expected_version;
-        let context = WriteContext::of_request("UpdateNotice", &request_id, call, expected, &request)?;
         let written = self.records.change(id, NoticeChange::Update(patch), context).await?;
         Ok(Response::new(wire::UpdateNoticeResponse {
             notice: written.record.notice.as_ref().map(convert::notice_to_wire),
@@ -113,13 +103,9 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::DeleteNoticeRequest>,
     ) -> RpcResult<wire::DeleteNoticeResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let request_id = std::mem::take(&mut request.request_id);
+        let (request, context) = WriteContext::open(request)?;
         let id = convert::notice_id(request.notice_id)?;
         let audiences = convert::some_audiences(&request.audience_ids)?;
-        let expected = request.expected_version;
-        let context = WriteContext::of_request("DeleteNotice", &request_id, call, expected, &request)?;
         let written = self.records.change(id, NoticeChange::Delete(audiences), context).await?;
         Ok(Response::new(wire::DeleteNoticeResponse {
             version: written.record.version.get(),

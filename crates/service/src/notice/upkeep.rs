@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use kith_store::{AudienceEntry, AudienceId, EXPIRED_KEPT, NoticeChange, Timestamp, Write};
 use tokio::time::{Instant, sleep};
 
@@ -10,7 +11,7 @@ use super::{NoticeRecords, records::notice_error};
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
-    write::{lease::Lease, tasks::Tasks},
+    write::{lease::Lease, tasks::BackgroundJob},
 };
 
 /// Approximate period of rounds.
@@ -24,36 +25,16 @@ const AT_ONCE: usize = 100;
 /// Deadline for the begin of a step of the store, which begins at once and runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Removes expired entries and notices, in the background.
+/// The job that removes expired entries and notices, and repairs counts. `among`: the id of this node, if there are others.
+#[must_use]
+pub fn upkeep_job(context: DomainContext<'_>, records: NoticeRecords, among: Option<&str>) -> BackgroundJob {
+    let lease = Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS);
+    let counts = records.counts.clone();
+    let repairs = async move { counts.run_repairs().await };
+    BackgroundJob::new([NoticeUpkeepRounds { records, lease }.run().boxed(), repairs.boxed()])
+}
+
 #[derive(Debug)]
-pub struct NoticeUpkeep {
-    rounds: NoticeUpkeepRounds,
-    task: Tasks,
-}
-
-impl NoticeUpkeep {
-    /// Creates it without starting it. `among`: the id of this node, if there are others.
-    #[must_use]
-    pub fn new(context: DomainContext<'_>, records: NoticeRecords, among: Option<&str>) -> Self {
-        let lease = Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS);
-        Self { rounds: NoticeUpkeepRounds { records, lease }, task: Tasks::default() }
-    }
-
-    /// Starts it, once.
-    pub fn start(&self) {
-        let (rounds, repairs) = (self.rounds.clone(), self.rounds.records.counts.clone());
-        self.task.spawn_first(async move {
-            tokio::join!(rounds.run(), repairs.run_repairs());
-        });
-    }
-
-    /// Stops it. A write that is in progress runs to its end.
-    pub async fn stop(&self) {
-        self.task.end().await;
-    }
-}
-
-#[derive(Clone, Debug)]
 struct NoticeUpkeepRounds {
     records: NoticeRecords,
     lease: Lease,

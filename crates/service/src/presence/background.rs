@@ -2,11 +2,9 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use kith_presence::{Change, Claim, Claimed, Instance, PresenceError, Standing};
 use kith_store::UserId;
-use parking_lot::Mutex;
-use rand::Rng as _;
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, interval, sleep},
@@ -16,7 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::{hub::PresenceHub, membership_listener::Moved, sessions::Sessions, sweep::Sweep};
 use crate::{
     metric::{self, Metric},
-    write::tasks::Tasks,
+    write::tasks::BackgroundJob,
 };
 
 /// Pause before the next attempt to subscribe.
@@ -46,9 +44,7 @@ const COUNTED: [Metric; 5] = [
 #[derive(Debug)]
 pub struct Background {
     parts: BackgroundParts,
-    /// Taken when it starts.
-    begun: Mutex<Option<(Sweep, mpsc::Receiver<Moved>)>>,
-    tasks: Tasks,
+    job: BackgroundJob,
 }
 
 #[derive(Clone, Debug)]
@@ -66,23 +62,24 @@ impl Background {
         for counter in COUNTED {
             metric::count_from_zero(counter, &[]);
         }
-        Self { parts, begun: Mutex::new(Some((sweep, moved))), tasks: Tasks::default() }
+        let job = BackgroundJob::new([
+            parts.clone().look().boxed(),
+            parts.clone().hear().boxed(),
+            parts.clone().sweep(sweep).boxed(),
+            parts.clone().notify_moved(moved).boxed(),
+        ]);
+        Self { parts, job }
     }
 
     /// Starts it, once.
     pub fn start(&self) {
-        let Some((sweep, moved)) = self.begun.lock().take() else { return };
-        let tasks = &self.tasks;
-        tasks.spawn(self.parts.clone().look());
-        tasks.spawn(self.parts.clone().hear());
-        tasks.spawn(self.parts.clone().sweep(sweep));
-        tasks.spawn(self.parts.clone().tell_moved(moved));
+        self.job.start();
     }
 
     /// Ends all of it. Other nodes continue its work, except for users who left groups just now: these are found when
     /// the online members of the groups are listed.
     pub async fn stop(&self) {
-        self.tasks.end().await;
+        self.job.stop().await;
     }
 
     /// Brings the gauges up to date.
@@ -192,7 +189,7 @@ impl BackgroundParts {
     }
 
     /// Notifies groups of users who joined or left them while they are online.
-    async fn tell_moved(self, moved: mpsc::Receiver<Moved>) {
+    async fn notify_moved(self, moved: mpsc::Receiver<Moved>) {
         let fan_out = &self.sessions.fan_out;
         let each = |Moved { group, users, done }: Moved| async move {
             for _ in 0..MOVED_TRIES {
@@ -208,5 +205,5 @@ impl BackgroundParts {
 
 /// Random, so that not all nodes come at the same time.
 fn pause() -> Duration {
-    AGAIN.mul_f64(rand::rng().random_range(0.5..1.0))
+    AGAIN.mul_f64(rand::random_range(0.5..1.0))
 }

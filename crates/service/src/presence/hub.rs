@@ -169,10 +169,7 @@ impl Drop for WatchRegistration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn user(id: i64) -> UserId {
-        UserId::new(id).unwrap()
-    }
+    use crate::sample::user;
 
     fn event(id: i64, version: i64) -> Event {
         Event { user: user(id), version, gateways: Vec::new() }

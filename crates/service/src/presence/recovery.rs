@@ -153,12 +153,9 @@ mod tests {
     use kith_presence::Incarnation;
 
     use super::*;
+    use crate::sample::user;
 
     const MINUTE: Duration = Duration::from_secs(60);
-
-    fn user(id: i64) -> UserId {
-        UserId::new(id).unwrap()
-    }
 
     fn at(id: &str) -> Instance {
         Instance { gateway: id.parse().unwrap(), incarnation: Incarnation::new(1).unwrap() }

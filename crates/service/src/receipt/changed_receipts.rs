@@ -1,7 +1,7 @@
 //! The receipts that marks of this node have changed.
 
 use kith_store::{ConversationId, SeqRange};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::ReadMarks;
 use crate::{
@@ -47,7 +47,8 @@ impl MarkListener for ChangedReceipts {
         if matches!(conversation, ConversationId::Direct(..)) {
             return;
         }
-        if self.changed.try_send(Change { conversation, seqs }).is_err() {
+        // Closed: senders are not notified by the configuration.
+        if let Err(TrySendError::Full(_)) = self.changed.try_send(Change { conversation, seqs }) {
             metrics::counter!(RECEIPT_NOTIFICATIONS.name, "outcome" => "dropped").increment(1);
         }
     }

@@ -25,7 +25,7 @@ mod sent_copies;
 
 pub use changed_receipts::{ChangedReceipts, Changes};
 pub use config::{ReceiptsConfig, ReceiptsShown};
-pub use notifier::ReceiptNotifier;
+pub use notifier::notifier_job;
 pub use read_marks::ReadMarks;
 pub use receipts::Receipts;
 pub use rpc::ReceiptRpc;

@@ -5,16 +5,16 @@ use std::{
     sync::Arc,
 };
 
+use futures::FutureExt as _;
 use kith_cache::Consistency;
 use kith_store::{ConversationId, Receipt, ReceiptVisibility, SeqRange, UserId};
-use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep_until},
 };
 
 use super::{Changes, Receipts, changed_receipts::Change};
-use crate::{error::Error, message::Notes, metric::RECEIPT_NOTIFICATIONS, write::tasks::Tasks};
+use crate::{error::Error, message::Notes, metric::RECEIPT_NOTIFICATIONS, write::tasks::BackgroundJob};
 
 /// Number of the newest messages that are considered: those in windows, so that the store is not read for them.
 const LOOKED_AT_MAX: i64 = 100;
@@ -25,16 +25,6 @@ const OF_ONE_MAX: usize = 20;
 /// Conversations that are processed at the same time.
 const AT_ONCE: usize = 8;
 
-/// Notifies the senders of groups who receive, at most once in `receipts.notify_every` for each conversation. Stops
-/// when it is dropped.
-#[derive(Debug)]
-pub struct ReceiptNotifier {
-    receipts: Receipts,
-    notes: Notes,
-    changes: Mutex<Option<Changes>>,
-    tasks: Tasks,
-}
-
 /// Conversations with changes, in the order in which they are due.
 #[derive(Debug, Default)]
 struct DueConversations {
@@ -42,28 +32,12 @@ struct DueConversations {
     order: VecDeque<(Instant, ConversationId)>,
 }
 
-impl ReceiptNotifier {
-    /// Creates it without starting it.
-    #[must_use]
-    pub fn new(receipts: Receipts, notes: Notes, changes: Changes) -> Self {
-        Self { receipts, notes, changes: Mutex::new(Some(changes)), tasks: Tasks::default() }
-    }
-
-    /// Starts it, once.
-    pub fn start(&self) {
-        let parts = &self.receipts.0;
-        if parts.config.notify_every.is_zero() || !parts.messages.config.signals {
-            return;
-        }
-        if let Some(changes) = self.changes.lock().take() {
-            self.tasks.spawn(run(self.receipts.clone(), self.notes.clone(), changes));
-        }
-    }
-
-    /// Stops it. Due notifications are not sent.
-    pub async fn stop(&self) {
-        self.tasks.end().await;
-    }
+/// The job that notifies the senders of groups who receive, at most once in `receipts.notify_every` for each conversation.
+/// It has no work if this is off by the configuration. Due notifications are not sent after it has stopped.
+#[must_use]
+pub fn notifier_job(receipts: Receipts, notes: Notes, changes: Changes) -> BackgroundJob {
+    let is_on = !receipts.0.config.notify_every.is_zero() && receipts.0.messages.config.signals;
+    BackgroundJob::new(is_on.then(|| run(receipts, notes, changes).boxed()))
 }
 
 async fn run(receipts: Receipts, notes: Notes, Changes(mut changes): Changes) {
@@ -115,9 +89,7 @@ impl Receipts {
         }
         Ok(())
     }
-}
 
-impl Receipts {
     async fn is_large(&self, conversation: ConversationId) -> Result<bool, Error> {
         let ConversationId::Group(group) = conversation else { return Ok(false) };
         let members = &self.0.messages.correspondents.members;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::{Change, Consistency, ListPolicies, Policy, TieredCache, Token};
+use kith_cache::{Consistency, ListPolicies, Policy, TieredCache, Token};
 use kith_store::{Edge, Follow, FollowList, FollowStore, ListPosition, Permissions, StoreError, Version};
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::{
         call::{Call, Principal, own},
         request::{IdempotencyKey, WriteContext},
         secret::SecretHasher,
-        versions::cache_version,
+        versions::{deleted, put},
     },
     user::Users,
     write::{
@@ -214,7 +214,7 @@ impl Follows {
         let write = context.write(&self.hasher).await?;
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.unfollow(edge, write).await });
-        let written = self.write(RecordWrite { key: edge, write, change: ended }, context.deadline).await?;
+        let written = self.write(RecordWrite { key: edge, write, change: deleted }, context.deadline).await?;
         self.listeners.follows.unfollowed(edge);
         Ok(written)
     }
@@ -291,12 +291,4 @@ impl Follows {
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 pub(super) fn store_error(error: StoreError) -> Error {
     Error::store(KIND, &error)
-}
-
-fn put(follow: &Arc<Follow>) -> Change<Follow> {
-    Change::Put { value: Arc::clone(follow), version: cache_version(follow.version) }
-}
-
-fn ended(version: &Arc<Version>) -> Change<Follow> {
-    Change::Deleted { version: cache_version(**version) }
 }

@@ -397,11 +397,8 @@ mod tests {
     use kith_store::Version;
 
     use super::*;
+    use crate::sample::user;
     use crate::write::record_codec::tests::assert_form;
-
-    fn user(number: i64) -> UserId {
-        UserId::new(number).unwrap()
-    }
 
     #[test]
     fn items_of_lists_keep_their_form() {

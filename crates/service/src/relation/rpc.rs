@@ -2,7 +2,10 @@
 //! result is encoded. The common part of lists is in `pages.rs`.
 
 use futures::stream::BoxStream;
-use kith_proto::relation::v1::{self as wire, relation_service_server::RelationService};
+use kith_proto::{
+    IdentifiedRequest as _,
+    relation::v1::{self as wire, relation_service_server::RelationService},
+};
 use kith_store::{Block, BlockList, BlockPatch, Edge, FollowList, GroupId, UserId};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -79,10 +82,7 @@ impl RelationService for RelationRpc {
     type ImportFollowsStream = BoxStream<'static, Result<wire::ImportFollowsResponse, Status>>;
 
     async fn follow(&self, request: Request<wire::FollowRequest>) -> RpcResult<wire::FollowResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("Follow", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         let follow = self.follows.follow(edge, &self.blocks, context).await?;
         Ok(Response::new(wire::FollowResponse {
@@ -92,10 +92,7 @@ impl RelationService for RelationRpc {
     }
 
     async fn unfollow(&self, request: Request<wire::UnfollowRequest>) -> RpcResult<wire::UnfollowResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("Unfollow", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         let ended = self.follows.unfollow(edge, context).await?;
         Ok(Response::new(wire::UnfollowResponse {
@@ -108,10 +105,7 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::RemoveFanRequest>,
     ) -> RpcResult<wire::RemoveFanResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("RemoveFan", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.fan_id, "fan_id")?;
         let Changed { settings, consistency_token, .. } =
             self.set(edge, BlockPatch::blocked(true), context).await?;
@@ -123,8 +117,8 @@ impl RelationService for RelationRpc {
         let mut request = request.into_inner();
         let edge = convert::edge(request.user_id, request.friend_id, "friend_id")?;
         own(edge.from, call.principal)?;
-        let id = std::mem::take(&mut request.request_id);
-        let key = IdempotencyKey::of("Unfriend", &id, call, &request)?;
+        let id = request.take_request_id();
+        let key = IdempotencyKey::of(&id, call, &request)?;
         let token = self.follows.unfriend(edge, key.as_ref(), call).await?;
         Ok(Response::new(wire::UnfriendResponse { consistency_token: token.to_string() }))
     }
@@ -133,10 +127,7 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::SetRemarkRequest>,
     ) -> RpcResult<wire::SetRemarkResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("SetRemark", &id, call, request.expected_version, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         let remark = Block::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
         let patch = BlockPatch { remark: Some(remark), ..BlockPatch::default() };
@@ -145,10 +136,7 @@ impl RelationService for RelationRpc {
     }
 
     async fn block(&self, request: Request<wire::BlockRequest>) -> RpcResult<wire::BlockResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("Block", &id, call, request.expected_version, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         let Changed { settings, follow_ended, consistency_token } =
             self.set(edge, BlockPatch::blocked(true), context).await?;
@@ -156,10 +144,7 @@ impl RelationService for RelationRpc {
     }
 
     async fn unblock(&self, request: Request<wire::UnblockRequest>) -> RpcResult<wire::UnblockResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("Unblock", &id, call, request.expected_version, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         let Changed { settings, consistency_token, .. } =
             self.set(edge, BlockPatch::blocked(false), context).await?;
@@ -170,11 +155,7 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::SetPermissionsRequest>,
     ) -> RpcResult<wire::SetPermissionsResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context =
-            WriteContext::of_request("SetPermissions", &id, call, request.expected_version, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         let permissions = request.permissions.map(convert::permissions).transpose()?;
         let patch = BlockPatch { permissions: Some(permissions), ..BlockPatch::default() };
@@ -186,11 +167,7 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::SetDoNotDisturbRequest>,
     ) -> RpcResult<wire::SetDoNotDisturbResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context =
-            WriteContext::of_request("SetDoNotDisturb", &id, call, request.expected_version, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         let patch = BlockPatch { do_not_disturb: Some(request.do_not_disturb), ..BlockPatch::default() };
         let Changed { settings, consistency_token, .. } = self.set(edge, patch, context).await?;

@@ -2,9 +2,11 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use kith_cache::{Consistency, Token};
-use kith_proto::r#type::v1::{Consistency as Asked, consistency::Level};
+use kith_proto::{
+    IdentifiedRequest,
+    r#type::v1::{Consistency as Asked, consistency::Level},
+};
 use kith_store::{Invalid, Request, RequestId, Timestamp, Version, Write};
-use prost::Message;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
@@ -32,7 +34,7 @@ impl IdempotencyKey {
     ///
     /// # Errors
     /// If the request id is invalid.
-    pub fn of(method: &str, id: &str, call: Call, body: &impl Message) -> Result<Option<Self>, Error> {
+    pub fn of<R: IdentifiedRequest>(id: &str, call: Call, body: &R) -> Result<Option<Self>, Error> {
         if id.is_empty() {
             return Ok(None);
         }
@@ -47,7 +49,7 @@ impl IdempotencyKey {
             Principal::User(user) => user.get(),
         };
         let digest = Sha256::new()
-            .chain_update(method)
+            .chain_update(R::METHOD)
             .chain_update([0])
             .chain_update(principal.to_be_bytes())
             .chain_update(body.encode_to_vec());
@@ -118,14 +120,20 @@ impl WriteContext {
     ///
     /// # Errors
     /// If the version is below 0, or the request id is invalid.
-    pub fn of_request(
-        method: &str,
-        id: &str,
-        call: Call,
-        expected: i64,
-        body: &impl Message,
-    ) -> Result<Self, Error> {
-        Self::of(call, expected, IdempotencyKey::of(method, id, call, body)?)
+    pub fn of_request<R: IdentifiedRequest>(id: &str, call: Call, body: &R) -> Result<Self, Error> {
+        Self::of(call, body.expected_version(), IdempotencyKey::of(id, call, body)?)
+    }
+
+    /// The message of a request, without its `request_id`, and the conditions that it names.
+    ///
+    /// # Errors
+    /// As [`Self::of_request`].
+    pub(crate) fn open<R: IdentifiedRequest>(request: tonic::Request<R>) -> Result<(R, Self), Error> {
+        let call = Call::of(&request);
+        let mut message = request.into_inner();
+        let id = message.take_request_id();
+        let context = Self::of_request(&id, call, &message)?;
+        Ok((message, context))
     }
 
     /// The parameters of a write that begins now.
@@ -195,6 +203,7 @@ fn consistency(call: Call, asked: Option<&Asked>, tokens_max: usize) -> Result<C
 
 #[cfg(test)]
 mod tests {
+    use kith_proto::member::v1::JoinRequest;
     use kith_store::UserId;
 
     use super::*;
@@ -204,9 +213,10 @@ mod tests {
         seed_of(CallerId::DEFAULT, id, body)
     }
 
-    fn seed_of(caller: CallerId, id: &str, body: &str) -> IdempotencyKey {
+    fn seed_of(caller: CallerId, id: &str, code: &str) -> IdempotencyKey {
         let call = Call { caller, ..Call::internal(Instant::now()) };
-        IdempotencyKey::of("Method", id, call, &body.to_owned()).unwrap().unwrap()
+        let body = JoinRequest { code: code.to_owned(), ..JoinRequest::default() };
+        IdempotencyKey::of(id, call, &body).unwrap().unwrap()
     }
 
     #[test]
@@ -223,7 +233,7 @@ mod tests {
         let of_user = |user, by_user| {
             let principal = Principal::User(UserId::new(user).unwrap());
             let call = Call { principal, by_user, ..Call::internal(Instant::now()) };
-            IdempotencyKey::of("Method", "a", call, &"x".to_owned()).unwrap().unwrap().id().to_owned()
+            IdempotencyKey::of("a", call, &JoinRequest::default()).unwrap().unwrap().id().to_owned()
         };
         assert_ne!(of_user(7, true), of_user(8, true));
         assert_ne!(of_user(7, true), of_user(7, false), "nor those of services");

@@ -279,12 +279,9 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
+    use crate::sample::user;
 
     const MS: Duration = Duration::from_millis(1);
-
-    fn user(number: i64) -> UserId {
-        UserId::new(number).unwrap()
-    }
 
     fn subject(number: i64) -> Subject {
         Subject::User(user(number))

@@ -1,9 +1,12 @@
 //! Conversion of versions and times between the store, the tiers and the wire.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use kith_cache::Loaded;
-use kith_store::{Invalid, Stored, Timestamp, Version};
+use kith_cache::{Change, LoadError, Loaded};
+use kith_store::{
+    Audience, Block, Conversation, Dialog, Follow, Group, Invalid, LogDocument, Member, Notice, NoticeReader,
+    Roster, StoreError, Stored, Timestamp, User, Version,
+};
 
 use crate::error::Error;
 
@@ -20,13 +23,59 @@ pub fn cache_version(version: Version) -> kith_cache::Version {
     kith_cache::Version::new(version.get().unsigned_abs())
 }
 
-/// The state of a record in the store, in the form of a load; `version` returns the version of a record.
-pub fn loaded<T>(stored: Stored<T>, version: impl FnOnce(&T) -> Version) -> Loaded<T> {
+/// A record with a version, for the tiers.
+pub trait Versioned {
+    /// Its version in the store.
+    fn version(&self) -> Version;
+}
+
+macro_rules! versioned {
+    ($($record:ty),*) => {
+        $(impl Versioned for $record {
+            fn version(&self) -> Version {
+                self.version
+            }
+        })*
+    };
+}
+
+versioned!(
+    Audience, Block, Conversation, Dialog, Follow, Group, LogDocument, Member, Notice, NoticeReader, Roster, User
+);
+
+/// The state of a record in the store, in the form of a load.
+pub(crate) fn loaded<T: Versioned>(stored: Stored<T>) -> Loaded<T> {
     match stored {
-        Stored::Live(value) => Loaded::Found { version: cache_version(version(&value)), value },
+        Stored::Live(value) => Loaded::Found { version: cache_version(value.version()), value },
         Stored::Deleted(version) => Loaded::Absent { version: cache_version(version) },
         Stored::Never => Loaded::Absent { version: cache_version(Version::NONE) },
     }
+}
+
+/// Records that the store returned with their keys, in the form of a load.
+pub(crate) fn loaded_all<K, T: Versioned>(
+    found: Result<Vec<(K, Stored<T>)>, StoreError>,
+) -> Result<Vec<(K, Loaded<T>)>, LoadError> {
+    Ok(found.map_err(LoadError::new)?.into_iter().map(|(key, stored)| (key, loaded(stored))).collect())
+}
+
+/// Records that exist, in the form of a load.
+pub(crate) fn loaded_live<K, T: Versioned>(
+    found: Result<Vec<T>, StoreError>,
+    key: impl Fn(&T) -> K,
+) -> Result<Vec<(K, Loaded<T>)>, LoadError> {
+    let live = |record| (key(&record), loaded(Stored::Live(Arc::new(record))));
+    Ok(found.map_err(LoadError::new)?.into_iter().map(live).collect())
+}
+
+/// The change of the tiers after a write that left this record.
+pub(crate) fn put<T: Versioned>(record: &Arc<T>) -> Change<T> {
+    Change::Put { value: Arc::clone(record), version: cache_version(record.version()) }
+}
+
+/// The change of the tiers after a write that ended a record with this version.
+pub(crate) fn deleted<T>(version: &Arc<Version>) -> Change<T> {
+    Change::Deleted { version: cache_version(**version) }
 }
 
 /// A time in the form of answers. One that JSON could not express is shown as the first or last one that it can.

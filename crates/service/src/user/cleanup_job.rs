@@ -8,9 +8,8 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use kith_store::{EdgeUpkeep, StoreError, Stored, Stores, StrongReads, Timestamp, UserId, UserStore};
-use parking_lot::Mutex;
-use rand::Rng as _;
 use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
@@ -19,7 +18,7 @@ use tokio::{
 use super::deletion::{AccountCleanup, Cleaned};
 use crate::{
     error::{Error, Reason},
-    write::{lease::Lease, tasks::Tasks},
+    write::{lease::Lease, tasks::BackgroundJob},
 };
 
 /// Approximate period of reading notes.
@@ -34,53 +33,31 @@ const LEASE: &str = "edge_removals";
 /// A few times as long as a round takes.
 const LEASE_LASTS: Duration = Duration::from_secs(20);
 
-/// Removes the data of deleted users in other domains.
+/// The job that removes the data of deleted users in these domains. `begun`: users who were just deleted on this node;
+/// `among`: the id of this node, if there are others.
+#[must_use]
+pub fn cleanup_job(
+    stores: &Stores,
+    domains: Vec<Arc<dyn AccountCleanup>>,
+    begun: mpsc::Receiver<UserId>,
+    among: Option<&str>,
+) -> BackgroundJob {
+    let rounds = CleanupRounds {
+        domains,
+        store: Arc::clone(&stores.edges),
+        ids: Arc::clone(&stores.users),
+        users: Arc::clone(&stores.strong),
+        lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
+        emptied: HashSet::new(),
+        settled: HashSet::new(),
+    };
+    BackgroundJob::new([rounds.run(begun).boxed()])
+}
+
 #[derive(Debug)]
-pub struct CleanupJob {
-    rounds: CleanupRounds,
-    /// Taken when it starts.
-    begun: Mutex<Option<mpsc::Receiver<UserId>>>,
-    task: Tasks,
-}
-
-impl CleanupJob {
-    /// Creates it without starting it. `among`: the id of this node, if there are others.
-    #[must_use]
-    pub fn new(
-        stores: &Stores,
-        domains: Vec<Arc<dyn AccountCleanup>>,
-        begun: mpsc::Receiver<UserId>,
-        among: Option<&str>,
-    ) -> Self {
-        let rounds = CleanupRounds {
-            domains: domains.into(),
-            store: Arc::clone(&stores.edges),
-            ids: Arc::clone(&stores.users),
-            users: Arc::clone(&stores.strong),
-            lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
-            emptied: HashSet::new(),
-            settled: HashSet::new(),
-        };
-        Self { rounds, begun: Mutex::new(Some(begun)), task: Tasks::default() }
-    }
-
-    /// Starts it, once.
-    pub fn start(&self) {
-        if let Some(begun) = self.begun.lock().take() {
-            self.task.spawn(self.rounds.clone().run(begun));
-        }
-    }
-
-    /// Stops it. A write that is in progress runs to its end.
-    pub async fn stop(&self) {
-        self.task.end().await;
-    }
-}
-
-#[derive(Clone, Debug)]
 struct CleanupRounds {
     /// The domains with data of users, in the order of their clean-up.
-    domains: Arc<[Arc<dyn AccountCleanup>]>,
+    domains: Vec<Arc<dyn AccountCleanup>>,
     store: Arc<dyn EdgeUpkeep>,
     ids: Arc<dyn UserStore>,
     users: Arc<dyn StrongReads>,
@@ -98,10 +75,10 @@ impl CleanupRounds {
             if let Err(error) = self.round().await {
                 tracing::warn!(%error, "deleted users of whom something has to end cannot be looked for");
             }
-            let until = Instant::now() + PERIOD.mul_f64(rand::rng().random_range(0.75..1.25));
+            let until = Instant::now() + PERIOD.mul_f64(rand::random_range(0.75..1.25));
             while Instant::now() < until {
                 match timeout_at(until, begun.recv()).await {
-                    Ok(Some(user)) => self.begin(user).await.unwrap_or_else(|error| tell(&error)),
+                    Ok(Some(user)) => self.begin(user).await.unwrap_or_else(|error| log(&error)),
                     // All senders are dropped.
                     Ok(None) => return,
                     Err(_) => break,
@@ -129,10 +106,10 @@ impl CleanupRounds {
         self.emptied.retain(|note| all.contains(note));
         self.settled.retain(|note| all.contains(note));
         for note in notes {
-            match self.take_up(note).await {
+            match self.continue_removal(note).await {
                 Err(error) if error.reason() == Reason::StoreUnavailable => return Err(error),
                 // Others may succeed.
-                Err(error) => tell(&error),
+                Err(error) => log(&error),
                 Ok(()) => {}
             }
             if !self.lease.is_held().await.unwrap_or(false) {
@@ -142,7 +119,7 @@ impl CleanupRounds {
         Ok(())
     }
 
-    async fn take_up(&mut self, note: (UserId, Timestamp)) -> Result<(), Error> {
+    async fn continue_removal(&mut self, note: (UserId, Timestamp)) -> Result<(), Error> {
         let (user, noted) = note;
         let young = Timestamp::now() < noted.after(SETTLED);
         if young && self.emptied.contains(&note) {
@@ -167,7 +144,7 @@ impl CleanupRounds {
 
     /// Releases the id of a user of whom nothing is left, after the last step of each domain.
     async fn finish(&self, user: UserId, noted: Timestamp) -> Result<(), Error> {
-        for domain in self.domains.iter() {
+        for domain in &self.domains {
             if domain.finish(user, noted.after(SETTLED)).await? != Cleaned::All {
                 return Ok(());
             }
@@ -192,7 +169,7 @@ impl CleanupRounds {
     /// Removes some data of a user, in the first domain that has any.
     async fn step(&self, user: UserId) -> Result<Cleaned, Error> {
         let mut cleaned = Cleaned::All;
-        for domain in self.domains.iter() {
+        for domain in &self.domains {
             match domain.clean_up(user).await? {
                 Cleaned::Some => return Ok(Cleaned::Some),
                 Cleaned::Later => cleaned = Cleaned::Later,
@@ -218,7 +195,7 @@ enum Left {
     User,
 }
 
-fn tell(error: &Error) {
+fn log(error: &Error) {
     tracing::warn!(%error, "something of a deleted user did not end, and its id is held; it is tried again");
 }
 

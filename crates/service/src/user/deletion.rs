@@ -54,7 +54,7 @@ pub struct Deletions {
 }
 
 impl Deletions {
-    /// Creates it over `stores`, with the channel to a [`CleanupJob`](super::CleanupJob) for users who were deleted on
+    /// Creates it over `stores`, with the channel to the [`cleanup_job`](super::cleanup_job()) for users who were deleted on
     /// this node.
     pub fn new(stores: &Stores) -> (Self, mpsc::Receiver<UserId>) {
         let (begun, told) = mpsc::channel(BEGUN_MAX);

@@ -17,7 +17,7 @@ mod loader;
 mod rpc;
 mod users;
 
-pub use cleanup_job::CleanupJob;
+pub use cleanup_job::cleanup_job;
 pub use deletion::{AccountCleanup, CLEANED_WITHIN, Cleaned, Deletions};
 pub use feed::feed_mappings;
 pub use rpc::UserRpc;

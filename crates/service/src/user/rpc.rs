@@ -3,6 +3,7 @@
 use futures::stream::BoxStream;
 use kith_cache::Entry;
 use kith_proto::{
+    IdentifiedRequest as _,
     r#type::v1::ImportResult,
     user::v1::{self as wire, user_service_server::UserService},
 };
@@ -76,10 +77,10 @@ impl UserRpc {
         mut request: wire::CreateUserRequest,
         call: Call,
     ) -> Result<wire::CreateUserResponse, Error> {
-        let request_id = std::mem::take(&mut request.request_id);
+        let request_id = request.take_request_id();
         let user = request.user.as_mut().ok_or_else(|| batch::missing("user"))?;
         let secrets = take_secrets(&mut user.params, &self.users.rules.secret_params)?;
-        let context = WriteContext::of_request("CreateUser", &request_id, call, 0, &request)?;
+        let context = WriteContext::of_request(&request_id, call, &request)?;
         let draft = UserDraft::new(request.user.take().unwrap_or_default())?;
         let created = self.users.create_user(draft, secrets, context).await?;
         Ok(wire::CreateUserResponse {
@@ -143,7 +144,7 @@ impl UserService for UserRpc {
     ) -> RpcResult<wire::UpdateUserResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
-        let request_id = std::mem::take(&mut request.request_id);
+        let request_id = request.take_request_id();
         let user = request.user.as_mut().ok_or_else(|| batch::missing("user"))?;
         let id = convert::user_id(user.user_id)?;
         own(id, call.principal)?;
@@ -152,8 +153,7 @@ impl UserService for UserRpc {
         check_user_paths(call, &paths, &self.users.rules.user_params)?;
         let (patch, secrets) = convert::patch(user.clone(), &paths, secret_params)?;
         user.params.retain(|name, _| !secret_params.contains(name));
-        let expected = request.expected_version;
-        let context = WriteContext::of_request("UpdateUser", &request_id, call, expected, &request)?;
+        let context = WriteContext::of_request(&request_id, call, &request)?;
         let updated = self.users.update_user(id, patch, secrets, context).await?;
         Ok(Response::new(wire::UpdateUserResponse {
             user: Some(self.shown(&updated.record, Viewer::of(call))),
@@ -165,13 +165,9 @@ impl UserService for UserRpc {
         &self,
         request: Request<wire::DeleteUserRequest>,
     ) -> RpcResult<wire::DeleteUserResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let request_id = std::mem::take(&mut request.request_id);
+        let (request, context) = WriteContext::open(request)?;
         let id = convert::user_id(request.user_id)?;
-        own(id, call.principal)?;
-        let expected = request.expected_version;
-        let context = WriteContext::of_request("DeleteUser", &request_id, call, expected, &request)?;
+        own(id, context.principal)?;
         let deleted = self.users.delete_user(id, context).await?;
         Ok(Response::new(wire::DeleteUserResponse {
             version: deleted.record.get(),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
-use kith_cache::{Change, Consistency, Entry, Policy, TieredCache};
+use kith_cache::{Consistency, Entry, Policy, TieredCache};
 use kith_store::{
     IdKind, Invalid, Keyword, SecretChange, SecretOwner, SecretStore, StoreError, Timestamp, User, UserId,
     UserName, UserPatch, UserStore, Version, Write,
@@ -16,7 +16,7 @@ use crate::{
     rpc::{
         request::WriteContext,
         secret::{PlainSecrets, SecretHasher, Tries},
-        versions::cache_version,
+        versions::{deleted, put},
     },
     write::{
         ids::Ids,
@@ -287,12 +287,4 @@ impl Users {
 /// clocks of nodes differ; the id of a deleted user is held for longer ([`UserStore::release_id`]).
 pub(crate) const fn account_begins(created: Timestamp) -> Timestamp {
     Timestamp(created.0.saturating_sub(CLOCKS_APART_MS))
-}
-
-fn put(user: &Arc<User>) -> Change<User> {
-    Change::Put { value: Arc::clone(user), version: cache_version(user.version) }
-}
-
-fn deleted(version: &Arc<Version>) -> Change<User> {
-    Change::Deleted { version: cache_version(**version) }
 }

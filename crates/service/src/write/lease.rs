@@ -71,38 +71,8 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
-
     use super::*;
-
-    /// Who holds the one lease that there is, and how often it was asked for. Holder `cut` does not reach the store.
-    #[derive(Debug, Default)]
-    struct OneLease(Mutex<(Option<String>, usize)>);
-
-    #[async_trait::async_trait]
-    impl Coordination for OneLease {
-        async fn lease(&self, _name: &str, holder: &str, _lasts: Duration) -> Result<bool, StoreError> {
-            if holder == "cut" {
-                return Err(StoreError::Overloaded);
-            }
-            let (held_by, asked) = &mut *self.0.lock();
-            *asked += 1;
-            Ok(held_by.get_or_insert_with(|| holder.to_owned()) == holder)
-        }
-
-        async fn release(&self, _name: &str, _holder: &str) -> Result<(), StoreError> {
-            *self.0.lock() = (None, 0);
-            Ok(())
-        }
-
-        async fn mark(&self, _name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-            Ok(None)
-        }
-
-        async fn set_mark(&self, _name: &str, holder: &str, _mark: &[u8]) -> Result<bool, StoreError> {
-            Ok(self.0.lock().0.as_deref() == Some(holder))
-        }
-    }
+    use crate::sample::OneLease;
 
     fn lease(store: &Arc<OneLease>, among: Option<&str>) -> Lease {
         let store: Arc<dyn Coordination> = Arc::<OneLease>::clone(store);

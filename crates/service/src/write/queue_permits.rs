@@ -72,10 +72,7 @@ mod tests {
     use futures::future::join_all;
 
     use super::*;
-
-    fn group(id: i64) -> GroupId {
-        GroupId::new(id).unwrap()
-    }
+    use crate::sample::group_id as group;
 
     fn permits(most: usize) -> (Arc<AdmissionQueue>, QueuePermits) {
         let permits = Arc::new(AdmissionQueue::new(most, Duration::from_millis(500)));

@@ -1,7 +1,8 @@
 //! The background tasks of a node, until it stops.
 
-use std::{future::Future, mem};
+use std::{fmt, future::Future, mem};
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
@@ -15,19 +16,41 @@ impl Tasks {
         self.0.lock().spawn(task);
     }
 
-    /// Starts this task if none was started.
-    pub(crate) fn spawn_first(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut begun = self.0.lock();
-        if begun.is_empty() {
-            begun.spawn(task);
-        }
-    }
-
     /// Ends all of them, each at its next await. When this returns none of them runs: what they use, such as the store,
     /// may be closed.
     pub async fn end(&self) {
         let mut begun = mem::take(&mut *self.0.lock());
         begun.shutdown().await;
+    }
+}
+
+/// Work that a node does in the background. It stops when this is dropped.
+pub struct BackgroundJob {
+    /// Taken when it starts.
+    work: Mutex<Vec<BoxFuture<'static, ()>>>,
+    tasks: Tasks,
+}
+
+impl BackgroundJob {
+    /// A job that runs each of these in a task of its own.
+    pub(crate) fn new(work: impl IntoIterator<Item = BoxFuture<'static, ()>>) -> Self {
+        Self { work: Mutex::new(work.into_iter().collect()), tasks: Tasks::default() }
+    }
+
+    /// Starts it, once. Must be called within a runtime.
+    pub fn start(&self) {
+        mem::take(&mut *self.work.lock()).into_iter().for_each(|work| self.tasks.spawn(work));
+    }
+
+    /// Stops it. A write that is in progress runs to its end.
+    pub async fn stop(&self) {
+        self.tasks.end().await;
+    }
+}
+
+impl fmt::Debug for BackgroundJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackgroundJob").finish_non_exhaustive()
     }
 }
 
@@ -41,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// Regression: a janitor that asked a store which was already closed reported that the store is unavailable.
+    /// Regression: a background job that asked a store which was already closed reported that the store is unavailable.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn running_task_has_ended_when_all_have() {
         let (tasks, rests) = (Tasks::default(), Arc::new(AtomicBool::new(false)));

@@ -11,14 +11,15 @@ use kith_service::{
     group::members::Roles,
     message::{
         AppendQueue, ConversationData, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents,
-        Inboxes, Logs, MessageUpkeep, Messages, Notes, OfflineLogs, Receivers, Receiving, Recipients,
-        Repeats, Resumption, StepNotes, documents,
+        Inboxes, Logs, Messages, Notes, OfflineLogs, Receiving, Recipients, Repeats, StepNotes, documents,
+        receivers_job, resumption_job, upkeep_job,
     },
     notice::LiveTotals,
-    receipt::{ChangedReceipts, ReadMarks, ReceiptNotifier, Receipts},
+    receipt::{ChangedReceipts, ReadMarks, Receipts, notifier_job},
     relation::Blocks,
     rpc::page_token::PageTokens,
     user::{AccountCleanup, Users},
+    write::tasks::BackgroundJob,
 };
 use kith_store::NodeName;
 
@@ -50,13 +51,13 @@ pub(super) struct Talk {
     pub(super) messages: Messages,
     pub(super) dialogs: Dialogs,
     pub(super) receiving: Receiving,
-    pub(super) upkeep: MessageUpkeep,
+    pub(super) upkeep: BackgroundJob,
     pub(super) dialog_cleanup: DialogCleanup,
     pub(super) repeats: Repeats,
-    pub(super) resumption: Resumption,
-    pub(super) receivers: Receivers,
+    pub(super) resumption: BackgroundJob,
+    pub(super) receivers: BackgroundJob,
     pub(super) receipts: Receipts,
-    pub(super) receipt_notifier: ReceiptNotifier,
+    pub(super) receipt_notifier: BackgroundJob,
 }
 
 /// `node_id` is new for each start.
@@ -89,7 +90,7 @@ pub(super) fn talk(
 ) -> Talk {
     let StreamParts { pages, totals } = streams;
     let Sending { queue, notes, records, delivery, .. } = sending;
-    let upkeep = MessageUpkeep::new(context, &records.conversations, queue.clone(), &config.messages, among);
+    let upkeep = upkeep_job(context, &records.conversations, queue.clone(), &config.messages, among);
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
     let correspondents = Correspondents {
         users: domains.users.clone(),
@@ -101,11 +102,11 @@ pub(super) fn talk(
     let (marked, changes) = ChangedReceipts::new(marks.clone());
     let messages = Messages::new(context, queue, correspondents, records, Arc::new(marked), config.messages);
     let receipts = Receipts::new(messages.clone(), marks, config.receipts);
-    let receipt_notifier = ReceiptNotifier::new(receipts.clone(), notes.clone(), changes);
+    let receipt_notifier = notifier_job(receipts.clone(), notes.clone(), changes);
     let dialogs = Dialogs::new(context, messages.clone(), notes);
     let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages, totals);
     let (receivers, resumption) =
-        (Receivers::new(&receiving), Resumption::new(context.stores, delivery.clone(), among));
+        (receivers_job(&receiving), resumption_job(context.stores, delivery.clone(), among));
     let repeats = Repeats::new(delivery);
     Talk {
         messages,

@@ -19,20 +19,19 @@ use kith_service::{
     conversation, dialog,
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
-    message::{MessageUpkeep, OfflineRpc, Receivers, Repeats, Resumption, documents},
-    notice::{self, LiveTotals, NoticeCleanup, NoticeUpkeep},
+    message::{OfflineRpc, Repeats, documents},
+    notice::{self, LiveTotals, NoticeCleanup},
     presence::{Background, Moves},
-    receipt::ReceiptNotifier,
     relation::{self, Blocks, Follows, Upkeep},
     rpc::{page_token::PageTokens, secret::SecretHasher},
     schema_agreement::SchemaAgreement,
     sequence::SequenceRpc,
-    user::{self, AccountCleanup, CleanupJob, Deletions, Users},
+    user::{self, AccountCleanup, Deletions, Users},
     write::{
         caches::CacheFactory,
         feed_mapping::FeedMapping,
         mutations::{Mutations, WriteLimits},
-        tasks::Tasks,
+        tasks::{BackgroundJob, Tasks},
     },
 };
 use kith_store::{StoreError, Stores, Timestamp};
@@ -68,23 +67,23 @@ pub struct Services {
     /// The observer of this node's writes on the others.
     pub(crate) observer: Option<Observer>,
     /// The clean-up of deleted users. Idle until it is started.
-    pub cleanup: CleanupJob,
+    pub cleanup: BackgroundJob,
     /// The background tasks of presence.
     pub(crate) presence: Background,
-    /// The janitor of applications.
-    pub(crate) applications: application::Janitor,
+    /// The completion of applications that a dead node left incomplete.
+    pub(crate) applications: BackgroundJob,
     /// Retries of failed deliveries.
     pub repeats: Repeats,
     /// Delivery of messages that other nodes left undelivered.
-    pub(crate) resumption: Resumption,
+    pub(crate) resumption: BackgroundJob,
     /// The background tasks of receivers.
-    pub receivers: Receivers,
+    pub receivers: BackgroundJob,
     /// Notification of senders of read messages.
-    pub receipts: ReceiptNotifier,
+    pub receipts: BackgroundJob,
     /// The upkeep of messages. Idle until it is started.
-    pub message_upkeep: MessageUpkeep,
+    pub message_upkeep: BackgroundJob,
     /// The upkeep of notices. Idle until it is started.
-    pub notice_upkeep: NoticeUpkeep,
+    pub notice_upkeep: BackgroundJob,
     /// The task that lends memory between namespaces.
     lending: Tasks,
 }
@@ -235,7 +234,7 @@ async fn build(
     let totals = LiveTotals::new(notices.clone());
     let streams = messages::StreamParts { pages: page_tokens.clone(), totals };
     let talk = messages::talk(context, config, sending, &domains, among, streams);
-    let unfinished = application::Janitor::new(stores, applications.clone(), among);
+    let unfinished = application::cleanup_job(stores, applications.clone(), among);
     let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
         Arc::new(domains.members.clone()),
@@ -246,7 +245,7 @@ async fn build(
         Arc::new(talk.dialog_cleanup),
     ];
     cleaned.extend(messages::erasure_cleanup(context, config));
-    let cleanup = CleanupJob::new(stores, cleaned, deleted, among);
+    let cleanup = user::cleanup_job(stores, cleaned, deleted, among);
 
     let admin_context = admin_context(stores, &caches, cluster.as_ref(), observer.as_ref());
     let admin =

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use kith_service::{
     domain_context::DomainContext,
-    notice::{NoticeRecords, NoticeUpkeep, ReaderCounts, cache},
+    notice::{NoticeRecords, ReaderCounts, cache, upkeep_job},
     user::Users,
+    write::tasks::BackgroundJob,
 };
 
 use super::caches::cache_defaults;
@@ -18,11 +19,11 @@ pub(super) fn notices(
     cluster: Option<&Cluster>,
     users: &Users,
     among: Option<&str>,
-) -> (NoticeRecords, NoticeUpkeep) {
+) -> (NoticeRecords, BackgroundJob) {
     let bitmaps = cluster.and_then(Cluster::reader_bitmaps);
     let counts = ReaderCounts::new(Arc::clone(&context.stores.notice_readers), bitmaps, &config.notices);
     let policies = cache::policies(&cache_defaults(config));
     let records = NoticeRecords::new(context, policies, users.clone(), counts, config.notices);
-    let upkeep = NoticeUpkeep::new(context, records.clone(), among);
+    let upkeep = upkeep_job(context, records.clone(), among);
     (records, upkeep)
 }

@@ -1,10 +1,12 @@
+//! The loaders of members and of rosters.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_cache::{LoadError, LoadOptions, Loaded, Loader};
 use kith_store::{GroupId, Member, MemberKey, MemberStore, Roster, Stored, Version};
 
-use crate::rpc::versions::loaded;
+use crate::rpc::versions::{loaded, loaded_all};
 
 /// Loads members from the store into the tiers.
 #[derive(Debug)]
@@ -16,29 +18,18 @@ pub(super) struct RosterLoader(pub(super) Arc<dyn MemberStore>);
 
 #[async_trait]
 impl Loader<MemberKey, Member> for MemberLoader {
-    async fn load(&self, key: &MemberKey, options: LoadOptions) -> Result<Loaded<Member>, LoadError> {
-        let found = self.load_many(std::slice::from_ref(key), options).await?;
-        Ok(found.into_iter().next().map_or_else(|| member(Stored::Never), |(_, member)| member))
-    }
-
     /// Every read of the store sees all changes that were acknowledged before it, so strong reads need nothing more.
     async fn load_many(
         &self,
         keys: &[MemberKey],
         _options: LoadOptions,
     ) -> Result<Vec<(MemberKey, Loaded<Member>)>, LoadError> {
-        let found = self.0.members(keys).await.map_err(LoadError::new)?;
-        Ok(found.into_iter().map(|(key, stored)| (key, member(stored))).collect())
+        loaded_all(self.0.members(keys).await)
     }
 }
 
 #[async_trait]
 impl Loader<GroupId, Roster> for RosterLoader {
-    async fn load(&self, group: &GroupId, options: LoadOptions) -> Result<Loaded<Roster>, LoadError> {
-        let found = self.load_many(std::slice::from_ref(group), options).await?;
-        Ok(found.into_iter().next().map_or_else(|| roster(Roster::default()), |(_, roster)| roster))
-    }
-
     /// As for members.
     async fn load_many(
         &self,
@@ -46,16 +37,11 @@ impl Loader<GroupId, Roster> for RosterLoader {
         _options: LoadOptions,
     ) -> Result<Vec<(GroupId, Loaded<Roster>)>, LoadError> {
         let found = self.0.rosters(groups).await.map_err(LoadError::new)?;
-        Ok(groups.iter().copied().zip(found.into_iter().map(roster)).collect())
+        // A group that never had a member has no roster.
+        let stored = |roster: Roster| match roster.version {
+            Version::NONE => Stored::Never,
+            _ => Stored::Live(Arc::new(roster)),
+        };
+        Ok(groups.iter().copied().zip(found.into_iter().map(stored).map(loaded)).collect())
     }
-}
-
-fn member(stored: Stored<Member>) -> Loaded<Member> {
-    loaded(stored, |member| member.version)
-}
-
-/// A group that never had a member has no roster.
-fn roster(roster: Roster) -> Loaded<Roster> {
-    let stored = if roster.version == Version::NONE { Stored::Never } else { Stored::Live(Arc::new(roster)) };
-    loaded(stored, |roster| roster.version)
 }

@@ -174,9 +174,10 @@ impl Ended {
 
 #[cfg(test)]
 mod tests {
-    use kith_store::{Stays, Timestamp};
+    use kith_store::Stays;
 
     use super::*;
+    use crate::sample::member;
 
     #[test]
     fn change_of_no_user_is_no_event() {
@@ -189,20 +190,8 @@ mod tests {
         assert!(matches!(event, Some(MembershipEvent::Left { .. })), "{event:?}");
     }
 
-    fn row(user: i64, role: Role, live: bool) -> MemberRow {
-        let key = MemberKey { group: GroupId::new(1).unwrap(), user: UserId::new(user).unwrap() };
-        let member = Member {
-            key,
-            version: Version::FIRST,
-            role,
-            ordinal: 0,
-            remark: "".into(),
-            muted_until: None,
-            joined: Timestamp(0),
-            from_seq: 1,
-            joined_seq: 1,
-        };
-        MemberRow { member, live, stays: Stays::default() }
+    fn row(id: i64, role: Role, live: bool) -> MemberRow {
+        MemberRow { member: member(id, role), live, stays: Stays::default() }
     }
 
     fn event(change: &MemberChange, rows: &[MemberRow]) -> Option<MembershipEvent> {

@@ -63,10 +63,7 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::AddMembersRequest>,
     ) -> RpcResult<wire::AddMembersResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("AddMembers", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let group = convert::group(request.group_id)?;
         let change = MemberChange::Add(convert::users(&request.user_ids)?);
         let written = self.members.apply_change(group, change, context).await?;
@@ -81,10 +78,7 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::RemoveMembersRequest>,
     ) -> RpcResult<wire::RemoveMembersResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("RemoveMembers", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let group = convert::group(request.group_id)?;
         let change = convert::removal(&request)?;
         let written = self.members.apply_change(group, change, context).await?;
@@ -99,10 +93,7 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::UnbanMembersRequest>,
     ) -> RpcResult<wire::UnbanMembersResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("UnbanMembers", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let group = convert::group(request.group_id)?;
         let change = MemberChange::Unban(convert::users(&request.user_ids)?);
         let written = self.members.apply_change(group, change, context).await?;
@@ -129,10 +120,7 @@ impl MemberService for MemberRpc {
     }
 
     async fn join(&self, request: Request<wire::JoinRequest>) -> RpcResult<wire::JoinResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("Join", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let written = self.members.join(key, &request.code, context).await?;
         Ok(Response::new(wire::JoinResponse {
@@ -142,10 +130,7 @@ impl MemberService for MemberRpc {
     }
 
     async fn leave(&self, request: Request<wire::LeaveRequest>) -> RpcResult<wire::LeaveResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("Leave", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let written = self.members.leave(key, context).await?;
         let version = written.record.rows.first().map_or(0, |row| row.member.version.get());
@@ -153,13 +138,11 @@ impl MemberService for MemberRpc {
     }
 
     async fn set_role(&self, request: Request<wire::SetRoleRequest>) -> RpcResult<wire::SetRoleResponse> {
-        let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
-        let mut request = request.into_inner();
-        notes.note_id("group", request.group_id);
-        notes.note_user(request.user_id);
-        notes.note_request(&request.request_id);
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("SetRole", &id, call, 0, &request)?;
+        let notes = AuditNotes::of(&request);
+        notes.note_id("group", request.get_ref().group_id);
+        notes.note_user(request.get_ref().user_id);
+        notes.note_request(&request.get_ref().request_id);
+        let (request, context) = WriteContext::open(request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let change = MemberChange::SetRole(key.user, convert::role(request.role)?);
         let written = self.members.change_member(key, change, context).await?;
@@ -173,10 +156,7 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::MuteMemberRequest>,
     ) -> RpcResult<wire::MuteMemberResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("MuteMember", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let change = MemberChange::Mute(key.user, convert::mute(request.mute_time.as_ref())?);
         let written = self.members.change_member(key, change, context).await?;
@@ -190,10 +170,7 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::MuteGroupRequest>,
     ) -> RpcResult<wire::MuteGroupResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("MuteGroup", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let group = convert::group(request.group_id)?;
         let change = MemberChange::MuteAll(convert::mute(request.mute_time.as_ref())?);
         let written = self.members.apply_change(group, change, context).await?;
@@ -207,10 +184,7 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::SetMemberRemarkRequest>,
     ) -> RpcResult<wire::SetMemberRemarkResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("SetMemberRemark", &id, call, 0, &request)?;
+        let (request, context) = WriteContext::open(request)?;
         let key = convert::key(request.group_id, request.user_id)?;
         let remark = Member::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
         let change = MemberChange::Remark(key.user, remark);

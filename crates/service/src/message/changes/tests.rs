@@ -5,6 +5,7 @@ use kith_store::{Edited, MessageKind};
 use prost::Message as _;
 
 use super::{super::sample::stored, *};
+use crate::sample::user;
 
 const NOW: Timestamp = Timestamp(9);
 
@@ -16,10 +17,6 @@ fn edit(body: &'static str) -> Edit {
 fn message(edits: u32, body: &'static str) -> Message {
     let edited = Some(Edited { count: edits, last: Timestamp(8) }).filter(|edited| edited.count > 0);
     Message { body: body.into(), edited, ..stored(5, 1) }
-}
-
-fn user(id: i64) -> UserId {
-    UserId::new(id).unwrap()
 }
 
 #[test]

@@ -30,7 +30,7 @@ use self::{
     pending::{Pending, Undelivered},
     recipients::DeliveryTargets,
 };
-pub use self::{notes::StepNotes, recipients::Recipients, repeats::Repeats, resumption::Resumption};
+pub use self::{notes::StepNotes, recipients::Recipients, repeats::Repeats, resumption::resumption_job};
 use super::{Inboxes, logs::Added, offline::OfflineLogs};
 use crate::{
     error::{Error, Reason},

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures::{StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use kith_store::{BATCH_MAX, ConversationId, DueNote, FanOutNote, MessageStore, Seq, Stores};
 use tokio::time::sleep;
 
@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     message::store_error,
     metric::{FAN_OUTS_RESUMED, count_from_zero},
-    write::{lease::Lease, tasks::Tasks},
+    write::{lease::Lease, tasks::BackgroundJob},
 };
 
 /// Approximate period of the search for notes.
@@ -28,15 +28,7 @@ const AT_ONCE: usize = 16;
 const LEASE: &str = "fan_outs";
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
-/// Delivers messages that other nodes left undelivered: a message is in the inboxes of its recipients within 11 s of
-/// the death of its node.
 #[derive(Debug)]
-pub struct Resumption {
-    rounds: Option<ResumptionRounds>,
-    tasks: Tasks,
-}
-
-#[derive(Clone, Debug)]
 pub(super) struct ResumptionRounds {
     pub(super) delivery: Delivery,
     pub(super) notes: StepNotes,
@@ -44,29 +36,17 @@ pub(super) struct ResumptionRounds {
     pub(super) lease: Lease,
 }
 
-impl Resumption {
-    /// Creates it without starting it. `among`: the id of this node, if there are others.
-    #[must_use]
-    pub fn new(stores: &Stores, delivery: Delivery, among: Option<&str>) -> Self {
-        count_from_zero(FAN_OUTS_RESUMED, &NoteStorage::ALL.map(NoteStorage::name));
-        let notes = delivery.0.notes.clone();
-        let lease = Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS);
-        let store = Arc::clone(&stores.messages);
-        let rounds = notes.map(|notes| ResumptionRounds { delivery, notes, store, lease });
-        Self { rounds, tasks: Tasks::default() }
-    }
-
-    /// Starts it, once, if there may be other nodes.
-    pub fn start(&self) {
-        if let Some(rounds) = self.rounds.clone() {
-            self.tasks.spawn_first(rounds.run());
-        }
-    }
-
-    /// Ends it.
-    pub async fn stop(&self) {
-        self.tasks.end().await;
-    }
+/// The job that delivers messages that other nodes left undelivered: a message is in the inboxes of its recipients
+/// within 11 s of the death of its node. It has no work if there are no other nodes. `among`: the id of this node, if there
+/// are others.
+#[must_use]
+pub fn resumption_job(stores: &Stores, delivery: Delivery, among: Option<&str>) -> BackgroundJob {
+    count_from_zero(FAN_OUTS_RESUMED, &NoteStorage::ALL.map(NoteStorage::name));
+    let notes = delivery.0.notes.clone();
+    let lease = Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS);
+    let store = Arc::clone(&stores.messages);
+    let rounds = notes.map(|notes| ResumptionRounds { delivery, notes, store, lease });
+    BackgroundJob::new(rounds.map(|rounds| rounds.run().boxed()))
 }
 
 impl ResumptionRounds {

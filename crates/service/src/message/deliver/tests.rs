@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use kith_cache::remote::SharedError;
 use kith_delivery::{Entry, FanOutNotes, Heard, InboxKeeper as _, Opened, ReadFrom, Reading};
 use kith_store::{
-    Appended, DueNote, FanOutNote, FanOutNoteStore, GroupId, NewMessage, NodeName, Roster, StoreError,
+    Appended, DueNote, FanOutNote, FanOutNoteStore, GroupId, NodeName, Roster, StoreError,
     Version,
 };
 use parking_lot::Mutex;
@@ -25,6 +25,7 @@ use super::{
     recipients::GroupMembers,
     *,
 };
+use crate::sample::{self, user};
 
 /// One group.
 #[derive(Debug, Default)]
@@ -38,7 +39,7 @@ impl FakeMembers {
     fn change(&self, version: i64, count: u32, users: &[i64]) {
         let version = Version::new(version).unwrap();
         *self.roster.lock() = Roster { version, count, ..Roster::default() };
-        *self.users.lock() = users.iter().map(|id| user(*id)).collect();
+        *self.users.lock() = sample::users(users);
     }
 }
 
@@ -178,10 +179,6 @@ impl DeliveryFixture {
 
 fn node() -> NodeName {
     "node".parse().unwrap()
-}
-
-fn user(id: i64) -> UserId {
-    UserId::new(id).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -196,10 +196,7 @@ fn place(view: &View, end: LogEnd) -> ListPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn group(id: i64) -> GroupId {
-        GroupId::new(id).unwrap()
-    }
+    use crate::sample::group_id as group;
 
     /// Dialogs of user 7: the conversation, the day of the last write, and whether it is pinned.
     fn dialogs(all: &[(&str, i64, bool)]) -> HashMap<ConversationId, Dialog> {

@@ -147,12 +147,8 @@ impl DialogRpc {
         &self,
         request: Request<wire::UpdateDialogRequest>,
     ) -> RpcResult<wire::UpdateDialogResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let expected = request.expected_version;
-        let context = WriteContext::of_request("UpdateDialog", &id, call, expected, &request)?;
-        let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
+        let (request, context) = WriteContext::open(request)?;
+        let key = convert::key(request.user_id, &request.conversation_id, context.principal)?;
         let written = self.dialogs.change(key, convert::patch(&request, key)?, context).await?;
         Ok(Response::new(wire::UpdateDialogResponse {
             settings: Some(convert::settings_to_wire(&written.record)),
@@ -166,11 +162,8 @@ impl DialogRpc {
         &self,
         request: Request<wire::HideConversationRequest>,
     ) -> RpcResult<wire::HideConversationResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("HideConversation", &id, call, 0, &request)?;
-        let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
+        let (request, context) = WriteContext::open(request)?;
+        let key = convert::key(request.user_id, &request.conversation_id, context.principal)?;
         let written = self.dialogs.hide(key, context).await?;
         Ok(Response::new(wire::HideConversationResponse {
             hidden_seq: written.record.hidden_seq.unwrap_or_default(),
@@ -183,11 +176,8 @@ impl DialogRpc {
         &self,
         request: Request<wire::ClearConversationRequest>,
     ) -> RpcResult<wire::ClearConversationResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let context = WriteContext::of_request("ClearConversation", &id, call, 0, &request)?;
-        let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
+        let (request, context) = WriteContext::open(request)?;
+        let key = convert::key(request.user_id, &request.conversation_id, context.principal)?;
         let written = self.dialogs.clear(key, context).await?;
         Ok(Response::new(wire::ClearConversationResponse {
             min_seq: written.record.min_seq.unwrap_or_default(),
@@ -200,12 +190,8 @@ impl DialogRpc {
         &self,
         request: Request<wire::SetUserSeqRangeRequest>,
     ) -> RpcResult<wire::SetUserSeqRangeResponse> {
-        let call = Call::of(&request);
-        let mut request = request.into_inner();
-        let id = std::mem::take(&mut request.request_id);
-        let expected = request.expected_version;
-        let context = WriteContext::of_request("SetUserSeqRange", &id, call, expected, &request)?;
-        let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
+        let (request, context) = WriteContext::open(request)?;
+        let key = convert::key(request.user_id, &request.conversation_id, context.principal)?;
         let written = self.dialogs.change(key, convert::seq_range(&request)?, context).await?;
         Ok(Response::new(wire::SetUserSeqRangeResponse {
             settings_version: written.record.settings_version.get(),

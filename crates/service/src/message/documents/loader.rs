@@ -1,3 +1,5 @@
+//! The loader of documents.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,22 +14,18 @@ pub(in crate::message) struct DocumentLoader(pub(in crate::message) Arc<dyn Mess
 
 #[async_trait]
 impl Loader<DocumentKey, LogDocument> for DocumentLoader {
-    /// Ignores `strong`: no caller uses it for documents.
-    async fn load(&self, key: &DocumentKey, _options: LoadOptions) -> Result<Loaded<LogDocument>, LoadError> {
-        let found = self.0.document(*key).await.map_err(LoadError::new)?;
-        let stored = found.map_or(Stored::Never, |document| Stored::Live(Arc::new(document)));
-        Ok(loaded(stored, |document| document.version))
-    }
-
-    /// One read for each: an answer of the store must not contain many of them.
+    /// One read for each: an answer of the store must not contain many of them. Ignores `strong`: no caller uses it for
+    /// documents.
     async fn load_many(
         &self,
         keys: &[DocumentKey],
-        options: LoadOptions,
+        _options: LoadOptions,
     ) -> Result<Vec<(DocumentKey, Loaded<LogDocument>)>, LoadError> {
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
-            found.push((*key, self.load(key, options).await?));
+            let document = self.0.document(*key).await.map_err(LoadError::new)?;
+            let stored = document.map_or(Stored::Never, |document| Stored::Live(Arc::new(document)));
+            found.push((*key, loaded(stored)));
         }
         Ok(found)
     }

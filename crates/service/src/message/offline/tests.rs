@@ -1,135 +1,29 @@
 //! Entries and streams over logs in memory; time is virtual.
 
-use std::{
-    collections::HashMap,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::{collections::HashMap, sync::atomic::Ordering};
 
 use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _};
-use kith_cache::Node;
 use kith_proto::message::v1::{OfflineMessage, WatchOfflineResponse};
-use kith_store::{
-    Appended, Changed, DocumentKey, LogDocument, LogEnd, LogHead, MessageChange, Outcome, StoreError,
-    StoredHeader,
-};
-use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::{standing::Standing, watch::OfflineStream, *};
 use crate::{
-    message::sample::{group, message, stored},
+    message::{
+        fake_logs::FakeLogs,
+        sample::{group, message, stored},
+    },
     rpc::page_token::PageTokens,
-    write::mutations::WriteLimits,
+    sample::{mutations, user, users},
 };
 
 const KEPT: Duration = Duration::from_secs(86_400);
 
-/// Logs in memory, some of which have lost their first messages.
-#[derive(Debug, Default)]
-pub(in crate::message) struct FakeLogs {
-    logs: Mutex<HashMap<ConversationId, Vec<NewMessage>>>,
-    trimmed: Mutex<HashMap<ConversationId, Seq>>,
-    pub(in crate::message) is_away: AtomicBool,
-}
-
-impl FakeLogs {
-    /// Adds messages of users, which get the next numbers.
-    pub(in crate::message) fn fill(&self, conversation: ConversationId, messages: &[NewMessage]) {
-        self.logs.lock().entry(conversation).or_default().extend_from_slice(messages);
-    }
-
-    /// The entries of a conversation: each number, and the named users.
-    pub(in crate::message) fn entered(&self, conversation: ConversationId) -> Vec<(Seq, Vec<i64>)> {
-        let logs = self.logs.lock();
-        let entries = logs.get(&conversation.offline_log()).cloned().unwrap_or_default();
-        let entries = entries.into_iter().filter_map(|entry| entry::read(&entry.numbered(1)));
-        entries.map(|entry| (entry.seq, entry.user_ids)).collect()
-    }
-
-    fn all(&self, conversation: ConversationId) -> Vec<Message> {
-        let logs = self.logs.lock();
-        let all = logs.get(&conversation).cloned().unwrap_or_default();
-        (1..).zip(all).map(|(seq, message)| message.numbered(seq)).collect()
-    }
-
-    fn available(&self) -> Result<(), StoreError> {
-        if self.is_away.load(Ordering::Relaxed) {
-            let source = Arc::new(std::io::Error::other("away"));
-            return Err(StoreError::Unavailable { outcome: Outcome::NotApplied, source });
-        }
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl MessageStore for FakeLogs {
-    async fn append(
-        &self,
-        conversation: ConversationId,
-        batch: &[NewMessage],
-    ) -> Result<Vec<Appended>, StoreError> {
-        self.available()?;
-        let mut logs = self.logs.lock();
-        let log = logs.entry(conversation).or_default();
-        let mut appended = Vec::with_capacity(batch.len());
-        for new in batch {
-            appended.push(match (1..).zip(&*log).find(|(_, old)| old.key == new.key) {
-                Some((_, old)) if old.hash != new.hash => Appended::OtherContent,
-                Some((seq, old)) => Appended::Replayed { seq, sent: old.sent },
-                None => {
-                    log.push(new.clone());
-                    Appended::New(Seq::try_from(log.len()).unwrap())
-                }
-            });
-        }
-        Ok(appended)
-    }
-
-    async fn messages(
-        &self,
-        conversation: ConversationId,
-        first: Seq,
-        last: Seq,
-    ) -> Result<Vec<Message>, StoreError> {
-        self.available()?;
-        let first = first.max(self.trimmed.lock().get(&conversation).map_or(1, |trimmed| trimmed + 1));
-        let is_asked = |message: &Message| (first..=last).contains(&message.seq);
-        Ok(self.all(conversation).into_iter().filter(is_asked).collect())
-    }
-
-    async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
-        self.available()?;
-        let end =
-            |log: &ConversationId| LogEnd { seq: Seq::try_from(self.all(*log).len()).unwrap(), sent: None };
-        Ok(conversations.iter().map(end).collect())
-    }
-
-    async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
-        let all = self.all(conversation);
-        let end = Seq::try_from(all.len()).unwrap();
-        Ok(all.into_iter().find(|message| message.sent >= time).map_or(end + 1, |message| message.seq))
-    }
-
-    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
-        unreachable!("messages are read")
-    }
-
-    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
-        unreachable!("messages are read")
-    }
-
-    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
-        unreachable!("messages are read")
-    }
-
-    async fn strong_end(&self, _: ConversationId) -> Result<Seq, StoreError> {
-        unreachable!("messages are read")
-    }
-
-    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
-        unreachable!("nothing is changed")
-    }
+/// The entries of a conversation: each number, and the named users.
+pub(in crate::message) fn entered(logs: &FakeLogs, conversation: ConversationId) -> Vec<(Seq, Vec<i64>)> {
+    let entries = logs.log(conversation.offline_log()).into_iter();
+    let entries = entries.filter_map(|entry| entry::read(&entry.numbered(1)));
+    entries.map(|entry| (entry.seq, entry.user_ids)).collect()
 }
 
 /// Standings of users who have read and set nothing, with exceptions.
@@ -149,13 +43,7 @@ pub(in crate::message) fn over(store: &Arc<FakeLogs>) -> OfflineLogs {
 }
 
 fn with(store: &Arc<FakeLogs>, standings: FakeStandings) -> OfflineLogs {
-    let limits = WriteLimits { at_once: 8, wait: KEPT, takes: KEPT, answer: KEPT };
-    let mutations = Mutations::new(Node::local(1), &limits);
-    OfflineLogs::over(Arc::<FakeLogs>::clone(store), Arc::new(standings), mutations, KEPT)
-}
-
-fn users(ids: &[i64]) -> Vec<UserId> {
-    ids.iter().map(|id| UserId::new(*id).unwrap()).collect()
+    OfflineLogs::over(Arc::<FakeLogs>::clone(store), Arc::new(standings), mutations(), KEPT)
 }
 
 fn sent_by(seq: Seq, sender: i64, mentions: &[i64]) -> Message {
@@ -165,7 +53,7 @@ fn sent_by(seq: Seq, sender: i64, mentions: &[i64]) -> Message {
 /// The users who are named for a message, and the mentioned ones of them.
 fn named(message: &Message, absent: &Absent, known: &[(i64, Seq, bool)]) -> Option<(Vec<i64>, Vec<i64>)> {
     let standing = |(id, read_seq, do_not_disturb): &(i64, Seq, bool)| {
-        (UserId::new(*id).unwrap(), Standing { read_seq: *read_seq, do_not_disturb: *do_not_disturb })
+        (user(*id), Standing { read_seq: *read_seq, do_not_disturb: *do_not_disturb })
     };
     let known: Vec<_> = known.iter().map(standing).collect();
     let entry = entry::of(group(9), message, absent, &known)?;
@@ -206,10 +94,10 @@ async fn entry_is_there_once() {
     for absent in [&[2, 3][..], &[2], &[2, 3, 4]] {
         logs.enter(group(9), &[sent_by(7, 1, &[])], &Absent::All(users(absent))).await.unwrap();
     }
-    assert_eq!(store.entered(group(9)), [(7, vec![2, 3])]);
+    assert_eq!(entered(&store, group(9)), [(7, vec![2, 3])]);
     let silent = Message { silent: true, ..sent_by(8, 1, &[]) };
     logs.enter(group(9), &[silent], &Absent::All(users(&[2]))).await.unwrap();
-    assert_eq!(store.entered(group(9)).len(), 1);
+    assert_eq!(entered(&store, group(9)).len(), 1);
 }
 
 async fn watch(logs: &OfflineLogs, cursor: &str) -> OfflineStream {

@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use kith_store::{
-    Appended, Changed, DOCUMENT, DocumentKey, LogDocument, LogEnd, LogHead, MessageChange, MessageStore,
-    NewMessage, StoreError, StoredHeader, Version,
-};
-use parking_lot::Mutex;
-
 use super::{
-    super::sample::{group, logs, stored},
+    super::{
+        fake_logs::FakeLogs,
+        sample::{group, logs, message, stored},
+    },
     *,
 };
 
@@ -100,77 +96,17 @@ fn last_messages_are_asked_for_with_the_end() {
     assert_eq!(PageRequest::Back(back(0, 20)).among_the_last(unknown_end).most, 20);
 }
 
-/// A log of many messages of one size, which records its reads.
-#[derive(Debug)]
-struct FakeLog {
-    bytes: usize,
-    reads: Mutex<Vec<(Seq, Seq)>>,
-}
-
-#[async_trait]
-impl MessageStore for FakeLog {
-    async fn append(
-        &self,
-        _conversation: ConversationId,
-        _batch: &[NewMessage],
-    ) -> Result<Vec<Appended>, StoreError> {
-        unreachable!("nothing is appended")
-    }
-
-    async fn messages(
-        &self,
-        _conversation: ConversationId,
-        first: Seq,
-        last: Seq,
-    ) -> Result<Vec<Message>, StoreError> {
-        self.reads.lock().push((first, last));
-        // Answers come later, so that reads that are ahead have begun.
-        tokio::task::yield_now().await;
-        Ok((first..=last).map(|seq| stored(seq, self.bytes)).collect())
-    }
-
-    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
-        let messages = self.messages(key.conversation, key.first(), key.first() + DOCUMENT - 1).await?;
-        Ok(Some(LogDocument { key, version: Version::FIRST, messages }))
-    }
-
-    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
-        Err(StoreError::Overloaded)
-    }
-
-    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
-        Err(StoreError::Overloaded)
-    }
-
-    async fn ends(&self, _conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
-        unreachable!("the end is known")
-    }
-
-    async fn strong_end(&self, _conversation: ConversationId) -> Result<Seq, StoreError> {
-        unreachable!("the end is known")
-    }
-
-    async fn seq_at(&self, _conversation: ConversationId, _time: Timestamp) -> Result<Seq, StoreError> {
-        unreachable!("no time is asked")
-    }
-
-    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
-        unreachable!("nothing is changed")
-    }
-}
-
 /// The numbers of a page, whether it was cut, and the reads for it.
 async fn page(bytes: usize, order: Order, first: Seq, last: Seq) -> (Vec<Seq>, bool, Vec<(Seq, Seq)>) {
-    let end = last;
-    let store = Arc::new(FakeLog { bytes, reads: Mutex::default() });
+    let (end, store) = (last, Arc::<FakeLogs>::default());
+    store.fill(group(9), &vec![message("any", bytes); usize::try_from(end).unwrap()]);
     let mut found = PageContent::default();
     let parts = ordered(parts(Span { first, last }, &[]), order);
-    let logs = logs(Arc::<FakeLog>::clone(&store));
+    let logs = logs(Arc::<FakeLogs>::clone(&store));
     let log = Log { logs: &logs, conversation: group(9), end };
     let cut = read(log, parts, order, |_| true, &mut found).await.unwrap();
     let seqs = found.messages.iter().map(|message| message.seq).collect();
-    let reads = store.reads.lock().clone();
-    (seqs, cut, reads)
+    (seqs, cut, store.reads())
 }
 
 #[tokio::test]

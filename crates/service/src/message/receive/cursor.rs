@@ -118,10 +118,7 @@ fn signed(number: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn user(id: i64) -> UserId {
-        UserId::new(id).unwrap()
-    }
+    use crate::sample::user;
 
     fn place(floors: &[(&str, Seq)]) -> ResumePoint {
         let floors = floors.iter().map(|(conversation, seq)| (conversation.parse().unwrap(), *seq)).collect();

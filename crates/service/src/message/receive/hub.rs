@@ -254,10 +254,7 @@ mod tests {
     use kith_store::{NodeName, Timestamp};
 
     use super::{super::super::faulty_inboxes::Faulty, *};
-
-    fn user(id: i64) -> UserId {
-        UserId::new(id).unwrap()
-    }
+    use crate::sample::user;
 
     fn node() -> NodeName {
         "node".parse().unwrap()

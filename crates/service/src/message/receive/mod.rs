@@ -35,7 +35,7 @@ use kith_delivery::{InboxKeeper, InboxLimits};
 
 pub(super) use self::convert::{read_to_bytes, receipts_to_bytes};
 use self::{cursor::Cursors, hub::ReceiverHub, signals::SignalLimit};
-pub use self::{receivers::Receivers, rpc::ReceiveRpc};
+pub use self::{receivers::receivers_job, rpc::ReceiveRpc};
 use super::{Delivery, Dialogs, Inboxes, Messages, MessagesConfig};
 use crate::{
     metric::{RECEIVE_CATCH_UPS, RECEIVE_LAG_SECONDS, RECEIVE_RESETS, RECEIVERS, SIGNALS, count_from_zero},

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use kith_delivery::{Heard, SentMessages};
 use kith_store::UserId;
 use tokio::time::{MissedTickBehavior, interval};
@@ -12,7 +13,7 @@ use super::{
     ReceiversInner, Receiving,
     hub::ReceiverHub,
 };
-use crate::write::tasks::Tasks;
+use crate::write::tasks::BackgroundJob;
 
 /// Each receiver reads its inbox once in this time without a wake: the delay of a message whose wake was lost.
 const SWEPT_IN: Duration = Duration::from_secs(5);
@@ -25,34 +26,18 @@ const RENEWALS: u32 = 3;
 /// Inboxes that are renewed in one round trip.
 const RENEWED_AT_ONCE: usize = 250;
 
-/// Runs the background tasks of receivers. Stops when it is dropped.
-#[derive(Debug)]
-pub struct Receivers {
-    parts: Arc<ReceiversInner>,
-    tasks: Tasks,
-}
-
-impl Receivers {
-    /// Creates it without starting it.
-    #[must_use]
-    pub fn new(receiving: &Receiving) -> Self {
-        Self { parts: Arc::clone(&receiving.0), tasks: Tasks::default() }
-    }
-
-    /// Starts it, once.
-    pub fn start(&self) {
-        let parts = || Arc::clone(&self.parts);
-        self.tasks.spawn(hear(Arc::clone(&self.parts.hub), parts().inboxes().clone()));
-        self.tasks.spawn(renew(parts()));
-        self.tasks.spawn(sweep(Arc::clone(&self.parts.hub)));
-        self.tasks.spawn(look(parts()));
-        self.tasks.spawn(self.parts.totals.clone().run());
-    }
-
-    /// Stops it. Open streams read no more.
-    pub async fn stop(&self) {
-        self.tasks.end().await;
-    }
+/// The background tasks of receivers. Open streams read no more when it has stopped.
+#[must_use]
+pub fn receivers_job(receiving: &Receiving) -> BackgroundJob {
+    let parts = || Arc::clone(&receiving.0);
+    let hub = || Arc::clone(&receiving.0.hub);
+    BackgroundJob::new([
+        hear(hub(), parts().inboxes().clone()).boxed(),
+        renew(parts()).boxed(),
+        sweep(hub()).boxed(),
+        look(parts()).boxed(),
+        parts().totals.clone().run().boxed(),
+    ])
 }
 
 async fn hear(hub: Arc<ReceiverHub>, inboxes: Inboxes) {
@@ -123,10 +108,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::{super::super::faulty_inboxes::Faulty, *};
-
-    fn user(id: i64) -> UserId {
-        UserId::new(id).unwrap()
-    }
+    use crate::sample::user;
 
     fn hub() -> (Arc<ReceiverHub>, Inboxes) {
         let inboxes = Inboxes::new(Arc::new(Faulty::new()), "node".parse().unwrap());

@@ -62,16 +62,19 @@ mod tests {
     use kith_store::{Timestamp, UserId};
 
     use super::*;
-    use crate::message::{
-        sample::group,
-        steps::{self, RecordedStep, StepFault, Steps, outcome_is_unknown},
+    use crate::{
+        message::{
+            sample::group,
+            steps::{RecordedStep, StepFault, Steps, outcome_is_unknown},
+        },
+        sample::mutations,
     };
 
     /// Removes the content of a user from a document. Returns the steps, and the number of messages.
     async fn removed(fault: Option<StepFault>) -> (Vec<RecordedStep>, Result<u64, Error>) {
         let steps = Steps::new(fault);
         let store: Arc<dyn MessageUpkeep> = Arc::<Steps>::clone(&steps);
-        let removal = ContentRemoval::new(store, steps.logs(), steps::mutations());
+        let removal = ContentRemoval::new(store, steps.logs(), mutations());
         let (user, key) = (UserId::new(7).unwrap(), DocumentKey { conversation: group(9), document: 2 });
         let removed = removal.remove(key, &Erasure::first(user, None, Timestamp(1))).await;
         (steps.take(), removed)

@@ -28,7 +28,7 @@ const ERASURES: usize = 20;
 const CONVERSATIONS: usize = 250;
 
 /// Continues erasures.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Erasures {
     erasures: Arc<dyn ErasureStore>,
     dialogs: Arc<dyn DialogStore>,

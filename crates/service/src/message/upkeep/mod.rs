@@ -11,6 +11,7 @@ mod trims;
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use tokio::time::sleep;
 
 use self::{erasures::Erasures, offline::OfflineTrims, retention::Retention, trims::Trims};
@@ -20,7 +21,7 @@ use crate::{
     domain_context::DomainContext,
     error::Error,
     metric::{self, MESSAGES_ERASED, MESSAGES_TRIMMED},
-    write::{lease::Lease, tasks::Tasks},
+    write::{lease::Lease, tasks::BackgroundJob},
 };
 
 /// Approximate period of rounds.
@@ -32,57 +33,34 @@ const LEASE_LASTS: Duration = Duration::from_secs(15);
 /// Deadline for the begin of a step of the store, which begins at once and runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Removes messages, and their contents, in the background.
+/// The job that removes messages, and their contents. `among`: the id of this node, if there are others.
+#[must_use]
+pub fn upkeep_job(
+    context: DomainContext<'_>,
+    conversations: &ConversationRecords,
+    queue: AppendQueue,
+    config: &MessagesConfig,
+    among: Option<&str>,
+) -> BackgroundJob {
+    metric::count_from_zero(MESSAGES_TRIMMED, &[]);
+    metric::count_from_zero(MESSAGES_ERASED, &[]);
+    let store = &context.stores.message_upkeep;
+    let rounds = MessageUpkeepRounds {
+        lease: Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS),
+        retention: Retention::new(Arc::clone(store), conversations.clone(), config.kept),
+        trims: Trims::new(Arc::clone(store), conversations.clone(), context.mutations.clone()),
+        offline: OfflineTrims::new(
+            Arc::clone(&context.stores.messages),
+            Arc::clone(store),
+            context.mutations.clone(),
+            config.offline_kept,
+        ),
+    };
+    let erasures = Erasures::new(context, queue, config.erase_rate, among);
+    BackgroundJob::new([rounds.run().boxed(), erasures.run().boxed()])
+}
+
 #[derive(Debug)]
-pub struct MessageUpkeep {
-    rounds: MessageUpkeepRounds,
-    erasures: Erasures,
-    task: Tasks,
-}
-
-impl MessageUpkeep {
-    /// Creates it without starting it. `among`: the id of this node, if there are others.
-    #[must_use]
-    pub fn new(
-        context: DomainContext<'_>,
-        conversations: &ConversationRecords,
-        queue: AppendQueue,
-        config: &MessagesConfig,
-        among: Option<&str>,
-    ) -> Self {
-        metric::count_from_zero(MESSAGES_TRIMMED, &[]);
-        metric::count_from_zero(MESSAGES_ERASED, &[]);
-        let store = &context.stores.message_upkeep;
-        let rounds = MessageUpkeepRounds {
-            lease: Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS),
-            retention: Retention::new(Arc::clone(store), conversations.clone(), config.kept),
-            trims: Trims::new(Arc::clone(store), conversations.clone(), context.mutations.clone()),
-            offline: OfflineTrims::new(
-                Arc::clone(&context.stores.messages),
-                Arc::clone(store),
-                context.mutations.clone(),
-                config.offline_kept,
-            ),
-        };
-        let erasures = Erasures::new(context, queue, config.erase_rate, among);
-        Self { rounds, erasures, task: Tasks::default() }
-    }
-
-    /// Starts it, once.
-    pub fn start(&self) {
-        let (rounds, erasures) = (self.rounds.clone(), self.erasures.clone());
-        self.task.spawn_first(async move {
-            tokio::join!(rounds.run(), erasures.run());
-        });
-    }
-
-    /// Stops it. A write that is in progress runs to its end.
-    pub async fn stop(&self) {
-        self.task.end().await;
-    }
-}
-
-#[derive(Clone, Debug)]
 struct MessageUpkeepRounds {
     /// The lease of the node that does it.
     lease: Lease,

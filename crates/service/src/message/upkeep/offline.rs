@@ -16,7 +16,7 @@ use crate::{
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// Removes old entries.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct OfflineTrims {
     messages: Arc<dyn MessageStore>,
     store: Arc<dyn MessageUpkeep>,

@@ -21,7 +21,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 const DOCUMENTS: usize = 250;
 
 /// Raises the lowest number that users may read, by the age of messages.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Retention {
     store: Arc<dyn MessageUpkeep>,
     conversations: ConversationRecords,

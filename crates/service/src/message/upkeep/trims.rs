@@ -20,7 +20,7 @@ const CONVERSATIONS: usize = 100;
 const STEPS: usize = 50;
 
 /// Removes messages of conversations with `trim`, and unsets it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Trims {
     store: Arc<dyn MessageUpkeep>,
     conversations: ConversationRecords,

@@ -14,6 +14,7 @@ use kith_store::{
 use tokio::time::advance;
 
 use super::*;
+use crate::sample::unavailable;
 
 /// Readers 1 to 5, of whom those below 4 have bit 3.
 #[derive(Debug)]
@@ -94,8 +95,7 @@ impl NoticeReaderStore for Readers {
         self.gate.acquire().await.unwrap().forget();
         self.scans.fetch_add(1, Ordering::AcqRel);
         if self.is_away.load(Ordering::Acquire) {
-            let source = Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected));
-            return Err(StoreError::Unavailable { outcome: Outcome::NotApplied, source });
+            return Err(unavailable(Outcome::NotApplied));
         }
         let all = (1..=5).map(|id| reader(id, if id < 4 { &[3] } else { &[] }));
         let some = all.filter(|reader| (from..end).contains(&reader.ordinal)).take(limit);

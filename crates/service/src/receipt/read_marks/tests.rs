@@ -8,6 +8,7 @@ use kith_store::{Applied, DialogList, DialogMark, DialogPatch, DialogPlace, Outc
 use tokio::sync::Semaphore;
 
 use super::*;
+use crate::sample::unavailable;
 
 /// A store in which every user has read up to the same number.
 #[derive(Debug)]
@@ -25,8 +26,7 @@ impl DialogStore for Stored {
     async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
         self.permits.acquire().await.unwrap().forget();
         if self.is_away.load(Ordering::Relaxed) {
-            let source = Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut));
-            return Err(StoreError::Unavailable { outcome: Outcome::NotApplied, source });
+            return Err(unavailable(Outcome::NotApplied));
         }
         self.reads.fetch_add(keys.len(), Ordering::Relaxed);
         let read = ReadRanges::new(self.read_seq.load(Ordering::Relaxed), Vec::new()).unwrap();

@@ -8,13 +8,10 @@ use kith_store::{
 use proptest::prelude::*;
 
 use super::*;
+use crate::sample::user as user_id;
 
 fn version(number: i64) -> Version {
     Version::new(number).unwrap()
-}
-
-fn user_id(number: i64) -> UserId {
-    UserId::new(number).unwrap()
 }
 
 fn edge() -> Edge {

@@ -3,7 +3,10 @@
 use kith_store::NewMessage;
 
 use super::{
-    super::super::offline::tests::{FakeLogs, over},
+    super::super::{
+        fake_logs::FakeLogs,
+        offline::tests::{entered, over},
+    },
     resumed::rounds,
     *,
 };
@@ -37,7 +40,7 @@ impl Announcing {
     }
 
     fn entered(&self) -> Vec<(Seq, Vec<i64>)> {
-        self.logs.entered(group(9))
+        entered(&self.logs, group(9))
     }
 }
 

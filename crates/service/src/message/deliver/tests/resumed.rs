@@ -1,79 +1,15 @@
 //! What another node finds by the notes of one that died.
 
-use kith_store::{
-    Changed, Coordination, DocumentKey, LogDocument, LogEnd, LogHead, MessageChange, MessageStore,
-    StoreError, StoredHeader,
+use super::{
+    super::{super::fake_logs::FakeLogs, resumption::ResumptionRounds},
+    *,
 };
+use crate::{sample::OneLease, write::lease::Lease};
 
-use super::{super::resumption::ResumptionRounds, *};
-use crate::write::lease::Lease;
-
-/// Logs that all end so.
-#[derive(Debug)]
-struct Ends(Seq);
-
-#[async_trait]
-impl MessageStore for Ends {
-    async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
-        Ok(vec![LogEnd { seq: self.0, sent: None }; conversations.len()])
-    }
-
-    async fn append(&self, _: ConversationId, _: &[NewMessage]) -> Result<Vec<Appended>, StoreError> {
-        unreachable!("nothing is appended")
-    }
-
-    async fn messages(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<Message>, StoreError> {
-        unreachable!("only ends are read")
-    }
-
-    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
-        unreachable!("only ends are read")
-    }
-
-    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
-        unreachable!("only ends are read")
-    }
-
-    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
-        unreachable!("only ends are read")
-    }
-
-    async fn strong_end(&self, _: ConversationId) -> Result<Seq, StoreError> {
-        unreachable!("only ends are read")
-    }
-
-    async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
-        unreachable!("only ends are read")
-    }
-
-    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
-        unreachable!("nothing is changed")
-    }
-}
-
-#[derive(Debug)]
-struct NoLease;
-
-#[async_trait]
-impl Coordination for NoLease {
-    async fn lease(&self, _name: &str, _holder: &str, _lasts: Duration) -> Result<bool, StoreError> {
-        Ok(true)
-    }
-
-    async fn release(&self, _name: &str, _holder: &str) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn mark(&self, _name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(None)
-    }
-
-    async fn set_mark(&self, _name: &str, _holder: &str, _mark: &[u8]) -> Result<bool, StoreError> {
-        Ok(false)
-    }
-}
-
-pub(super) fn rounds(stage: &DeliveryFixture, end: Seq) -> ResumptionRounds {
+/// The rounds of another node, over a log with this end.
+pub(super) fn rounds(stage: &DeliveryFixture, end: usize) -> ResumptionRounds {
+    let logs = Arc::<FakeLogs>::default();
+    logs.fill(group(9), &vec![message("any", 1); end]);
     ResumptionRounds {
         delivery: stage.delivery.clone(),
         notes: StepNotes::new(
@@ -81,8 +17,8 @@ pub(super) fn rounds(stage: &DeliveryFixture, end: Seq) -> ResumptionRounds {
             Arc::<FakeNotes>::clone(&stage.in_store),
             "other".parse().unwrap(),
         ),
-        store: Arc::new(Ends(end)),
-        lease: Lease::new(&(Arc::new(NoLease) as Arc<dyn Coordination>), "x", None, Duration::from_secs(5)),
+        store: logs,
+        lease: Lease::new(&(Arc::new(OneLease::default()) as _), "x", None, Duration::from_secs(5)),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use kith_store::{
     ApplicationChange, ApplicationEffect, ApplicationStore, DueApplication, Stores, Timestamp, Write,
 };
@@ -14,7 +15,7 @@ use super::{Applications, applications::store_error};
 use crate::{
     error::Error,
     metric,
-    write::{lease::Lease, tasks::Tasks},
+    write::{lease::Lease, tasks::BackgroundJob},
 };
 
 /// Approximate period of rounds. Together with the lease, and with the time that is left to the node that made a
@@ -32,42 +33,24 @@ const LEASE: &str = "applications";
 /// A few times as long as a search takes.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
-/// Does the due work.
+/// The job that does the due work. `among`: the id of this node, if there are others.
+#[must_use]
+pub fn cleanup_job(stores: &Stores, applications: Applications, among: Option<&str>) -> BackgroundJob {
+    metric::count_from_zero(metric::APPLICATIONS_RESUMED, &[]);
+    metric::count_from_zero(metric::APPLICATION_EFFECTS, &["done", "refused", "failed"]);
+    let rounds = ApplicationRounds {
+        applications,
+        store: Arc::clone(&stores.applications),
+        lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
+        led: false,
+        mark: None,
+        noted: None,
+        forgot: None,
+    };
+    BackgroundJob::new([rounds.run().boxed()])
+}
+
 #[derive(Debug)]
-pub struct Janitor {
-    rounds: ApplicationRounds,
-    task: Tasks,
-}
-
-impl Janitor {
-    /// Creates it without starting it. `among`: the id of this node, if there are others.
-    pub fn new(stores: &Stores, applications: Applications, among: Option<&str>) -> Self {
-        metric::count_from_zero(metric::APPLICATIONS_RESUMED, &[]);
-        metric::count_from_zero(metric::APPLICATION_EFFECTS, &["done", "refused", "failed"]);
-        let rounds = ApplicationRounds {
-            applications,
-            store: Arc::clone(&stores.applications),
-            lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
-            led: false,
-            mark: None,
-            noted: None,
-            forgot: None,
-        };
-        Self { rounds, task: Tasks::default() }
-    }
-
-    /// Starts it, once.
-    pub fn start(&self) {
-        self.task.spawn_first(self.rounds.clone().run());
-    }
-
-    /// Stops it. A write that is in progress runs to its end.
-    pub async fn stop(&self) {
-        self.task.end().await;
-    }
-}
-
-#[derive(Clone, Debug)]
 struct ApplicationRounds {
     applications: Applications,
     store: Arc<dyn ApplicationStore>,
@@ -108,7 +91,7 @@ impl ApplicationRounds {
             self.store.due_applications(self.mark.as_deref(), now, DUE_MAX).await.map_err(store_error)?;
         for due in found.due {
             // Others may succeed.
-            drop(self.take_up(due).await.inspect_err(tell));
+            drop(self.complete(due).await.inspect_err(log));
             if !self.leads().await {
                 return Ok(());
             }
@@ -130,7 +113,7 @@ impl ApplicationRounds {
         Ok(())
     }
 
-    async fn take_up(&self, due: DueApplication) -> Result<(), Error> {
+    async fn complete(&self, due: DueApplication) -> Result<(), Error> {
         let now = Timestamp::now();
         let Some(found) = self.store.resume_application(due, now).await.map_err(store_error)? else {
             return Ok(());
@@ -165,6 +148,6 @@ impl ApplicationRounds {
     }
 }
 
-fn tell(error: &Error) {
+fn log(error: &Error) {
     tracing::warn!(%error, "an application could not be brought to its end; it is tried again");
 }

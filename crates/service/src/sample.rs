@@ -1,0 +1,79 @@
+//! Records and fakes for the tests of several domains.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_cache::Node;
+use kith_store::{
+    Coordination, GroupId, Member, MemberKey, Outcome, Role, StoreError, Timestamp, UserId, Version,
+};
+use parking_lot::Mutex;
+
+use crate::write::mutations::{Mutations, WriteLimits};
+
+pub(crate) fn user(id: i64) -> UserId {
+    UserId::new(id).unwrap()
+}
+
+pub(crate) fn users(ids: &[i64]) -> Vec<UserId> {
+    ids.iter().map(|id| user(*id)).collect()
+}
+
+pub(crate) fn group_id(id: i64) -> GroupId {
+    GroupId::new(id).unwrap()
+}
+
+/// A member of group 9 who may read all messages.
+pub(crate) fn member(id: i64, role: Role) -> Member {
+    Member {
+        key: MemberKey { group: group_id(9), user: user(id) },
+        version: Version::FIRST,
+        role,
+        ordinal: 0,
+        remark: "".into(),
+        muted_until: None,
+        joined: Timestamp(0),
+        from_seq: 1,
+        joined_seq: 1,
+    }
+}
+
+/// Writes of a node that has no others.
+pub(crate) fn mutations() -> Mutations {
+    let wait = Duration::from_secs(10);
+    let limits = WriteLimits { at_once: 8, wait, takes: wait, answer: wait };
+    Mutations::new(Node::local(1), &limits)
+}
+
+/// The error of a store that is away.
+pub(crate) fn unavailable(outcome: Outcome) -> StoreError {
+    StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("away")) }
+}
+
+/// Who holds the one lease that there is, and how often it was asked for. Holder `cut` does not reach the store.
+#[derive(Debug, Default)]
+pub(crate) struct OneLease(pub(crate) Mutex<(Option<String>, usize)>);
+
+#[async_trait::async_trait]
+impl Coordination for OneLease {
+    async fn lease(&self, _name: &str, holder: &str, _lasts: Duration) -> Result<bool, StoreError> {
+        if holder == "cut" {
+            return Err(StoreError::Overloaded);
+        }
+        let (held_by, asked) = &mut *self.0.lock();
+        *asked += 1;
+        Ok(held_by.get_or_insert_with(|| holder.to_owned()) == holder)
+    }
+
+    async fn release(&self, _name: &str, _holder: &str) -> Result<(), StoreError> {
+        *self.0.lock() = (None, 0);
+        Ok(())
+    }
+
+    async fn mark(&self, _name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(None)
+    }
+
+    async fn set_mark(&self, _name: &str, holder: &str, _mark: &[u8]) -> Result<bool, StoreError> {
+        Ok(self.0.lock().0.as_deref() == Some(holder))
+    }
+}
