@@ -1,10 +1,12 @@
+//! Imports of follows.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::join;
 use kith_store::{Edge, FeedRecord, FollowList, ImportedFollow, Stored, Timestamp};
 use tokio::time::Instant;
 
-use super::{BOUND, KEPT, Stage, agrees, counts_become, edge, list, now, telling};
+use super::{BOUND, KEPT, Stage, agrees, counts_become, edge, feed, list, now};
 
 fn follows(to: std::ops::Range<i64>) -> Vec<ImportedFollow> {
     to.map(|to| ImportedFollow { edge: edge(1, to), since: Timestamp(5) }).collect()
@@ -77,7 +79,7 @@ async fn two_imports_leave_one_list_entry() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn each_follow_that_an_import_brought_is_told() {
     let stage = Stage::open().await;
-    let mut feeds = telling::open(&stage.stores).await;
+    let mut feeds = feed::open(&stage.stores).await;
     let all = follows(2..402);
     stage.stores.follows.import_follows(&all, Timestamp::now()).await.unwrap();
     let edges: Vec<Edge> = all.iter().map(|follow| follow.edge).collect();
@@ -89,5 +91,5 @@ async fn each_follow_that_an_import_brought_is_told() {
         }
     }
     assert_eq!(expected.len(), all.len());
-    telling::tell(&mut feeds, expected).await;
+    feed::tell(&mut feeds, expected).await;
 }

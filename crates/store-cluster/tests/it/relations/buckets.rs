@@ -1,3 +1,5 @@
+//! Lists of follows that have several buckets.
+
 use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt as _, stream};

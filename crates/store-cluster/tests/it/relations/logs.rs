@@ -1,3 +1,5 @@
+//! Logs of relations.
+
 use futures::future::join_all;
 use kith_store::{
     BlockPatch, Edge, Permissions, RelationDeed, RelationEvent, RelationEventId, Request, Stores, Timestamp,
@@ -80,7 +82,7 @@ async fn block_of_dead_node_is_logged() {
     let stage = Stage::open().await;
     befriend(&stage.stores).await;
     let (dying, node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
-    dying.blocks.set_block(edge(1, 2), blocking(), now()).await.unwrap_err();
+    dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     drop((dying, node));
     assert_eq!(told(&stage.stores, 1).await, [(edge(1, 2), RelationDeed::Unfriended)]);
 }

@@ -1,3 +1,5 @@
+//! Nodes whose Cassandra is absent or lost, or not migrated.
+
 use std::time::Duration;
 
 use kith_store::{Outcome, StoreError};

@@ -1,3 +1,5 @@
+//! Nodes whose clocks differ.
+
 use std::time::Duration;
 
 use futures::future::{join, join_all};
@@ -81,7 +83,7 @@ async fn block_wins_over_a_crossing_follow() {
         let follow = edge(from, 1);
         let (begun, blocked) = join(
             other.follows.follow(follow, KEPT, now()),
-            stage.stores.blocks.set_block(follow.reversed(), blocking(), now()),
+            stage.stores.blocks.set_block(follow.reversed(), blocking(true), now()),
         )
         .await;
         blocked.unwrap();

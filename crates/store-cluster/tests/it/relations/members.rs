@@ -1,3 +1,5 @@
+//! Members that several nodes change at once, and changes of dead nodes.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
@@ -9,9 +11,9 @@ use kith_store::{
 use tokio::time::Instant;
 
 use super::{
-    BOUND, Stage, now,
-    telling::{AT_ONCE, marks, open, open_after, tell, tell_within},
-    user,
+    BOUND, Stage,
+    feed::{AT_ONCE, marks, open, open_after, tell, tell_within},
+    now, user,
 };
 
 const LARGE: u32 = 1_000_000;

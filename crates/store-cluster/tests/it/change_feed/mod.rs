@@ -1,4 +1,4 @@
-//! Stores, their feed, and a hand that edits beside them.
+//! The change feed of MongoDB: changes by the stores, and by hand.
 
 mod away;
 mod by_hand;
@@ -14,9 +14,9 @@ mod writes;
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    Applied, ChangeFeed, Changes, FeedChange, FeedError, FeedRecord, Gender, GroupId, GroupType, JoinPolicy,
-    NewGroup, NewUser, Params, SecretChange, Stores, Timestamp, User, UserId, UserName, UserPatch, Version,
-    Visibility, Write,
+    Applied, ChangeFeed, Changes, FeedChange, FeedError, FeedRecord, NewGroup, NewUser, Stores, Timestamp,
+    User, UserPatch, Version,
+    conformance::sample::{bare_group, bare_user, group_id, tags, user_id, version, write},
 };
 use kith_store_cluster::MongoOptions;
 use mongodb::{
@@ -144,26 +144,14 @@ impl Reader {
     }
 }
 
-fn user_id(id: i64) -> UserId {
-    UserId::new(id).unwrap()
-}
-
 /// A change that this program made.
 fn of_user(id: i64, version: Version) -> FeedChange {
     FeedChange { record: FeedRecord::User(user_id(id)), version: Some(version), by_hand: false }
 }
 
 fn of_group(id: i64, version: Version) -> FeedChange {
-    let record = FeedRecord::Group(GroupId::new(id).unwrap());
+    let record = FeedRecord::Group(group_id(id));
     FeedChange { record, version: Some(version), by_hand: false }
-}
-
-fn version(number: i64) -> Version {
-    Version::new(number).unwrap()
-}
-
-fn write() -> Write {
-    Write::at(Timestamp::now())
 }
 
 fn version_of(applied: &Applied<User>) -> Version {
@@ -171,33 +159,9 @@ fn version_of(applied: &Applied<User>) -> Version {
 }
 
 fn new_user(id: i64, name: &str) -> NewUser {
-    NewUser {
-        id: user_id(id),
-        user_name: UserName::new(name).unwrap(),
-        nick_name: "nick".into(),
-        email: None,
-        phone: None,
-        gender: Gender::Unspecified,
-        age: 7,
-        region: "".into(),
-        icon: "".into(),
-        params: Params::default(),
-        secrets: SecretChange::new(),
-    }
+    NewUser { nick_name: "nick".into(), age: 7, ..bare_user(id, name) }
 }
 
 fn new_group(id: i64) -> NewGroup {
-    NewGroup {
-        id: GroupId::new(id).unwrap(),
-        name: "chess".into(),
-        tags: vec!["a".into(), "b".into(), "c".into()],
-        kind: GroupType::Chat,
-        visibility: Visibility::Public,
-        join_policy: JoinPolicy::Open,
-        history_for_new_members: false,
-        receipts: None,
-        params: Params::default(),
-        creator: None,
-        secrets: SecretChange::new(),
-    }
+    NewGroup { tags: tags(&["a", "b", "c"]), ..bare_group(id, "chess") }
 }

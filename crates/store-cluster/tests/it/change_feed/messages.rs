@@ -3,11 +3,11 @@
 use kith_store::{
     Changed, ContentChange, DocumentKey, FeedChange, FeedRecord, MessageChange, MessageKey, MessageKind,
     NewMessage, Recalled, RecalledBy, Timestamp, UserId,
+    conformance::message_sample::{batch, message},
 };
 use mongodb::bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
 use super::{Reader, Stage, version};
-use crate::messages::{batch, message};
 
 fn key() -> DocumentKey {
     DocumentKey { conversation: "g9".parse().unwrap(), document: 0 }

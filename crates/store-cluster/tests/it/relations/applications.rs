@@ -1,3 +1,5 @@
+//! Applications that several nodes decide, and changes of dead nodes.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use futures::{StreamExt as _, stream};

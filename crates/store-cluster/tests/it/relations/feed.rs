@@ -1,3 +1,5 @@
+//! Change feeds of relations.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::join_all;
@@ -76,7 +78,7 @@ async fn feed_reports_each_change_despite_clock_skew() {
             let (follow, block) = (edge(20 + ahead / 10_000, to), edge(to, 20 + ahead / 10_000));
             let begun = stores.follows.follow(follow, KEPT, now()).await.unwrap().record;
             expected.insert(FeedRecord::Follow(follow), begun.version);
-            let set = stores.blocks.set_block(block, blocking(), now()).await.unwrap().record;
+            let set = stores.blocks.set_block(block, blocking(true), now()).await.unwrap().record;
             expected.insert(FeedRecord::Block(block), set.block.version);
             expected.insert(FeedRecord::Follow(follow), set.cut.unwrap());
         }
@@ -90,7 +92,7 @@ async fn the_block_of_a_node_that_died_is_told() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
     let (dying, _node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
-    dying.blocks.set_block(edge(1, 2), blocking(), now()).await.unwrap_err();
+    dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     tell(&mut feeds, BTreeMap::from([(FeedRecord::Block(edge(1, 2)), Version::FIRST)])).await;
 }
 
@@ -102,7 +104,7 @@ async fn successor_feeds_the_block_of_a_dead_node() {
     let marks = marks(&mut feeds).await;
     drop(feeds);
     let (dying, _node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
-    dying.blocks.set_block(edge(1, 2), blocking(), now()).await.unwrap_err();
+    dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     let mut feeds = open_after(&stage.stores, &marks).await;
     let expected = BTreeMap::from([(FeedRecord::Block(edge(1, 2)), Version::FIRST)]);
     tell_within(AT_ONCE, &mut feeds, expected).await;

@@ -1,20 +1,21 @@
-//! Nodes over one keyspace.
+//! Relations in CQL, beyond the contract: clocks that differ, nodes that die, buckets, feeds.
 
 mod applications;
 mod buckets;
 mod clocks;
 mod crashes;
-mod importing;
+mod feed;
+mod imports;
+mod log_ends;
 mod logs;
 mod members;
-mod migrating;
-mod ranges;
-mod telling;
+mod migration;
 
 use std::time::Duration;
 
 use kith_store::{
-    BlockPatch, Edge, Follow, FollowCounts, FollowList, Stored, Stores, Timestamp, UserId, Write,
+    Edge, Follow, FollowCounts, FollowList, Stored, Stores, Timestamp, UserId, Write,
+    conformance::relation_sample::{blocking, edge},
 };
 use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions};
 use tokio::time::Instant;
@@ -69,16 +70,8 @@ fn user(id: i64) -> UserId {
     UserId::new(id).unwrap()
 }
 
-fn edge(from: i64, to: i64) -> Edge {
-    Edge::new(user(from), user(to)).unwrap()
-}
-
 fn now() -> Write {
     Write::at(Timestamp::now())
-}
-
-fn blocking() -> BlockPatch {
-    BlockPatch { blocked: Some(true), ..BlockPatch::default() }
 }
 
 async fn state(stores: &Stores, edge: Edge) -> Stored<Follow> {

@@ -3,18 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    ConversationId, GroupId, GroupPatch, IdKind, Params, ParamsPatch, Request, SecretChange, StoredSecret,
-    Timestamp, UserName, UserPatch, Write,
+    ConversationId, GroupId, GroupPatch, IdKind, Params, ParamsPatch, SecretChange, StoredSecret, Timestamp,
+    UserName, UserPatch, Write,
+    conformance::{message_sample::message, sample::requested},
 };
 use mongodb::bson::doc;
 
-use crate::messages::message;
-
 use super::{Reader, Stage, new_group, new_user, of_group, of_user, user_id, version, version_of, write};
-
-fn requested(id: &str) -> Write {
-    Write { request: Some(Request { id: id.parse().unwrap(), fingerprint: [7; 32] }), ..write() }
-}
 
 fn secret() -> SecretChange {
     SecretChange::from([("pwd".to_owned(), Some(StoredSecret::new("sealed".to_owned())))])
@@ -33,8 +28,8 @@ async fn user_writes_are_fed_in_order_with_versions() {
     let users = Arc::clone(&stage.stores.users);
     stage.create(1).await;
     let with_secret = kith_store::NewUser { secrets: secret(), ..new_user(2, "bob") };
-    users.create_user(with_secret, requested("r1")).await.unwrap();
-    users.create_user(new_user(2, "bob"), requested("r1")).await.unwrap();
+    users.create_user(with_secret, requested("r1", 7)).await.unwrap();
+    users.create_user(new_user(2, "bob"), requested("r1", 7)).await.unwrap();
     let patches = [
         UserPatch { age: Some(8), ..UserPatch::default() },
         // Nothing but the version changes.
@@ -47,7 +42,7 @@ async fn user_writes_are_fed_in_order_with_versions() {
     for patch in patches {
         users.update_user(user_id(1), patch, Write { now: Timestamp(5), ..write() }).await.unwrap();
     }
-    users.update_user(user_id(2), UserPatch::default(), requested("r2")).await.unwrap();
+    users.update_user(user_id(2), UserPatch::default(), requested("r2", 7)).await.unwrap();
     stage.delete(1, Timestamp::now().after(Duration::from_secs(60))).await;
     stage.release(1).await;
     stage.create(1).await;
@@ -76,7 +71,7 @@ async fn group_writes_are_fed_in_order_with_versions() {
     for patch in patches {
         groups.update_group(id, patch, write()).await.unwrap();
     }
-    groups.dismiss_group(id, requested("r1")).await.unwrap();
+    groups.dismiss_group(id, requested("r1", 7)).await.unwrap();
     groups.create_group(new_group(9), write()).await.unwrap();
     let expected: Vec<_> = (1..=6).map(|number| of_group(9, version(number))).collect();
     assert_eq!(reader.take(6).await, expected);
@@ -115,7 +110,7 @@ async fn what_is_no_record_is_not_told() {
     }
     stage.documents("other").insert_one(doc! { "_id": 7_i64, "v": 1_i64 }).await.unwrap();
     let with_secret = kith_store::NewUser { secrets: secret(), ..new_user(2, "bob") };
-    stage.stores.users.create_user(with_secret, requested("r1")).await.unwrap();
+    stage.stores.users.create_user(with_secret, requested("r1", 7)).await.unwrap();
     assert_eq!(reader.take(1).await, [of_user(2, version(1))]);
     reader.assert_quiet().await;
 }

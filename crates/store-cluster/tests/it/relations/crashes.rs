@@ -1,3 +1,5 @@
+//! Follows and blocks of nodes that die.
+
 use std::time::Duration;
 
 use kith_store::{FollowList, RequestId, Stored, Write};
@@ -11,7 +13,7 @@ async fn sweep_completes_the_block_of_a_dead_node() {
     let stage = Stage::open().await;
     stage.stores.follows.follow(edge(2, 1), KEPT, now()).await.unwrap();
     let (dying, node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
-    dying.blocks.set_block(edge(1, 2), blocking(), now()).await.unwrap_err();
+    dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     drop((dying, node));
     assert!(state(&stage.stores, edge(2, 1)).await.live().is_some(), "it died before the cut");
     let give_up = Instant::now() + BOUND;
