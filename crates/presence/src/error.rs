@@ -1,3 +1,5 @@
+//! Errors of presence.
+
 /// Errors of presence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PresenceError {

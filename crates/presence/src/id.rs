@@ -1,3 +1,5 @@
+//! Ids of gateways, their incarnations, and devices.
+
 use std::{fmt, num::NonZeroI64, str::FromStr, sync::Arc};
 
 use kith_store::Invalid;

@@ -1,3 +1,5 @@
+//! The contract of presence.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

@@ -4,16 +4,16 @@ use async_trait::async_trait;
 use kith_store::{
     Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark,
     ApplicationSlot, ApplicationStore, Applied, ChangeTarget, DueApplication, DueApplications,
-    LEFT_TO_WHO_CHANGED, ListedApplication, PendingRequests, Receiver, StoreError, Timestamp, Version, Write,
+    LEFT_TO_WHO_CHANGED, ListedApplication, PendingRequests, Receiver, StoreError, Timestamp, Write,
     distinct_ids,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::{
     Sqlite,
     error::{Failure, corrupt, internal},
-    request::once,
-    row::size,
+    row::{json, moment, size, version},
+    statement::{all, first, run},
 };
 
 /// Primary key.
@@ -71,10 +71,9 @@ impl ApplicationStore for Sqlite {
         change: ApplicationChange,
         write: Write,
     ) -> Result<Applied<Application>, StoreError> {
-        let change = move |connection: &Connection| {
-            once(connection, &write, || decide(connection, receiver, &change, write.now))
-        };
-        self.writer.write(change).await
+        let decide =
+            move |connection: &Connection, write: &Write| decide(connection, receiver, &change, write.now);
+        self.writer.once(write, decide).await
     }
 
     async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError> {
@@ -92,12 +91,7 @@ impl ApplicationStore for Sqlite {
         limit: usize,
     ) -> Result<Vec<ListedApplication>, StoreError> {
         let (list, owner) = list.numbers();
-        let page = move |connection: &Connection| {
-            let mut read = connection.prepare_cached(LIST)?;
-            let page = params![list, owner, after.get(), size(limit)];
-            read.query_and_then(page, listed_of)?.collect()
-        };
-        self.readers.read(page).await
+        self.readers.all(LIST, (list, owner, after.get(), size(limit)), listed_of).await
     }
 
     async fn mark_applications(
@@ -158,17 +152,15 @@ fn decide(
 
 fn count_pending(connection: &Connection, receiver: Receiver) -> Result<PendingRequests, Failure> {
     let (side, id) = receiver.numbers();
-    let mut read = connection.prepare_cached(PENDING)?;
-    let row = read.query_row(params![side, id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-    let Some((version, requests, invites)) = row.optional()? else { return Ok(PendingRequests::default()) };
-    let version = Version::new(version).ok_or_else(|| corrupt("dockets.version"))?;
-    Ok(PendingRequests { version, requests, invites })
+    let pending = first(connection, PENDING, params![side, id], |row| {
+        Ok(PendingRequests { version: version(row, 0)?, requests: row.get(1)?, invites: row.get(2)? })
+    });
+    Ok(pending?.unwrap_or_default())
 }
 
 fn by_id(connection: &Connection, key: ApplicationKey) -> Result<Option<Application>, Failure> {
     let (side, id) = key.receiver.numbers();
-    let mut read = connection.prepare_cached(BY_ID)?;
-    read.query_and_then(params![side, id, key.id.get()], application_of)?.next().transpose()
+    first(connection, BY_ID, params![side, id, key.id.get()], application_of)
 }
 
 fn by_slot(
@@ -177,23 +169,20 @@ fn by_slot(
     slot: ApplicationSlot,
 ) -> Result<Option<Application>, Failure> {
     let (side, id) = receiver.numbers();
-    let mut read = connection.prepare_cached(BY_SLOT)?;
-    let slot = params![side, id, slot.kind as u8, slot.origin];
-    read.query_and_then(slot, application_of)?.next().transpose()
+    first(connection, BY_SLOT, params![side, id, slot.kind as u8, slot.origin], application_of)
 }
 
 fn put_pending(connection: &Connection, receiver: Receiver, pending: PendingRequests) -> Result<(), Failure> {
     let (side, id) = receiver.numbers();
     let row = params![side, id, pending.version.get(), pending.requests, pending.invites];
-    connection.prepare_cached(PUT_PENDING)?.execute(row)?;
-    Ok(())
+    run(connection, PUT_PENDING, row)
 }
 
 fn put(connection: &Connection, application: &Application) -> Result<(), Failure> {
     let (side, receiver) = application.asks.receiver().numbers();
     let (id, slot) = (application.id.get(), application.slot());
     let body = serde_json::to_string(application);
-    connection.prepare_cached(PUT)?.execute(params![
+    let row = params![
         side,
         receiver,
         id,
@@ -205,7 +194,8 @@ fn put(connection: &Connection, application: &Application) -> Result<(), Failure
         application.decided.map(|at| at.0),
         application.forgotten().0,
         body.map_err(|_| internal("an application cannot be written down"))?,
-    ])?;
+    ];
+    run(connection, PUT, row)?;
     let mut put = connection.prepare_cached(PUT_LISTED)?;
     for (list, owner) in application.lists().map(ApplicationList::numbers) {
         put.execute(params![list, owner, id, side, receiver])?;
@@ -224,11 +214,8 @@ fn marked(
     let read = (mark == ApplicationMark::Read).then_some(now.0);
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        connection.prepare_cached(MARK)?.execute(params![list, owner, id.get(), now.0, read])?;
-        let mut listed = connection.prepare_cached(LISTED)?;
-        for listed in listed.query_and_then(params![list, owner, id.get()], listed_of)? {
-            found.push(listed?);
-        }
+        run(connection, MARK, params![list, owner, id.get(), now.0, read])?;
+        found.extend(first(connection, LISTED, params![list, owner, id.get()], listed_of)?);
     }
     Ok(found)
 }
@@ -237,42 +224,36 @@ fn due(connection: &Connection, now: Timestamp, limit: usize) -> Result<DueAppli
     let left = i64::try_from(LEFT_TO_WHO_CHANGED.as_millis()).unwrap_or(i64::MAX);
     let mut due = Vec::new();
     for (sql, until) in [(OUTSTANDING, now.0.saturating_sub(left)), (EXPIRING, now.0)] {
-        let mut read = connection.prepare_cached(sql)?;
-        for key in read.query_and_then(params![until, size(limit - due.len())], key_of)? {
-            due.push(DueApplication { key: key?, noted: (0, 0) });
-        }
+        due.extend(all(connection, sql, [until, size(limit - due.len())], due_of)?);
     }
     Ok(DueApplications { due, mark: None })
 }
 
 fn forget(connection: &Connection, now: Timestamp, limit: usize) -> Result<u64, Failure> {
-    let mut read = connection.prepare_cached(FORGOTTEN)?;
-    let gone = read.query_and_then(params![now.0, size(limit)], application_of)?;
-    let gone: Vec<Application> = gone.collect::<Result<_, _>>()?;
+    let gone = all(connection, FORGOTTEN, [now.0, size(limit)], application_of)?;
     for application in &gone {
         let (side, receiver) = application.asks.receiver().numbers();
         let id = application.id.get();
-        connection.prepare_cached(FORGET)?.execute(params![side, receiver, id])?;
+        run(connection, FORGET, params![side, receiver, id])?;
         for (list, owner) in application.lists().map(ApplicationList::numbers) {
-            connection.prepare_cached(FORGET_LISTED)?.execute(params![list, owner, id, side, receiver])?;
+            run(connection, FORGET_LISTED, params![list, owner, id, side, receiver])?;
         }
     }
     Ok(u64::try_from(gone.len()).unwrap_or(u64::MAX))
 }
 
-fn key_of(row: &Row<'_>) -> Result<ApplicationKey, Failure> {
+fn due_of(row: &Row<'_>) -> Result<DueApplication, Failure> {
     let receiver = Receiver::of(row.get(0)?, row.get(1)?).ok_or_else(|| corrupt("receiver"))?;
     let id = ApplicationId::new(row.get(2)?).map_err(|_| corrupt("applications.id"))?;
-    Ok(ApplicationKey { receiver, id })
+    Ok(DueApplication { key: ApplicationKey { receiver, id }, noted: (0, 0) })
 }
 
 /// Of a row whose first column is the body.
 fn application_of(row: &Row<'_>) -> Result<Application, Failure> {
-    let body = row.get_ref(0)?.as_str().map_err(|_| corrupt("applications.body"))?;
-    Ok(serde_json::from_str(body).map_err(|_| corrupt("applications.body"))?)
+    json(row, 0, "applications.body")
 }
 
 fn listed_of(row: &Row<'_>) -> Result<ListedApplication, Failure> {
-    let moment = |at| Ok::<_, Failure>(row.get::<_, Option<i64>>(at)?.map(Timestamp));
-    Ok(ListedApplication { application: application_of(row)?, received: moment(1)?, read: moment(2)? })
+    let (received, read) = (moment(row, 1)?, moment(row, 2)?);
+    Ok(ListedApplication { application: application_of(row)?, received, read })
 }

@@ -5,7 +5,8 @@ use rusqlite::{Connection, Row, params};
 
 use crate::{
     error::{Failure, corrupt},
-    row::size,
+    row::{group_id, moment, size, user_id},
+    statement::{all, first, run},
 };
 
 macro_rules! select {
@@ -37,9 +38,7 @@ pub(crate) const REMOVE: &str = "DELETE FROM bans WHERE group_id = ?1 AND user_i
 
 /// The ban of a user that is in force.
 pub(crate) fn find(connection: &Connection, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, Failure> {
-    let mut read = connection.prepare_cached(BY_KEY)?;
-    let mut rows = read.query(params![key.group.get(), key.user.get(), now.0])?;
-    rows.next()?.map(ban_of).transpose()
+    first(connection, BY_KEY, [key.group.get(), key.user.get(), now.0], ban_of)
 }
 
 /// Some of the bans of a group that are in force, by rising user id.
@@ -50,30 +49,8 @@ pub(crate) fn list(
     limit: usize,
     now: Timestamp,
 ) -> Result<Vec<Ban>, Failure> {
-    let mut read = connection.prepare_cached(LIST)?;
     let after = after.map_or(0, UserId::get);
-    let mut rows = read.query(params![group.get(), after, now.0, size(limit)])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(ban_of(row)?);
-    }
-    Ok(found)
-}
-
-/// Some of the groups that a user is banned from, by rising id.
-pub(crate) fn groups(
-    connection: &Connection,
-    user: UserId,
-    after: Option<GroupId>,
-    limit: usize,
-) -> Result<Vec<GroupId>, Failure> {
-    let mut read = connection.prepare_cached(GROUPS)?;
-    let mut rows = read.query(params![user.get(), after.map_or(0, GroupId::get), size(limit)])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(GroupId::new(row.get(0)?).map_err(|_| corrupt("bans.group_id"))?);
-    }
-    Ok(found)
+    all(connection, LIST, [group.get(), after, now.0, size(limit)], ban_of)
 }
 
 /// The bans of these users that are in force. They are not counted.
@@ -97,7 +74,7 @@ pub(crate) fn with_count(
     bans: Bans,
     now: Timestamp,
 ) -> Result<Bans, Failure> {
-    connection.prepare_cached(EXPIRE)?.execute(params![group.get(), now.0])?;
+    run(connection, EXPIRE, [group.get(), now.0])?;
     let count = connection.prepare_cached(COUNT)?.query_row([group.get()], |row| row.get(0))?;
     Ok(Bans { count, ..bans })
 }
@@ -108,21 +85,21 @@ pub(crate) fn put(connection: &Connection, rows: &[BanRow]) -> Result<(), Failur
         let (group, user) = (ban.key.group.get(), ban.key.user.get());
         if *live {
             let row = params![group, user, ban.by.map(UserId::get), ban.since.0, ban.until.map(|at| at.0)];
-            connection.prepare_cached(PUT)?.execute(row)?;
+            run(connection, PUT, row)?;
         } else {
-            connection.prepare_cached(REMOVE)?.execute(params![group, user])?;
+            run(connection, REMOVE, [group, user])?;
         }
     }
     Ok(())
 }
 
 fn ban_of(row: &Row<'_>) -> Result<Ban, Failure> {
-    let user = |id| UserId::new(id).map_err(|_| corrupt("bans.user_id"));
-    let group = GroupId::new(row.get(0)?).map_err(|_| corrupt("bans.group_id"))?;
+    let (group, user) = (group_id(row, 0, "bans.group_id")?, user_id(row, 1, "bans.user_id")?);
+    let by = row.get::<_, Option<i64>>(2)?.map(UserId::new).transpose();
     Ok(Ban {
-        key: MemberKey { group, user: user(row.get(1)?)? },
-        by: row.get::<_, Option<i64>>(2)?.map(user).transpose()?,
+        key: MemberKey { group, user },
+        by: by.map_err(|_| corrupt("bans.banned_by"))?,
         since: Timestamp(row.get(3)?),
-        until: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+        until: moment(row, 4)?,
     })
 }

@@ -14,9 +14,9 @@ use crate::{
     batch::BatchQuery,
     error::Failure,
     follow, relation_log,
-    request::once,
-    row::{block_of, blocks_of, stored_block},
+    row::{block_of, stored_block},
     state::expect,
+    statement::{first, run},
 };
 
 macro_rules! select {
@@ -67,9 +67,7 @@ impl BlockStore for Sqlite {
         patch: BlockPatch,
         write: Write,
     ) -> Result<Applied<BlockChange>, StoreError> {
-        let change =
-            move |connection: &Connection| once(connection, &write, || set(connection, edge, &patch, &write));
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| set(connection, edge, &patch, write)).await
     }
 
     async fn block_list(
@@ -83,14 +81,13 @@ impl BlockStore for Sqlite {
             BlockList::Blocked => BLOCKED,
             BlockList::DoNotDisturb => DO_NOT_DISTURB,
         };
-        self.readers.page(sql, user, after, limit, blocks_of).await
+        self.readers.page(sql, user, after, limit, block_of).await
     }
 }
 
 /// Ends an active record, and leaves a stub with its version.
 pub(crate) fn remove(connection: &Connection, edge: Edge, now: Timestamp) -> Result<(), Failure> {
-    connection.prepare_cached(REMOVE)?.execute([edge.from.get(), edge.to.get(), now.0])?;
-    Ok(())
+    run(connection, REMOVE, [edge.from.get(), edge.to.get(), now.0])
 }
 
 fn set(
@@ -115,10 +112,8 @@ fn set(
 
 /// The record, or an empty one if none is active. A stub is not a record, but its versions continue.
 fn before(connection: &Connection, edge: Edge, write: &Write) -> Result<Block, Failure> {
-    let mut read = connection.prepare_cached(BY_EDGE)?;
-    let mut rows = read.query([edge.from.get(), edge.to.get()])?;
-    let stored = rows.next()?.map_or(Ok(Stored::Never), block_of)?;
-    let (block, current) = match stored {
+    let stored = first(connection, BY_EDGE, [edge.from.get(), edge.to.get()], stored_block)?;
+    let (block, current) = match stored.map_or(Stored::Never, |(_, stored)| stored) {
         Stored::Live(block) => {
             let current = block.version;
             (Arc::unwrap_or_clone(block), current)
@@ -141,6 +136,5 @@ fn put(connection: &Connection, block: &Block) -> Result<(), Failure> {
         block.remark.as_str(),
         block.updated.0
     ];
-    connection.prepare_cached(PUT)?.execute(row)?;
-    Ok(())
+    run(connection, PUT, row)
 }

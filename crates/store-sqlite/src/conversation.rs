@@ -3,13 +3,16 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use kith_store::{BATCH_MAX, Conversation, ConversationId, ConversationStore, Seq, StoreError, Version};
-use rusqlite::{Connection, params};
+use kith_store::{
+    BATCH_MAX, Conversation, ConversationId, ConversationStore, Seq, StoreError, Version, at_most,
+};
+use rusqlite::{Connection, Row, params};
 
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
-    row::size,
+    row::{size, version},
+    statement::{first, run},
 };
 
 /// Primary key.
@@ -23,9 +26,7 @@ const PUT: &str = "INSERT OR REPLACE INTO conversations (id, version, min_seq, t
 #[async_trait]
 impl ConversationStore for Sqlite {
     async fn conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError> {
-        if ids.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(ids.len(), BATCH_MAX)?;
         let ids: HashSet<ConversationId> = ids.iter().copied().collect();
         let read = move |connection: &Connection| {
             ids.into_iter().filter_map(|id| read(connection, id).transpose()).collect()
@@ -58,7 +59,11 @@ impl ConversationStore for Sqlite {
         limit: usize,
     ) -> Result<Vec<Conversation>, StoreError> {
         let after = after.map(|id| id.to_string()).unwrap_or_default();
-        self.readers.read(move |connection| untrimmed(connection, &after, limit)).await
+        let untrimmed = |row: &Row<'_>| {
+            let id: String = row.get(0)?;
+            conversation(id.parse().map_err(|_| corrupt("conversations.id"))?, row, 1)
+        };
+        self.readers.all(UNTRIMMED, (after, size(limit)), untrimmed).await
     }
 
     async fn end_trim(
@@ -79,27 +84,14 @@ impl ConversationStore for Sqlite {
 
 fn put(connection: &Connection, record: &Conversation) -> Result<(), Failure> {
     let row = params![record.id.to_string(), record.version.get(), record.min_seq, record.trim];
-    connection.prepare_cached(PUT)?.execute(row)?;
-    Ok(())
-}
-
-fn untrimmed(connection: &Connection, after: &str, limit: usize) -> Result<Vec<Conversation>, Failure> {
-    let mut read = connection.prepare_cached(UNTRIMMED)?;
-    let mut rows = read.query(params![after, size(limit)])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let id: String = row.get(0)?;
-        let id = id.parse().map_err(|_| corrupt("conversations.id"))?;
-        let version = Version::new(row.get(1)?).ok_or_else(|| corrupt("conversations.version"))?;
-        found.push(Conversation { id, version, min_seq: row.get(2)?, trim: row.get(3)? });
-    }
-    Ok(found)
+    run(connection, PUT, row)
 }
 
 fn read(connection: &Connection, id: ConversationId) -> Result<Option<Conversation>, Failure> {
-    let mut read = connection.prepare_cached(BY_ID)?;
-    let mut rows = read.query([id.to_string()])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let version = Version::new(row.get(0)?).ok_or_else(|| corrupt("conversations.version"))?;
-    Ok(Some(Conversation { id, version, min_seq: row.get(1)?, trim: row.get(2)? }))
+    first(connection, BY_ID, [id.to_string()], |row| conversation(id, row, 0))
+}
+
+/// A record whose columns begin at this one.
+fn conversation(id: ConversationId, row: &Row<'_>, at: usize) -> Result<Conversation, Failure> {
+    Ok(Conversation { id, version: version(row, at)?, min_seq: row.get(at + 1)?, trim: row.get(at + 2)? })
 }

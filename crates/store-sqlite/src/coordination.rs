@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kith_store::{Coordination, StoreError, Timestamp};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
-use crate::Sqlite;
+use crate::{
+    Sqlite,
+    statement::{first, run},
+};
 
 const LEASE: &str = "INSERT INTO leases (name, holder, until_ms) VALUES (?1, ?2, ?3)
     ON CONFLICT (name) DO UPDATE SET holder = ?2, until_ms = ?3 WHERE holder = ?2 OR until_ms <= ?4";
@@ -29,22 +32,13 @@ impl Coordination for Sqlite {
 
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError> {
         let (name, holder) = (name.to_owned(), holder.to_owned());
-        self.writer
-            .write(move |connection| {
-                connection.prepare_cached(RELEASE)?.execute([name, holder])?;
-                Ok(())
-            })
-            .await
+        self.writer.write(move |connection| run(connection, RELEASE, [name, holder])).await
     }
 
     async fn mark(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let name = name.to_owned();
-        self.readers
-            .read(move |connection| {
-                let mut read = connection.prepare_cached(MARK)?;
-                Ok(read.query_row([name], |row| row.get(0)).optional()?.flatten())
-            })
-            .await
+        let mark = move |connection: &Connection| first(connection, MARK, [name], |row| Ok(row.get(0)?));
+        Ok(self.readers.read(mark).await?.flatten())
     }
 
     async fn set_mark(&self, name: &str, holder: &str, mark: &[u8]) -> Result<bool, StoreError> {

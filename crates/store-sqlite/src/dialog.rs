@@ -7,15 +7,16 @@ use async_trait::async_trait;
 use kith_store::{
     Applied, BATCH_MAX, ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace,
     DialogStore, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, ReadRanges, Seq, SeqRange, StoreError, Timestamp,
-    UserId, Version, Write,
+    UserId, Version, Write, at_most,
 };
 use rusqlite::{Connection, Row, params, types::ValueRef};
 
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
-    request::once,
-    row::size,
+    row::{moment, size, version},
+    state::expect,
+    statement::{first, run},
 };
 
 macro_rules! select {
@@ -58,7 +59,8 @@ const MAKE: &str =
 #[async_trait]
 impl DialogStore for Sqlite {
     async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
-        let keys: HashSet<DialogKey> = bounded(keys, BATCH_MAX)?.iter().copied().collect();
+        at_most(keys.len(), BATCH_MAX)?;
+        let keys: HashSet<DialogKey> = keys.iter().copied().collect();
         let read = move |connection: &Connection| {
             keys.into_iter().filter_map(|key| read(connection, key).transpose()).collect()
         };
@@ -78,16 +80,8 @@ impl DialogStore for Sqlite {
         };
         let (day, conversation) =
             after.map_or((i64::MAX, String::new()), |place| (place.day, place.conversation.to_string()));
-        let page = move |connection: &Connection| {
-            let mut read = connection.prepare_cached(sql)?;
-            let mut rows = read.query(params![user.get(), day, conversation, size(limit)])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                found.push(dialog_of(user, row)?);
-            }
-            Ok(found)
-        };
-        self.readers.read(page).await
+        let values = (user.get(), day, conversation, size(limit));
+        self.readers.all(sql, values, move |row| dialog_of(user, row)).await
     }
 
     async fn dialog_conversations(
@@ -97,16 +91,7 @@ impl DialogStore for Sqlite {
         limit: usize,
     ) -> Result<Vec<ConversationId>, StoreError> {
         let after = after.map_or_else(String::new, String::from);
-        let page = move |connection: &Connection| {
-            let mut read = connection.prepare_cached(CONVERSATIONS)?;
-            let mut rows = read.query(params![user.get(), after, size(limit)])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                found.push(conversation_of(row)?);
-            }
-            Ok(found)
-        };
-        self.readers.read(page).await
+        self.readers.all(CONVERSATIONS, (user.get(), after, size(limit)), conversation_of).await
     }
 
     async fn mark_dialogs(
@@ -114,10 +99,11 @@ impl DialogStore for Sqlite {
         marks: &[DialogMark],
         now: Timestamp,
     ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
-        let marks = bounded(marks, MARKS_AT_ONCE)?.to_vec();
+        at_most(marks.len(), MARKS_AT_ONCE)?;
         if marks.iter().any(has_too_many_ranges) {
             return Err(StoreError::Overloaded);
         }
+        let marks = marks.to_vec();
         let write = move |connection: &Connection| {
             marks.iter().map(|mark| of_one(make_mark(connection, mark, now))).collect()
         };
@@ -130,18 +116,16 @@ impl DialogStore for Sqlite {
         patch: DialogPatch,
         write: Write,
     ) -> Result<Applied<Dialog>, StoreError> {
-        let change = move |connection: &Connection| {
-            once(connection, &write, || change(connection, key, &patch, &write))
-        };
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| change(connection, key, &patch, write)).await
     }
 
     async fn make_dialogs(&self, keys: &[DialogKey], now: Timestamp) -> Result<(), StoreError> {
-        let keys = bounded(keys, BATCH_MAX)?.to_vec();
+        at_most(keys.len(), BATCH_MAX)?;
+        let keys = keys.to_vec();
         let make = move |connection: &Connection| {
             for key in keys {
                 let row = params![key.user.get(), key.conversation.to_string(), Dialog::day_of(now)];
-                connection.prepare_cached(MAKE)?.execute(row)?;
+                run(connection, MAKE, row)?;
             }
             Ok(())
         };
@@ -154,7 +138,8 @@ impl DialogStore for Sqlite {
         ends: &[(ConversationId, Seq)],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let ends = bounded(ends, BATCH_MAX)?.to_vec();
+        at_most(ends.len(), BATCH_MAX)?;
+        let ends = ends.to_vec();
         let reduce = move |connection: &Connection| {
             for (conversation, end) in ends {
                 let dialog = read(connection, DialogKey { user, conversation })?;
@@ -166,10 +151,6 @@ impl DialogStore for Sqlite {
         };
         self.writer.write(reduce).await
     }
-}
-
-fn bounded<T>(items: &[T], most: usize) -> Result<&[T], StoreError> {
-    if items.len() > most { Err(StoreError::Overloaded) } else { Ok(items) }
 }
 
 fn has_too_many_ranges(mark: &DialogMark) -> bool {
@@ -202,19 +183,15 @@ fn change(
     write: &Write,
 ) -> Result<Dialog, Failure> {
     let dialog = read(connection, key)?.unwrap_or_else(|| Dialog::absent(key));
-    let current = dialog.settings_version;
-    if write.expected.is_some_and(|expected| expected != current) {
-        return Err(StoreError::Conflict { current }.into());
-    }
+    expect(write, dialog.settings_version)?;
     let changed = dialog.changed(patch, write.now);
     put(connection, &changed)?;
     Ok(changed)
 }
 
 fn read(connection: &Connection, key: DialogKey) -> Result<Option<Dialog>, Failure> {
-    let mut read = connection.prepare_cached(BY_KEY)?;
-    let mut rows = read.query(params![key.user.get(), key.conversation.to_string()])?;
-    rows.next()?.map(|row| dialog_of(key.user, row)).transpose()
+    let values = params![key.user.get(), key.conversation.to_string()];
+    first(connection, BY_KEY, values, |row| dialog_of(key.user, row))
 }
 
 fn put(connection: &Connection, dialog: &Dialog) -> Result<(), Failure> {
@@ -236,25 +213,23 @@ fn put(connection: &Connection, dialog: &Dialog) -> Result<(), Failure> {
         Some(&dialog.ext).filter(|ext| !ext.is_empty()),
         dialog.day,
     ];
-    connection.prepare_cached(PUT)?.execute(row)?;
+    run(connection, PUT, row)?;
     if dialog.version != Version::FIRST {
-        connection.prepare_cached(SET_DAY)?.execute(params![user, conversation, dialog.day])?;
+        run(connection, SET_DAY, params![user, conversation, dialog.day])?;
     }
     Ok(())
 }
 
 fn dialog_of(user: UserId, row: &Row<'_>) -> Result<Dialog, Failure> {
-    let version =
-        |at| Ok::<_, Failure>(Version::new(row.get(at)?).ok_or_else(|| corrupt("the version of a dialog"))?);
     let read = ReadRanges::new(row.get(3)?, unpacked(blob(row, 4)?)?);
     Ok(Dialog {
         key: DialogKey { user, conversation: conversation_of(row)? },
-        version: version(1)?,
-        settings_version: version(2)?,
+        version: version(row, 1)?,
+        settings_version: version(row, 2)?,
         read: read.ok_or_else(|| corrupt("dialogs.unread_ranges"))?,
         min_seq: row.get(5)?,
         max_seq: row.get(6)?,
-        pinned: row.get::<_, Option<i64>>(7)?.map(Timestamp),
+        pinned: moment(row, 7)?,
         hidden_seq: row.get(8)?,
         do_not_disturb: row.get(9)?,
         marked_unread: row.get(10)?,
@@ -282,13 +257,8 @@ fn packed(ranges: &[SeqRange]) -> Vec<u8> {
 }
 
 fn unpacked(bytes: &[u8]) -> Result<Vec<SeqRange>, Failure> {
-    let (ranges, rest) = bytes.as_chunks::<16>();
-    if !rest.is_empty() {
-        return Err(corrupt("dialogs.unread_ranges").into());
-    }
-    let number = |bytes: &[u8]| bytes.iter().fold(0_i64, |number, byte| (number << 8) | i64::from(*byte));
-    Ok(ranges
-        .iter()
-        .map(|range| SeqRange { first: number(&range[..8]), last: number(&range[8..]) })
-        .collect())
+    let (numbers, []) = bytes.as_chunks::<8>() else { return Err(corrupt("dialogs.unread_ranges").into()) };
+    let numbers: Vec<Seq> = numbers.iter().map(|number| Seq::from_be_bytes(*number)).collect();
+    let (ranges, []) = numbers.as_chunks::<2>() else { return Err(corrupt("dialogs.unread_ranges").into()) };
+    Ok(ranges.iter().map(|[first, last]| SeqRange { first: *first, last: *last }).collect())
 }

@@ -14,6 +14,7 @@ use crate::{
     error::{Failure, corrupt},
     removal,
     row::{edge_of, size},
+    statement::run,
 };
 
 /// Most entries that one step checks or ends.
@@ -235,7 +236,7 @@ fn correct(connection: &Connection, users: &[i64]) -> Result<(u64, Vec<UserId>),
         if wrong == 0 {
             continue;
         }
-        connection.prepare_cached(CORRECT)?.execute([*user, following, fans])?;
+        run(connection, CORRECT, [*user, following, fans])?;
         corrected += wrong;
         of.push(UserId::new(*user).map_err(|_| corrupt("follow_counts.id"))?);
     }

@@ -2,12 +2,13 @@
 
 use async_trait::async_trait;
 use kith_store::{Erasure, ErasureStore, StoreError, Timestamp, UserId};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::{
     Sqlite,
     error::{Failure, corrupt, internal},
     row::size,
+    statement::{first, run},
 };
 
 /// Primary key.
@@ -37,8 +38,7 @@ impl ErasureStore for Sqlite {
         after: Option<UserId>,
         limit: usize,
     ) -> Result<Vec<Erasure>, StoreError> {
-        let after = after.map_or(0, UserId::get);
-        self.readers.read(move |connection| unfinished(connection, after, limit)).await
+        self.readers.all(UNFINISHED, [after.map_or(0, UserId::get), size(limit)], erasure).await
     }
 
     async fn save_erasure(&self, erasure: &Erasure) -> Result<Option<Erasure>, StoreError> {
@@ -57,23 +57,15 @@ impl ErasureStore for Sqlite {
 }
 
 fn read(connection: &Connection, user: UserId) -> Result<Option<Erasure>, Failure> {
-    let mut read = connection.prepare_cached(BY_USER)?;
-    let state = read.query_row([user.get()], |row| row.get::<_, Vec<u8>>(0)).optional()?;
-    state.map(|state| erasure(&state)).transpose()
+    first(connection, BY_USER, [user.get()], erasure)
 }
 
-fn unfinished(connection: &Connection, after: i64, limit: usize) -> Result<Vec<Erasure>, Failure> {
-    let mut read = connection.prepare_cached(UNFINISHED)?;
-    let states = read.query_map(params![after, size(limit)], |row: &Row<'_>| row.get::<_, Vec<u8>>(0))?;
-    states.map(|state| erasure(&state?)).collect()
-}
-
-fn erasure(state: &[u8]) -> Result<Erasure, Failure> {
+fn erasure(row: &Row<'_>) -> Result<Erasure, Failure> {
+    let state = row.get_ref(0)?.as_blob().map_err(|_| corrupt("erasures.state"))?;
     Ok(serde_json::from_slice(state).map_err(|_| corrupt("erasures.state"))?)
 }
 
 fn put(connection: &Connection, erasure: &Erasure) -> Result<(), Failure> {
     let state = serde_json::to_vec(erasure).map_err(|_| internal("an erasure cannot be written down"))?;
-    connection.prepare_cached(PUT)?.execute(params![erasure.user.get(), erasure.ended, state])?;
-    Ok(())
+    run(connection, PUT, params![erasure.user.get(), erasure.ended, state])
 }

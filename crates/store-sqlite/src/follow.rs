@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use kith_store::{
     Applied, BATCH_MAX, Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX,
     ImportedFollow, ListPosition, RelationDeed, StoreError, Stored, Timestamp, UserId, Version, Write,
+    at_most,
 };
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -16,8 +17,8 @@ use crate::{
     counts::{Tally, counts},
     error::Failure,
     relation_log,
-    request::once,
-    row::{edge_of, follow_of, follows_of, stored_follow},
+    row::{edge_of, follow_of, stored_follow},
+    statement::{first, run},
 };
 
 macro_rules! select {
@@ -72,19 +73,14 @@ impl FollowStore for Sqlite {
     }
 
     async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError> {
-        let change = move |connection: &Connection| {
-            once(connection, &write, || follow(connection, edge, kept, write.now))
-        };
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| follow(connection, edge, kept, write.now)).await
     }
 
     async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {
-        let change = move |connection: &Connection| {
-            let end =
-                || end(connection, edge, Some(edge), write.now)?.ok_or_else(|| StoreError::NotFound.into());
-            once(connection, &write, end)
+        let end = move |connection: &Connection, write: &Write| {
+            end(connection, edge, Some(edge), write.now)?.ok_or_else(|| StoreError::NotFound.into())
         };
-        self.writer.write(change).await
+        self.writer.once(write, end).await
     }
 
     async fn follow_list(
@@ -98,21 +94,17 @@ impl FollowStore for Sqlite {
             FollowList::Following => FOLLOWING,
             FollowList::Fans => FANS,
         };
-        self.readers.page(sql, user, after, limit, follows_of).await
+        self.readers.page(sql, user, after, limit, follow_of).await
     }
 
     async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError> {
-        if users.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(users.len(), BATCH_MAX)?;
         let users = users.to_vec();
         self.readers.read(move |connection| counts(connection, &users)).await
     }
 
     async fn import_follows(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {
-        if follows.len() > IMPORT_FOLLOWS_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(follows.len(), IMPORT_FOLLOWS_MAX)?;
         let mut follows = follows.to_vec();
         // Neighbours in the table follow one another; of those of one edge the first counts.
         follows.sort_by_key(|one| one.edge);
@@ -131,7 +123,7 @@ pub(crate) fn end(
     let Some(Known { follow, live: true, .. }) = known(connection, edge)? else { return Ok(None) };
     let version = follow.version.next();
     let row = params![edge.from.get(), edge.to.get(), version.get(), now.0];
-    connection.prepare_cached(END)?.execute(row)?;
+    run(connection, END, row)?;
     Tally::of(edge, -1).note(connection)?;
     if let Some(by) = by
         && known(connection, edge.reversed())?.is_some_and(|back| back.live)
@@ -149,10 +141,9 @@ struct Known {
 }
 
 fn known(connection: &Connection, edge: Edge) -> Result<Option<Known>, Failure> {
-    let mut read = connection.prepare_cached(STATE)?;
-    let mut rows = read.query([edge.from.get(), edge.to.get()])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Some(Known { follow: follow_of(row)?, live: row.get(3)?, changed: Timestamp(row.get(6)?) }))
+    first(connection, STATE, [edge.from.get(), edge.to.get()], |row| {
+        Ok(Known { follow: follow_of(row)?, live: row.get(3)?, changed: Timestamp(row.get(6)?) })
+    })
 }
 
 fn follow(connection: &Connection, edge: Edge, kept: Duration, now: Timestamp) -> Result<Follow, Failure> {
@@ -176,8 +167,7 @@ fn follow(connection: &Connection, edge: Edge, kept: Duration, now: Timestamp) -
 fn put(connection: &Connection, follow: &Follow, now: Timestamp) -> Result<(), Failure> {
     let (edge, version) = (follow.edge, follow.version.get());
     let row = params![edge.from.get(), edge.to.get(), version, follow.since.0, follow.placed.0, now.0];
-    connection.prepare_cached(PUT)?.execute(row)?;
-    Ok(())
+    run(connection, PUT, row)
 }
 
 fn import(connection: &Connection, follows: &[ImportedFollow], now: Timestamp) -> Result<(), Failure> {

@@ -13,10 +13,10 @@ use crate::{
     Sqlite,
     batch::BatchQuery,
     error::{Failure, internal},
-    request::once,
-    row::{group_of, groups_of, params_text, size, stored_group},
+    row::{group_of, params_text, size, stored_group},
     secret,
     state::{expect, free_id},
+    statement::{first, run},
 };
 
 macro_rules! columns {
@@ -73,29 +73,16 @@ impl GroupStore for Sqlite {
         after: Option<GroupId>,
         limit: usize,
     ) -> Result<Vec<Group>, StoreError> {
-        let (key, after) = (key.to_owned(), after.map_or(0, GroupId::get));
-        self.readers
-            .read(move |connection| {
-                let mut read = connection.prepare_cached(SEARCH)?;
-                groups_of(read.query(params![key, after, size(limit)])?)
-            })
-            .await
+        let after = after.map_or(0, GroupId::get);
+        self.readers.all(SEARCH, (key.to_owned(), after, size(limit)), group_of).await
     }
 
     async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError> {
-        let after = after.map_or(0, GroupId::get);
-        self.readers
-            .read(move |connection| {
-                let mut read = connection.prepare_cached(SCAN)?;
-                groups_of(read.query(params![after, size(limit)])?)
-            })
-            .await
+        self.readers.all(SCAN, [after.map_or(0, GroupId::get), size(limit)], group_of).await
     }
 
     async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError> {
-        let change =
-            move |connection: &Connection| once(connection, &write, || create(connection, &group, write.now));
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| create(connection, &group, write.now)).await
     }
 
     async fn update_group(
@@ -104,26 +91,17 @@ impl GroupStore for Sqlite {
         patch: GroupPatch,
         write: Write,
     ) -> Result<Applied<Group>, StoreError> {
-        let change = move |connection: &Connection| {
-            once(connection, &write, || update(connection, id, &patch, &write))
-        };
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| update(connection, id, &patch, write)).await
     }
 
     async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError> {
-        let change =
-            move |connection: &Connection| once(connection, &write, || dismiss(connection, id, &write));
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| dismiss(connection, id, write)).await
     }
 }
 
 fn group(connection: &Connection, id: GroupId) -> Result<Stored<Group>, Failure> {
-    let mut read = connection.prepare_cached(BY_ID)?;
-    let mut rows = read.query([id.get()])?;
-    match rows.next()? {
-        Some(row) => group_of(row),
-        None => Ok(Stored::Never),
-    }
+    let found = first(connection, BY_ID, [id.get()], stored_group)?;
+    Ok(found.map_or(Stored::Never, |(_, group)| group))
 }
 
 fn create(connection: &Connection, new: &NewGroup, now: Timestamp) -> Result<Group, Failure> {
@@ -197,7 +175,7 @@ fn dismiss(connection: &Connection, id: GroupId, write: &Write) -> Result<Versio
     expect(write, before.version)?;
     let version = before.version.next();
     list(connection, id, &keys(&before), &BTreeSet::new())?;
-    connection.prepare_cached(DISMISS)?.execute(params![id.get(), version.get(), write.now.0])?;
+    run(connection, DISMISS, [id.get(), version.get(), write.now.0])?;
     secret::remove_all(connection, SecretOwner::Group(id))?;
     Ok(version)
 }
@@ -219,8 +197,7 @@ fn put(connection: &Connection, group: &Group) -> Result<(), Failure> {
         group.updated.0,
         ReceiptVisibility::number(group.receipts)
     ];
-    connection.prepare_cached(PUT)?.execute(row)?;
-    Ok(())
+    run(connection, PUT, row)
 }
 
 fn keys(group: &Group) -> BTreeSet<String> {
@@ -235,10 +212,10 @@ fn list(
     after: &BTreeSet<String>,
 ) -> Result<(), Failure> {
     for key in before.difference(after) {
-        connection.prepare_cached(UNLIST_KEY)?.execute(params![key, id.get()])?;
+        run(connection, UNLIST_KEY, params![key, id.get()])?;
     }
     for key in after.difference(before) {
-        connection.prepare_cached(LIST_KEY)?.execute(params![key, id.get()])?;
+        run(connection, LIST_KEY, params![key, id.get()])?;
     }
     Ok(())
 }

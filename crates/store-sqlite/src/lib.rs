@@ -39,6 +39,7 @@ mod row;
 mod secret;
 mod sequence;
 mod state;
+mod statement;
 mod strong;
 mod user;
 mod writer;

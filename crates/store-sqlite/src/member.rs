@@ -6,19 +6,19 @@ use async_trait::async_trait;
 use kith_store::{
     Applied, BATCH_MAX, Ban, Bans, ChangeContext, ConversationId, FormerMember, GroupId, MEMBER_CHANGES_KEPT,
     MEMBERS_AT_ONCE, Member, MemberChange, MemberChangeEvent, MemberKey, MemberRow, MemberStore,
-    MembersUpdated, MembershipTransition, Role, Roster, Seq, StoreError, Stored, Timestamp, UserId, Version,
-    Write,
+    MembersUpdated, MembershipTransition, Role, Roster, Seq, StoreError, Stored, Timestamp, UserId, Write,
+    at_most,
 };
-use rusqlite::{Connection, Params, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::{
     Sqlite, ban,
     batch::BatchQuery,
-    error::{Failure, corrupt, internal},
+    error::{Failure, internal},
     message,
-    request::once,
-    row::{earlier_bytes, member_of, roster_of, size, stored_member},
+    row::{earlier_bytes, group_id, member_of, roster_of, size, stored_member, user_id, version},
     state::expect,
+    statement::{all, run},
 };
 
 macro_rules! select {
@@ -74,17 +74,13 @@ impl MemberStore for Sqlite {
     }
 
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
-        if keys.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(keys.len(), BATCH_MAX)?;
         let keys = keys.to_vec();
         self.readers.read(move |connection| Ok(FormerMember::of(&keys, &rows_of(connection, &keys)?))).await
     }
 
     async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
-        if keys.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(keys.len(), BATCH_MAX)?;
         let keys = keys.to_vec();
         let read = move |connection: &Connection| {
             let found: HashMap<MemberKey, MemberRow> =
@@ -95,9 +91,7 @@ impl MemberStore for Sqlite {
     }
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
-        if groups.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(groups.len(), BATCH_MAX)?;
         let groups = groups.to_vec();
         self.readers.read(move |connection| rosters(connection, &groups)).await
     }
@@ -109,13 +103,10 @@ impl MemberStore for Sqlite {
         terms: ChangeContext,
         write: Write,
     ) -> Result<Applied<MembersUpdated>, StoreError> {
-        if change.users().len() > MEMBERS_AT_ONCE {
-            return Err(StoreError::Overloaded);
-        }
-        let change = move |connection: &Connection| {
-            once(connection, &write, || decide(connection, group, &change, terms, &write))
-        };
-        self.writer.write(change).await
+        at_most(change.users().len(), MEMBERS_AT_ONCE)?;
+        let decide =
+            move |connection: &Connection, write: &Write| decide(connection, group, &change, terms, write);
+        self.writer.once(write, decide).await
     }
 
     async fn member_list(
@@ -126,12 +117,8 @@ impl MemberStore for Sqlite {
         limit: usize,
     ) -> Result<Vec<Member>, StoreError> {
         let sql = if least > Role::Member { ABOVE } else { LIST };
-        let after = after.map_or(0, UserId::get);
-        let page = move |connection: &Connection| {
-            let found = rows(connection, sql, params![group.get(), after, least as u8, size(limit)])?;
-            Ok(found.into_iter().map(|row| row.member).collect())
-        };
-        self.readers.read(page).await
+        let values = (group.get(), after.map_or(0, UserId::get), least as u8, size(limit));
+        self.readers.all(sql, values, |row| Ok(member_of(row)?.member)).await
     }
 
     async fn group_rows(
@@ -141,9 +128,7 @@ impl MemberStore for Sqlite {
         limit: usize,
     ) -> Result<Vec<MemberRow>, StoreError> {
         let after = after.map_or(0, UserId::get);
-        let page =
-            move |connection: &Connection| rows(connection, ALL, params![group.get(), after, size(limit)]);
-        self.readers.read(page).await
+        self.readers.all(ALL, [group.get(), after, size(limit)], member_of).await
     }
 
     async fn memberships(
@@ -153,16 +138,8 @@ impl MemberStore for Sqlite {
         limit: usize,
     ) -> Result<Vec<GroupId>, StoreError> {
         let after = after.map_or(0, GroupId::get);
-        let page = move |connection: &Connection| {
-            let mut read = connection.prepare_cached(GROUPS)?;
-            let mut rows = read.query(params![user.get(), after, size(limit)])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                found.push(GroupId::new(row.get(0)?).map_err(|_| corrupt("members.group_id"))?);
-            }
-            Ok(found)
-        };
-        self.readers.read(page).await
+        let group = |row: &Row<'_>| group_id(row, 0, "members.group_id");
+        self.readers.all(GROUPS, [user.get(), after, size(limit)], group).await
     }
 
     async fn member_changes(
@@ -194,7 +171,9 @@ impl MemberStore for Sqlite {
         after: Option<GroupId>,
         limit: usize,
     ) -> Result<Vec<GroupId>, StoreError> {
-        self.readers.read(move |connection| ban::groups(connection, user, after, limit)).await
+        let after = after.map_or(0, GroupId::get);
+        let group = |row: &Row<'_>| group_id(row, 0, "bans.group_id");
+        self.readers.all(ban::GROUPS, [user.get(), after, size(limit)], group).await
     }
 
     async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
@@ -268,7 +247,7 @@ fn put_all(
     let owner = roster.owner.map(UserId::get);
     let muted = roster.muted_until.map(|at| at.0);
     let row = params![group.get(), roster.version.get(), roster.count, roster.ordinals, owner, muted];
-    connection.prepare_cached(PUT_ROSTER)?.execute(row)?;
+    run(connection, PUT_ROSTER, row)?;
     let mut put = connection.prepare_cached(PUT)?;
     for MemberRow { member, live, stays } in rows {
         put.execute(params![
@@ -318,24 +297,21 @@ fn changes(
     if !(0..=MEMBER_CHANGES_KEPT).contains(&behind) {
         return Ok(None);
     }
-    let mut read = connection.prepare_cached(CHANGES)?;
-    let mut rows = read.query(params![group.get(), after.version.get(), after.user.get(), size(limit)])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let version = Version::new(row.get(0)?).ok_or_else(|| corrupt("members.version"))?;
-        let user = UserId::new(row.get(1)?).map_err(|_| corrupt("members.user_id"))?;
-        found.push(MemberChangeEvent { version, user });
-    }
-    Ok(Some(found))
+    let values = [group.get(), after.version.get(), after.user.get(), size(limit)];
+    let event = |row: &Row<'_>| {
+        Ok(MemberChangeEvent { version: version(row, 0)?, user: user_id(row, 1, "members.user_id")? })
+    };
+    all(connection, CHANGES, values, event).map(Some)
 }
 
 fn end(connection: &Connection, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, Failure> {
-    let mut rows = rows(connection, LIST, params![group.get(), 0, Role::Member as u8, size(limit)])?;
+    let living = params![group.get(), 0, Role::Member as u8, size(limit)];
+    let mut rows = all(connection, LIST, living, member_of)?;
     // Mutes and bans end once no member is left.
     let only_members = rows.len() >= limit;
     let (mut named, mut is_more) = (Vec::new(), only_members);
     if !only_members {
-        let muted = self::rows(connection, MUTED, params![group.get(), size(limit)])?;
+        let muted = all(connection, MUTED, [group.get(), size(limit)], member_of)?;
         named = ban::list(connection, group, None, limit, Timestamp(i64::MIN))?;
         is_more = muted.len() >= limit || named.len() >= limit;
         rows.extend(muted);
@@ -360,15 +336,5 @@ fn rows_of(connection: &Connection, keys: &[MemberKey]) -> Result<Vec<MemberRow>
         rows.push(member_of(row)?);
         Ok(())
     })?;
-    Ok(rows)
-}
-
-fn rows(connection: &Connection, sql: &str, asked: impl Params) -> Result<Vec<MemberRow>, Failure> {
-    let mut read = connection.prepare_cached(sql)?;
-    let mut found = read.query(asked)?;
-    let mut rows = Vec::new();
-    while let Some(row) = found.next()? {
-        rows.push(member_of(row)?);
-    }
     Ok(rows)
 }

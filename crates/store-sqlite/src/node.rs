@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kith_store::{Epoch, IdBlock, IdKind, NodeStore, StoreError, Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 use crate::{
     Sqlite,
     error::{Failure, corrupt, unavailable},
-    request, user,
+    request,
+    statement::{first, run},
+    user,
 };
 
 const ALLOCATE: &str = "INSERT INTO id_counters (kind, next) VALUES (?1, ?2 + ?3)
@@ -55,7 +57,7 @@ impl NodeStore for Sqlite {
             .write(move |connection| {
                 if epoch(connection)?.number == seen {
                     let seen = i64::try_from(seen).map_err(|_| corrupt("node_state.epoch"))?;
-                    connection.prepare_cached(RAISE)?.execute(params![seen, server])?;
+                    run(connection, RAISE, params![seen, server])?;
                 }
                 epoch(connection)
             })
@@ -66,7 +68,7 @@ impl NodeStore for Sqlite {
         let name = name.to_owned();
         self.writer
             .write(move |connection| {
-                connection.prepare_cached(KEEP_KEY)?.execute(params![name, candidate])?;
+                run(connection, KEEP_KEY, params![name, candidate])?;
                 Ok(connection.prepare_cached(KEY)?.query_row([name], |row| row.get(0))?)
             })
             .await
@@ -84,8 +86,7 @@ impl NodeStore for Sqlite {
 }
 
 fn epoch(connection: &Connection) -> Result<Epoch, Failure> {
-    let mut read = connection.prepare_cached(EPOCH)?;
-    let epoch = read.query_row([], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?))).optional()?;
+    let epoch = first(connection, EPOCH, [], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))?;
     let (number, server) = epoch.unwrap_or_default();
     Ok(Epoch { number: u64::try_from(number).map_err(|_| corrupt("node_state.epoch"))?, server })
 }

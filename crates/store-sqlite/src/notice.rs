@@ -5,16 +5,16 @@ use std::{collections::HashSet, sync::Arc};
 use async_trait::async_trait;
 use kith_store::{
     Applied, Audience, AudienceChange, AudienceId, BATCH_MAX, NewAudience, Notice, NoticeChange,
-    NoticeChanged, NoticeId, NoticeRefusal, NoticeStore, NoticeTerms, StoreError, Stored, Text, Timestamp,
-    Version, Write, pack_entries, unpack_entries,
+    NoticeChanged, NoticeId, NoticeRefusal, NoticeStore, NoticeTerms, StoreError, Stored, Timestamp, Version,
+    Write, at_most, pack_entries, unpack_entries,
 };
 use rusqlite::{Connection, Row, params};
 
 use crate::{
     Sqlite,
     error::{Failure, corrupt, internal},
-    request::once,
-    row::{params_text, size},
+    row::{self, json, moment, params_text, size, text, version},
+    statement::{first, run},
 };
 
 macro_rules! select_audiences {
@@ -49,9 +49,7 @@ pub(crate) const EXPIRED: &str =
 #[async_trait]
 impl NoticeStore for Sqlite {
     async fn audiences(&self, ids: &[AudienceId], _strong: bool) -> Result<Vec<Audience>, StoreError> {
-        if ids.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(ids.len(), BATCH_MAX)?;
         let ids: HashSet<AudienceId> = ids.iter().copied().collect();
         let read = move |connection: &Connection| {
             ids.into_iter().filter_map(|id| audience(connection, id).transpose()).collect()
@@ -64,17 +62,7 @@ impl NoticeStore for Sqlite {
         after: Option<AudienceId>,
         limit: usize,
     ) -> Result<Vec<Audience>, StoreError> {
-        let after = after.map_or(0, AudienceId::get);
-        let read = move |connection: &Connection| {
-            let mut read = connection.prepare_cached(AUDIENCES)?;
-            let mut rows = read.query(params![after, size(limit)])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                found.push(audience_of(row)?);
-            }
-            Ok(found)
-        };
-        self.readers.read(read).await
+        self.readers.all(AUDIENCES, (after.map_or(0, AudienceId::get), size(limit)), audience_of).await
     }
 
     async fn notices(
@@ -82,9 +70,7 @@ impl NoticeStore for Sqlite {
         ids: &[NoticeId],
         _strong: bool,
     ) -> Result<Vec<(NoticeId, Stored<Notice>)>, StoreError> {
-        if ids.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(ids.len(), BATCH_MAX)?;
         let ids: HashSet<NoticeId> = ids.iter().copied().collect();
         let read = move |connection: &Connection| {
             ids.into_iter().map(|id| Ok((id, notice(connection, id)?))).collect()
@@ -98,10 +84,7 @@ impl NoticeStore for Sqlite {
         most: usize,
         write: Write,
     ) -> Result<Applied<()>, StoreError> {
-        let change = move |connection: &Connection| {
-            once(connection, &write, || register(connection, &audience, most, &write))
-        };
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| register(connection, &audience, most, write)).await
     }
 
     async fn change_notice(
@@ -111,10 +94,7 @@ impl NoticeStore for Sqlite {
         live_max: usize,
         write: Write,
     ) -> Result<Applied<NoticeChanged>, StoreError> {
-        let change = move |connection: &Connection| {
-            once(connection, &write, || make(connection, id, &change, live_max, &write))
-        };
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| make(connection, id, &change, live_max, write)).await
     }
 
     async fn remove_expired(&self, id: AudienceId, now: Timestamp) -> Result<bool, StoreError> {
@@ -128,16 +108,8 @@ impl NoticeStore for Sqlite {
     }
 
     async fn expired_notices(&self, before: Timestamp, limit: usize) -> Result<Vec<NoticeId>, StoreError> {
-        let read = move |connection: &Connection| {
-            let mut read = connection.prepare_cached(EXPIRED)?;
-            let mut rows = read.query(params![before.0, size(limit)])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                found.push(NoticeId::new(row.get(0)?).map_err(|_| corrupt("notices.id"))?);
-            }
-            Ok(found)
-        };
-        self.readers.read(read).await
+        let id = |row: &Row<'_>| Ok(NoticeId::new(row.get(0)?).map_err(|_| corrupt("notices.id"))?);
+        self.readers.all(EXPIRED, [before.0, size(limit)], id).await
     }
 }
 
@@ -190,8 +162,7 @@ fn make(
     match &decided.notice {
         Ok(notice) => put_notice(connection, notice)?,
         Err(version) => {
-            let row = params![id.get(), version.get(), write.now.0];
-            connection.prepare_cached(DELETE_NOTICE)?.execute(row)?;
+            run(connection, DELETE_NOTICE, params![id.get(), version.get(), write.now.0])?;
         }
     }
     decided.audiences.iter().try_for_each(|audience| put_audience(connection, audience))?;
@@ -208,8 +179,7 @@ fn put_audience(connection: &Connection, audience: &Audience) -> Result<(), Fail
         audience.next_slot,
         pack_entries(&audience.entries)
     ];
-    connection.prepare_cached(PUT_AUDIENCE)?.execute(row)?;
-    Ok(())
+    run(connection, PUT_AUDIENCE, row)
 }
 
 fn put_notice(connection: &Connection, notice: &Notice) -> Result<(), Failure> {
@@ -232,22 +202,19 @@ fn put_notice(connection: &Connection, notice: &Notice) -> Result<(), Failure> {
         notice.created.0,
         notice.updated.0
     ];
-    connection.prepare_cached(PUT_NOTICE)?.execute(row)?;
-    Ok(())
+    run(connection, PUT_NOTICE, row)
 }
 
 fn audience(connection: &Connection, id: AudienceId) -> Result<Option<Audience>, Failure> {
-    let mut read = connection.prepare_cached(AUDIENCE)?;
-    let mut rows = read.query([id.get()])?;
-    rows.next()?.map(audience_of).transpose()
+    first(connection, AUDIENCE, [id.get()], audience_of)
 }
 
 fn audience_of(row: &Row<'_>) -> Result<Audience, Failure> {
     let entries = row.get_ref(6)?.as_blob().map_err(|_| corrupt("audiences.entries"))?;
     Ok(Audience {
         id: AudienceId::new(row.get(0)?).map_err(|_| corrupt("audiences.id"))?,
-        version: Version::new(row.get(1)?).ok_or_else(|| corrupt("audiences.version"))?,
-        name: text(row, 2, "audiences.name")?,
+        version: version(row, 1)?,
+        name: text(row, 2)?,
         of_users: row.get(3)?,
         created: Timestamp(row.get(4)?),
         next_slot: row.get(5)?,
@@ -256,28 +223,25 @@ fn audience_of(row: &Row<'_>) -> Result<Audience, Failure> {
 }
 
 fn notice(connection: &Connection, id: NoticeId) -> Result<Stored<Notice>, Failure> {
-    let mut read = connection.prepare_cached(NOTICE)?;
-    let mut rows = read.query([id.get()])?;
-    rows.next()?.map_or(Ok(Stored::Never), |row| notice_of(id, row))
+    Ok(first(connection, NOTICE, [id.get()], |row| notice_of(id, row))?.unwrap_or(Stored::Never))
 }
 
 fn notice_of(id: NoticeId, row: &Row<'_>) -> Result<Stored<Notice>, Failure> {
-    let version = Version::new(row.get(1)?).ok_or_else(|| corrupt("notices.version"))?;
+    let version = version(row, 1)?;
     if row.get(2)? {
         return Ok(Stored::Deleted(version));
     }
-    let json = |at| row.get_ref(at)?.as_str().map_err(|_| Failure::from(corrupt("notices")));
     Ok(Stored::Live(Arc::new(Notice {
         id,
         version,
         revision: row.get(3)?,
-        title: text(row, 4, "notices.title")?,
-        body: text(row, 5, "notices.body")?,
-        params: serde_json::from_str(json(6)?).map_err(|_| corrupt("notices.params"))?,
-        audiences: serde_json::from_str(json(7)?).map_err(|_| corrupt("notices.audiences"))?,
+        title: text(row, 4)?,
+        body: text(row, 5)?,
+        params: row::params(row, 6)?,
+        audiences: json(row, 7, "notices.audiences")?,
         terms: NoticeTerms {
             publish: Timestamp(row.get(8)?),
-            expire: row.get::<_, Option<i64>>(9)?.map(Timestamp),
+            expire: moment(row, 9)?,
             pinned: row.get(10)?,
             must_confirm: row.get(11)?,
             for_newcomers: row.get(12)?,
@@ -285,8 +249,4 @@ fn notice_of(id: NoticeId, row: &Row<'_>) -> Result<Stored<Notice>, Failure> {
         created: Timestamp(row.get(13)?),
         updated: Timestamp(row.get(14)?),
     })))
-}
-
-fn text(row: &Row<'_>, at: usize, column: &'static str) -> Result<Text, Failure> {
-    Ok(Text::new(row.get_ref(at)?.as_str().map_err(|_| corrupt(column))?))
 }

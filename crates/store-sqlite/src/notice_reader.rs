@@ -6,14 +6,15 @@ use async_trait::async_trait;
 use kith_store::{
     AudienceId, BATCH_MAX, MarkedReader, NoticeReader, NoticeReaderStore, NoticeRefusal, READERS_AT_ONCE,
     READERS_SCANNED, ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, SLOTS_AT_ONCE,
-    ScannedReader, StoreError, Timestamp, Version,
+    ScannedReader, StoreError, Timestamp, Version, at_most,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params, types::ValueRef};
+use rusqlite::{Connection, Row, params, types::ValueRef};
 
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
-    row::size,
+    row::{size, version},
+    statement::{first, run},
 };
 
 /// Bytes of a word with its page.
@@ -37,9 +38,7 @@ pub(crate) const SCAN: &str = "SELECT ordinal, reader, since_ms, words FROM noti
 #[async_trait]
 impl NoticeReaderStore for Sqlite {
     async fn readers(&self, keys: &[ReaderKey], _strong: bool) -> Result<Vec<NoticeReader>, StoreError> {
-        if keys.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(keys.len(), BATCH_MAX)?;
         let keys: HashSet<ReaderKey> = keys.iter().copied().collect();
         let read = move |connection: &Connection| {
             keys.into_iter().filter_map(|key| reader(connection, key).transpose()).collect()
@@ -53,9 +52,7 @@ impl NoticeReaderStore for Sqlite {
         readers: &[(ReaderId, Timestamp)],
         most: ReaderOrdinal,
     ) -> Result<Vec<NoticeReader>, StoreError> {
-        if readers.len() > READERS_AT_ONCE {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(readers.len(), READERS_AT_ONCE)?;
         let readers = readers.to_vec();
         let register = move |connection: &Connection| register(connection, audience, &readers, most);
         self.writer.write(register).await
@@ -67,9 +64,7 @@ impl NoticeReaderStore for Sqlite {
         mark: ReaderMark,
         dead_pages: &[u32],
     ) -> Result<Option<MarkedReader>, StoreError> {
-        if mark.slots().len() > SLOTS_AT_ONCE {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(mark.slots().len(), SLOTS_AT_ONCE)?;
         let dead_pages = dead_pages.to_vec();
         self.writer.write(move |connection| make(connection, key, &mark, &dead_pages)).await
     }
@@ -82,21 +77,13 @@ impl NoticeReaderStore for Sqlite {
         page: u32,
         limit: usize,
     ) -> Result<Vec<ScannedReader>, StoreError> {
-        if limit > READERS_SCANNED {
-            return Err(StoreError::Overloaded);
-        }
-        let scan = move |connection: &Connection| {
-            let mut scan = connection.prepare_cached(SCAN)?;
-            let mut rows = scan.query(params![audience.get(), from, end, size(limit)])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                let reader = ReaderId::new(row.get(1)?).map_err(|_| corrupt("notice_readers.reader"))?;
-                let (since, word) = (Timestamp(row.get(2)?), bits(row, 3)?.word(page));
-                found.push(ScannedReader { ordinal: row.get(0)?, reader, since, word });
-            }
-            Ok(found)
+        at_most(limit, READERS_SCANNED)?;
+        let scanned = move |row: &Row<'_>| {
+            let reader = ReaderId::new(row.get(1)?).map_err(|_| corrupt("notice_readers.reader"))?;
+            let (since, word) = (Timestamp(row.get(2)?), bits(row, 3)?.word(page));
+            Ok(ScannedReader { ordinal: row.get(0)?, reader, since, word })
         };
-        self.readers.read(scan).await
+        self.readers.all(SCAN, (audience.get(), from, end, size(limit)), scanned).await
     }
 
     async fn count_readers(&self, audience: AudienceId) -> Result<ReaderExtent, StoreError> {
@@ -145,23 +132,20 @@ fn make(
     };
     let NoticeReader { version, ordinal, since, bits, .. } = &after;
     let row = params![key.audience.get(), ordinal, version.get(), since.0, packed(bits)];
-    connection.prepare_cached(PUT)?.execute(row)?;
+    run(connection, PUT, row)?;
     Ok(Some(MarkedReader { reader: after, is_changed: true }))
 }
 
 fn next(connection: &Connection, audience: AudienceId) -> Result<ReaderOrdinal, Failure> {
-    let mut last = connection.prepare_cached(LAST)?;
-    let last: Option<ReaderOrdinal> = last.query_row([audience.get()], |row| row.get(0)).optional()?;
+    let last: Option<ReaderOrdinal> = first(connection, LAST, [audience.get()], |row| Ok(row.get(0)?))?;
     Ok(last.map_or(0, |last| last.saturating_add(1)))
 }
 
 fn reader(connection: &Connection, key: ReaderKey) -> Result<Option<NoticeReader>, Failure> {
-    let mut read = connection.prepare_cached(READER)?;
-    let mut rows = read.query([i64::from(key.audience.get()), key.reader.get()])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let version = Version::new(row.get(1)?).ok_or_else(|| corrupt("notice_readers.version"))?;
-    let (ordinal, since) = (row.get(0)?, Timestamp(row.get(2)?));
-    Ok(Some(NoticeReader { key, version, ordinal, since, bits: bits(row, 3)? }))
+    first(connection, READER, [i64::from(key.audience.get()), key.reader.get()], |row| {
+        let (ordinal, since) = (row.get(0)?, Timestamp(row.get(2)?));
+        Ok(NoticeReader { key, version: version(row, 1)?, ordinal, since, bits: bits(row, 3)? })
+    })
 }
 
 fn packed(bits: &ReadBits) -> Vec<u8> {

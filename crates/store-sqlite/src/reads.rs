@@ -1,13 +1,14 @@
 //! Reads of one form for records of every kind: by their keys, and by pages of a list of a user.
 
-use kith_store::{BATCH_MAX, ListPosition, StoreError, UserId};
-use rusqlite::{Row, Rows, params};
+use kith_store::{BATCH_MAX, ListPosition, StoreError, UserId, at_most};
+use rusqlite::{Params, Row};
 
 use crate::{
     batch::{BatchQuery, Key},
     error::Failure,
     readers::Readers,
     row::size,
+    statement,
 };
 
 impl Readers {
@@ -21,9 +22,7 @@ impl Readers {
         keys: &[K],
         of: fn(&Row<'_>) -> Result<(K, T), Failure>,
     ) -> Result<Vec<(K, T)>, StoreError> {
-        if keys.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(keys.len(), BATCH_MAX)?;
         let keys = keys.to_vec();
         self.read(move |connection| {
             let mut found = Vec::with_capacity(keys.len());
@@ -34,6 +33,19 @@ impl Readers {
             Ok(found)
         })
         .await
+    }
+
+    /// All rows that `sql` finds for these values, as `of` reads them.
+    ///
+    /// # Errors
+    /// If the store cannot answer.
+    pub(crate) async fn all<T: Send + 'static>(
+        &self,
+        sql: &'static str,
+        values: impl Params + Send + 'static,
+        of: impl Fn(&Row<'_>) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<Vec<T>, StoreError> {
+        self.read(move |connection| statement::all(connection, sql, values, of)).await
     }
 
     /// The entries of a list of `user` after a place, at most `limit`. `sql` takes the user, the two numbers of the
@@ -47,13 +59,9 @@ impl Readers {
         user: UserId,
         after: Option<ListPosition>,
         limit: usize,
-        of: fn(Rows<'_>) -> Result<Vec<T>, Failure>,
+        of: fn(&Row<'_>) -> Result<T, Failure>,
     ) -> Result<Vec<T>, StoreError> {
         let (at, other) = after.map_or((i64::MAX, i64::MAX), |place| (place.at.0, place.user.get()));
-        self.read(move |connection| {
-            let mut read = connection.prepare_cached(sql)?;
-            of(read.query(params![user.get(), at, other, size(limit)])?)
-        })
-        .await
+        self.all(sql, (user.get(), at, other, size(limit)), of).await
     }
 }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use crate::{
     Sqlite,
     error::{Failure, corrupt, internal},
-    row::size,
+    row::{json, size},
 };
 
 /// Primary key.
@@ -32,17 +32,8 @@ impl RelationLog for Sqlite {
         after: RelationEventId,
         limit: usize,
     ) -> Result<Vec<RelationEvent>, StoreError> {
-        let page = move |connection: &Connection| {
-            let mut read = connection.prepare_cached(LIST)?;
-            let mut rows = read.query(params![user.get(), after.get(), size(limit)])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                let body = row.get_ref(0)?.as_str().map_err(|_| corrupt("relation_log.body"))?;
-                found.push(serde_json::from_str(body).map_err(|_| corrupt("relation_log.body"))?);
-            }
-            Ok(found)
-        };
-        self.readers.read(page).await
+        let values = [user.get(), after.get(), size(limit)];
+        self.readers.all(LIST, values, |row| json(row, 0, "relation_log.body")).await
     }
 
     async fn forget_relation_log(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError> {

@@ -1,13 +1,14 @@
 //! The clean-up of deleted users.
 
 use kith_store::{Edge, RemovedEdges, Timestamp, UserId};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row};
 
 use crate::{
     block,
-    error::{Failure, corrupt},
+    error::Failure,
     follow,
-    row::{edge_of, size},
+    row::{edge_of, size, user_id},
+    statement::{all, run},
 };
 
 /// On conflict: the latest note stays. A note holds the id: of a user who is deleted already none is written, since the
@@ -27,14 +28,12 @@ pub(crate) const END: &str = "DELETE FROM edge_removals WHERE id = ?1 AND noted_
 
 /// Notes that the edges of a user are to be removed.
 pub(crate) fn note(connection: &Connection, user: UserId, at: Timestamp) -> Result<(), Failure> {
-    connection.prepare_cached(NOTE)?.execute([user.get(), at.0])?;
-    Ok(())
+    run(connection, NOTE, [user.get(), at.0])
 }
 
 /// Holds the id of a user that this transaction deletes.
 pub(crate) fn hold(connection: &Connection, user: UserId, at: Timestamp) -> Result<(), Failure> {
-    connection.prepare_cached(HOLD)?.execute([user.get(), at.0])?;
-    Ok(())
+    run(connection, HOLD, [user.get(), at.0])
 }
 
 /// Whether the removal of a user is noted.
@@ -44,20 +43,13 @@ pub(crate) fn is_noted(connection: &Connection, user: UserId) -> Result<bool, Fa
 
 /// The notes, the earliest first.
 pub(crate) fn noted(connection: &Connection, limit: usize) -> Result<Vec<(UserId, Timestamp)>, Failure> {
-    let mut read = connection.prepare_cached(NOTED)?;
-    let mut rows = read.query([size(limit)])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let user = UserId::new(row.get(0)?).map_err(|_| corrupt("edge_removals.id"))?;
-        found.push((user, Timestamp(row.get(1)?)));
-    }
-    Ok(found)
+    let note = |row: &Row<'_>| Ok((user_id(row, 0, "edge_removals.id")?, Timestamp(row.get(1)?)));
+    all(connection, NOTED, [size(limit)], note)
 }
 
 /// Deletes the note of a user, if it is not a later one.
 pub(crate) fn end(connection: &Connection, user: UserId, noted: Timestamp) -> Result<(), Failure> {
-    connection.prepare_cached(END)?.execute([user.get(), noted.0])?;
-    Ok(())
+    run(connection, END, [user.get(), noted.0])
 }
 
 /// Ends some follows and blocks of a user.
@@ -82,11 +74,5 @@ pub(crate) fn remove(connection: &Connection, user: UserId, limit: usize) -> Res
 
 /// Some edges of a user, as `sql` finds them.
 fn some(connection: &Connection, sql: &str, user: UserId, limit: usize) -> Result<Vec<Edge>, Failure> {
-    let mut read = connection.prepare_cached(sql)?;
-    let mut rows = read.query(params![user.get(), size(limit)])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(edge_of(row)?);
-    }
-    Ok(found)
+    all(connection, sql, [user.get(), size(limit)], edge_of)
 }

@@ -1,10 +1,14 @@
 //! Requests that have been answered, kept in the transaction of their write.
 
 use kith_store::{Applied, REQUEST_KEPT, Request, StoreError, Timestamp, Write};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::error::{Failure, corrupt, internal};
+use crate::{
+    error::{Failure, corrupt, internal},
+    statement::{first, run},
+    writer::Writer,
+};
 
 /// Most requests that one call deletes.
 const FORGET_MAX: i64 = 1000;
@@ -16,8 +20,18 @@ const KEEP: &str = "INSERT OR REPLACE INTO requests (id, fingerprint, reply, at_
 pub(crate) const FORGET: &str = "DELETE FROM requests WHERE rowid IN
     (SELECT rowid FROM requests WHERE at_ms <= ?1 ORDER BY at_ms LIMIT ?2)";
 
-/// Makes the change of a write, unless an earlier write with its request id did.
-pub(crate) fn once<T: Serialize + DeserializeOwned>(
+impl Writer {
+    /// Makes the change of a write, unless an earlier write with its request id did.
+    pub(crate) async fn once<T, F>(&self, write: Write, change: F) -> Result<Applied<T>, StoreError>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        F: FnOnce(&Connection, &Write) -> Result<T, Failure> + Send + 'static,
+    {
+        self.write(move |connection| once(connection, &write, || change(connection, &write))).await
+    }
+}
+
+fn once<T: Serialize + DeserializeOwned>(
     connection: &Connection,
     write: &Write,
     change: impl FnOnce() -> Result<T, Failure>,
@@ -31,7 +45,7 @@ pub(crate) fn once<T: Serialize + DeserializeOwned>(
     let record = change()?;
     let reply = serde_json::to_string(&record).map_err(|_| internal("a reply cannot be written down"))?;
     let row = params![request.id.as_str(), request.fingerprint, reply, write.now.0];
-    connection.prepare_cached(KEEP)?.execute(row)?;
+    run(connection, KEEP, row)?;
     Ok(Applied { record, replayed: false })
 }
 
@@ -46,11 +60,10 @@ fn earlier<T: DeserializeOwned>(
     request: &Request,
     now: Timestamp,
 ) -> Result<Option<T>, Failure> {
-    let mut read = connection.prepare_cached(READ)?;
-    let kept = read.query_row(params![request.id.as_str(), oldest(now)], |row| {
+    let kept = first(connection, READ, params![request.id.as_str(), oldest(now)], |row| {
         Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, String>(1)?))
     });
-    let Some((fingerprint, reply)) = kept.optional()? else { return Ok(None) };
+    let Some((fingerprint, reply)) = kept? else { return Ok(None) };
     if fingerprint != request.fingerprint {
         return Err(StoreError::RequestMismatch.into());
     }

@@ -4,102 +4,116 @@ use std::sync::Arc;
 
 use kith_store::{
     Block, Edge, Follow, Gender, Group, GroupId, GroupType, JoinPolicy, Member, MemberKey, MemberRow, Params,
-    Permissions, ReceiptVisibility, Role, Roster, Seq, Stays, StoreError, Stored, Text, Timestamp, User,
-    UserId, Version, Visibility,
+    Permissions, ReceiptVisibility, Role, Roster, Seq, Stays, Stored, Text, Timestamp, User, UserId, Version,
+    Visibility,
 };
-use rusqlite::{Row, Rows, types::ValueRef};
+use rusqlite::{Row, types::ValueRef};
+use serde::de::DeserializeOwned;
 
 use crate::error::{Failure, corrupt, internal};
 
-/// A user, living or deleted.
-pub(crate) fn user_of(row: &Row<'_>) -> Result<Stored<User>, Failure> {
-    let version = version(row, 1)?;
-    if row.get(2)? {
-        return Ok(Stored::Deleted(version));
-    }
-    Ok(Stored::Live(Arc::new(User {
-        id: UserId::new(row.get(0)?).map_err(|_| corrupt("users.id"))?,
-        version,
+/// A user that is not deleted.
+pub(crate) fn user_of(row: &Row<'_>) -> Result<User, Failure> {
+    Ok(User {
+        id: user_id(row, 0, "users.id")?,
+        version: version(row, 1)?,
         user_name: text(row, 3)?,
         nick_name: text(row, 4)?,
         email: text(row, 5)?,
         phone: text(row, 6)?,
-        gender: gender(row.get(7)?)?,
+        gender: Gender::of(row.get(7)?).ok_or_else(|| corrupt("users.gender"))?,
         age: row.get(8)?,
         region: text(row, 9)?,
         icon: text(row, 10)?,
         params: params(row, 11)?,
         created: Timestamp(row.get(12)?),
         updated: Timestamp(row.get(13)?),
-    })))
+    })
 }
 
-/// A group, living or deleted.
-pub(crate) fn group_of(row: &Row<'_>) -> Result<Stored<Group>, Failure> {
-    let version = version(row, 1)?;
-    if row.get(2)? {
-        return Ok(Stored::Deleted(version));
-    }
+/// A user with its id, living or deleted.
+pub(crate) fn stored_user(row: &Row<'_>) -> Result<(UserId, Stored<User>), Failure> {
+    let user = if row.get(2)? { Stored::Deleted(version(row, 1)?) } else { existing(user_of(row)?) };
+    Ok((user_id(row, 0, "users.id")?, user))
+}
+
+/// A group that is not deleted.
+pub(crate) fn group_of(row: &Row<'_>) -> Result<Group, Failure> {
     let creator = row.get::<_, Option<i64>>(10)?.map(UserId::new).transpose();
-    Ok(Stored::Live(Arc::new(Group {
-        id: GroupId::new(row.get(0)?).map_err(|_| corrupt("groups.id"))?,
-        version,
+    Ok(Group {
+        id: group_id(row, 0, "groups.id")?,
+        version: version(row, 1)?,
         name: text(row, 3)?,
-        tags: serde_json::from_str(str(row, 4)?).map_err(|_| corrupt("groups.tags"))?,
-        kind: kind(row.get(5)?)?,
-        visibility: visibility(row.get(6)?)?,
-        join_policy: join_policy(row.get(7)?)?,
+        tags: json(row, 4, "groups.tags")?,
+        kind: GroupType::of(row.get(5)?).ok_or_else(|| corrupt("groups.kind"))?,
+        visibility: Visibility::of(row.get(6)?).ok_or_else(|| corrupt("groups.visibility"))?,
+        join_policy: JoinPolicy::of(row.get(7)?).ok_or_else(|| corrupt("groups.join_policy"))?,
         history_for_new_members: row.get(8)?,
         receipts: ReceiptVisibility::of(row.get(13)?).ok_or_else(|| corrupt("groups.receipts"))?,
         params: params(row, 9)?,
         creator: creator.map_err(|_| corrupt("groups.creator"))?,
         created: Timestamp(row.get(11)?),
         updated: Timestamp(row.get(12)?),
-    })))
+    })
+}
+
+/// A group with its id, living or deleted.
+pub(crate) fn stored_group(row: &Row<'_>) -> Result<(GroupId, Stored<Group>), Failure> {
+    let group = if row.get(2)? { Stored::Deleted(version(row, 1)?) } else { existing(group_of(row)?) };
+    Ok((group_id(row, 0, "groups.id")?, group))
 }
 
 /// The two users.
 pub(crate) fn edge_of(row: &Row<'_>) -> Result<Edge, Failure> {
-    let user = |at| Ok::<_, Failure>(UserId::new(row.get(at)?).map_err(|_| corrupt("the user of an edge"))?);
+    let user = |at| user_id(row, at, "the user of an edge");
     Ok(Edge::new(user(0)?, user(1)?).map_err(|_| corrupt("an edge"))?)
 }
 
-/// A follow, living or a stub: with its former moments then.
+/// A follow, active or a stub: with its former moments then.
 pub(crate) fn follow_of(row: &Row<'_>) -> Result<Follow, Failure> {
     let (since, placed) = (Timestamp(row.get(4)?), Timestamp(row.get(5)?));
     Ok(Follow { edge: edge_of(row)?, version: version(row, 2)?, since, placed })
 }
 
-/// The settings of a user for another one, existing or removed.
-pub(crate) fn block_of(row: &Row<'_>) -> Result<Stored<Block>, Failure> {
-    let version = version(row, 2)?;
-    if row.get(3)? {
-        return Ok(Stored::Deleted(version));
-    }
-    let moment = |at| Ok::<_, Failure>(row.get::<_, Option<i64>>(at)?.map(Timestamp));
+/// A follow with its edge, active or ended.
+pub(crate) fn stored_follow(row: &Row<'_>) -> Result<(Edge, Stored<Follow>), Failure> {
+    let follow = follow_of(row)?;
+    let edge = follow.edge;
+    Ok((edge, if row.get(3)? { existing(follow) } else { Stored::Deleted(follow.version) }))
+}
+
+/// The settings of a user for another one, which were not removed.
+pub(crate) fn block_of(row: &Row<'_>) -> Result<Block, Failure> {
     let permissions = row.get::<_, Option<u32>>(5)?.map(Permissions::new).transpose();
-    Ok(Stored::Live(Arc::new(Block {
+    Ok(Block {
         edge: edge_of(row)?,
-        version,
-        blocked: moment(4)?,
+        version: version(row, 2)?,
+        blocked: moment(row, 4)?,
         permissions: permissions.map_err(|_| corrupt("blocks.permissions"))?,
-        do_not_disturb: moment(6)?,
+        do_not_disturb: moment(row, 6)?,
         remark: text(row, 7)?,
         updated: Timestamp(row.get(8)?),
-    })))
+    })
+}
+
+/// The settings of a user for another one with the edge, existing or removed.
+pub(crate) fn stored_block(row: &Row<'_>) -> Result<(Edge, Stored<Block>), Failure> {
+    let block = if row.get(3)? { Stored::Deleted(version(row, 2)?) } else { existing(block_of(row)?) };
+    Ok((edge_of(row)?, block))
 }
 
 /// A member, in the group or not any more.
 pub(crate) fn member_of(row: &Row<'_>) -> Result<MemberRow, Failure> {
-    let group = GroupId::new(row.get(0)?).map_err(|_| corrupt("members.group_id"))?;
-    let user = UserId::new(row.get(1)?).map_err(|_| corrupt("members.user_id"))?;
     let member = Member {
-        key: MemberKey { group, user },
+        key: MemberKey {
+            group: group_id(row, 0, "members.group_id")?,
+            user: user_id(row, 1, "members.user_id")?,
+        },
         version: version(row, 2)?,
         role: Role::of(row.get(4)?).ok_or_else(|| corrupt("members.role"))?,
         ordinal: row.get(5)?,
         remark: text(row, 6)?,
-        muted_until: row.get::<_, Option<i64>>(7)?.map(Timestamp),
+        muted_until: moment(row, 7)?,
         joined: Timestamp(row.get(8)?),
         from_seq: row.get(9)?,
         joined_seq: row.get(10)?,
@@ -131,63 +145,16 @@ pub(crate) fn roster_of(row: &Row<'_>) -> Result<(GroupId, Roster), Failure> {
         count: row.get(2)?,
         ordinals: row.get(3)?,
         owner: owner.map_err(|_| corrupt("rosters.owner"))?,
-        muted_until: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+        muted_until: moment(row, 5)?,
     };
-    Ok((GroupId::new(row.get(0)?).map_err(|_| corrupt("rosters.id"))?, roster))
-}
-
-/// Living users, in the order of the rows.
-pub(crate) fn users_of(rows: Rows<'_>) -> Result<Vec<User>, Failure> {
-    living(rows, user_of)
-}
-
-/// Living groups, in the order of the rows.
-pub(crate) fn groups_of(rows: Rows<'_>) -> Result<Vec<Group>, Failure> {
-    living(rows, group_of)
-}
-
-/// Living follows, in the order of the rows.
-pub(crate) fn follows_of(mut rows: Rows<'_>) -> Result<Vec<Follow>, Failure> {
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(follow_of(row)?);
-    }
-    Ok(found)
-}
-
-/// Existing settings of users for others, in the order of the rows.
-pub(crate) fn blocks_of(rows: Rows<'_>) -> Result<Vec<Block>, Failure> {
-    living(rows, block_of)
-}
-
-/// A user with its id, living or deleted.
-pub(crate) fn stored_user(row: &Row<'_>) -> Result<(UserId, Stored<User>), Failure> {
-    Ok((UserId::new(row.get(0)?).map_err(|_| corrupt("users.id"))?, user_of(row)?))
-}
-
-/// A group with its id, living or deleted.
-pub(crate) fn stored_group(row: &Row<'_>) -> Result<(GroupId, Stored<Group>), Failure> {
-    Ok((GroupId::new(row.get(0)?).map_err(|_| corrupt("groups.id"))?, group_of(row)?))
-}
-
-/// A follow with its edge, living or ended.
-pub(crate) fn stored_follow(row: &Row<'_>) -> Result<(Edge, Stored<Follow>), Failure> {
-    let follow = follow_of(row)?;
-    let (edge, version) = (follow.edge, follow.version);
-    let live = row.get(3)?;
-    Ok((edge, if live { Stored::Live(Arc::new(follow)) } else { Stored::Deleted(version) }))
-}
-
-/// The settings of a user for another one with the edge, existing or removed.
-pub(crate) fn stored_block(row: &Row<'_>) -> Result<(Edge, Stored<Block>), Failure> {
-    Ok((edge_of(row)?, block_of(row)?))
+    Ok((group_id(row, 0, "rosters.id")?, roster))
 }
 
 /// A member with its key, in the group or not any more.
 pub(crate) fn stored_member(row: &Row<'_>) -> Result<(MemberKey, Stored<Member>), Failure> {
     let MemberRow { member, live, .. } = member_of(row)?;
-    let (key, version) = (member.key, member.version);
-    Ok((key, if live { Stored::Live(Arc::new(member)) } else { Stored::Deleted(version) }))
+    let key = member.key;
+    Ok((key, if live { existing(member) } else { Stored::Deleted(member.version) }))
 }
 
 /// Parameters in the form of a column.
@@ -200,23 +167,41 @@ pub(crate) fn size(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn living<T: Clone>(
-    mut rows: Rows<'_>,
-    of: fn(&Row<'_>) -> Result<Stored<T>, Failure>,
-) -> Result<Vec<T>, Failure> {
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.extend(of(row)?.live());
-    }
-    Ok(found)
+fn existing<T>(record: T) -> Stored<T> {
+    Stored::Live(Arc::new(record))
 }
 
-fn version(row: &Row<'_>, at: usize) -> Result<Version, Failure> {
+/// The id of a user.
+pub(crate) fn user_id(row: &Row<'_>, at: usize, column: &'static str) -> Result<UserId, Failure> {
+    Ok(UserId::new(row.get(at)?).map_err(|_| corrupt(column))?)
+}
+
+/// The id of a group.
+pub(crate) fn group_id(row: &Row<'_>, at: usize, column: &'static str) -> Result<GroupId, Failure> {
+    Ok(GroupId::new(row.get(at)?).map_err(|_| corrupt(column))?)
+}
+
+/// What is stored as JSON.
+pub(crate) fn json<T: DeserializeOwned>(
+    row: &Row<'_>,
+    at: usize,
+    column: &'static str,
+) -> Result<T, Failure> {
+    Ok(serde_json::from_str(str(row, at)?).map_err(|_| corrupt(column))?)
+}
+
+/// A time that may be absent.
+pub(crate) fn moment(row: &Row<'_>, at: usize) -> Result<Option<Timestamp>, Failure> {
+    Ok(row.get::<_, Option<i64>>(at)?.map(Timestamp))
+}
+
+/// The version of a record.
+pub(crate) fn version(row: &Row<'_>, at: usize) -> Result<Version, Failure> {
     Ok(Version::new(row.get(at)?).ok_or_else(|| corrupt("version"))?)
 }
 
 /// A text; NULL is the empty one.
-fn text(row: &Row<'_>, at: usize) -> Result<Text, Failure> {
+pub(crate) fn text(row: &Row<'_>, at: usize) -> Result<Text, Failure> {
     Ok(Text::new(str(row, at)?))
 }
 
@@ -227,46 +212,9 @@ fn str<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a str, Failure> {
     }
 }
 
-fn params(row: &Row<'_>, at: usize) -> Result<Params, Failure> {
-    let text = str(row, at)?;
-    if text == "{}" {
+pub(crate) fn params(row: &Row<'_>, at: usize) -> Result<Params, Failure> {
+    if str(row, at)? == "{}" {
         return Ok(Params::default());
     }
-    Ok(serde_json::from_str(text).map_err(|_| corrupt("params"))?)
-}
-
-fn gender(number: i64) -> Result<Gender, StoreError> {
-    match number {
-        0 => Ok(Gender::Unspecified),
-        1 => Ok(Gender::Female),
-        2 => Ok(Gender::Male),
-        3 => Ok(Gender::Other),
-        _ => Err(corrupt("users.gender")),
-    }
-}
-
-fn kind(number: i64) -> Result<GroupType, StoreError> {
-    match number {
-        1 => Ok(GroupType::Chat),
-        2 => Ok(GroupType::Channel),
-        _ => Err(corrupt("groups.kind")),
-    }
-}
-
-fn visibility(number: i64) -> Result<Visibility, StoreError> {
-    match number {
-        1 => Ok(Visibility::Public),
-        2 => Ok(Visibility::Private),
-        _ => Err(corrupt("groups.visibility")),
-    }
-}
-
-fn join_policy(number: i64) -> Result<JoinPolicy, StoreError> {
-    match number {
-        1 => Ok(JoinPolicy::Open),
-        2 => Ok(JoinPolicy::Approval),
-        3 => Ok(JoinPolicy::Code),
-        4 => Ok(JoinPolicy::Invite),
-        _ => Err(corrupt("groups.join_policy")),
-    }
+    json(row, at, "params")
 }

@@ -2,9 +2,13 @@
 
 use async_trait::async_trait;
 use kith_store::{SecretChange, SecretOwner, SecretStore, StoreError, StoredSecret};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, Row, params};
 
-use crate::{Sqlite, error::Failure};
+use crate::{
+    Sqlite,
+    error::Failure,
+    statement::{first, run},
+};
 
 /// Primary key. Secrets are removed with their owner, so that none of a deleted one is found.
 pub(crate) const READ: &str =
@@ -18,15 +22,10 @@ pub(crate) const REMOVE_ALL: &str = "DELETE FROM secrets WHERE owner_kind = ?1 A
 #[async_trait]
 impl SecretStore for Sqlite {
     async fn secret(&self, owner: SecretOwner, name: &str) -> Result<Option<StoredSecret>, StoreError> {
-        let name = name.to_owned();
-        self.readers
-            .read(move |connection| {
-                let (kind, id) = columns(owner);
-                let mut read = connection.prepare_cached(READ)?;
-                let sealed = read.query_row(params![kind, id, name], |row| row.get(0)).optional()?;
-                Ok(sealed.map(StoredSecret::new))
-            })
-            .await
+        let (kind, id) = columns(owner);
+        let values = (kind, id, name.to_owned());
+        let sealed = |row: &Row<'_>| Ok(StoredSecret::new(row.get(0)?));
+        self.readers.read(move |connection| first(connection, READ, values, sealed)).await
     }
 }
 
@@ -39,11 +38,9 @@ pub(crate) fn change(
     let (kind, id) = columns(owner);
     for (name, secret) in secrets {
         match secret {
-            Some(secret) => {
-                connection.prepare_cached(SET)?.execute(params![kind, id, name, secret.expose()])?
-            }
-            None => connection.prepare_cached(REMOVE)?.execute(params![kind, id, name])?,
-        };
+            Some(secret) => run(connection, SET, params![kind, id, name, secret.expose()])?,
+            None => run(connection, REMOVE, params![kind, id, name])?,
+        }
     }
     Ok(())
 }
@@ -51,8 +48,7 @@ pub(crate) fn change(
 /// Removes all secrets of an owner.
 pub(crate) fn remove_all(connection: &Connection, owner: SecretOwner) -> Result<(), Failure> {
     let (kind, id) = columns(owner);
-    connection.prepare_cached(REMOVE_ALL)?.execute(params![kind, id])?;
-    Ok(())
+    run(connection, REMOVE_ALL, [kind, id])
 }
 
 const fn columns(owner: SecretOwner) -> (i64, i64) {

@@ -1,7 +1,7 @@
 //! Sequences: a row for each, with the end of its last block.
 
 use async_trait::async_trait;
-use kith_store::{SEQUENCES_READ, Seq, SeqRange, SequenceName, SequenceStore, StoreError};
+use kith_store::{SEQUENCES_READ, Seq, SeqRange, SequenceName, SequenceStore, StoreError, at_most};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::Sqlite;
@@ -24,9 +24,7 @@ impl SequenceStore for Sqlite {
     }
 
     async fn max_seqs(&self, names: &[SequenceName]) -> Result<Vec<Seq>, StoreError> {
-        if names.len() > SEQUENCES_READ {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(names.len(), SEQUENCES_READ)?;
         let names = names.to_vec();
         let read = move |connection: &Connection| {
             let mut read = connection.prepare_cached(LAST)?;

@@ -1,9 +1,9 @@
 //! The preconditions of writes. `state` is SQL that reads version and `deleted` by id.
 
 use kith_store::{StoreError, Version, Write};
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 
-use crate::error::{Failure, corrupt};
+use crate::{error::Failure, row::version, statement::first};
 
 /// The version that a new record gets: the first, or the next one of a stub.
 pub(crate) fn free_id(connection: &Connection, state: &str, id: i64) -> Result<Version, Failure> {
@@ -31,8 +31,5 @@ pub(crate) fn expect(write: &Write, current: Version) -> Result<(), Failure> {
 }
 
 fn read(connection: &Connection, state: &str, id: i64) -> Result<Option<(Version, bool)>, Failure> {
-    let mut read = connection.prepare_cached(state)?;
-    let row = read.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let Some((version, deleted)) = row else { return Ok(None) };
-    Ok(Some((Version::new(version).ok_or_else(|| corrupt("version"))?, deleted)))
+    first(connection, state, [id], |row| Ok((version(row, 0)?, row.get(1)?)))
 }

@@ -14,10 +14,10 @@ use crate::{
     batch::BatchQuery,
     error::{Failure, is_duplicate},
     removal,
-    request::once,
-    row::{params_text, size, stored_user, user_of, users_of},
+    row::{params_text, size, stored_user, user_of},
     secret,
     state::{expect, free_id, living},
+    statement::{all, first, run},
 };
 
 macro_rules! select {
@@ -86,12 +86,7 @@ impl UserStore for Sqlite {
 
     async fn user_by_name(&self, name: &UserName) -> Result<Option<User>, StoreError> {
         let key = name.key().to_owned();
-        self.readers
-            .read(move |connection| {
-                let mut read = connection.prepare_cached(BY_NAME)?;
-                Ok(users_of(read.query([key])?)?.pop())
-            })
-            .await
+        self.readers.read(move |connection| first(connection, BY_NAME, [key], user_of)).await
     }
 
     async fn search_users(
@@ -101,29 +96,19 @@ impl UserStore for Sqlite {
         limit: usize,
     ) -> Result<Vec<User>, StoreError> {
         let (keyword, after) = (keyword.clone(), after.map_or(0, UserId::get));
-        self.readers
-            .read(move |connection| {
-                let mut read = connection.prepare_cached(SEARCH)?;
-                let (name, email, phone) = (keyword.name(), keyword.email(), keyword.phone());
-                users_of(read.query(params![after, size(limit), name, email, phone])?)
-            })
-            .await
+        let search = move |connection: &Connection| {
+            let (name, email, phone) = (keyword.name(), keyword.email(), keyword.phone());
+            all(connection, SEARCH, params![after, size(limit), name, email, phone], user_of)
+        };
+        self.readers.read(search).await
     }
 
     async fn scan_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, StoreError> {
-        let after = after.map_or(0, UserId::get);
-        self.readers
-            .read(move |connection| {
-                let mut read = connection.prepare_cached(SCAN)?;
-                users_of(read.query(params![after, size(limit)])?)
-            })
-            .await
+        self.readers.all(SCAN, [after.map_or(0, UserId::get), size(limit)], user_of).await
     }
 
     async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError> {
-        let change =
-            move |connection: &Connection| once(connection, &write, || create(connection, &user, write.now));
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| create(connection, &user, write.now)).await
     }
 
     async fn update_user(
@@ -132,10 +117,7 @@ impl UserStore for Sqlite {
         patch: UserPatch,
         write: Write,
     ) -> Result<Applied<User>, StoreError> {
-        let change = move |connection: &Connection| {
-            once(connection, &write, || update(connection, id, &patch, &write))
-        };
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| update(connection, id, &patch, write)).await
     }
 
     async fn delete_user(
@@ -144,10 +126,7 @@ impl UserStore for Sqlite {
         name_free_at: Timestamp,
         write: Write,
     ) -> Result<Applied<Version>, StoreError> {
-        let change = move |connection: &Connection| {
-            once(connection, &write, || delete(connection, id, name_free_at, &write))
-        };
-        self.writer.write(change).await
+        self.writer.once(write, move |connection, write| delete(connection, id, name_free_at, write)).await
     }
 
     /// The note of its removal holds the id.
@@ -158,17 +137,12 @@ impl UserStore for Sqlite {
 
 /// Erases the names of stubs that are free by now, at most 1000.
 pub(crate) fn free_names(connection: &Connection, now: Timestamp) -> Result<(), Failure> {
-    connection.prepare_cached(FREE_NAMES)?.execute([now.0])?;
-    Ok(())
+    run(connection, FREE_NAMES, [now.0])
 }
 
 fn user(connection: &Connection, id: UserId) -> Result<Stored<User>, Failure> {
-    let mut read = connection.prepare_cached(BY_ID)?;
-    let mut rows = read.query([id.get()])?;
-    match rows.next()? {
-        Some(row) => user_of(row),
-        None => Ok(Stored::Never),
-    }
+    let found = first(connection, BY_ID, [id.get()], stored_user)?;
+    Ok(found.map_or(Stored::Never, |(_, user)| user))
 }
 
 fn create(connection: &Connection, new: &NewUser, now: Timestamp) -> Result<User, Failure> {
@@ -238,7 +212,7 @@ fn update(connection: &Connection, id: UserId, patch: &UserPatch, write: &Write)
         params_text(&user.params)?,
         write.now.0
     ];
-    connection.prepare_cached(UPDATE)?.execute(row)?;
+    run(connection, UPDATE, row)?;
     update_indexed(connection, id, patch, write.now)?;
     secret::change(connection, SecretOwner::User(id), &patch.secrets)?;
     Ok(user)
@@ -281,11 +255,10 @@ fn update_indexed(
     if let Some(email) = &patch.email {
         let email = email.as_ref();
         let row = params![id, email.map(|email| email.text()), email.map(|email| email.key())];
-        connection.prepare_cached(SET_EMAIL)?.execute(row)?;
+        run(connection, SET_EMAIL, row)?;
     }
     if let Some(phone) = &patch.phone {
-        let row = params![id, phone.as_ref().map(|phone| phone.text())];
-        connection.prepare_cached(SET_PHONE)?.execute(row)?;
+        run(connection, SET_PHONE, params![id, phone.as_ref().map(|phone| phone.text())])?;
     }
     Ok(())
 }
@@ -299,8 +272,7 @@ fn delete(
     let version = living(connection, STATE, id.get())?;
     expect(write, version)?;
     let version = version.next();
-    let row = params![id.get(), version.get(), name_free_at.0, write.now.0];
-    connection.prepare_cached(DELETE)?.execute(row)?;
+    run(connection, DELETE, [id.get(), version.get(), name_free_at.0, write.now.0])?;
     secret::remove_all(connection, SecretOwner::User(id))?;
     removal::hold(connection, id, write.now)?;
     Ok(version)
@@ -308,8 +280,7 @@ fn delete(
 
 /// Takes a name from a stub that held it long enough.
 fn free_name(connection: &Connection, name: &UserName, now: Timestamp) -> Result<(), Failure> {
-    connection.prepare_cached(FREE_NAME)?.execute(params![name.key(), now.0])?;
-    Ok(())
+    run(connection, FREE_NAME, params![name.key(), now.0])
 }
 
 /// `users_name` is the only unique index beside the primary key.

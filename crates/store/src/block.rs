@@ -1,3 +1,5 @@
+//! What users set about others, and its store.
+
 use std::fmt;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Settings of a conversation for all its users, and their store.
+
 use std::fmt;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Leases and marks that nodes share.
+
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Upkeep of follows and blocks.
+
 use std::fmt;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Erasures of the messages of users, and their store.
+
 use std::fmt;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Errors of stores, and the outcome of a failed write.
+
 use std::{error::Error, sync::Arc};
 
 use crate::{ApplicationRefusal, MemberRefusal, NoticeRefusal, TooManyRanges, Version};
@@ -135,6 +137,14 @@ impl StoreError {
             | Self::Corrupt { .. } => Outcome::NotApplied,
         }
     }
+}
+
+/// Refuses a call with more than `most` items.
+///
+/// # Errors
+/// [`StoreError::Overloaded`] for more.
+pub const fn at_most(count: usize, most: usize) -> Result<(), StoreError> {
+    if count > most { Err(StoreError::Overloaded) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! Fan-out notes that Redis did not take, and their store.
+
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;

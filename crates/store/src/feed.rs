@@ -1,3 +1,5 @@
+//! The change feeds of a store.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

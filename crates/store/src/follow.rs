@@ -1,3 +1,5 @@
+//! Follows, their lists and counts, and their store.
+
 use std::{fmt, str::FromStr, time::Duration};
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Groups and their store.
+
 use std::{collections::BTreeSet, fmt};
 
 use async_trait::async_trait;
@@ -67,6 +69,18 @@ pub enum GroupType {
     Channel = 2,
 }
 
+impl GroupType {
+    /// The type with this number, if there is one.
+    #[must_use]
+    pub const fn of(number: i64) -> Option<Self> {
+        match number {
+            1 => Some(Self::Chat),
+            2 => Some(Self::Channel),
+            _ => None,
+        }
+    }
+}
+
 /// The visibility of a group. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
@@ -76,6 +90,18 @@ pub enum Visibility {
     Public = 1,
     /// Users who know its id.
     Private = 2,
+}
+
+impl Visibility {
+    /// The visibility with this number, if there is one.
+    #[must_use]
+    pub const fn of(number: i64) -> Option<Self> {
+        match number {
+            1 => Some(Self::Public),
+            2 => Some(Self::Private),
+            _ => None,
+        }
+    }
 }
 
 /// How users become members. The numbers are stored.
@@ -91,6 +117,20 @@ pub enum JoinPolicy {
     Code = 3,
     /// Users whom a member invites.
     Invite = 4,
+}
+
+impl JoinPolicy {
+    /// The policy with this number, if there is one.
+    #[must_use]
+    pub const fn of(number: i64) -> Option<Self> {
+        match number {
+            1 => Some(Self::Open),
+            2 => Some(Self::Approval),
+            3 => Some(Self::Code),
+            4 => Some(Self::Invite),
+            _ => None,
+        }
+    }
 }
 
 /// Which users may see who has read a message. The numbers are stored; 0 means none of them.

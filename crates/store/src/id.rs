@@ -1,3 +1,5 @@
+//! Ids of users, groups and events.
+
 /// The beginning of 2025: the origin of ids that contain a time.
 pub(crate) const FIRST_MOMENT: i64 = 1_735_689_600_000;
 /// Low bits of such an id, which distinguish ids of one millisecond.

@@ -1,3 +1,5 @@
+//! The reason why a value is invalid.
+
 use std::borrow::Cow;
 
 /// Why a value is invalid, as a phrase that follows the name of the field: "must be above 0". Never repeats the value.

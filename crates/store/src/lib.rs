@@ -69,7 +69,7 @@ pub use dialog::{
 };
 pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
 pub use erasure::{Erasure, ErasurePlace, ErasureStore};
-pub use error::{Outcome, StoreError};
+pub use error::{Outcome, StoreError, at_most};
 pub use fan_out_note::{DueNote, FanOutNote, FanOutNoteStore};
 pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
 pub use follow::{

@@ -1,3 +1,5 @@
+//! Members of groups and their store.
+
 use std::{fmt, str::FromStr};
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Migrations of a store.
+
 use std::fmt;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Data of nodes: ids, epoch and keys.
+
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Names of nodes.
+
 use std::{fmt, str::FromStr, sync::Arc};
 
 use crate::Invalid;

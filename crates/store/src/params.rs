@@ -1,3 +1,5 @@
+//! Parameters of users and groups.
+
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},

@@ -1,3 +1,5 @@
+//! The log of what users did about each other.
+
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Secrets of users and groups, and their store.
+
 use std::{collections::BTreeMap, fmt};
 
 use async_trait::async_trait;

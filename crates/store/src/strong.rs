@@ -1,3 +1,5 @@
+//! Strong reads of users and groups.
+
 use std::fmt;
 
 use async_trait::async_trait;

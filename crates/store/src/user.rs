@@ -1,3 +1,5 @@
+//! Users and their store.
+
 use std::fmt;
 
 use async_trait::async_trait;
@@ -62,6 +64,20 @@ pub enum Gender {
     Male = 2,
     /// Another one.
     Other = 3,
+}
+
+impl Gender {
+    /// The gender with this number, if there is one.
+    #[must_use]
+    pub const fn of(number: i64) -> Option<Self> {
+        match number {
+            0 => Some(Self::Unspecified),
+            1 => Some(Self::Female),
+            2 => Some(Self::Male),
+            3 => Some(Self::Other),
+            _ => None,
+        }
+    }
 }
 
 /// A user to be created.

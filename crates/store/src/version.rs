@@ -1,3 +1,5 @@
+//! Versions and timestamps.
+
 use std::{
     fmt,
     time::{Duration, SystemTime, UNIX_EPOCH},

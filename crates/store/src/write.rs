@@ -1,3 +1,5 @@
+//! The terms of a write, and what it returns.
+
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use crate::{Invalid, Timestamp, UserId, Version};

@@ -38,7 +38,7 @@ fn every_async_function_of_a_suite_is_found() {
     for suite in ["src/conformance/user.rs", "src/inbox/conformance/mod.rs", "tests/it/conformance.rs"] {
         assert_eq!(tests_of(suite, source), ["a", "b", "d"], "{suite}");
     }
-    for other in ["src/user.rs", "tests/it/conformance_lists.rs"] {
+    for other in ["src/user.rs", "tests/it/conformance_of_file.rs"] {
         assert_eq!(tests_of(other, source), ["d"], "{other}");
     }
 }

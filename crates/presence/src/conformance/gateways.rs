@@ -1,3 +1,5 @@
+//! Cases of gateways.
+
 use super::sample::{LIMITS, LONG, SHORT, at, claim, claimed, until};
 use crate::{Claimed, Incarnation, PresenceError, Presences};
 
@@ -20,7 +22,7 @@ pub async fn first_claim_of_gateway_denies_others(presences: Presences) {
     assert!(all[0].left > LONG / 2 && all[0].left <= LONG, "{:?}", all[0].left);
 }
 
-pub async fn a_dead_gateway_gives_its_id_to_who_comes(presences: Presences) {
+pub async fn id_of_dead_gateway_may_be_claimed(presences: Presences) {
     let first = claimed(&presences, "a", SHORT).await;
     until(async || is_dead(&presences, "a").await).await;
     let second = claimed(&presences, "a", LONG).await;
@@ -49,7 +51,7 @@ pub async fn only_dead_gateway_is_forgotten(presences: Presences) {
     assert_eq!(again, Ok(Claimed::Held(dying.incarnation)), "nobody came meanwhile");
 }
 
-pub async fn there_are_no_more_gateways_than_may_be(presences: Presences) {
+pub async fn gateways_are_limited(presences: Presences) {
     let first = claimed(&presences, "g0", LONG).await;
     for number in 1..LIMITS.gateways_max {
         claimed(&presences, &format!("g{number}"), LONG).await;

@@ -1,3 +1,5 @@
+//! Cases of the online members of groups.
+
 use super::sample::{gateway, group, standing, together, user};
 use crate::{ActiveMember, Distribution, Presences, Standing};
 
@@ -25,7 +27,7 @@ fn at(counts: &[(&str, u32)]) -> Vec<(String, u32)> {
     counts.iter().map(|(id, count)| ((*id).to_owned(), *count)).collect()
 }
 
-pub async fn who_is_online_counts_once_and_at_each_gateway(presences: Presences) {
+pub async fn online_user_counts_once_and_per_gateway(presences: Presences) {
     assert_eq!(counted(&presences).await, (0, vec![]));
     assert!(apply(&presences, 1, &standing(10, &["a", "b"])).await);
     assert!(apply(&presences, 2, &standing(10, &["b"])).await);
@@ -38,7 +40,7 @@ pub async fn who_is_online_counts_once_and_at_each_gateway(presences: Presences)
     assert_eq!(online(&presences).await, [] as [i64; 0]);
 }
 
-pub async fn what_comes_late_changes_nothing(presences: Presences) {
+pub async fn late_update_changes_nothing(presences: Presences) {
     assert!(apply(&presences, 1, &standing(10, &["a"])).await);
     assert!(apply(&presences, 1, &standing(12, &[])).await);
     assert!(!apply(&presences, 1, &standing(11, &["b"])).await, "it went since");
@@ -48,7 +50,7 @@ pub async fn what_comes_late_changes_nothing(presences: Presences) {
     assert_eq!(counted(&presences).await, (0, vec![]));
 }
 
-pub async fn what_is_told_twice_changes_nothing(presences: Presences) {
+pub async fn repeated_update_changes_nothing(presences: Presences) {
     assert!(apply(&presences, 1, &standing(10, &["a"])).await);
     let before = presences.active.distributions(&[group(9), group(8)]).await;
     assert!(!apply(&presences, 1, &standing(10, &["a"])).await);
@@ -61,7 +63,7 @@ pub async fn what_is_told_twice_changes_nothing(presences: Presences) {
     assert!(found.version > before[0].as_ref().unwrap().version);
 }
 
-pub async fn who_leaves_is_gone_until_it_is_told_of_again(presences: Presences) {
+pub async fn leaving_user_is_gone_until_next_update(presences: Presences) {
     assert!(!leave(&presences, 1).await, "it was not there");
     assert!(apply(&presences, 1, &standing(10, &["a"])).await);
     assert!(leave(&presences, 1).await);
@@ -86,7 +88,7 @@ pub async fn online_users_are_paged_by_id(presences: Presences) {
     assert_eq!(ids(page(Some(user(i64::MAX))).await.unwrap()), [] as [i64; 0]);
 }
 
-pub async fn many_at_once_are_counted_exactly(presences: Presences) {
+pub async fn concurrent_updates_are_counted_exactly(presences: Presences) {
     together(200, |number| {
         let presences = presences.clone();
         async move {

@@ -23,29 +23,29 @@ macro_rules! conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
         $crate::cases!($open, [$($attribute),*], gateways:
             first_claim_of_gateway_denies_others
-            a_dead_gateway_gives_its_id_to_who_comes
+            id_of_dead_gateway_may_be_claimed
             known_incarnation_is_held_after_data_loss
             only_dead_gateway_is_forgotten
-            there_are_no_more_gateways_than_may_be
+            gateways_are_limited
             the_epoch_stays_and_ages);
         $crate::cases!($open, [$($attribute),*], groups:
-            who_is_online_counts_once_and_at_each_gateway
-            what_comes_late_changes_nothing
-            what_is_told_twice_changes_nothing
-            who_leaves_is_gone_until_it_is_told_of_again
+            online_user_counts_once_and_per_gateway
+            late_update_changes_nothing
+            repeated_update_changes_nothing
+            leaving_user_is_gone_until_next_update
             online_users_are_paged_by_id
-            many_at_once_are_counted_exactly);
+            concurrent_updates_are_counted_exactly);
         $crate::cases!($open, [$($attribute),*], sessions:
             session_sets_user_online_and_its_end_offline
-            two_devices_at_one_gateway_are_told_of_once
+            two_devices_of_a_gateway_publish_one_event
             versions_increase_and_events_arrive_in_order
             a_session_that_is_not_renewed_ends
-            renewing_what_is_not_there_says_so
-            a_user_has_no_more_sessions_than_it_may
+            renewal_of_absent_session_is_reported
+            sessions_of_a_user_are_limited
             dead_gateway_publishes_one_event_per_user
             groups_are_untold_until_it_is_noted
-            who_has_to_be_looked_at_is_due
-            of_many_changes_at_once_each_is_one_step);
+            users_to_check_are_due
+            concurrent_changes_are_one_step_each);
     };
 }
 

@@ -1,3 +1,5 @@
+//! Changes and claims that the cases start from.
+
 use std::time::Duration;
 
 use kith_store::{GroupId, UserId};

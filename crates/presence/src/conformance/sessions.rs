@@ -1,3 +1,5 @@
+//! Cases of sessions.
+
 use super::sample::{
     LIMITS, LONG, SHORT, at, change, claimed, close, gateway, heard, heard_until, open, renew, together,
     try_change, until, user,
@@ -28,7 +30,7 @@ pub async fn session_sets_user_online_and_its_end_offline(presences: Presences) 
     assert_eq!(seen(&presences, 1).await.version, closed.standing.version, "it is kept for a while");
 }
 
-pub async fn two_devices_at_one_gateway_are_told_of_once(presences: Presences) {
+pub async fn two_devices_of_a_gateway_publish_one_event(presences: Presences) {
     let mut hearing = presences.feed.hear().await.unwrap();
     for (device, told) in [("phone", true), ("tablet", false), ("phone", false)] {
         assert_eq!(change(&presences, 1, &at("a"), open(device, LONG)).await.told, told, "{device}");
@@ -69,7 +71,7 @@ pub async fn a_session_that_is_not_renewed_ends(presences: Presences) {
     assert_eq!(events.last().unwrap().gateways, [gateway("b")]);
 }
 
-pub async fn renewing_what_is_not_there_says_so(presences: Presences) {
+pub async fn renewal_of_absent_session_is_reported(presences: Presences) {
     assert!(!change(&presences, 1, &at("a"), renew("d")).await.known);
     assert!(seen(&presences, 1).await.sessions.is_empty(), "nothing is made by it");
     change(&presences, 1, &at("a"), open("d", LONG / 2)).await;
@@ -81,7 +83,7 @@ pub async fn renewing_what_is_not_there_says_so(presences: Presences) {
     assert!(!change(&presences, 2, &at("a"), renew("d")).await.known, "its time has passed");
 }
 
-pub async fn a_user_has_no_more_sessions_than_it_may(presences: Presences) {
+pub async fn sessions_of_a_user_are_limited(presences: Presences) {
     for number in 0..LIMITS.sessions_max {
         change(&presences, 1, &at("a"), open(&format!("d{number}"), LONG)).await;
     }
@@ -130,7 +132,7 @@ pub async fn groups_are_untold_until_it_is_noted(presences: Presences) {
     assert_eq!(presences.sessions.fanned(user(2), 5).await, Ok(0));
 }
 
-pub async fn who_has_to_be_looked_at_is_due(presences: Presences) {
+pub async fn users_to_check_are_due(presences: Presences) {
     let place = at("a");
     let due = async |all| {
         let mut due = presences.sessions.due(&place, 10, all).await.unwrap();
@@ -153,7 +155,7 @@ pub async fn who_has_to_be_looked_at_is_due(presences: Presences) {
     assert_eq!(due(true).await, []);
 }
 
-pub async fn of_many_changes_at_once_each_is_one_step(presences: Presences) {
+pub async fn concurrent_changes_are_one_step_each(presences: Presences) {
     let mut hearing = presences.feed.hear().await.unwrap();
     together(40, |number| {
         let presences = presences.clone();

@@ -1,3 +1,5 @@
+//! Gateways, in memory.
+
 use std::time::Duration;
 
 use kith_store::UserId;

@@ -1,3 +1,5 @@
+//! Online members of groups, in memory.
+
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     ops::Bound,

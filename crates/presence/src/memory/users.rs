@@ -1,3 +1,5 @@
+//! Sessions of users, in memory.
+
 use std::{
     collections::{BTreeSet, HashMap},
     time::Duration,

@@ -1,3 +1,5 @@
+//! Online members of groups in Redis.
+
 use async_trait::async_trait;
 use kith_cache::remote::redis::{Reply, ScriptCall};
 use kith_store::{GroupId, UserId};

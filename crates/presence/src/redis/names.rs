@@ -1,3 +1,5 @@
+//! Names of keys and channels in Redis.
+
 use kith_store::{GroupId, UserId};
 
 use crate::Instance;

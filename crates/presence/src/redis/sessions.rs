@@ -1,3 +1,5 @@
+//! Sessions and gateways in Redis.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;

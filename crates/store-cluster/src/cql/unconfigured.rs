@@ -1,3 +1,5 @@
+//! Stores of relations of a cluster for which none is configured.
+
 use std::time::Duration;
 
 use async_trait::async_trait;

@@ -4,10 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    AudienceId, DialogKey, DialogList, DialogMark, DialogPatch, Gender, GroupId, GroupPatch, GroupType,
-    GroupWords, JoinPolicy, Keyword, MarkKind, NewGroup, NewUser, NoticeId, Params, ReadMark, ReaderId,
-    ReaderKey, ReaderMark, Request, SecretChange, SecretOwner, StoredSecret, Stores, Timestamp, UserId,
-    UserName, UserPatch, Visibility, Write,
+    AudienceId, DialogKey, DialogList, DialogMark, DialogPatch, GroupId, GroupPatch, GroupWords, Keyword,
+    MarkKind, NewGroup, NewUser, NoticeId, ReadMark, ReaderId, ReaderKey, ReaderMark, Request, SecretChange,
+    SecretOwner, StoredSecret, Stores, Timestamp, UserId, UserName, UserPatch, Write,
+    conformance::sample::{bare_group, bare_user, write},
 };
 use mongodb::{
     bson::Document,
@@ -65,35 +65,11 @@ pub(super) fn assert_majority_writes(commands: &[Document], at_least: usize) {
 }
 
 fn user(id: i64, name: &str, secrets: SecretChange) -> NewUser {
-    NewUser {
-        id: UserId::new(id).unwrap(),
-        user_name: UserName::new(name).unwrap(),
-        nick_name: "".into(),
-        email: None,
-        phone: None,
-        gender: Gender::Unspecified,
-        age: 0,
-        region: "".into(),
-        icon: "".into(),
-        params: Params::default(),
-        secrets,
-    }
+    NewUser { secrets, ..bare_user(id, name) }
 }
 
 fn group(id: i64) -> NewGroup {
-    NewGroup {
-        id: GroupId::new(id).unwrap(),
-        name: "chess".into(),
-        tags: Vec::new(),
-        kind: GroupType::Chat,
-        visibility: Visibility::Public,
-        join_policy: JoinPolicy::Open,
-        history_for_new_members: false,
-        receipts: None,
-        params: Params::default(),
-        creator: None,
-        secrets: SecretChange::new(),
-    }
+    bare_group(id, "chess")
 }
 
 fn dialog() -> DialogKey {
@@ -103,10 +79,6 @@ fn dialog() -> DialogKey {
 async fn mark(stores: &Stores, kind: MarkKind) {
     let mark = DialogMark { key: dialog(), mark: ReadMark::direct(kind) };
     stores.dialogs.mark_dialogs(&[mark], Timestamp::now()).await.unwrap()[0].clone().unwrap();
-}
-
-fn write() -> Write {
-    Write::at(Timestamp::now())
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+//! Options, connection, and the handle of the stores.
+
 use std::{
     fmt,
     sync::{Arc, OnceLock, Weak},

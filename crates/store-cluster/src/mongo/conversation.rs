@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use kith_store::{BATCH_MAX, Conversation, ConversationId, ConversationStore, Seq, StoreError, Version};
+use kith_store::{
+    BATCH_MAX, Conversation, ConversationId, ConversationStore, Seq, StoreError, Version, at_most,
+};
 use mongodb::{
     bson::{RawDocument, RawDocumentBuf, doc},
     options::{Hint, ReadConcern, ReturnDocument},
@@ -14,6 +16,7 @@ use super::{
     connect::Mongo,
     document::{count, fields, number, version},
     error::{is_duplicate, malformed, read_failed, write_failed},
+    record::all,
     write::backoff,
 };
 
@@ -65,12 +68,7 @@ impl ConversationStore for Mongo {
         let find = self.conversations.find(doc! { "trim": true, "_id": { "$gt": after } });
         let find = find.sort(doc! { "trim": 1, "_id": 1 }).limit(count(limit));
         let find = find.hint(Hint::Name("trim".to_owned())).max_time(self.options.command);
-        let mut cursor = find.await.map_err(read_failed)?;
-        let mut found = Vec::new();
-        while cursor.advance().await.map_err(read_failed)? {
-            found.push(conversation(cursor.current())?);
-        }
-        Ok(found)
+        all(find.await.map_err(read_failed)?, conversation).await
     }
 
     async fn end_trim(
@@ -100,21 +98,14 @@ impl Mongo {
         concern: ReadConcern,
     ) -> Result<Vec<Conversation>, StoreError> {
         let _entered = self.enter()?;
-        if ids.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(ids.len(), BATCH_MAX)?;
         let ids: HashSet<String> = ids.iter().map(ConversationId::to_string).collect();
-        let mut found = Vec::with_capacity(ids.len());
         if ids.is_empty() {
-            return Ok(found);
+            return Ok(Vec::new());
         }
         let limit = ids.len();
         let filter = doc! { "_id": { "$in": ids.into_iter().collect::<Vec<_>>() } };
-        let mut cursor = self.cursor(&self.conversations, filter, None, limit, concern).await?;
-        while cursor.advance().await.map_err(read_failed)? {
-            found.push(conversation(cursor.current())?);
-        }
-        Ok(found)
+        all(self.cursor(&self.conversations, filter, None, limit, concern).await?, conversation).await
     }
 
     /// Raises the bound and the version of a record, or creates it. `None`: no change is needed, or another caller has

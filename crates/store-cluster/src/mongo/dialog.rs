@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use kith_store::{
     Applied, BATCH_MAX, ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace,
-    DialogStore, MARKS_AT_ONCE, Outcome, Seq, StoreError, Timestamp, UserId, Version, Write,
+    DialogStore, MARKS_AT_ONCE, Outcome, Seq, StoreError, Timestamp, UserId, Version, Write, at_most,
 };
 use mongodb::{
     ClientSession,
@@ -18,6 +18,7 @@ use super::{
     dialog_row::{DialogUpdate, dialog, id, key_in},
     document::{count, number_in},
     error::{is_duplicate, malformed, read_failed, write_failed},
+    record::all,
     transaction::before_commit,
     write::{Done, Failure, Retries},
 };
@@ -70,12 +71,7 @@ impl DialogStore for Mongo {
         let find =
             self.dialogs.find(doc! { "_id": { "$gt": from, "$lt": to } }).projection(doc! { "_id": 1 });
         let find = find.sort(doc! { "_id": 1 }).limit(count(limit)).max_time(self.options.command);
-        let mut cursor = find.await.map_err(read_failed)?;
-        let mut found = Vec::new();
-        while cursor.advance().await.map_err(read_failed)? {
-            found.push(key_in(cursor.current())?.conversation);
-        }
-        Ok(found)
+        all(find.await.map_err(read_failed)?, |found| Ok(key_in(found)?.conversation)).await
     }
 
     async fn mark_dialogs(
@@ -103,9 +99,7 @@ impl DialogStore for Mongo {
 
     async fn make_dialogs(&self, keys: &[DialogKey], now: Timestamp) -> Result<(), StoreError> {
         let _entered = self.enter()?;
-        if keys.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(keys.len(), BATCH_MAX)?;
         let nonce: i64 = rand::random();
         let day = Dialog::day_of(now);
         let made = doc! { "v": Version::FIRST.get(), "sv": 0_i64, "read": 0_i64, "day": day, "w": nonce };
@@ -123,9 +117,7 @@ impl DialogStore for Mongo {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let _entered = self.enter()?;
-        if ends.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(ends.len(), BATCH_MAX)?;
         let reduce = |(conversation, end): &(ConversationId, Seq)| {
             reducing(DialogKey { user, conversation: *conversation }, *end, now)
         };
@@ -146,36 +138,23 @@ impl Mongo {
         &self,
         keys: &[DialogKey],
     ) -> Result<Vec<(DialogKey, Result<Dialog, StoreError>)>, StoreError> {
-        if keys.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
-        let mut found = Vec::with_capacity(keys.len());
+        at_most(keys.len(), BATCH_MAX)?;
         if keys.is_empty() {
-            return Ok(found);
+            return Ok(Vec::new());
         }
         let ids: Vec<Document> = keys.iter().copied().map(id).collect();
         let filter = doc! { "_id": { "$in": ids } };
-        let mut cursor =
-            self.cursor(&self.dialogs, filter, None, keys.len(), ReadConcern::majority()).await?;
-        while cursor.advance().await.map_err(read_failed)? {
-            let document = cursor.current();
-            found.push((key_in(document)?, dialog(document)));
-        }
-        Ok(found)
+        let cursor = self.cursor(&self.dialogs, filter, None, keys.len(), ReadConcern::majority()).await?;
+        all(cursor, |found| Ok((key_in(found)?, dialog(found)))).await
     }
 
     async fn dialogs_of(&self, filter: Document, limit: usize) -> Result<Vec<Dialog>, StoreError> {
-        let mut found = Vec::new();
         if limit == 0 {
-            return Ok(found);
+            return Ok(Vec::new());
         }
         let find = self.dialogs.find(filter).sort(doc! { "day": -1, "_id.c": -1 }).limit(count(limit));
         let find = find.hint(Hint::Name(RECENT.to_owned())).max_time(self.options.command);
-        let mut cursor = find.await.map_err(read_failed)?;
-        while cursor.advance().await.map_err(read_failed)? {
-            found.push(dialog(cursor.current())?);
-        }
-        Ok(found)
+        all(find.await.map_err(read_failed)?, dialog).await
     }
 
     /// Makes a change of settings, or does nothing.
@@ -214,21 +193,14 @@ impl Mongo {
         change: &SettingsChange,
         session: &mut ClientSession,
     ) -> Result<Done, Failure> {
-        let now = change.write.now;
-        if let Some(request) = &change.write.request
-            && let Some(document) = self.replay_in(request, now, session).await?
-        {
-            return Ok(Done { document, replayed: true });
+        if let Some(done) = self.replayed_in(&change.write, session).await? {
+            return Ok(done);
         }
-        let document = self.put_settings(change, Some(session)).await.map_err(|error| match error {
+        let document = self.put_settings(change, Some(&mut *session)).await.map_err(|error| match error {
             error if is_duplicate(&error) => Failure::Duplicate,
             error => before_commit(error),
         })?;
-        let document = document.ok_or(Failure::Unmatched)?;
-        if let Some(request) = &change.write.request {
-            self.remember(request, now, &document, session).await.map_err(before_commit)?;
-        }
-        Ok(Done { document, replayed: false })
+        self.done_in(&change.write, document.ok_or(Failure::Unmatched)?, session).await
     }
 
     /// Sends the one command that changes the dialog, and returns the document that it leaves; `None`: the settings version is

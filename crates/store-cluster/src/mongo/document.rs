@@ -41,6 +41,15 @@ pub(super) fn small(value: RawBsonRef<'_>, field: &'static str) -> Result<u8, St
     u8::try_from(number(value, field)?).map_err(|_| malformed(field))
 }
 
+/// One of the kinds that `of` numbers.
+pub(super) fn kind<T>(
+    value: RawBsonRef<'_>,
+    field: &'static str,
+    of: fn(i64) -> Option<T>,
+) -> Result<T, StoreError> {
+    of(number(value, field)?).ok_or_else(|| malformed(field))
+}
+
 /// A time.
 pub(super) fn moment(value: RawBsonRef<'_>, field: &'static str) -> Result<Timestamp, StoreError> {
     number(value, field).map(Timestamp)

@@ -11,6 +11,7 @@ use super::{
     connect::Mongo,
     document::count,
     error::{is_duplicate, malformed, read_failed, write_failed},
+    record::all,
     write::backoff,
 };
 
@@ -49,12 +50,7 @@ impl ErasureStore for Mongo {
         let find = self.erasures.find(doc! { "open": true, "_id": { "$gt": after } });
         let find = find.sort(doc! { "open": 1, "_id": 1 }).limit(count(limit));
         let find = find.hint(Hint::Name("unfinished".to_owned())).max_time(self.options.command);
-        let mut cursor = find.await.map_err(read_failed)?;
-        let mut found = Vec::new();
-        while cursor.advance().await.map_err(read_failed)? {
-            found.push(erasure(cursor.current())?);
-        }
-        Ok(found)
+        all(find.await.map_err(read_failed)?, erasure).await
     }
 
     async fn save_erasure(&self, saved: &Erasure) -> Result<Option<Erasure>, StoreError> {

@@ -13,6 +13,7 @@ use super::{
     connect::Mongo,
     document::{count, number_in},
     error::{malformed, read_failed, write_failed},
+    record::all,
 };
 
 #[async_trait]
@@ -37,12 +38,7 @@ impl FanOutNoteStore for Mongo {
         let find = self.fan_out_notes.find(is_due).sort(doc! { "t": 1 }).limit(count(limit));
         let find = find.projection(doc! { "age": { "$toLong": { "$subtract": ["$$NOW", "$t"] } } });
         let find = find.hint(Hint::Name("by_time".to_owned())).max_time(self.options.command);
-        let mut cursor = find.await.map_err(read_failed)?;
-        let mut found = Vec::new();
-        while cursor.advance().await.map_err(read_failed)? {
-            found.push(due(cursor.current())?);
-        }
-        Ok(found)
+        all(find.await.map_err(read_failed)?, due).await
     }
 }
 

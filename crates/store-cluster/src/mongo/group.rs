@@ -19,8 +19,7 @@ use mongodb::{
 use super::{
     connect::Mongo,
     document::{
-        change_params, fields, moment, number, number_in, params, params_document, small, text, texts,
-        version,
+        change_params, fields, kind, moment, number, number_in, params, params_document, text, texts, version,
     },
     error::malformed,
     record::{Listed, Record, version_of},
@@ -123,13 +122,13 @@ impl Record for Group {
                 "v" => group.version = version(value)?,
                 "name" => group.name = text(value, "name")?,
                 "tags" => group.tags = texts(value, "tags")?,
-                "kind" => group.kind = kind(small(value, "kind")?)?,
-                "visibility" => group.visibility = visibility(small(value, "visibility")?)?,
-                "join" => group.join_policy = join_policy(small(value, "join")?)?,
+                "kind" => group.kind = kind(value, "kind", GroupType::of)?,
+                "visibility" => group.visibility = kind(value, "visibility", Visibility::of)?,
+                "join" => group.join_policy = kind(value, "join", JoinPolicy::of)?,
                 "history" => {
                     group.history_for_new_members = value.as_bool().ok_or_else(|| malformed("history"))?
                 }
-                "receipts" => group.receipts = receipts(small(value, "receipts")?)?,
+                "receipts" => group.receipts = kind(value, "receipts", ReceiptVisibility::of)?,
                 "params" => group.params = params(value)?,
                 "creator" => group.creator = Some(creator(number(value, "creator")?)?),
                 "created" => group.created = moment(value, "created")?,
@@ -154,7 +153,7 @@ impl Record for Group {
 
 /// Public groups with this key in a field; its index has the same name.
 fn listed_under(index: &'static str, key: &str) -> Listed {
-    let filter = doc! { index: key, "visibility": visibility_number(Visibility::Public) };
+    let filter = doc! { index: key, "visibility": i32::from(Visibility::Public as u8) };
     Listed { filter, index }
 }
 
@@ -183,9 +182,9 @@ fn document(group: &NewGroup, now: Timestamp) -> Document {
         "name_keys": name_keys(&group.name),
         "tags": listed(&group.tags),
         "tag_keys": tag_keys(&group.tags),
-        "kind": kind_number(group.kind),
-        "visibility": visibility_number(group.visibility),
-        "join": join_number(group.join_policy),
+        "kind": i32::from(group.kind as u8),
+        "visibility": i32::from(group.visibility as u8),
+        "join": i32::from(group.join_policy as u8),
         "history": group.history_for_new_members,
         "params": params_document(&group.params),
         "created": now.0,
@@ -195,7 +194,7 @@ fn document(group: &NewGroup, now: Timestamp) -> Document {
         document.insert("creator", creator.get());
     }
     if group.receipts.is_some() {
-        document.insert("receipts", receipts_number(group.receipts));
+        document.insert("receipts", i32::from(ReceiptVisibility::number(group.receipts)));
     }
     document
 }
@@ -211,14 +210,14 @@ fn changes(patch: GroupPatch, now: Timestamp) -> Change {
         set.insert("tag_keys", tag_keys(tags));
     }
     let numbers = [
-        ("kind", patch.kind.map(kind_number)),
-        ("visibility", patch.visibility.map(visibility_number)),
-        ("join", patch.join_policy.map(join_number)),
-        ("receipts", patch.receipts.map(receipts_number)),
+        ("kind", patch.kind.map(|kind| kind as u8)),
+        ("visibility", patch.visibility.map(|visibility| visibility as u8)),
+        ("join", patch.join_policy.map(|policy| policy as u8)),
+        ("receipts", patch.receipts.map(ReceiptVisibility::number)),
     ];
     for (field, number) in numbers {
         if let Some(number) = number {
-            set.insert(field, number);
+            set.insert(field, i32::from(number));
         }
     }
     if let Some(history) = patch.history_for_new_members {
@@ -252,61 +251,4 @@ fn group_id(number: i64) -> Result<GroupId, StoreError> {
 
 fn creator(number: i64) -> Result<UserId, StoreError> {
     UserId::new(number).map_err(|_| malformed("creator"))
-}
-
-const fn kind_number(kind: GroupType) -> i32 {
-    match kind {
-        GroupType::Chat => 1,
-        GroupType::Channel => 2,
-    }
-}
-
-fn kind(number: u8) -> Result<GroupType, StoreError> {
-    match number {
-        1 => Ok(GroupType::Chat),
-        2 => Ok(GroupType::Channel),
-        _ => Err(malformed("kind")),
-    }
-}
-
-const fn visibility_number(visibility: Visibility) -> i32 {
-    match visibility {
-        Visibility::Public => 1,
-        Visibility::Private => 2,
-    }
-}
-
-fn visibility(number: u8) -> Result<Visibility, StoreError> {
-    match number {
-        1 => Ok(Visibility::Public),
-        2 => Ok(Visibility::Private),
-        _ => Err(malformed("visibility")),
-    }
-}
-
-fn receipts_number(receipts: Option<ReceiptVisibility>) -> i32 {
-    i32::from(ReceiptVisibility::number(receipts))
-}
-
-fn receipts(number: u8) -> Result<Option<ReceiptVisibility>, StoreError> {
-    ReceiptVisibility::of(i64::from(number)).ok_or_else(|| malformed("receipts"))
-}
-
-const fn join_number(policy: JoinPolicy) -> i32 {
-    match policy {
-        JoinPolicy::Open => 1,
-        JoinPolicy::Approval => 2,
-        JoinPolicy::Code => 3,
-        JoinPolicy::Invite => 4,
-    }
-}
-
-fn join_policy(number: u8) -> Result<JoinPolicy, StoreError> {
-    match number {
-        1 => Ok(JoinPolicy::Open),
-        2 => Ok(JoinPolicy::Approval),
-        3 => Ok(JoinPolicy::Code),
-        4 => Ok(JoinPolicy::Invite),
-        _ => Err(malformed("join")),
-    }
 }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use kith_store::{
     Applied, Audience, AudienceChange, AudienceId, BATCH_MAX, NewAudience, Notice, NoticeChange,
     NoticeChanged, NoticeId, NoticeStore, NoticeTerms, Params, StoreError, Stored, Text, Timestamp, Version,
-    Write, unpack_entries,
+    Write, at_most, unpack_entries,
 };
 use mongodb::{
     Collection,
@@ -23,7 +23,7 @@ use super::{
     document::{count, fields, moment, number, number_in, params, text, version},
     error::{malformed, read_failed, write_failed},
     notice_write::{NoticeSteps, audience_update, changed},
-    record::Record,
+    record::{Record, all},
     write::backoff,
 };
 
@@ -34,9 +34,7 @@ const REMOVALS_MAX: u32 = 16;
 impl NoticeStore for Mongo {
     async fn audiences(&self, ids: &[AudienceId], strong: bool) -> Result<Vec<Audience>, StoreError> {
         let _entered = self.enter()?;
-        if ids.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(ids.len(), BATCH_MAX)?;
         let ids: HashSet<i64> = ids.iter().map(|id| id.get().into()).collect();
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -113,12 +111,9 @@ impl NoticeStore for Mongo {
         let _entered = self.enter()?;
         let find = self.notices.find(doc! { "expire": { "$lt": before.0 } }).limit(count(limit));
         let find = find.projection(doc! { "_id": 1 }).hint(Hint::Name("expired".to_owned()));
-        let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
-        let mut found = Vec::new();
-        while cursor.advance().await.map_err(read_failed)? {
-            found.push(notice_id(number_in(cursor.current(), "_id")?.ok_or_else(|| malformed("_id"))?)?);
-        }
-        Ok(found)
+        let cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
+        let id = |found: &RawDocument| notice_id(number_in(found, "_id")?.ok_or_else(|| malformed("_id"))?);
+        all(cursor, id).await
     }
 }
 
@@ -130,12 +125,7 @@ impl Mongo {
         limit: usize,
         concern: ReadConcern,
     ) -> Result<Vec<Audience>, StoreError> {
-        let mut cursor = self.cursor(&self.audiences, filter, by_id_in, limit, concern).await?;
-        let mut found = Vec::new();
-        while cursor.advance().await.map_err(read_failed)? {
-            found.push(audience(cursor.current())?);
-        }
-        Ok(found)
+        all(self.cursor(&self.audiences, filter, by_id_in, limit, concern).await?, audience).await
     }
 }
 

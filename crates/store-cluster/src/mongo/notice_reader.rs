@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use kith_store::{
     AudienceId, BATCH_MAX, MarkedReader, NoticeReader, NoticeReaderStore, READERS_AT_ONCE, READERS_SCANNED,
     ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader,
-    Slot, StoreError, Timestamp, Version,
+    Slot, StoreError, Timestamp, Version, at_most,
 };
 use mongodb::{
     bson::{Document, RawDocument, RawDocumentBuf, doc},
@@ -22,6 +22,7 @@ use super::{
     connect::Mongo,
     document::{count, fields, moment, number, number_in, version},
     error::{malformed, read_failed, write_failed},
+    record::all,
 };
 pub(super) use ordinals::Ordinals;
 
@@ -33,9 +34,7 @@ const ORDINAL: &str = "ordinal";
 impl NoticeReaderStore for Mongo {
     async fn readers(&self, keys: &[ReaderKey], strong: bool) -> Result<Vec<NoticeReader>, StoreError> {
         let _entered = self.enter()?;
-        if keys.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(keys.len(), BATCH_MAX)?;
         let concern = if strong { ReadConcern::linearizable() } else { ReadConcern::majority() };
         self.readers_by(keys.iter().copied().collect(), concern).await
     }
@@ -47,9 +46,7 @@ impl NoticeReaderStore for Mongo {
         most: ReaderOrdinal,
     ) -> Result<Vec<NoticeReader>, StoreError> {
         let _entered = self.enter()?;
-        if readers.len() > READERS_AT_ONCE {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(readers.len(), READERS_AT_ONCE)?;
         let key = |reader: &ReaderId| ReaderKey { audience, reader: *reader };
         let mut wanted: BTreeMap<ReaderKey, Timestamp> = BTreeMap::new();
         for (reader, since) in readers {
@@ -81,9 +78,7 @@ impl NoticeReaderStore for Mongo {
         dead_pages: &[u32],
     ) -> Result<Option<MarkedReader>, StoreError> {
         let _entered = self.enter()?;
-        if mark.slots().len() > SLOTS_AT_ONCE {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(mark.slots().len(), SLOTS_AT_ONCE)?;
         if let Some((differs, update)) = marking(&mark, dead_pages) {
             let mut filter = doc! { "_id": id(key) };
             filter.insert("$or", differs);
@@ -108,23 +103,17 @@ impl NoticeReaderStore for Mongo {
         limit: usize,
     ) -> Result<Vec<ScannedReader>, StoreError> {
         let _entered = self.enter()?;
-        if limit > READERS_SCANNED {
-            return Err(StoreError::Overloaded);
-        }
-        let mut found = Vec::new();
+        at_most(limit, READERS_SCANNED)?;
         if limit == 0 {
-            return Ok(found);
+            return Ok(Vec::new());
         }
         let ordinals = doc! { "$gte": i64::from(from), "$lt": i64::from(end) };
         let find = self.notice_readers.find(doc! { "a": i64::from(audience.get()), "o": ordinals });
         let find = find.projection(doc! { "_id": 1, "o": 1, "s": 1, word_of(page): 1 });
         let find = find.sort(doc! { "a": 1, "o": 1 }).hint(Hint::Name(ORDINAL.to_owned()));
         let find = find.limit(count(limit)).batch_size(u32::try_from(limit).unwrap_or(u32::MAX));
-        let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
-        while cursor.advance().await.map_err(read_failed)? {
-            found.push(scanned(cursor.current(), page)?);
-        }
-        Ok(found)
+        let cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
+        all(cursor, |found| scanned(found, page)).await
     }
 
     async fn count_readers(&self, audience: AudienceId) -> Result<ReaderExtent, StoreError> {
@@ -147,17 +136,12 @@ impl Mongo {
         keys: HashSet<ReaderKey>,
         concern: ReadConcern,
     ) -> Result<Vec<NoticeReader>, StoreError> {
-        let mut found = Vec::with_capacity(keys.len());
         if keys.is_empty() {
-            return Ok(found);
+            return Ok(Vec::new());
         }
         let limit = keys.len();
         let filter = doc! { "_id": { "$in": keys.into_iter().map(id).collect::<Vec<_>>() } };
-        let mut cursor = self.cursor(&self.notice_readers, filter, None, limit, concern).await?;
-        while cursor.advance().await.map_err(read_failed)? {
-            found.push(reader(cursor.current())?);
-        }
-        Ok(found)
+        all(self.cursor(&self.notice_readers, filter, None, limit, concern).await?, reader).await
     }
 
     /// Inserts readers, and returns those that another caller has not just inserted.

@@ -61,10 +61,8 @@ impl Mongo {
         write: &Write,
         session: &mut ClientSession,
     ) -> Result<Done, Failure> {
-        if let Some(request) = &write.request
-            && let Some(document) = self.replay_in(request, write.now, session).await?
-        {
-            return Ok(Done { document, replayed: true });
+        if let Some(done) = self.replayed_in(write, session).await? {
+            return Ok(done);
         }
         let document = match steps {
             NoticeSteps::Register { audience, most } => {
@@ -74,10 +72,7 @@ impl Mongo {
                 self.change_in(*id, change, *live_max, write, session).await?
             }
         };
-        if let Some(request) = &write.request {
-            self.remember(request, write.now, &document, session).await.map_err(before_commit)?;
-        }
-        Ok(Done { document, replayed: false })
+        self.done_in(write, document, session).await
     }
 
     async fn register_in(

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use kith_store::{BATCH_MAX, Params, StoreError, Stored, Version};
+use kith_store::{BATCH_MAX, Params, StoreError, Stored, Version, at_most};
 use mongodb::{
     Collection, Cursor,
     bson::{Document, RawDocument, RawDocumentBuf, doc},
@@ -64,6 +64,21 @@ pub(super) fn is_stub(document: &RawDocument) -> Result<bool, StoreError> {
     Ok(document.get("deleted").map_err(|_| malformed("deleted"))?.is_some())
 }
 
+/// The documents of a reply, as `of` reads them.
+///
+/// # Errors
+/// If the server fails, or one of them cannot be read.
+pub(super) async fn all<T>(
+    mut cursor: Cursor<RawDocumentBuf>,
+    of: impl Fn(&RawDocument) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut found = Vec::new();
+    while cursor.advance().await.map_err(read_failed)? {
+        found.push(of(cursor.current())?);
+    }
+    Ok(found)
+}
+
 impl Listed {
     /// All records.
     pub(super) fn all() -> Self {
@@ -86,23 +101,19 @@ impl Mongo {
         ids: Vec<i64>,
         concern: ReadConcern,
     ) -> Result<Vec<(i64, Stored<R>)>, StoreError> {
-        if ids.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(ids.len(), BATCH_MAX)?;
         let distinct: HashSet<i64> = ids.into_iter().collect();
-        let mut found = Vec::with_capacity(distinct.len());
         if distinct.is_empty() {
-            return Ok(found);
+            return Ok(Vec::new());
         }
         let limit = distinct.len();
         let filter = doc! { "_id": { "$in": distinct.into_iter().collect::<Vec<_>>() } };
-        let mut cursor = self.cursor(R::collection(self), filter, None, limit, concern).await?;
-        while cursor.advance().await.map_err(read_failed)? {
-            let document = cursor.current();
+        let cursor = self.cursor(R::collection(self), filter, None, limit, concern).await?;
+        let with_id = |document: &RawDocument| {
             let id = number_in(document, "_id")?.ok_or_else(|| malformed("_id"))?;
-            found.push((id, stored(document)?));
-        }
-        Ok(found)
+            Ok((id, stored(document)?))
+        };
+        all(cursor, with_id).await
     }
 
     /// Reads the living records that `listed` admits, by ascending id above `after`, at most `limit`.
@@ -112,20 +123,16 @@ impl Mongo {
         after: Option<i64>,
         limit: usize,
     ) -> Result<Vec<R>, StoreError> {
-        let mut records = Vec::new();
         if limit == 0 {
-            return Ok(records);
+            return Ok(Vec::new());
         }
         let mut filter = listed.filter;
         filter.insert("_id", doc! { "$gt": after.unwrap_or_default() });
         filter.insert("deleted", doc! { "$ne": true });
-        let mut cursor = self
+        let cursor = self
             .cursor(R::collection(self), filter, Some(listed.index), limit, ReadConcern::majority())
             .await?;
-        while cursor.advance().await.map_err(read_failed)? {
-            records.push(R::read(cursor.current())?);
-        }
-        Ok(records)
+        all(cursor, R::read).await
     }
 
     /// Reads one document.

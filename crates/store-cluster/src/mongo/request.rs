@@ -3,14 +3,18 @@
 //! `{_id: request id, f: fingerprint, reply: the document that the write left, at: when}`. An index removes old ones;
 //! until then their age is checked.
 
-use kith_store::{REQUEST_KEPT, Request, StoreError, Timestamp};
+use kith_store::{REQUEST_KEPT, Request, StoreError, Timestamp, Write};
 use mongodb::{
     ClientSession,
     bson::{Binary, DateTime, RawDocument, RawDocumentBuf, doc, rawdoc, spec::BinarySubtype},
-    error::Error,
 };
 
-use super::{connect::Mongo, error::malformed, transaction::before_commit, write::Failure};
+use super::{
+    connect::Mongo,
+    error::malformed,
+    transaction::before_commit,
+    write::{Done, Failure},
+};
 
 impl Mongo {
     /// The answer of an earlier write with this request id, seen outside of any transaction.
@@ -25,35 +29,39 @@ impl Mongo {
         }
     }
 
-    /// As [`Self::replay`], in the snapshot of a transaction.
-    pub(super) async fn replay_in(
+    /// What an earlier write with the request id did, in the snapshot of a transaction.
+    pub(super) async fn replayed_in(
         &self,
-        request: &Request,
-        now: Timestamp,
+        write: &Write,
         session: &mut ClientSession,
-    ) -> Result<Option<RawDocumentBuf>, Failure> {
+    ) -> Result<Option<Done>, Failure> {
+        let Some(request) = &write.request else { return Ok(None) };
         let find = self.requests.find_one(doc! { "_id": request.id.as_str() });
         let kept = find.max_time(self.options.command).session(session).await.map_err(before_commit)?;
-        kept.map_or(Ok(None), |kept| answer(&kept, request, now)).map_err(Failure::Final)
+        let document = kept.map_or(Ok(None), |kept| answer(&kept, request, write.now));
+        Ok(document.map_err(Failure::Final)?.map(|document| Done { document, replayed: true }))
     }
 
-    /// Stores the answer, which replaces an expired one.
-    pub(super) async fn remember(
+    /// The end of a transaction that left this document: stores it as the answer, which replaces an expired one.
+    pub(super) async fn done_in(
         &self,
-        request: &Request,
-        now: Timestamp,
-        reply: &RawDocument,
+        write: &Write,
+        document: RawDocumentBuf,
         session: &mut ClientSession,
-    ) -> Result<(), Error> {
-        let fingerprint = Binary { subtype: BinarySubtype::Generic, bytes: request.fingerprint.to_vec() };
-        let kept = rawdoc! {
-            "_id": request.id.as_str(),
-            "f": fingerprint,
-            "reply": reply.to_owned(),
-            "at": DateTime::from_millis(now.0),
-        };
-        let filter = doc! { "_id": request.id.as_str() };
-        self.requests.replace_one(filter, kept).upsert(true).session(session).await.map(drop)
+    ) -> Result<Done, Failure> {
+        if let Some(request) = &write.request {
+            let fingerprint = Binary { subtype: BinarySubtype::Generic, bytes: request.fingerprint.to_vec() };
+            let kept = rawdoc! {
+                "_id": request.id.as_str(),
+                "f": fingerprint,
+                "reply": document.clone(),
+                "at": DateTime::from_millis(write.now.0),
+            };
+            let filter = doc! { "_id": request.id.as_str() };
+            let keep = self.requests.replace_one(filter, kept).upsert(true).session(session);
+            keep.await.map_err(before_commit)?;
+        }
+        Ok(Done { document, replayed: false })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use futures::TryStreamExt as _;
-use kith_store::{SEQUENCES_READ, Seq, SeqRange, SequenceName, SequenceStore, StoreError};
+use kith_store::{SEQUENCES_READ, Seq, SeqRange, SequenceName, SequenceStore, StoreError, at_most};
 use mongodb::{
     bson::{RawDocument, doc},
     options::ReadConcern,
@@ -29,9 +29,7 @@ impl SequenceStore for Mongo {
     }
 
     async fn max_seqs(&self, names: &[SequenceName]) -> Result<Vec<Seq>, StoreError> {
-        if names.len() > SEQUENCES_READ {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(names.len(), SEQUENCES_READ)?;
         let _entered = self.enter()?;
         let ids: Vec<&str> = names.iter().map(SequenceName::as_str).collect();
         let filter = doc! { "_id": { "$in": ids } };

@@ -78,10 +78,8 @@ impl Mongo {
         nonce: i64,
         session: &mut ClientSession,
     ) -> Result<Done, Failure> {
-        if let Some(request) = &order.write.request
-            && let Some(document) = self.replay_in(request, order.write.now, session).await?
-        {
-            return Ok(Done { document, replayed: true });
+        if let Some(done) = self.replayed_in(&order.write, session).await? {
+            return Ok(done);
         }
         let document = self.apply_in::<R>(order, way, nonce, session).await?;
         if matches!(order.change, Change::Delete { .. }) {
@@ -92,10 +90,7 @@ impl Mongo {
                 .await
                 .map_err(before_commit)?;
         }
-        if let Some(request) = &order.write.request {
-            self.remember(request, order.write.now, &document, session).await.map_err(before_commit)?;
-        }
-        Ok(Done { document, replayed: false })
+        self.done_in(&order.write, document, session).await
     }
 
     async fn apply_in<R: Record>(

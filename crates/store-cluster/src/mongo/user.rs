@@ -15,7 +15,9 @@ use mongodb::{
 
 use super::{
     connect::Mongo,
-    document::{change_params, fields, moment, number_in, params, params_document, small, text, version},
+    document::{
+        change_params, fields, kind, moment, number_in, params, params_document, small, text, version,
+    },
     error::{malformed, write_failed},
     record::{Listed, Record, is_stub, version_of},
     write::{Change, ID_HELD, Order},
@@ -163,7 +165,7 @@ impl Record for User {
                 "nick" => user.nick_name = text(value, "nick")?,
                 "email" => user.email = text(value, "email")?,
                 "phone" => user.phone = text(value, "phone")?,
-                "gender" => user.gender = gender(small(value, "gender")?)?,
+                "gender" => user.gender = kind(value, "gender", Gender::of)?,
                 "age" => user.age = small(value, "age")?,
                 "region" => user.region = text(value, "region")?,
                 "icon" => user.icon = text(value, "icon")?,
@@ -222,7 +224,7 @@ fn document(user: &NewUser, now: Timestamp) -> Document {
             document.insert(field, text);
         }
     }
-    document.insert("gender", gender_number(user.gender));
+    document.insert("gender", i32::from(user.gender as u8));
     document.insert("age", i32::from(user.age));
     document.insert("params", params_document(&user.params));
     document.insert("created", now.0);
@@ -253,7 +255,7 @@ fn changes(patch: UserPatch, now: Timestamp) -> Change {
         }
     }
     if let Some(gender) = patch.gender {
-        set.insert("gender", gender_number(gender));
+        set.insert("gender", i32::from(gender as u8));
     }
     if let Some(age) = patch.age {
         set.insert("age", i32::from(age));
@@ -264,23 +266,4 @@ fn changes(patch: UserPatch, now: Timestamp) -> Change {
 
 fn user_id(number: i64) -> Result<UserId, StoreError> {
     UserId::new(number).map_err(|_| malformed("_id"))
-}
-
-const fn gender_number(gender: Gender) -> i32 {
-    match gender {
-        Gender::Unspecified => 0,
-        Gender::Female => 1,
-        Gender::Male => 2,
-        Gender::Other => 3,
-    }
-}
-
-fn gender(number: u8) -> Result<Gender, StoreError> {
-    match number {
-        0 => Ok(Gender::Unspecified),
-        1 => Ok(Gender::Female),
-        2 => Ok(Gender::Male),
-        3 => Ok(Gender::Other),
-        _ => Err(malformed("gender")),
-    }
 }

@@ -12,5 +12,5 @@ async fn open_relations() -> (Stores, server::Cleaning) {
 }
 
 kith_store::records_conformance!(open, #[ignore = "needs MongoDB: run cargo xtask test"]);
-kith_store::fan_out_note_conformance!(open, [ignore = "needs MongoDB: run cargo xtask test"]);
+kith_store::shared_conformance!(open, #[ignore = "needs MongoDB: run cargo xtask test"]);
 kith_store::relations_conformance!(open_relations, #[ignore = "needs Cassandra: run cargo xtask test"]);

@@ -7,9 +7,9 @@ use crate::server;
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    DialogKey, DialogMark, DialogPatch, Gender, MarkKind, NewUser, Outcome, Params, ReadMark, Request,
-    SecretChange, SecretOwner, StoreError, Stored, StoredSecret, Stores, Timestamp, UserId, UserName,
-    UserPatch, Version, Write,
+    DialogKey, DialogMark, DialogPatch, MarkKind, NewUser, Outcome, ReadMark, SecretChange, SecretOwner,
+    StoreError, Stored, StoredSecret, Stores, Timestamp, UserId, UserPatch, Version, Write,
+    conformance::sample::{bare_user, requested, write},
 };
 use kith_store_cluster::{MongoOptions, connect};
 use mongodb::{
@@ -65,28 +65,11 @@ impl Faulty {
 }
 
 fn ann(secrets: SecretChange) -> NewUser {
-    NewUser {
-        id: UserId::new(7).unwrap(),
-        user_name: UserName::new("ann").unwrap(),
-        nick_name: "".into(),
-        email: None,
-        phone: None,
-        gender: Gender::Unspecified,
-        age: 0,
-        region: "".into(),
-        icon: "".into(),
-        params: Params::default(),
-        secrets,
-    }
+    NewUser { secrets, ..bare_user(7, "ann") }
 }
 
 fn secret() -> SecretChange {
     SecretChange::from([("pwd".to_owned(), Some(StoredSecret::new("sealed".to_owned())))])
-}
-
-fn requested(id: &str) -> Write {
-    let request = Request { id: id.parse().unwrap(), fingerprint: [7; 32] };
-    Write { request: Some(request), ..Write::at(Timestamp::now()) }
 }
 
 fn older() -> UserPatch {
@@ -111,9 +94,9 @@ pub(crate) fn majority_unknown(code: i32) -> Document {
 async fn a_cut_connection_does_not_fail_a_write() {
     let faulty = Faulty::open().await;
     faulty.fail(&["insert"], 1, cut()).await;
-    let made = faulty.stores.users.create_user(ann(secret()), requested("r")).await.unwrap();
+    let made = faulty.stores.users.create_user(ann(secret()), requested("r", 7)).await.unwrap();
     faulty.fail(&["findAndModify"], 1, cut()).await;
-    let changed = faulty.stores.users.update_user(id(), older(), Write::at(Timestamp::now())).await.unwrap();
+    let changed = faulty.stores.users.update_user(id(), older(), write()).await.unwrap();
     faulty.heal().await;
     assert_eq!((made.record.version, changed.record.version), (Version::FIRST, Version::FIRST.next()));
 }
@@ -123,12 +106,12 @@ async fn a_cut_connection_does_not_fail_a_write() {
 async fn update_with_lost_answer_is_done_once() {
     let faulty = Faulty::open().await;
     let users = Arc::clone(&faulty.stores.users);
-    users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await.unwrap();
+    users.create_user(ann(SecretChange::new()), write()).await.unwrap();
     // Done, but answered in a way that makes the driver send it again.
     let mut lost = majority_unknown(64);
     lost.insert("errorLabels", ["RetryableWriteError"].as_slice());
     faulty.fail(&["findAndModify"], 1, lost).await;
-    let changed = users.update_user(id(), older(), Write::at(Timestamp::now())).await.unwrap();
+    let changed = users.update_user(id(), older(), write()).await.unwrap();
     faulty.heal().await;
     assert_eq!(changed.record.version, Version::FIRST.next());
     assert_eq!(users.user(id()).await.unwrap(), Stored::Live(changed.record.into()));
@@ -141,7 +124,7 @@ async fn an_insert_that_meets_itself_is_no_conflict() {
     let users = Arc::clone(&faulty.stores.users);
     // The insert is done; what comes back is the refusal of its second sending.
     faulty.fail(&["insert"], 1, majority_unknown(11000)).await;
-    let made = users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await.unwrap();
+    let made = users.create_user(ann(SecretChange::new()), write()).await.unwrap();
     faulty.heal().await;
     assert_eq!(made.record.version, Version::FIRST);
     assert!(!made.replayed);
@@ -153,7 +136,7 @@ async fn an_insert_that_meets_itself_is_no_conflict() {
 async fn silent_majority_leaves_outcome_unknown() {
     let faulty = Faulty::open().await;
     faulty.fail(&["insert"], 1, majority_unknown(64)).await;
-    let made = faulty.stores.users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await;
+    let made = faulty.stores.users.create_user(ann(SecretChange::new()), write()).await;
     faulty.heal().await;
     let error = made.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
@@ -171,10 +154,10 @@ async fn unknown_commit_is_replayed_by_request_id() {
     let faulty = Faulty::open().await;
     let users = Arc::clone(&faulty.stores.users);
     faulty.fail(&["commitTransaction"], 100, majority_unknown(64)).await;
-    let error = users.create_user(ann(secret()), requested("r")).await.unwrap_err();
+    let error = users.create_user(ann(secret()), requested("r", 7)).await.unwrap_err();
     faulty.heal().await;
     assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
-    let again = users.create_user(ann(secret()), requested("r")).await.unwrap();
+    let again = users.create_user(ann(secret()), requested("r", 7)).await.unwrap();
     assert!(again.replayed);
     assert_eq!(again.record.version, Version::FIRST);
 }
@@ -185,7 +168,7 @@ async fn commit_with_lost_answers_happens_once() {
     let faulty = Faulty::open().await;
     let users = Arc::clone(&faulty.stores.users);
     faulty.fail(&["commitTransaction"], 3, cut()).await;
-    let made = users.create_user(ann(secret()), requested("r")).await.unwrap();
+    let made = users.create_user(ann(secret()), requested("r", 7)).await.unwrap();
     faulty.heal().await;
     assert!(!made.replayed);
     assert_eq!(users.user(id()).await.unwrap(), Stored::Live(made.record.into()));
@@ -201,12 +184,12 @@ async fn dead_transaction_leaves_nothing() {
     // The record and the secret are written; the memory of the request is refused for good.
     let refused = doc! { "errorCode": 13 };
     faulty.fail(&["update"], 1, refused).await;
-    let error = users.create_user(ann(secret()), requested("r")).await.unwrap_err();
+    let error = users.create_user(ann(secret()), requested("r", 7)).await.unwrap_err();
     faulty.heal().await;
     assert_eq!(error.outcome(), Outcome::NotApplied, "{error:?}");
     assert_eq!(users.user(id()).await.unwrap(), Stored::Never);
     assert_eq!(faulty.stores.secrets.secret(SecretOwner::User(id()), "pwd").await.unwrap(), None);
-    let made = users.create_user(ann(secret()), requested("r")).await.unwrap();
+    let made = users.create_user(ann(secret()), requested("r", 7)).await.unwrap();
     assert!(!made.replayed);
 }
 
@@ -268,7 +251,7 @@ async fn settings_whose_answer_was_lost_change_once() {
     let now = Timestamp::now();
     for commands in [["findAndModify"], ["commitTransaction"]] {
         faulty.fail(&commands, 1, cut()).await;
-        let write = if commands == ["findAndModify"] { Write::at(now) } else { requested("r") };
+        let write = if commands == ["findAndModify"] { Write::at(now) } else { requested("r", 7) };
         dialogs.change_dialog(dialog(7), DialogPatch::default(), write).await.unwrap();
     }
     faulty.heal().await;
@@ -282,8 +265,7 @@ async fn away_server_fails_in_time_and_applies_nothing() {
     let limit = Duration::from_millis(200);
     let options = MongoOptions { server_selection: limit, ..MongoOptions::new(uri, "kith") };
     let stores = connect(options).await.unwrap().stores();
-    let error =
-        stores.users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await.unwrap_err();
+    let error = stores.users.create_user(ann(SecretChange::new()), write()).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
     let error = stores.node.ping(limit).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
@@ -294,7 +276,7 @@ async fn away_server_fails_in_time_and_applies_nothing() {
 async fn no_error_repeats_a_name_or_an_address() {
     let faulty = Faulty::open().await;
     faulty.fail(&["insert"], 1, doc! { "errorCode": 121 }).await;
-    let made = faulty.stores.users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await;
+    let made = faulty.stores.users.create_user(ann(SecretChange::new()), write()).await;
     faulty.heal().await;
     let shown = format!("{:?}", made.unwrap_err());
     for told in ["ann", "27017", "127.0.0.1", faulty.app.as_str()] {

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod change_feed;
 mod conformance;
 mod faults;
-mod feed;
-mod feeding;
 mod messages;
 mod migrations;
 mod notices_at_once;
-mod over_cql;
 mod plans;
 mod probe;
-mod relating;
+mod relations;
 mod server;

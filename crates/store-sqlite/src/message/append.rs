@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use kith_store::{
     Appended, ContentHash, DOCUMENT, MessageKey, MessageKind, NewMessage, Seq, StoreError, Timestamp, UserId,
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 use super::{end, packed::Packed, page};
 use crate::{
     error::{Failure, corrupt},
     row::size,
+    statement::first,
 };
 
 /// Adds nothing if the log has a message with the key.
@@ -85,14 +86,10 @@ pub(super) fn sent_before(
     log: &str,
     row: &NewRow,
 ) -> Result<Option<Appended>, Failure> {
-    let mut read = connection.prepare_cached(BY_KEY)?;
-    let found = read.query_row(params![log, row.key.0], |found| {
-        Ok((found.get(0)?, Timestamp(found.get(1)?), found.get(2)?))
-    });
-    let compared = |(seq, sent, hash): (Seq, Timestamp, Vec<u8>)| {
+    first(connection, BY_KEY, params![log, row.key.0], |found| {
+        let (seq, sent, hash) = (found.get(0)?, Timestamp(found.get(1)?), found.get::<_, Vec<u8>>(2)?);
         // Of an erased message the hash is gone, too.
         let is_same = hash.is_empty() || hash == row.hash.0;
-        if is_same { Appended::Replayed { seq, sent } } else { Appended::OtherContent }
-    };
-    Ok(found.optional()?.map(compared))
+        Ok(if is_same { Appended::Replayed { seq, sent } } else { Appended::OtherContent })
+    })
 }

@@ -8,7 +8,10 @@ use super::{
     packed::Packed,
     page::{self, MENTION_ALL},
 };
-use crate::error::{Failure, corrupt};
+use crate::{
+    error::{Failure, corrupt},
+    statement::run,
+};
 
 /// Primary key. A mention of all is a flag of its own: it is set or removed with the content.
 pub(crate) const UPDATE: &str =
@@ -60,7 +63,5 @@ fn update(connection: &Connection, log: &str, change: &MessageChange) -> Result<
             (flags, packed.edited(content).encode(&content.body)?)
         }
     };
-    let mut update = connection.prepare_cached(UPDATE)?;
-    update.execute(params![log, change.seq, MENTION_ALL, flags, body])?;
-    Ok(())
+    run(connection, UPDATE, params![log, change.seq, MENTION_ALL, flags, body])
 }

@@ -3,12 +3,13 @@
 use kith_store::{
     DOCUMENT, Recalled, RecalledBy, SEARCHED_AT_ONCE, SentDocuments, Seq, Timestamp, UserId, document_of,
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 use super::{packed::Packed, page};
 use crate::{
     error::{Failure, corrupt},
     row::size,
+    statement::{all, first, run},
 };
 
 /// Primary key.
@@ -64,13 +65,12 @@ fn erase_one(connection: &Connection, log: &str, seq: Seq, now: Timestamp) -> Re
     let before = packed.recall()?;
     let recalled = before.unwrap_or(Recalled { by: RecalledBy::Erasure, time: now });
     let body = packed.recalled(recalled).encode(b"")?;
-    connection.prepare_cached(ERASE)?.execute(params![log, seq, page::MENTION_ALL, body])?;
-    Ok(())
+    run(connection, ERASE, params![log, seq, page::MENTION_ALL, body])
 }
 
 /// The first number that is stored from this one on.
 fn next(connection: &Connection, log: &str, from: Seq) -> Result<Option<Seq>, Failure> {
-    Ok(connection.prepare_cached(FROM)?.query_row(params![log, from], |row| row.get(0)).optional()?)
+    first(connection, FROM, params![log, from], |row| Ok(row.get(0)?))
 }
 
 fn sent_by(
@@ -80,7 +80,5 @@ fn sent_by(
     first: Seq,
     last: Seq,
 ) -> Result<Vec<Seq>, Failure> {
-    let mut read = connection.prepare_cached(SENT_BY)?;
-    let seqs = read.query_map(params![log, first, last, sender.get()], |row| row.get(0))?;
-    Ok(seqs.collect::<Result<_, _>>()?)
+    all(connection, SENT_BY, params![log, first, last, sender.get()], |row| Ok(row.get(0)?))
 }

@@ -11,11 +11,11 @@ use async_trait::async_trait;
 use kith_store::{
     Appended, BATCH_MAX, Changed, ConversationId, DOCUMENT, DocumentKey, HEADS_AT_ONCE, LogDocument, LogEnd,
     LogHead, Message, MessageChange, MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
-    document_of,
+    at_most, document_of,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::{Sqlite, error::Failure};
+use crate::{Sqlite, error::Failure, statement::first};
 
 /// Primary key, its end.
 pub(crate) const END: &str =
@@ -72,9 +72,7 @@ impl MessageStore for Sqlite {
     }
 
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
-        if asked.len() > HEADS_AT_ONCE {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(asked.len(), HEADS_AT_ONCE)?;
         let logs: Vec<(String, Seq)> = asked.iter().map(|(log, above)| (log.to_string(), *above)).collect();
         let heads = move |connection: &Connection| {
             // One snapshot: between two statements outside of a transaction another message may arrive.
@@ -90,9 +88,7 @@ impl MessageStore for Sqlite {
     }
 
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
-        if conversations.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(conversations.len(), BATCH_MAX)?;
         let logs: Vec<String> = conversations.iter().map(ConversationId::to_string).collect();
         let ends = move |connection: &Connection| {
             // One lock of the file for all of them.
@@ -126,10 +122,10 @@ impl MessageStore for Sqlite {
 
 /// The end of a log.
 pub(crate) fn end(connection: &Connection, log: &str) -> Result<LogEnd, Failure> {
-    let mut read = connection.prepare_cached(END)?;
-    let found =
-        read.query_row([log], |row| Ok(LogEnd { seq: row.get(0)?, sent: Some(Timestamp(row.get(1)?)) }));
-    Ok(found.optional()?.unwrap_or_default())
+    let found = first(connection, END, [log], |row| {
+        Ok(LogEnd { seq: row.get(0)?, sent: Some(Timestamp(row.get(1)?)) })
+    });
+    Ok(found?.unwrap_or_default())
 }
 
 /// The messages are read by one statement, so as of one moment. Those that came after the end was read are left out if they are
@@ -146,9 +142,7 @@ fn last_documents(connection: &Connection, log: &str) -> Result<Vec<Message>, Fa
 /// Bisects the log, which needs no index that every append would have to write. Where times are out of order, the message
 /// before the result was sent before `time`, and the result was not.
 fn seq_at(connection: &Connection, log: &str, time: Timestamp) -> Result<Seq, Failure> {
-    let first: Option<Seq> =
-        connection.prepare_cached(BEGINNING)?.query_row([log], |row| row.get(0)).optional()?;
-    let Some(mut low) = first else { return Ok(1) };
+    let Some(mut low) = first(connection, BEGINNING, [log], |row| Ok(row.get(0)?))? else { return Ok(1) };
     let mut high = end(connection, log)?.seq + 1;
     let mut sent = connection.prepare_cached(SENT)?;
     while low < high {

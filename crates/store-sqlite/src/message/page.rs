@@ -7,7 +7,10 @@ use kith_store::{
 use rusqlite::{Connection, Row, params};
 
 use super::packed::Packed;
-use crate::error::{Failure, corrupt};
+use crate::{
+    error::{Failure, corrupt},
+    statement::{all, first},
+};
 
 /// Primary key.
 pub(crate) const PAGE: &str = "SELECT seq, sender, sent_ms, flags, body FROM messages
@@ -35,7 +38,7 @@ pub(super) fn read(
     first: Seq,
     last: Seq,
 ) -> Result<Vec<Message>, Failure> {
-    rows(connection, log, first, last, message_of)
+    all(connection, PAGE, params![log, first, last], message_of)
 }
 
 /// A whole document. Its version is the sum of those of its messages, so that it rises with each of them.
@@ -58,33 +61,15 @@ pub(super) fn headers(
     first: Seq,
     last: Seq,
 ) -> Result<Vec<StoredHeader>, Failure> {
-    rows(connection, log, first, last, header_of)
+    all(connection, PAGE, params![log, first, last], header_of)
 }
 
 /// The last message of a log, and the headers of those of the last [`DOCUMENT`] messages that are above a number.
 pub(super) fn head(connection: &Connection, log: &str, above: Seq) -> Result<LogHead, Failure> {
-    let mut read = connection.prepare_cached(LAST)?;
-    let mut found = read.query([log])?;
-    let Some(last) = found.next()?.map(message_of).transpose()? else { return Ok(LogHead::default()) };
-    let first = above.saturating_add(1).max(last.seq - DOCUMENT + 1);
-    let headers = if first <= last.seq { headers(connection, log, first, last.seq)? } else { Vec::new() };
+    let Some(last) = first(connection, LAST, [log], message_of)? else { return Ok(LogHead::default()) };
+    let from = above.saturating_add(1).max(last.seq - DOCUMENT + 1);
+    let headers = if from <= last.seq { headers(connection, log, from, last.seq)? } else { Vec::new() };
     Ok(LogHead { last: Some(last), headers })
-}
-
-fn rows<T>(
-    connection: &Connection,
-    log: &str,
-    first: Seq,
-    last: Seq,
-    of: fn(&Row<'_>) -> Result<T, Failure>,
-) -> Result<Vec<T>, Failure> {
-    let mut read = connection.prepare_cached(PAGE)?;
-    let mut rows = read.query(params![log, first, last])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(of(row)?);
-    }
-    Ok(found)
 }
 
 fn header_of(row: &Row<'_>) -> Result<StoredHeader, Failure> {

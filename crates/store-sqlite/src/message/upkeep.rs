@@ -12,6 +12,7 @@ use crate::{
     Sqlite,
     error::{Failure, corrupt},
     row::size,
+    statement::{all, first},
 };
 
 /// Primary key, its beginning.
@@ -79,8 +80,7 @@ fn trim(connection: &Connection, log: &str, below: Seq, now: Timestamp) -> Resul
 
 /// The numbers of the oldest documents, and when they were begun.
 fn oldest_documents(connection: &Connection, log: &str) -> Result<Vec<(i64, Timestamp)>, Failure> {
-    let first: Option<Seq> =
-        connection.prepare_cached(BEGINNING)?.query_row([log], |row| row.get(0)).optional()?;
+    let first: Option<Seq> = first(connection, BEGINNING, [log], |row| Ok(row.get(0)?))?;
     let Some(first) = first else { return Ok(Vec::new()) };
     let mut sent = connection.prepare_cached(SENT)?;
     let mut documents = Vec::with_capacity(DOCUMENTS_READ);
@@ -113,14 +113,10 @@ fn begun_between(
     before: Timestamp,
     limit: i64,
 ) -> Result<Vec<AgedDocument>, Failure> {
-    let mut read = connection.prepare_cached(AGED)?;
-    let mut rows = read.query(params![from.0, before.0, limit])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    all(connection, AGED, [from.0, before.0, limit], |row| {
         let conversation: String = row.get(1)?;
         let conversation =
             ConversationId::stored(&conversation).map_err(|_| corrupt("messages.conversation"))?;
-        found.push(AgedDocument { begun: Timestamp(row.get(0)?), conversation, first: row.get(2)? });
-    }
-    Ok(found)
+        Ok(AgedDocument { begun: Timestamp(row.get(0)?), conversation, first: row.get(2)? })
+    })
 }

@@ -1,10 +1,10 @@
 //! Messages: restarts, commits, plans, damage.
 
 use kith_store::{
-    Appended, Changed, ContentChange, ContentHash, ConversationId, GroupId, Message, MessageChange,
-    MessageKey, MessageKind, NewMessage, Recalled, RecalledBy, Seq,
+    Appended, Changed, ContentChange, Message, MessageChange, MessageKey, MessageKind, NewMessage, Recalled,
+    RecalledBy, Seq,
+    conformance::message_sample::{self, log_of, replayed},
 };
-
 use rusqlite::{StatementStatus, params};
 
 use super::*;
@@ -14,25 +14,10 @@ use crate::{
     notice, notice_reader, sequence,
 };
 
-fn log_of(group: i64) -> ConversationId {
-    ConversationId::Group(GroupId::new(group).unwrap())
-}
-
+/// A message without sender and id.
 pub(super) fn message(text: &str) -> NewMessage {
-    NewMessage {
-        key: MessageKey::of(None, text),
-        hash: ContentHash::of("", text.as_bytes()),
-        sender: None,
-        sent: Timestamp(1_000),
-        kind: MessageKind::Message,
-        content_type: "".into(),
-        body: text.to_owned().into(),
-        mentions: Vec::new(),
-        mention_all: false,
-        silent: false,
-        reply_to: None,
-        client_message_id: None,
-    }
+    let (key, sender, client_message_id) = (MessageKey::of(None, text), None, None);
+    NewMessage { key, sender, client_message_id, ..message_sample::message(text) }
 }
 
 fn batch(ids: &str, count: usize) -> Vec<NewMessage> {
@@ -73,7 +58,7 @@ async fn numbers_go_on_after_a_restart() {
     let again = open(options(&folder)).await.unwrap();
     assert_eq!(bodies(&again, 9).await, ["a1", "a2"]);
     let appended = append_to(&again, 9, &[message("a2"), message("a3")]).await;
-    assert_eq!(appended, [Appended::Replayed { seq: 2, sent: Timestamp(1_000) }, Appended::New(3)]);
+    assert_eq!(appended, [replayed(2), Appended::New(3)]);
     assert_eq!(append_to(&again, 8, &batch("c", 1)).await, new_from(2, 1));
     assert_eq!(bodies(&again, 9).await, ["a1", "a2", "a3"]);
 }

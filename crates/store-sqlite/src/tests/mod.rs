@@ -21,8 +21,8 @@ use std::{
 };
 
 use kith_store::{
-    Epoch, Gender, NewUser, Outcome, Params, StoreError, Stored, Timestamp, User, UserId, UserName,
-    UserPatch, Version, Write,
+    Epoch, NewUser, Outcome, Params, StoreError, Stored, Timestamp, User, UserId, UserPatch, Version, Write,
+    conformance::sample::bare_user,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -38,19 +38,7 @@ fn id(number: i64) -> UserId {
 }
 
 fn new_user(number: i64) -> NewUser {
-    NewUser {
-        id: id(number),
-        user_name: UserName::new(&format!("user {number}")).unwrap(),
-        nick_name: "".into(),
-        email: None,
-        phone: None,
-        gender: Gender::Female,
-        age: 0,
-        region: "".into(),
-        icon: "".into(),
-        params: Params::default(),
-        secrets: BTreeMap::new(),
-    }
+    bare_user(number, &format!("user {number}"))
 }
 
 fn large_user(number: i64) -> NewUser {

@@ -1,8 +1,8 @@
 //! Follows and blocks: plans, and damage that only a hand can do.
 
 use kith_store::{
-    Edge, EdgeDifference, EdgeDifferenceKind, EdgesVerified, Follow, FollowCounts, FollowList,
-    ImportedFollow, Stores,
+    EdgeDifference, EdgeDifferenceKind, EdgesVerified, Follow, FollowCounts, FollowList, ImportedFollow,
+    Stores, conformance::relation_sample::edge,
 };
 
 use super::*;
@@ -10,10 +10,6 @@ use crate::{block, blocked, counts, edges, follow, relation_log};
 
 const FOLLOWING_COLUMNS: &str = "(from_id, placed_ms, to_id, version, since_ms)";
 const FANS_COLUMNS: &str = "(to_id, placed_ms, from_id, version, since_ms)";
-
-fn edge(from: i64, to: i64) -> Edge {
-    Edge::new(id(from), id(to)).unwrap()
-}
 
 async fn follow_of(stores: &Stores, from: i64, to: i64) -> Follow {
     stores.follows.follow(edge(from, to), Duration::ZERO, write()).await.unwrap().record

@@ -1,3 +1,5 @@
+//! Friend requests, and applications to groups.
+
 mod pending_requests;
 mod store;
 

@@ -1,10 +1,12 @@
+//! The store of applications, and their lists.
+
 use std::{collections::BTreeSet, fmt, time::Duration};
 
 use async_trait::async_trait;
 
 use crate::{
     Application, ApplicationChange, ApplicationId, ApplicationKey, Applied, GroupId, PendingRequests,
-    Receiver, StoreError, Timestamp, UserId, Write,
+    Receiver, StoreError, Timestamp, UserId, Write, at_most,
 };
 
 /// Most applications in one call that marks.
@@ -60,9 +62,7 @@ pub enum ApplicationMark {
 /// # Errors
 /// [`StoreError::Overloaded`] for more than [`APPLICATIONS_AT_ONCE`].
 pub fn distinct_ids(ids: &[ApplicationId]) -> Result<Vec<ApplicationId>, StoreError> {
-    if ids.len() > APPLICATIONS_AT_ONCE {
-        return Err(StoreError::Overloaded);
-    }
+    at_most(ids.len(), APPLICATIONS_AT_ONCE)?;
     Ok(BTreeSet::from_iter(ids.iter().copied()).into_iter().collect())
 }
 

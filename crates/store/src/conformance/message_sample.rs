@@ -13,7 +13,7 @@ use crate::{
 const CONTENT_TYPE: &str = "text/plain";
 
 /// The conversation of a group; most cases use one.
-pub(super) fn log_of(group: i64) -> ConversationId {
+pub fn log_of(group: i64) -> ConversationId {
     ConversationId::Group(group_id(group))
 }
 
@@ -23,7 +23,7 @@ pub(super) fn at(milliseconds: i64) -> Timestamp {
 }
 
 /// A message of user 7 with this id, whose body is the id.
-pub(super) fn message(id: &str) -> NewMessage {
+pub fn message(id: &str) -> NewMessage {
     with_body(id, id.to_owned())
 }
 
@@ -47,7 +47,7 @@ pub(super) fn with_body(id: &str, body: impl Into<Bytes>) -> NewMessage {
 }
 
 /// Messages `ids-1` to `ids-count`.
-pub(super) fn batch(ids: &str, count: usize) -> Vec<NewMessage> {
+pub fn batch(ids: &str, count: usize) -> Vec<NewMessage> {
     (1..=count).map(|number| message(&format!("{ids}-{number}"))).collect()
 }
 
@@ -103,7 +103,7 @@ pub(super) fn new_numbers(appended: &[Appended]) -> Vec<Seq> {
 }
 
 /// The outcome of a message that was sent again: the number of the first, and the time of [`message`].
-pub(super) fn replayed(seq: Seq) -> Appended {
+pub fn replayed(seq: Seq) -> Appended {
     Appended::Replayed { seq, sent: at(0) }
 }
 

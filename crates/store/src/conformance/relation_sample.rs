@@ -17,7 +17,7 @@ pub(super) const KEPT: Duration = Duration::from_secs(3600);
 /// Within which time lists and counts settle once nothing changes.
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 
-pub(super) fn edge(from: i64, to: i64) -> Edge {
+pub fn edge(from: i64, to: i64) -> Edge {
     Edge::new(user_id(from), user_id(to)).unwrap()
 }
 
@@ -150,7 +150,7 @@ pub(super) fn overloaded<T: Debug>(result: Result<T, StoreError>) {
     assert!(matches!(error, StoreError::Overloaded), "{error:?}");
 }
 
-pub(super) fn blocking(blocked: bool) -> BlockPatch {
+pub fn blocking(blocked: bool) -> BlockPatch {
     BlockPatch { blocked: Some(blocked), ..BlockPatch::default() }
 }
 

@@ -10,11 +10,11 @@ use crate::{
     Timestamp, User, UserId, UserName, Version, Visibility, Write,
 };
 
-pub(super) fn user_id(number: i64) -> UserId {
+pub fn user_id(number: i64) -> UserId {
     UserId::new(number).unwrap()
 }
 
-pub(super) fn group_id(number: i64) -> GroupId {
+pub fn group_id(number: i64) -> GroupId {
     GroupId::new(number).unwrap()
 }
 
@@ -22,12 +22,12 @@ pub(super) fn name(text: &str) -> UserName {
     UserName::new(text).unwrap()
 }
 
-pub(super) fn version(number: i64) -> Version {
+pub fn version(number: i64) -> Version {
     Version::new(number).unwrap()
 }
 
 /// A user with a name and nothing else.
-pub(super) fn bare_user(id: i64, user_name: &str) -> NewUser {
+pub fn bare_user(id: i64, user_name: &str) -> NewUser {
     NewUser {
         id: user_id(id),
         user_name: name(user_name),
@@ -61,7 +61,7 @@ pub(super) fn full_user(id: i64) -> NewUser {
 }
 
 /// A public group with a name and nothing else.
-pub(super) fn bare_group(id: i64, name: &str) -> NewGroup {
+pub fn bare_group(id: i64, name: &str) -> NewGroup {
     NewGroup {
         id: group_id(id),
         name: name.into(),
@@ -94,7 +94,7 @@ pub(super) fn full_group(id: i64) -> NewGroup {
     }
 }
 
-pub(super) fn tags(words: &[&str]) -> Vec<Text> {
+pub fn tags(words: &[&str]) -> Vec<Text> {
     words.iter().copied().map(Text::from).collect()
 }
 
@@ -124,7 +124,7 @@ pub(super) fn secrets(changes: &[(&str, Option<&str>)]) -> SecretChange {
 }
 
 /// A write with no condition and no request id.
-pub(super) fn write() -> Write {
+pub fn write() -> Write {
     Write::at(Timestamp::now())
 }
 
@@ -133,7 +133,7 @@ pub(super) fn expecting(expected: i64) -> Write {
 }
 
 /// A write with this request id, of a method and body represented by `fingerprint`.
-pub(super) fn requested(id: &str, fingerprint: u8) -> Write {
+pub fn requested(id: &str, fingerprint: u8) -> Write {
     let request = Request { id: id.parse().unwrap(), fingerprint: [fingerprint; 32] };
     Write { request: Some(request), ..write() }
 }
@@ -194,6 +194,18 @@ pub(super) fn one_effect<T: PartialEq + Debug>(results: Vec<Result<Applied<T>, S
     assert_eq!(answers.iter().filter(|answer| !answer.replayed).count(), 1);
     assert!(answers.iter().all(|answer| answer.record == answers[0].record), "{answers:?}");
     answers.into_iter().next().unwrap().record
+}
+
+/// Makes the call of each item at once, each in a task of its own over the stores.
+pub(super) async fn each_at_once<T, F>(
+    stores: &Stores,
+    items: impl IntoIterator<Item = T>,
+    call: impl Fn(Stores, T) -> F,
+) -> Vec<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    at_once(items.into_iter().map(|item| call(stores.clone(), item))).await
 }
 
 /// Runs the futures at once, each in a task of its own.

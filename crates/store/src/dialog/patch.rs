@@ -1,3 +1,5 @@
+//! Changes of the settings of a dialog.
+
 use super::Dialog;
 use crate::{Seq, Timestamp};
 

@@ -1,3 +1,5 @@
+//! Read marks.
+
 use super::SeqRange;
 use crate::Seq;
 

@@ -1,3 +1,5 @@
+//! Which messages of a conversation a user has read.
+
 use serde::{Deserialize, Serialize};
 
 use super::{MarkKind, ReadMark};

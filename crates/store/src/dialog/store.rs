@@ -1,3 +1,5 @@
+//! The store of dialogs.
+
 use std::fmt;
 
 use async_trait::async_trait;

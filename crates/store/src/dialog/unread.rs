@@ -1,3 +1,5 @@
+//! Counts of unread messages.
+
 use crate::{Message, MessageKind, Seq, UserId};
 
 /// What unread counts need of a message.

@@ -1,3 +1,5 @@
+//! Recalls and edits of messages.
+
 use bytes::Bytes;
 
 use super::{Message, MessageKey, NewMessage, Seq};

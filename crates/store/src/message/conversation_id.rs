@@ -1,3 +1,5 @@
+//! Ids of conversations.
+
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};

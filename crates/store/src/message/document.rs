@@ -1,3 +1,5 @@
+//! Documents of messages: a fixed number of messages with contiguous numbers each.
+
 use std::{fmt, str::FromStr};
 
 use super::{ConversationId, DOCUMENT, Message, Seq};

@@ -1,3 +1,5 @@
+//! Heads of logs, and headers of messages.
+
 use super::{Message, MessageKind, Seq};
 use crate::{MessageHeader, UserId};
 

@@ -1,3 +1,5 @@
+//! Messages to be appended.
+
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 

@@ -1,3 +1,5 @@
+//! Removal of messages and of their contents.
+
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Audiences of notices.
+
 use std::{fmt, num::NonZeroI32, str::FromStr};
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! What a change of a notice does to an audience.
+
 use std::time::Duration;
 
 use super::{Audience, AudienceEntry, NoticeId, NoticeRefusal, NoticeTerms, Slot};

@@ -1,3 +1,5 @@
+//! Changes of notices.
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Entries of audiences, and their stored form.
+
 use serde::{Deserialize, Serialize};
 
 use std::cmp::{Ordering, Reverse};

@@ -1,3 +1,5 @@
+//! Which notices of an audience a reader has read.
+
 use serde::{Deserialize, Serialize};
 
 use super::Slot;

@@ -1,3 +1,5 @@
+//! Readers of audiences and their marks.
+
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Notices.
+
 use serde::{Deserialize, Serialize};
 
 use super::AudienceId;

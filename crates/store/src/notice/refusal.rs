@@ -1,3 +1,5 @@
+//! Why a change of a notice is refused.
+
 /// Why a change of audiences or notices was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoticeRefusal {

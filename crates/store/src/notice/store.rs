@@ -1,3 +1,5 @@
+//! The stores of notices and of their readers.
+
 use std::fmt;
 
 use async_trait::async_trait;

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod any_text;
-mod conformance_lists;
 mod read_ranges;
 mod receipts;
 mod unread;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
     Applied, BATCH_MAX, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition,
-    Permissions, StoreError, Stored, UserId, Write,
+    Permissions, StoreError, Stored, UserId, Write, at_most,
 };
 
 use crate::cql::{
@@ -66,9 +66,7 @@ impl BlockRow {
 #[async_trait]
 impl BlockStore for Cql {
     async fn blocks(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Block>)>, StoreError> {
-        if edges.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(edges.len(), BATCH_MAX)?;
         let _entered = self.client.enter()?;
         self.block_records(edges).await
     }

@@ -1,3 +1,5 @@
+//! Options of the connection.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;

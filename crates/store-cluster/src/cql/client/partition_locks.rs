@@ -1,3 +1,5 @@
+//! Locks of partitions within this node.
+
 use std::{
     hash::{BuildHasher as _, RandomState},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! Whether the store of relations serves.
+
 use std::{
     fmt,
     sync::{Arc, Weak},

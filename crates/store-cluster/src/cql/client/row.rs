@@ -1,3 +1,5 @@
+//! Rows whose columns are read by name.
+
 use std::sync::Arc;
 
 use kith_store::{StoreError, Timestamp, UserId, Version};

@@ -1,3 +1,5 @@
+//! The clock that gives writes their versions.
+
 use std::{
     sync::atomic::{AtomicI64, Ordering},
     time::{SystemTime, UNIX_EPOCH},

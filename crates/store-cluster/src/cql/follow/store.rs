@@ -1,10 +1,12 @@
+//! The store of follows, and reads of single rows.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
     Applied, BATCH_MAX, Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX,
-    ImportedFollow, ListPosition, StoreError, Stored, Timestamp, UserId, Version, Write,
+    ImportedFollow, ListPosition, StoreError, Stored, Timestamp, UserId, Version, Write, at_most,
 };
 
 use super::row::{FollowRow, edge_of, key};
@@ -36,9 +38,7 @@ pub(in crate::cql) const AT_A_TIME: usize = 64;
 #[async_trait]
 impl FollowStore for Cql {
     async fn follows(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Follow>)>, StoreError> {
-        if edges.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(edges.len(), BATCH_MAX)?;
         let _entered = self.client.enter()?;
         let rows = self.follow_rows(edges).await?;
         rows.iter().map(|row| Ok((row.edge, row.stored()?))).collect()
@@ -77,17 +77,13 @@ impl FollowStore for Cql {
     }
 
     async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError> {
-        if users.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(users.len(), BATCH_MAX)?;
         let _entered = self.client.enter()?;
         stream::iter(users.to_vec()).map(|user| self.counts_of(user)).buffered(AT_A_TIME).try_collect().await
     }
 
     async fn import_follows(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {
-        if follows.len() > IMPORT_FOLLOWS_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(follows.len(), IMPORT_FOLLOWS_MAX)?;
         let _entered = self.client.enter()?;
         self.import(follows, now).await
     }

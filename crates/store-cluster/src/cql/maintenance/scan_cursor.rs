@@ -1,3 +1,5 @@
+//! The progress of a scan of a table.
+
 use kith_store::{Edge, StoreError, UserId};
 
 use crate::cql::client::error::malformed;

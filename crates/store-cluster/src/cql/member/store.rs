@@ -8,7 +8,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
     Applied, BATCH_MAX, Ban, ChangeContext, FormerMember, GroupId, MEMBERS_AT_ONCE, Member, MemberChange,
     MemberChangeEvent, MemberKey, MemberRow, MemberStore, MembersUpdated, Role, Roster, StoreError, Stored,
-    Timestamp, UserId, Write,
+    Timestamp, UserId, Write, at_most,
 };
 
 use crate::cql::{follow::store::AT_A_TIME, stores::Cql};
@@ -16,26 +16,20 @@ use crate::cql::{follow::store::AT_A_TIME, stores::Cql};
 #[async_trait]
 impl MemberStore for Cql {
     async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError> {
-        if keys.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(keys.len(), BATCH_MAX)?;
         let _entered = self.client.enter()?;
         let found = self.member_rows(keys).await?;
         Ok(found.into_iter().map(|row| (row.member.key, stored(row))).collect())
     }
 
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
-        if keys.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(keys.len(), BATCH_MAX)?;
         let _entered = self.client.enter()?;
         Ok(FormerMember::of(keys, &self.member_rows(keys).await?))
     }
 
     async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
-        if keys.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(keys.len(), BATCH_MAX)?;
         let _entered = self.client.enter()?;
         let found = self.member_rows(keys).await?;
         let found: HashMap<MemberKey, MemberRow> =
@@ -44,9 +38,7 @@ impl MemberStore for Cql {
     }
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
-        if groups.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(groups.len(), BATCH_MAX)?;
         let _entered = self.client.enter()?;
         self.rosters_of(groups).await
     }
@@ -58,9 +50,7 @@ impl MemberStore for Cql {
         terms: ChangeContext,
         write: Write,
     ) -> Result<Applied<MembersUpdated>, StoreError> {
-        if change.users().len() > MEMBERS_AT_ONCE {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(change.users().len(), MEMBERS_AT_ONCE)?;
         let _entered = self.client.enter()?;
         Box::pin(self.change_for_request(group, change, terms, write)).await
     }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kith_store::{BATCH_MAX, ConversationId, LogEnd, Outcome, Seq, StoreError};
+use kith_store::{BATCH_MAX, ConversationId, LogEnd, Outcome, Seq, StoreError, at_most};
 use mongodb::{
     bson::{RawDocument, doc},
     options::ReadConcern,
@@ -43,9 +43,7 @@ impl Pair {
 impl Mongo {
     /// See [`MessageStore::ends`](kith_store::MessageStore::ends).
     pub(super) async fn log_ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
-        if conversations.len() > BATCH_MAX {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(conversations.len(), BATCH_MAX)?;
         let mut unknown: HashSet<ConversationId> = conversations.iter().copied().collect();
         let hinted = unknown.iter().filter_map(|log| self.hints.get(*log).map(|document| (*log, document)));
         let hinted: Vec<(ConversationId, i64)> = hinted.collect();

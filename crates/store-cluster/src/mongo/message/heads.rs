@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use kith_store::{
-    ConversationId, DOCUMENT, HEADS_AT_ONCE, LogHead, Message, Seq, StoreError, StoredHeader, document_of,
-    document_parts,
+    ConversationId, DOCUMENT, HEADS_AT_ONCE, LogHead, Message, Seq, StoreError, StoredHeader, at_most,
+    document_of, document_parts,
 };
 use mongodb::bson::{Bson, Document, RawDocument, doc};
 
@@ -82,9 +82,7 @@ impl Mongo {
         &self,
         asked: &[(ConversationId, Seq)],
     ) -> Result<Vec<LogHead>, StoreError> {
-        if asked.len() > HEADS_AT_ONCE {
-            return Err(StoreError::Overloaded);
-        }
+        at_most(asked.len(), HEADS_AT_ONCE)?;
         let logs: Vec<ConversationId> = asked.iter().map(|(log, _)| *log).collect();
         let ends = self.log_ends(&logs).await?;
         let (mut read, mut unread) = (HashSet::new(), HashSet::new());

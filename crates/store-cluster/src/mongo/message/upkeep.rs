@@ -14,6 +14,7 @@ use super::{
         connect::Mongo,
         document::{count, moment, number_in},
         error::{malformed, read_failed, write_failed},
+        record::all,
     },
     documents::{document_in, documents_of, id},
     element,
@@ -47,12 +48,8 @@ impl Mongo {
     ) -> Result<Vec<(i64, Timestamp)>, StoreError> {
         let find = self.messages.find(documents_of(conversation)).sort(doc! { "_id": 1 });
         let find = find.projection(doc! { "t0": 1 }).limit(count(DOCUMENTS_READ));
-        let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
-        let mut documents = Vec::with_capacity(DOCUMENTS_READ);
-        while cursor.advance().await.map_err(read_failed)? {
-            documents.push((document_in(cursor.current())?, begun(cursor.current())?));
-        }
-        Ok(documents)
+        let cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
+        all(cursor, |found| Ok((document_in(found)?, begun(found)?))).await
     }
 
     /// See [`MessageUpkeep::aged`](kith_store::MessageUpkeep::aged).
@@ -132,18 +129,11 @@ impl Mongo {
         let find = self.messages.find(doc! { "t0": { "$gte": from.0, "$lt": before.0 } });
         let find = find.sort(doc! { "t0": 1 }).projection(doc! { "t0": 1 }).limit(limit);
         let find = find.hint(Hint::Name("aged".to_owned())).max_time(self.options.command);
-        let mut cursor = find.await.map_err(read_failed)?;
-        let mut found = Vec::new();
-        while cursor.advance().await.map_err(read_failed)? {
-            let current = cursor.current();
-            let first = document_in(current)? * DOCUMENT + 1;
-            found.push(AgedDocument {
-                begun: begun(current)?,
-                conversation: conversation_in(current)?,
-                first,
-            });
-        }
-        Ok(found)
+        let aged = |found: &RawDocument| {
+            let first = document_in(found)? * DOCUMENT + 1;
+            Ok(AgedDocument { begun: begun(found)?, conversation: conversation_in(found)?, first })
+        };
+        all(find.await.map_err(read_failed)?, aged).await
     }
 }
 

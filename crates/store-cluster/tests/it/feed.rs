@@ -1,1 +1,0 @@
-//! The change feed, on a real MongoDB.

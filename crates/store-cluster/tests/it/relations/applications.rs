@@ -1,0 +1,189 @@
+//! Applications that several nodes decide, and changes of dead nodes.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::{StreamExt as _, stream};
+use kith_store::{
+    Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId, ApplicationKey,
+    ApplicationList, ApplicationRefusal, ApplicationState, Asks, Decision, DueApplication, GroupBasis,
+    GroupId, LEFT_TO_WHO_CHANGED, NewApplication, Receiver, StoreError, Stores, Text, Timestamp, Version,
+};
+
+use super::{Stage, now, user};
+
+/// Applications that three decide about at once.
+const MANY: i64 = 200;
+const ADMINS: [i64; 3] = [1, 2, 3];
+/// After so long the note of a write that never came is given up.
+const GIVEN_UP: Duration = Duration::from_secs(120);
+
+fn group() -> GroupId {
+    GroupId::new(9).unwrap()
+}
+
+fn new(applicant: i64) -> NewApplication {
+    let now = Timestamp::now();
+    NewApplication {
+        id: ApplicationId::at(now, rand::random()),
+        asks: Asks::Join(group()),
+        applicant: user(applicant),
+        message: Text::default(),
+        reference: Text::default(),
+        receivers: ADMINS.map(user).to_vec(),
+        basis: ApplicationBasis {
+            applicant: now,
+            user: None,
+            group: Some(GroupBasis { created: now, roster: Version::FIRST }),
+            by_role: false,
+        },
+        expires: now.after(Duration::from_secs(3_600)),
+        kept: Duration::from_secs(86_400),
+        pending_max: 10_000,
+    }
+}
+
+async fn change(stores: &Stores, change: ApplicationChange) -> Result<Application, StoreError> {
+    let applied = stores.applications.change_application(Receiver::Group(group()), change, now()).await;
+    applied.map(|applied| applied.record)
+}
+
+async fn made(stores: &Stores, applicant: i64) -> Application {
+    change(stores, ApplicationChange::Apply(new(applicant))).await.unwrap()
+}
+
+async fn decide(stores: &Stores, id: ApplicationId, by: i64) -> Result<Application, StoreError> {
+    let decision = if by == 2 { Decision::Refuse } else { Decision::Accept };
+    change(stores, ApplicationChange::Decide(id, decision, Some(user(by)))).await
+}
+
+async fn read(stores: &Stores, key: ApplicationKey) -> Application {
+    stores.applications.get_application(key).await.unwrap().unwrap()
+}
+
+async fn pending(stores: &Stores) -> u32 {
+    stores.applications.count_pending(Receiver::Group(group())).await.unwrap().requests
+}
+
+async fn listed(stores: &Stores, list: ApplicationList) -> Vec<Application> {
+    let first = ApplicationId::at(Timestamp(Timestamp::now().0 - 86_400_000), 0);
+    let listed = stores.applications.list_applications(list, first, 1_000).await.unwrap();
+    listed.into_iter().map(|listed| listed.application).collect()
+}
+
+/// What is due of one application at a moment.
+async fn due(stores: &Stores, key: ApplicationKey, at: Timestamp) -> Vec<DueApplication> {
+    let found = stores.applications.due_applications(None, at, 1_000).await.unwrap().due;
+    found.into_iter().filter(|due| due.key == key).collect()
+}
+
+/// Resumes what is due for an application at that time; returns what remains to be done.
+async fn resumed(stores: &Stores, key: ApplicationKey, at: Timestamp) -> Vec<Application> {
+    let mut left = Vec::new();
+    for due in due(stores, key, at).await {
+        left.extend(stores.applications.resume_application(due, at).await.unwrap());
+    }
+    left
+}
+
+fn soon() -> Timestamp {
+    Timestamp::now().after(LEFT_TO_WHO_CHANGED * 2)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn one_of_three_concurrent_decisions_wins() {
+    let stage = Stage::open().await;
+    let (second, third) = (stage.node(|_| ()).await, stage.node(|cql| cql.clock_ahead = 60_000).await);
+    let nodes = [stage.stores.clone(), second.0, third.0];
+    let stores = &nodes[0];
+    let ids: Vec<ApplicationId> = stream::iter(100..100 + MANY)
+        .map(|applicant| made(stores, applicant))
+        .buffered(16)
+        .map(|made| made.id)
+        .collect()
+        .await;
+    assert_eq!(i64::from(pending(stores).await), MANY);
+    let decisions = ids.iter().flat_map(|id| ADMINS.map(|by| (*id, by))).map(|(id, by)| {
+        let node = &nodes[usize::try_from(by).unwrap() % 3];
+        async move { (id, by, decide(node, id, by).await) }
+    });
+    let decided: Vec<_> = stream::iter(decisions).buffer_unordered(24).collect().await;
+    let mut winners: BTreeMap<ApplicationId, Application> = BTreeMap::new();
+    for (id, by, result) in &decided {
+        if let Ok(application) = result {
+            assert_eq!(application.decider, Some(user(*by)));
+            assert!(winners.insert(*id, application.clone()).is_none(), "{id} was decided twice");
+        }
+    }
+    for (id, _, result) in decided {
+        let Err(error) = result else { continue };
+        let StoreError::Application(ApplicationRefusal::Decided(state, by)) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((state, by), (winners[&id].state, winners[&id].decider), "{id}");
+    }
+    assert_eq!((winners.len(), pending(&nodes[1]).await), (ids.len(), 0));
+    for list in [ApplicationList::Group(group()), ApplicationList::Received(user(3))] {
+        let shown = listed(&nodes[2], list).await;
+        assert!(shown.iter().all(|one| winners[&one.id] == *one) && shown.len() == ids.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn dead_node_decision_is_resumed_until_settled() {
+    let stage = Stage::open().await;
+    let made = made(&stage.stores, 100).await;
+    let (dying, node) = stage.node(|cql| cql.dies_at = Some("heard")).await;
+    decide(&dying, made.id, 1).await.unwrap_err();
+    drop((dying, node));
+    let key = made.key();
+    let stands = read(&stage.stores, key).await;
+    assert_eq!((stands.state, stands.effect), (ApplicationState::Accepted, ApplicationEffect::Outstanding));
+    let sent = ApplicationList::Sent(user(100));
+    assert_eq!(listed(&stage.stores, sent).await, std::slice::from_ref(&made), "it died before the lists");
+    for _ in 0..2 {
+        assert_eq!(resumed(&stage.stores, key, soon()).await, std::slice::from_ref(&stands));
+        assert_eq!(listed(&stage.stores, sent).await, std::slice::from_ref(&stands));
+    }
+    let settle = ApplicationChange::Settle(made.id, ApplicationEffect::Done);
+    let settled = change(&stage.stores, settle).await.unwrap();
+    assert_eq!(listed(&stage.stores, sent).await, [settled]);
+    assert_eq!(resumed(&stage.stores, key, soon()).await, []);
+    assert_eq!(due(&stage.stores, key, soon()).await, [], "its note is ended");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn dead_node_application_reaches_the_lists() {
+    let stage = Stage::open().await;
+    let (dying, node) = stage.node(|cql| cql.dies_at = Some("heard")).await;
+    let new = new(100);
+    let key = ApplicationKey { receiver: Receiver::Group(group()), id: new.id };
+    change(&dying, ApplicationChange::Apply(new)).await.unwrap_err();
+    drop((dying, node));
+    let received = ApplicationList::Received(user(2));
+    assert_eq!(listed(&stage.stores, received).await, []);
+    assert_eq!(resumed(&stage.stores, key, soon()).await, [], "nothing is left for others");
+    assert_eq!(listed(&stage.stores, received).await, [read(&stage.stores, key).await]);
+    assert_eq!((due(&stage.stores, key, soon()).await, pending(&stage.stores).await), (vec![], 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Cassandra: run cargo xtask test"]
+async fn search_resumes_at_its_mark_without_gaps() {
+    let stage = Stage::open().await;
+    let stores = &stage.stores;
+    let made = made(stores, 100).await;
+    decide(stores, made.id, 1).await.unwrap();
+    let store = &stores.applications;
+    let later = Timestamp::now().after(GIVEN_UP * 5);
+    let first = store.due_applications(None, later, 10).await.unwrap();
+    let mark = first.mark.unwrap();
+    let again = store.due_applications(Some(&mark), later, 10).await.unwrap();
+    assert!(again.due.iter().any(|due| due.key == made.key()), "it is outstanding: {again:?}");
+    change(stores, ApplicationChange::Settle(made.id, ApplicationEffect::Done)).await.unwrap();
+    let ended = store.due_applications(Some(&mark), later, 10).await.unwrap();
+    assert!(ended.due.is_empty(), "it is done: {ended:?}");
+    assert_eq!(ended.mark.as_deref(), Some(&mark[..8]), "the minute is not looked at again");
+}

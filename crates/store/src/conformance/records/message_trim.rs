@@ -1,0 +1,190 @@
+//! Cases of the removal of messages.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{
+    message_sample::{append, at, batch, end, fill, log_of, message, new_numbers, page, stored_from},
+    sample::each_at_once,
+};
+use crate::{
+    AgedDocument, Appended, ConversationId, NewMessage, SUCCESSOR_AGE, Seq, Stores, TRIMMED_AT_ONCE,
+    Timestamp, Trimmed, Untrimmed,
+};
+
+/// When every document of the cases can be removed.
+fn later() -> Timestamp {
+    at(0).after(SUCCESSOR_AGE)
+}
+
+async fn trim(stores: &Stores, below: Seq, now: Timestamp) -> Trimmed {
+    stores.message_upkeep.trim(log_of(9), below, now).await.unwrap()
+}
+
+fn trimmed(messages: u64, left: Untrimmed) -> Trimmed {
+    Trimmed { messages, left }
+}
+
+/// The numbers of the log that are stored, up to the document of the end.
+async fn numbers(stores: &Stores, conversation: ConversationId) -> Vec<Seq> {
+    let (end, mut found) = (end(stores, conversation).await, Vec::new());
+    for first in (1..=end).step_by(100) {
+        let some = page(stores, conversation, first, first + 99).await;
+        found.extend(some.iter().map(|message| message.seq));
+    }
+    found
+}
+
+fn sent_at(ids: &str, count: usize, sent: Timestamp) -> Vec<NewMessage> {
+    let sent = |new| NewMessage { sent, ..new };
+    batch(ids, count).into_iter().map(sent).collect()
+}
+
+pub async fn whole_documents_are_removed(stores: Stores) {
+    fill(&stores, log_of(9), &batch("m", 350)).await;
+    for below in [-1, 0, 1, 100] {
+        assert_eq!(trim(&stores, below, later()).await, trimmed(0, Untrimmed::Nothing), "{below}");
+    }
+    assert_eq!(trim(&stores, 299, later()).await, trimmed(200, Untrimmed::Nothing));
+    assert_eq!(numbers(&stores, log_of(9)).await, (201..=350).collect::<Vec<_>>());
+    assert_eq!(trim(&stores, 299, later()).await, trimmed(0, Untrimmed::Nothing), "again");
+    assert_eq!(trim(&stores, 301, later()).await, trimmed(100, Untrimmed::Nothing));
+}
+
+pub async fn end_survives_trim(stores: Stores) {
+    let sent = batch("m", 250);
+    fill(&stores, log_of(9), &sent).await;
+    assert_eq!(trim(&stores, 251, later()).await, trimmed(200, Untrimmed::Nothing));
+    assert_eq!(end(&stores, log_of(9)).await, 250);
+    assert_eq!(stores.messages.strong_end(log_of(9)).await.unwrap(), 250);
+    assert_eq!(page(&stores, log_of(9), 201, 300).await, stored_from(201, &sent[200..]));
+    assert_eq!(append(&stores, log_of(9), &batch("n", 1)).await, [Appended::New(251)]);
+}
+
+pub async fn last_document_is_never_removed(stores: Stores) {
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(0, Untrimmed::Nothing), "an empty log");
+    fill(&stores, log_of(9), &batch("m", 100)).await;
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(0, Untrimmed::Nothing), "full, and the last");
+    fill(&stores, log_of(9), &batch("n", 1)).await;
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(100, Untrimmed::Nothing));
+    assert_eq!(numbers(&stores, log_of(9)).await, [101]);
+}
+
+pub async fn trim_leaves_young_successors(stores: Stores) {
+    let second = at(60_000);
+    fill(&stores, log_of(9), &[batch("m", 100), sent_at("n", 101, second)].concat()).await;
+    let old = |begun: Timestamp| begun.after(SUCCESSOR_AGE);
+    let young = |begun| Timestamp(old(begun).0 - 1);
+    assert_eq!(trim(&stores, 201, old(at(0))).await, trimmed(0, Untrimmed::TooYoung));
+    assert_eq!(trim(&stores, 201, young(second)).await, trimmed(0, Untrimmed::TooYoung));
+    assert_eq!(numbers(&stores, log_of(9)).await.len(), 201);
+    assert_eq!(trim(&stores, 101, old(second)).await, trimmed(100, Untrimmed::Nothing));
+    assert_eq!(trim(&stores, 201, old(second)).await, trimmed(100, Untrimmed::Nothing));
+}
+
+pub async fn one_trim_is_bounded(stores: Stores) {
+    let documents = TRIMMED_AT_ONCE + 3;
+    fill(&stores, log_of(9), &batch("m", documents * 100)).await;
+    let most = u64::try_from(TRIMMED_AT_ONCE * 100).unwrap();
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(most, Untrimmed::Some));
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(200, Untrimmed::Nothing));
+    assert_eq!(numbers(&stores, log_of(9)).await.len(), 100);
+}
+
+pub async fn trim_of_one_log_leaves_others(stores: Stores) {
+    for group in [8, 9, 90] {
+        fill(&stores, log_of(group), &batch("m", 150)).await;
+    }
+    trim(&stores, Seq::MAX, later()).await;
+    for (group, count) in [(8, 150), (9, 50), (90, 150)] {
+        assert_eq!(numbers(&stores, log_of(group)).await.len(), count, "{group}");
+    }
+}
+
+/// The next append makes a document after others were removed, with what the stores know of the log from before.
+pub async fn late_maker_after_trim_loses_nothing(stores: Stores) {
+    fill(&stores, log_of(9), &batch("m", 399)).await;
+    trim(&stores, Seq::MAX, later()).await;
+    let late = batch("late", 100);
+    let numbers = new_numbers(&append(&stores, log_of(9), &late).await);
+    assert_eq!(numbers, (400..=499).collect::<Vec<_>>());
+    assert_eq!(page(&stores, log_of(9), 401, 500).await, stored_from(401, &late[1..]));
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(100, Untrimmed::Nothing));
+    assert_eq!(page(&stores, log_of(9), 401, 500).await, stored_from(401, &late[1..]));
+}
+
+pub async fn trim_during_appends_loses_nothing(stores: Stores) {
+    // What is removed was begun long before; what is appended meanwhile is young.
+    fill(&stores, log_of(9), &batch("old", 450)).await;
+    let (young, now) = (at(0).after(Duration::from_secs(7_200)), at(0).after(Duration::from_secs(7_260)));
+    let appends = each_at_once(&stores, 0..6, |stores, caller| async move {
+        let mut numbers = Vec::new();
+        for step in 0..5 {
+            let sent = sent_at(&format!("{caller}-{step}"), 17, young);
+            numbers.extend(new_numbers(&append(&stores, log_of(9), &sent).await));
+            trim(&stores, Seq::MAX, now).await;
+        }
+        numbers
+    });
+    let acknowledged: BTreeSet<Seq> = appends.await.into_iter().flatten().collect();
+    assert_eq!(acknowledged, (451..=450 + 6 * 5 * 17).collect(), "a number twice, or a hole");
+    let stored: BTreeSet<Seq> = numbers(&stores, log_of(9)).await.into_iter().collect();
+    assert!(acknowledged.is_subset(&stored), "an acknowledged message was removed");
+    assert!(!stored.contains(&300), "what was old is removed");
+}
+
+pub async fn removed_id_is_a_new_message(stores: Stores) {
+    fill(&stores, log_of(9), &batch("m", 150)).await;
+    trim(&stores, 101, later()).await;
+    let again = [message("m-1"), message("m-101")];
+    let appended = append(&stores, log_of(9), &again).await;
+    assert_eq!(appended, [Appended::New(151), Appended::Replayed { seq: 101, sent: at(0) }]);
+}
+
+pub async fn reads_of_a_trimmed_log_begin_later(stores: Stores) {
+    fill(&stores, log_of(9), &[batch("m", 100), sent_at("n", 50, at(10))].concat()).await;
+    trim(&stores, 101, at(10).after(SUCCESSOR_AGE)).await;
+    assert_eq!(page(&stores, log_of(9), 1, 100).await, []);
+    assert_eq!(stores.messages.headers(log_of(9), 1, 100).await.unwrap(), []);
+    let recent = stores.messages.last_documents(log_of(9)).await.unwrap();
+    assert_eq!(recent.iter().map(|message| message.seq).collect::<Vec<_>>(), (101..=150).collect::<Vec<_>>());
+    assert_eq!(stores.messages.seq_at(log_of(9), at(-1)).await.unwrap(), 101);
+    let heads = stores.messages.heads(&[(log_of(9), 0)]).await.unwrap();
+    assert_eq!(heads[0].headers.len(), 50);
+}
+
+fn aged(group: i64, begun: Timestamp, first: Seq) -> AgedDocument {
+    AgedDocument { begun, conversation: log_of(group), first }
+}
+
+pub async fn aged_documents_are_found(stores: Stores) {
+    fill(
+        &stores,
+        log_of(9),
+        &[sent_at("a", 100, at(1)), sent_at("b", 100, at(5)), sent_at("c", 1, at(9))].concat(),
+    )
+    .await;
+    fill(&stores, log_of(8), &sent_at("a", 7, at(3))).await;
+    let found =
+        async |from, before, limit| stores.message_upkeep.aged(at(from), at(before), limit).await.unwrap();
+    let all = [aged(9, at(1), 1), aged(8, at(3), 1), aged(9, at(5), 101), aged(9, at(9), 201)];
+    assert_eq!(found(0, 10, 10).await, all);
+    assert_eq!(found(1, 9, 10).await, all[..3], "from included, before not");
+    assert_eq!(found(2, 9, 10).await, all[1..3]);
+    assert_eq!(found(0, 10, 2).await, all[..2]);
+    assert_eq!(found(6, 6, 10).await, []);
+    let open = stores.message_upkeep.aged(Timestamp(i64::MIN), at(4), 10).await.unwrap();
+    assert_eq!(open, all[..2]);
+}
+
+pub async fn aged_documents_of_a_moment_come_together(stores: Stores) {
+    fill(&stores, log_of(50), &sent_at("a", 1, at(1))).await;
+    for group in 1..=9 {
+        fill(&stores, log_of(group), &sent_at("a", 1, at(5))).await;
+    }
+    fill(&stores, log_of(60), &sent_at("a", 1, at(6))).await;
+    let mut found = stores.message_upkeep.aged(at(0), at(7), 3).await.unwrap();
+    found.sort_unstable();
+    let expected = [vec![aged(50, at(1), 1)], (1..=9).map(|group| aged(group, at(5), 1)).collect()].concat();
+    assert_eq!(found, expected);
+    assert_eq!(stores.message_upkeep.aged(at(6), at(7), 3).await.unwrap(), [aged(60, at(6), 1)]);
+}

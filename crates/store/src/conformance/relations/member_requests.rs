@@ -1,0 +1,113 @@
+//! Cases of the member store: a change with a request id has one effect and one answer.
+
+use super::{
+    member_sample::{GROUP, change, founded, groups, list, refused_as, roster, service, state, users},
+    sample::{
+        applied, each_at_once, expecting, group_id, mismatch, one_effect, replay, requested, user_id, version,
+    },
+};
+use crate::{
+    Applied, ChangeContext, MemberChange, MemberRefusal, MembersUpdated, StoreError, Stored, Stores, Write,
+};
+
+/// A change by a request with this id and a body represented by the number.
+async fn asked(
+    stores: &Stores,
+    change: MemberChange,
+    request: (&str, u8),
+) -> Result<Applied<MembersUpdated>, StoreError> {
+    let write = requested(request.0, request.1);
+    stores.members.change_members(group_id(GROUP), change, service(), write).await
+}
+
+fn join(user: i64) -> MemberChange {
+    MemberChange::Join(user_id(user))
+}
+
+pub async fn a_change_sent_twice_has_one_effect(stores: Stores) {
+    founded(&stores, 3).await;
+    let first = applied(asked(&stores, join(5), ("r", 1)).await.unwrap());
+    for _ in 0..3 {
+        assert_eq!(replay(asked(&stores, join(5), ("r", 1)).await), first);
+    }
+    assert_eq!(roster(&stores, GROUP).await, first.roster);
+    assert_eq!(groups(&stores, 5).await, [GROUP]);
+}
+
+pub async fn member_change_replays_after_later_change(stores: Stores) {
+    founded(&stores, 3).await;
+    let first = applied(asked(&stores, join(5), ("r", 1)).await.unwrap());
+    change(&stores, MemberChange::Remove(users([5]))).await;
+    let moved = state(&stores, GROUP, 5).await;
+    assert_eq!(replay(asked(&stores, join(5), ("r", 1)).await), first);
+    assert_eq!(state(&stores, GROUP, 5).await, moved);
+    assert_eq!(groups(&stores, 5).await, Vec::<i64>::new());
+}
+
+pub async fn member_change_without_effect_replays(stores: Stores) {
+    founded(&stores, 3).await;
+    let first = applied(asked(&stores, join(3), ("r", 1)).await.unwrap());
+    assert_eq!(first.rows, []);
+    change(&stores, MemberChange::Leave(user_id(3))).await;
+    assert_eq!(replay(asked(&stores, join(3), ("r", 1)).await), first);
+    assert!(matches!(state(&stores, GROUP, 3).await, Stored::Deleted(_)));
+}
+
+pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
+    founded(&stores, 3).await;
+    let first = applied(asked(&stores, join(5), ("r", 1)).await.unwrap());
+    mismatch(asked(&stores, join(6), ("r", 2)).await);
+    assert_eq!(list(&stores, GROUP).await, [1, 2, 3, 5]);
+    assert_eq!(replay(asked(&stores, join(5), ("r", 1)).await), first);
+}
+
+pub async fn a_refusal_keeps_no_request(stores: Stores) {
+    founded(&stores, 3).await;
+    let full = ChangeContext { members_max: 3, ..service() };
+    let refused = stores.members.change_members(group_id(GROUP), join(5), full, requested("r", 1)).await;
+    refused_as(refused, MemberRefusal::Full);
+    let made = applied(asked(&stores, join(5), ("r", 1)).await.unwrap());
+    assert_eq!(made.roster.count, 4);
+}
+
+pub async fn a_conflict_keeps_no_request(stores: Stores) {
+    founded(&stores, 3).await;
+    let stale = Write { expected: expecting(99).expected, ..requested("r", 1) };
+    let error = stores.members.change_members(group_id(GROUP), join(5), service(), stale).await.unwrap_err();
+    assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");
+    let made = applied(asked(&stores, join(5), ("r", 1)).await.unwrap());
+    assert_eq!(replay(asked(&stores, join(5), ("r", 1)).await), made);
+}
+
+pub async fn requests_of_different_ids_have_an_effect_each(stores: Stores) {
+    for number in 1..=5 {
+        let made = applied(asked(&stores, join(number), (&format!("r{number}"), 1)).await.unwrap());
+        assert_eq!(made.roster.version, version(number));
+    }
+}
+
+pub async fn a_change_sent_at_once_has_one_effect(stores: Stores) {
+    founded(&stores, 3).await;
+    for user in 5..=9 {
+        let before = roster(&stores, GROUP).await.version;
+        let calls = each_at_once(&stores, 0..16, |stores, _| async move {
+            asked(&stores, join(user), (&format!("r{user}"), 1)).await
+        });
+        let made = one_effect(calls.await);
+        assert_eq!((made.roster.version, roster(&stores, GROUP).await), (before.next(), made.roster));
+    }
+}
+
+pub async fn two_bodies_at_once_have_one_effect(stores: Stores) {
+    founded(&stores, 3).await;
+    for number in 1..=8 {
+        let mut results = each_at_once(&stores, [(100, 1), (200, 2)], |stores, (user, body)| async move {
+            asked(&stores, join(user + number), (&format!("r{number}"), body)).await
+        })
+        .await;
+        results.sort_by_key(Result::is_err);
+        mismatch(results.pop().unwrap());
+        let made = applied(results.pop().unwrap().unwrap());
+        assert_eq!((made.rows.len(), made.roster.count), (1, 3 + u32::try_from(number).unwrap()));
+    }
+}

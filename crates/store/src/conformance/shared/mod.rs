@@ -1,0 +1,3 @@
+//! Cases about what several nodes that share a store keep in it.
+
+pub mod fan_out_note;
