@@ -23,7 +23,7 @@ mod report;
 mod requests;
 mod runs;
 mod sessions;
-mod since;
+mod shown;
 mod staleness;
 mod values;
 
