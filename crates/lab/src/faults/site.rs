@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use kith_lab_servers::{
-    imported::fill,
+    imported::fill_up_to,
     proxy::{Mode, Proxy, Tampering},
     redis_server::RedisServer,
 };
-use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tonic::transport::Channel;
 
 use super::{
@@ -123,7 +122,7 @@ impl Site {
     pub(super) async fn with_users(plan: &Plan, users: i64) -> Result<Self> {
         let site = Self::with_cassandra(plan).await?;
         let node = site.members.first().context("there is a node")?.node.channel();
-        fill(&mut UserServiceClient::new(node), &(1..=users).collect::<Vec<_>>()).await?;
+        fill_up_to(node, users).await?;
         Ok(site)
     }
 
