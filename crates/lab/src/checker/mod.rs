@@ -33,6 +33,7 @@ pub(crate) use codes::of_a_disturbance;
 pub use over_time::{FaultTime, OverTime};
 pub(crate) use relations::agree;
 pub use report::{Checked, KEPT, Report};
+pub(crate) use requests::repeated;
 pub use staleness::{Ages, Staleness};
 
 use self::{

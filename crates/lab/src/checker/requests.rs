@@ -18,7 +18,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
 }
 
 /// The requests that were sent more than once, in the order of their ids, each with its calls.
-pub(super) fn repeated<'a, C>(
+pub(crate) fn repeated<'a, C>(
     calls: impl Iterator<Item = &'a C>,
     id: fn(&'a C) -> Option<&'a str>,
 ) -> BTreeMap<&'a str, Vec<&'a C>> {

@@ -64,6 +64,14 @@ pub struct Plan {
     pub seed: u64,
 }
 
+impl Plan {
+    /// So many nodes of a program, with the usual settings.
+    #[must_use]
+    pub const fn new(kith: PathBuf, nodes: u32, seed: u64) -> Self {
+        Self { kith, nodes, settings: Vec::new(), environment: Vec::new(), seed }
+    }
+}
+
 impl Site {
     /// Starts all, with a MongoDB of so many members, and waits until each node serves from its memory. `disk`: what the
     /// first of them has its data on. `cassandra`: what holds the relations; without it there are none.
@@ -127,7 +135,7 @@ impl Site {
     }
 
     /// A channel to each node.
-    pub(super) fn channels(&self) -> Vec<Channel> {
+    pub(crate) fn channels(&self) -> Vec<Channel> {
         self.members.iter().map(|member| member.node.channel()).collect()
     }
 
