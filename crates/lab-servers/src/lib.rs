@@ -1,6 +1,6 @@
 //! Servers and links that benchmarks and the laboratory start, and may do anything to: [`redis_server`] behind a [`proxy`], each
-//! in a [`child`] process. Besides that what both need: the [`program`] of a node, users ([`people`], [`imported`]), what a process uses ([`usage`]), tables
-//! and plots ([`table`], [`plot`]).
+//! in a [`child`] process. Besides that what both need: the [`program`] of a node, users ([`people`], [`imported`]), what a process uses ([`usage`]), waiting ([`wait`]),
+//! tables and plots ([`table`], [`plot`]).
 
 pub mod child;
 pub mod imported;
@@ -13,3 +13,4 @@ pub mod resp;
 mod signal;
 pub mod table;
 pub mod usage;
+pub mod wait;

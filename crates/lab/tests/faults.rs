@@ -37,7 +37,7 @@ static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 async fn run(name: &str) -> Judged {
     let _alone = ALONE.lock().await;
     let row = ROWS.iter().find(|row| row.name == name).unwrap();
-    let plan = Plan { kith: kith(), nodes: 2, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+    let plan = Plan::new(kith(), 2, 1);
     let folder = tempfile::tempdir().unwrap();
     let judged = judged(row, &plan, LOAD, folder.path()).await.unwrap();
     assert!(judged.holds(), "{}", judged.report());
@@ -66,7 +66,7 @@ async fn send(name: &str) {
 /// A row that is measured, in little.
 async fn measure(name: &str) {
     let _alone = ALONE.lock().await;
-    let plan = Plan { kith: kith(), nodes: 1, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+    let plan = Plan::new(kith(), 1, 1);
     let load_test = LOAD_TESTS.iter().find(|load_test| load_test.name == name).unwrap();
     let figures = load_test.run(&plan, &Sizes::QUICK).await.unwrap();
     assert!(figures.iter().all(|figure| figure.holds), "{figures:#?}");

@@ -2,14 +2,13 @@
 
 use std::{fs, time::Duration};
 
-use anyhow::{Context as _, Result, ensure};
-use tokio::time::{Instant, sleep};
+use anyhow::{Context as _, Result};
+use kith_lab_servers::wait;
 
 use crate::faults::{Node, Site};
 
 /// How long a node may take until it serves.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(20);
 /// Of no node but those of a case.
 const KEY: &str = "a-key-of-the-laboratory-and-of-no-other-node\n";
 /// SHA-256 of a key that no one has.
@@ -53,13 +52,11 @@ impl CallersFault {
 
 /// By its health, which needs no key.
 async fn until_serving(node: &mut Node) -> Result<()> {
-    let until = Instant::now() + SERVES_WITHIN;
-    while node.serves().await != Some(true) {
+    wait::until("a node does not serve", SERVES_WITHIN, async || {
         node.ensure_alive()?;
-        ensure!(Instant::now() < until, "a node does not serve within {SERVES_WITHIN:?}");
-        sleep(POLL).await;
-    }
-    Ok(())
+        Ok(node.serves().await == Some(true))
+    })
+    .await
 }
 
 /// A file of callers with one key.

@@ -102,11 +102,13 @@ pub const CASES: [Case; 24] = [
     )
     .fires(&["KithNobodyLooks"])
     .lasts(100),
-    Case { load: PATIENT, ..case("mongodb-away", "MongoDB is away", AlertFault::MongodbAway) }
+    case("mongodb-away", "MongoDB is away", AlertFault::MongodbAway)
+        .load(PATIENT)
         .fires(&["KithCallsFail", "KithLoadsFail", "KithNoNodeServes"])
         .may_fire(&["KithNodeNotServing", "KithCallsSlow"])
         .lasts(50),
-    Case { load: SENDS, ..case("sends-away", "MongoDB is away while users send", AlertFault::MongodbAway) }
+    case("sends-away", "MongoDB is away while users send", AlertFault::MongodbAway)
+        .load(SENDS)
         .fires(&["KithMessagesWait tries"])
         .may_fire(&[
             "KithCallsFail",
@@ -116,19 +118,16 @@ pub const CASES: [Case; 24] = [
             "KithCallsSlow",
         ])
         .lasts(50),
-    Case {
-        load: SENDS,
-        ..case("sends-cut", "one node, where users send, is cut from Redis", AlertFault::OneCut)
-    }
-    .fires(&["KithDeliveryBehind undelivered", "KithNodeUntrusted"])
-    .may_fire(&["KithChangesWaiting"]),
-    Case {
-        load: MARKS,
-        ..case("marks-cut", "one node, where readers mark notices, is cut from Redis", AlertFault::OneCut)
-    }
-    .fires(&["KithNoticeCountsWrong missed", "KithNodeUntrusted"])
-    .may_fire(&["KithChangesWaiting"]),
-    Case { load: READS, ..case("mongodb-slow", "MongoDB answers late", AlertFault::MongodbSlow(LATE)) }
+    case("sends-cut", "one node, where users send, is cut from Redis", AlertFault::OneCut)
+        .load(SENDS)
+        .fires(&["KithDeliveryBehind undelivered", "KithNodeUntrusted"])
+        .may_fire(&["KithChangesWaiting"]),
+    case("marks-cut", "one node, where readers mark notices, is cut from Redis", AlertFault::OneCut)
+        .load(MARKS)
+        .fires(&["KithNoticeCountsWrong missed", "KithNodeUntrusted"])
+        .may_fire(&["KithChangesWaiting"]),
+    case("mongodb-slow", "MongoDB answers late", AlertFault::MongodbSlow(LATE))
+        .load(READS)
         .fires(&["KithCallsSlow"])
         .lasts(70),
     case("store-crowded", "more is read and written than MongoDB bears", AlertFault::Crowded(BUSY, MANY))
@@ -220,6 +219,10 @@ impl Case {
 
     const fn may_fire(self, may_fire: &'static [&'static str]) -> Self {
         Self { may_fire, ..self }
+    }
+
+    const fn load(self, load: AlertLoad) -> Self {
+        Self { load, ..self }
     }
 
     const fn lasts(self, lasts: usize) -> Self {

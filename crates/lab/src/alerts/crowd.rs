@@ -54,8 +54,7 @@ pub(super) struct AlertCallers {
 impl AlertCallers {
     /// Begins without callers.
     pub(super) fn new(site: &Site, seed: u64) -> Self {
-        let nodes = site.members.iter().map(|member| member.node.channel()).collect();
-        Self { nodes, callers: JoinSet::new(), seed }
+        Self { nodes: site.channels(), callers: JoinSet::new(), seed }
     }
 
     /// These call from now on, too.

@@ -3,8 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::Result;
-use kith_lab_servers::imported::fill;
-use kith_proto::user::v1::user_service_client::UserServiceClient;
+use kith_lab_servers::imported::fill_up_to;
 use tokio::time::sleep;
 
 use super::{
@@ -41,8 +40,7 @@ pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<Ran> {
     let plan = Plan { settings: plan.settings.iter().cloned().chain(settings).collect(), ..plan.clone() };
     let mut site = Site::start(&plan, 1, None).await?;
     if let Some(first) = site.members.first() {
-        let mut users = UserServiceClient::new(first.node.channel());
-        fill(&mut users, &(1..=USERS).collect::<Vec<_>>()).await?;
+        fill_up_to(first.node.channel(), USERS).await?;
     }
     let mut crowd = AlertCallers::new(&site, plan.seed);
     crowd.join(case.load);

@@ -1,4 +1,6 @@
-use super::{Run, messages, relations, report::Checked};
+//! C17: codes of answers.
+
+use super::{Run, faults::Faults, messages, relations, report::Checked};
 use crate::history::{Call, Outcome, What};
 
 /// Codes that any call may return during a fault or shortly after it, and at no other time.
@@ -12,7 +14,9 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
         checked.look();
         let wrong = match &call.outcome {
             Outcome::Refused(code) if refusals(&call.what).contains(&code.as_str()) => None,
-            Outcome::Refused(code) | Outcome::Open(code) => at_the_time(run, call, code),
+            Outcome::Refused(code) | Outcome::Open(code) => {
+                wrong_code(&run.faults, code, [call.began, call.ended])
+            }
             Outcome::Gone if matches!(call.what, What::Create { .. }) => Some("is no answer to a creation"),
             Outcome::Done { .. } if call.what == What::Delete => Some("is no answer to a deletion"),
             Outcome::Done { .. } | Outcome::Gone => None,
@@ -40,10 +44,11 @@ const fn refusals(what: &What) -> &'static [&'static str] {
     }
 }
 
-fn at_the_time(run: &Run<'_>, call: &Call, code: &str) -> Option<&'static str> {
+/// What is wrong with a code of a call that began and ended then. `None`: a fault was near that explains it.
+pub(super) fn wrong_code(faults: &Faults<'_>, code: &str, call: [u64; 2]) -> Option<&'static str> {
     match of_a_disturbance(code) {
         false => Some("is never allowed of it"),
-        true if run.faults.disturbed([call.began, call.ended]) => None,
+        true if faults.disturbed(call) => None,
         true => Some("while no fault was near"),
     }
 }

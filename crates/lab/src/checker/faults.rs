@@ -1,3 +1,5 @@
+//! When faults were active and had an effect.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Bounds, FaultTime};

@@ -1,3 +1,5 @@
+//! C5: what the store has at the end.
+
 use super::{
     Run,
     records::{End, Rank, Record},
@@ -35,7 +37,10 @@ fn writes(record: &Record<'_>, checked: &mut Checked) {
         if !kept {
             checked.violation(|| {
                 let (key, value) = (record.key, write.value);
-                format!("{key}: value {value} of version {version} is lost, the store has {}", left(record))
+                format!(
+                    "{key}: value {value} of version {version} is lost, the store has {}",
+                    record.end_in_words()
+                )
             });
         }
     }
@@ -48,7 +53,7 @@ fn deletions(record: &Record<'_>, checked: &mut Checked) {
         if record.rank(call) == Some(Rank::DELETED) && record.end() != Some(End::Gone) {
             checked.violation(|| {
                 let (key, ended) = (record.key, call.ended);
-                format!("{key}: the deletion of {ended} ns is lost, the store has {}", left(record))
+                format!("{key}: the deletion of {ended} ns is lost, the store has {}", record.end_in_words())
             });
         }
     }
@@ -57,10 +62,8 @@ fn deletions(record: &Record<'_>, checked: &mut Checked) {
 fn end(record: &Record<'_>, checked: &mut Checked) {
     let Some(End::Is { version, value }) = record.end() else { return };
     if !record.written(value).iter().any(|write| write.version == Some(version)) {
-        checked.violation(|| format!("{}: the store has {}, which nobody wrote", record.key, left(record)));
+        checked.violation(|| {
+            format!("{}: the store has {}, which nobody wrote", record.key, record.end_in_words())
+        });
     }
-}
-
-fn left(record: &Record<'_>) -> String {
-    record.end().map_or_else(|| "no line".to_owned(), |end| end.to_string())
 }

@@ -23,7 +23,7 @@ mod report;
 mod requests;
 mod runs;
 mod sessions;
-mod since;
+mod shown;
 mod staleness;
 mod values;
 
@@ -33,6 +33,7 @@ pub(crate) use codes::of_a_disturbance;
 pub use over_time::{FaultTime, OverTime};
 pub(crate) use relations::agree;
 pub use report::{Checked, KEPT, Report};
+pub(crate) use requests::repeated;
 pub use staleness::{Ages, Staleness};
 
 use self::{

@@ -1,3 +1,5 @@
+//! C8: names of users.
+
 use std::collections::HashMap;
 
 use super::{Run, records::Record, report::Checked};

@@ -1,3 +1,5 @@
+//! How old cached reads were, over the time of a run.
+
 /// Length of a slot of a short run, in nanoseconds.
 const SLOT: u64 = 100_000_000;
 /// Maximum slots: seven minutes of the shortest ones.

@@ -1,3 +1,5 @@
+//! C7: copies at the end.
+
 use super::{
     Run,
     records::{End, Record},
@@ -28,7 +30,7 @@ fn copies(record: &Record<'_>, checked: &mut Checked) {
         checked.look();
         if !same {
             checked.violation(|| {
-                let store = record.end().map_or_else(|| "no line".to_owned(), |end| end.to_string());
+                let store = record.end_in_words();
                 let copy = copy.map(|copy| copy.to_string());
                 let copy = copy.unwrap_or_else(|| format!("version {}", version.unwrap_or_default()));
                 format!("{}: {} has {copy}, the store has {store}", record.key, place(held.place))

@@ -1,15 +1,20 @@
-use std::{collections::HashMap, fmt};
+//! Calls about users, grouped by record.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
 use super::{calls, held};
 use crate::history::{Call, Event, Held, Outcome, Place, What};
 
 /// The state of a record: before its creation, at a version, or deleted. It only rises, because no key is used again after
 /// a deletion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u64);
 
 impl Rank {
-    /// The record was not created yet.
+    /// The record was not created yet. The default.
     pub(super) const NEVER: Self = Self(0);
     /// The record was deleted.
     pub(super) const DELETED: Self = Self(u64::MAX);
@@ -83,6 +88,11 @@ impl<'a> Record<'a> {
         Some(End::of(truth).unwrap_or(End::Gone))
     }
 
+    /// What the store has of it at the end, for violations.
+    pub(super) fn end_in_words(&self) -> String {
+        self.end().map_or_else(|| "no line".to_owned(), |end| end.to_string())
+    }
+
     /// When its deletion was first sent. `None`: never, or the record exists at the end, so the deletion had no effect.
     pub(super) fn may_be_deleted(&self) -> Option<u64> {
         self.deleting.filter(|_| !matches!(self.end(), Some(End::Is { .. })))
@@ -107,18 +117,13 @@ impl<'a> Record<'a> {
 
     /// Gives each write that was never acknowledged the version with which its value was first found.
     fn learn_versions(&mut self) {
-        let open = self.writes.iter().filter(|write| write.version.is_none());
-        let mut unknown: HashMap<u64, Option<u64>, ahash::RandomState> =
-            open.map(|write| (write.value, None)).collect();
         let read = self.calls.iter().filter_map(|call| found(call));
         let held = self.held.iter().filter_map(|held| held.state.and_then(|(at, value)| Some((value?, at))));
         for (value, version) in read.chain(held) {
-            if let Some(known) = unknown.get_mut(&value) {
-                known.get_or_insert(version);
+            if let Ok(at) = self.writes.binary_search_by_key(&value, |write| write.value) {
+                // Of several writes of one value each has a version.
+                self.writes[at].version.get_or_insert(version);
             }
-        }
-        for write in &mut self.writes {
-            write.version = write.version.or_else(|| unknown.get(&write.value).copied().flatten());
         }
     }
 }
@@ -222,28 +227,22 @@ type Made<'a> = HashMap<u64, &'a str, ahash::RandomState>;
 /// The record that the creation of a value made, for creations with a call of open outcome. It is known from the
 /// answer to another attempt, otherwise from where the value was first found.
 fn made(events: &[Event]) -> Made<'_> {
-    let mut made: HashMap<u64, Option<&str>, ahash::RandomState> = HashMap::default();
-    for call in calls(events) {
-        if let (What::Create { value, .. }, Outcome::Open(_)) = (&call.what, &call.outcome) {
-            made.insert(*value, None);
-        }
-    }
-    for call in calls(events) {
-        if let (What::Create { value, .. }, Outcome::Done { key: Some(key), .. }) =
-            (&call.what, &call.outcome)
-            && let Some(record) = made.get_mut(value)
-        {
-            record.get_or_insert(key);
-        }
-    }
+    let open = calls(events).filter_map(|call| match (&call.what, &call.outcome) {
+        (What::Create { value, .. }, Outcome::Open(_)) => Some(*value),
+        _ => None,
+    });
+    let open: HashSet<u64, ahash::RandomState> = open.collect();
+    let answered = calls(events).filter_map(|call| match (&call.what, &call.outcome) {
+        (What::Create { value, .. }, Outcome::Done { key: Some(key), .. }) => Some((*value, key.as_str())),
+        _ => None,
+    });
     let read = calls(events).filter_map(|call| Some((found(call)?.0, call.key.as_str())));
     let held = held(events).filter_map(|held| Some((held.state?.1?, held.key.as_str())));
-    for (value, key) in read.chain(held) {
-        if let Some(record) = made.get_mut(&value) {
-            record.get_or_insert(key);
-        }
+    let mut made = Made::default();
+    for (value, key) in answered.chain(read).chain(held).filter(|(value, _)| open.contains(value)) {
+        made.entry(value).or_insert(key);
     }
-    made.into_iter().filter_map(|(value, key)| Some((value, key?))).collect()
+    made
 }
 
 fn key<'a>(call: &'a Call, made: &Made<'a>) -> &'a str {

@@ -9,8 +9,9 @@
 //! 1. each value that a read found is from a write that began before the read ended (that there is such a write is C6);
 //! 2. no two writes have the same version;
 //! 3. if one call ended before another began, the later one has at least the same rank; if it is a write, a higher one;
-//! 4. each version that no answer showed, between two that answers showed, belongs to a write with an open outcome that
-//!    began before any answer showed a newer version.
+//! 4. each version above the first that no answer showed, below one that answers showed, belongs to a write with an open
+//!    outcome that began before any answer showed a newer version. The first version is that of the creation: an open one
+//!    belongs to no record until its value is found.
 //!
 //! The rules are necessary: writes take effect in the order of their versions, and a call that ended has taken effect
 //! before one that begins later.
@@ -27,8 +28,7 @@
 //! order: the write that began first gets the lowest missing version. This finds an assignment if there is one, because
 //! the latest permitted begin rises with the version.
 //!
-//! To check 3, each call is compared with the highest rank among the calls that ended before it began. One pass over both,
-//! in the order of time, is enough.
+//! To check 3, each call is compared with the highest rank among the calls that ended before it began.
 //!
 //! "Does not exist" may mean rank 0 or the highest rank. It counts as 0 if no call with rank 1 or more had ended before it
 //! began: that violates no rule, and constrains no later call. Otherwise it counts as the highest rank, which requires a
@@ -42,9 +42,12 @@ use super::{
     records::{Rank, Record, Write, found},
     relations,
     report::Checked,
-    since::Since,
+    shown::{ShownSince, ShownUntil},
 };
 use crate::history::{Call, Level, Outcome, What};
+
+/// The version that a creation makes.
+const FIRST: u64 = 1;
 
 /// C4: see the module.
 pub(super) fn check(run: &Run<'_>) -> Checked {
@@ -52,9 +55,9 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
     for record in run.records.iter() {
         found_in_time(record, &mut checked);
         let versions = versions(record, &mut checked);
-        let told = told(record);
-        in_order(record, &told, &mut checked);
-        without_gaps(record, &versions, &Since::new(told), &mut checked);
+        let shown = shown(record);
+        in_order(record, &ShownUntil::new(shown.iter().copied()), &mut checked);
+        without_gaps(record, &versions, &ShownSince::new(shown), &mut checked);
     }
     relations::strong(&run.relations, &mut checked);
     checked
@@ -91,21 +94,15 @@ fn versions(record: &Record<'_>, checked: &mut Checked) -> Vec<u64> {
 }
 
 /// The answers that show which state the record had reached: the rank, and the time of the answer.
-fn told(record: &Record<'_>) -> Vec<(Rank, u64)> {
+fn shown(record: &Record<'_>) -> Vec<(Rank, u64)> {
     let answers = record.calls.iter().filter(|call| judged(call) || write_found(record, call).is_some());
     answers.filter_map(|call| Some((record.rank(call)?, call.ended))).collect()
 }
 
 /// Rule 3.
-fn in_order(record: &Record<'_>, told: &[(Rank, u64)], checked: &mut Checked) {
-    let mut told: Vec<(u64, Rank)> = told.iter().map(|(rank, at)| (*at, *rank)).collect();
-    told.sort_unstable();
-    let mut told = told.into_iter().peekable();
-    let mut floor = Rank::NEVER;
+fn in_order(record: &Record<'_>, shown: &ShownUntil<Rank>, checked: &mut Checked) {
     for asked in asked(record) {
-        while let Some((_, rank)) = told.next_if(|(at, _)| *at < asked.began) {
-            floor = floor.max(rank);
-        }
+        let floor = shown.before(asked.began);
         checked.look();
         if asked.rank < floor || asked.writes.is_some() && asked.rank == floor {
             checked.violation(|| asked.violation(record, floor));
@@ -114,15 +111,16 @@ fn in_order(record: &Record<'_>, told: &[(Rank, u64)], checked: &mut Checked) {
 }
 
 /// Rule 4.
-fn without_gaps(record: &Record<'_>, versions: &[u64], told: &Since<Rank>, checked: &mut Checked) {
+fn without_gaps(record: &Record<'_>, versions: &[u64], shown: &ShownSince<Rank>, checked: &mut Checked) {
     let unseen = record.writes.iter().filter(|write| write.version.is_none());
     let mut unseen: Vec<u64> = unseen.map(|write| write.began).collect();
     unseen.sort_unstable();
     let mut unseen = unseen.into_iter();
-    for pair in versions.windows(2) {
+    let before = std::iter::once(&FIRST).chain(versions);
+    for (before, version) in before.zip(versions) {
         // Stops at the first version without an open write, so a large gap costs nothing.
-        let nobody = (pair[0] + 1..pair[1]).find(|version| {
-            let until = told.newer_than(Rank::at(*version)).unwrap_or(u64::MAX);
+        let nobody = (before + 1..*version).find(|version| {
+            let until = shown.newer_than(Rank::at(*version)).unwrap_or(u64::MAX);
             unseen.next().is_none_or(|began| began > until)
         });
         if let Some(version) = nobody {

@@ -1,3 +1,5 @@
+//! What checks found, and the report of all of them.
+
 use std::fmt;
 
 use kith_lab_servers::table;

@@ -1,4 +1,6 @@
-use std::collections::HashMap;
+//! C16: requests that were sent more than once.
+
+use std::collections::BTreeMap;
 
 use super::{Run, codes, records::acknowledged, relations, report::Checked};
 use crate::history::{Call, Outcome};
@@ -7,20 +9,25 @@ use crate::history::{Call, Outcome};
 /// answer, no later call is refused because of its request.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C16 request ids");
-    let mut requests: HashMap<&str, Vec<&Call>, ahash::RandomState> = HashMap::default();
-    for call in run.calls() {
-        if let Some(id) = &call.request_id {
-            requests.entry(id).or_default().push(call);
-        }
-    }
-    let mut repeated: Vec<_> = requests.into_iter().filter(|(_, calls)| calls.len() > 1).collect();
-    repeated.sort_unstable_by_key(|(id, _)| *id);
-    for (id, calls) in repeated {
+    for (id, calls) in repeated(run.calls(), |call| call.request_id.as_deref()) {
         checked.look();
         request(id, &calls, &mut checked);
     }
     relations::requests(&run.relations, &mut checked);
     checked
+}
+
+/// The requests that were sent more than once, in the order of their ids, each with its calls.
+pub(crate) fn repeated<'a, C>(
+    calls: impl Iterator<Item = &'a C>,
+    id: fn(&'a C) -> Option<&'a str>,
+) -> BTreeMap<&'a str, Vec<&'a C>> {
+    let mut requests: BTreeMap<&str, Vec<&C>> = BTreeMap::new();
+    for (call, id) in calls.filter_map(|call| Some((call, id(call)?))) {
+        requests.entry(id).or_default().push(call);
+    }
+    requests.retain(|_, calls| calls.len() > 1);
+    requests
 }
 
 fn request(id: &str, calls: &[&Call], checked: &mut Checked) {

@@ -1,3 +1,5 @@
+//! Restarts of nodes.
+
 use std::collections::HashMap;
 
 use crate::history::{Event, Started};

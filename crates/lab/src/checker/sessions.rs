@@ -1,3 +1,5 @@
+//! C1 and C2: what a client reads after what it read and wrote.
+
 use std::collections::HashMap;
 
 use super::{

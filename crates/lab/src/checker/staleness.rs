@@ -1,3 +1,5 @@
+//! C3: how old cached answers are.
+
 use std::collections::BTreeMap;
 
 use super::{
@@ -6,7 +8,7 @@ use super::{
     over_time::OverTime,
     records::{Rank, Record, acknowledged},
     report::{Checked, number},
-    since::Since,
+    shown::ShownSince,
 };
 use crate::history::{Edge, Level, What};
 
@@ -47,43 +49,34 @@ pub struct Ages {
 pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
     let mut checked = Checked::new("C3 bounded staleness");
     let mut seen = AgesSeen::new(run);
+    let mut judge = |when: [u64; 2], age: u64, read: &dyn Fn() -> String| {
+        checked.look();
+        if let Some(bound) = seen.exceeded(when, age) {
+            checked.violation(|| format!("{} at {} ns, stale for {age} ns of {bound}", read(), when[0]));
+        }
+    };
     for record in run.records.iter() {
         let written = written(record);
         for call in &record.calls {
             let (What::Read(Level::Cached), Some(rank)) = (&call.what, record.rank(call)) else { continue };
-            checked.look();
-            let age = written.newer_than(rank).map_or(0, |since| call.began.saturating_sub(since));
-            if let Some(bound) = seen.exceeded([call.began, call.ended], age) {
-                checked.violation(|| {
-                    let (key, began, client) = (record.key, call.began, call.client);
-                    format!("{key}: client {client} read {rank} at {began} ns, stale for {age} ns of {bound}")
-                });
-            }
+            let age = written.age(rank, call.began);
+            judge([call.began, call.ended], age, &|| {
+                format!("{}: client {} read {rank}", record.key, call.client)
+            });
         }
     }
     for (call, Edge(from, to), age) in run.relations.ages() {
-        checked.look();
-        if let Some(bound) = seen.exceeded([call.began, call.ended], age) {
-            checked.violation(|| {
-                let (began, client, answer) = (call.began, call.client, &call.outcome);
-                format!(
-                    "follow:{from},{to}: client {client} read {answer:?} at {began} ns, stale for {age} ns of {bound}"
-                )
-            });
-        }
+        judge([call.began, call.ended], age, &|| {
+            format!("follow:{from},{to}: client {} read {:?}", call.client, call.outcome)
+        });
     }
     for (call, conversation, age) in run.messages.ages() {
-        checked.look();
-        if let Some(bound) = seen.exceeded([call.began, call.ended], age) {
-            checked.violation(|| {
-                let (began, client, node) = (call.began, call.client, call.node);
-                format!(
-                    "{conversation}: client {client} read through node {node} at {began} ns, stale for {age} ns of {bound}"
-                )
-            });
-        }
+        judge([call.began, call.ended], age, &|| {
+            format!("{conversation}: client {} read through node {}", call.client, call.node)
+        });
     }
-    (checked, seen.staleness())
+    let staleness = seen.staleness();
+    (checked, staleness)
 }
 
 /// The ages of the reads so far.
@@ -134,9 +127,9 @@ fn first(run: &Run<'_>) -> u64 {
 }
 
 /// The acknowledged states of a record, with their times.
-fn written(record: &Record<'_>) -> Since<Rank> {
+fn written(record: &Record<'_>) -> ShownSince<Rank> {
     let writes = record.calls.iter().filter(|call| acknowledged(call));
-    Since::new(writes.filter_map(|call| Some((record.rank(call)?, call.ended))).collect())
+    ShownSince::new(writes.filter_map(|call| Some((record.rank(call)?, call.ended))).collect())
 }
 
 #[derive(Default)]

@@ -1,3 +1,5 @@
+//! C6: values that were read.
+
 use super::{
     Run,
     records::{Record, found, writes_value},

@@ -31,9 +31,7 @@ impl AlertsArguments {
         let rules = Rules::published();
         let names = CASES.iter().map(|case| case.name).chain(rules.alerts());
         ensure_known("case or alert", &self.only, names)?;
-        let kith = program(self.kith.clone())?;
-        let (settings, environment) = (Vec::new(), Vec::new());
-        let plan = Plan { kith, nodes: 3, settings, environment, seed: self.seed };
+        let plan = Plan::new(program(self.kith.clone())?, 3, self.seed);
         let mut alarms = Alarms::default();
         for case in CASES.iter().filter(|case| self.asks_for(case)) {
             if case.needs_mutants && self.only.is_empty() {

@@ -63,13 +63,8 @@ impl HuntArguments {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let names = ROWS.iter().map(|row| row.name).chain(LOAD_TESTS.iter().map(|load_test| load_test.name));
         ensure_known("fault", &self.fault, names)?;
-        let plan = Plan {
-            kith: program(self.kith.clone())?,
-            nodes: self.nodes,
-            settings: Vec::new(),
-            environment: self.told.clone(),
-            seed: self.seed,
-        };
+        let plan = Plan::new(program(self.kith.clone())?, self.nodes, self.seed);
+        let plan = Plan { environment: self.told.clone(), ..plan };
         let findings = match self.minutes {
             Some(minutes) => self.long(&plan, Duration::from_secs(minutes.saturating_mul(60))).await,
             None => self.rows(&plan).await?,

@@ -26,9 +26,7 @@ pub(crate) struct MutantsArguments {
 
 impl MutantsArguments {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        let kith = program(self.kith.clone())?;
-        let (settings, environment) = (Vec::new(), Vec::new());
-        let plan = Plan { kith, nodes: 4, settings, environment, seed: self.seed };
+        let plan = Plan::new(program(self.kith.clone())?, 4, self.seed);
         let chosen = self.chosen()?;
         // Started once for all of them; if it does not start, those that need it report why.
         let _kept = Cassandra::shared().await.ok();

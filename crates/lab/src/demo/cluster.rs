@@ -45,14 +45,7 @@ impl Cluster {
     pub(super) async fn start(demo: &Demo, tell: Tell<'_>) -> Result<Self> {
         tell("THREE NODES over one Redis and one MongoDB, each in a process of its own");
         let began = Instant::now();
-        let plan = Plan {
-            kith: demo.kith.clone(),
-            nodes: NODES,
-            settings: Vec::new(),
-            environment: Vec::new(),
-            seed: 1,
-        };
-        let site = Site::start(&plan, 1, None).await?;
+        let site = Site::start(&Plan::new(demo.kith.clone(), NODES, 1), 1, None).await?;
         let users = first_ids(&demo.users)?;
         let cluster = Self { site, users, kith: demo.kith.clone() };
         tell(&format!("  started, and each proves that it hears the others: {}", seconds(began.elapsed())));
@@ -65,7 +58,7 @@ impl Cluster {
 
     /// What the nodes are called, and how they are reached.
     pub(super) fn nodes(&self) -> impl Iterator<Item = (char, Channel)> {
-        ('A'..).zip(self.site.members.iter().map(|member| member.node.channel()))
+        ('A'..).zip(self.site.channels())
     }
 
     pub(super) fn addresses(&self) -> Vec<String> {

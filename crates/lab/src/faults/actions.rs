@@ -141,51 +141,40 @@ impl Action {
     /// Runs the fault for this time, and ends it.
     pub(super) async fn happen(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
         match self {
-            Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, kept, lasts).await,
-            Self::NodeDies(place) => dies(site, kept, place, lasts).await,
-            Self::HalfNewer => {
-                kept.deaths = upgrade::half(site, lasts).await?;
-                Ok(())
-            }
-            Self::RedisTorn => {
-                kept.deaths = persisted::torn(site, lasts).await?;
-                Ok(())
-            }
-            Self::RedisByTurns => redis_by_turns(site, kept, lasts).await,
+            Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, kept, lasts).await?,
+            Self::NodeDies(place) => dies(site, kept, place, lasts).await?,
+            Self::HalfNewer => kept.deaths = upgrade::half(site, lasts).await?,
+            Self::RedisTorn => kept.deaths = persisted::torn(site, lasts).await?,
+            Self::RedisByTurns => redis_by_turns(site, kept, lasts).await?,
             Self::RedisDiskFull => {
                 let disk = kept.disk.as_ref().context("Redis has a small disk")?;
-                persisted::redis_full(site, disk, lasts).await
+                persisted::redis_full(site, disk, lasts).await?;
             }
-            Self::MongodbDiskFull => persisted::mongodb_full(site, lasts).await,
+            Self::MongodbDiskFull => persisted::mongodb_full(site, lasts).await?,
             Self::MemoryTiny => {
                 sleep(lasts).await;
-                ensure_evicted(site).await
+                ensure_evicted(site).await?;
             }
-            Self::Flooded => {
-                kept.figures = burst::flood(site, lasts).await?;
-                Ok(())
-            }
-            Self::PairFlipped => {
-                kept.figures = relations::flipped(site).await?;
-                Ok(())
-            }
-            Self::CassandraKilled => relations::killed(site, lasts).await,
-            Self::CassandraPaused => relations::paused(site, lasts).await,
-            Self::CassandraDeaf => relations::deaf(site, lasts).await,
-            Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await,
-            Self::MongodbLate => late(site, lasts).await,
-            Self::PrimaryKilled => primary::killed(site, lasts).await,
-            Self::PrimaryRetired => primary::retired(site, lasts).await,
-            Self::PrimaryParted => primary::parted(site, lasts).await,
-            Self::PrimaryPaused => primary::paused(site, lasts).await,
-            Self::NamesShared => outside::share_names(site, lasts).await,
-            Self::RequestsForgotten => outside::forget_requests(site, lasts).await,
+            Self::Flooded => kept.figures = burst::flood(site, lasts).await?,
+            Self::PairFlipped => kept.figures = relations::flipped(site).await?,
+            Self::CassandraKilled => relations::killed(site, lasts).await?,
+            Self::CassandraPaused => relations::paused(site, lasts).await?,
+            Self::CassandraDeaf => relations::deaf(site, lasts).await?,
+            Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await?,
+            Self::MongodbLate => late(site, lasts).await?,
+            Self::PrimaryKilled => primary::killed(site, lasts).await?,
+            Self::PrimaryRetired => primary::retired(site, lasts).await?,
+            Self::PrimaryParted => primary::parted(site, lasts).await?,
+            Self::PrimaryPaused => primary::paused(site, lasts).await?,
+            Self::NamesShared => outside::share_names(site, lasts).await?,
+            Self::RequestsForgotten => outside::forget_requests(site, lasts).await?,
             _ => {
                 self.begin(site, kept).await?;
                 sleep(lasts).await;
-                self.end(site).await
+                self.end(site).await?;
             }
         }
+        Ok(())
     }
 
     async fn begin(self, site: &mut Site, kept: &mut Kept) -> Result<()> {

@@ -9,14 +9,18 @@ use kith_proto::{
         user_service_client::UserServiceClient,
     },
 };
+use tokio::time::{sleep, timeout};
 use tonic::{Code, Request, Status, transport::Channel};
 
 use crate::history::{Level, Outcome, What};
 
 /// Deadline of a call, which is sent to nodes.
-pub(super) const DEADLINE: Duration = Duration::from_secs(3);
+const DEADLINE: Duration = Duration::from_secs(3);
 /// A longer wait is given up here, for a node that does not answer at all.
-pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Attempts of a call after a fault, and the pause between two.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// A call, ready to be sent any number of times.
 #[derive(Clone, Debug)]
@@ -38,19 +42,23 @@ pub(super) struct Answered {
 }
 
 impl UserCall {
-    /// Sends it once.
-    pub(super) async fn send(&self, node: Channel) -> Answered {
-        match tokio::time::timeout(PATIENCE, self.ask(node)).await {
-            Ok(Ok(answered)) => answered,
-            Ok(Err(status)) => Answered { outcome: self.failed(&status), token: None },
-            Err(_) => self.given_up(),
-        }
+    /// A read of the newest.
+    pub(super) const fn strong(user_id: i64) -> Self {
+        let what = What::Read(Level::Strong);
+        Self { user_id, what, token: String::new(), request_id: String::new() }
     }
 
-    fn given_up(&self) -> Answered {
-        let code = "DEADLINE_EXCEEDED".to_owned();
-        let read = matches!(self.what, What::Read(_));
-        Answered { outcome: if read { Outcome::Refused(code) } else { Outcome::Open(code) }, token: None }
+    /// Sends it once.
+    pub(super) async fn send(&self, node: Channel) -> Answered {
+        let reads = matches!(self.what, What::Read(_));
+        let may_be_gone = reads || matches!(self.what, What::Update { .. });
+        let outcome = match answer_in_time(reads, self.ask(node)).await {
+            Ok(answered) => return answered,
+            Err((code, _)) if may_be_gone && code == "NOT_FOUND" => Outcome::Gone,
+            Err((code, true)) => Outcome::Open(code),
+            Err((code, false)) => Outcome::Refused(code),
+        };
+        Answered { outcome, token: None }
     }
 
     async fn ask(&self, node: Channel) -> Result<Answered, Status> {
@@ -93,17 +101,28 @@ impl UserCall {
             }
         }
     }
+}
 
-    /// The meaning of an error. A read has no effect; a write may have an unknown outcome.
-    fn failed(&self, status: &Status) -> Outcome {
-        let read = matches!(self.what, What::Read(_));
-        let gone = read || matches!(self.what, What::Update { .. });
-        if gone && code_of(status) == Code::NotFound {
-            return Outcome::Gone;
-        }
-        let (name, open) = failed(status, read);
-        if open { Outcome::Open(name) } else { Outcome::Refused(name) }
+/// Waits for the answer to a call. The error: its code, and whether the request may have been, or may still be, executed.
+pub(super) async fn answer_in_time<T>(
+    reads: bool,
+    call: impl Future<Output = Result<T, Status>>,
+) -> Result<T, (String, bool)> {
+    match timeout(PATIENCE, call).await {
+        Ok(answer) => answer.map_err(|status| failed(&status, reads)),
+        Err(_) => Err(("DEADLINE_EXCEEDED".to_owned(), !reads)),
     }
+}
+
+/// Calls again what fails, up to ten times: it comes after a fault.
+pub(super) async fn retried<T, E>(call: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
+    for _ in 1..TRIES {
+        if let Ok(answer) = call().await {
+            return Ok(answer);
+        }
+        sleep(PAUSE).await;
+    }
+    call().await
 }
 
 /// The name of an error, and whether the request may have been, or may still be, executed; never for a read. A code

@@ -12,13 +12,16 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use kith_lab_servers::child::{Watched, free_port};
+use kith_lab_servers::{
+    child::{Watched, free_port},
+    wait,
+};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     sync::Mutex,
-    time::{Instant, sleep, timeout},
+    time::timeout,
 };
 
 /// Names the program: it is given a folder and a port, and is a Cassandra with its data there until it is killed. By a third
@@ -28,7 +31,6 @@ const PROGRAM: &str = "KITH_TEST_CASSANDRA";
 const LASTING: &str = "lasting";
 /// Java takes its time, more where others take the processors.
 const READY_WITHIN: Duration = Duration::from_secs(180);
-const POLL: Duration = Duration::from_millis(100);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// OPTIONS of the protocol, version 4, without a body; the answer is SUPPORTED.
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
@@ -105,15 +107,11 @@ impl Cassandra {
         command.args(self.lasting.then_some(LASTING));
         let log = self.folder.path().join("cassandra.log");
         self.process = Some(Watched::start("Cassandra", command, log)?);
-        let give_up = Instant::now() + READY_WITHIN;
-        while Instant::now() < give_up {
+        wait::until("Cassandra does not answer", READY_WITHIN, async || {
             self.process.as_mut().context("Cassandra was killed")?.ensure_alive()?;
-            if matches!(timeout(ANSWER_WITHIN, self.asked()).await, Ok(Ok(SUPPORTED))) {
-                return Ok(());
-            }
-            sleep(POLL).await;
-        }
-        bail!("Cassandra does not answer")
+            Ok(matches!(timeout(ANSWER_WITHIN, self.asked()).await, Ok(Ok(SUPPORTED))))
+        })
+        .await
     }
 
     /// Sends it the signal of this name, without `SIG`.

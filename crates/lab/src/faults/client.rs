@@ -49,6 +49,21 @@ pub(super) struct CallerId {
     pub(super) pinned: bool,
 }
 
+/// The place of a client in a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seat {
+    pub(super) number: u32,
+    /// The node it stays with; `None`: another one each time.
+    pub(super) pinned: Option<usize>,
+    pub(super) seed: u64,
+}
+
+impl Seat {
+    pub(super) const fn caller(self) -> CallerId {
+        CallerId { client: self.number, pinned: self.pinned.is_some() }
+    }
+}
+
 /// What all clients of a run share.
 #[derive(Debug)]
 pub(super) struct ClientDesk {
@@ -70,9 +85,7 @@ pub(super) struct ClientDesk {
 /// One client.
 #[derive(Debug)]
 pub(super) struct Client {
-    number: u32,
-    /// The node it stays with; `None`: another one each time.
-    pinned: Option<usize>,
+    seat: Seat,
     random: SmallRng,
     mix: Mix,
     desk: Arc<ClientDesk>,
@@ -81,14 +94,13 @@ pub(super) struct Client {
 
 impl ClientDesk {
     pub(super) fn new(recorder: Recorder, nodes: Vec<Channel>, users: i64) -> Self {
-        let (tokens, values) = (Mutex::default(), AtomicU64::new(1));
         Self {
             recorder,
             nodes,
             users,
             made: Mutex::default(),
-            tokens,
-            values,
+            tokens: Mutex::default(),
+            values: AtomicU64::new(1),
             calls: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             over: AtomicBool::new(false),
@@ -144,15 +156,9 @@ impl ClientDesk {
 }
 
 impl Client {
-    pub(super) fn new(
-        desk: &Arc<ClientDesk>,
-        number: u32,
-        pinned: Option<usize>,
-        mix: Mix,
-        seed: u64,
-    ) -> Self {
-        let random = SmallRng::seed_from_u64(seed);
-        Self { number, pinned, random, mix, desk: Arc::clone(desk), own: Vec::new() }
+    pub(super) fn new(desk: &Arc<ClientDesk>, seat: Seat, mix: Mix) -> Self {
+        let random = SmallRng::seed_from_u64(seat.seed);
+        Self { seat, random, mix, desk: Arc::clone(desk), own: Vec::new() }
     }
 
     /// Makes calls until the run is over.
@@ -166,11 +172,8 @@ impl Client {
     /// Makes strong reads of often written users until the run is over.
     pub(super) async fn watch(mut self) -> Result<()> {
         while !self.desk.over.load(Ordering::Relaxed) {
-            let user_id = self.hot_user();
-            let what = What::Read(Level::Strong);
-            let asked = UserCall { user_id, what, token: String::new(), request_id: String::new() };
-            let node = self.node();
-            self.call(&asked, node).await?;
+            let (user_id, node) = (self.hot_user(), self.node());
+            self.call(&UserCall::strong(user_id), node).await?;
             sleep(WATCHES_EVERY).await;
         }
         Ok(())
@@ -198,7 +201,8 @@ impl Client {
     async fn at_once(&mut self, asked: &UserCall) -> Result<()> {
         let nodes: Vec<usize> = (0..TWINS).map(|_| self.any_node()).collect();
         let desk = Arc::clone(&self.desk);
-        let numbers = (0..TWINS).map(|twin| CallerId { client: self.number + twin * TWIN, pinned: false });
+        let first = self.seat.number;
+        let numbers = (0..TWINS).map(|twin| CallerId { client: first + twin * TWIN, pinned: false });
         let calls = numbers.zip(nodes).map(|(caller, node)| desk.call(caller, node, asked));
         let answers = try_join_all(calls).await?;
         self.desk.calls.fetch_add(u64::from(TWINS), Ordering::Relaxed);
@@ -223,10 +227,7 @@ impl Client {
     }
 
     async fn call(&mut self, asked: &UserCall, node: usize) -> Result<Answered> {
-        let answered = self
-            .desk
-            .call(CallerId { client: self.number, pinned: self.pinned.is_some() }, node, asked)
-            .await?;
+        let answered = self.desk.call(self.seat.caller(), node, asked).await?;
         self.desk.calls.fetch_add(1, Ordering::Relaxed);
         self.learn(asked, &answered);
         Ok(answered)
@@ -246,7 +247,7 @@ impl Client {
     }
 
     fn node(&mut self) -> usize {
-        self.pinned.unwrap_or_else(|| self.any_node())
+        self.seat.pinned.unwrap_or_else(|| self.any_node())
     }
 
     fn any_node(&mut self) -> usize {
@@ -255,7 +256,7 @@ impl Client {
 
     /// A call of a random kind of the mix.
     fn choose(&mut self) -> UserCall {
-        let request_id = format!("{}-{}", self.number, self.desk.value());
+        let request_id = format!("{}-{}", self.seat.number, self.desk.value());
         let (mut user_id, mut token) = (self.user(), String::new());
         let what = match self.mix.kind(&mut self.random) {
             CallKind::Update => What::Update { value: self.desk.value() },

@@ -8,17 +8,15 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
-use kith_lab_servers::child::Watched;
+use anyhow::{Context as _, Result};
+use kith_lab_servers::{child::Watched, wait};
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
 
 /// Fills the disk.
 const BALLAST: &str = "ballast";
 /// Space is filled in pieces of these sizes, the larger first.
 const PIECES: [usize; 2] = [1 << 20, 1 << 10];
 const MOUNTED_WITHIN: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(10);
 
 /// A file system in memory, in a name space of its own, so that it does not need root. It is removed with the value.
 #[derive(Debug)]
@@ -46,12 +44,11 @@ impl SmallDisk {
         // As it is seen from outside of the name space.
         let root = PathBuf::from(format!("/proc/{}/root", holder.id()));
         let path = root.join(place.strip_prefix("/").context("folders for a while have a whole path")?);
-        let until = Instant::now() + MOUNTED_WITHIN;
-        while !path.join("mounted").exists() {
+        wait::until("a small disk is not mounted", MOUNTED_WITHIN, async || {
             holder.ensure_alive()?;
-            ensure!(Instant::now() < until, "a small disk is not mounted within {MOUNTED_WITHIN:?}");
-            sleep(POLL).await;
-        }
+            Ok(path.join("mounted").exists())
+        })
+        .await?;
         Ok(Self { _holder: holder, _folder: folder, path })
     }
 

@@ -1,29 +1,24 @@
 //! The final content of each place, key by key.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_proto::admin::v1::{
     InspectKeyRequest, Presence, TierCopy, admin_service_client::AdminServiceClient,
 };
-use tokio::time::sleep;
 use tonic::transport::Channel;
 
-use super::calls::{UserCall, key_of};
-use crate::history::{Event, Held, Level, Outcome, Place, Recorder, What};
+use super::calls::{UserCall, key_of, retried};
+use crate::history::{Event, Held, Outcome, Place, Recorder};
 
 /// Users that are looked at together: what the store says costs it a write to its log, which many share.
 const AT_ONCE: usize = 64;
-/// Attempts of a failing read: it follows a fault.
-const TRIES: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(200);
 /// Each node is asked for itself: no other is called, of those that were killed neither.
 const SELF: &str = "self";
 
 /// Records the data of these users in the store, Redis and every memory.
 pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) -> Result<()> {
-    let looks = stream::iter(users.iter().map(|user| look(nodes, *user)));
+    let look = async |user: i64| retried(async || look(nodes, user).await).await;
+    let looks = stream::iter(users.iter().map(|user| look(*user)));
     let mut looks = looks.buffer_unordered(AT_ONCE);
     while let Some(held) = looks.try_next().await? {
         for held in held {
@@ -34,18 +29,6 @@ pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) 
 }
 
 async fn look(nodes: &[Channel], user: i64) -> Result<Vec<Held>> {
-    let mut tried = 0;
-    loop {
-        tried += 1;
-        match try_look(nodes, user).await {
-            Ok(held) => return Ok(held),
-            Err(error) if tried == TRIES => return Err(error),
-            Err(_) => sleep(PAUSE).await,
-        }
-    }
-}
-
-async fn try_look(nodes: &[Channel], user: i64) -> Result<Vec<Held>> {
     let mut held = Vec::new();
     for (number, node) in (0..).zip(nodes) {
         let asked = InspectKeyRequest {
@@ -81,9 +64,7 @@ fn copied(user: i64, copy: &TierCopy, node: u32) -> Option<Held> {
 
 /// What the store says.
 async fn truth(node: &Channel, user: i64) -> Result<Held> {
-    let what = What::Read(Level::Strong);
-    let asked = UserCall { user_id: user, what, token: String::new(), request_id: String::new() };
-    let state = match asked.send(node.clone()).await.outcome {
+    let state = match UserCall::strong(user).send(node.clone()).await.outcome {
         Outcome::Done { version, value, .. } => Some((version, Some(value))),
         Outcome::Gone => None,
         outcome => anyhow::bail!("the store does not answer: {outcome:?}"),

@@ -1,6 +1,6 @@
 //! A figure with its target.
 
-use std::{fmt, fs, path::Path};
+use std::{fmt, fs, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
@@ -57,6 +57,26 @@ impl Figure {
     pub(crate) fn told(name: impl Into<String>, unit: &'static str, figure: f64, better: Better) -> Self {
         let (name, figure) = (name.into(), Some(figure));
         Self { name, unit, figure, target: None, better, holds: true, not_run: None }
+    }
+
+    /// A count without a target, of which more is better.
+    pub(super) fn count(name: impl Into<String>, count: u64) -> Self {
+        Self::told(name, "count", float(count), Better::Higher)
+    }
+
+    /// A count that must not be below its target.
+    pub(super) fn at_least_count(name: impl Into<String>, count: u64, target: u64) -> Self {
+        Self::at_least(name, "count", float(count), float(target))
+    }
+
+    /// A time that must not be above its target, in seconds.
+    pub(super) fn within(name: impl Into<String>, time: Duration, target: Duration) -> Self {
+        Self::at_most(name, "s", time.as_secs_f64(), target.as_secs_f64())
+    }
+
+    /// How long a row took, in seconds.
+    pub(super) fn took(time: Duration) -> Self {
+        Self::told("took", "s", time.as_secs_f64(), Better::Lower)
     }
 
     /// The same, of this row.

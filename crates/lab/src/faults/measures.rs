@@ -1,13 +1,13 @@
 //! Promises of a row beyond the checks of all rows, measured from the history of clients.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::{
     figure::{Figure, float},
     report::millis,
 };
 use crate::{
-    checker::of_a_disturbance,
+    checker::{of_a_disturbance, repeated},
     history::{Call, Event, Outcome, Relates, What},
 };
 
@@ -123,17 +123,12 @@ impl<'a> MeasuredRun<'a> {
     }
 
     fn unresolved(&self) -> u64 {
-        let mut requests: HashMap<&str, Vec<&Call>, ahash::RandomState> = HashMap::default();
-        for call in &self.calls {
-            if let Some(id) = &call.request_id {
-                requests.entry(id).or_default().push(call);
-            }
-        }
-        let open = |calls: &&Vec<&Call>| {
+        let requests = repeated(self.calls.iter().copied(), |call| call.request_id.as_deref());
+        let is_unresolved = |calls: &&Vec<&Call>| {
             let open = calls.iter().any(|call| matches!(call.outcome, Outcome::Open(_)));
-            open && calls.len() > 1 && calls.iter().all(|call| failed(call))
+            open && calls.iter().all(|call| failed(call))
         };
-        u64::try_from(requests.values().filter(open).count()).unwrap_or(u64::MAX)
+        u64::try_from(requests.values().filter(is_unresolved).count()).unwrap_or(u64::MAX)
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod actions;
 pub(crate) mod ages;
+mod answered;
 mod broken;
 mod burst;
 pub(crate) mod calls;

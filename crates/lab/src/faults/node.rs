@@ -8,12 +8,15 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use kith_lab_servers::child::{Watched, free_port};
+use kith_lab_servers::{
+    child::{Watched, free_port},
+    wait,
+};
 use kith_proto::admin::v1::{
     GetCacheStatsRequest, GetNodeRequest, GetNodeResponse, admin_service_client::AdminServiceClient,
 };
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -21,7 +24,6 @@ use tonic_health::pb::{
 
 /// How long a node may take until it serves from its memory.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(20);
 /// How long one question may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
@@ -195,6 +197,16 @@ impl Node {
         process.aborted()
     }
 
+    /// Waits until it dies without a word.
+    ///
+    /// # Errors
+    /// If it does not within the time, or ends in another way.
+    pub(super) async fn until_died(&mut self, within: Duration) -> Result<()> {
+        wait::until("a node does not die", within, async || self.ended()).await?;
+        ensure!(self.died()?, "a node has ended, and not by dying");
+        Ok(())
+    }
+
     /// Asks it to end, and waits until it has.
     ///
     /// # Errors
@@ -210,15 +222,11 @@ impl Node {
     /// # Errors
     /// When it does not, or has ended.
     pub async fn until_trusted(&mut self) -> Result<()> {
-        let until = Instant::now() + READY_WITHIN;
-        loop {
+        wait::until("a node does not serve from its memory", READY_WITHIN, async || {
             self.ensure_alive()?;
-            if self.about().await.is_ok_and(|about| about.state == "serving" && about.trusted) {
-                return Ok(());
-            }
-            ensure!(Instant::now() < until, "a node does not serve from its memory within {READY_WITHIN:?}");
-            sleep(POLL).await;
-        }
+            Ok(self.about().await.is_ok_and(|about| about.state == "serving" && about.trusted))
+        })
+        .await
     }
 
     /// Whether its health says that it serves; `None`: it says nothing.

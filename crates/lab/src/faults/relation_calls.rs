@@ -10,7 +10,7 @@ use kith_proto::{
 };
 use tonic::{Status, transport::Channel};
 
-use super::calls::{PATIENCE, consistency, failed, within};
+use super::calls::{answer_in_time, consistency, within};
 use crate::history::{About, Edge, Level, Relates, Setting, Settings, Side};
 
 /// A call, ready to be sent any number of times.
@@ -35,16 +35,10 @@ impl AskedAbout {
 
     /// Sends it once. The second: the token of a follow that was done.
     pub(super) async fn send(&self, node: Channel) -> (Relates, Option<String>) {
-        match tokio::time::timeout(PATIENCE, self.ask(RelationRpc::new(node))).await {
-            Ok(Ok(answered)) => answered,
-            Ok(Err(status)) => {
-                let (code, open) = failed(&status, self.reads());
-                (if open { Relates::Open(code) } else { Relates::Refused(code) }, None)
-            }
-            Err(_) => {
-                let code = "DEADLINE_EXCEEDED".to_owned();
-                (if self.reads() { Relates::Refused(code) } else { Relates::Open(code) }, None)
-            }
+        match answer_in_time(self.reads(), self.ask(RelationRpc::new(node))).await {
+            Ok(answered) => answered,
+            Err((code, true)) => (Relates::Open(code), None),
+            Err((code, false)) => (Relates::Refused(code), None),
         }
     }
 

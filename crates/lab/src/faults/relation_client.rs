@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    client::{ASKED_EVERY, ASKED_FOR, CallerId, ClientDesk},
+    client::{ASKED_EVERY, ASKED_FOR, CallerId, ClientDesk, Seat},
     relation_calls::AskedAbout,
 };
 use crate::{
@@ -40,9 +40,7 @@ impl Ties {
 /// One of these clients.
 #[derive(Debug)]
 pub(super) struct RelationClient {
-    number: u32,
-    /// The node it stays with; `None`: another one each time.
-    pinned: Option<usize>,
+    seat: Seat,
     random: SmallRng,
     ties: Ties,
     desk: Arc<ClientDesk>,
@@ -51,15 +49,9 @@ pub(super) struct RelationClient {
 }
 
 impl RelationClient {
-    pub(super) fn new(
-        desk: &Arc<ClientDesk>,
-        number: u32,
-        pinned: Option<usize>,
-        ties: Ties,
-        seed: u64,
-    ) -> Self {
-        let random = SmallRng::seed_from_u64(seed);
-        Self { number, pinned, random, ties, desk: Arc::clone(desk), tokens: HashMap::new() }
+    pub(super) fn new(desk: &Arc<ClientDesk>, seat: Seat, ties: Ties) -> Self {
+        let random = SmallRng::seed_from_u64(seat.seed);
+        Self { seat, random, ties, desk: Arc::clone(desk), tokens: HashMap::new() }
     }
 
     /// Makes calls until the run is over.
@@ -90,11 +82,8 @@ impl RelationClient {
     }
 
     async fn call(&mut self, asked: &AskedAbout) -> Result<Relates> {
-        let node = self.pinned.unwrap_or_else(|| self.random.random_range(0..self.desk.nodes.len()));
-        let (outcome, token) = self
-            .desk
-            .ask(CallerId { client: self.number, pinned: self.pinned.is_some() }, node, asked)
-            .await?;
+        let node = self.seat.pinned.unwrap_or_else(|| self.random.random_range(0..self.desk.nodes.len()));
+        let (outcome, token) = self.desk.ask(self.seat.caller(), node, asked).await?;
         self.desk.calls.fetch_add(1, Ordering::Relaxed);
         if let (
             About::Follow(edge) | About::Unfollow(edge),
@@ -119,7 +108,7 @@ impl RelationClient {
         } else {
             return self.read(edge);
         };
-        let request_id = format!("{}-{}", self.number, self.desk.value());
+        let request_id = format!("{}-{}", self.seat.number, self.desk.value());
         AskedAbout { request_id, ..AskedAbout::strong(what) }
     }
 

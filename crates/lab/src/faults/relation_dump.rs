@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::{
+    calls::retried,
     figure::{Figure, float},
     relation_calls::{AskedAbout, counted_strong},
     relation_client::USERS,
@@ -19,7 +20,6 @@ use crate::{
 /// Until then everything has to agree after the last change, whichever node died.
 const AGREE_WITHIN: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
-const TRIES: u32 = 10;
 
 /// Writes down what is between them once it agrees, or after a minute. Figure: how long that took.
 pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> {
@@ -55,22 +55,11 @@ async fn lists(node: &Channel, user: i64) -> Result<Event> {
         outcome => bail!("a list is {outcome:?}"),
     };
     let (following, fans) = (list(Side::Following).await?, list(Side::Fans).await?);
-    match counted(node, user).await? {
+    match retried(async || counted_strong(node.clone(), user).await).await? {
         Relates::Counted(of_following, of_fans) => {
             Ok(Event::Lists(ListsEnd { user, following, fans, counts: (of_following, of_fans) }))
         }
         outcome => bail!("a count is {outcome:?}"),
-    }
-}
-
-async fn counted(node: &Channel, user: i64) -> Result<Relates> {
-    let mut tried = 1;
-    loop {
-        match counted_strong(node.clone(), user).await {
-            Err(_) if tried < TRIES => tried += 1,
-            counted => return Ok(counted?),
-        }
-        sleep(PAUSE).await;
     }
 }
 
@@ -81,14 +70,10 @@ async fn between(node: &Channel, edge: Edge) -> Result<Event> {
     }
 }
 
-/// Tried some times: it comes after a fault.
 async fn asked(node: &Channel, what: About) -> Result<Relates> {
-    let mut tried = 1;
-    loop {
-        match AskedAbout::strong(what).send(node.clone()).await.0 {
-            Relates::Refused(_) if tried < TRIES => tried += 1,
-            outcome => return Ok(outcome),
-        }
-        sleep(PAUSE).await;
-    }
+    let answered = retried(async || match AskedAbout::strong(what).send(node.clone()).await.0 {
+        Relates::Refused(code) => Err(code),
+        outcome => Ok(outcome),
+    });
+    answered.await.map_err(|code| anyhow!("{what:?} is answered with {code}"))
 }

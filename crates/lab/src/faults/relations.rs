@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
-use kith_lab_servers::proxy::Mode;
+use anyhow::{Context as _, Result, bail, ensure};
+use kith_lab_servers::proxy::{Mode, Proxy};
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::{
-    figure::{Figure, float},
+    figure::{Better, Figure},
     relation_calls::AskedAbout,
     site::Site,
 };
-use crate::history::{About, Edge, Level, Relates, Side};
+use crate::{
+    checker::of_a_disturbance,
+    history::{About, Edge, Level, Relates, Side},
+};
 
 /// For so long a link loses answers before it is cut: most calls that are under way then wait for longer.
 const DEAF: Duration = Duration::from_millis(400);
@@ -51,7 +54,7 @@ pub(super) async fn deaf(site: &Site, lasts: Duration) -> Result<()> {
     while Instant::now() < until {
         site.cassandra_links(Mode::Deaf);
         sleep(DEAF).await;
-        site.to_cassandra().for_each(kith_lab_servers::proxy::Proxy::cut);
+        site.to_cassandra().for_each(Proxy::cut);
         site.cassandra_links(Mode::Pass);
         sleep(HEARS).await;
     }
@@ -72,7 +75,7 @@ pub(super) async fn flipped(site: &Site) -> Result<Vec<Figure>> {
     }
     ensure!(matches!(last, Relates::Ended(_)), "the last of an even number takes back");
     let last = asked(&node, About::Follow(FLIPPED)).await?;
-    let Relates::Follows(version) = last else { anyhow::bail!("following is {last:?}") };
+    let Relates::Follows(version) = last else { bail!("following is {last:?}") };
     let list = |edge: Edge| About::List(edge.0, Side::Following, Level::Strong);
     let (fresh, flipped) = (reads(&node, list(FRESH)).await?, reads(&node, list(FLIPPED)).await?);
     let listed = asked(&node, list(FLIPPED)).await?;
@@ -80,9 +83,9 @@ pub(super) async fn flipped(site: &Site) -> Result<Vec<Figure>> {
     ensure!(stands, "after {flips} changes and version {version} the list is {listed:?}");
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     Ok(vec![
-        Figure::told("F29 fresh list p99", "ms", millis(fresh), crate::faults::figure::Better::Lower),
+        Figure::told("F29 fresh list p99", "ms", millis(fresh), Better::Lower),
         Figure::at_most("F29 list p99 against a fresh one", "ratio", millis(flipped) / millis(fresh), 3.0),
-        Figure::at_least("F29 changes of one pair", "count", float(flips.into()), float(FLIPS.into())),
+        Figure::at_least_count("F29 changes of one pair", flips.into(), FLIPS.into()),
     ])
 }
 
@@ -104,10 +107,10 @@ async fn asked(node: &Channel, what: About) -> Result<Relates> {
     for _ in 0..TRIES {
         match asked.send(node.clone()).await.0 {
             Relates::Open(code) | Relates::Refused(code) => {
-                ensure!(crate::checker::of_a_disturbance(&code), "{what:?} was answered with {code}");
+                ensure!(of_a_disturbance(&code), "{what:?} was answered with {code}");
             }
             outcome => return Ok(outcome),
         }
     }
-    anyhow::bail!("{what:?} is not answered")
+    bail!("{what:?} is not answered")
 }

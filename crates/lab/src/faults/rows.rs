@@ -180,22 +180,19 @@ pub fn bounds() -> Bounds {
 
 /// One as most are.
 pub(super) const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
-    let (mongods, promises, settings): (_, &[_], &[_]) = (1, &[], &[]);
-    let (may_fail, watched, alone) = (false, false, false);
-    let (bound, lasts, ties, sends) = (FAULTY, USUAL, None, 0);
     Row {
         name,
         what,
-        bound,
-        may_fail,
-        lasts,
-        mongods,
-        watched,
-        alone,
-        promises,
-        ties,
-        sends,
-        settings,
+        bound: FAULTY,
+        may_fail: false,
+        lasts: USUAL,
+        mongods: 1,
+        watched: false,
+        alone: false,
+        promises: &[],
+        ties: None,
+        sends: 0,
+        settings: &[],
         action,
     }
 }

@@ -17,9 +17,9 @@ use super::{
     actions::Kept,
     calls::UserCall,
     cassandra::{Cassandra, Served},
-    client::{CallerId, Client, ClientDesk, HOT},
+    client::{CallerId, Client, ClientDesk, HOT, Seat},
     dump::dump,
-    figure::{Figure, float},
+    figure::Figure,
     mix::Mix,
     relation_client::{RelationClient, Ties},
     relation_dump,
@@ -27,10 +27,7 @@ use super::{
     site::{NAME, Plan, Site},
     talk::{self, Talk, Talker},
 };
-use crate::{
-    faults::Better,
-    history::{Event, Fault, Outcome, Recorder, Started, What},
-};
+use crate::history::{Event, Fault, Outcome, Recorder, Started, What};
 
 /// Pause without calls before the final content is read.
 const QUIET: Duration = Duration::from_secs(3);
@@ -71,16 +68,14 @@ pub struct Load {
 
 impl Default for Load {
     fn default() -> Self {
-        let before = Duration::from_secs(3);
-        let mix = Mix::WRITING;
         Self {
             pinned: 6,
             roaming: 2,
-            before,
+            before: Duration::from_secs(3),
             lasts: None,
             after: None,
             cold: 2_000,
-            mix,
+            mix: Mix::WRITING,
             deaths: 0,
             sends: None,
         }
@@ -139,7 +134,6 @@ pub(super) async fn course(
 ) -> Result<Hunted> {
     let began = Instant::now();
     let mut site = start(turns, plan).await?;
-    let channels = site.members.iter().map(|member| member.node.channel()).collect();
     let ties = turns.iter().find_map(|turn| turn.row.ties);
     let sending = turns.iter().find(|turn| turn.row.sends > 0);
     let users = match (ties, sending) {
@@ -147,18 +141,14 @@ pub(super) async fn course(
         (None, Some(_)) => talk::PEOPLE,
         (None, None) => HOT + load.cold,
     };
-    let desk = Arc::new(ClientDesk::new(Recorder::create(history)?, channels, users));
+    let desk = Arc::new(ClientDesk::new(Recorder::create(history)?, site.channels(), users));
     fill(&desk, site.cassandra.is_some()).await?;
     let talk = match sending {
         Some(turn) => Some(Talk::prepare(&desk, turn.sends, turn.row.name, plan.seed).await?),
         None => None,
     };
     let starting = began.elapsed().as_secs_f64();
-    let mut clients = match (ties, &talk) {
-        (Some(ties), _) => friends(&desk, load, ties, plan.seed),
-        (None, Some(talk)) => talkers(&desk, talk, load, plan.seed),
-        (None, None) => clients(&desk, load, plan.seed),
-    };
+    let mut clients = clients(&desk, talk.as_ref(), ties, load, plan.seed);
     if turns.iter().any(|turn| turn.row.watched) {
         watch(&mut clients, &desk, load, plan.seed);
     }
@@ -180,9 +170,8 @@ pub(super) async fn course(
     }
     if let Some(talk) = &talk {
         talk::dump(talk, &site.mongod.database(NAME).await?).await?;
-        let sent = float(desk.sent.load(Ordering::Relaxed));
-        figures
-            .push(Figure::told("messages acknowledged", "count", sent, Better::Higher).of(turns[0].row.name));
+        let sent = desk.sent.load(Ordering::Relaxed);
+        figures.push(Figure::count("messages acknowledged", sent).of(turns[0].row.name));
     }
     write_starts(&desk.recorder, &site)?;
     desk.recorder.finish()?;
@@ -302,39 +291,24 @@ async fn create(desk: &ClientDesk, user_id: i64, slow: bool) -> Result<()> {
     Ok(())
 }
 
-fn clients(desk: &Arc<ClientDesk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
-    let mut clients = JoinSet::new();
-    for number in 1..=load.pinned + load.roaming {
+/// Clients that send messages, that make and break relations but for the last one, or that call about users.
+fn clients(
+    desk: &Arc<ClientDesk>,
+    talk: Option<&Arc<Talk>>,
+    ties: Option<Ties>,
+    load: Load,
+    seed: u64,
+) -> JoinSet<Result<()>> {
+    let (mut clients, last) = (JoinSet::new(), load.pinned + load.roaming);
+    for number in 1..=last {
         let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
         let pinned = (number <= load.pinned).then_some(place);
-        let client = Client::new(desk, number, pinned, load.mix, seed.wrapping_add(u64::from(number)));
-        clients.spawn(client.work());
-    }
-    clients
-}
-
-/// The same of clients that send messages.
-fn talkers(desk: &Arc<ClientDesk>, talk: &Arc<Talk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
-    let mut clients = JoinSet::new();
-    for number in 1..=load.pinned + load.roaming {
-        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
-        let pinned = (number <= load.pinned).then_some(place);
-        clients.spawn(Talker::new(talk, number, pinned, seed.wrapping_add(u64::from(number))).work());
-    }
-    clients
-}
-
-/// The same of clients that make and break relations, but for one that does what others do.
-fn friends(desk: &Arc<ClientDesk>, load: Load, ties: Ties, seed: u64) -> JoinSet<Result<()>> {
-    let mut clients = JoinSet::new();
-    let number = load.pinned + load.roaming;
-    clients.spawn(Client::new(desk, number, None, load.mix, seed).work());
-    for number in 1..number {
-        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
-        let pinned = (number <= load.pinned).then_some(place);
-        clients.spawn(
-            RelationClient::new(desk, number, pinned, ties, seed.wrapping_add(u64::from(number))).work(),
-        );
+        let seat = Seat { number, pinned, seed: seed.wrapping_add(u64::from(number)) };
+        match (ties, talk) {
+            (Some(ties), _) if number < last => clients.spawn(RelationClient::new(desk, seat, ties).work()),
+            (None, Some(talk)) => clients.spawn(Talker::new(talk, seat).work()),
+            _ => clients.spawn(Client::new(desk, seat, load.mix).work()),
+        };
     }
     clients
 }
@@ -342,7 +316,7 @@ fn friends(desk: &Arc<ClientDesk>, load: Load, ties: Ties, seed: u64) -> JoinSet
 /// One more with each node, that does nothing but strong reads.
 fn watch(clients: &mut JoinSet<Result<()>>, desk: &Arc<ClientDesk>, load: Load, seed: u64) {
     for (number, place) in (load.pinned + load.roaming + 1..).zip(0..desk.nodes.len()) {
-        let seed = seed.wrapping_add(u64::from(number));
-        clients.spawn(Client::new(desk, number, Some(place), load.mix, seed).watch());
+        let seat = Seat { number, pinned: Some(place), seed: seed.wrapping_add(u64::from(number)) };
+        clients.spawn(Client::new(desk, seat, load.mix).watch());
     }
 }

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use kith_lab_servers::{
-    imported::fill,
+    imported::fill_up_to,
     proxy::{Mode, Proxy, Tampering},
     redis_server::RedisServer,
 };
-use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tonic::transport::Channel;
 
 use super::{
@@ -63,6 +62,14 @@ pub struct Plan {
     pub environment: Vec<(String, String)>,
     /// Seed of the random behaviour of proxies.
     pub seed: u64,
+}
+
+impl Plan {
+    /// So many nodes of a program, with the usual settings.
+    #[must_use]
+    pub const fn new(kith: PathBuf, nodes: u32, seed: u64) -> Self {
+        Self { kith, nodes, settings: Vec::new(), environment: Vec::new(), seed }
+    }
 }
 
 impl Site {
@@ -123,12 +130,12 @@ impl Site {
     pub(super) async fn with_users(plan: &Plan, users: i64) -> Result<Self> {
         let site = Self::with_cassandra(plan).await?;
         let node = site.members.first().context("there is a node")?.node.channel();
-        fill(&mut UserServiceClient::new(node), &(1..=users).collect::<Vec<_>>()).await?;
+        fill_up_to(node, users).await?;
         Ok(site)
     }
 
     /// A channel to each node.
-    pub(super) fn channels(&self) -> Vec<Channel> {
+    pub(crate) fn channels(&self) -> Vec<Channel> {
         self.members.iter().map(|member| member.node.channel()).collect()
     }
 

@@ -25,7 +25,7 @@ pub struct RelationCall {
 }
 
 /// From one user to another one: who follows whom, or has set something about whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Edge(pub i64, pub i64);
 
 impl Edge {

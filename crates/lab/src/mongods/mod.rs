@@ -6,6 +6,7 @@ mod mongod;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::wait;
 use mongodb::{
     Database,
     bson::{Document, doc},
@@ -138,16 +139,11 @@ impl Mongods {
     /// # Errors
     /// When none is.
     pub async fn until_replaced(&self, primary: usize) -> Result<()> {
-        let until = Instant::now() + READY_WITHIN;
-        loop {
+        wait::until("no other member is primary", READY_WITHIN, async || {
             let roles = self.roles().await;
-            let others = roles.iter().enumerate().filter(|(at, _)| *at != primary);
-            if others.map(|(_, role)| *role).any(|role| role == Role::Primary) {
-                return Ok(());
-            }
-            ensure!(Instant::now() < until, "no other member is primary within {READY_WITHIN:?}");
-            sleep(POLL).await;
-        }
+            Ok(roles.iter().enumerate().any(|(at, role)| at != primary && *role == Role::Primary))
+        })
+        .await
     }
 
     /// The member at this place; the places are 0 to one below their number.
@@ -195,13 +191,12 @@ impl Mongods {
     }
 
     async fn until_all_answer(&mut self) -> Result<()> {
-        let until = Instant::now() + READY_WITHIN;
         for member in &mut self.members {
-            while member.ask(doc! { "ping": 1 }).await.is_err() {
+            wait::until("mongod does not answer", READY_WITHIN, async || {
                 member.ensure_alive()?;
-                ensure!(Instant::now() < until, "mongod does not answer within {READY_WITHIN:?}");
-                sleep(POLL).await;
-            }
+                Ok(member.ask(doc! { "ping": 1 }).await.is_ok())
+            })
+            .await?;
         }
         Ok(())
     }

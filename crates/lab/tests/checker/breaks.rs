@@ -1,5 +1,5 @@
-//! Ways to damage a correct history in one place, so that exactly one check detects it. Each takes a random one of the
-//! possible places and returns which.
+//! Ways to damage a correct history of users in one place, so that exactly one check detects it. Each takes a random one of
+//! the possible places and returns which.
 
 #![expect(clippy::ptr_arg, reason = "each has the type of a Break")]
 
@@ -13,9 +13,27 @@ use crate::world::BOUNDS;
 /// Breaks a history; `None` where it offers no place for that.
 pub(crate) type Break = fn(&mut Vec<Event>, &mut StdRng) -> Option<String>;
 
-const INVENTED: u64 = 9_000_000;
+/// The check that detects each, and what it does.
+pub(crate) const ALL: [(&str, &str, Break); 14] = [
+    ("C1", "a pinned read goes back", pinned_read_goes_back),
+    ("C1", "a read is below its token", read_is_below_its_token),
+    ("C2", "a read misses the own write of its client", own_write_is_not_seen),
+    ("C3", "a cached read is older than its bound", cached_read_is_too_old),
+    ("C4", "a strong read is old", strong_read_is_old),
+    ("C4", "a strong read finds nothing where a record is", strong_read_finds_nothing),
+    ("C5", "a write has no effect", last_write_is_dropped),
+    ("C5", "two records are swapped at the end", ends_are_swapped),
+    ("C6", "a value that no client wrote is read", value_is_invented),
+    ("C7", "a memory differs at the end", memory_differs),
+    ("C8", "a name has two owners", name_has_two_owners),
+    ("C16", "a request has two effects", request_has_two_effects),
+    ("C17", "a code is that of a bug", code_of_a_bug),
+    ("C17", "a code of a fault comes without one", code_without_a_fault),
+];
 
-pub(crate) fn pinned_read_goes_back(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+pub(crate) const INVENTED: u64 = 9_000_000;
+
+fn pinned_read_goes_back(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     age_a_read(events, random, |read| {
         let before = facts.read_before(read).filter(|_| read.pinned && cached(read))?;
@@ -24,7 +42,7 @@ pub(crate) fn pinned_read_goes_back(events: &mut Vec<Event>, random: &mut StdRng
     })
 }
 
-pub(crate) fn read_is_below_its_token(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn read_is_below_its_token(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     age_a_read(events, random, |read| {
         let What::Read(Level::AtLeast(token)) = read.what else { return None };
@@ -32,7 +50,7 @@ pub(crate) fn read_is_below_its_token(events: &mut Vec<Event>, random: &mut StdR
     })
 }
 
-pub(crate) fn own_write_is_not_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn own_write_is_not_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     age_a_read(events, random, |read| {
         let own = facts.wrote_there(read).filter(|_| cached(read))?;
@@ -42,7 +60,7 @@ pub(crate) fn own_write_is_not_seen(events: &mut Vec<Event>, random: &mut StdRng
     })
 }
 
-pub(crate) fn cached_read_is_too_old(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn cached_read_is_too_old(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let faulty = u64::try_from(BOUNDS.faulty.bound.as_nanos()).unwrap();
     age_a_read(events, random, |read| {
@@ -52,7 +70,7 @@ pub(crate) fn cached_read_is_too_old(events: &mut Vec<Event>, random: &mut StdRn
     })
 }
 
-pub(crate) fn strong_read_is_old(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn strong_read_is_old(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     age_a_read(events, random, |read| {
         let free = read.what == What::Read(Level::Strong) && !read.pinned && facts.wrote(read) == 0;
@@ -61,7 +79,7 @@ pub(crate) fn strong_read_is_old(events: &mut Vec<Event>, random: &mut StdRng) -
     })
 }
 
-pub(crate) fn strong_read_finds_nothing(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn strong_read_finds_nothing(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let read = choose(events, random, |read| {
         let free = read.what == What::Read(Level::Strong) && !read.pinned && facts.wrote(read) == 0;
@@ -72,7 +90,7 @@ pub(crate) fn strong_read_finds_nothing(events: &mut Vec<Event>, random: &mut St
 }
 
 /// It was not read, and is not there at the end.
-pub(crate) fn last_write_is_dropped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn last_write_is_dropped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let write = choose(events, random, |write| {
         facts.is_last(write) && facts.older(write, version(write).unwrap()).is_some()
@@ -86,7 +104,7 @@ pub(crate) fn last_write_is_dropped(events: &mut Vec<Event>, random: &mut StdRng
     Some(format!("{key} at version {last}"))
 }
 
-pub(crate) fn ends_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn ends_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let clean = |write: &Call| facts.is_last(write) && !facts.open(&write.key);
     let one = choose(events, random, clean)?.key.clone();
@@ -101,7 +119,7 @@ pub(crate) fn ends_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> 
     Some(format!("{one} and {other}"))
 }
 
-pub(crate) fn value_is_invented(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn value_is_invented(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let read = choose(events, random, |read| {
         matches!(read.what, What::Read(_))
@@ -111,19 +129,15 @@ pub(crate) fn value_is_invented(events: &mut Vec<Event>, random: &mut StdRng) ->
     Some(format!("{read:?}"))
 }
 
-pub(crate) fn memory_differs(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
-    let mut copies: Vec<usize> = Vec::new();
-    for (index, event) in events.iter().enumerate() {
-        if matches!(event, Event::Held(Held { place: Place::Memory(_), state: Some(_), .. })) {
-            copies.push(index);
-        }
-    }
-    let Event::Held(held) = &mut events[*copies.choose(random)?] else { return None };
+fn memory_differs(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let copies =
+        |event: &Event| matches!(event, Event::Held(Held { place: Place::Memory(_), state: Some(_), .. }));
+    let Event::Held(held) = pick(events, random, copies)? else { return None };
     held.state = held.state.map(|(version, value)| (version, value.map(|value| value + INVENTED)));
     Some(format!("{held:?}"))
 }
 
-pub(crate) fn name_has_two_owners(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn name_has_two_owners(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let key = "user:9999".to_owned();
     let create = choose(events, random, |create| {
@@ -133,13 +147,13 @@ pub(crate) fn name_has_two_owners(events: &mut Vec<Event>, random: &mut StdRng) 
     })?;
     let What::Create { value, .. } = create.what else { return None };
     create.outcome = Outcome::Done { version: 1, value, key: Some(key.clone()) };
-    let told = format!("{create:?}");
+    let place = format!("{create:?}");
     events.push(Event::Held(Held { key, place: Place::Store, state: Some((1, Some(value))), gone: false }));
-    Some(told)
+    Some(place)
 }
 
 /// The last write of a record is sent again when all is over, and takes effect again.
-pub(crate) fn request_has_two_effects(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn request_has_two_effects(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let mut again = choose(events, random, |write| facts.is_last(write))?.clone();
     let Outcome::Done { version, value, .. } = again.outcome else { return None };
@@ -147,22 +161,19 @@ pub(crate) fn request_has_two_effects(events: &mut Vec<Event>, random: &mut StdR
     (again.began, again.ended) = (over + 1, over + 2);
     again.outcome = Outcome::Done { version: version + 1, value, key: None };
     hold(events, &again.key, (version + 1, value));
-    let told = format!("{again:?}");
+    let place = format!("{again:?}");
     events.push(Event::Call(again));
-    Some(told)
+    Some(place)
 }
 
-pub(crate) fn code_of_a_bug(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn code_of_a_bug(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     refuse(events, random, "INTERNAL", |_| true)
 }
 
-pub(crate) fn code_without_a_fault(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
-    let mut first = u64::MAX;
-    for event in events.iter() {
-        if let Event::Fault(fault) = event {
-            first = first.min(fault.at);
-        }
-    }
+fn code_without_a_fault(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let faults =
+        events.iter().filter_map(|event| if let Event::Fault(fault) = event { Some(fault.at) } else { None });
+    let first = faults.min()?;
     refuse(events, random, "UNAVAILABLE", |call| call.ended < first)
 }
 
@@ -197,13 +208,18 @@ fn choose<'a>(
     random: &mut StdRng,
     fits: impl Fn(&Call) -> bool,
 ) -> Option<&'a mut Call> {
-    let fitting =
-        |(index, event): (usize, &Event)| matches!(event, Event::Call(call) if fits(call)).then_some(index);
-    let places: Vec<usize> = events.iter().enumerate().filter_map(fitting).collect();
-    match &mut events[*places.choose(random)?] {
-        Event::Call(call) => Some(call),
-        _ => None,
-    }
+    let event = pick(events, random, |event| matches!(event, Event::Call(call) if fits(call)))?;
+    if let Event::Call(call) = event { Some(call) } else { None }
+}
+
+/// A random one of the events that fit.
+pub(crate) fn pick<'a>(
+    events: &'a mut [Event],
+    random: &mut StdRng,
+    fits: impl Fn(&Event) -> bool,
+) -> Option<&'a mut Event> {
+    let places: Vec<usize> = (0..events.len()).filter(|at| fits(&events[*at])).collect();
+    Some(&mut events[*places.choose(random)?])
 }
 
 /// Every place that has this record has this of it.

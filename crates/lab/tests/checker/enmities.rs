@@ -1,14 +1,31 @@
-//! Ways to break a sound history of follows and blocks in one place, so that one check alone has something to say.
+//! Ways to damage a correct history of follows and blocks in one place, so that exactly one check detects it.
 
 #![expect(clippy::ptr_arg, reason = "each has the type of a Break")]
 
 use kith_lab::history::{About, Edge, Event, Level, ListsEnd, Relates, RelationCall, Setting, Settings};
 use rand::{rngs::StdRng, seq::IndexedRandom as _};
 
+use crate::breaks::{Break, pick};
+
+/// The check that detects each, and what it does.
+pub(crate) const ALL: [(&str, &str, Break); 11] = [
+    ("C12", "a list lacks a fan", fan_is_missing),
+    ("C12", "a list has a user who does not follow any more", follow_stays_in_a_list),
+    ("C12", "a list is of an older follow", list_is_of_an_older_follow),
+    ("C12", "a follow is lost without an unfollow", follow_is_lost),
+    ("C13", "a count differs from its list", count_differs),
+    ("C13", "a count is below zero", count_is_below_zero),
+    ("C14", "a blocked user is let through", blocked_is_allowed),
+    ("C14", "settings from before a change are read", old_settings_are_read),
+    ("C5", "a change of settings is overwritten", change_is_written_over),
+    ("C3", "a follow is seen long after its end", ended_follow_is_seen),
+    ("C4", "the version of a follow does not rise", version_does_not_rise),
+];
+
 const INVENTED: u64 = 1;
 
 /// In the end a list of fans lacks who follows.
-pub(crate) fn fan_is_missing(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn fan_is_missing(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let end = a_list(events, random, |end| !end.fans.is_empty())?;
     let (fan, _) = end.fans.pop()?;
     end.counts.1 -= 1;
@@ -16,7 +33,7 @@ pub(crate) fn fan_is_missing(events: &mut Vec<Event>, random: &mut StdRng) -> Op
 }
 
 /// In the end a list has who follows no more.
-pub(crate) fn follow_stays_in_a_list(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn follow_stays_in_a_list(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let end = a_list(events, random, |end| end.following.iter().all(|(other, _)| *other != 99))?;
     end.following.push((99, INVENTED));
     end.counts.0 += 1;
@@ -24,14 +41,14 @@ pub(crate) fn follow_stays_in_a_list(events: &mut Vec<Event>, random: &mut StdRn
 }
 
 /// In the end a list has an older follow.
-pub(crate) fn list_is_of_an_older_follow(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn list_is_of_an_older_follow(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let end = a_list(events, random, |end| !end.fans.is_empty())?;
     end.fans.first_mut()?.1 -= 1;
     Some(format!("{end:?}"))
 }
 
 /// The last follow of an edge is missing at the end, without an unfollow.
-pub(crate) fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let stands = |edge: Edge, version: u64| {
         let follow = calls(events).find(|call| call.outcome == Relates::Follows(version));
         follow.is_some_and(|follow| {
@@ -64,20 +81,20 @@ pub(crate) fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Op
     Some(format!("{edge:?}"))
 }
 
-pub(crate) fn count_differs(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn count_differs(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let end = a_list(events, random, |_| true)?;
     end.counts.1 += 1;
     Some(format!("{end:?}"))
 }
 
-pub(crate) fn count_is_below_zero(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn count_is_below_zero(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let call = a_call(events, random, |call| matches!(call.outcome, Relates::Counted(..)))?;
     call.outcome = Relates::Counted(0, -1);
     Some(format!("{call:?}"))
 }
 
 /// A block was acknowledged, and a message is let through.
-pub(crate) fn blocked_is_allowed(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn blocked_is_allowed(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let changes = |edge: Edge| {
         calls(events).filter(move |call| matches!(call.what, About::Set(of, _) if of == edge)).cloned()
     };
@@ -97,7 +114,7 @@ pub(crate) fn blocked_is_allowed(events: &mut Vec<Event>, random: &mut StdRng) -
 }
 
 /// A permission was taken, and is still there.
-pub(crate) fn old_settings_are_read(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn old_settings_are_read(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let known: Vec<(Edge, u64, Settings)> = calls(events)
         .filter_map(|call| match (call.what, &call.outcome) {
             (About::Set(edge, _), Relates::Set(settings, _)) => Some((edge, call.ended, *settings)),
@@ -124,7 +141,7 @@ pub(crate) fn old_settings_are_read(events: &mut Vec<Event>, random: &mut StdRng
 }
 
 /// Two changes became the same version.
-pub(crate) fn change_is_written_over(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn change_is_written_over(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let once = |call: &RelationCall| {
         let id = call.request_id.as_ref();
         calls(events).filter(|other| other.request_id.as_ref() == id).count() == 1
@@ -136,13 +153,13 @@ pub(crate) fn change_is_written_over(events: &mut Vec<Event>, random: &mut StdRn
     let mut twin = changed.choose(random)?.clone();
     twin.client = 77;
     twin.request_id = Some("twin".to_owned());
-    let told = format!("{twin:?}");
+    let place = format!("{twin:?}");
     events.push(Event::Relation(twin));
-    Some(told)
+    Some(place)
 }
 
 /// A cached read finds a follow that ended long before.
-pub(crate) fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let faulty = u64::try_from(crate::world::BOUNDS.faulty.bound.as_nanos()).unwrap();
     let ends: Vec<(Edge, u64, u64)> = calls(events)
         .filter_map(|call| match (call.what, &call.outcome) {
@@ -190,7 +207,7 @@ pub(crate) fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng)
 }
 
 /// The end of a follow has the version of the follow itself.
-pub(crate) fn version_does_not_rise(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn version_does_not_rise(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let ended = |call: &RelationCall| {
         let About::Unfollow(edge) = call.what else { return None };
         let before = calls(events).filter(|other| other.ended < call.began);
@@ -255,13 +272,8 @@ fn a_list<'a>(
     random: &mut StdRng,
     fits: impl Fn(&ListsEnd) -> bool,
 ) -> Option<&'a mut ListsEnd> {
-    let fitting =
-        |(at, event): (usize, &Event)| matches!(event, Event::Lists(end) if fits(end)).then_some(at);
-    let places: Vec<usize> = events.iter().enumerate().filter_map(fitting).collect();
-    match &mut events[*places.choose(random)?] {
-        Event::Lists(end) => Some(end),
-        _ => None,
-    }
+    let event = pick(events, random, |event| matches!(event, Event::Lists(end) if fits(end)))?;
+    if let Event::Lists(end) = event { Some(end) } else { None }
 }
 
 fn a_call<'a>(
@@ -269,9 +281,6 @@ fn a_call<'a>(
     random: &mut StdRng,
     fits: impl Fn(&RelationCall) -> bool,
 ) -> Option<&'a mut RelationCall> {
-    let places = places(events, fits);
-    match &mut events[*places.choose(random)?] {
-        Event::Relation(call) => Some(call),
-        _ => None,
-    }
+    let event = pick(events, random, |event| matches!(event, Event::Relation(call) if fits(call)))?;
+    if let Event::Relation(call) = event { Some(call) } else { None }
 }

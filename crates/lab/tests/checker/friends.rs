@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
     plan::{Fate, Habits, Plan},
-    world::{CLIENTS, FAULTS, LAGS, MS, PINNED},
+    world::{MS, PINNED},
 };
 
 const HABITS: Habits = Habits { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
@@ -28,10 +28,7 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
         views: HashMap::new(),
         tokens: HashMap::new(),
     };
-    let mut requests = 0;
-    let of = |client| HABITS.plans(client, &mut friends.random, &mut requests);
-    let mut plans: Vec<Plan> = (0..CLIENTS).flat_map(of).collect();
-    plans.sort_by_key(|plan| plan.effect);
+    let plans = HABITS.all_plans(&mut friends.random);
     let mut events: Vec<Event> = plans.iter().map(|plan| Event::Relation(friends.call(plan))).collect();
     events.extend(friends.dump());
     events
@@ -189,14 +186,13 @@ impl Friends {
 
     /// What a node sees, which never goes back.
     fn view(&mut self, plan: &Plan, edge: Edge, level: Level, of_record: bool) -> Option<u64> {
-        let disturbed = FAULTS.iter().any(|fault| fault.contains(&plan.began));
-        let lag = self.random.random_range(0..LAGS[usize::from(disturbed)]);
+        let known = plan.known(&mut self.random);
         let token = self.tokens.get(&(plan.client, edge)).map_or(0, |(at, _)| *at);
         let view = self.views.entry((plan.node, edge, of_record)).or_default();
         *view = (*view).max(match level {
             Level::Strong => plan.effect,
-            Level::AtLeast(_) => plan.effect.saturating_sub(lag).max(token),
-            Level::Cached => plan.effect.saturating_sub(lag),
+            Level::AtLeast(_) => known.max(token),
+            Level::Cached => known,
         });
         let view = *view;
         self.at(edge, view)

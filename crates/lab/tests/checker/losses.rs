@@ -1,19 +1,33 @@
-//! Ways to break a sound history of messages in one place, so that one check alone has something to say.
+//! Ways to damage a correct history of messages in one place, so that exactly one check detects it.
 
 #![expect(clippy::ptr_arg, reason = "each has the type of a Break")]
 
 use std::collections::BTreeMap;
 
-use kith_lab::history::{DialogEnd, Event, LogCopy, Logged, MessageCall, MessageOutcome, SendOutcome};
+use kith_lab::history::{
+    DialogEnd, Event, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, SendOutcome,
+};
 use rand::{rngs::StdRng, seq::IndexedRandom as _};
 
-use crate::world::MS;
+use crate::{
+    breaks::{Break, INVENTED, pick},
+    world::MS,
+};
 
-const INVENTED: u64 = 9_000_000;
+/// The check that detects each, and what it does.
+pub(crate) const ALL: [(&str, &str, Break); 7] = [
+    ("C9", "two messages are swapped at the end", messages_are_swapped),
+    ("C9", "a message that was not sent is read", message_is_invented),
+    ("C9", "a page leaves a message out", message_is_left_out),
+    ("C9", "an answer has a wrong number", number_is_wrong),
+    ("C10", "a stream leaves a message out", delivery_is_left_out),
+    ("C15", "a mark falls", mark_falls),
+    ("C15", "a badge counts too many", badge_is_wrong),
+];
 
 /// Two messages that differ in their values alone have each other's places. The streams of the conversation are left
 /// out: they are a second witness, which C10 hears.
-pub(crate) fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let stored = events.iter().filter_map(|event| match event {
         Event::Log(copy) if copy.node.is_none() => Some(copy),
         _ => None,
@@ -33,14 +47,14 @@ pub(crate) fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng)
 }
 
 /// A value of nothing that was sent is read.
-pub(crate) fn message_is_invented(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn message_is_invented(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let messages = a_page(events, random, |messages| !messages.is_empty())?;
     messages.first_mut()?.value = Some(INVENTED);
     Some(format!("{:?}", messages.first()))
 }
 
 /// A page has all but one between its first and last.
-pub(crate) fn message_is_left_out(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn message_is_left_out(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let rows = |messages: &Vec<Logged>| {
         messages.len() > 2 && messages.windows(2).all(|two| two[0].seq.abs_diff(two[1].seq) == 1)
     };
@@ -49,7 +63,7 @@ pub(crate) fn message_is_left_out(events: &mut Vec<Event>, random: &mut StdRng) 
 }
 
 /// An answer names a number that another message has.
-pub(crate) fn number_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn number_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let sends = |call: &MessageCall| matches!(&call.outcome, MessageOutcome::Sent(sent) if sent.len() == 1);
     let call = a_call(events, random, sends)?;
     let MessageOutcome::Sent(sent) = &mut call.outcome else { return None };
@@ -59,15 +73,15 @@ pub(crate) fn number_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> O
 }
 
 /// A stream leaves out the last message.
-pub(crate) fn delivery_is_left_out(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
-    let places: Vec<usize> = places(events, |event| matches!(event, Event::Received(_)));
-    let Event::Received(received) = &mut events[*places.choose(random)?] else { return None };
+fn delivery_is_left_out(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let received = pick(events, random, |event| matches!(event, Event::Received(_)))?;
+    let Event::Received(received) = received else { return None };
     received.runs.first_mut()?.last -= 1;
     Some(format!("{received:?}"))
 }
 
 /// A mark is answered that is lower than one before.
-pub(crate) fn mark_falls(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+fn mark_falls(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let mut before: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
     for event in events.iter() {
         let Event::Message(call) = event else { continue };
@@ -94,9 +108,9 @@ pub(crate) fn mark_falls(events: &mut Vec<Event>, random: &mut StdRng) -> Option
 const STALE: u64 = 500 * MS;
 
 /// A badge counts one too many.
-pub(crate) fn badge_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
-    let places: Vec<usize> = places(events, |event| matches!(event, Event::Dialog(_)));
-    let Event::Dialog(DialogEnd { unread, .. }) = &mut events[*places.choose(random)?] else { return None };
+fn badge_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let dialog = pick(events, random, |event| matches!(event, Event::Dialog(_)))?;
+    let Event::Dialog(DialogEnd { unread, .. }) = dialog else { return None };
     unread.0 += 1;
     Some(format!("{unread:?}"))
 }
@@ -104,9 +118,7 @@ pub(crate) fn badge_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> Op
 /// The user and the conversation of a mark.
 fn of(call: &MessageCall) -> String {
     match &call.request {
-        kith_lab::history::MessageRequest::Mark { user, conversation, .. } => {
-            format!("{user} {conversation}")
-        }
+        MessageRequest::Mark { user, conversation, .. } => format!("{user} {conversation}"),
         _ => String::new(),
     }
 }
@@ -139,13 +151,6 @@ fn a_call<'a>(
     random: &mut StdRng,
     fits: impl Fn(&MessageCall) -> bool,
 ) -> Option<&'a mut MessageCall> {
-    let places = places(events, |event| matches!(event, Event::Message(call) if fits(call)));
-    match &mut events[*places.choose(random)?] {
-        Event::Message(call) => Some(call),
-        _ => None,
-    }
-}
-
-fn places(events: &[Event], fits: impl Fn(&Event) -> bool) -> Vec<usize> {
-    (0..events.len()).filter(|at| fits(&events[*at])).collect()
+    let event = pick(events, random, |event| matches!(event, Event::Message(call) if fits(call)))?;
+    if let Event::Message(call) = event { Some(call) } else { None }
 }

@@ -27,16 +27,8 @@ fn race(winners: &[u32]) -> Tale {
 #[test]
 fn a_race_for_a_name_has_one_winner() {
     assert_eq!(race(&[17]).broken(), [""; 0]);
-}
-
-#[test]
-fn a_race_with_two_winners_is_caught() {
-    assert_eq!(race(&[17, 40]).broken(), ["C8"]);
-}
-
-#[test]
-fn a_race_without_a_winner_is_caught() {
-    assert_eq!(race(&[]).broken(), ["C8"]);
+    assert_eq!(race(&[17, 40]).broken(), ["C8"], "two winners");
+    assert_eq!(race(&[]).broken(), ["C8"], "no winner");
 }
 
 #[test]

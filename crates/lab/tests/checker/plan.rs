@@ -2,7 +2,7 @@
 
 use rand::{Rng as _, rngs::StdRng};
 
-use crate::world::{FAULTS, MS, NODES, PINNED};
+use crate::world::{CLIENTS, FAULTS, LAGS, MS, NODES, PINNED};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -15,6 +15,13 @@ pub(crate) struct Plan {
     /// Of a write; the same for one that is sent again.
     pub(crate) request: Option<u64>,
     pub(crate) fate: Fate,
+}
+
+impl Plan {
+    /// The time of which a cached read knows.
+    pub(crate) fn known(&self, random: &mut StdRng) -> u64 {
+        self.effect.saturating_sub(random.random_range(0..LAGS[usize::from(is_disturbed(self.began))]))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +47,17 @@ pub(crate) struct Habits {
 }
 
 impl Habits {
+    /// The calls of all clients, in the order of their effects.
+    pub(crate) fn all_plans(&self, random: &mut StdRng) -> Vec<Plan> {
+        let mut requests = 0;
+        let mut plans: Vec<Plan> =
+            (0..CLIENTS).flat_map(|client| self.plans(client, random, &mut requests)).collect();
+        plans.sort_by_key(|plan| plan.effect);
+        plans
+    }
+
     /// The calls of a client, one after the other. `requests` counts those of all clients.
-    pub(crate) fn plans(&self, client: u32, random: &mut StdRng, requests: &mut u64) -> Vec<Plan> {
+    fn plans(&self, client: u32, random: &mut StdRng, requests: &mut u64) -> Vec<Plan> {
         let mut plans: Vec<Plan> = Vec::new();
         let mut now = random.random_range(1..5 * MS);
         while plans.len() < self.calls {
@@ -60,13 +76,17 @@ impl Habits {
     }
 
     fn fate(&self, now: u64, random: &mut StdRng) -> Fate {
-        let disturbed = FAULTS.iter().any(|fault| fault.contains(&now));
+        let disturbed = is_disturbed(now);
         match random.random_range(0..100) {
             drawn if disturbed && drawn < self.lost => Fate::Open(random.random_bool(0.5)),
             0..18 if disturbed => Fate::Refused,
             _ => Fate::Answered,
         }
     }
+}
+
+fn is_disturbed(now: u64) -> bool {
+    FAULTS.iter().any(|fault| fault.contains(&now))
 }
 
 fn next(requests: &mut u64) -> u64 {

@@ -64,6 +64,17 @@ fn version_gap_without_possible_write_is_caught() {
 }
 
 #[test]
+fn versions_below_the_first_shown_one_need_writes() {
+    let update = |version: u64| calls(2, 2).updates(10 * version).from(40);
+    let creation = calls(9, 9).key("name:ada").from(1).creates("ada", 10).open();
+    let tale = Tale::default().fault("away", 1, 30).call(creation);
+    assert_eq!(tale.clone().call(update(2).done_as(2)).broken(), [""; 0], "the creation made the first");
+    assert_eq!(tale.clone().call(update(3).done_as(3)).broken(), ["C4"]);
+    let open = calls(3, 3).updates(20).from(20).open();
+    assert_eq!(tale.call(open).call(update(3).done_as(3)).broken(), [""; 0]);
+}
+
+#[test]
 fn one_open_write_fills_one_missing_version() {
     let tale =
         Tale::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).to(25).open());

@@ -1,61 +1,47 @@
-use kith_lab::{
-    checker::check,
-    history::{
-        About, Edge, Event,
-        Level::{AtLeast, Cached},
-        Relates, RelationCall, Settings, Started,
-    },
+use kith_lab::history::{
+    About, Call, Edge, Event,
+    Level::{AtLeast, Cached},
+    Relates, RelationCall, Settings, Started,
 };
 
-use crate::tale::{BOUNDS, MS, Tale, broken, calls};
+use crate::tale::{MS, Tale, broken_by, calls, relates};
 
 const EDGE: Edge = Edge(1, 2);
 
-/// Client 1 stays with node 1, and all others with none.
-fn relates(client: u32, at: u64, what: About, outcome: Relates) -> Event {
-    let request_id = (client != 1).then(|| format!("{client}-{at}"));
-    let (began, ended) = (at * MS, (at + 1) * MS);
-    Event::Relation(RelationCall {
-        client,
-        node: client,
-        pinned: client == 1,
-        began,
-        ended,
-        what,
-        outcome,
-        request_id,
-    })
-}
-
+/// Client 1 stays with node 1.
 fn sees(at: u64, version: u64) -> Event {
-    let settings = Settings { version: 0, blocked: false, permissions: None };
-    let found = Relates::Found { follow: Some(version), followed_by: None, settings };
-    relates(1, at, About::Get(EDGE, Cached), found)
+    let found = Relates::Found { follow: Some(version), followed_by: None, settings: Settings::default() };
+    let call = relates(1, [at, at + 1], About::Get(EDGE, Cached), found);
+    Event::Relation(RelationCall { pinned: true, ..call })
 }
 
 /// Followed as versions 5 and 7, and what client 1 sees of it.
-fn follow_seen(events: impl IntoIterator<Item = Event>) -> Vec<&'static str> {
+fn follow_seen(events: &[Event]) -> Vec<&'static str> {
     let followed = [
-        relates(9, 10, About::Follow(EDGE), Relates::Follows(5)),
-        relates(9, 20, About::Unfollow(EDGE), Relates::Ended(6)),
-        relates(9, 30, About::Follow(EDGE), Relates::Follows(7)),
+        relates(9, [10, 11], About::Follow(EDGE), Relates::Follows(5)),
+        relates(9, [20, 21], About::Unfollow(EDGE), Relates::Ended(6)),
+        relates(9, [30, 31], About::Follow(EDGE), Relates::Follows(7)),
     ];
-    let events: Vec<Event> = followed.into_iter().chain(events).collect();
-    broken(&check(&events, &BOUNDS))
+    broken_by(&[&followed.map(Event::Relation), events].concat())
+}
+
+/// A client that stays with its node reads a version.
+fn pinned_read(at: u64, version: u64) -> Call {
+    calls(1, 1).pinned().reads(Cached).from(at).done_as(version)
 }
 
 #[test]
 fn pinned_client_may_repeat_version_and_advance() {
     let tale = Tale::written_until(4);
-    let read = |at, version| calls(1, 1).pinned().reads(Cached).from(at).done_as(version);
-    assert_eq!(tale.call(read(60, 3)).call(read(70, 3)).call(read(80, 4)).broken(), [""; 0]);
+    assert_eq!(
+        tale.call(pinned_read(60, 3)).call(pinned_read(70, 3)).call(pinned_read(80, 4)).broken(),
+        [""; 0]
+    );
 }
 
 #[test]
 fn pinned_client_that_goes_back_is_caught() {
-    let tale = Tale::written_until(4);
-    let read = |at, version| calls(1, 1).pinned().reads(Cached).from(at).done_as(version);
-    let tale = tale.call(read(60, 4)).call(read(70, 3));
+    let tale = Tale::written_until(4).call(pinned_read(60, 4)).call(pinned_read(70, 3));
     assert_eq!(tale.broken(), ["C1"]);
     let violation = &tale.report().checks[0].violations[0];
     assert!(violation.starts_with("user:1: client 1 on node 1 read version 3"), "{violation}");
@@ -63,22 +49,20 @@ fn pinned_client_that_goes_back_is_caught() {
 
 #[test]
 fn node_goes_back_only_across_a_restart() {
-    let tale = Tale::written_until(4);
-    let read = |at, version| calls(1, 1).pinned().reads(Cached).from(at).done_as(version);
-    let tale = tale.call(read(60, 4)).call(read(70, 3));
+    let tale = Tale::written_until(4).call(pinned_read(60, 4)).call(pinned_read(70, 3));
     assert_eq!(tale.clone().started(1, 65).broken(), [""; 0]);
     assert_eq!(tale.clone().started(2, 65).broken(), ["C1"], "another node was");
     assert_eq!(tale.clone().started(1, 55).started(1, 75).broken(), ["C1"], "not in between");
-    assert_eq!(tale.started(1, 65).call(read(80, 2)).broken(), ["C1"]);
+    assert_eq!(tale.started(1, 65).call(pinned_read(80, 2)).broken(), ["C1"]);
 }
 
 #[test]
 fn follow_goes_back_only_across_a_restart() {
     let started = |node, at| Event::Started(Started { node, at: at * MS });
-    assert_eq!(follow_seen([sees(60, 5), sees(70, 7)]), [""; 0]);
-    assert_eq!(follow_seen([sees(60, 7), sees(70, 5)]), ["C1"]);
-    assert_eq!(follow_seen([sees(60, 7), started(2, 65), sees(70, 5)]), ["C1"]);
-    assert_eq!(follow_seen([sees(60, 7), started(1, 65), sees(70, 5)]), [""; 0]);
+    assert_eq!(follow_seen(&[sees(60, 5), sees(70, 7)]), [""; 0]);
+    assert_eq!(follow_seen(&[sees(60, 7), sees(70, 5)]), ["C1"]);
+    assert_eq!(follow_seen(&[sees(60, 7), started(2, 65), sees(70, 5)]), ["C1"]);
+    assert_eq!(follow_seen(&[sees(60, 7), started(1, 65), sees(70, 5)]), [""; 0]);
 }
 
 #[test]

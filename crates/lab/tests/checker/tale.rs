@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use kith_lab::{
     checker::{Bounds, Felt, Report, check},
-    history::{Call, Event, Fault, Held, Level, Outcome, Place, Started, What},
+    history::{About, Call, Event, Fault, Held, Level, Outcome, Place, Relates, RelationCall, Started, What},
 };
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -75,16 +75,28 @@ impl Tale {
         check(&self.0, bounds)
     }
 
-    /// The checks that do not hold, by their numbers.
     pub(crate) fn broken(&self) -> Vec<&'static str> {
-        broken(&self.report())
+        broken_by(&self.0)
     }
+}
+
+/// The numbers of the checks that do not hold for these events.
+pub(crate) fn broken_by(events: &[Event]) -> Vec<&'static str> {
+    broken(&check(events, &BOUNDS))
 }
 
 /// The numbers of the checks that do not hold.
 pub(crate) fn broken(report: &Report) -> Vec<&'static str> {
     let checks = report.checks.iter().filter(|check| !check.holds());
     checks.map(|check| check.name.split(' ').next().unwrap()).collect()
+}
+
+/// A call about relations, of a client that does not stay with its node. A write has a request id.
+pub(crate) fn relates(client: u32, time: [u64; 2], what: About, outcome: Relates) -> RelationCall {
+    let writes = matches!(what, About::Follow(_) | About::Unfollow(_) | About::Set(..));
+    let request_id = writes.then(|| format!("{client}-{}", time[0]));
+    let [began, ended] = time.map(|at| at * MS);
+    RelationCall { client, pinned: false, node: client, began, ended, what, request_id, outcome }
 }
 
 /// A strong read of [`KEY`] by a client that moves between nodes, until something else is said.

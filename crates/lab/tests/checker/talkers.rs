@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
     plan::{Fate, Habits, Plan},
-    world::{CLIENTS, FAULTS, LAGS, MS, NODES},
+    world::{CLIENTS, MS, NODES},
 };
 
 const HABITS: Habits = Habits { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
@@ -27,10 +27,7 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
         marks: BTreeMap::new(),
         asked: HashMap::new(),
     };
-    let mut requests = 0;
-    let of = |client| HABITS.plans(client, &mut talkers.random, &mut requests);
-    let mut plans: Vec<Plan> = (0..CLIENTS).flat_map(of).collect();
-    plans.sort_by_key(|plan| plan.effect);
+    let plans = HABITS.all_plans(&mut talkers.random);
     let mut events: Vec<Event> = plans.iter().map(|plan| Event::Message(talkers.call(plan))).collect();
     events.extend(talkers.dump());
     events
@@ -137,10 +134,8 @@ impl Talkers {
 
     /// A page of the log as it was a little while ago.
     fn page(&mut self, plan: &Plan, conversation: &str, pages: &Pages, at_least: u64) -> MessageOutcome {
-        let disturbed = FAULTS.iter().any(|fault| fault.contains(&plan.began));
-        let lag = self.random.random_range(0..LAGS[usize::from(disturbed)]);
+        let then = plan.known(&mut self.random);
         let log = self.log(conversation);
-        let then = plan.effect.saturating_sub(lag);
         let end = number(log.iter().filter(|(at, _)| *at <= then).count()).max(at_least);
         let mut messages: Vec<Logged> = log.iter().map(|(_, message)| *message).collect();
         messages.retain(|message| message.seq <= end);

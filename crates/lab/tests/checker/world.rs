@@ -41,11 +41,8 @@ pub(crate) const BOUNDS: Bounds = Bounds {
 
 /// The history of about 5000 calls; the same one for the same seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
-    let mut world = World { random: StdRng::seed_from_u64(seed), ..World::new() };
-    let mut requests = 0;
-    let of = |client| HABITS.plans(client, &mut world.random, &mut requests);
-    let mut plans: Vec<Plan> = (0..CLIENTS).flat_map(of).collect();
-    plans.sort_by_key(|plan| plan.effect);
+    let mut world = World::new(seed);
+    let plans = HABITS.all_plans(&mut world.random);
     let mut events: Vec<Event> = plans.iter().map(|plan| Event::Call(world.call(plan))).collect();
     for (at, on) in FAULTS.iter().flat_map(|fault| [(fault.start, true), (fault.end, false)]) {
         events.push(Event::Fault(Fault { at, what: "redis away".to_owned(), on }));
@@ -98,9 +95,9 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(seed: u64) -> Self {
         Self {
-            random: StdRng::seed_from_u64(0),
+            random: StdRng::seed_from_u64(seed),
             records: Vec::new(),
             asked: HashMap::new(),
             replies: HashMap::new(),
@@ -192,14 +189,13 @@ impl World {
     }
 
     fn answer(&mut self, plan: &Plan, at: usize, level: Level) -> Outcome {
-        let disturbed = FAULTS.iter().any(|fault| fault.contains(&plan.began));
-        let lag = self.random.random_range(0..LAGS[usize::from(disturbed)]);
+        let known = plan.known(&mut self.random);
         let Some(record) = self.records.get(at) else { return Outcome::Gone };
         let view = self.views.entry((plan.node, at)).or_default();
         *view = (*view).max(match level {
             Level::Strong => record.at(plan.effect),
-            Level::AtLeast(token) => record.at(plan.effect.saturating_sub(lag)).max(token),
-            Level::Cached => record.at(plan.effect.saturating_sub(lag)),
+            Level::AtLeast(token) => record.at(known).max(token),
+            Level::Cached => record.at(known),
         });
         record.answer(*view, None)
     }

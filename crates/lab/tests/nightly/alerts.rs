@@ -1,13 +1,11 @@
 //! Two faults of a real cluster against the published alerts.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-use std::path::Path;
-
 use kith_lab::{
     alerts::{CASES, Ran, Rules, run},
     faults::Plan,
 };
+
+use crate::kith;
 
 /// Scrapes before the fault, and from its beginning on: as few as these alerts need.
 const BEFORE: usize = 6;
@@ -15,10 +13,7 @@ const LASTS: usize = 16;
 
 async fn ran(name: &str) -> Ran {
     let case = CASES.iter().find(|case| case.name == name).unwrap().within(BEFORE, LASTS);
-    // The program of a node; the tests of the server build it.
-    let kith = Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith");
-    let plan = Plan { kith, nodes: 2, settings: Vec::new(), environment: Vec::new(), seed: 1 };
-    run(&case, &plan, &Rules::published()).await.unwrap()
+    run(&case, &Plan::new(kith(), 2, 1), &Rules::published()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

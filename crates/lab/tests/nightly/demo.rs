@@ -1,10 +1,10 @@
 //! The demonstration runs to its end, with few users.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-use std::{fmt::Write as _, fs, path::Path};
+use std::{fmt::Write as _, fs};
 
 use kith_lab::demo::Demo;
+
+use crate::kith;
 
 const USERS: u32 = 250;
 
@@ -18,10 +18,8 @@ async fn every_chapter_is_shown_and_the_promise_holds() {
         writeln!(lines, "{{\"userId\":{id},\"userName\":\"person_{id}\"}}").unwrap();
     }
     fs::write(&users, lines).unwrap();
-    // The program of a node; the tests of the server build it.
-    let kith = Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith");
     let mut said = Vec::new();
-    let ended = Demo { kith, users }.run(&mut |line| said.push(line.to_owned())).await;
+    let ended = Demo { kith: kith(), users }.run(&mut |line| said.push(line.to_owned())).await;
     let said = said.join("\n");
     ended.unwrap_or_else(|error| panic!("{error:#}\n{said}"));
     let chapters = ["THREE NODES", "A READ", "A WRITE", "REDIS IS KILLED", "NODE C IS KILLED", "IN THE END"];

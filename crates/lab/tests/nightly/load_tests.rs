@@ -1,10 +1,10 @@
 //! Rows that are measured, in little: what holds on any machine, however slow the build is.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use kith_lab::faults::{Cassandra, Figure, LOAD_TESTS, Plan, Sizes};
+
+use crate::kith;
 
 const SIZES: Sizes = Sizes {
     measured: Duration::from_secs(2),
@@ -21,9 +21,7 @@ static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 /// machine that does nothing else.
 async fn figures(name: &str, sizes: &Sizes) -> Vec<Figure> {
     let _alone = ALONE.lock().await;
-    // The program of a node; the tests of the server build it.
-    let kith = Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith");
-    let plan = Plan { kith, nodes: 1, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+    let plan = Plan::new(kith(), 1, 1);
     let load_test = LOAD_TESTS.iter().find(|load_test| load_test.name == name).unwrap();
     let mut figures = load_test.run(&plan, sizes).await.unwrap();
     let timed = |figure: &Figure| {

@@ -1,5 +1,14 @@
 //! Long tests, run by `cargo xtask nightly`: rows of the laboratory in little, alerts, the demonstration.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod alerts;
 mod demo;
 mod load_tests;
+
+use std::path::{Path, PathBuf};
+
+/// The program of a node; the tests of the server build it.
+fn kith() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith")
+}

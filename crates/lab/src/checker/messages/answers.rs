@@ -2,7 +2,7 @@
 
 use super::Messages;
 use crate::{
-    checker::{codes::of_a_disturbance, faults::Faults, report::Checked},
+    checker::{codes::wrong_code, faults::Faults, report::Checked},
     history::{MessageCall, MessageOutcome, MessageRequest, SendOutcome},
 };
 
@@ -11,11 +11,7 @@ pub(in crate::checker) fn codes(messages: &Messages<'_>, faults: &Faults<'_>, ch
     for call in &messages.calls {
         checked.look();
         for code in failures(call) {
-            let wrong = match of_a_disturbance(code) {
-                false => "is never allowed of it",
-                true if faults.disturbed([call.began, call.ended]) => continue,
-                true => "while no fault was near",
-            };
+            let Some(wrong) = wrong_code(faults, code, [call.began, call.ended]) else { continue };
             checked.violation(|| {
                 let MessageCall { client, node, began, request, .. } = call;
                 format!("client {client} at {began} ns: {code} of node {node} for {request:?} {wrong}")

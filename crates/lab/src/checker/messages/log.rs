@@ -2,13 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{
-    Log, Messages, number,
-    order::{Step, behind},
-    reads,
-};
+use super::{Log, Messages, number, reads};
 use crate::{
-    checker::report::Checked,
+    checker::{report::Checked, shown::ShownUntil},
     history::{Draft, LogCopy, Logged, MessageCall, MessageRequest},
 };
 
@@ -89,15 +85,17 @@ fn copies(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String)) {
 
 fn real_time(log: &Log<'_>, wrong: &mut impl FnMut(String)) {
     let numbers = log.numbers();
-    let steps = log.sends.iter().filter_map(|(value, sends)| {
-        Some(Step { began: sends.began, at: *numbers.get(value)?, what: *value })
-    });
-    let answers = log.sends.values().flat_map(|sends| sends.acks.iter().copied());
-    for (step, farthest) in behind(steps.collect(), answers.collect()) {
-        wrong(format!(
-            "value {} has number {}, though number {farthest} was acknowledged before {} ns, when it was sent",
-            step.what, step.at, step.began
-        ));
+    let acknowledged = ShownUntil::new(log.sends.values().flat_map(|sends| sends.acks.iter().copied()));
+    let mut sends: Vec<_> = log.sends.iter().map(|(value, sends)| (sends.began, *value)).collect();
+    sends.sort_unstable();
+    for (began, value) in sends {
+        let (Some(number), farthest) = (numbers.get(&value), acknowledged.before(began)) else { continue };
+        if *number < farthest {
+            wrong(format!(
+                "value {value} has number {number}, though number {farthest} was acknowledged before {began} ns, \
+                 when it was sent"
+            ));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Log, Messages, ReadMarks};
 use crate::{
-    checker::{report::Checked, since::Since},
+    checker::{report::Checked, shown::ShownSince},
     history::{DialogEnd, LogCopy, MessageCall, MessageOutcome, MessageRequest},
 };
 
@@ -37,10 +37,10 @@ fn answers<'a>(marks: &ReadMarks<'a>) -> impl Iterator<Item = (&'a MessageCall, 
 }
 
 fn rising(marks: &ReadMarks<'_>, bound: impl Fn([u64; 2]) -> u64, wrong: &mut impl FnMut(String)) {
-    let acknowledged = Since::new(answers(marks).map(|(call, mark)| (mark, call.ended)).collect());
+    let acknowledged = ShownSince::new(answers(marks).map(|(call, mark)| (mark, call.ended)).collect());
     for (call, mark) in answers(marks) {
         let MessageCall { client, node, began, ended, .. } = call;
-        let age = acknowledged.newer_than(mark).map_or(0, |since| began.saturating_sub(since));
+        let age = acknowledged.age(mark, *began);
         let most = if asked(call) == 0 { 0 } else { bound([*began, *ended]) };
         if age > most {
             wrong(format!(

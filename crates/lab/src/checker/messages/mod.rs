@@ -4,20 +4,19 @@
 mod answers;
 mod log;
 mod marks;
-mod order;
 mod reads;
 mod streams;
 
 use std::collections::{BTreeMap, HashMap};
 
 pub(super) use self::{answers::codes, log::check as log, marks::check as marks, streams::check as streams};
-use super::since::Since;
+use super::shown::ShownSince;
 use crate::history::{
     DialogEnd, Draft, Event, LogCopy, MessageCall, MessageOutcome, MessageRequest, Received, SendOutcome,
 };
 
 /// Everything about messages.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Messages<'a> {
     /// Ordered by their begin.
     calls: Vec<&'a MessageCall>,
@@ -60,8 +59,7 @@ struct ReadMarks<'a> {
 
 impl<'a> Messages<'a> {
     pub(super) fn new(events: &'a [Event]) -> Self {
-        let (logs, marks) = (BTreeMap::new(), BTreeMap::new());
-        let mut messages = Self { calls: Vec::new(), logs, marks, received: Vec::new() };
+        let mut messages = Self::default();
         for event in events {
             match event {
                 Event::Message(call) => messages.calls.push(call),
@@ -83,11 +81,10 @@ impl<'a> Messages<'a> {
     pub(super) fn ages(&self) -> impl Iterator<Item = (&'a MessageCall, &'a str, u64)> {
         self.logs.iter().flat_map(|(conversation, log)| {
             let acks = log.sends.values().flat_map(|sends| sends.acks.iter().copied());
-            let acknowledged = Since::new(acks.collect());
+            let acknowledged = ShownSince::new(acks.collect());
             log.reads.iter().filter_map(move |call| {
                 let MessageOutcome::Read { range: Some((_, end)), .. } = call.outcome else { return None };
-                let age = acknowledged.newer_than(end).map_or(0, |since| call.began.saturating_sub(since));
-                Some((*call, *conversation, age))
+                Some((*call, *conversation, acknowledged.age(end, call.began)))
             })
         })
     }

@@ -1,23 +1,19 @@
 //! The checks of request ids and codes, of relations.
 
-use std::collections::{BTreeMap, HashMap};
-
 use super::{Relations, writes::changes};
 use crate::{
-    checker::{codes::of_a_disturbance, faults::Faults, report::Checked},
+    checker::{
+        codes::{of_a_disturbance, wrong_code},
+        faults::Faults,
+        report::Checked,
+        requests::repeated,
+    },
     history::{About, Relates, RelationCall},
 };
 
 /// C16, of relations.
 pub(in crate::checker) fn requests(relations: &Relations<'_>, checked: &mut Checked) {
-    let mut requests: HashMap<&str, Vec<&RelationCall>, ahash::RandomState> = HashMap::default();
-    for call in relations.calls() {
-        if let Some(id) = &call.request_id {
-            requests.entry(id).or_default().push(call);
-        }
-    }
-    let repeated: BTreeMap<_, _> = requests.into_iter().filter(|(_, calls)| calls.len() > 1).collect();
-    for (id, calls) in repeated {
+    for (id, calls) in repeated(relations.calls(), |call| call.request_id.as_deref()) {
         checked.look();
         request(id, &calls, checked);
     }
@@ -51,13 +47,10 @@ pub(in crate::checker) fn codes(relations: &Relations<'_>, faults: &Faults<'_>, 
     for call in relations.calls() {
         checked.look();
         let (Relates::Refused(code) | Relates::Open(code)) = &call.outcome else { continue };
-        let refused = matches!(call.outcome, Relates::Refused(_));
-        let wrong = match of_a_disturbance(code) {
-            _ if refused && Some(code.as_str()) == refusal(&call.what) => continue,
-            false => "is never allowed of it",
-            true if faults.disturbed([call.began, call.ended]) => continue,
-            true => "while no fault was near",
-        };
+        if matches!(call.outcome, Relates::Refused(_)) && Some(code.as_str()) == refusal(&call.what) {
+            continue;
+        }
+        let Some(wrong) = wrong_code(faults, code, [call.began, call.ended]) else { continue };
         checked.violation(|| {
             let RelationCall { client, began, what, outcome, .. } = call;
             format!("client {client} at {began} ns: {outcome:?} of {what:?} {wrong}")

@@ -2,11 +2,10 @@
 
 use super::{
     Relations,
-    until::Until,
     writes::{Fate, RelationWrite},
 };
 use crate::{
-    checker::report::Checked,
+    checker::{report::Checked, shown::ShownUntil},
     history::{About, Edge, Level, Relates, RelationCall, Setting, Settings},
 };
 
@@ -14,7 +13,7 @@ use crate::{
 const AT_ONCE: usize = 64;
 
 /// The settings of one user for another one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Blocks<'a> {
     edge: Edge,
     pub(super) changes: Vec<RelationWrite<'a>>,
@@ -29,7 +28,8 @@ pub(super) struct Blocks<'a> {
     states: Vec<State>,
     /// Settings that were read and belong to no acknowledged change.
     others: Vec<Settings>,
-    until: Until,
+    /// The newest version that was acknowledged or read from a memory.
+    shown: ShownUntil<u64>,
 }
 
 /// An acknowledged change.
@@ -128,17 +128,7 @@ const fn may_ask_the_store(call: &RelationCall) -> bool {
 
 impl<'a> Blocks<'a> {
     pub(super) fn new(edge: Edge) -> Self {
-        Self {
-            edge,
-            changes: Vec::new(),
-            told: Vec::new(),
-            decisions: Vec::new(),
-            begun: Vec::new(),
-            end: None,
-            states: Vec::new(),
-            others: Vec::new(),
-            until: Until::default(),
-        }
+        Self { edge, ..Self::default() }
     }
 
     pub(super) fn seal(&mut self) {
@@ -156,7 +146,7 @@ impl<'a> Blocks<'a> {
         let by_memories = self.told.iter().filter(|(call, _)| !may_ask_the_store(call));
         let told = by_memories.map(|(call, read)| (read.version, call.ended));
         let acked = self.states.iter().map(|state| (state.settings.version, state.ended));
-        self.until = Until::new(&told.chain(acked).collect::<Vec<_>>());
+        self.shown = ShownUntil::new(told.chain(acked));
         self.others.sort_unstable_by_key(|read| (read.version, read.blocked, read.permissions));
         self.others.dedup();
     }
@@ -174,7 +164,7 @@ impl<'a> Blocks<'a> {
 
     /// The highest version that an acknowledgement or a read from memory showed before this time.
     fn floor(&self, time: u64) -> u64 {
-        self.until.before(time)
+        self.shown.before(time)
     }
 
     fn candidates(&self, began: u64, ended: u64) -> Candidates {

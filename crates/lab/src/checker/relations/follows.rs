@@ -1,11 +1,10 @@
+//! What calls have shown of one follow.
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    until::Until,
-    writes::{Fate, RelationWrite},
-};
+use super::writes::{Fate, RelationWrite};
 use crate::{
-    checker::{records::Rank, since::Since},
+    checker::shown::{ShownSince, ShownUntil},
     history::{About, Edge, Level, Relates, RelationCall, Setting},
 };
 
@@ -13,7 +12,7 @@ use crate::{
 ///
 /// An answer that shows a follow contains its version. An answer without a follow contains none. It may be due to any end
 /// that was sent before the answer came, and is checked against the one of these with the highest version.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Follow<'a> {
     pub(super) edge: Edge,
     /// Follows and unfollows.
@@ -26,10 +25,8 @@ pub(super) struct Follow<'a> {
     /// The calls that may have ended it: when each was first sent, and the highest version that an end sent until then may
     /// have.
     ends: Vec<(u64, u64)>,
-    /// When answers first showed a version, or a higher one.
-    since: Since<Rank>,
-    /// The highest version that answers showed until a time.
-    until: Until,
+    since: ShownSince<u64>,
+    until: ShownUntil<u64>,
     /// Versions of acknowledged follows.
     living: BTreeSet<u64>,
     /// Versions of acknowledged ends.
@@ -50,10 +47,7 @@ pub(super) struct Look<'a> {
 
 impl<'a> Follow<'a> {
     pub(super) fn new(edge: Edge) -> Self {
-        let (writes, blocks, looks, ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (since, until) = (Since::new(Vec::new()), Until::default());
-        let (living, ended) = (BTreeSet::new(), BTreeSet::new());
-        Self { edge, writes, blocks, looks, end: None, ends, since, until, living, ended, untold: None }
+        Self { edge, ..Self::default() }
     }
 
     pub(super) fn seal(&mut self) {
@@ -66,8 +60,8 @@ impl<'a> Follow<'a> {
         let untold = begins.filter(|write| matches!(write.fate, Fate::Open | Fate::Denied));
         self.untold = untold.map(|write| write.began).min();
         let told = self.all_told();
-        self.until = Until::new(&told);
-        self.since = Since::new(told.into_iter().map(|(version, at)| (Rank::at(version), at)).collect());
+        self.until = ShownUntil::new(told.iter().copied());
+        self.since = ShownSince::new(told);
     }
 
     /// The follows that were acknowledged.
@@ -95,10 +89,7 @@ impl<'a> Follow<'a> {
     /// Cached reads, and their ages: for how long a newer state had been acknowledged when they began.
     pub(super) fn ages(&self) -> impl Iterator<Item = (&'a RelationCall, u64)> {
         let cached = self.looks.iter().filter(|look| look.level == Level::Cached);
-        cached.map(|look| {
-            let since = self.since.newer_than(Rank::at(self.most(look)));
-            (look.call, since.map_or(0, |since| look.call.began.saturating_sub(since)))
-        })
+        cached.map(|look| (look.call, self.since.age(self.most(look), look.call.began)))
     }
 
     /// Whether a follow that was sent until then may have this version.
@@ -163,7 +154,7 @@ impl<'a> Follow<'a> {
         let acked = self.writes.iter().filter_map(|write| Some((write.version()?, write.ended)));
         let seen = self.looks.iter().filter_map(|look| Some((look.seen?, look.call.ended)));
         let mut told: Vec<(u64, u64)> = acked.chain(seen).collect();
-        let until = Until::new(&told);
+        let until = ShownUntil::new(told.iter().copied());
         let cuts = self.blocks.iter().filter(|write| matches!(write.fate, Fate::Done(Relates::Set(_, true))));
         // The end by a block is above every version shown before the block.
         told.extend(cuts.map(|write| (until.before(write.began) + 1, write.ended)).filter(|cut| cut.0 > 1));

@@ -6,7 +6,6 @@ mod blocks;
 mod ends;
 mod follows;
 mod fresh;
-mod until;
 mod writes;
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,3 +1,5 @@
+//! Changes of relations: all calls of one request together.
+
 use std::collections::HashMap;
 
 use crate::history::{About, Relates, RelationCall};

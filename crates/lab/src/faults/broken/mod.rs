@@ -236,8 +236,7 @@ mod tests {
 
     #[test]
     fn environment_holds_only_requested_defects() {
-        let plan =
-            Plan { kith: "kith".into(), nodes: 4, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+        let plan = Plan::new("kith".into(), 4, 1);
         let environment = |rules, waits| told(&plan, rules, waits).environment;
         let pair = |name: &str, what: &str| (name.to_owned(), what.to_owned());
         assert_eq!(environment("told,feed_tells", ""), [pair("KITH_MUTANT", "told,feed_tells")]);

@@ -10,9 +10,8 @@ use std::{
 use anyhow::{Context as _, Result};
 use kith_lab_servers::{
     child::{Watched, free_port},
-    imported::fill,
+    imported::fill_up_to,
 };
-use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tempfile::TempDir;
 use tokio::time::timeout;
 use tonic::transport::Endpoint;
@@ -48,7 +47,7 @@ impl Alone {
         let process = Watched::start_as_told("kith", command, data.path().join("kith.log"))?;
         let node = Self { address, operations, process, _data: data };
         let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
-        fill(&mut UserServiceClient::new(channel), &(1..=users).collect::<Vec<_>>()).await?;
+        fill_up_to(channel, users).await?;
         Ok(node)
     }
 

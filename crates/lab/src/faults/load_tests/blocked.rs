@@ -17,10 +17,7 @@ use super::{
     callers::{Callers, GET_USER},
     tally::CallTally,
 };
-use crate::faults::{
-    Better,
-    figure::{Figure, float},
-};
+use crate::faults::Figure;
 
 const USERS: i64 = 200;
 /// Every call leaves lines of what it received and sent at this level.
@@ -70,11 +67,11 @@ pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
     let bad = full.failed() + full.shed() + full.held_back;
     Ok(vec![
         Figure::at_least("calls with a full pipe", "s", lasted.as_secs_f64(), FULL_FOR.as_secs_f64()),
-        Figure::told("calls done", "count", float(full.done()), Better::Higher),
-        Figure::at_most("calls not done", "count", float(bad), 0.0),
+        Figure::count("calls done", full.done()),
+        Figure::none("calls not done", bad),
         Figure::at_least("lines dropped and counted", "count", dropped, 1.0),
         Figure::at_most("p99", "ratio", p99, 1.05),
-        Figure::at_most("ends within", "s", ended.as_secs_f64(), FULL_FOR.as_secs_f64()),
+        Figure::within("ends within", ended, FULL_FOR),
     ])
 }
 

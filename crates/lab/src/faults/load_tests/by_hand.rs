@@ -19,7 +19,6 @@ use super::{
 use crate::faults::{
     Figure, Plan, Site,
     calls::{renaming, within},
-    figure::float,
     site::NAME,
 };
 
@@ -72,7 +71,7 @@ struct Expected {
 /// Figures: for each kind of edit, how long a node answered the previous state.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let site = Site::start(&Plan { nodes: NODES, ..plan.clone() }, 1, None).await?;
-    let nodes: Vec<Channel> = site.members.iter().map(|member| member.node.channel()).collect();
+    let nodes = site.channels();
     let users = users(&nodes, sizes.rounds).await?;
     let documents = site.mongod.database(NAME).await?.collection("users");
     let lasts = WITHIN + sizes.lasts;
@@ -186,11 +185,10 @@ fn figures(seen: &[(Edit, ChangeSeen)]) -> Vec<Figure> {
     let of_each = EDITS.map(|edit| {
         let of_this = seen.iter().filter(|(of, _)| *of == edit).map(|(_, seen)| *seen);
         let old_for = of_this.fold(ChangeSeen::default(), ChangeSeen::and).old_for;
-        let name = format!("{}: old for", edit.name());
-        Figure::at_most(name, "s", old_for.as_secs_f64(), WITHIN.as_secs_f64())
+        Figure::within(format!("{}: old for", edit.name()), old_for, WITHIN)
     });
     let mut figures = of_each.to_vec();
-    figures.push(Figure::at_least("answers", "count", float(all.answers), 1.0));
+    figures.push(Figure::at_least_count("answers", all.answers, 1));
     figures.push(Figure::none("calls without an answer", all.failed));
     figures
 }

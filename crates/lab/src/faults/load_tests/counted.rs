@@ -13,7 +13,7 @@ use super::{
     aged::{ChangeSeen, Changed, watch},
 };
 use crate::{
-    faults::{Figure, Plan, Site, figure::float, relation_calls::AskedAbout},
+    faults::{Figure, Plan, Site, relation_calls::AskedAbout},
     history::{About, Edge, Relates},
 };
 
@@ -44,11 +44,10 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         let changes = write(&edges, count, &nodes).await?;
         let seen = watch(&changes, &nodes, WITHIN + sizes.lasts).await;
         let seen = seen.into_iter().fold(ChangeSeen::default(), ChangeSeen::and);
-        let name = format!("{name}: counts old for");
-        figures.push(Figure::at_most(name, "s", seen.old_for.as_secs_f64(), WITHIN.as_secs_f64()));
+        figures.push(Figure::within(format!("{name}: counts old for"), seen.old_for, WITHIN));
         all = all.and(seen);
     }
-    figures.push(Figure::at_least("answers", "count", float(all.answers), 1.0));
+    figures.push(Figure::at_least_count("answers", all.answers, 1));
     figures.push(Figure::none("calls without an answer", all.failed));
     Ok(figures)
 }

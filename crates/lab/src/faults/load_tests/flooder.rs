@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 use kith_proto::user::v1::SearchUsersRequest;
 use tokio::time::Instant;
 
@@ -63,15 +63,14 @@ async fn spend(flooder: &Callers, sizes: &Sizes) -> Result<()> {
             return Ok(());
         }
     }
-    ensure!(false, "the flooder was never refused");
-    Ok(())
+    bail!("the flooder was never refused")
 }
 
 /// The flooder may save up its bound while it is calm, so all of the time counts.
 fn figures(calm: &CallTally, flooded: &CallTally, flood: &CallTally, allowed: f64) -> Vec<Figure> {
     vec![
-        Figure::told("calls of others", "count", float(flooded.answered()), Better::Higher),
-        Figure::told("calls of the flooder", "count", float(flood.answered()), Better::Higher),
+        Figure::count("calls of others", flooded.answered()),
+        Figure::count("calls of the flooder", flood.answered()),
         Figure::at_most("flood let through of its bound", "ratio", float(flood.done()) / allowed, 1.1),
         Figure::told("refused p99", "ms", flood.shed_p99(), Better::Lower),
         Figure::at_least("success of others", "ratio", flooded.success(), 0.999),

@@ -3,7 +3,6 @@
 
 mod aged;
 mod alone;
-mod answered;
 mod balanced;
 mod blocked;
 mod by_hand;
@@ -15,7 +14,9 @@ mod flooder;
 mod marked;
 mod online;
 mod orphaned;
+mod outcomes;
 mod overload;
+mod progress;
 mod raw;
 mod recalled;
 mod removed;
@@ -68,126 +69,106 @@ enum LoadTestKind {
 
 /// All rows of this kind, in the order of their names.
 pub const LOAD_TESTS: [LoadTest; 27] = [
-    LoadTest { name: "F35a", what: "ten times the reads that the store bears", kind: LoadTestKind::Reads },
-    LoadTest { name: "F35b", what: "ten times the writes that the store bears", kind: LoadTestKind::Writes },
-    LoadTest { name: "F36", what: "one caller floods", kind: LoadTestKind::Flooder },
-    LoadTest {
-        name: "F40b",
-        what: "a rolling restart of what compose starts, under clients of the published service configuration",
-        kind: LoadTestKind::Rolling,
-    },
-    LoadTest { name: "F44", what: "nobody takes logs and metrics", kind: LoadTestKind::Blocked },
-    LoadTest {
-        name: "F50a",
-        what: "blocks are set on one node and asked of another one at once",
-        kind: LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::Nothing),
-    },
-    LoadTest {
-        name: "F50b",
-        what: "the same, and the writer is cut from Redis again and again",
-        kind: LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::WriterCut),
-    },
-    LoadTest {
-        name: "F50c",
-        what: "the same, and who is asked is cut from Redis again and again",
-        kind: LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::ReaderCut),
-    },
-    LoadTest {
-        name: "F50d",
-        what: "the same, and the writer dies between commit and telling again and again",
-        kind: LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::WriterDies),
-    },
-    LoadTest {
-        name: "F51",
-        what: "the writer of a follow or a block dies between commit and telling",
-        kind: LoadTestKind::Orphaned,
-    },
-    LoadTest {
-        name: "F52a",
-        what: "users are put out of groups on one node and asked for on another one at once",
-        kind: LoadTestKind::Strict(StrictSubject::Members, StrictFault::Nothing),
-    },
-    LoadTest {
-        name: "F52b",
-        what: "the same, and the writer is cut from Redis again and again",
-        kind: LoadTestKind::Strict(StrictSubject::Members, StrictFault::WriterCut),
-    },
-    LoadTest {
-        name: "F52c",
-        what: "the same, and who is asked is cut from Redis again and again",
-        kind: LoadTestKind::Strict(StrictSubject::Members, StrictFault::ReaderCut),
-    },
-    LoadTest {
-        name: "F52d",
-        what: "the same, and the writer dies between commit and telling again and again",
-        kind: LoadTestKind::Strict(StrictSubject::Members, StrictFault::WriterDies),
-    },
-    LoadTest {
-        name: "F53",
-        what: "three decide about the same applications through a node each, and a node is killed every 5 s",
-        kind: LoadTestKind::Decided,
-    },
-    LoadTest {
-        name: "F54a",
-        what: "a gateway dies without a word",
-        kind: LoadTestKind::Online(SessionLoss::Gateway),
-    },
-    LoadTest {
-        name: "F54b",
-        what: "the node of a gateway is killed, once with the gateway",
-        kind: LoadTestKind::Online(SessionLoss::Node),
-    },
-    LoadTest {
-        name: "F54c",
-        what: "Redis is emptied under sessions that go on",
-        kind: LoadTestKind::Online(SessionLoss::Redis),
-    },
-    LoadTest {
-        name: "F55",
-        what: "the database is dropped and Redis is not; nodes of another database use the prefix",
-        kind: LoadTestKind::Dropped,
-    },
-    LoadTest {
-        name: "F56",
-        what: "Redis forbids its channels and allows them again",
-        kind: LoadTestKind::Forbidden,
-    },
-    LoadTest {
-        name: "F57",
-        what: "documents are changed by hand, and their versions with them",
-        kind: LoadTestKind::ByHand,
-    },
-    LoadTest {
-        name: "F58",
-        what: "relations are counted right after they change",
-        kind: LoadTestKind::Counted,
-    },
-    LoadTest {
-        name: "F59a",
-        what: "notices and messages are marked through three nodes while Redis is emptied, killed and cut off",
-        kind: LoadTestKind::Marked(MarkLoss::Redis),
-    },
-    LoadTest {
-        name: "F59b",
-        what: "the same, and nodes die between the store and Redis",
-        kind: LoadTestKind::Marked(MarkLoss::Node),
-    },
-    LoadTest {
-        name: "F61",
-        what: "messages are recalled and edited on one node and read on the others at once, while nodes are cut from Redis or paused",
-        kind: LoadTestKind::Recalled,
-    },
-    LoadTest {
-        name: "F62",
-        what: "members are removed while their groups talk, and come back",
-        kind: LoadTestKind::Removed,
-    },
-    LoadTest {
-        name: "F63",
-        what: "the messages of a user are erased, and the node that does it is killed midway",
-        kind: LoadTestKind::Erased,
-    },
+    load_test("F35a", "ten times the reads that the store bears", LoadTestKind::Reads),
+    load_test("F35b", "ten times the writes that the store bears", LoadTestKind::Writes),
+    load_test("F36", "one caller floods", LoadTestKind::Flooder),
+    load_test(
+        "F40b",
+        "a rolling restart of what compose starts, under clients of the published service configuration",
+        LoadTestKind::Rolling,
+    ),
+    load_test("F44", "nobody takes logs and metrics", LoadTestKind::Blocked),
+    load_test(
+        "F50a",
+        "blocks are set on one node and asked of another one at once",
+        LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::Nothing),
+    ),
+    load_test(
+        "F50b",
+        "the same, and the writer is cut from Redis again and again",
+        LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::WriterCut),
+    ),
+    load_test(
+        "F50c",
+        "the same, and who is asked is cut from Redis again and again",
+        LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::ReaderCut),
+    ),
+    load_test(
+        "F50d",
+        "the same, and the writer dies between commit and telling again and again",
+        LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::WriterDies),
+    ),
+    load_test(
+        "F51",
+        "the writer of a follow or a block dies between commit and telling",
+        LoadTestKind::Orphaned,
+    ),
+    load_test(
+        "F52a",
+        "users are put out of groups on one node and asked for on another one at once",
+        LoadTestKind::Strict(StrictSubject::Members, StrictFault::Nothing),
+    ),
+    load_test(
+        "F52b",
+        "the same, and the writer is cut from Redis again and again",
+        LoadTestKind::Strict(StrictSubject::Members, StrictFault::WriterCut),
+    ),
+    load_test(
+        "F52c",
+        "the same, and who is asked is cut from Redis again and again",
+        LoadTestKind::Strict(StrictSubject::Members, StrictFault::ReaderCut),
+    ),
+    load_test(
+        "F52d",
+        "the same, and the writer dies between commit and telling again and again",
+        LoadTestKind::Strict(StrictSubject::Members, StrictFault::WriterDies),
+    ),
+    load_test(
+        "F53",
+        "three decide about the same applications through a node each, and a node is killed every 5 s",
+        LoadTestKind::Decided,
+    ),
+    load_test("F54a", "a gateway dies without a word", LoadTestKind::Online(SessionLoss::Gateway)),
+    load_test(
+        "F54b",
+        "the node of a gateway is killed, once with the gateway",
+        LoadTestKind::Online(SessionLoss::Node),
+    ),
+    load_test("F54c", "Redis is emptied under sessions that go on", LoadTestKind::Online(SessionLoss::Redis)),
+    load_test(
+        "F55",
+        "the database is dropped and Redis is not; nodes of another database use the prefix",
+        LoadTestKind::Dropped,
+    ),
+    load_test("F56", "Redis forbids its channels and allows them again", LoadTestKind::Forbidden),
+    load_test("F57", "documents are changed by hand, and their versions with them", LoadTestKind::ByHand),
+    load_test("F58", "relations are counted right after they change", LoadTestKind::Counted),
+    load_test(
+        "F59a",
+        "notices and messages are marked through three nodes while Redis is emptied, killed and cut off",
+        LoadTestKind::Marked(MarkLoss::Redis),
+    ),
+    load_test(
+        "F59b",
+        "the same, and nodes die between the store and Redis",
+        LoadTestKind::Marked(MarkLoss::Node),
+    ),
+    load_test(
+        "F61",
+        "messages are recalled and edited on one node and read on the others at once, while nodes are cut from Redis or paused",
+        LoadTestKind::Recalled,
+    ),
+    load_test("F62", "members are removed while their groups talk, and come back", LoadTestKind::Removed),
+    load_test(
+        "F63",
+        "the messages of a user are erased, and the node that does it is killed midway",
+        LoadTestKind::Erased,
+    ),
 ];
+
+const fn load_test(name: &'static str, what: &'static str, kind: LoadTestKind) -> LoadTest {
+    LoadTest { name, what, kind }
+}
 
 /// How long and how much.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::wait;
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
@@ -26,9 +27,8 @@ const EDGE: Edge = Edge(1, 2);
 const ALL: u8 = 63;
 /// A death in which nothing was written shows nothing: more are made then, up to so many times as many.
 const TIMES: u32 = 3;
-/// What has to be so before anything is measured is tried so often, with this between.
-const TRIES: u32 = 200;
-const PAUSE: Duration = Duration::from_millis(100);
+/// What has to be so before anything is measured is so within this time.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is written by the node that dies, and undone by the next one.
 #[derive(Clone, Copy, Debug)]
@@ -158,14 +158,15 @@ impl Deaths<'_> {
         node.run()?;
         self.site.until_trusted().await?;
         let node = self.site.members[0].node.channel();
-        for _ in 0..TRIES {
-            match asked(self.change.write(false)).send(node.clone()).await.0 {
-                Relates::Set(..) | Relates::Ended(_) => return Ok(()),
-                Relates::Refused(code) if code == "NOT_FOUND" => return Ok(()),
-                _ => sleep(PAUSE).await,
-            }
-        }
-        anyhow::bail!("nothing can be written")
+        wait::until("the change is not undone", PATIENCE, async || {
+            let undone = asked(self.change.write(false)).send(node.clone()).await.0;
+            Ok(match undone {
+                Relates::Set(..) | Relates::Ended(_) => true,
+                Relates::Refused(code) => code == "NOT_FOUND",
+                _ => false,
+            })
+        })
+        .await
     }
 
     async fn restart(&mut self, at: usize) -> Result<()> {
@@ -178,7 +179,8 @@ impl Deaths<'_> {
     /// One writes and dies. `None`: it had written nothing.
     async fn die(&mut self) -> Result<Option<Duration>> {
         let other = self.site.members[1 - self.victim].node.channel();
-        self.until_told(&other, self.is).await.context("what was before is not told")?;
+        let is_shown = async || Ok(self.tells(&other, self.is).await);
+        wait::until("the state of before is not shown", PATIENCE, is_shown).await?;
         if self.site.members[self.victim].node.ended()? {
             // Of something else that it wrote.
             return Ok(None);
@@ -190,7 +192,7 @@ impl Deaths<'_> {
             matches!(said, Relates::Open(_)),
             "the program is no build with fail points: the write was answered with {said:?}"
         );
-        self.until_dead().await?;
+        self.site.members[self.victim].node.until_died(PATIENCE).await?;
         while began.elapsed() < LOOKED_FOR {
             if self.tells(&other, so).await {
                 self.is = so;
@@ -213,28 +215,6 @@ impl Deaths<'_> {
             }
         }
         true
-    }
-
-    async fn until_told(&self, node: &Channel, so: bool) -> Result<()> {
-        for _ in 0..TRIES {
-            if self.tells(node, so).await {
-                return Ok(());
-            }
-            sleep(PAUSE).await;
-        }
-        anyhow::bail!("nobody tells it")
-    }
-
-    async fn until_dead(&mut self) -> Result<()> {
-        let node = &mut self.site.members[self.victim].node;
-        for _ in 0..TRIES {
-            if node.ended()? {
-                ensure!(node.died()?, "the writer has ended, and not by dying");
-                return Ok(());
-            }
-            sleep(PAUSE).await;
-        }
-        anyhow::bail!("the writer lives")
     }
 }
 

@@ -1,23 +1,15 @@
 //! Ten times the load that the store bears: it continues at its pace, what it cannot take is refused at once, and a
 //! moment later no effect is left.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use kith_lab_servers::{imported::fill, proxy::Mode, usage};
+use kith_lab_servers::{imported::fill_up_to, proxy::Mode, usage};
 use kith_proto::{
     r#type::v1::{Consistency, consistency},
-    user::v1::{GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient},
+    user::v1::{GetUserRequest, UpdateUserRequest, User},
 };
 use prost_types::FieldMask;
-use tokio::time::sleep;
 
 use super::{
     Sizes,
@@ -46,7 +38,6 @@ const BACK_WITHIN: Duration = Duration::from_secs(5);
 const PIECES: u32 = 10;
 /// An answer that comes later than so many times what the store takes has waited behind others.
 const PROMPT: f64 = 2.0;
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Every read is strong, so that the store is asked each time; a node has no bound for one caller that would be
 /// reached before.
@@ -84,7 +75,7 @@ async fn run(
     plan.settings.push(format!("{turns}={}", sizes.turns));
     let site = Site::start(&plan, 1, None).await?;
     let node = &site.members.first().context("there is a node")?.node;
-    fill(&mut UserServiceClient::new(node.channel()), &users().collect::<Vec<_>>()).await?;
+    fill_up_to(node.channel(), USERS).await?;
     let callers = &callers(node.address()).await?;
     OverloadRun { callers, site: &site, process: node.id()?, sizes }.measure().await
 }
@@ -102,9 +93,9 @@ impl OverloadRun<'_> {
         self.closed().await?;
         let capacity = self.tuned().await?;
         let before = usage::resident_mib(self.process)?;
-        let peak = Peak::of(self.process);
+        usage::forget_peak(self.process)?;
         let tally = self.callers.open(capacity * TIMES, self.sizes.lasts).await?;
-        let peak = peak.most().await;
+        let peak = usage::peak_mib(self.process)?;
         let back = self.back(capacity).await?;
         Ok(self.figures(capacity, &tally, peak / before, back))
     }
@@ -168,36 +159,7 @@ impl OverloadRun<'_> {
             Figure::at_most("shed p99", "ms", tally.shed_p99(), 10.0),
             Figure::at_most("other errors", "count", float(tally.failed()), 0.0),
             Figure::at_most("memory", "ratio", memory, 1.5),
-            Figure::at_most("back after", "s", back.as_secs_f64(), BACK_WITHIN.as_secs_f64()),
+            Figure::within("back after", back, BACK_WITHIN),
         ]
-    }
-}
-
-/// The most memory that a process holds, from now on.
-struct Peak {
-    over: Arc<AtomicBool>,
-    looking: tokio::task::JoinHandle<f64>,
-}
-
-impl Peak {
-    fn of(process: u32) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let until = Arc::clone(&over);
-        let looking = tokio::spawn(async move {
-            let mut most = 0.0_f64;
-            while !until.load(Ordering::Relaxed) {
-                // A process that has ended holds none; its calls show that.
-                most = most.max(usage::resident_mib(process).unwrap_or_default());
-                sleep(LOOK).await;
-            }
-            most
-        });
-        Self { over, looking }
-    }
-
-    /// In MiB; NaN when it was not looked at.
-    async fn most(self) -> f64 {
-        self.over.store(true, Ordering::Relaxed);
-        self.looking.await.unwrap_or(f64::NAN)
     }
 }

@@ -23,12 +23,7 @@ use tokio::{
 use super::balanced::Balanced;
 use crate::{
     compose::{Channel, ComposeNode, Project},
-    faults::{
-        Better, HEALTHY, Plan,
-        ages::AcknowledgedVersions,
-        calls::renaming,
-        figure::{Figure, float},
-    },
+    faults::{Better, HEALTHY, Plan, ages::AcknowledgedVersions, calls::renaming, figure::Figure},
 };
 
 const USERS: i64 = 100;
@@ -124,8 +119,8 @@ impl Clients {
         let ms = |time: &Mutex<Duration>| time.lock().as_secs_f64() * 1e3;
         let mut figures = vec![
             Figure::told("lasted", "s", lasted.as_secs_f64(), Better::Lower),
-            Figure::told("calls", "count", float(self.calls.load(Ordering::Relaxed)), Better::Higher),
-            Figure::at_least("calls tried again", "count", float(self.balanced.again()), 1.0),
+            Figure::count("calls", self.calls.load(Ordering::Relaxed)),
+            Figure::at_least_count("calls tried again", self.balanced.again(), 1),
             Figure::none("calls failed", failed.values().sum()),
             Figure::told("slowest call", "ms", ms(&self.slowest), Better::Lower),
             Figure::at_most("oldest read", "ms", ms(&self.oldest), HEALTHY.as_secs_f64() * 1e3),

@@ -10,11 +10,10 @@ use kith_proto::{
     },
     r#type::v1::ResultError,
 };
-use tokio::time::timeout;
 use tonic::{Code, Request, Status, transport::Channel};
 
 use crate::{
-    faults::calls::{PATIENCE, consistency, failed, name_of, within},
+    faults::calls::{answer_in_time, consistency, name_of, within},
     history::{Draft, Level, Logged, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
@@ -36,15 +35,10 @@ type MessageRpc = MessageServiceClient<Channel>;
 impl PreparedCall {
     /// Sends it once.
     pub(in crate::faults) async fn send(&self, node: Channel) -> MessageOutcome {
-        let reads = !self.writes();
-        match timeout(PATIENCE, self.call(MessageRpc::new(node))).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(status)) => match failed(&status, reads) {
-                (code, true) => MessageOutcome::Open(code),
-                (code, false) => MessageOutcome::Refused(code),
-            },
-            Err(_) if reads => MessageOutcome::Refused("DEADLINE_EXCEEDED".to_owned()),
-            Err(_) => MessageOutcome::Open("DEADLINE_EXCEEDED".to_owned()),
+        match answer_in_time(!self.writes(), self.call(MessageRpc::new(node))).await {
+            Ok(outcome) => outcome,
+            Err((code, true)) => MessageOutcome::Open(code),
+            Err((code, false)) => MessageOutcome::Refused(code),
         }
     }
 

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::{Conversation, Talk, USERS, calls::PreparedCall};
 use crate::{
     checker::of_a_disturbance,
-    faults::client::{ASKED_EVERY, ASKED_FOR},
+    faults::client::{ASKED_EVERY, ASKED_FOR, Seat},
     history::{Draft, Event, MessageCall, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
@@ -29,22 +29,20 @@ const SILENT: u64 = 5;
 #[derive(Debug)]
 pub(in crate::faults) struct Talker {
     talk: Arc<Talk>,
-    number: u32,
+    seat: Seat,
     user: i64,
-    /// The node it stays with; `None`: another one each time.
-    pinned: Option<usize>,
     random: SmallRng,
     /// Places of the conversations of its user.
     own: Vec<usize>,
 }
 
 impl Talker {
-    pub(in crate::faults) fn new(talk: &Arc<Talk>, number: u32, pinned: Option<usize>, seed: u64) -> Self {
-        let user = (i64::from(number) - 1) % USERS + 1;
+    pub(in crate::faults) fn new(talk: &Arc<Talk>, seat: Seat) -> Self {
+        let user = (i64::from(seat.number) - 1) % USERS + 1;
         let all = talk.conversations.iter().enumerate();
         let own = all.filter(|(_, one)| one.users.contains(&user)).map(|(at, _)| at).collect();
-        let random = SmallRng::seed_from_u64(seed);
-        Self { talk: Arc::clone(talk), number, user, pinned, random, own }
+        let random = SmallRng::seed_from_u64(seat.seed);
+        Self { talk: Arc::clone(talk), seat, user, random, own }
     }
 
     /// Makes calls until the run is over.
@@ -105,7 +103,7 @@ impl Talker {
     async fn at_once(&mut self) -> Result<()> {
         let asked = PreparedCall { request: MessageRequest::Send(vec![self.draft()]), named: true };
         let nodes: Vec<usize> = (0..TWINS).map(|_| self.any_node()).collect();
-        let callers = (0..TWINS).map(|twin| self.number + twin * TWIN).zip(nodes);
+        let callers = (0..TWINS).map(|twin| self.seat.number + twin * TWIN).zip(nodes);
         let calls = callers.map(|(caller, node)| self.talk.call(caller, node, &asked));
         try_join_all(calls).await.map(drop)
     }
@@ -142,8 +140,8 @@ impl Talker {
     }
 
     async fn call(&mut self, asked: &PreparedCall) -> Result<MessageOutcome> {
-        let node = self.pinned.unwrap_or_else(|| self.any_node());
-        self.talk.call(self.number, node, asked).await
+        let node = self.seat.pinned.unwrap_or_else(|| self.any_node());
+        self.talk.call(self.seat.number, node, asked).await
     }
 
     /// So many messages for few conversations.

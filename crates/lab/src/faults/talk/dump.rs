@@ -20,7 +20,7 @@ use super::{
     calls::{by, logged, number},
 };
 use crate::{
-    faults::calls::within,
+    faults::calls::{retried, within},
     history::{DialogEnd, Event, LogCopy, Logged},
 };
 
@@ -31,7 +31,7 @@ const PAGE: i32 = 1_000;
 /// The kind of an event, and the flag of a silent message, as they are stored.
 const EVENT: i32 = 2;
 const SILENT: i32 = 1;
-/// A read is tried so often: it comes after a fault. And so often until a dialog does not change meanwhile.
+/// A dialog is read so often until it does not change meanwhile.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -47,7 +47,7 @@ pub(in crate::faults) async fn dump(talk: &Talk, database: &Database) -> Result<
         let messages = stored.remove(&conversation.id).unwrap_or_default();
         write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: None, messages }))?;
         for (node, channel) in (0..).zip(&talk.desk.nodes) {
-            let messages = until_read(async || all(channel, &conversation.id).await).await?;
+            let messages = retried(async || all(channel, &conversation.id).await).await?;
             write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: Some(node), messages }))?;
             for user in &conversation.users {
                 write(Event::Dialog(dialog(channel, node, *user, conversation).await?))?;
@@ -107,9 +107,9 @@ async fn all(node: &Channel, conversation: &str) -> Result<Vec<Logged>, Status> 
 /// A dialog that did not change while it was read: a mark may still be on its way.
 async fn dialog(node: &Channel, number: u32, user: i64, conversation: &Conversation) -> Result<DialogEnd> {
     let look = async || look(node, number, user, &conversation.id).await;
-    let mut before = until_read(look).await?;
+    let mut before = retried(look).await?;
     for _ in 0..TRIES {
-        let end = until_read(look).await?;
+        let end = retried(look).await?;
         if end == before {
             return Ok(end);
         }
@@ -141,15 +141,4 @@ async fn look(node: &Channel, at: u32, user: i64, conversation: &str) -> Result<
         unread: (number(shown.unread)?, shown.unread_more),
         counted: (number(counted.unread)?, counted.more),
     })
-}
-
-async fn until_read<T>(read: impl AsyncFn() -> Result<T, Status>) -> Result<T> {
-    let mut tried = 1;
-    loop {
-        match read().await {
-            Err(_) if tried < TRIES => tried += 1,
-            read => return read.context("what a node has at the end cannot be read"),
-        }
-        sleep(PAUSE).await;
-    }
 }

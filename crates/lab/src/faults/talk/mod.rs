@@ -6,21 +6,13 @@ mod dump;
 mod receiver;
 mod receivers;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
-use anyhow::{Context as _, Result, bail};
-use kith_proto::{
-    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
-    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
-};
-use tokio::time::sleep;
-use tonic::{Code, Status, transport::Channel};
+use anyhow::Result;
+use kith_proto::group::v1::Group;
 
 use self::receivers::Receivers;
 pub(super) use self::{
@@ -28,7 +20,7 @@ pub(super) use self::{
     client::Talker,
     dump::{dump, stored},
 };
-use super::{calls::within, client::ClientDesk};
+use super::{answered::make_group, client::ClientDesk};
 
 /// All clients send for one of these users.
 const USERS: i64 = 8;
@@ -38,9 +30,6 @@ const LISTENERS: i64 = 176;
 pub(super) const PEOPLE: i64 = USERS + LISTENERS;
 /// Groups of all who send; so many direct conversations are there besides.
 const GROUPS: i64 = 10;
-/// A call before the clients begin is sent so often.
-const TRIES: u32 = 20;
-const PAUSE: Duration = Duration::from_millis(200);
 /// Number of lines about the progress of a run.
 const PROGRESS_LINES: u64 = 10;
 
@@ -75,8 +64,10 @@ impl Talk {
         name: &'static str,
         seed: u64,
     ) -> Result<Arc<Self>> {
-        for group in 1..=GROUPS {
-            until_made(&desk.nodes[0], group).await?;
+        for group_id in 1..=GROUPS {
+            let group = Group { group_id, name: "talk".to_owned(), creator_id: 1, ..Group::default() };
+            let members = (2..=PEOPLE).filter(|user| is_in_group(*user, group_id)).collect();
+            make_group(&desk.nodes[..1], group, members).await?;
         }
         let receivers = Receivers::start(&desk.nodes, seed);
         Ok(Arc::new(Self { desk: Arc::clone(desk), conversations: conversations(), goal, name, receivers }))
@@ -110,33 +101,6 @@ const fn is_in_group(user: i64, group: i64) -> bool {
 
 fn direct(one: i64, other: i64) -> String {
     format!("d{}-{}", one.min(other), one.max(other))
-}
-
-async fn until_made(node: &Channel, group: i64) -> Result<()> {
-    let mut last = None;
-    for _ in 0..TRIES {
-        match make(node.clone(), group).await {
-            Ok(()) => return Ok(()),
-            Err(status) => last = Some(status),
-        }
-        sleep(PAUSE).await;
-    }
-    match last {
-        Some(status) => Err(status).context("a group is not made"),
-        None => bail!("a group is not made"),
-    }
-}
-
-async fn make(node: Channel, group_id: i64) -> Result<(), Status> {
-    let group = Group { group_id, name: "talk".to_owned(), creator_id: 1, ..Group::default() };
-    let request = CreateGroupRequest { group: Some(group), request_id: format!("talk-{group_id}") };
-    match GroupServiceClient::new(node.clone()).create_group(within(request)).await {
-        Err(status) if status.code() != Code::AlreadyExists => return Err(status),
-        _ => {}
-    }
-    let user_ids = (2..=PEOPLE).filter(|user| is_in_group(*user, group_id)).collect();
-    let request = AddMembersRequest { group_id, user_ids, request_id: format!("talkers-{group_id}") };
-    MemberServiceClient::new(node).add_members(within(request)).await.map(drop)
 }
 
 #[cfg(test)]

@@ -7,15 +7,15 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use futures::future::{BoxFuture, FutureExt as _, try_join_all};
+use futures::future::try_join_all;
 use kith_proto::{
     application::v1::{
         Application, ApplyRequest, DecideRequest, Decision, Effect, GetApplicationRequest, Kind, Receiver,
         State, application_service_client::ApplicationServiceClient, receiver,
     },
-    group::v1::{CreateGroupRequest, Group, JoinPolicy, group_service_client::GroupServiceClient},
+    group::v1::{Group, JoinPolicy},
     member::v1::{
-        AddMembersRequest, BatchIsMemberRequest, LeaveRequest, Role, SetRoleRequest, member_result,
+        BatchIsMemberRequest, LeaveRequest, Role, SetRoleRequest, member_result,
         member_service_client::MemberServiceClient,
     },
     r#type::v1::{Consistency, consistency::Level},
@@ -23,15 +23,21 @@ use kith_proto::{
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Request, Status, transport::Channel};
+use tonic::{Code, Request, Response, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
-use super::{DecisionDesk, NODES, OF_A_GROUP, tally::DecisionViolation};
-use crate::faults::calls::{code_of, within};
+use super::{
+    DecisionDesk, NODES, OF_A_GROUP,
+    tally::{DECIDED_TWICE, EFFECT_AGAIN, LOST, NO_EFFECT, UNCALLED},
+};
+use crate::faults::{
+    answered::{make_group, until_answered_but},
+    calls::code_of,
+};
 
-/// Pause after a call that failed.
+/// Between two looks at an application.
 const PAUSE: Duration = Duration::from_millis(30);
-/// Attempts of a call.
+/// Looks at an application that has no effect yet.
 const TRIES: usize = 400;
 
 /// What was answered about one application.
@@ -64,9 +70,9 @@ impl Bench {
         bench.decided = answers.into_inner();
         bench.part().await?;
         let mut tally = desk.tally.lock();
-        for (user, (_, answer)) in &bench.decided {
-            tally.decide(answer.accepted, bench.left.contains(user));
-        }
+        tally.decided += bench.decided.len() as u64;
+        tally.accepted += bench.accepted() as u64;
+        tally.left += bench.left.len() as u64;
         drop(tally);
         Ok(bench)
     }
@@ -79,34 +85,15 @@ impl Bench {
             join_policy: JoinPolicy::Approval.into(),
             ..Group::default()
         };
-        let request = CreateGroupRequest { group: Some(group), ..Default::default() };
-        let made = self.until_answered(0, |node| {
-            let request = within(request.clone());
-            async move { GroupServiceClient::new(node).create_group(request).await.map(drop) }.boxed()
-        });
-        match made.await? {
-            Err(status) if status.code() != Code::AlreadyExists => bail!("the group is refused: {status}"),
-            _ => {}
-        }
-        let user_ids: Vec<i64> = (2..=i64::from(NODES)).collect();
-        let request = AddMembersRequest {
-            group_id: self.group,
-            user_ids: user_ids.clone(),
-            ..AddMembersRequest::default()
-        };
-        let added = self.until_answered(0, |node| {
-            let request = within(request.clone());
-            async move { MemberServiceClient::new(node).add_members(request).await.map(drop) }.boxed()
-        });
-        added.await?.context("the admins are refused")?;
-        for user_id in user_ids {
+        let admins: Vec<i64> = (2..=i64::from(NODES)).collect();
+        make_group(&self.desk.nodes, group, admins.clone()).await?;
+        for user_id in admins {
             let role = Role::Admin.into();
             let request = SetRoleRequest { group_id: self.group, user_id, role, ..Default::default() };
-            let given = self.until_answered(0, |node| {
-                let request = within(request.clone());
-                async move { MemberServiceClient::new(node).set_role(request).await.map(drop) }.boxed()
+            let given = self.until_answered(0, request, |node, request| async move {
+                MemberServiceClient::new(node).set_role(request).await
             });
-            given.await?.context("the role is refused")?;
+            given.await.context("the role is refused")?;
         }
         Ok(())
     }
@@ -120,12 +107,11 @@ impl Bench {
             request_id: format!("{}-asks-{user}", self.group),
             ..ApplyRequest::default()
         };
-        let answered = self.until_answered(self.at(user), |node| {
-            let request = within(request.clone());
-            async move { ApplicationServiceClient::new(node).apply(request).await }.boxed()
+        let answered = self.until_answered(self.at(user), request, |node, request| async move {
+            ApplicationServiceClient::new(node).apply(request).await
         });
-        let answer = answered.await?.context("an application is refused")?;
-        let application = answer.into_inner().application.context("an answer without application")?;
+        let answer = answered.await.context("an application is refused")?;
+        let application = answer.application.context("an answer without application")?;
         Ok((user, application.application_id))
     }
 
@@ -150,10 +136,10 @@ impl Bench {
             };
             let mut tally = self.desk.tally.lock();
             if before.1 == answer {
-                tally.later();
+                tally.later += 1;
             } else {
                 let group = self.group;
-                tally.blame(DecisionViolation::DecidedTwice, || {
+                tally.violations.add(DECIDED_TWICE, || {
                     format!("group {group}, application {id}: {before:?}, then {answer:?} told to {decider}")
                 });
             }
@@ -169,13 +155,12 @@ impl Bench {
             decision: decision.into(),
             request_id: format!("{}-{id}-{decider}", self.group),
         };
-        let answered = self.until_answered(self.at(decider), |node| {
-            let mut request = within(request.clone());
+        let answered = self.until_answered(self.at(decider), request, |node, mut request| {
             act_as(&mut request, decider);
-            async move { ApplicationServiceClient::new(node).decide(request).await }.boxed()
+            async move { ApplicationServiceClient::new(node).decide(request).await }
         });
-        match answered.await? {
-            Ok(answer) => answer_of(answer.into_inner().application.as_ref()),
+        match answered.await {
+            Ok(answer) => answer_of(answer.application.as_ref()),
             Err(status) => late_answer(&status),
         }
     }
@@ -192,11 +177,10 @@ impl Bench {
                 user_id: *user,
                 request_id: format!("{}-leaves-{user}", self.group),
             };
-            let gone = self.until_answered(self.at(*user), |node| {
-                let request = within(request.clone());
-                async move { MemberServiceClient::new(node).leave(request).await.map(drop) }.boxed()
+            let gone = self.until_answered(self.at(*user), request, |node, request| async move {
+                MemberServiceClient::new(node).leave(request).await
             });
-            gone.await?.with_context(|| format!("{user} cannot leave group {}", self.group))?;
+            gone.await.with_context(|| format!("{user} cannot leave group {}", self.group))?;
             self.left.push(*user);
         }
         Ok(())
@@ -224,11 +208,7 @@ impl Bench {
                 found = self.read(*id).await?;
             }
             if answer_of(found.as_ref()).ok() != Some(*answer) {
-                self.blame(
-                    DecisionViolation::Lost,
-                    *user,
-                    &format!("{answer:?} was answered, {found:?} stands"),
-                );
+                self.blame(LOST, *user, &format!("{answer:?} was answered, {found:?} is stored"));
             }
             done.insert(*user, found.is_some_and(|found| found.effect() == Effect::Done));
         }
@@ -236,11 +216,11 @@ impl Bench {
             let accepted = self.decided.get(&user).is_some_and(|(_, answer)| answer.accepted);
             let left = self.left.contains(&user);
             match (is_in, accepted, left) {
-                (true, true, true) => self.blame(DecisionViolation::EffectAgain, user, "it had left"),
-                (true, false, _) => self.blame(DecisionViolation::Uncalled, user, "it was not accepted"),
-                (false, true, false) => self.blame(DecisionViolation::NoEffect, user, "it is not in"),
+                (true, true, true) => self.blame(EFFECT_AGAIN, user, "it had left"),
+                (true, false, _) => self.blame(UNCALLED, user, "it was not accepted"),
+                (false, true, false) => self.blame(NO_EFFECT, user, "it is not in"),
                 _ if accepted && done.get(&user) != Some(&true) => {
-                    self.blame(DecisionViolation::NoEffect, user, "its application does not say so");
+                    self.blame(NO_EFFECT, user, "its application does not say so");
                 }
                 _ => {}
             }
@@ -250,13 +230,16 @@ impl Bench {
 
     /// How many are in a group of which all is as it was answered.
     pub(super) fn stayed(&self) -> usize {
-        let accepted = self.decided.values().filter(|(_, answer)| answer.accepted).count();
-        usize::try_from(NODES).unwrap_or(0) + accepted - self.left.len()
+        usize::try_from(NODES).unwrap_or(0) + self.accepted() - self.left.len()
     }
 
-    pub(super) fn blame(&self, wrong: DecisionViolation, user: i64, what: &str) {
+    fn accepted(&self) -> usize {
+        self.decided.values().filter(|(_, answer)| answer.accepted).count()
+    }
+
+    pub(super) fn blame(&self, kind: &'static str, user: i64, what: &str) {
         let group = self.group;
-        self.desk.tally.lock().blame(wrong, || format!("group {group}, user {user}: {what}"));
+        self.desk.tally.lock().violations.add(kind, || format!("group {group}, user {user}: {what}"));
     }
 
     async fn members(&self) -> Result<Vec<(i64, bool)>> {
@@ -266,46 +249,39 @@ impl Bench {
             user_ids: self.decided.keys().copied().collect(),
             consistency: Some(strong),
         };
-        let answered = self.until_answered(0, |node| {
-            let request = within(request.clone());
-            async move { MemberServiceClient::new(node).batch_is_member(request).await }.boxed()
+        let answered = self.until_answered(0, request, |node, request| async move {
+            MemberServiceClient::new(node).batch_is_member(request).await
         });
-        let results = answered.await?.context("nobody tells who is in")?.into_inner().results;
-        let told = results.into_iter().map(|found| match found.result {
+        let results = answered.await.context("members are not answered")?.results;
+        let members = results.into_iter().map(|found| match found.result {
             Some(member_result::Result::Role(role)) => {
                 Ok((found.user_id, role != i32::from(Role::Unspecified)))
             }
-            other => bail!("nobody tells whether {} is in: {other:?}", found.user_id),
+            other => bail!("the membership of {} is {other:?}", found.user_id),
         });
-        told.collect()
+        members.collect()
     }
 
     async fn read(&self, id: i64) -> Result<Option<Application>> {
         let request = GetApplicationRequest { receiver: Some(self.receiver()), application_id: id };
-        let answered = self.until_answered(self.at(id), |node| {
-            let request = within(request);
-            async move { ApplicationServiceClient::new(node).get_application(request).await }.boxed()
+        let answered = self.until_answered(self.at(id), request, |node, request| async move {
+            ApplicationServiceClient::new(node).get_application(request).await
         });
-        Ok(answered.await?.context("an application cannot be read")?.into_inner().application)
+        Ok(answered.await.context("an application cannot be read")?.application)
     }
 
     /// Sends a call to one node after the other until one answers it, or refuses it.
-    pub(super) async fn until_answered<T>(
+    pub(super) async fn until_answered<Q, A, F>(
         &self,
         first: usize,
-        send: impl Fn(Channel) -> BoxFuture<'static, Result<T, Status>> + Send + Sync,
-    ) -> Result<Result<T, Status>> {
-        let nodes = &self.desk.nodes;
-        let mut last = None;
-        for at in 0..TRIES {
-            let answer = send(nodes[(first + at) % nodes.len()].clone()).await;
-            match answer {
-                Err(status) if is_of_a_disturbance(&status) => last = Some(status),
-                answer => return Ok(answer),
-            }
-            sleep(PAUSE).await;
-        }
-        bail!("no node answers a call about group {}; the last answer: {last:?}", self.group)
+        request: Q,
+        send: impl Fn(Channel, Request<Q>) -> F,
+    ) -> Result<A, Status>
+    where
+        Q: Clone,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        until_answered_but(&self.desk.nodes, first, request, send, is_of_a_disturbance).await
     }
 
     fn at(&self, user: i64) -> usize {

@@ -8,7 +8,7 @@ mod tally;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -22,8 +22,11 @@ use tokio::{
 use tonic::transport::Channel;
 
 use self::{group::Bench, tally::DecisionTally};
-use super::Sizes;
-use crate::faults::{Better, Figure, Plan, Site, figure::float};
+use super::{
+    Sizes,
+    progress::{LONGEST, Progress, all_ended},
+};
+use crate::faults::{Figure, Plan, Site};
 
 /// One for each of those who decide.
 const NODES: u32 = 3;
@@ -39,20 +42,16 @@ const DEATH_EVERY: Duration = Duration::from_secs(5);
 const DEATH_FIRST: Duration = Duration::from_secs(1);
 /// What a dead node left is done by others after at most so long, and some more for a machine that has much to do.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
-/// Number of lines about the progress of a run.
-const PROGRESS_LINES: u64 = 10;
-/// Longer than a run takes in a healthy laboratory.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// The shared state of a run.
 #[derive(Debug)]
 struct DecisionDesk {
     nodes: Vec<Channel>,
     tally: Mutex<DecisionTally>,
-    over: AtomicBool,
+    /// Groups whose applications are decided.
+    progress: Progress,
     /// The next group that was not begun.
     next: AtomicU64,
-    groups: u64,
     seed: u64,
 }
 
@@ -65,9 +64,8 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let desk = Arc::new(DecisionDesk {
         nodes: site.channels(),
         tally: Mutex::default(),
-        over: AtomicBool::new(false),
+        progress: Progress::new("groups are decided", groups),
         next: AtomicU64::new(0),
-        groups,
         seed: plan.seed,
     });
     let began = Instant::now();
@@ -77,8 +75,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     site.until_trusted().await?;
     judge(benches).await?;
     let mut figures = desk.tally.lock().figures(goal);
-    figures.push(Figure::at_least("deaths", "count", float(deaths), 1.0));
-    figures.push(Figure::told("took", "s", took.as_secs_f64(), Better::Lower));
+    figures.extend([Figure::at_least_count("deaths", deaths, 1), Figure::took(took)]);
     Ok(figures)
 }
 
@@ -91,32 +88,21 @@ async fn decide_all(desk: &Arc<DecisionDesk>, site: &mut Site) -> Result<(Vec<Be
             let mut benches = Vec::new();
             loop {
                 let number = desk.next.fetch_add(1, Ordering::Relaxed);
-                if number >= desk.groups {
+                if number >= desk.progress.goal() {
                     return anyhow::Ok(benches);
                 }
                 benches.push(Bench::decided(&desk, i64::try_from(number)? + 1).await?);
-                report_progress(number, desk.groups);
+                desk.progress.add(1);
             }
         });
     }
     let all = async {
-        let mut benches = Vec::new();
-        while let Some(done) = deciding.join_next().await {
-            benches.extend(done??);
-        }
-        desk.over.store(true, Ordering::Relaxed);
-        anyhow::Ok(benches)
+        let benches = all_ended(deciding).await?;
+        desk.progress.end();
+        anyhow::Ok(benches.into_iter().flatten().collect())
     };
     // An error ends the run at once: what could still be decided would not be judged.
     tokio::try_join!(all, kill_by_turns(desk, site))
-}
-
-/// Says ten times in a run how far it is: it may take half an hour.
-fn report_progress(number: u64, groups: u64) {
-    let step = groups.div_ceil(PROGRESS_LINES);
-    if (number + 1).is_multiple_of(step) {
-        eprintln!("group {} of {groups} is decided", number + 1);
-    }
 }
 
 async fn kill_by_turns(desk: &DecisionDesk, site: &mut Site) -> Result<u64> {
@@ -124,7 +110,7 @@ async fn kill_by_turns(desk: &DecisionDesk, site: &mut Site) -> Result<u64> {
     loop {
         let until = Instant::now() + if deaths == 0 { DEATH_FIRST } else { DEATH_EVERY };
         while Instant::now() < until {
-            if desk.over.load(Ordering::Relaxed) {
+            if desk.progress.is_ended() {
                 return Ok(deaths);
             }
             sleep(Duration::from_millis(50)).await;

@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
-use futures::future::FutureExt as _;
 use kith_proto::{
     member::v1::{CountMembersRequest, ListMembersRequest, member_service_client::MemberServiceClient},
     r#type::v1::{Consistency, consistency::Level},
 };
 
-use super::{NODES, OF_A_GROUP, group::Bench, tally::DecisionViolation};
-use crate::faults::calls::within;
+use super::{NODES, OF_A_GROUP, group::Bench, tally::MISCOUNTED};
 
 impl Bench {
     /// Compares the list of members with their count and with who was taken in and stayed.
@@ -20,9 +18,9 @@ impl Bench {
         let distinct: BTreeSet<u32> = ordinals.iter().copied().collect();
         let is_counted = usize::try_from(counted) == Ok(listed);
         if !is_counted || distinct.len() != listed || listed != stayed {
-            let told =
-                format!("{listed} listed, {counted} counted, {} ordinals, {stayed} stayed", distinct.len());
-            self.blame(DecisionViolation::Miscounted, 0, &told);
+            let ordinals = distinct.len();
+            let what = format!("{listed} listed, {counted} counted, {ordinals} ordinals, {stayed} stayed");
+            self.blame(MISCOUNTED, 0, &what);
         }
         Ok(())
     }
@@ -35,21 +33,19 @@ impl Bench {
             consistency: Some(strong()),
             ..ListMembersRequest::default()
         };
-        let answered = self.until_answered(0, |node| {
-            let request = within(request.clone());
-            async move { MemberServiceClient::new(node).list_members(request).await }.boxed()
+        let answered = self.until_answered(0, request, |node, request| async move {
+            MemberServiceClient::new(node).list_members(request).await
         });
-        let members = answered.await?.context("nobody tells who is in")?.into_inner().members;
+        let members = answered.await.context("members are not listed")?.members;
         Ok((members.len(), members.iter().map(|member| member.ordinal).collect()))
     }
 
     async fn counted(&self) -> Result<i64> {
         let request = CountMembersRequest { group_id: self.group, consistency: Some(strong()) };
-        let answered = self.until_answered(0, |node| {
-            let request = within(request.clone());
-            async move { MemberServiceClient::new(node).count_members(request).await }.boxed()
+        let answered = self.until_answered(0, request, |node, request| async move {
+            MemberServiceClient::new(node).count_members(request).await
         });
-        let roster = answered.await?.context("nobody tells how many are in")?.into_inner().roster;
+        let roster = answered.await.context("members are not counted")?.roster;
         Ok(roster.context("an answer without roster")?.count)
     }
 }

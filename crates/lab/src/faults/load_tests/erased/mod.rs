@@ -4,30 +4,26 @@
 mod content;
 mod watcher;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Result, bail, ensure};
-use futures::future::FutureExt as _;
 use kith_proto::message::v1::{
     BatchSendRequest, EraseUserMessagesRequest, EraseUserMessagesResponse, ErasureState, SendMessageRequest,
     message_service_client::MessageServiceClient, send_message_request::To, send_result,
 };
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 use tonic::transport::Channel;
 
 use self::{
     content::{contents_in_redis, contents_in_store, holder},
     watcher::{Found, Watcher},
 };
-use super::{Sizes, answered::until_answered};
-use crate::faults::{Better, Figure, Plan, Site, calls::within, figure::float, site::NAME};
+use super::Sizes;
+use crate::faults::{Figure, Plan, Site, answered::until_answered, calls::within, figure::float, site::NAME};
 
 const NODES: u32 = 3;
 /// Whose messages are erased.
@@ -55,7 +51,6 @@ const SECRET: &str = "secret-of-user-1";
 struct ErasureDesk {
     nodes: Vec<Channel>,
     conversations: u64,
-    over: AtomicBool,
     found: Mutex<Found>,
 }
 
@@ -66,45 +61,43 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let rate = format!("messages.erase_rate={}", (2 * conversations).div_ceil(TAKES));
     let plan = Plan { nodes: NODES, settings: vec![rate], ..plan.clone() };
     let mut site = Site::with_users(&plan, i64::try_from(conversations)? + 1).await?;
-    let (over, found) = (AtomicBool::new(false), Mutex::default());
-    let desk = Arc::new(ErasureDesk { nodes: site.channels(), conversations, over, found });
+    let desk = Arc::new(ErasureDesk { nodes: site.channels(), conversations, found: Mutex::default() });
     let sent = send_all(&desk).await?;
     let watcher = Watcher::new(&desk);
     // Every node and Redis have copies.
     watcher.read_all().await?;
     let before = contents_in_redis(&site).await?;
 
-    let watching = tokio::spawn(watcher.clone().work());
-    let erased = erase_and_kill(&mut site, &desk).await;
-    desk.over.store(true, Ordering::Relaxed);
-    watching.await??;
-    let (erased, took) = erased?;
+    let mut watching = JoinSet::new();
+    watching.spawn(watcher.clone().work());
+    let (erased, took) = erase_and_kill(&mut site, &desk).await?;
+    watching.shutdown().await;
     site.until_trusted().await?;
     *desk.found.lock() = Found::default();
     watcher.read_all().await?;
     let mut figures = figures(&desk, &erased, sent);
     figures.extend([
-        Figure::at_least("contents in Redis before", "count", float(before), 1.0),
+        Figure::at_least_count("contents in Redis before", before, 1),
         Figure::none("contents in Redis", contents_in_redis(&site).await?),
         Figure::none("contents in the store", contents_in_store(&site).await?),
-        Figure::told("took", "s", took.as_secs_f64(), Better::Lower),
+        Figure::took(took),
     ]);
     Ok(figures)
 }
 
 fn figures(desk: &ErasureDesk, erased: &EraseUserMessagesResponse, sent: u64) -> Vec<Figure> {
     let found = desk.found.lock();
-    let all = float(desk.conversations);
-    let done = float(erased.conversations_done.unsigned_abs());
+    let done = erased.conversations_done.unsigned_abs();
     // Those of the step in which the node was killed may not be counted.
-    let most = float(sent.saturating_sub(u64::try_from(LONG).unwrap_or(u64::MAX)));
+    let most = sent.saturating_sub(u64::try_from(LONG).unwrap_or(u64::MAX));
+    let events = desk.conversations * u64::from(NODES);
     vec![
-        Figure::at_least("conversations done", "count", done, all),
-        Figure::at_least("messages erased", "count", float(erased.messages.unsigned_abs()), most),
+        Figure::at_least_count("conversations done", done, desk.conversations),
+        Figure::at_least_count("messages erased", erased.messages.unsigned_abs(), most),
         Figure::none("contents that were read", found.contents),
         Figure::none("contents that were read beside the event", found.beside_events),
-        Figure::at_least("events", "count", float(found.events), all * f64::from(NODES)),
-        Figure::at_most("events at most", "count", float(found.events), all * f64::from(NODES)),
+        Figure::at_least_count("events", found.events, events),
+        Figure::at_most("events at most", "count", float(found.events), float(events)),
     ]
 }
 
@@ -162,19 +155,11 @@ async fn erase_and_kill(
 }
 
 async fn erasure(desk: &ErasureDesk) -> Result<EraseUserMessagesResponse> {
-    let said = Arc::new(Mutex::new(EraseUserMessagesResponse::default()));
-    until_answered(&desk.nodes, 0, |node| {
-        let said = Arc::clone(&said);
-        let request = within(EraseUserMessagesRequest { user_id: ERASED, again: false });
-        async move {
-            *said.lock() = MessageServiceClient::new(node).erase_user_messages(request).await?.into_inner();
-            Ok(())
-        }
-        .boxed()
-    })
-    .await?;
-    let said = *said.lock();
-    Ok(said)
+    let request = EraseUserMessagesRequest { user_id: ERASED, again: false };
+    let answered = until_answered(&desk.nodes, 0, request, |node, request| async move {
+        MessageServiceClient::new(node).erase_user_messages(request).await
+    });
+    Ok(answered.await?)
 }
 
 /// Kills the node that has the lease of erasures, and starts it again.

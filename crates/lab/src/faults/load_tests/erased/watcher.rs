@@ -1,9 +1,6 @@
 //! Who reads the conversations through all nodes.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use kith_proto::message::v1::{
@@ -38,20 +35,16 @@ impl Watcher {
         Self(Arc::clone(desk))
     }
 
-    /// Reads one conversation after the other until the end.
-    pub(super) async fn work(self) -> Result<()> {
+    /// Reads one conversation after the other until it is dropped.
+    pub(super) async fn work(self) {
         let all = (0..self.0.conversations)
             .flat_map(|number| (0..self.0.nodes.len()).map(move |node| (number, node)));
         for (number, node) in all.cycle() {
-            if self.0.over.load(Ordering::Relaxed) {
-                break;
-            }
             // A node that was killed does not answer.
             if self.read(number, node).await.is_none() {
                 sleep(PAUSE).await;
             }
         }
-        Ok(())
     }
 
     /// Reads all conversations through each node.

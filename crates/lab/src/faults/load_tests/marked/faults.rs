@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use kith_lab_servers::{proxy::Mode, resp::Value};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::MarkDesk;
-use crate::faults::{Better, Figure, Site, figure::float};
+use crate::faults::{Figure, Site};
 
 /// The kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,6 @@ const DIES: &str = "after_commit=die@25";
 /// Deaths, at least; and how long one may take.
 const DEATHS_MIN: u64 = 3;
 const DIES_WITHIN: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
 
 /// How often each was done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +64,7 @@ impl MarkFaultCounts {
             ("nodes dead", self.deaths),
         ];
         let done = of.into_iter().filter(|(_, times)| *times > 0);
-        done.map(|(name, times)| Figure::told(name, "count", float(times), Better::Higher)).collect()
+        done.map(|(name, times)| Figure::count(name, times)).collect()
     }
 }
 
@@ -80,7 +79,7 @@ pub(super) async fn go_on(site: &mut Site, desk: &MarkDesk, loss: MarkLoss) -> R
 async fn lose_redis(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts> {
     let mut times = MarkFaultCounts::default();
     for step in 0_usize.. {
-        if step >= FAULTS.len() && desk.has_enough() {
+        if step >= FAULTS.len() && desk.progress.has_enough() {
             break;
         }
         match FAULTS[step % FAULTS.len()] {
@@ -116,18 +115,13 @@ async fn lose_redis(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts>
 async fn lose_node(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts> {
     let mut times = MarkFaultCounts::default();
     for at in (0..site.members.len()).cycle() {
-        if times.deaths >= DEATHS_MIN && desk.has_enough() {
+        if times.deaths >= DEATHS_MIN && desk.progress.has_enough() {
             break;
         }
         let node = &mut site.members.get_mut(at).context("there are three nodes")?.node;
         node.kill();
         node.run_told(&[("KITH_FAILPOINT", DIES)])?;
-        let until = Instant::now() + DIES_WITHIN;
-        while !node.ended()? {
-            ensure!(Instant::now() < until, "the program is no build with fail points: nothing died");
-            sleep(LOOK).await;
-        }
-        ensure!(node.died()?, "a node has ended, and not by dying");
+        node.until_died(DIES_WITHIN).await.context("is the program a build with fail points?")?;
         times.deaths += 1;
         node.run()?;
         site.until_trusted().await?;

@@ -24,10 +24,10 @@ use tonic::transport::Channel;
 
 use super::{
     BITMAPS_KEPT, KnownMarks, MarkDesk, MarkLoss,
-    messages::{CONVERSATION, USERS},
-    notices::{AUDIENCE, NOTICES},
+    messages::{CONVERSATION, MessageModel, USERS},
+    notices::{AUDIENCE, NOTICES, NoticeModel},
 };
-use crate::faults::{Better, Figure, Site, calls::within, figure::float, site::NAME};
+use crate::faults::{Figure, Site, calls::within, site::NAME};
 
 /// Counts are right so long after the last fault; after the death of a node when its bitmaps have expired, too.
 const RIGHT_WITHIN: Duration = Duration::from_secs(15);
@@ -43,8 +43,8 @@ const PRINTED_MAX: usize = 5;
 
 /// What the store has.
 struct Dump {
-    notices: super::notices::NoticeModel,
-    messages: super::messages::MessageModel,
+    notices: NoticeModel,
+    messages: MessageModel,
 }
 
 pub(super) async fn figures(
@@ -67,8 +67,8 @@ pub(super) async fn figures(
         none("acknowledged marks of messages missing", dump.missing_messages(marks)),
         Figure::at_most("counts right after", "s", right_after, bound.as_secs_f64()),
         none("receipts that the store contradicts", wrong),
-        Figure::at_least("receipts", "count", float(receipts), 1.0),
-        Figure::told("readers who have read a notice", "count", float(dump.marked()), Better::Higher),
+        Figure::at_least_count("receipts", receipts, 1),
+        Figure::count("readers who have read a notice", dump.marked()),
     ])
 }
 
@@ -138,7 +138,7 @@ impl Dump {
 }
 
 /// What the one has and the other has not.
-fn difference(one: &super::notices::NoticeModel, other: &super::notices::NoticeModel) -> Vec<String> {
+fn difference(one: &NoticeModel, other: &NoticeModel) -> Vec<String> {
     let none = BTreeSet::new();
     let pairs = one.iter().flat_map(|(reader, read)| {
         let others = other.get(reader).unwrap_or(&none);
@@ -148,7 +148,7 @@ fn difference(one: &super::notices::NoticeModel, other: &super::notices::NoticeM
 }
 
 /// The words of all readers: the notices have the slots from 0 on, in the order in which they were published.
-async fn notices(database: &Database) -> Result<super::notices::NoticeModel> {
+async fn notices(database: &Database) -> Result<NoticeModel> {
     let mut readers = database.collection::<Document>("notice_readers").find(doc! {}).await?;
     let mut notices = BTreeMap::new();
     while let Some(reader) = readers.try_next().await? {
@@ -161,7 +161,7 @@ async fn notices(database: &Database) -> Result<super::notices::NoticeModel> {
 }
 
 /// Up to where each user has read.
-async fn messages(database: &Database) -> Result<super::messages::MessageModel> {
+async fn messages(database: &Database) -> Result<MessageModel> {
     let of_group = doc! { "_id.c": CONVERSATION };
     let mut dialogs = database.collection::<Document>("dialogs").find(of_group).await?;
     let mut messages = BTreeMap::new();

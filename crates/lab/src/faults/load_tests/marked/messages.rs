@@ -9,22 +9,19 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use futures::future::FutureExt as _;
-use kith_lab_servers::imported::fill;
+use kith_lab_servers::imported::fill_up_to;
 use kith_proto::{
-    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
-    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
+    group::v1::Group,
     message::v1::{
         BatchSendRequest, MarkReadRequest, SendMessageRequest, message_service_client::MessageServiceClient,
         send_message_request::To,
     },
-    user::v1::user_service_client::UserServiceClient,
 };
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tonic::transport::Channel;
 
 use super::{CALLERS, MarkDesk};
-use crate::faults::{calls::within, load_tests::answered::until_answered};
+use crate::faults::answered::{make_group, until_answered};
 
 pub(super) const CONVERSATION: &str = "g1";
 const GROUP: i64 = 1;
@@ -51,13 +48,9 @@ pub(super) struct MessageReaders {
 
 /// Makes the group and its messages. Returns the number of the last one.
 pub(super) async fn talk(node: &Channel) -> Result<i64> {
-    let users: Vec<i64> = (1..=USERS).collect();
-    fill(&mut UserServiceClient::new(node.clone()), &users).await?;
+    fill_up_to(node.clone(), USERS).await?;
     let group = Group { group_id: GROUP, name: "talking".to_owned(), creator_id: 1, ..Group::default() };
-    let request = CreateGroupRequest { group: Some(group), ..Default::default() };
-    GroupServiceClient::new(node.clone()).create_group(request).await?;
-    let request = AddMembersRequest { group_id: GROUP, user_ids: users[1..].to_vec(), ..Default::default() };
-    MemberServiceClient::new(node.clone()).add_members(request).await?;
+    make_group(std::slice::from_ref(node), group, (2..=USERS).collect()).await?;
     let mut client = MessageServiceClient::new(node.clone());
     let message =
         SendMessageRequest { to: Some(To::GroupId(GROUP)), body: "hi".into(), ..Default::default() };
@@ -78,7 +71,7 @@ impl MessageReaders {
     pub(super) async fn work(mut self) -> Result<MessageModel> {
         let users: Vec<i64> = self.read.keys().copied().collect();
         for user_id in users.into_iter().cycle() {
-            if self.desk.is_over() {
+            if self.desk.progress.is_ended() {
                 break;
             }
             let before = self.read.get(&user_id).copied().unwrap_or_default();
@@ -93,10 +86,9 @@ impl MessageReaders {
         let conversation_id = CONVERSATION.to_owned();
         let request = MarkReadRequest { user_id, conversation_id, up_to, ..Default::default() };
         let (sends, first) = (AtomicU64::new(0), self.random.random_range(0..self.desk.nodes.len()));
-        let marked = until_answered(&self.desk.nodes, first, |node| {
+        let marked = until_answered(&self.desk.nodes, first, request, |node, request| {
             sends.fetch_add(1, Ordering::Relaxed);
-            let request = within(request.clone());
-            async move { MessageServiceClient::new(node).mark_read(request).await.map(drop) }.boxed()
+            async move { MessageServiceClient::new(node).mark_read(request).await }
         });
         marked.await.with_context(|| format!("the mark of user {user_id}"))?;
         self.desk.acknowledge(1, sends.into_inner());

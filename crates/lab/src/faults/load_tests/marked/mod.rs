@@ -9,21 +9,21 @@ mod notices;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout},
-};
+use anyhow::Result;
+use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 pub(super) use self::faults::MarkLoss;
 use self::{messages::MessageReaders, notices::Marker};
-use super::Sizes;
+use super::{
+    Sizes,
+    progress::{Progress, disturb},
+};
 use crate::faults::{Better, Figure, Plan, Site, figure::float};
 
 const NODES: u32 = 3;
@@ -31,10 +31,6 @@ const NODES: u32 = 3;
 const CALLERS: i64 = 16;
 /// One in so many writes of other rows is a mark here.
 const FEWER: u64 = 10;
-/// Number of lines about the progress of a run.
-const PROGRESS_LINES: u64 = 10;
-/// Longer than a run takes in a healthy laboratory.
-const LONGEST: Duration = Duration::from_secs(30 * 60);
 /// The shortest time for which bitmaps can be kept.
 const BITMAPS_KEPT: Duration = Duration::from_secs(60);
 
@@ -42,33 +38,18 @@ const BITMAPS_KEPT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct MarkDesk {
     nodes: Vec<Channel>,
-    /// Marks that are to be acknowledged.
-    goal: u64,
-    acknowledged: AtomicU64,
+    /// Marks that are acknowledged.
+    progress: Progress,
     /// Calls that were sent again.
     again: AtomicU64,
-    over: AtomicBool,
     seed: u64,
 }
 
 impl MarkDesk {
-    fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
-    }
-
-    fn has_enough(&self) -> bool {
-        self.acknowledged.load(Ordering::Relaxed) >= self.goal
-    }
-
     /// Counts marks that were acknowledged by one call, which was sent so often.
     fn acknowledge(&self, marks: usize, sends: u64) {
-        let marks = u64::try_from(marks).unwrap_or_default();
-        let before = self.acknowledged.fetch_add(marks, Ordering::Relaxed);
+        self.progress.add(u64::try_from(marks).unwrap_or_default());
         self.again.fetch_add(sends.saturating_sub(1), Ordering::Relaxed);
-        let step = self.goal.div_ceil(PROGRESS_LINES);
-        if before / step < (before + marks) / step && before < self.goal {
-            eprintln!("{} marks are acknowledged, of {}", before + marks, self.goal);
-        }
     }
 }
 
@@ -87,30 +68,20 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: MarkLoss) -> Result<Ve
     let nodes = site.channels();
     notices::publish(&nodes[0]).await?;
     let last = messages::talk(&nodes[0]).await?;
-    let desk = Arc::new(MarkDesk {
-        nodes,
-        goal: sizes.writes.div_ceil(FEWER),
-        acknowledged: AtomicU64::new(0),
-        again: AtomicU64::new(0),
-        over: AtomicBool::new(false),
-        seed: plan.seed,
-    });
-    let began = Instant::now();
-    let calling = begin(&desk, last);
-    let disturbed = timeout(LONGEST, faults::go_on(&mut site, &desk, loss)).await;
-    desk.over.store(true, Ordering::Relaxed);
-    let marks = ended(calling).await?;
-    let times = disturbed.context("too few marks are acknowledged")??;
+    let progress = Progress::new("marks are acknowledged", sizes.writes.div_ceil(FEWER));
+    let desk = Arc::new(MarkDesk { nodes, progress, again: AtomicU64::new(0), seed: plan.seed });
+    let disturbance = faults::go_on(&mut site, &desk, loss);
+    let (times, known, took) = disturb(&desk.progress, begin(&desk, last), disturbance).await?;
     site.until_trusted().await?;
-    let took = began.elapsed();
+    let marks = known.into_iter().fold(KnownMarks::default(), KnownMarks::and);
     let mut figures = judge::figures(&site, &desk, &marks, loss).await?;
-    let count = |name, of: &AtomicU64| (name, float(of.load(Ordering::Relaxed)));
-    let (name, acknowledged) = count("marks", &desk.acknowledged);
-    figures.push(Figure::at_least(name, "count", acknowledged, float(desk.goal)));
-    let (name, again) = count("calls sent again", &desk.again);
-    figures.push(Figure::told(name, "count", again, Better::Lower));
+    let again = float(desk.again.load(Ordering::Relaxed));
+    figures.extend([
+        Figure::at_least_count("marks", desk.progress.done(), desk.progress.goal()),
+        Figure::told("calls sent again", "count", again, Better::Lower),
+    ]);
     figures.extend(times.figures());
-    figures.push(Figure::told("took", "s", took.as_secs_f64(), Better::Lower));
+    figures.push(Figure::took(took));
     Ok(figures)
 }
 
@@ -128,12 +99,11 @@ fn begin(desk: &Arc<MarkDesk>, last: i64) -> JoinSet<Result<KnownMarks>> {
     calling
 }
 
-async fn ended(mut calling: JoinSet<Result<KnownMarks>>) -> Result<KnownMarks> {
-    let mut all = KnownMarks::default();
-    while let Some(ended) = calling.join_next().await {
-        let marks = ended??;
-        all.notices.extend(marks.notices);
-        all.messages.extend(marks.messages);
+impl KnownMarks {
+    /// Both together.
+    fn and(mut self, other: Self) -> Self {
+        self.notices.extend(other.notices);
+        self.messages.extend(other.messages);
+        self
     }
-    Ok(all)
 }

@@ -9,16 +9,15 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use futures::future::{BoxFuture, FutureExt as _};
 use kith_proto::notice::v1::{
     Audience, MarkReadRequest, MarkUnreadRequest, Notice, PublishNoticeRequest, Reader,
     RegisterAudienceRequest, RegisterReadersRequest, notice_service_client::NoticeServiceClient,
 };
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng, seq::IndexedRandom as _};
-use tonic::{Status, transport::Channel};
+use tonic::{Request, Response, Status, transport::Channel};
 
 use super::{CALLERS, MarkDesk};
-use crate::faults::{calls::within, load_tests::answered::until_answered};
+use crate::faults::answered::until_answered;
 
 pub(super) const AUDIENCE: i32 = 1;
 /// The bits of all are in one word.
@@ -71,7 +70,7 @@ impl Marker {
 
     /// Marks at random until it is over. Returns what its readers have read.
     pub(super) async fn work(mut self) -> Result<NoticeModel> {
-        while !self.desk.is_over() {
+        while !self.desk.progress.is_ended() {
             let reader = *self.readers.choose(&mut self.random).context("a caller has readers")?;
             if self.random.random_ratio(4, 5) {
                 self.mark(reader).await?
@@ -93,9 +92,8 @@ impl Marker {
         let request =
             MarkReadRequest { audience_id, reader_id, notice_ids: notice_ids.clone(), ..Default::default() };
         self.read.entry(reader_id).or_default().extend(&notice_ids);
-        self.send(reader_id, &notice_ids, |node| {
-            let request = within(request.clone());
-            async move { NoticeServiceClient::new(node).mark_read(request).await.map(drop) }.boxed()
+        self.send(reader_id, &notice_ids, request, |node, request| async move {
+            NoticeServiceClient::new(node).mark_read(request).await
         })
         .await
     }
@@ -107,26 +105,30 @@ impl Marker {
         read.remove(&notice);
         let (audience_id, notice_ids) = (AUDIENCE, vec![notice]);
         let request = MarkUnreadRequest { audience_id, reader_id, notice_ids };
-        self.send(reader_id, &[notice], |node| {
-            let request = within(request.clone());
-            async move { NoticeServiceClient::new(node).mark_unread(request).await.map(drop) }.boxed()
+        self.send(reader_id, &[notice], request, |node, request| async move {
+            NoticeServiceClient::new(node).mark_unread(request).await
         })
         .await
     }
 
     /// Sends a call to one node after the other until it is acknowledged.
-    async fn send(
+    async fn send<Q, A, F>(
         &mut self,
         reader_id: i64,
         notice_ids: &[i64],
-        call: impl Fn(Channel) -> BoxFuture<'static, Result<(), Status>> + Send + Sync,
-    ) -> Result<()> {
+        request: Q,
+        call: impl Fn(Channel, Request<Q>) -> F,
+    ) -> Result<()>
+    where
+        Q: Clone,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
         let (sends, first) = (AtomicU64::new(0), self.random.random_range(0..self.desk.nodes.len()));
-        let counted = |node| {
+        let counted = |node, request| {
             sends.fetch_add(1, Ordering::Relaxed);
-            call(node)
+            call(node, request)
         };
-        until_answered(&self.desk.nodes, first, counted)
+        until_answered(&self.desk.nodes, first, request, counted)
             .await
             .with_context(|| format!("the marks of reader {reader_id}"))?;
         let sends = sends.into_inner();

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use futures::future::try_join_all;
+use kith_lab_servers::wait;
 use kith_proto::presence::v1::{
     BatchGetPresenceRequest, CountActiveMembersRequest, GetPresenceRequest, ListActiveGatewaysRequest,
     ListActiveMembersRequest, Presence, PresenceState, presence_service_client::PresenceServiceClient,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tonic::{Status, transport::Channel};
 
 use super::crowd::{Crowd, OnlineAt};
@@ -20,7 +21,6 @@ const BATCH: usize = 500;
 const PAGE: i32 = 1_000;
 /// A node sees so soon that all was lost.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// What was returned about all users and groups.
 #[derive(Debug, Default)]
@@ -126,7 +126,7 @@ impl PresenceTally {
 
     pub(super) fn figures(&self) -> Vec<Figure> {
         vec![
-            Figure::told("answers", "count", float(self.answers), Better::Higher),
+            Figure::count("answers", self.answers),
             Figure::told("calls that failed", "count", float(self.failed), Better::Lower),
             Figure::none("answers that call somebody offline who has a session", self.offline),
             Figure::none("groups that lack somebody and are said to be whole", self.short),
@@ -156,18 +156,13 @@ impl GroupPresence {
 
 /// Waits until the node knows that a user without a session is offline.
 pub(super) async fn until_known(node: &Channel, patience: Duration) -> Result<()> {
-    let until = Instant::now() + patience;
-    loop {
-        let asked = PresenceServiceClient::new(node.clone())
-            .get_presence(within(GetPresenceRequest { user_id: 1 }))
-            .await;
+    let mut client = PresenceServiceClient::new(node.clone());
+    wait::until("a user without a session stays unknown", patience, async || {
+        let asked = client.get_presence(within(GetPresenceRequest { user_id: 1 })).await;
         let state = asked.ok().and_then(|answer| Some(answer.into_inner().presence?.state()));
-        if state == Some(PresenceState::Offline) {
-            return Ok(());
-        }
-        ensure!(Instant::now() < until, "who is not seen stays unknown");
-        sleep(PAUSE).await;
-    }
+        Ok(state == Some(PresenceState::Offline))
+    })
+    .await
 }
 
 async fn users(node: &Channel, users: &[i64]) -> Result<Vec<Presence>, Status> {

@@ -1,19 +1,14 @@
 //! Users in groups, and where each is online.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::ops::RangeInclusive;
 
 use anyhow::Result;
 use futures::future::try_join_all;
-use kith_lab_servers::imported::fill;
-use kith_proto::{
-    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
-    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
-    user::v1::user_service_client::UserServiceClient,
-};
-use tokio::time::{Instant, sleep};
-use tonic::{Code, Status, transport::Channel};
+use kith_lab_servers::imported::fill_up_to;
+use kith_proto::group::v1::Group;
+use tonic::transport::Channel;
 
-use crate::faults::calls::within;
+use crate::faults::answered::make_group;
 
 /// The gateway that dies.
 pub(super) const GOING: &str = "going";
@@ -22,8 +17,6 @@ pub(super) const STAYING: &str = "staying";
 
 /// As many as one call puts into a group.
 const OF_A_GROUP: i64 = 100;
-const MADE_WITHIN: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where users are online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +37,7 @@ impl Crowd {
     /// Makes them, and their groups, whose owner is never online.
     pub(super) async fn new(node: &Channel, users: i64) -> Result<Self> {
         let crowd = Self { users };
-        let ids: Vec<i64> = (1..=users + 1).collect();
-        fill(&mut UserServiceClient::new(node.clone()), &ids).await?;
+        fill_up_to(node.clone(), users + 1).await?;
         try_join_all(crowd.groups().map(|(group, members)| crowd.found(node, group, members))).await?;
         Ok(crowd)
     }
@@ -83,30 +75,6 @@ impl Crowd {
     async fn found(self, node: &Channel, group_id: i64, members: RangeInclusive<i64>) -> Result<()> {
         let group =
             Group { group_id, name: "online".to_owned(), creator_id: self.users + 1, ..Group::default() };
-        let group = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
-        until_made(async || {
-            let request = within(group.clone());
-            GroupServiceClient::new(node.clone()).create_group(request).await.map(drop)
-        })
-        .await?;
-        let added =
-            AddMembersRequest { group_id, user_ids: members.collect(), ..AddMembersRequest::default() };
-        until_made(async || {
-            let request = within(added.clone());
-            MemberServiceClient::new(node.clone()).add_members(request).await.map(drop)
-        })
-        .await
-    }
-}
-
-/// Calls until it was done, now or by a call before that seemed to fail.
-async fn until_made(call: impl AsyncFn() -> Result<(), Status>) -> Result<()> {
-    let until = Instant::now() + MADE_WITHIN;
-    loop {
-        match call().await {
-            Err(status) if status.code() == Code::AlreadyExists => return Ok(()),
-            Err(_) if Instant::now() < until => sleep(PAUSE).await,
-            done => return Ok(done?),
-        }
+        make_group(std::slice::from_ref(node), group, members.collect()).await
     }
 }

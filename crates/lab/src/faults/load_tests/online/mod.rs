@@ -9,6 +9,7 @@ mod watched;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::wait;
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
@@ -113,22 +114,19 @@ impl Stage {
         let seen = self.look(&[0, 1, 2], OnlineAt::Both).await?;
         let opened = self.going.as_ref().map_or(0, Gateway::opened_again) + self.staying.opened_again();
         let more = vec![
-            Figure::at_least("answers that were unknown", "count", float(self.tally.unknown), 1.0),
+            Figure::at_least_count("answers that were unknown", self.tally.unknown, 1),
             Figure::told("sessions that gateways opened again", "count", float(opened), Better::Lower),
         ];
         self.figures(&seen, OnlineAt::Both, more)
     }
 
-    async fn until_all_online(&mut self) -> Result<()> {
-        let until = Instant::now() + SETTLED_WITHIN;
-        let mut view = View::new(Instant::now());
-        while !view.is_right() {
-            anyhow::ensure!(Instant::now() < until, "not all are online in time");
-            let node = &self.nodes[WATCHED_AT];
+    async fn until_all_online(&self) -> Result<()> {
+        let (mut view, node) = (View::new(Instant::now()), &self.nodes[WATCHED_AT]);
+        wait::until("not all are online", SETTLED_WITHIN, async || {
             view.look(node, &self.crowd, OnlineAt::Both, &mut PresenceTally::default()).await;
-            sleep(LOOK).await;
-        }
-        Ok(())
+            Ok(view.is_right())
+        })
+        .await
     }
 
     /// Asks these nodes for everything, repeatedly. Returns since when each has returned the correct state, from now
@@ -149,7 +147,7 @@ impl Stage {
     fn figures(self, seen: &[View], places: OnlineAt, more: Vec<Figure>) -> Result<Vec<Figure>> {
         let watched = self.watched.context("nobody watches")?;
         let mut figures = vec![
-            Figure::told("sessions", "count", float(self.crowd.sessions()), Better::Higher),
+            Figure::count("sessions", self.crowd.sessions()),
             longest("users right on all nodes after", seen, |view| view.users, WITHIN),
             longest("groups right on all nodes after", seen, |view| view.groups, WITHIN),
             longest("groups said to be whole on all nodes after", seen, |view| view.whole, WHOLE_WITHIN),

@@ -2,16 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
+use kith_lab_servers::wait;
 use kith_proto::presence::v1::{
     PresenceState, WatchPresenceRequest, WatchPresenceResponse,
     presence_service_client::PresenceServiceClient,
 };
 use parking_lot::Mutex;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
-};
+use tokio::{task::JoinSet, time::Instant};
 use tonic::{Status, Streaming, transport::Channel};
 
 use super::{
@@ -24,7 +22,6 @@ use crate::faults::Figure;
 const OF_A_STREAM: usize = 500;
 /// Until online users are reported as online.
 const FIRST_WITHIN: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Who watches all users.
 #[derive(Debug)]
@@ -99,21 +96,18 @@ impl Watched {
             Figure::none("versions that fell", heard.fell),
         ];
         if places == OnlineAt::Staying {
-            let last = heard.last_offline.as_secs_f64();
             figures.push(Figure::none("users told to be offline not exactly once", not_once));
-            figures.push(Figure::at_most("last told to be offline after", "s", last, WITHIN.as_secs_f64()));
+            figures.push(Figure::within("last told to be offline after", heard.last_offline, WITHIN));
         }
         Ok(figures)
     }
 
     async fn until_online(&self, users: usize) -> Result<()> {
-        let until = Instant::now() + FIRST_WITHIN;
-        let is_online = |last: &Last| last.state == PresenceState::Online;
-        while self.heard.lock().users.values().filter(|last| is_online(last)).count() < users {
-            ensure!(Instant::now() < until, "whoever watches is not told who is online");
-            sleep(PAUSE).await;
-        }
-        Ok(())
+        let is_online = |last: &&Last| last.state == PresenceState::Online;
+        wait::until("watchers do not learn who is online", FIRST_WITHIN, async || {
+            Ok(self.heard.lock().users.values().filter(is_online).count() >= users)
+        })
+        .await
     }
 }
 

@@ -7,7 +7,7 @@ use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
 use super::RecallDesk;
-use crate::faults::{Figure, Member, Site, figure::float};
+use crate::faults::{Figure, Member, Site};
 
 /// How the way of a node to Redis is closed, by turns; `None`: the node is paused.
 const FAULTS: [Option<Mode>; 4] = [Some(Mode::Refuse), None, Some(Mode::Freeze), Some(Mode::Deaf)];
@@ -25,8 +25,8 @@ pub(super) struct RecallFaultCounts {
 
 impl RecallFaultCounts {
     pub(super) fn figures(self) -> [Figure; 2] {
-        let all = Figure::at_least("cuts and pauses", "count", float(self.cuts + self.pauses), 1.0);
-        [all, Figure::told("pauses", "count", float(self.pauses), crate::faults::figure::Better::Higher)]
+        let all = Figure::at_least_count("cuts and pauses", self.cuts + self.pauses, 1);
+        [all, Figure::count("pauses", self.pauses)]
     }
 }
 
@@ -34,7 +34,7 @@ impl RecallFaultCounts {
 pub(super) async fn go_on(site: &mut Site, desk: &RecallDesk) -> Result<RecallFaultCounts> {
     let (mut times, nodes) = (RecallFaultCounts::default(), site.members.len());
     for step in 0_usize.. {
-        if desk.has_enough() {
+        if desk.progress.has_enough() {
             break;
         }
         let (fault, lasts) = (FAULTS[step / nodes % FAULTS.len()], LASTS[step / nodes / FAULTS.len() % 2]);

@@ -1,3 +1,5 @@
+//! Contents that no read may show any more.
+
 use std::collections::HashMap;
 
 use parking_lot::Mutex;

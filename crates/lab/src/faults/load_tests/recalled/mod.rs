@@ -7,25 +7,22 @@ mod reader;
 mod tally;
 mod writer;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use parking_lot::Mutex;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout},
-};
+use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 use self::{gone::Gone, reader::Reader, tally::RecallTally, writer::Writer};
-use super::Sizes;
-use crate::faults::{Better, Figure, Plan, Site};
+use super::{
+    Sizes,
+    progress::{Progress, disturb},
+};
+use crate::faults::{Figure, Plan, Site};
 
 /// One changes, the others are read from.
 const NODES: u32 = 3;
@@ -33,10 +30,6 @@ const NODES: u32 = 3;
 const PAIRS: i64 = 16;
 /// One in so many writes of other rows is a change here.
 const FEWER: u64 = 10;
-/// Number of lines about the progress of a run.
-const PROGRESS_LINES: u64 = 10;
-/// Longer than a run takes in a healthy laboratory.
-const LONGEST: Duration = Duration::from_secs(45 * 60);
 
 /// Two users who talk.
 #[derive(Clone, Copy, Debug)]
@@ -49,10 +42,8 @@ struct TalkingPair {
 #[derive(Debug)]
 struct RecallDesk {
     nodes: Vec<Channel>,
-    /// Changes that are to be acknowledged.
-    goal: u64,
-    changed: AtomicU64,
-    over: AtomicBool,
+    /// Messages that are changed.
+    progress: Progress,
     values: AtomicU64,
     gone: Gone,
     tally: Mutex<RecallTally>,
@@ -69,24 +60,13 @@ impl TalkingPair {
 }
 
 impl RecallDesk {
-    fn has_enough(&self) -> bool {
-        self.changed.load(Ordering::Relaxed) >= self.goal
-    }
-
     fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed) || self.has_enough()
+        self.progress.is_ended() || self.progress.has_enough()
     }
 
     /// One that no message has yet.
     fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn add_change(&self) {
-        let changed = self.changed.fetch_add(1, Ordering::Relaxed) + 1;
-        if changed.is_multiple_of(self.goal.div_ceil(PROGRESS_LINES)) {
-            eprintln!("{changed} messages are changed, of {}", self.goal);
-        }
     }
 }
 
@@ -96,29 +76,20 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let mut site = Site::with_users(&plan, 2 * PAIRS).await?;
     let desk = Arc::new(RecallDesk {
         nodes: site.channels(),
-        goal: sizes.writes.div_ceil(FEWER),
-        changed: AtomicU64::new(0),
-        over: AtomicBool::new(false),
+        progress: Progress::new("messages are changed", sizes.writes.div_ceil(FEWER)),
         // 0 is that of a message without content.
         values: AtomicU64::new(1),
         gone: Gone::default(),
         tally: Mutex::default(),
     });
-    let began = Instant::now();
-    let mut calling = begin(&desk, plan.seed);
-    let disturbed = timeout(LONGEST, faults::go_on(&mut site, &desk)).await;
-    let took = began.elapsed();
-    desk.over.store(true, Ordering::Relaxed);
-    while let Some(ended) = calling.join_next().await {
-        ended??;
-    }
-    let times = disturbed.context("too few messages are changed")??;
+    let disturbance = faults::go_on(&mut site, &desk);
+    let (times, _, took) = disturb(&desk.progress, begin(&desk, plan.seed), disturbance).await?;
     for number in 1..=PAIRS {
         Reader::new(&desk, TalkingPair::of(number)).read_all().await;
     }
-    let mut figures = desk.tally.lock().figures(desk.goal, desk.changed.load(Ordering::Relaxed));
+    let mut figures = desk.tally.lock().figures(&desk.progress);
     figures.extend(times.figures());
-    figures.push(Figure::told("took", "s", took.as_secs_f64(), Better::Lower));
+    figures.push(Figure::took(took));
     Ok(figures)
 }
 

@@ -59,14 +59,14 @@ impl Reader {
         match (PreparedCall { request, named: false }).send(self.desk.nodes[node].clone()).await {
             MessageOutcome::Read { messages, .. } => {
                 let mut tally = self.desk.tally.lock();
-                tally.read();
+                tally.reads += 1;
                 if let Some(message) = self.desk.gone.shown(&messages, began) {
                     tally.blame(message, || format!("{pages:?} of {:?} on node {node}", self.pair));
                 }
                 Some(messages)
             }
             MessageOutcome::Refused(code) | MessageOutcome::Open(code) => {
-                self.desk.tally.lock().fail(&code);
+                self.desk.tally.lock().failed.add(&code);
                 None
             }
             MessageOutcome::Sent(_) | MessageOutcome::Marked(_) => None,

@@ -1,67 +1,45 @@
-use std::collections::BTreeMap;
+//! Counts of reads, and of those that showed removed contents.
 
+use super::Progress;
 use crate::{
-    checker::of_a_disturbance,
-    faults::{Better, Figure, figure::float},
+    faults::{
+        Better, Figure,
+        figure::float,
+        load_tests::outcomes::{FailedCalls, Violations},
+    },
     history::Logged,
 };
 
-/// Number of reads of removed content that are printed in full.
-const PRINTED_MAX: u64 = 5;
+/// A read showed the previous content of a message.
+const SHOWN: &str = "reads of what was before";
 
 /// The counts of outcomes.
 #[derive(Debug, Default)]
 pub(super) struct RecallTally {
     /// Reads that were answered.
-    reads: u64,
+    pub(super) reads: u64,
     /// Those of them that were made at once, and had the changed message.
-    at_once: u64,
-    /// Reads that showed what was gone.
-    shown: u64,
-    /// Calls that were not answered.
-    failed: u64,
-    /// Codes that no disturbance explains.
-    strange: BTreeMap<String, u64>,
+    pub(super) at_once: u64,
+    pub(super) failed: FailedCalls,
+    violations: Violations,
 }
 
 impl RecallTally {
-    pub(super) const fn read(&mut self) {
-        self.reads += 1;
-    }
-
-    pub(super) const fn read_at_once(&mut self) {
-        self.at_once += 1;
-    }
-
-    /// A call was not answered, with this code.
-    pub(super) fn fail(&mut self, code: &str) {
-        self.failed += 1;
-        if !of_a_disturbance(code) {
-            *self.strange.entry(code.to_owned()).or_default() += 1;
-        }
-    }
-
     /// A read showed the previous content of a message.
     pub(super) fn blame(&mut self, message: &Logged, read: impl FnOnce() -> String) {
-        self.shown += 1;
-        if self.shown <= PRINTED_MAX {
-            eprintln!("{message:?} was changed before: {}", read());
-        }
+        self.violations.add(SHOWN, || format!("{message:?} was changed before: {}", read()));
     }
 
-    pub(super) fn figures(&self, goal: u64, changed: u64) -> Vec<Figure> {
-        let strange = self.strange.iter();
+    pub(super) fn figures(&self, progress: &Progress) -> Vec<Figure> {
+        let goal = progress.goal();
         let mut figures = vec![
-            Figure::at_least("changes", "count", float(changed), float(goal)),
-            Figure::none("reads of what was before", self.shown),
-            Figure::at_least("reads of changed messages at once", "count", float(self.at_once), float(goal)),
-            Figure::none("other answers", self.strange.values().sum()),
+            Figure::at_least_count("changes", progress.done(), goal),
+            Figure::at_least_count("reads of changed messages at once", self.at_once, goal),
+            Figure::count("reads", self.reads),
+            Figure::told("calls failed", "count", float(self.failed.count), Better::Lower),
         ];
-        figures.extend(strange.map(|(code, times)| Figure::none(format!("answered with {code}"), *times)));
-        figures.extend([
-            Figure::told("reads", "count", float(self.reads), Better::Higher),
-            Figure::told("calls failed", "count", float(self.failed), Better::Lower),
-        ]);
+        figures.extend(self.violations.figures([SHOWN]));
+        figures.extend(self.failed.figures());
         figures
     }
 }
@@ -71,15 +49,20 @@ mod tests {
     use super::*;
 
     fn sound() -> RecallTally {
-        let mut tally = RecallTally::default();
-        tally.read();
-        tally.read_at_once();
-        tally.fail("UNAVAILABLE");
+        let mut tally = RecallTally { reads: 1, at_once: 1, ..RecallTally::default() };
+        tally.failed.add("UNAVAILABLE");
         tally
     }
 
+    /// Whether all figures hold after so many changes, of which one is the goal.
+    fn holds_after(tally: &RecallTally, changes: u64) -> bool {
+        let progress = Progress::new("messages are changed", 1);
+        progress.add(changes);
+        tally.figures(&progress).iter().all(|figure| figure.holds)
+    }
+
     fn holds(tally: &RecallTally) -> bool {
-        tally.figures(1, 1).iter().all(|figure| figure.holds)
+        holds_after(tally, 1)
     }
 
     #[test]
@@ -92,10 +75,10 @@ mod tests {
 
     #[test]
     fn too_few_changes_or_unexpected_codes_fail() {
-        assert!(!sound().figures(1, 0).iter().all(|figure| figure.holds));
+        assert!(!holds_after(&sound(), 0));
         assert!(!holds(&RecallTally::default()), "no changed message was read");
         let mut tally = sound();
-        tally.fail("INTERNAL");
+        tally.failed.add("INTERNAL");
         assert!(!holds(&tally));
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use futures::future::FutureExt as _;
 use kith_proto::message::v1::{
     EditMessageRequest, RecallMessageRequest, message_service_client::MessageServiceClient,
 };
@@ -11,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
 use super::{RecallDesk, TalkingPair, reader::Reader};
 use crate::{
-    faults::{calls::within, load_tests::answered::until_answered, talk::PreparedCall},
+    faults::{answered::until_answered, talk::PreparedCall},
     history::{Draft, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
@@ -100,7 +99,7 @@ impl Writer {
             None => self.recall(node, seq).await?,
         }
         self.desk.gone.add(value);
-        self.desk.add_change();
+        self.desk.progress.add(1);
         match edited {
             Some(value) => self.whole[place].value = value,
             None => drop(self.whole.remove(place)),
@@ -115,11 +114,10 @@ impl Writer {
             seq: seq.cast_signed(),
             ..RecallMessageRequest::default()
         };
-        let recalled = until_answered(&self.desk.nodes, node, |node| {
-            let request = within(request.clone());
-            async move { MessageServiceClient::new(node).recall_message(request).await.map(drop) }.boxed()
+        let recalled = until_answered(&self.desk.nodes, node, request, |node, request| async move {
+            MessageServiceClient::new(node).recall_message(request).await
         });
-        recalled.await.with_context(|| format!("message {seq} of {:?} is not recalled", self.pair))
+        recalled.await.map(drop).with_context(|| format!("message {seq} of {:?} is not recalled", self.pair))
     }
 
     async fn edit(&self, node: usize, seq: u64, value: u64) -> Result<()> {
@@ -130,11 +128,10 @@ impl Writer {
             body: value.to_string().into(),
             ..EditMessageRequest::default()
         };
-        let edited = until_answered(&self.desk.nodes, node, |node| {
-            let request = within(request.clone());
-            async move { MessageServiceClient::new(node).edit_message(request).await.map(drop) }.boxed()
+        let edited = until_answered(&self.desk.nodes, node, request, |node, request| async move {
+            MessageServiceClient::new(node).edit_message(request).await
         });
-        edited.await.with_context(|| format!("message {seq} of {:?} is not edited", self.pair))
+        edited.await.map(drop).with_context(|| format!("message {seq} of {:?} is not edited", self.pair))
     }
 
     /// Reads a changed message in each way, on the other nodes first.
@@ -144,14 +141,14 @@ impl Writer {
             for pages in [page_of(seq), Pages::Before(seq + 1), Pages::These(vec![seq]), Pages::Before(0)] {
                 let found = self.reader.read((node + step) % count, pages).await;
                 if found.is_some_and(|found| found.iter().any(|message| message.seq == seq)) {
-                    self.desk.tally.lock().read_at_once();
+                    self.desk.tally.lock().at_once += 1;
                 }
             }
         }
     }
 
     fn fail(&self, code: &str) {
-        self.desk.tally.lock().fail(code);
+        self.desk.tally.lock().failed.add(code);
     }
 }
 

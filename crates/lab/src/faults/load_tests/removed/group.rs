@@ -3,17 +3,16 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use futures::future::FutureExt as _;
 use kith_proto::{
-    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
+    group::v1::Group,
     member::v1::{AddMembersRequest, RemoveMembersRequest, member_service_client::MemberServiceClient},
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::{PreparedCall, RemovalDesk, RemovalViolation, SEATS};
+use super::{PreparedCall, RemovalDesk, SEATS, tally::STORED};
 use crate::{
-    faults::{calls::within, load_tests::answered::until_answered},
+    faults::answered::{make_group, until_answered},
     history::{Draft, Logged, MessageOutcome, MessageRequest, SendOutcome},
 };
 
@@ -65,12 +64,7 @@ impl Talking {
     pub(super) async fn found(desk: &Arc<RemovalDesk>, id: i64) -> Result<Self> {
         let first = (id - 1) * (SEATS + 1) + 1;
         let group = Group { group_id: id, name: "talking".to_owned(), creator_id: first, ..Group::default() };
-        let request = CreateGroupRequest { group: Some(group), request_id: format!("group-{id}") };
-        let made = until_answered(&desk.nodes, 0, |node| {
-            let request = within(request.clone());
-            async move { GroupServiceClient::new(node).create_group(request).await.map(drop) }.boxed()
-        });
-        made.await.with_context(|| format!("group {id} is not made"))?;
+        make_group(&desk.nodes, group, Vec::new()).await?;
         let seat = |user| RemovedUser { user, absences: Mutex::default(), sends: Mutex::default() };
         let seats = (first + 1..=first + SEATS).map(seat).collect();
         Ok(Self { desk: Arc::clone(desk), id, owner: first, seats })
@@ -81,7 +75,7 @@ impl Talking {
         let Some(seat) = self.seats.get(seat) else { bail!("there is no such seat") };
         let nodes = self.desk.nodes.iter().enumerate().cycle();
         for (node, _) in nodes {
-            if self.desk.is_over() {
+            if self.desk.progress.has_enough() {
                 return Ok(());
             }
             if !matches!(self.send_as(seat, node).await, SendOutcome::At(_)) {
@@ -99,7 +93,7 @@ impl Talking {
         seat.sends.lock().push(SentMessage { value, began, ended: Instant::now(), is_open });
         match &outcome {
             SendOutcome::Refused(code) if code == "PERMISSION_DENIED" => {}
-            SendOutcome::Refused(code) | SendOutcome::Open(code) => self.desk.tally.lock().fail(code),
+            SendOutcome::Refused(code) | SendOutcome::Open(code) => self.desk.tally.lock().failed.add(code),
             SendOutcome::At(_) => {}
         }
         outcome
@@ -127,24 +121,22 @@ impl Talking {
     /// # Errors
     /// If no node does it.
     pub(super) async fn change(&self, user: i64, comes: bool, node: usize, request_id: &str) -> Result<()> {
-        let (group_id, user_ids) = (self.id, vec![user]);
-        let request_id = request_id.to_owned();
-        let added =
-            AddMembersRequest { group_id, user_ids: user_ids.clone(), request_id: request_id.clone() };
-        let removed = RemoveMembersRequest { group_id, user_ids, request_id, ..Default::default() };
-        let changed = until_answered(&self.desk.nodes, node, |node| {
-            let (added, removed) = (within(added.clone()), within(removed.clone()));
-            let mut client = MemberServiceClient::new(node);
-            async move {
-                if comes {
-                    client.add_members(added).await.map(drop)
-                } else {
-                    client.remove_members(removed).await.map(drop)
-                }
-            }
-            .boxed()
-        });
-        changed.await.with_context(|| format!("group {group_id}: user {user} comes: {comes}"))
+        let (group_id, user_ids, request_id) = (self.id, vec![user], request_id.to_owned());
+        let nodes = &self.desk.nodes;
+        let changed = if comes {
+            let request = AddMembersRequest { group_id, user_ids, request_id };
+            let added = until_answered(nodes, node, request, |node, request| async move {
+                MemberServiceClient::new(node).add_members(request).await
+            });
+            added.await.map(drop)
+        } else {
+            let request = RemoveMembersRequest { group_id, user_ids, request_id, ..Default::default() };
+            let removed = until_answered(nodes, node, request, |node, request| async move {
+                MemberServiceClient::new(node).remove_members(request).await
+            });
+            removed.await.map(drop)
+        };
+        changed.with_context(|| format!("group {group_id}: user {user} comes: {comes}"))
     }
 
     pub(super) fn conversation(&self) -> String {
@@ -158,18 +150,17 @@ impl Talking {
             log.iter().filter_map(|message| Some((message.value?, message.seq))).collect();
         for seat in &self.seats {
             for sent in seat.while_absent() {
-                self.desk.tally.lock().forbid();
+                self.desk.tally.lock().forbidden += 1;
                 if let Some(seq) = by_value.get(&sent.value) {
-                    let what = format!("user {}: {sent:?} has number {seq}", seat.user);
-                    self.blame(RemovalViolation::Stored, &what);
+                    self.blame(STORED, &format!("user {}: {sent:?} has number {seq}", seat.user));
                 }
             }
         }
     }
 
-    pub(super) fn blame(&self, wrong: RemovalViolation, what: &str) {
+    pub(super) fn blame(&self, kind: &'static str, what: &str) {
         let group = self.id;
-        self.desk.tally.lock().blame(wrong, || format!("group {group}: {what}"));
+        self.desk.tally.lock().violations.add(kind, || format!("group {group}: {what}"));
     }
 }
 

@@ -5,12 +5,9 @@ mod group;
 mod remover;
 mod tally;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use anyhow::{Context as _, Result};
@@ -21,14 +18,13 @@ use tokio::{
 };
 use tonic::transport::Channel;
 
-use self::{
-    group::Talking,
-    remover::Remover,
-    tally::{RemovalTally, RemovalViolation},
+use self::{group::Talking, remover::Remover, tally::RemovalTally};
+use super::{
+    Sizes,
+    progress::{LONGEST, Progress, all_ended},
 };
-use super::Sizes;
 use crate::faults::{
-    Better, Figure, Plan, Site,
+    Figure, Plan, Site,
     site::NAME,
     talk::{self, PreparedCall},
 };
@@ -41,40 +37,21 @@ const GROUPS: i64 = 16;
 const SEATS: i64 = 2;
 /// One in so many writes of other rows is a removal here.
 const FEWER: u64 = 10;
-/// Number of lines about the progress of a run.
-const PROGRESS_LINES: u64 = 10;
-/// Longer than a run takes in a healthy laboratory.
-const LONGEST: Duration = Duration::from_secs(45 * 60);
 
 /// The shared state of a run.
 #[derive(Debug)]
 struct RemovalDesk {
     nodes: Vec<Channel>,
-    /// Removals that are to be acknowledged.
-    goal: u64,
-    removed: AtomicU64,
-    over: AtomicBool,
+    /// Members that are removed.
+    progress: Progress,
     values: AtomicU64,
     tally: Mutex<RemovalTally>,
 }
 
 impl RemovalDesk {
-    fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
-    }
-
     /// One that no message has yet.
     fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Returns whether there are enough.
-    fn add_removal(&self) -> bool {
-        let removed = self.removed.fetch_add(1, Ordering::Relaxed) + 1;
-        if removed.is_multiple_of(self.goal.div_ceil(PROGRESS_LINES)) {
-            eprintln!("{removed} members are removed, of {}", self.goal);
-        }
-        removed >= self.goal
     }
 }
 
@@ -84,9 +61,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let site = Site::with_users(&plan, GROUPS * (SEATS + 1)).await?;
     let desk = Arc::new(RemovalDesk {
         nodes: site.channels(),
-        goal: sizes.writes.div_ceil(FEWER),
-        removed: AtomicU64::new(0),
-        over: AtomicBool::new(false),
+        progress: Progress::new("members are removed", sizes.writes.div_ceil(FEWER)),
         values: AtomicU64::new(1),
         tally: Mutex::default(),
     });
@@ -96,8 +71,8 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let took = began.elapsed();
     let logs = talk::stored(&site.mongod.database(NAME).await?).await?;
     groups.iter().for_each(|group| group.judge(&logs));
-    let mut figures = desk.tally.lock().figures(desk.goal, desk.removed.load(Ordering::Relaxed));
-    figures.push(Figure::told("took", "s", took.as_secs_f64(), Better::Lower));
+    let mut figures = desk.tally.lock().figures(&desk.progress);
+    figures.push(Figure::took(took));
     Ok(figures)
 }
 
@@ -112,8 +87,6 @@ async fn talk_and_remove(desk: &Arc<RemovalDesk>) -> Result<Vec<Arc<Talking>>> {
         tasks.spawn(Remover::new(&group).work());
         groups.push(group);
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended??;
-    }
+    all_ended(tasks).await?;
     Ok(groups)
 }

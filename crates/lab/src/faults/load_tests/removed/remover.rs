@@ -1,13 +1,14 @@
 //! Who removes members and takes them in again, and looks at what they can do.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use tokio::time::Instant;
 
 use super::{
-    PreparedCall, RemovalViolation,
+    PreparedCall,
     group::{Absence, RemovedUser, Talking},
+    tally::{ACKNOWLEDGED, READ_BEYOND, READ_OF_ABSENCE, REFUSED},
 };
 use crate::history::{Logged, MessageOutcome, MessageRequest, Pages, SendOutcome};
 
@@ -29,13 +30,11 @@ impl Remover {
     /// Takes users in and removes them until enough were removed in all groups.
     pub(super) async fn work(mut self) -> Result<()> {
         let mut hidden = vec![None; self.group.seats.len()];
-        while !self.group.desk.is_over() {
+        while !self.group.desk.progress.has_enough() {
             let seat = self.rounds % hidden.len();
             hidden[seat] = Some(self.round(seat, hidden[seat]).await?);
             self.rounds += 1;
-            if self.group.desk.add_removal() {
-                self.group.desk.over.store(true, Ordering::Relaxed);
-            }
+            self.group.desk.progress.add(1);
         }
         Ok(())
     }
@@ -53,7 +52,7 @@ impl Remover {
         for other in nodes.clone().filter(|other| *other != node) {
             if let SendOutcome::At(seq) = self.group.send_as(seat, other).await {
                 let what = format!("user {} was removed, and its message got number {seq}", seat.user);
-                self.group.blame(RemovalViolation::Acknowledged, &what);
+                self.group.blame(ACKNOWLEDGED, &what);
             }
         }
         let after = self.say().await?;
@@ -73,8 +72,7 @@ impl Remover {
         let other = (node + 1) % self.group.desk.nodes.len();
         let sent = self.group.send_as(seat, other).await;
         if matches!(&sent, SendOutcome::Refused(code) if code == "PERMISSION_DENIED") {
-            self.group
-                .blame(RemovalViolation::Refused, &format!("user {} is in, and may not send", seat.user));
+            self.group.blame(REFUSED, &format!("user {} is in, and may not send", seat.user));
         }
         let Some(hidden) = hidden else { return Ok(()) };
         let Some((messages, _)) = self.read(seat.user, other, Pages::These(vec![hidden])).await else {
@@ -82,7 +80,7 @@ impl Remover {
         };
         if !messages.is_empty() {
             let what = format!("user {} is back and reads {messages:?} of its absence", seat.user);
-            self.group.blame(RemovalViolation::ReadOfAbsence, &what);
+            self.group.blame(READ_OF_ABSENCE, &what);
         }
         Ok(())
     }
@@ -94,7 +92,7 @@ impl Remover {
             match self.group.send(self.group.owner, value, node).await {
                 SendOutcome::At(seq) => return Ok(seq),
                 SendOutcome::Refused(code) | SendOutcome::Open(code) => {
-                    self.group.desk.tally.lock().fail(&code)
+                    self.group.desk.tally.lock().failed.add(&code)
                 }
             }
         }
@@ -105,14 +103,11 @@ impl Remover {
     async fn look(&self, seat: &RemovedUser, node: usize, after: u64) {
         for pages in [Pages::From(after), Pages::Before(0), Pages::These(vec![after])] {
             let Some((messages, end)) = self.read(seat.user, node, pages.clone()).await else { continue };
-            self.group.desk.tally.lock().look();
+            self.group.desk.tally.lock().looks += 1;
             let beyond = messages.iter().find(|message| message.seq >= after);
             if beyond.is_some() || end.is_some_and(|end| end >= after) {
                 let what = format!("user {} was removed, and {pages:?} on node {node} reads", seat.user);
-                self.group.blame(
-                    RemovalViolation::ReadBeyond,
-                    &format!("{what} {beyond:?} up to {end:?}, from {after} on"),
-                );
+                self.group.blame(READ_BEYOND, &format!("{what} {beyond:?} up to {end:?}, from {after} on"));
             }
         }
     }
@@ -125,7 +120,7 @@ impl Remover {
         match asked.send(self.group.desk.nodes[node].clone()).await {
             MessageOutcome::Read { messages, range, .. } => Some((messages, range.map(|(_, end)| end))),
             MessageOutcome::Refused(code) | MessageOutcome::Open(code) => {
-                self.group.desk.tally.lock().fail(&code);
+                self.group.desk.tally.lock().failed.add(&code);
                 None
             }
             MessageOutcome::Sent(_) | MessageOutcome::Marked(_) => None,

@@ -4,15 +4,13 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use kith_lab_servers::imported::fill;
-use kith_proto::user::v1::user_service_client::UserServiceClient;
+use kith_lab_servers::imported::fill_up_to;
 use tokio::time::{Instant, sleep};
 
 use super::ages::{AgeReaders, ms};
 use crate::faults::{
     Figure, Plan, Site,
     cassandra::keyspace,
-    figure::float,
     load_tests::Sizes,
     node::{Node, Shape},
     site::NAME,
@@ -41,19 +39,18 @@ pub(in crate::faults::load_tests) async fn run(plan: &Plan, sizes: &Sizes) -> Re
     oldest = written(&site).await?.max(oldest);
     Ok(vec![
         Figure::none("answers of the dropped database", served),
-        Figure::at_least("second database refused", "count", float(u64::from(refused)), 1.0),
+        Figure::at_least_count("second database refused", u64::from(refused), 1),
         Figure::at_most("oldest answer", "ms", ms(oldest), ms(OLDEST)),
     ])
 }
 
 fn readers(site: &Site) -> AgeReaders {
-    AgeReaders::new(site.members.iter().map(|member| member.node.channel()).collect())
+    AgeReaders::new(site.channels())
 }
 
 /// Makes the users.
 async fn made(site: &Site) -> Result<()> {
-    let ids: Vec<i64> = (1..=USERS).collect();
-    fill(&mut UserServiceClient::new(site.members[0].node.channel()), &ids).await
+    fill_up_to(site.members[0].node.channel(), USERS).await
 }
 
 /// Updates each user, so that copies of all are in memory and in Redis. Returns the age of the oldest answer.

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use kith_lab_servers::{imported::fill, resp::Value};
-use kith_proto::user::v1::user_service_client::UserServiceClient;
+use kith_lab_servers::{imported::fill_up_to, resp::Value};
 use tokio::time::{Instant, sleep};
 
 use super::ages::{AgeReaders, ms};
@@ -43,8 +42,8 @@ struct ForbiddenSeen {
 pub(in crate::faults::load_tests) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: 3, ..plan.clone() };
     let site = Site::start(&plan, 1, None).await?;
-    fill(&mut UserServiceClient::new(site.members[0].node.channel()), &[USER]).await?;
-    let readers = AgeReaders::new(site.members.iter().map(|member| member.node.channel()).collect());
+    fill_up_to(site.members[0].node.channel(), USER).await?;
+    let readers = AgeReaders::new(site.channels());
     let mut seen = ForbiddenSeen::default();
     for _ in 0..sizes.rounds {
         seen.taken(&site, &readers, MOMENT).await?;

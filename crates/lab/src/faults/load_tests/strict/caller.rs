@@ -1,9 +1,6 @@
 //! A caller that sets something about another user on one node, and asks the other node what it decides, at once.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use kith_proto::relation::v1::{
@@ -76,8 +73,7 @@ impl Caller {
         match asked.send(self.desk.nodes[node].clone()).await.0 {
             Relates::Set(settings, _) => {
                 self.pairs[at].acknowledged(settings);
-                self.desk.acknowledged.fetch_add(1, Ordering::Relaxed);
-                self.desk.tally.lock().acknowledge();
+                self.desk.progress.add(1);
                 self.ask(at, 1 - node).await?;
                 Ok(true)
             }

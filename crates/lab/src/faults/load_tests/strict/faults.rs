@@ -7,7 +7,7 @@ use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
 use super::StrictDesk;
-use crate::faults::{Figure, Member, Node, Site, figure::float};
+use crate::faults::{Figure, Member, Node, Site};
 
 /// How a way to Redis is closed, by turns.
 const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::Deaf];
@@ -50,7 +50,7 @@ impl StrictFault {
     /// Goes on until enough is acknowledged. Returns how often it was.
     pub(super) async fn go_on(self, site: &mut Site, desk: &StrictDesk) -> Result<u64> {
         let mut times = 0;
-        while !desk.has_enough() {
+        while !desk.progress.has_enough() {
             match self {
                 Self::Nothing => sleep(LOOK).await,
                 Self::WriterCut => cut(site, 0, times).await?,
@@ -69,7 +69,7 @@ impl StrictFault {
             Self::WriterCut | Self::ReaderCut => "cuts",
             Self::WriterDies => "deaths",
         };
-        Some(Figure::at_least(what, "count", float(times), 1.0))
+        Some(Figure::at_least_count(what, times, 1))
     }
 }
 
@@ -87,9 +87,9 @@ async fn die(site: &mut Site, desk: &StrictDesk) -> Result<()> {
     let node: &mut Node = &mut site.members.first_mut().context("there are two nodes")?.node;
     node.kill();
     node.run_told(&[("KITH_FAILPOINT", DIES)])?;
-    while !node.ended()? && !desk.has_enough() {
+    while !node.ended()? && !desk.progress.has_enough() {
         sleep(LOOK).await;
     }
-    ensure!(desk.has_enough() || node.died()?, "the program is no build with fail points");
+    ensure!(desk.progress.has_enough() || node.died()?, "the program is no build with fail points");
     Ok(())
 }

@@ -1,14 +1,11 @@
 //! A caller that takes users into a group of its own on one node and puts them out again, and asks another node who is in it as
 //! soon as that is acknowledged.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use kith_proto::{
-    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
+    group::v1::Group,
     member::v1::{
         AddMembersRequest, BatchIsMemberRequest, RemoveMembersRequest, Role, member_result,
         member_service_client::MemberServiceClient,
@@ -20,7 +17,10 @@ use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
 
 use super::{CALLERS, StrictDesk, pair::LATE, tally::Decided};
-use crate::faults::calls::{failed, name_of, within};
+use crate::faults::{
+    answered::make_group,
+    calls::{failed, name_of, within},
+};
 
 /// Users whom each caller takes in and puts out.
 const SEATS: i64 = 4;
@@ -75,7 +75,8 @@ impl Kicker {
 
     /// Calls until enough is acknowledged.
     pub(super) async fn work(mut self) -> Result<()> {
-        self.found().await?;
+        let group = Group { group_id: self.group, name: "kicked".to_owned(), ..Group::default() };
+        make_group(&self.desk.nodes, group, Vec::new()).await?;
         while !self.desk.is_over() {
             let at = self.random.random_range(0..self.seats.len());
             self.sent += 1;
@@ -90,28 +91,12 @@ impl Kicker {
         Ok(())
     }
 
-    /// Makes the group, on whichever node does it.
-    async fn found(&self) -> Result<()> {
-        let group = Group { group_id: self.group, name: "kicked".to_owned(), ..Group::default() };
-        let request = CreateGroupRequest { group: Some(group), request_id: String::new() };
-        for at in (0..self.desk.nodes.len()).cycle().take(TRIES) {
-            let mut client = GroupServiceClient::new(self.desk.nodes[at].clone());
-            match client.create_group(within(request.clone())).await {
-                Ok(_) => return Ok(()),
-                Err(status) if status.code() == Code::AlreadyExists => return Ok(()),
-                Err(_) => sleep(PAUSE).await,
-            }
-        }
-        anyhow::bail!("no node made group {}", self.group)
-    }
-
     /// Writes on that node, and asks the other one. Returns whether the write was acknowledged.
     async fn write(&mut self, at: usize, node: usize, comes: bool, request_id: &str) -> Result<bool> {
         match self.send(at, node, comes, request_id).await {
             Ok(()) => {
                 self.seats[at].known = Some(comes);
-                self.desk.acknowledged.fetch_add(1, Ordering::Relaxed);
-                self.desk.tally.lock().acknowledge();
+                self.desk.progress.add(1);
                 self.ask(1 - node).await;
                 Ok(true)
             }

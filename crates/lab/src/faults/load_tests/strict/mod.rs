@@ -7,55 +7,41 @@ mod kicker;
 mod pair;
 mod tally;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use parking_lot::Mutex;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout},
-};
+use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 pub(super) use self::faults::StrictFault;
 use self::{caller::Caller, kicker::Kicker, tally::StrictTally};
-use super::Sizes;
-use crate::faults::{Better, Figure, Plan, Site};
+use super::{
+    Sizes,
+    progress::{Progress, disturb},
+};
+use crate::faults::{Figure, Plan, Site};
 
 /// One writes, the other one is asked.
 const NODES: u32 = 2;
 /// Each has pairs of its own.
 const CALLERS: i64 = 32;
-/// Longer than any of these rows takes in a healthy laboratory.
-const LONGEST: Duration = Duration::from_secs(45 * 60);
 
 /// The shared state of callers.
 #[derive(Debug)]
 struct StrictDesk {
     /// The channels of the writer and of the reader.
     nodes: Vec<Channel>,
-    /// Writes that are to be acknowledged, in all.
-    goal: u64,
+    /// Writes that are acknowledged.
+    progress: Progress,
     /// One in so many has a `request_id`.
     named_every: u32,
-    acknowledged: AtomicU64,
-    over: AtomicBool,
     tally: Mutex<StrictTally>,
 }
 
 impl StrictDesk {
-    fn has_enough(&self) -> bool {
-        self.acknowledged.load(Ordering::Relaxed) >= self.goal
-    }
-
     fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed) || self.has_enough()
+        self.progress.is_ended() || self.progress.has_enough()
     }
 }
 
@@ -77,25 +63,19 @@ pub(super) async fn run(
 ) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let mut site = Site::with_users(&plan, CALLERS).await?;
-    let (acknowledged, over, tally) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::default());
-    let (goal, named_every) = (fault.writes(sizes.writes), fault.named_every());
-    let desk = Arc::new(StrictDesk { nodes: site.channels(), goal, named_every, acknowledged, over, tally });
-    let (began, mut calling) = (Instant::now(), JoinSet::new());
+    let progress = Progress::new("writes are acknowledged", fault.writes(sizes.writes));
+    let (nodes, named_every, tally) = (site.channels(), fault.named_every(), Mutex::default());
+    let desk = Arc::new(StrictDesk { nodes, progress, named_every, tally });
+    let mut calling = JoinSet::new();
     for number in 1..=CALLERS {
         match about {
             StrictSubject::Blocks => calling.spawn(Caller::new(&desk, number, plan.seed).work()),
             StrictSubject::Members => calling.spawn(Kicker::new(&desk, number, plan.seed).work()),
         };
     }
-    let disturbed = timeout(LONGEST, fault.go_on(&mut site, &desk)).await;
-    let took = began.elapsed();
-    desk.over.store(true, Ordering::Relaxed);
-    while let Some(caller) = calling.join_next().await {
-        caller??;
-    }
-    let times = disturbed.context("too few writes are acknowledged")??;
-    let mut figures = desk.tally.lock().figures(desk.goal);
+    let (times, _, took) = disturb(&desk.progress, calling, fault.go_on(&mut site, &desk)).await?;
+    let mut figures = desk.tally.lock().figures(&desk.progress);
     figures.extend(fault.figure(times));
-    figures.push(Figure::told("took", "s", took.as_secs_f64(), Better::Lower));
+    figures.push(Figure::took(took));
     Ok(figures)
 }

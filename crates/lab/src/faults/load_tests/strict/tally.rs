@@ -1,12 +1,14 @@
-use std::collections::BTreeMap;
+//! Counts of writes and of the decisions after them.
 
-use crate::{
-    checker::of_a_disturbance,
-    faults::{Better, Figure, figure::float},
+use super::Progress;
+use crate::faults::{
+    Better, Figure,
+    figure::float,
+    load_tests::outcomes::{FailedCalls, Violations},
 };
 
-/// Number of stale decisions that are reported in full.
-const TOLD_MAX: usize = 5;
+/// A decision was that of before.
+const OLD: &str = "old decisions";
 
 /// What a decision was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,76 +24,54 @@ pub(super) enum Decided {
 /// The counts of outcomes.
 #[derive(Debug, Default)]
 pub(super) struct StrictTally {
-    acknowledged: u64,
-    /// Of unknown outcome, or refused.
+    /// Writes of unknown outcome, or refused.
     unacknowledged: u64,
-    new: u64,
-    old: u64,
+    decisions: u64,
     later: u64,
     /// Nothing was decided.
-    failed: u64,
-    /// Answers that show neither a decision nor an outage.
-    strange: BTreeMap<String, u64>,
+    undecided: u64,
+    failed: FailedCalls,
+    violations: Violations,
 }
 
 impl StrictTally {
-    pub(super) fn acknowledge(&mut self) {
-        self.acknowledged += 1;
-    }
-
     /// A write was not acknowledged, with this code.
     pub(super) fn fail_write(&mut self, code: &str) {
         self.unacknowledged += 1;
-        self.note(code);
+        self.failed.add(code);
     }
 
     /// Nothing was decided, with this code.
     pub(super) fn fail(&mut self, code: &str) {
-        self.failed += 1;
-        self.note(code);
+        self.undecided += 1;
+        self.failed.add(code);
     }
 
-    /// Counts a decision. Its description is kept if it was stale.
+    /// Counts a decision, and describes it if it is old.
     pub(super) fn decide(&mut self, decided: Decided, about: impl FnOnce() -> String) {
+        self.decisions += 1;
         match decided {
-            Decided::New => self.new += 1,
+            Decided::New => {}
             Decided::Later => self.later += 1,
-            Decided::Old => {
-                self.old += 1;
-                if self.old <= TOLD_MAX as u64 {
-                    eprintln!("an old decision: {}", about());
-                }
-            }
+            Decided::Old => self.violations.add(OLD, about),
         }
     }
 
-    pub(super) fn figures(&self, goal: u64) -> Vec<Figure> {
-        let decisions = self.new + self.old + self.later;
-        let share = |of: u64, all: u64| 100.0 * float(of) / float((of + all).max(1));
-        let told = |name: &str, unit, figure, better| Figure::told(name, unit, figure, better);
+    pub(super) fn figures(&self, progress: &Progress) -> Vec<Figure> {
+        let acknowledged = progress.done();
+        let percent = |name: &str, of: u64, others: u64| {
+            Figure::told(name, "percent", 100.0 * float(of) / float((of + others).max(1)), Better::Lower)
+        };
         let mut figures = vec![
-            Figure::at_least("writes acknowledged", "count", float(self.acknowledged), float(goal)),
-            Figure::none("old decisions", self.old),
-            told("decisions", "count", float(decisions), Better::Higher),
-            told("decided by a later write", "count", float(self.later), Better::Lower),
-            told("decisions that failed", "percent", share(self.failed, decisions), Better::Lower),
-            told(
-                "writes not acknowledged",
-                "percent",
-                share(self.unacknowledged, self.acknowledged),
-                Better::Lower,
-            ),
-            Figure::none("other answers", self.strange.values().sum()),
+            Figure::at_least_count("writes acknowledged", acknowledged, progress.goal()),
+            Figure::count("decisions", self.decisions),
+            Figure::told("decided by a later write", "count", float(self.later), Better::Lower),
+            percent("decisions that failed", self.undecided, self.decisions),
+            percent("writes not acknowledged", self.unacknowledged, acknowledged),
         ];
-        let strange = self.strange.iter();
-        figures.extend(strange.map(|(code, times)| Figure::none(format!("answered with {code}"), *times)));
+        figures.extend(self.violations.figures([OLD]));
+        figures.extend(self.failed.figures());
         figures
-    }
-
-    fn note(&mut self, code: &str) {
-        if !of_a_disturbance(code) {
-            *self.strange.entry(code.to_owned()).or_default() += 1;
-        }
     }
 }
 
@@ -99,8 +79,15 @@ impl StrictTally {
 mod tests {
     use super::*;
 
+    /// Of two writes that are the goal, as many are acknowledged as decisions followed.
+    fn figures(tally: &StrictTally) -> Vec<Figure> {
+        let progress = Progress::new("writes are acknowledged", 2);
+        progress.add(tally.decisions);
+        tally.figures(&progress)
+    }
+
     fn figure(tally: &StrictTally, name: &str) -> (Option<f64>, bool) {
-        let figures = tally.figures(2);
+        let figures = figures(tally);
         let found = figures.iter().find(|figure| figure.name == name).unwrap();
         (found.figure, found.holds)
     }
@@ -108,7 +95,6 @@ mod tests {
     fn of(decisions: &[Decided]) -> StrictTally {
         let mut tally = StrictTally::default();
         for decided in decisions {
-            tally.acknowledge();
             tally.decide(*decided, String::new);
         }
         tally
@@ -119,7 +105,7 @@ mod tests {
         let mut tally = of(&[Decided::New, Decided::Later]);
         tally.fail("UNAVAILABLE");
         tally.fail_write("DEADLINE_EXCEEDED");
-        assert!(tally.figures(2).iter().all(|figure| figure.holds), "{:?}", tally.figures(2));
+        assert!(figures(&tally).iter().all(|figure| figure.holds), "{:?}", figures(&tally));
         assert_eq!(figure(&of(&[Decided::New, Decided::Old]), "old decisions"), (Some(1.0), false));
     }
 

@@ -1,0 +1,84 @@
+//! Calls that are sent until a node answers them.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use kith_proto::{
+    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
+    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
+};
+use tokio::time::sleep;
+use tonic::{Code, Request, Response, Status, transport::Channel};
+
+use super::calls::{failed, within};
+use crate::checker::of_a_disturbance;
+
+/// Pause after a call that failed.
+const PAUSE: Duration = Duration::from_millis(30);
+/// Attempts of a call.
+const TRIES: usize = 400;
+
+/// Sends a request to one node after the other until one answers it, or refuses it. Returns the answer, or the refusal, or the last
+/// error if no node answers.
+pub(super) async fn until_answered<Q, A, F>(
+    nodes: &[Channel],
+    first: usize,
+    request: Q,
+    send: impl Fn(Channel, Request<Q>) -> F,
+) -> Result<A, Status>
+where
+    Q: Clone,
+    F: Future<Output = Result<Response<A>, Status>>,
+{
+    let is_open = |status: &Status| of_a_disturbance(&failed(status, false).0);
+    until_answered_but(nodes, first, request, send, is_open).await
+}
+
+/// The same with other errors after which the request is sent again.
+pub(super) async fn until_answered_but<Q, A, F>(
+    nodes: &[Channel],
+    first: usize,
+    request: Q,
+    send: impl Fn(Channel, Request<Q>) -> F,
+    is_open: impl Fn(&Status) -> bool,
+) -> Result<A, Status>
+where
+    Q: Clone,
+    F: Future<Output = Result<Response<A>, Status>>,
+{
+    let mut last = Status::unavailable("there is no node");
+    for node in nodes.iter().cycle().skip(first).take(TRIES) {
+        match send(node.clone(), within(request.clone())).await {
+            Ok(answer) => return Ok(answer.into_inner()),
+            Err(status) if is_open(&status) => last = status,
+            Err(status) => return Err(status),
+        }
+        sleep(PAUSE).await;
+    }
+    Err(last)
+}
+
+/// Makes a group with these members, besides its owner.
+///
+/// # Errors
+/// If no node does it.
+pub(super) async fn make_group(nodes: &[Channel], group: Group, user_ids: Vec<i64>) -> Result<()> {
+    let group_id = group.group_id;
+    let request = CreateGroupRequest { group: Some(group), request_id: format!("group-{group_id}") };
+    let made = until_answered(nodes, 0, request, |node, request| async move {
+        GroupServiceClient::new(node).create_group(request).await
+    });
+    match made.await {
+        // By a call before that was not answered.
+        Err(status) if status.code() == Code::AlreadyExists => {}
+        made => drop(made.with_context(|| format!("group {group_id} is not made"))?),
+    }
+    if user_ids.is_empty() {
+        return Ok(());
+    }
+    let request = AddMembersRequest { group_id, user_ids, request_id: format!("members-{group_id}") };
+    let added = until_answered(nodes, 0, request, |node, request| async move {
+        MemberServiceClient::new(node).add_members(request).await
+    });
+    added.await.map(drop).with_context(|| format!("group {group_id} has no members"))
+}

@@ -1,0 +1,53 @@
+//! Counts of what should not be: violations by their kinds, and calls that were not answered by their codes.
+
+use std::collections::BTreeMap;
+
+use crate::{checker::of_a_disturbance, faults::Figure};
+
+/// Number of violations that are printed in full.
+const PRINTED_MAX: u64 = 5;
+
+/// Violations, by the names of their kinds.
+#[derive(Debug, Default)]
+pub(super) struct Violations(BTreeMap<&'static str, u64>);
+
+/// Calls that were not answered.
+#[derive(Debug, Default)]
+pub(super) struct FailedCalls {
+    pub(super) count: u64,
+    /// Codes that no disturbance explains.
+    strange: BTreeMap<String, u64>,
+}
+
+impl Violations {
+    /// Counts a violation, and describes the first ones.
+    pub(super) fn add(&mut self, kind: &'static str, about: impl FnOnce() -> String) {
+        *self.0.entry(kind).or_default() += 1;
+        if self.0.values().sum::<u64>() <= PRINTED_MAX {
+            eprintln!("{kind}: {}", about());
+        }
+    }
+
+    /// One figure for each of these kinds.
+    pub(super) fn figures<const KINDS: usize>(&self, kinds: [&'static str; KINDS]) -> [Figure; KINDS] {
+        kinds.map(|kind| Figure::none(kind, self.0.get(kind).copied().unwrap_or_default()))
+    }
+}
+
+impl FailedCalls {
+    /// A call was not answered, with this code.
+    pub(super) fn add(&mut self, code: &str) {
+        self.count += 1;
+        if !of_a_disturbance(code) {
+            *self.strange.entry(code.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Those with codes that no disturbance explains, in all and by code.
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        let mut figures = vec![Figure::none("other answers", self.strange.values().sum())];
+        let by_code = self.strange.iter();
+        figures.extend(by_code.map(|(code, count)| Figure::none(format!("answered with {code}"), *count)));
+        figures
+    }
+}
