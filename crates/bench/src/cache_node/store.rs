@@ -1,3 +1,6 @@
+//! The in-memory store behind the cache nodes of benchmarks. It keeps the time at which each version was
+//! acknowledged, and computes from it how stale a read is.
+
 use std::{
     collections::HashMap,
     sync::{

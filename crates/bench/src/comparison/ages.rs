@@ -1,3 +1,6 @@
+//! Statistics of stale reads, by age and over time. Each reader counts its own reads; the run adds the counts
+//! up at its end.
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

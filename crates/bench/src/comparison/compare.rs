@@ -1,3 +1,6 @@
+//! The whole comparison: runs every scheme under every fault, one run at a time, and renders the results as
+//! JSON, HTML and a Markdown table.
+
 use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result};

@@ -1,3 +1,6 @@
+//! The faults of the comparison, and the maximum age of a read that Kith promises under each of them. The
+//! bounds must agree with docs/coherence.md.
+
 use std::time::Duration;
 
 use anyhow::Result;

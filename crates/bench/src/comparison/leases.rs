@@ -1,3 +1,6 @@
+//! The scheme with leases: a deletion voids the lease of a load in progress, so that the load cannot fill a
+//! stale value into Redis. The memory tier in front of it has no such protection.
+
 use std::time::Duration;
 
 use anyhow::Result;

@@ -1,3 +1,6 @@
+//! The size of a run, and its schedule of writes and loads. The schedule depends on the seed, the sizes and
+//! the fault, never on the scheme.
+
 use std::time::Duration;
 
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};

@@ -1,3 +1,6 @@
+//! One run of the comparison: readers measure the age of what they read while the scheduled writes run under
+//! a fault. Then all records are compared with the store until none is stale or the time limit is reached.
+
 use std::{
     sync::{
         Arc,

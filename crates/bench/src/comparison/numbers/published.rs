@@ -1,3 +1,6 @@
+//! The published allocator of sequence numbers: a lock and a block in one Redis hash, changed by two Lua
+//! scripts. A flag selects the variant: as described in the source, or as implemented in the program.
+
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};

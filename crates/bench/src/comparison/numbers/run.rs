@@ -1,3 +1,6 @@
+//! One run of the comparison of sequence numbers: callers on all nodes request numbers during a fault, and
+//! duplicate numbers are counted at the end.
+
 use std::{
     collections::HashSet,
     sync::{
