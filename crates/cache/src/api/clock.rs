@@ -1,3 +1,6 @@
+//! Monotonic time for expiry and trust, by a trait that tests can implement. Wall-clock time is for display
+//! and measurement only.
+
 use std::{
     fmt::Debug,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},

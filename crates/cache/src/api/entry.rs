@@ -1,3 +1,6 @@
+//! The arguments and results of cache calls: keys, entries, tiers, the consistency of reads, and the changes
+//! that writes report.
+
 use std::{
     fmt::{Debug, Display},
     hash::Hash,

@@ -1,3 +1,6 @@
+//! The contract between the cache and the store below it. One result or error of a load may be returned to
+//! many readers.
+
 use std::{error::Error, fmt, sync::Arc};
 
 use crate::Version;

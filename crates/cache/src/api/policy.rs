@@ -1,3 +1,6 @@
+//! The configuration of a namespace: expiry, staleness, memory, timeouts and load concurrency. TTLs count
+//! from the start of a load, not from its end.
+
 use std::{fmt, time::Duration};
 
 use crate::testing::rules;

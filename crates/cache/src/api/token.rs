@@ -1,3 +1,6 @@
+//! Consistency tokens: positions in the log of changes, encoded as text for clients. Clients send the text
+//! back, so decoding validates it.
+
 use std::{fmt, str::FromStr};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};

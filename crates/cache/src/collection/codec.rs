@@ -1,3 +1,6 @@
+//! The encoding of pages and small sets in the shared tier. Truncated, extended or unordered bytes are a
+//! cache miss, never a partial page or set.
+
 use std::{fmt, sync::Arc};
 
 use super::{Page, SmallSet};

@@ -1,3 +1,6 @@
+//! Epochs of lists. The epoch is part of the key of each page, so a writer that drops the epoch invalidates
+//! all pages of the list at once.
+
 use std::sync::Arc;
 
 use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, remote::Codec};

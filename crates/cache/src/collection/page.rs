@@ -1,3 +1,6 @@
+//! Pages of large lists, as cached records without versions. No page is invalidated individually: the epoch
+//! in its key decides whether it is found.
+
 use std::{fmt, str::FromStr, sync::Arc};
 
 use super::{

@@ -1,3 +1,6 @@
+//! Cache keys of two parts. The text of the first part is preceded by its length, so that different keys
+//! always have different texts; page keys use the same form.
+
 use std::{fmt, str::FromStr};
 
 /// A pair of keys: the key of a relation, for example of a membership or a block. The order matters.

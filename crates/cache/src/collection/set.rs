@@ -1,3 +1,6 @@
+//! Small sets, each cached as one record, with limits on members and bytes. A larger set is cached as a
+//! marker without members.
+
 /// A whole set as one record, or the fact that it is too large for that: then pages and pairs are used. Its version is
 /// that of the record, if the store has one for the set.
 ///

@@ -1,3 +1,6 @@
+//! Counters of a namespace, updated on every read. Updates are relaxed: values that are exported together may
+//! be from slightly different moments.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Loaded;

@@ -1,3 +1,6 @@
+//! The bus that orders the changes of records and carries them between nodes. `LocalBus` is that of
+//! single-node mode; a cluster publishes through the log in the shared server.
+
 use std::{
     error::Error,
     fmt,

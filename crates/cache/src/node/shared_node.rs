@@ -1,3 +1,6 @@
+//! The node that the namespaces of a process share. Every memory hit checks its trust deadline; the bus
+//! advances its position and renews its trust.
+
 use std::{
     fmt,
     sync::{

@@ -1,3 +1,6 @@
+//! Deduplication for the change feed of the store: the versions that the log has already published. Memory is
+//! bounded, and a forgotten version is only published a second time.
+
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicUsize, Ordering},

@@ -1,3 +1,6 @@
+//! Cells in Redis. Reads, and leases on absent keys, are plain commands; every other update is a script,
+//! because it depends on the present cell.
+
 use std::time::Duration;
 
 use bytes::Bytes;

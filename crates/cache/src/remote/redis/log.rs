@@ -1,3 +1,6 @@
+//! The log of changes in Redis, one stream per epoch. One script changes the cells, appends the entry and
+//! publishes it.
+
 use bytes::Bytes;
 use fred::{
     interfaces::StreamsInterface,

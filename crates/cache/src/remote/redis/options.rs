@@ -1,3 +1,6 @@
+//! The settings of Redis connections, and the clients built from them. A client sends each command at most
+//! once, because a command without an answer may have been executed.
+
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use fred::{

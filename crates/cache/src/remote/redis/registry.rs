@@ -1,3 +1,6 @@
+//! The registry of live nodes in Redis. A probe updates the entry of this node and returns the end of the
+//! log; it fails unless the required replicas have received it.
+
 use fred::{
     error::Error,
     interfaces::ClientLike,

@@ -1,3 +1,6 @@
+//! The connections to Redis. Reads and changes of cells begin with `way` and finish with `Way::end`, which
+//! discards the answer if the connection no longer leads to the accepted server.
+
 use std::{
     fmt,
     sync::{

@@ -1,3 +1,6 @@
+//! The binary header of every cell in the shared server. The Lua scripts read the same bytes, so a change of
+//! the layout must change them, too.
+
 use super::wire_version::form;
 use crate::Version;
 

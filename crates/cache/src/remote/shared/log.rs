@@ -1,3 +1,6 @@
+//! The contract of the log through which nodes learn of changes: append and publish, replay, subscribe,
+//! confirm.
+
 use std::fmt;
 
 use crate::Version;

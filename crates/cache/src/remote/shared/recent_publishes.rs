@@ -1,3 +1,6 @@
+//! The changes that this node published in the last seconds. When the node moves to a later epoch, those from
+//! earlier logs are published again.
+
 use std::{collections::VecDeque, time::Duration};
 
 use parking_lot::Mutex;
