@@ -1,3 +1,6 @@
+//! The contract of window storage, and the types of its calls. A fill needs a lease, and a hold prevents
+//! fills while a message of the conversation is being changed.
+
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;

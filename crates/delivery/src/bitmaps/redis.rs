@@ -1,3 +1,6 @@
+//! Bitmaps of readers in Redis, changed only by scripts. A fill is refused if a bitmap of its section was
+//! invalidated after the fill began, or if the fill took too long.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

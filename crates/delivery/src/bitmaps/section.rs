@@ -1,3 +1,6 @@
+//! The layout of reader bitmaps: an audience is divided into sections of 64,000 consecutive ordinals, and
+//! bits are in the order of Redis.
+
 use std::ops::Range;
 
 #[cfg(feature = "redis")]

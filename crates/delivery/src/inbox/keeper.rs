@@ -1,3 +1,6 @@
+//! The contract of inbox storage, and the types of its calls. The implementations in memory and in Redis pass
+//! the same conformance suite.
+
 use std::fmt;
 
 use async_trait::async_trait;

@@ -1,3 +1,6 @@
+//! Wakes: messages that notify a node of new entries in inboxes. If a wake is lost, a later read finds the
+//! entries; a lost signal is not sent again.
+
 use std::fmt;
 
 use async_trait::async_trait;

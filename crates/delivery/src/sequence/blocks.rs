@@ -1,3 +1,6 @@
+//! The allocation of sequence numbers to batches of callers: from blocks in the keeper, which are refilled in
+//! advance, or directly from the store if the keeper does not answer.
+
 use std::{fmt, sync::Arc};
 
 use futures::{FutureExt as _, future::BoxFuture};

@@ -1,3 +1,5 @@
+//! Blocks of sequence numbers in the memory of a single node. The rules are those of the Lua scripts.
+
 use async_trait::async_trait;
 use kith_cache::{Clock, SystemClock, remote::SharedError};
 use kith_store::{Seq, SeqRange, SequenceName};

@@ -1,3 +1,6 @@
+//! The state of one sequence on a node: callers that arrive before a batch begins share it, at most one batch
+//! runs, and at most one block is fetched at a time.
+
 use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, Shared, WeakShared};

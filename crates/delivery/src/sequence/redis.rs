@@ -1,3 +1,6 @@
+//! Blocks of sequence numbers in Redis, one key for each sequence and epoch. Every reply is validated,
+//! because a wrong one could issue a number twice.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

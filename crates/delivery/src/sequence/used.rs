@@ -1,3 +1,6 @@
+//! A bounded map with LRU eviction, for the sequences that a node uses. The caller decides which entries may
+//! be evicted.
+
 use std::collections::HashMap;
 
 use kith_cache::Moment;

@@ -1,3 +1,6 @@
+//! Single flight: at most one piece of work for a key is in progress. `Flights::join` shares only work that
+//! has not begun, so that no caller gets data from before its call.
+
 use std::{
     collections::HashMap,
     fmt,

@@ -1,3 +1,6 @@
+//! Cases about receivers that begin: together with fan-outs and with other receivers, they neither miss nor
+//! repeat a message.
+
 use super::sample::{Subject, all, node, range};
 use crate::{Generation, Marked, Wake};
 

@@ -1,3 +1,5 @@
+//! Cases about entries: contiguous ranges, repeated and concurrent fan-outs, positions, pages and notes.
+
 use futures::future::join_all;
 use kith_store::GroupId;
 

@@ -1,3 +1,6 @@
+//! The keeper under test, with shorthands for its calls. A failed call, or a wake that does not arrive in
+//! time, fails the case.
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;

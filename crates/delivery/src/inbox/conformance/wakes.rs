@@ -1,3 +1,5 @@
+//! Cases about wakes, signals and registrations: which nodes are woken, how often, and with what content.
+
 use std::collections::BTreeSet;
 
 use bytes::Bytes;

@@ -1,3 +1,6 @@
+//! One inbox in memory: a bounded queue of entries, and a mark for each conversation. Only `Inbox::fan` adds
+//! ranges, so those of a conversation are contiguous.
+
 use std::{
     collections::{HashMap, VecDeque},
     mem::size_of,

@@ -1,3 +1,6 @@
+//! All inboxes of a node in memory, bounded in time and bytes. Opening an inbox prolongs it; writing an entry
+//! does not.
+
 use std::collections::{BTreeMap, HashMap};
 
 use kith_cache::Moment;

@@ -1,3 +1,6 @@
+//! Wakes within one process. A full channel drops the wake and reports an interruption, after which the
+//! receivers read their inboxes again.
+
 use std::{
     collections::HashMap,
     fmt,

@@ -1,3 +1,6 @@
+//! Names of the keys and channels of inboxes. Users are divided into 16 buckets of one cluster slot each, so
+//! that one script run can serve many users.
+
 use std::collections::BTreeMap;
 
 use kith_cache::remote::redis::key_slot;
