@@ -1,3 +1,6 @@
+//! The `hunt` command: runs rows of faults and load tests, and judges their results. Findings are written
+//! after each row, so that an interrupted run keeps them.
+
 use std::{
     path::PathBuf,
     process::ExitCode,

@@ -1,3 +1,6 @@
+//! Read statistics of the demo: answers by tier, reads without an answer, staleness and latency, as one line
+//! of text.
+
 use std::{fmt, time::Duration};
 
 use super::words::{count, seconds};

@@ -1,3 +1,6 @@
+//! Calls about messages in a history, and the logs and dialogs at its end. The serialized form is that of
+//! history files.
+
 use serde::{Deserialize, Serialize};
 
 /// One call about messages, and its result. A client makes one at a time, but for sends that it makes through several nodes at once.

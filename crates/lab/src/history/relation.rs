@@ -1,3 +1,6 @@
+//! Calls about relations in a history, and the relations at its end. A call whose outcome is `Relates::Open`
+//! may have been applied or not; the checker allows both.
+
 use serde::{Deserialize, Serialize};
 
 use super::Level;
