@@ -1,3 +1,6 @@
+//! The HTML page of a report: styles, title and tables. The body is inserted as HTML; all other text is
+//! escaped.
+
 const STYLE: &str = ":root{color-scheme:light dark;--ink:#222;--soft:#555;--paper:#fff;--shade:#ebebeb;--step:#ddd;\
     --bound:#a40e26;--l0:#1a7f37;--l1:#cf222e;--l2:#0969da;--l3:#9a6700}\
     @media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--soft:#aaa;--paper:#161616;--shade:#2b2b2b;--step:#383838;\

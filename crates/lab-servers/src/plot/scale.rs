@@ -1,3 +1,6 @@
+//! The axes of a plot: the mapping from seconds to SVG pixels, with ten round steps on each axis. Values
+//! outside an axis are clamped to it.
+
 /// Of a plot, in pixels: the whole, and the part where the lines are.
 pub(super) const WIDTH: f64 = 900.0;
 pub(super) const HEIGHT: f64 = 300.0;
