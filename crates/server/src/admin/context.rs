@@ -1,3 +1,6 @@
+//! The dependencies of the admin service on its node. In single-node mode there is no cluster and no canary,
+//! and the same calls answer for this node alone.
+
 use std::{sync::Arc, time::Duration};
 
 use kith_cache::{Node, remote::Epochs as _};

@@ -1,3 +1,5 @@
+//! Inspection of a stored conversation by operators. It reads the store directly, not the caches.
+
 use std::sync::Arc;
 
 use kith_proto::admin::v1 as wire;

@@ -1,3 +1,6 @@
+//! Calls between nodes, each with a proof of its method and its target node. A captured proof can at most
+//! repeat the same call to the same node for a short time.
+
 use std::{fs, sync::Arc, time::Duration};
 
 use http::HeaderValue;

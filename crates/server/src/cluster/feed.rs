@@ -1,3 +1,6 @@
+//! The adapter from the change feed of the store to the cache. One node at a time reads a feed, under a lease
+//! in the store, where its position is also saved.
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;

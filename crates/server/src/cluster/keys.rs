@@ -1,3 +1,6 @@
+//! The keys that authenticate data between nodes. All are derived from one random key in the store, so nodes
+//! need no other shared secret.
+
 use hmac::{Hmac, Mac as _};
 use kith_cache::remote::MessageMac;
 use kith_store::{StoreError, Stores};

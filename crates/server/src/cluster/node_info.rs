@@ -1,3 +1,6 @@
+//! The record that a node publishes about itself in the registry. Data in Redis are untrusted: a node is
+//! called only if its record has a valid proof.
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use http::Uri;

@@ -1,3 +1,6 @@
+//! Tests of the verification of tokens: signatures, algorithms, headers, claims, lifetimes and the rotation
+//! of keys. The issuers have fixed keys and a fixed time.
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};

@@ -1,3 +1,6 @@
+//! The canary check: one node writes a record, and measures how long the other nodes take to return the new
+//! version.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

@@ -1,3 +1,6 @@
+//! The metrics and log lines of the observer. Every stale copy is counted, but at most one line is logged in
+//! 10 s.
+
 use std::{
     sync::{
         Arc,

@@ -1,3 +1,6 @@
+//! The other nodes as the observer reads them, through their admin services. Only nodes with a verified
+//! record are called.
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

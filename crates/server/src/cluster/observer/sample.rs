@@ -1,3 +1,6 @@
+//! The check of sampled writes: 1, 10 and 60 s after a write, no other node may have an older version in its
+//! memory.
+
 use std::{
     fmt::Display,
     sync::{
