@@ -1,3 +1,6 @@
+//! Keywords of group searches. The key in the store may list other groups, too, so each result is checked
+//! with `GroupKeyword::finds`.
+
 use kith_store::{Group, GroupWords, Text, Visibility, fold};
 
 /// The keyword of a search, checked by [`GroupWords::check_keyword`].

@@ -1,3 +1,6 @@
+//! The encoding of log documents in the shared tier. Bytes that are truncated or have another form are a
+//! cache miss, never a shorter document.
+
 use kith_cache::remote::Codec;
 use kith_delivery::entry;
 use kith_store::{DocumentKey, LogDocument, Message as LogMessage, Version};

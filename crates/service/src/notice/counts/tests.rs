@@ -1,3 +1,5 @@
+//! Tests of the counts of readers, over a store and bitmaps that can be slow or unavailable.
+
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},

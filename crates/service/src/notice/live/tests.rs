@@ -1,3 +1,6 @@
+//! Tests of live totals, over records in memory. Each case calls the rounds itself, at a time that it
+//! chooses.
+
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicBool, AtomicUsize},

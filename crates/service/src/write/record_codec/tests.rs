@@ -1,3 +1,6 @@
+//! Tests of the exact bytes of cached records. If one fails because a form has changed, the schema of its
+//! codec must be raised.
+
 use kith_presence::Distribution;
 use kith_store::{
     Audience, AudienceEntry, AudienceId, Block, Conversation, Dialog, Edge, Follow, Gender, Group, GroupId,
