@@ -53,14 +53,6 @@ impl RedisServer {
     /// # Errors
     /// When there is no such program, or it does not answer.
     pub async fn start(options: &[(&str, &str)]) -> Result<Self> {
-        Self::start_with(options, None).await
-    }
-
-    /// The same over a dump that another gave, see [`Self::dump`].
-    ///
-    /// # Errors
-    /// As [`Self::start`].
-    pub async fn start_with(options: &[(&str, &str)], dump: Option<&[u8]>) -> Result<Self> {
         let options: Vec<String> =
             options.iter().flat_map(|(name, value)| [format!("--{name}"), (*value).to_owned()]).collect();
         let mut failed = anyhow::anyhow!("no port was tried");
@@ -68,7 +60,7 @@ impl RedisServer {
             let folder = TempDir::new()?;
             let port = free_port()?;
             let mut server = Self { port, options: options.clone(), folder, process: None };
-            match server.restart(dump).await {
+            match server.restart(None).await {
                 Ok(()) => return Ok(server),
                 Err(error) => failed = error,
             }
@@ -160,15 +152,13 @@ impl RedisServer {
     /// # Errors
     /// As [`Self::start`].
     pub async fn replica(&self) -> Result<Self> {
-        let of = format!("127.0.0.1 {}", self.port);
-        let words: Vec<&str> = of.split(' ').collect();
         // Without a disk and without waiting for others who might come too.
         let quick = [("repl-diskless-sync", "yes"), ("repl-diskless-sync-delay", "0")];
         for (name, value) in quick {
             self.ask(&["CONFIG", "SET", name, value]).await?;
         }
         let mut replica = Self::start(&[]).await?;
-        replica.ask(&["REPLICAOF", words[0], words[1]]).await?;
+        replica.ask(&["REPLICAOF", "127.0.0.1", &self.port.to_string()]).await?;
         replica
             .until("catch up", async |replica: &Self| Ok(replica.info("master_link_status").await? == "up"))
             .await?;

@@ -27,6 +27,13 @@ async fn echo() -> SocketAddr {
     address
 }
 
+/// A proxy before a server, and a connection through it.
+async fn stage() -> (Proxy, TcpStream) {
+    let proxy = Proxy::start(echo().await, 1).await.unwrap();
+    let open = connected(&proxy).await;
+    (proxy, open)
+}
+
 async fn connected(proxy: &Proxy) -> TcpStream {
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
     stream.set_nodelay(true).unwrap();
@@ -77,8 +84,7 @@ async fn bytes_pass_and_connections_are_counted() {
 
 #[tokio::test]
 async fn refusal_ends_new_and_open_connections() {
-    let proxy = Proxy::start(echo().await, 1).await.unwrap();
-    let mut open = connected(&proxy).await;
+    let (proxy, mut open) = stage().await;
     proxy.set(Mode::Refuse);
     assert!(ends(&mut open).await);
     if let Ok(mut new) = TcpStream::connect(proxy.address()).await {
@@ -90,8 +96,7 @@ async fn refusal_ends_new_and_open_connections() {
 
 #[tokio::test]
 async fn a_cut_ends_connections_and_new_ones_pass() {
-    let proxy = Proxy::start(echo().await, 1).await.unwrap();
-    let mut open = connected(&proxy).await;
+    let (proxy, mut open) = stage().await;
     proxy.cut();
     assert!(ends(&mut open).await);
     drop(connected(&proxy).await);
@@ -99,8 +104,7 @@ async fn a_cut_ends_connections_and_new_ones_pass() {
 
 #[tokio::test]
 async fn a_frozen_link_is_silent_and_ends_nothing() {
-    let proxy = Proxy::start(echo().await, 1).await.unwrap();
-    let mut open = connected(&proxy).await;
+    let (proxy, mut open) = stage().await;
     proxy.set(Mode::Freeze);
     open.write_all(b"held").await.unwrap();
     let mut new = TcpStream::connect(proxy.address()).await.unwrap();
@@ -113,8 +117,7 @@ async fn a_frozen_link_is_silent_and_ends_nothing() {
 
 #[tokio::test]
 async fn a_frozen_link_holds_no_more_than_a_bound() {
-    let proxy = Proxy::start(echo().await, 1).await.unwrap();
-    let mut open = connected(&proxy).await;
+    let (proxy, mut open) = stage().await;
     proxy.set(Mode::Freeze);
     let endless = async {
         loop {
@@ -126,8 +129,7 @@ async fn a_frozen_link_holds_no_more_than_a_bound() {
 
 #[tokio::test]
 async fn a_deaf_client_is_heard_and_hears_nothing() {
-    let proxy = Proxy::start(echo().await, 1).await.unwrap();
-    let mut open = connected(&proxy).await;
+    let (proxy, mut open) = stage().await;
     proxy.set(Mode::Deaf);
     open.write_all(b"there").await.unwrap();
     assert!(is_silent(&mut open).await);
@@ -137,8 +139,7 @@ async fn a_deaf_client_is_heard_and_hears_nothing() {
 
 #[tokio::test]
 async fn answers_come_late_and_in_their_order() {
-    let proxy = Proxy::start(echo().await, 1).await.unwrap();
-    let mut open = connected(&proxy).await;
+    let (proxy, mut open) = stage().await;
     proxy.set(Mode::Late(Duration::from_millis(20), Duration::from_millis(60)));
     let began = Instant::now();
     for number in 0..20 {
@@ -151,8 +152,7 @@ async fn answers_come_late_and_in_their_order() {
 
 #[tokio::test]
 async fn slices_are_small_and_whole_together() {
-    let proxy = Proxy::start(echo().await, 1).await.unwrap();
-    let mut open = connected(&proxy).await;
+    let (proxy, mut open) = stage().await;
     proxy.set(Mode::Slice(3));
     open.write_all(b"one two three four").await.unwrap();
     let (mut whole, mut reads) = (Vec::new(), 0);

@@ -38,7 +38,7 @@ pub struct Ran {
 pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<Ran> {
     let settings = case.settings.iter().map(|setting| (*setting).to_owned());
     let plan = Plan { settings: plan.settings.iter().cloned().chain(settings).collect(), ..plan.clone() };
-    let mut site = Site::start(&plan, 1, None).await?;
+    let mut site = Site::start(&plan).await?;
     if let Some(first) = site.members.first() {
         fill_up_to(first.node.channel(), USERS).await?;
     }

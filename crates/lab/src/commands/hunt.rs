@@ -103,7 +103,7 @@ impl HuntArguments {
         let (rows, left_out): (Vec<&Row>, Vec<&Row>) =
             asked.partition(|row| !row.needs_failpoints() || !self.fault.is_empty());
         let left_out = left_out.into_iter().map(|row| NotRun::left_out(row.name)).collect();
-        let mut findings = Findings::of_rows(Vec::new(), Vec::new(), left_out);
+        let mut findings = Findings::of_rows(Vec::new(), left_out);
         let shared = rows.iter().any(|row| row.shares_cassandra())
             || LOAD_TESTS
                 .iter()

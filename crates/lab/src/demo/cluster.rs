@@ -45,7 +45,7 @@ impl Cluster {
     pub(super) async fn start(demo: &Demo, tell: Tell<'_>) -> Result<Self> {
         tell("THREE NODES over one Redis and one MongoDB, each in a process of its own");
         let began = Instant::now();
-        let site = Site::start(&Plan::new(demo.kith.clone(), NODES, 1), 1, None).await?;
+        let site = Site::start(&Plan::new(demo.kith.clone(), NODES, 1)).await?;
         let users = first_ids(&demo.users)?;
         let cluster = Self { site, users, kith: demo.kith.clone() };
         tell(&format!("  started, and each proves that it hears the others: {}", seconds(began.elapsed())));

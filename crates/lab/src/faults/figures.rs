@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn of(rows: Vec<Judged>) -> Findings {
-        Findings::of_rows(rows, Vec::new(), Vec::new())
+        Findings::of_rows(rows, Vec::new())
     }
 
     #[test]
@@ -185,13 +185,12 @@ mod tests {
 
     #[test]
     fn failed_row_fails_report_and_skipped_does_not() {
-        let left_out =
-            Findings::of_rows(vec![judged("F10", 0)], Vec::new(), vec![NotRun::left_out(row("F15a").name)]);
+        let left_out = Findings::of_rows(vec![judged("F10", 0)], vec![NotRun::left_out(row("F15a").name)]);
         let figure = named(&left_out, "F15a");
         assert!(figure.figure.is_none() && !figure.holds && figure.not_run.is_some());
         assert!(left_out.holds());
         let error = anyhow::anyhow!("no server");
-        let failed = Findings::of_rows(Vec::new(), Vec::new(), vec![NotRun::failed("F10", &error)]);
+        let failed = Findings::of_rows(Vec::new(), vec![NotRun::failed("F10", &error)]);
         assert!(!failed.holds() && named(&failed, "F10").not_run.as_deref() == Some("no server"));
         assert!(!Findings::of_long_run(Err(error)).holds());
     }
@@ -201,21 +200,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         of(vec![judged("F00", 0)]).write(folder.path()).expect("a report");
         let read = |name| std::fs::read_to_string(folder.path().join(name)).expect(name);
-        let figures: serde_json::Value = serde_json::from_str(&read("report.json")).expect("JSON");
-        let lost = figures
-            .as_array()
-            .expect("figures")
-            .iter()
-            .find(|figure| figure["name"] == "all acknowledged writes lost");
-        let lost = lost.expect("it is there");
+        let figures: Vec<serde_json::Value> = serde_json::from_str(&read("report.json")).expect("JSON");
+        let named = |name| figures.iter().find(|figure| figure["name"] == name).expect(name);
+        let lost = named("all acknowledged writes lost");
         assert_eq!(
             (&lost["figure"], &lost["target"], &lost["better"]),
             (&0.0.into(), &0.0.into(), &"lower".into())
         );
         assert!(lost["holds"] == true && lost.get("not_run").is_none(), "{lost}");
-        let broadcasts = "max staleness while broadcasts are lost";
-        let limit = figures.as_array().expect("figures").iter().find(|figure| figure["name"] == broadcasts);
-        assert!(limit.is_some_and(|limit| limit["figure"].is_null() && limit["holds"] == false));
+        let limit = named("max staleness while broadcasts are lost");
+        assert!(limit["figure"].is_null() && limit["holds"] == false);
         assert!(read("report.html").contains("<svg"));
     }
 }

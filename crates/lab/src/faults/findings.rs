@@ -53,8 +53,8 @@ impl NotRun {
 impl Findings {
     /// Of rows of the table.
     #[must_use]
-    pub const fn of_rows(judged: Vec<Judged>, measured: Vec<Figure>, not_run: Vec<NotRun>) -> Self {
-        Self { judged, measured, not_run, name: "report", goal: None }
+    pub const fn of_rows(judged: Vec<Judged>, not_run: Vec<NotRun>) -> Self {
+        Self { judged, measured: Vec::new(), not_run, name: "report", goal: None }
     }
 
     /// Adds a judged row, in the order of names.
@@ -76,16 +76,11 @@ impl Findings {
     /// Of a long run.
     #[must_use]
     pub fn of_long_run(ran: Result<Judged>) -> Self {
-        let (name, goal) = (long::NAME, Some(long::READS));
-        match ran {
-            Ok(judged) => {
-                Self { judged: vec![judged], measured: Vec::new(), not_run: Vec::new(), name, goal }
-            }
-            Err(error) => {
-                let not_run = vec![NotRun::failed(name, &error)];
-                Self { judged: Vec::new(), measured: Vec::new(), not_run, name, goal }
-            }
-        }
+        let (judged, not_run) = match ran {
+            Ok(judged) => (vec![judged], Vec::new()),
+            Err(error) => (Vec::new(), vec![NotRun::failed(long::NAME, &error)]),
+        };
+        Self { name: long::NAME, goal: Some(long::READS), ..Self::of_rows(judged, not_run) }
     }
 
     /// The rows that were run, in their order.

@@ -33,6 +33,11 @@ impl AskedAbout {
         Self { what, token: String::new(), request_id: String::new(), page: 1_000 }
     }
 
+    /// A write with a request id of its own.
+    pub(super) fn write(what: About) -> Self {
+        Self { request_id: rand::random::<u64>().to_string(), ..Self::strong(what) }
+    }
+
     /// Sends it once. The second: the token of a follow that was done.
     pub(super) async fn send(&self, node: Channel) -> (Relates, Option<String>) {
         match answer_in_time(self.reads(), self.ask(RelationRpc::new(node))).await {

@@ -102,8 +102,7 @@ async fn reads(node: &Channel, what: About) -> Result<Duration> {
 }
 
 async fn asked(node: &Channel, what: About) -> Result<Relates> {
-    let request_id = format!("{}", rand::random::<u64>());
-    let asked = AskedAbout { request_id, ..AskedAbout::strong(what) };
+    let asked = AskedAbout::write(what);
     for _ in 0..TRIES {
         match asked.send(node.clone()).await.0 {
             Relates::Open(code) | Relates::Refused(code) => {

@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn row_plot_shows_fault_bound_and_oldest_read() {
-        let page = page_of(&Findings::of_rows(vec![judged("F10", 2_500)], Vec::new(), Vec::new()));
+        let page = page_of(&Findings::of_rows(vec![judged("F10", 2_500)], Vec::new()));
         assert_eq!((page.matches("<svg").count(), page.matches("<polyline").count()), (1, 1));
         // From the first read at 1.5 s to the last at 3.5 s, both axes ten steps long: 0.5 s and 0.5 s.
         assert!(page.contains("class=\"shade\" x=\"142.0\" y=\"20\" width=\"164.0\""), "{page}");
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_read_that_is_too_old_is_told_in_words() {
-        let page = page_of(&Findings::of_rows(vec![judged("F10", 3_100)], Vec::new(), Vec::new()));
+        let page = page_of(&Findings::of_rows(vec![judged("F10", 3_100)], Vec::new()));
         assert!(page.contains("Not all holds.") && page.contains("<td class=\"no\">NO</td>"), "{page}");
         assert!(page.contains("<li>user:1: client 1 read version 1 at 4101000000 ns"), "{page}");
     }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_row_that_was_not_run_is_told_and_why() {
         let failed = NotRun::failed("F30", &anyhow::anyhow!("mongod <does> not start"));
-        let page = page_of(&Findings::of_rows(Vec::new(), Vec::new(), vec![failed]));
+        let page = page_of(&Findings::of_rows(Vec::new(), vec![failed]));
         assert!(page.contains("<td>F30</td><td>mongod &lt;does&gt; not start</td>"), "{page}");
         assert!(page.contains("Not all holds."), "{page}");
     }

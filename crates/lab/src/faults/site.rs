@@ -106,15 +106,15 @@ impl Site {
         Ok(site)
     }
 
-    /// The same without relations.
+    /// The same with one MongoDB, and without relations.
     ///
     /// # Errors
     /// As [`Self::start_over`].
-    pub(crate) async fn start(plan: &Plan, mongods: usize, disk: Option<SmallDisk>) -> Result<Self> {
-        Self::start_over(plan, mongods, disk, None).await
+    pub(crate) async fn start(plan: &Plan) -> Result<Self> {
+        Self::start_over(plan, 1, None, None).await
     }
 
-    /// The same with one MongoDB, and a Cassandra that others use, too.
+    /// The same with a Cassandra that others use, too.
     ///
     /// # Errors
     /// When a part does not start.

@@ -70,7 +70,7 @@ struct Expected {
 
 /// Figures: for each kind of edit, how long a node answered the previous state.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
-    let site = Site::start(&Plan { nodes: NODES, ..plan.clone() }, 1, None).await?;
+    let site = Site::start(&Plan { nodes: NODES, ..plan.clone() }).await?;
     let nodes = site.channels();
     let users = users(&nodes, sizes.rounds).await?;
     let documents = site.mongod.database(NAME).await?.collection("users");

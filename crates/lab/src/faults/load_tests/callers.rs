@@ -140,10 +140,8 @@ impl Callers {
     }
 }
 
-async fn ended(mut calls: JoinSet<()>, tally: Arc<Mutex<CallTally>>) -> Result<CallTally> {
-    while let Some(call) = calls.join_next().await {
-        call?;
-    }
+async fn ended(calls: JoinSet<()>, tally: Arc<Mutex<CallTally>>) -> Result<CallTally> {
+    calls.join_all().await;
     Ok(Arc::into_inner(tally).context("a call is still under way")?.into_inner())
 }
 

@@ -57,8 +57,7 @@ async fn write(edges: &[Edge], count: i64, nodes: &[Channel]) -> Result<Vec<Coun
     let mut written = Vec::new();
     for (edge, writer) in edges.iter().zip(nodes.iter().cycle()) {
         let what = if count == 1 { About::Follow(*edge) } else { About::Unfollow(*edge) };
-        let request_id = rand::random::<u64>().to_string();
-        let said = AskedAbout { request_id, ..AskedAbout::strong(what) }.send(writer.clone()).await.0;
+        let said = AskedAbout::write(what).send(writer.clone()).await.0;
         ensure!(
             matches!(said, Relates::Follows(_) | Relates::Ended(_)),
             "the write was answered with {said:?}"

@@ -159,7 +159,7 @@ impl Deaths<'_> {
         self.site.until_trusted().await?;
         let node = self.site.members[0].node.channel();
         wait::until("the change is not undone", PATIENCE, async || {
-            let undone = asked(self.change.write(false)).send(node.clone()).await.0;
+            let undone = AskedAbout::write(self.change.write(false)).send(node.clone()).await.0;
             Ok(match undone {
                 Relates::Set(..) | Relates::Ended(_) => true,
                 Relates::Refused(code) => code == "NOT_FOUND",
@@ -187,7 +187,7 @@ impl Deaths<'_> {
         }
         let (began, so) = (Instant::now(), !self.is);
         let writer = self.site.members[self.victim].node.channel();
-        let said = asked(self.change.write(so)).send(writer).await.0;
+        let said = AskedAbout::write(self.change.write(so)).send(writer).await.0;
         ensure!(
             matches!(said, Relates::Open(_)),
             "the program is no build with fail points: the write was answered with {said:?}"
@@ -216,8 +216,4 @@ impl Deaths<'_> {
         }
         true
     }
-}
-
-fn asked(what: About) -> AskedAbout {
-    AskedAbout { request_id: format!("{}", rand::random::<u64>()), ..AskedAbout::strong(what) }
 }

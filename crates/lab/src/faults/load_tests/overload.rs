@@ -73,7 +73,7 @@ async fn run(
 ) -> Result<Vec<Figure>> {
     let mut plan = Plan { nodes: 1, ..plan.clone() };
     plan.settings.push(format!("{turns}={}", sizes.turns));
-    let site = Site::start(&plan, 1, None).await?;
+    let site = Site::start(&plan).await?;
     let node = &site.members.first().context("there is a node")?.node;
     fill_up_to(node.channel(), USERS).await?;
     let callers = &callers(node.address()).await?;

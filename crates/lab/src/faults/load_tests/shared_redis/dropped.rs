@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Figures: what was served of a database that is gone, how old answers were, and what became of the other cluster.
 pub(in crate::faults::load_tests) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: 2, ..plan.clone() };
-    let mut site = Site::start(&plan, 1, None).await?;
+    let mut site = Site::start(&plan).await?;
     made(&site).await?;
     let (mut served, mut oldest) = (0, written(&site).await?);
     for _ in 0..sizes.rounds.div_ceil(3) {

@@ -41,7 +41,7 @@ struct ForbiddenSeen {
 /// Figures: ages on every node, and how soon each was subscribed again.
 pub(in crate::faults::load_tests) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: 3, ..plan.clone() };
-    let site = Site::start(&plan, 1, None).await?;
+    let site = Site::start(&plan).await?;
     fill_up_to(site.members[0].node.channel(), USER).await?;
     let readers = AgeReaders::new(site.channels());
     let mut seen = ForbiddenSeen::default();
