@@ -4,7 +4,7 @@
 
 #[path = "it/edge/mod.rs"]
 mod edge;
-#[path = "it/signing/mod.rs"]
+#[path = "it/signing.rs"]
 mod signing;
 
 use std::{convert::Infallible, sync::Arc};

@@ -1,10 +1,9 @@
 //! Answers are bounded by bytes: a client with the default limit of 4 MiB reads every list, batch and export.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::BTreeMap;
 
-use crate::node::{TestNode, assert_refused, params};
+use crate::contract;
+use crate::node::{TestNode, all_pages, assert_exhausted, params};
 use futures::{StreamExt as _, stream};
 use kith_proto::{
     group::v1::{self as groups, group_result},
@@ -13,7 +12,7 @@ use kith_proto::{
 };
 use kith_service::rpc::answer_size::{ANSWER_BYTES, STREAM_MESSAGE_BYTES};
 use prost::Message;
-use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use prost_reflect::{Kind, MessageDescriptor, MethodDescriptor};
 use tonic::Code;
 
 /// Records of 60,000 bytes: two answers, and several messages of a stream.
@@ -131,40 +130,34 @@ async fn batch_of_large_groups_says_which_to_ask_again() {
 #[tokio::test]
 async fn search_of_large_users_goes_on_by_its_token() {
     let (node, ids) = with_users().await;
-    let (mut page_token, mut found, mut pages) = (String::new(), Vec::new(), 0);
-    loop {
+    let mut pages = 0;
+    let found = all_pages(async |page_token| {
         let keyword = "same@example.org".to_owned();
         let request =
             users::SearchUsersRequest { keyword, page_size: 1000, page_token, ..Default::default() };
-        let page = node.users().search_users(request).await.unwrap().into_inner();
+        let page = node.users().search_users(request).await?.into_inner();
         assert!(page.encoded_len() <= ANSWER_BYTES + TOKENS);
-        found.extend(page.users.iter().map(|user| user.user_id));
         pages += 1;
-        if page.next_page_token.is_empty() {
-            break;
-        }
-        page_token = page.next_page_token;
-    }
+        Ok((page.users, page.next_page_token))
+    });
+    let found: Vec<i64> = found.await.unwrap().iter().map(|user| user.user_id).collect();
     assert_eq!((found, pages), (ids, 2));
 }
 
 #[tokio::test]
 async fn search_of_large_groups_goes_on_by_its_token() {
     let (node, ids) = with_groups().await;
-    let (mut page_token, mut found, mut pages) = (String::new(), Vec::new(), 0);
-    loop {
+    let mut pages = 0;
+    let found = all_pages(async |page_token| {
         let keyword = "chess".to_owned();
         let request =
             groups::SearchGroupsRequest { keyword, page_size: 1000, page_token, ..Default::default() };
-        let page = node.groups().search_groups(request).await.unwrap().into_inner();
+        let page = node.groups().search_groups(request).await?.into_inner();
         assert!(page.encoded_len() <= ANSWER_BYTES + TOKENS);
-        found.extend(page.groups.iter().map(|group| group.group_id));
         pages += 1;
-        if page.next_page_token.is_empty() {
-            break;
-        }
-        page_token = page.next_page_token;
-    }
+        Ok((page.groups, page.next_page_token))
+    });
+    let found: Vec<i64> = found.await.unwrap().iter().map(|group| group.group_id).collect();
     assert_eq!((found, pages), (ids, 2));
 }
 
@@ -181,8 +174,7 @@ async fn answer_without_pages_is_refused_as_a_whole() {
         gateway_token = node.presence().open_session(request).await.unwrap().into_inner().gateway_token;
     }
     let request = BatchGetPresenceRequest { user_ids: vec![user_id; 1000] };
-    let refused = node.presence().batch_get_presence(request).await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "ANSWER_TOO_LARGE", None);
+    assert_exhausted(node.presence().batch_get_presence(request).await, "ANSWER_TOO_LARGE");
     node.assert_healthy().await;
 }
 
@@ -325,19 +317,18 @@ fn has_list(message: &MessageDescriptor) -> bool {
 
 #[test]
 fn every_list_in_an_answer_has_a_bound_in_bytes() {
-    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
-    let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
-    let lists = methods.filter(|method| method.parent_service().full_name().starts_with("kith."));
-    let lists: Vec<String> =
-        lists.filter(|method| has_list(&method.output())).map(|method| method.name().to_owned()).collect();
-    let bounds = bounds();
-    let mut named: Vec<String> = bounds.keys().map(|name| (*name).to_owned()).collect();
-    let mut lists = lists;
+    let methods = contract::methods();
+    let lists = methods.iter().filter(|method| has_list(&method.output()));
+    let mut lists: Vec<&str> = lists.map(MethodDescriptor::name).collect();
     lists.sort_unstable();
     // Two services have a GetMaxSeqs; the table has the larger answer.
     lists.dedup();
-    named.sort_unstable();
-    assert_eq!(lists, named, "methods whose answer has a list, and those of the table");
+    let bounds = bounds();
+    assert_eq!(
+        lists,
+        bounds.keys().copied().collect::<Vec<_>>(),
+        "methods whose answer has a list, and those of the table"
+    );
     for (name, bound) in bounds {
         if let Bound::Records(most, bytes) | Bound::Refused(most, bytes) = bound {
             assert!(most * bytes <= ANSWER_BYTES, "{name}: {most} records of {bytes} bytes");

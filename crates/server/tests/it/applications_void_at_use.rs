@@ -1,24 +1,20 @@
 //! An acceptance checks what an application rests on, also where no node could close it: each of these changes is made in the
 //! store alone, as if the node had crashed after it.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::applying::*;
-use crate::node::{TestNode, assert_forbidden};
+use crate::application_calls::*;
+use crate::bare_node::{change_members, in_store, new_group};
+use crate::group_calls::{is_in, make_admin, public_group};
+use crate::node::TestNode;
 use crate::relation_calls;
 use kith_proto::{
-    application::v1::{Application, State, list_applications_request::List},
+    application::v1::{State, list_applications_request::List},
     group::v1 as groups,
 };
 use kith_store::{
-    ChangeContext, Gender, GroupId, GroupType, JoinPolicy, MemberChange, NewGroup, NewUser, Params, Role,
-    SecretChange, Stores, Text, Timestamp, UserId, UserName, Visibility, Write,
+    Gender, GroupId, JoinPolicy, MemberChange, NewUser, Params, Role, SecretChange, Stores, Text, Timestamp,
+    UserId, UserName, Write,
 };
-use kith_store_sqlite::SqliteOptions;
 use tempfile::TempDir;
-use tonic::Status;
-use tonic_types::StatusExt as _;
 
 fn user(id: i64) -> UserId {
     UserId::new(id).unwrap()
@@ -34,7 +30,8 @@ fn now() -> Write {
 
 /// A node with ann, who owns a group, bob, who is its admin, cid and dan, who are not in it.
 struct Scene {
-    folder: TempDir,
+    /// The one that the node was started over, if it was.
+    _folder: Option<TempDir>,
     node: TestNode,
     users: [i64; 4],
     chess: i64,
@@ -42,35 +39,24 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let folder = TempDir::new().unwrap();
-        let node = over(&folder).await;
+        let node = TestNode::start().await;
         let users: [i64; 4] = relation_calls::users(&node).await;
-        let chess = group(&node, users[0], groups::JoinPolicy::Approval).await;
+        let chess = public_group(&node, users[0], groups::JoinPolicy::Approval).await;
         make_admin(&node, chess, users[1]).await;
-        Self { folder, node, users, chess }
+        Self { _folder: None, node, users, chess }
     }
 
     /// Stops the node, makes changes in its store, and starts it again.
     async fn changed(self, change: impl AsyncFnOnce(&Stores)) -> Self {
-        let data = self.node.stop().await;
-        let path = self.folder.path().join("data").join("kith.db");
-        let handle = kith_store_sqlite::open(SqliteOptions::new(path)).await.unwrap();
-        change(&handle.stores()).await;
-        handle.close().await;
-        drop(data);
-        let node = over(&self.folder).await;
-        Self { node, ..self }
+        let folder = self.node.stop().await;
+        in_store(&folder, change).await;
+        let node = TestNode::start_over(&folder).await;
+        Self { node, _folder: Some(folder), ..self }
     }
 }
 
-async fn over(folder: &TempDir) -> TestNode {
-    let data_dir = folder.path().join("data");
-    TestNode::start_with(|config| config.data_dir = data_dir).await
-}
-
 async fn change(stores: &Stores, group: i64, change: MemberChange) {
-    let terms = ChangeContext { by: None, members_max: 100, bans_max: 100, history: false };
-    stores.members.change_members(group_id(group), change, terms, now()).await.unwrap();
+    change_members(stores, group_id(group), change, Timestamp::now()).await;
 }
 
 /// Deletes a user, and creates another one under its id.
@@ -98,28 +84,9 @@ pub(crate) async fn replace(stores: &Stores, id: i64) {
 async fn replace_group(stores: &Stores, id: i64, owner: i64) {
     stores.groups.dismiss_group(group_id(id), now()).await.unwrap();
     stores.members.end_members(group_id(id), 100, Timestamp::now()).await.unwrap();
-    let new = NewGroup {
-        id: group_id(id),
-        name: "Another".into(),
-        tags: Vec::new(),
-        kind: GroupType::Chat,
-        visibility: Visibility::Public,
-        join_policy: JoinPolicy::Approval,
-        history_for_new_members: false,
-        receipts: None,
-        params: Params::default(),
-        creator: Some(user(owner)),
-        secrets: SecretChange::new(),
-    };
+    let new = new_group(group_id(id), JoinPolicy::Approval, Some(user(owner)));
     stores.groups.create_group(new, now()).await.unwrap();
     change(stores, id, MemberChange::Found(user(owner))).await;
-}
-
-#[track_caller]
-fn assert_closed(refused: Result<Application, Status>) {
-    let refused = assert_forbidden(refused);
-    let details = refused.get_error_details();
-    assert_eq!(details.error_info().unwrap().metadata["state"], "closed", "{refused:?}");
 }
 
 #[tokio::test]

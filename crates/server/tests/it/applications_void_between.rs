@@ -1,11 +1,8 @@
 //! What an application rests on may end after it was looked at, and before there is an application to close.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::sync::Arc;
 
-use crate::applying::of_group;
+use crate::{application_calls::of_group, bare_node};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use kith_proto::{
@@ -14,15 +11,8 @@ use kith_proto::{
         application_service_client::ApplicationServiceClient,
     },
     group::v1::{self as groups, CreateGroupRequest, group_service_client::GroupServiceClient},
-    user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient},
 };
-use kith_server::{
-    admin::NodeStatus,
-    config::Config,
-    edge::{Edge, Routes},
-    health::Reporter,
-    node::services,
-};
+use kith_server::config::Config;
 use kith_store::*;
 use parking_lot::Mutex;
 
@@ -103,30 +93,15 @@ impl ApplicationStore for Between {
     }
 }
 
-/// A node without a network.
-async fn edge(stores: &Stores) -> Edge {
-    let config = Config::default();
-    let edge = Edge::new(Routes::default(), &config.limits);
-    let node_status = NodeStatus::new(Reporter::new(), edge.load(), stores);
-    edge.open(services::services(stores, &config, node_status).await.unwrap().routes);
-    edge
-}
-
-async fn user(edge: &Edge, user_id: i64) {
-    let user = User { user_id, user_name: format!("user{user_id}"), ..Default::default() };
-    let request = CreateUserRequest { user: Some(user), ..Default::default() };
-    UserServiceClient::new(edge.clone()).create_user(request).await.unwrap();
-}
-
 #[tokio::test]
 async fn request_of_who_came_in_meanwhile_is_closed() {
     let file = kith_store_sqlite::open_in_memory().await.unwrap();
     let mut stores = file.stores();
     let between = Between { inner: Arc::clone(&stores.applications), happens: Arc::default() };
     stores.applications = Arc::new(between.clone());
-    let edge = edge(&stores).await;
-    user(&edge, 1).await;
-    user(&edge, 2).await;
+    let (edge, _) = bare_node::serve(&stores, &Config::default()).await;
+    bare_node::user(&edge, 1, "ann").await;
+    bare_node::user(&edge, 2, "bob").await;
     let group = groups::Group {
         group_id: 9,
         name: "Chess".into(),
@@ -138,12 +113,10 @@ async fn request_of_who_came_in_meanwhile_is_closed() {
     let request = CreateGroupRequest { group: Some(group), ..Default::default() };
     GroupServiceClient::new(edge.clone()).create_group(request).await.unwrap();
 
-    let members = Arc::clone(&stores.members);
+    let behind = stores.clone();
     *between.happens.lock() = Some(Box::pin(async move {
         let add = MemberChange::Add(vec![UserId::new(2).unwrap()]);
-        let terms = ChangeContext { by: None, members_max: 100, bans_max: 100, history: false };
-        let now = Write::at(Timestamp::now());
-        members.change_members(GroupId::new(9).unwrap(), add, terms, now).await.unwrap();
+        bare_node::change_members(&behind, GroupId::new(9).unwrap(), add, Timestamp::now()).await;
     }));
     let mut applications = ApplicationServiceClient::new(edge);
     let join = ApplyRequest { kind: Kind::Join.into(), applicant_id: 2, group_id: 9, ..Default::default() };

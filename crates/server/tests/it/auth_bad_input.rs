@@ -1,6 +1,6 @@
 //! Credentials in wrong forms. After each the node is as it was: healthy, and it takes a valid key.
 
-use kith_proto::user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient};
+use kith_proto::user::v1::User;
 use kith_server::auth::{Rights, Scope};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -12,7 +12,7 @@ use crate::{
     edge::raw::framed,
     http::{self, GET_USER, JSON},
     node::assert_refused,
-    secured::{ALL, NODE_PROOF, SecuredNode, bearer, by, key_of},
+    secured_node::{ALL, NODE_PROOF, SecuredNode, bearer, key_of},
 };
 
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
@@ -22,9 +22,7 @@ const WRONG_SUM: &str = "kith_abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnopqr
 
 async fn node() -> SecuredNode {
     let node = SecuredNode::start([("few".to_owned(), Rights::of(&[Scope::UserRead]))]).await;
-    let user = User { user_id: 7, user_name: "ann".into(), ..Default::default() };
-    let request = CreateUserRequest { user: Some(user), ..Default::default() };
-    UserServiceClient::new(node.channel.clone()).create_user(by(ALL, request)).await.unwrap();
+    node.create_user(User { user_id: 7, user_name: "ann".into(), ..Default::default() }).await;
     node
 }
 

@@ -1,19 +1,19 @@
 //! What callers get and do not get: contacts, request ids, slots, and the side doors of HTTP.
 
 use kith_proto::{
-    group::v1::{self as groups, group_service_client::GroupServiceClient},
+    group::v1 as groups,
     relation::v1::{BlockRequest, ListBlocksRequest, relation_service_client::RelationServiceClient},
     user::v1::{user_service_client::UserServiceClient, *},
 };
 use kith_server::auth::{Rights, Scope, parse_scopes};
-use tonic::{Code, Request, Status, transport::Channel};
+use tonic::{Code, Request, Status};
 use tonic_types::StatusExt as _;
 
 use crate::{
     edge::raw::{GET_USER, framed},
     http,
-    node::assert_refused,
-    secured::{ALL, SecuredNode, acting, all_but, bearer, by},
+    node::{assert_denied, assert_error, assert_refused, assert_reused},
+    secured_node::{ALL, SecuredNode, acting, all_but, bearer, by},
 };
 
 const ANN: i64 = 7;
@@ -36,14 +36,9 @@ async fn node(presets: &[&str]) -> SecuredNode {
             phone: format!("+4917012345{user_id}"),
             ..Default::default()
         };
-        let request = CreateUserRequest { user: Some(user), ..Default::default() };
-        users(&node).create_user(by(ALL, request)).await.unwrap();
+        node.create_user(user).await;
     }
     node
-}
-
-fn users(node: &SecuredNode) -> UserServiceClient<Channel> {
-    UserServiceClient::new(node.channel.clone())
 }
 
 fn get(user_id: i64) -> GetUserRequest {
@@ -58,14 +53,14 @@ fn reason(status: &Status) -> String {
 #[tokio::test]
 async fn a_key_opens_the_methods_of_its_scopes_alone() {
     let node = node(&["reader"]).await;
-    let found = users(&node).get_user(by("reader", get(ANN))).await.unwrap().into_inner();
+    let found = node.users().get_user(by("reader", get(ANN))).await.unwrap().into_inner();
     assert_eq!(found.user.unwrap().user_name, "ann");
     let delete = DeleteUserRequest { user_id: ANN, ..Default::default() };
-    let refused = users(&node).delete_user(by("reader", delete)).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "SCOPE_MISSING", None);
+    let refused = node.users().delete_user(by("reader", delete)).await;
+    let refused = assert_error(refused, Code::PermissionDenied, "SCOPE_MISSING");
     let scope = refused.get_error_details().error_info().unwrap().metadata["scope"].clone();
     assert_eq!(scope, "user:write");
-    assert!(users(&node).get_user(by("reader", get(ANN))).await.is_ok(), "it changed nothing");
+    assert!(node.users().get_user(by("reader", get(ANN))).await.is_ok(), "it changed nothing");
 }
 
 /// A49.
@@ -78,18 +73,17 @@ async fn a_user_does_not_read_the_blocks_of_another() {
     let list = ListBlocksRequest { user_id: ANN, ..Default::default() };
     let own = relations.list_blocks(acting("backend", ANN, list.clone())).await.unwrap().into_inner();
     assert_eq!(own.settings.len(), 1);
-    let refused = relations.list_blocks(acting("backend", BOB, list)).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_denied(relations.list_blocks(acting("backend", BOB, list)).await);
 }
 
 /// A51.
 #[tokio::test]
 async fn caller_without_act_names_no_user_by_headers() {
     let node = node(&["reader", "backend"]).await;
-    let refused = users(&node).get_user(acting("reader", ANN, get(ANN))).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "ACTING_USER_REFUSED", None);
-    let refused = users(&node).get_user(by("backend", get(ANN))).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "ACTING_USER_NEEDED", None);
+    let refused = node.users().get_user(acting("reader", ANN, get(ANN))).await;
+    assert_error(refused, Code::PermissionDenied, "ACTING_USER_REFUSED");
+    let refused = node.users().get_user(by("backend", get(ANN))).await;
+    assert_error(refused, Code::PermissionDenied, "ACTING_USER_NEEDED");
     let key = bearer("backend");
     let twice = [("authorization", key.as_str()), ("kith-acting-user", "7"), ("kith-acting-user", "8")];
     let refused = node.grpc(GET_USER, &twice, framed(&[8, 7])).await.unwrap();
@@ -104,7 +98,7 @@ async fn contacts_are_for_their_user_and_the_scope() {
     let shown = ("ann@example.org".to_owned(), "+49170123457".to_owned());
     let none = (String::new(), String::new());
     let got = async |request: Request<GetUserRequest>| {
-        let found = users(&node).get_user(request).await.unwrap().into_inner();
+        let found = node.users().get_user(request).await.unwrap().into_inner();
         contact(found.user.unwrap())
     };
     assert_eq!(got(by("service", get(ANN))).await, shown);
@@ -113,7 +107,7 @@ async fn contacts_are_for_their_user_and_the_scope() {
     assert_eq!(got(acting("backend", BOB, get(ANN))).await, none);
     let search = SearchUsersRequest { keyword: "ann@example.org".into(), ..Default::default() };
     for request in [by("without-contact", search.clone()), acting("backend", BOB, search)] {
-        let found = users(&node).search_users(request).await.unwrap().into_inner().users;
+        let found = node.users().search_users(request).await.unwrap().into_inner().users;
         assert_eq!(found.into_iter().map(contact).collect::<Vec<_>>(), std::slice::from_ref(&none));
     }
 }
@@ -123,7 +117,7 @@ async fn export_has_contacts_only_with_the_scope() {
     let node = node(&[]).await;
     let addresses = async |name: &str| {
         let mut stream =
-            users(&node).export_users(by(name, ExportUsersRequest::default())).await.unwrap().into_inner();
+            node.users().export_users(by(name, ExportUsersRequest::default())).await.unwrap().into_inner();
         let found = stream.message().await.unwrap().unwrap().users;
         found.into_iter().map(|user| user.email).collect::<Vec<_>>()
     };
@@ -137,7 +131,7 @@ async fn caller_without_contacts_has_a_users_quota() {
     let node = node(&["reader", "login", "service"]).await;
     let search = async |caller: &str| {
         let request = SearchUsersRequest { keyword: "ann@example.org".into(), ..Default::default() };
-        users(&node).search_users(by(caller, request)).await
+        node.users().search_users(by(caller, request)).await
     };
     let mut refused = None;
     // A minute's quota, and what is given back while it is used up.
@@ -154,7 +148,7 @@ async fn caller_without_contacts_has_a_users_quota() {
     }
     for _ in 0..60 {
         let request = FindUserByNameRequest { user_name: "ann".into(), consistency: None };
-        users(&node)
+        node.users()
             .find_user_by_name(by("login", request))
             .await
             .expect("sign-in finds users by their names");
@@ -165,7 +159,7 @@ async fn caller_without_contacts_has_a_users_quota() {
 #[tokio::test]
 async fn a_group_is_found_without_its_code() {
     let node = node(&["backend"]).await;
-    let mut client = GroupServiceClient::new(node.channel.clone());
+    let mut client = node.groups();
     let group = groups::Group {
         group_id: 5,
         creator_id: ANN,
@@ -174,16 +168,14 @@ async fn a_group_is_found_without_its_code() {
         join_policy: groups::JoinPolicy::Code.into(),
         ..Default::default()
     };
-    let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
-    client.create_group(by(ALL, request)).await.unwrap();
+    node.create_group(group).await;
     let code = client.get_invite_code(acting("backend", ANN, groups::GetInviteCodeRequest { group_id: 5 }));
     let code = code.await.unwrap().into_inner().invite_code;
     let request = groups::GetGroupRequest { group_id: 5, ..Default::default() };
     let found = client.get_group(acting("backend", BOB, request)).await.unwrap().into_inner();
     assert!(!code.is_empty() && !format!("{found:?}").contains(&code), "{found:?}");
     let request = groups::GetInviteCodeRequest { group_id: 5 };
-    let refused = client.get_invite_code(acting("backend", BOB, request)).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_denied(client.get_invite_code(acting("backend", BOB, request)).await);
 }
 
 fn create(name: &str) -> CreateUserRequest {
@@ -197,8 +189,8 @@ async fn a_request_that_is_sent_again_has_one_effect() {
     let node = node(&[]).await;
     for caller in [ALL, "second"] {
         let name = format!("cid-{caller}");
-        let first = users(&node).create_user(by(caller, create(&name))).await.unwrap().into_inner();
-        let again = users(&node).create_user(by(caller, create(&name))).await.unwrap().into_inner();
+        let first = node.users().create_user(by(caller, create(&name))).await.unwrap().into_inner();
+        let again = node.users().create_user(by(caller, create(&name))).await.unwrap().into_inner();
         assert_eq!(first.user, again.user);
     }
 }
@@ -207,12 +199,11 @@ async fn a_request_that_is_sent_again_has_one_effect() {
 #[tokio::test]
 async fn request_ids_belong_to_their_caller() {
     let node = node(&[]).await;
-    let first = users(&node).create_user(by(ALL, create("cid"))).await.unwrap().into_inner();
-    let other = users(&node).create_user(by("second", create("dan"))).await.unwrap().into_inner();
+    let first = node.users().create_user(by(ALL, create("cid"))).await.unwrap().into_inner();
+    let other = node.users().create_user(by("second", create("dan"))).await.unwrap().into_inner();
     assert_ne!(first.user.unwrap().user_id, other.user.unwrap().user_id);
     for caller in [ALL, "second"] {
-        let refused = users(&node).create_user(by(caller, create("eve"))).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", None);
+        assert_reused(node.users().create_user(by(caller, create("eve"))).await, "request_id");
     }
 }
 
@@ -226,7 +217,7 @@ async fn an_import_keeps_its_request_ids_to_its_caller() {
     for (caller, name) in [(ALL, "cid"), ("second", "dan")] {
         let message = ImportUsersRequest { records: vec![record(name)] };
         let request = by(caller, futures::stream::iter([message]));
-        let mut answers = users(&node).import_users(request).await.unwrap().into_inner();
+        let mut answers = node.users().import_users(request).await.unwrap().into_inner();
         let results = answers.message().await.unwrap().unwrap().results;
         assert!(format!("{results:?}").contains("Id("), "{caller}: {results:?}");
     }
@@ -235,8 +226,7 @@ async fn an_import_keeps_its_request_ids_to_its_caller() {
 #[tokio::test]
 async fn service_method_refuses_acting_users() {
     let node = node(&[]).await;
-    let refused = users(&node).create_user(acting(ALL, ANN, create("cid"))).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_denied(node.users().create_user(acting(ALL, ANN, create("cid"))).await);
 }
 
 #[tokio::test]

@@ -1,7 +1,5 @@
 //! Where values come from, which of them wins, and what is refused.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{fs, path::PathBuf, time::Duration};
 
 use kith_server::config::{Backend, Flag, Loaded, Sources, load, show};

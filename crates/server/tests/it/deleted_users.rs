@@ -1,43 +1,13 @@
 //! What ends with a user: follows from and to it, and what was set about it or by it.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+use std::{fmt::Debug, time::Duration};
 
-use std::{fmt::Debug, path::Path, time::Duration};
-
-use crate::node::{TestNode, assert_refused};
-use kith_proto::{relation::v1::*, user::v1::DeleteUserRequest};
-use kith_store::{Edge, ImportedFollow, Stores, Timestamp, UserId, Write};
-use kith_store_sqlite::{SqliteHandle, SqliteOptions};
+use crate::bare_node::in_store;
+use crate::node::{TestNode, assert_error};
+use crate::relation_calls::{block, counts, fans, follow, following, relation, with_users};
+use kith_proto::{relation::v1::SetRemarkRequest, user::v1::DeleteUserRequest};
+use kith_store::{Edge, ImportedFollow, Timestamp, UserId, Write};
 use tonic::{Code, Status};
-
-async fn follow(node: &TestNode, user_id: i64, target_id: i64) {
-    let request = FollowRequest { user_id, target_id, ..Default::default() };
-    node.relations().follow(request).await.unwrap();
-}
-
-async fn relation(node: &TestNode, user_id: i64, target_id: i64) -> Relation {
-    let request = GetRelationRequest { user_id, target_id, consistency: None };
-    node.relations().get_relation(request).await.unwrap().into_inner().relation.unwrap()
-}
-
-async fn fans(node: &TestNode, user_id: i64) -> Vec<i64> {
-    let request = ListFansRequest { user_id, ..Default::default() };
-    let page = node.relations().list_fans(request).await.unwrap().into_inner();
-    page.follows.iter().map(|follow| follow.user_id).collect()
-}
-
-async fn following(node: &TestNode, user_id: i64) -> Vec<i64> {
-    let request = ListFollowingRequest { user_id, ..Default::default() };
-    let page = node.relations().list_following(request).await.unwrap().into_inner();
-    page.follows.iter().map(|follow| follow.target_id).collect()
-}
-
-async fn counts(node: &TestNode, user_id: i64) -> (i64, i64) {
-    let request = CountRelationsRequest { user_id, consistency: None };
-    let counts = node.relations().count_relations(request).await.unwrap().into_inner();
-    (counts.following, counts.fans)
-}
 
 async fn delete(node: &TestNode, user_id: i64, expected_version: i64) -> Result<(), Status> {
     let request = DeleteUserRequest { user_id, expected_version, ..Default::default() };
@@ -58,13 +28,11 @@ async fn settles<T: PartialEq + Debug>(expected: T, read: impl AsyncFn() -> T) {
 
 #[tokio::test]
 async fn deletion_ends_relations_and_settles_counts() {
-    let node = TestNode::start().await;
-    let [ann, bob, cid, dora] = users(&node).await;
+    let (node, [ann, bob, cid, dora]) = with_users().await;
     for (from, to) in [(ann, bob), (bob, ann), (cid, ann), (cid, bob)] {
-        follow(&node, from, to).await;
+        follow(&node, from, to).await.unwrap();
     }
-    let block = BlockRequest { user_id: ann, target_id: dora, ..Default::default() };
-    node.relations().block(block).await.unwrap();
+    block(&node, ann, dora).await;
     let remark =
         SetRemarkRequest { user_id: dora, target_id: ann, remark: "a".to_owned(), ..Default::default() };
     node.relations().set_remark(remark).await.unwrap();
@@ -88,24 +56,14 @@ async fn deletion_ends_relations_and_settles_counts() {
     assert!(relation(&node, cid, bob).await.follow.is_some());
 }
 
-async fn users<const N: usize>(node: &TestNode) -> [i64; N] {
-    let mut ids = [0; N];
-    for (at, id) in ids.iter_mut().enumerate() {
-        *id = node.user(&format!("user{at}")).await.user_id;
-    }
-    ids
-}
-
 #[tokio::test]
 async fn a_deletion_that_is_refused_ends_nothing() {
-    let node = TestNode::start().await;
-    let [ann, bob, cid] = users(&node).await;
+    let (node, [ann, bob, cid]) = with_users().await;
     for (from, to) in [(ann, bob), (cid, bob)] {
-        follow(&node, from, to).await;
+        follow(&node, from, to).await.unwrap();
     }
-    let refused = delete(&node, ann, 99).await.unwrap_err();
-    assert_refused(&refused, Code::Aborted, "VERSION_CONFLICT", None);
-    // The first was noted before, so that it has been come to.
+    assert_error(delete(&node, ann, 99).await, Code::Aborted, "VERSION_CONFLICT");
+    // The first was noted before, so that it has been handled.
     delete(&node, cid, 0).await.unwrap();
     settles(vec![ann], async || fans(&node, bob).await).await;
     assert_eq!(following(&node, ann).await, [bob]);
@@ -119,43 +77,34 @@ fn edge(from: i64, to: i64) -> Edge {
     Edge::new(user(from), user(to)).unwrap()
 }
 
-async fn open(data_dir: &Path) -> (SqliteHandle, Stores) {
-    let handle = kith_store_sqlite::open(SqliteOptions::new(data_dir.join("kith.db"))).await.unwrap();
-    let stores = handle.stores();
-    (handle, stores)
-}
-
 #[tokio::test]
 async fn unfinished_cleanup_ends_after_a_restart() {
-    let node = TestNode::start().await;
-    let [ann, bob, cid, dora, eve] = users(&node).await;
+    let (node, [ann, bob, cid, dora, eve]) = with_users().await;
     let folder = node.stop().await;
-    let data_dir = folder.path().join("data");
-    let (handle, stores) = open(&data_dir).await;
     // More than one step ends.
     let fans_of_ann = (1..=700).map(|fan| (1_000_000 + fan, ann));
     let all = fans_of_ann.chain([(ann, bob), (cid, bob), (dora, bob), (eve, bob)]);
     let all: Vec<_> =
         all.map(|(from, to)| ImportedFollow { edge: edge(from, to), since: Timestamp(1) }).collect();
-    stores.follows.import_follows(&all, Timestamp(1_000)).await.unwrap();
     let now = Timestamp::now();
-    // The deletions of ann and eve landed, that of cid did not, that of dora may be on its way.
-    for (deleted, at) in [(ann, Timestamp(5)), (cid, Timestamp(6)), (eve, Timestamp(7)), (dora, now)] {
-        stores.edges.note_removal(user(deleted), at).await.unwrap();
-    }
-    for (deleted, at) in [(ann, Timestamp(5)), (eve, Timestamp(7))] {
-        stores.users.delete_user(user(deleted), now, Write::at(at)).await.unwrap();
-    }
-    handle.close().await;
+    in_store(&folder, async |stores| {
+        stores.follows.import_follows(&all, Timestamp(1_000)).await.unwrap();
+        // The deletions of ann and eve landed, that of cid did not, that of dora may be on its way.
+        for (deleted, at) in [(ann, Timestamp(5)), (cid, Timestamp(6)), (eve, Timestamp(7)), (dora, now)] {
+            stores.edges.note_removal(user(deleted), at).await.unwrap();
+        }
+        for (deleted, at) in [(ann, Timestamp(5)), (eve, Timestamp(7))] {
+            stores.users.delete_user(user(deleted), now, Write::at(at)).await.unwrap();
+        }
+    })
+    .await;
 
-    let restarted = data_dir.clone();
-    let node = TestNode::start_with(|config| config.data_dir = restarted).await;
+    let node = TestNode::start_over(&folder).await;
     settles(vec![dora, cid], async || fans(&node, bob).await).await;
     assert_eq!(counts(&node, ann).await, (0, 0));
     node.stop().await;
-    let (handle, stores) = open(&data_dir).await;
-    // Notes are come to one after the other, so that those before that of eve are done with.
-    let left: Vec<_> = stores.edges.removals(100).await.unwrap().iter().map(|(user, _)| user.get()).collect();
+    let left = in_store(&folder, async |stores| stores.edges.removals(100).await.unwrap()).await;
+    let left: Vec<_> = left.iter().map(|(user, _)| user.get()).collect();
+    // Notes are handled one after the other, so that those before that of eve are done with.
     assert!(left == [dora] || left == [eve, dora], "{left:?}");
-    handle.close().await;
 }

@@ -1,7 +1,5 @@
 //! Deadlines, shedding, trailing metadata and the acting user, as callers see them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use crate::edge::{
@@ -80,9 +78,7 @@ async fn full_node_sheds_calls_and_answers_health() {
         config.limits.queue_wait = Duration::from_millis(20);
     })
     .await;
-    let mut holder = node.users().await;
-    let held = tokio::spawn(async move { holder.get_user(get(HELD)).await });
-    until("the first call is with its handler", || node.seen.calls() == 1).await;
+    let held = node.held_call().await;
 
     let status = node.users().await.get_user(get(FINE)).await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "OVERLOADED");
@@ -101,10 +97,8 @@ async fn waiting_call_runs_when_another_ends() {
         config.limits.queue_wait = Duration::from_secs(2);
     })
     .await;
-    let mut first = node.users().await;
+    let held = node.held_call().await;
     let mut second = node.users().await;
-    let held = tokio::spawn(async move { first.get_user(get(HELD)).await });
-    until("the first call is with its handler", || node.seen.calls() == 1).await;
     let waits = tokio::spawn(async move { second.get_user(get(FINE)).await });
     node.seen.release(1);
     assert!(held.await.unwrap().is_ok());
@@ -114,9 +108,7 @@ async fn waiting_call_runs_when_another_ends() {
 #[tokio::test]
 async fn a_call_that_is_cancelled_leaves_its_slot() {
     let node = serve(|config| config.limits.in_flight = 1).await;
-    let mut client = node.users().await;
-    let held = tokio::spawn(async move { client.get_user(get(HELD)).await });
-    until("the call is with its handler", || node.seen.calls() == 1).await;
+    let held = node.held_call().await;
     held.abort();
     until("its slot is free", || node.edge.in_flight() == 0).await;
     node.assert_healthy().await;
@@ -166,10 +158,10 @@ async fn open_exports_keep_their_slots() {
 async fn trailers_say_where_the_answer_came_from() {
     let node = serve(|_| {}).await;
     let answer = raw::call(node.address, GET_USER, &[], framed(&[0x08, 0x01])).await.unwrap();
-    let said = |name: &str| answer.trailers.get(name).and_then(|value| value.to_str().ok());
-    assert_eq!(said("kith-tier"), Some("memory"));
-    assert_eq!(said("kith-version"), Some("7"));
-    assert_eq!(said("kith-age-ms"), Some("1500"));
+    let trailer = |name: &str| answer.trailers.get(name).and_then(|value| value.to_str().ok());
+    assert_eq!(trailer("kith-tier"), Some("memory"));
+    assert_eq!(trailer("kith-version"), Some("7"));
+    assert_eq!(trailer("kith-age-ms"), Some("1500"));
 }
 
 #[tokio::test]

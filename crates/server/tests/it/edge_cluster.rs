@@ -1,7 +1,6 @@
 //! A node whose store is another machine's: away at the start, come, gone, and back.
 
 #![cfg(feature = "cluster")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     net::SocketAddr,

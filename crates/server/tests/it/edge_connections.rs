@@ -1,12 +1,10 @@
 //! Connections: their number, their greeting, TLS, and their end.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
 
 use crate::edge::{
     assert_refused, config, serve,
-    service::{FINE, HELD, get},
+    service::{FINE, get},
     until,
 };
 use crate::http;
@@ -82,9 +80,7 @@ async fn a_stop_ends_watches_and_lets_calls_end() {
     let status = |answer: Option<tonic_health::pb::HealthCheckResponse>| answer.unwrap().status;
     assert_eq!(status(watch.message().await.unwrap()), i32::from(ServingStatus::Serving));
 
-    let mut client = node.users().await;
-    let held = tokio::spawn(async move { client.get_user(get(HELD)).await });
-    until("the call is with its handler", || node.seen.calls() == 1).await;
+    let held = node.held_call().await;
 
     node.health.set(State::Stopping);
     assert_eq!(status(watch.message().await.unwrap()), i32::from(ServingStatus::NotServing));
@@ -162,9 +158,7 @@ async fn health_watches_by_grpc_web_are_bounded_too() {
 #[tokio::test]
 async fn stuck_call_is_abandoned_after_the_limit() {
     let node = serve(|_| {}).await;
-    let mut client = node.users().await;
-    let held = tokio::spawn(async move { client.get_user(get(HELD)).await });
-    until("the call is with its handler", || node.seen.calls() == 1).await;
+    let held = node.held_call().await;
     assert!(!node.connections.close(Duration::from_millis(50)).await);
     assert!(held.await.unwrap().is_err());
 }

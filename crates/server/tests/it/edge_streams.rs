@@ -1,7 +1,5 @@
 //! The end of streams before their time, also while they send.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{
     convert::Infallible,
     sync::Arc,

@@ -1,7 +1,5 @@
 //! Peers that do not read their answers.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{net::SocketAddr, time::Duration};
 
 use crate::edge::{

@@ -1,16 +1,12 @@
 //! Upkeep of edges over gRPC, on nodes whose data were damaged by hand.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+use crate::corrupt_lists::{self, FOLLOWS, MISCOUNTED, SINCE, WRONG};
 
-use crate::corrupt_lists;
-use std::time::Duration;
-
-use crate::corrupt_lists::{FOLLOWS, MISCOUNTED, SINCE, WRONG};
-use crate::node::{TestNode, assert_refused, principal};
+use crate::node::{TestNode, assert_denied, assert_forbidden, assert_invalid, principal, until};
+use crate::relation_calls::counts;
 use kith_proto::{admin::v1::*, relation::v1::*};
 use tempfile::TempDir;
-use tonic::{Code, Status, Streaming, transport::Endpoint};
+use tonic::{Streaming, transport::Endpoint};
 
 /// A node over damaged data.
 async fn damaged_node() -> (TestNode, TempDir) {
@@ -51,12 +47,6 @@ async fn repair(node: &TestNode) -> EdgeComparison {
     last(&all(steps).await.into_iter().map(|step| step.comparison.unwrap()).collect::<Vec<_>>())
 }
 
-async fn counts(node: &TestNode) -> (i64, i64) {
-    let request = CountRelationsRequest { user_id: MISCOUNTED, consistency: None };
-    let counts = node.relations().count_relations(request).await.unwrap().into_inner();
-    (counts.following, counts.fans)
-}
-
 /// Since when the one fan follows, in milliseconds, as the cached list says.
 async fn fan_since(node: &TestNode) -> i64 {
     let request = ListFansRequest { user_id: WRONG.1, ..Default::default() };
@@ -95,14 +85,14 @@ async fn repair_corrects_list_and_caches() {
 #[tokio::test]
 async fn recount_corrects_count_and_caches() {
     let (node, _data) = damaged_node().await;
-    assert_eq!(counts(&node).await, (12, 14));
+    assert_eq!(counts(&node, MISCOUNTED).await, (12, 14));
     for corrected in [1, 0] {
         let steps = node.admin().rebuild_counts(RebuildCountsRequest {}).await.unwrap().into_inner();
         let steps = all(steps).await;
         let last = steps.last().unwrap();
         assert!(last.ended && last.done > 0.999 && last.counted > 0, "{steps:?}");
         assert_eq!(last.corrected, corrected);
-        assert_eq!(counts(&node).await, (12, 13));
+        assert_eq!(counts(&node, MISCOUNTED).await, (12, 13));
     }
 }
 
@@ -112,8 +102,7 @@ async fn examples_are_limited_as_asked() {
     let found = verify(&node, 1).await;
     assert_eq!((found.differences, found.examples.len()), (2, 1));
     for examples in [-1, 1001] {
-        let refused = node.admin().verify_edges(VerifyEdgesRequest { examples }).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("examples"));
+        assert_invalid(node.admin().verify_edges(VerifyEdgesRequest { examples }).await, "examples");
     }
 }
 
@@ -129,28 +118,19 @@ async fn one_run_of_a_kind_ends_with_its_caller() {
     let (node, _data) = damaged_node().await;
     let unread = slow_client(&node).await.verify_edges(VerifyEdgesRequest::default()).await.unwrap();
     let second = async || node.admin().verify_edges(VerifyEdgesRequest::default()).await.map(drop);
-    let refused = second().await.unwrap_err();
+    let refused = assert_forbidden(second().await);
     assert!(refused.message().contains("is running already"), "{refused:?}");
-    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
     // Of another kind.
     assert!(repair(&node).await.ended);
     drop(unread);
-    let free = async {
-        while second().await.is_err() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), free).await.expect("the run ends with its caller");
+    until(async || second().await.is_ok()).await;
 }
 
 #[tokio::test]
 async fn users_may_do_none_of_it() {
     let (node, _data) = damaged_node().await;
     let mut admin = node.admin();
-    let refused = |result: Result<(), Status>| {
-        assert_refused(&result.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
-    };
-    refused(admin.verify_edges(principal(7, VerifyEdgesRequest::default())).await.map(drop));
-    refused(admin.repair_edges(principal(7, RepairEdgesRequest::default())).await.map(drop));
-    refused(admin.rebuild_counts(principal(7, RebuildCountsRequest {})).await.map(drop));
+    assert_denied(admin.verify_edges(principal(7, VerifyEdgesRequest::default())).await);
+    assert_denied(admin.repair_edges(principal(7, RepairEdgesRequest::default())).await);
+    assert_denied(admin.rebuild_counts(principal(7, RebuildCountsRequest {})).await);
 }

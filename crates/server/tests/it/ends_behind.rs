@@ -1,8 +1,5 @@
 //! Ends that a store shows too low, as for some seconds after a failover, and what callers do about them.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::{
     sync::{
         Arc,
@@ -12,26 +9,18 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kith_proto::{
-    message::v1::{
-        ClearConversationRequest, CountUnreadRequest, EraseUserMessagesRequest, EraseUserMessagesResponse,
-        ErasureState, GetMaxSeqsRequest, HideConversationRequest, ListConversationsRequest, MarkReadRequest,
-        Position, SendMessageRequest, max_seq_result::Result as Max,
-        message_service_client::MessageServiceClient, send_message_request::To,
-    },
-    user::v1::{self as users, user_service_client::UserServiceClient},
+use kith_proto::message::v1::{
+    ClearConversationRequest, CountUnreadRequest, EraseUserMessagesRequest, EraseUserMessagesResponse,
+    ErasureState, GetMaxSeqsRequest, HideConversationRequest, ListConversationsRequest, MarkReadRequest,
+    Position, SendMessageRequest, max_seq_result::Result as Max,
+    message_service_client::MessageServiceClient, send_message_request::To,
 };
-use kith_server::{
-    admin::NodeStatus,
-    config::Config,
-    edge::{Edge, Routes},
-    health::Reporter,
-    node::services::{self, Services},
-};
+use kith_server::{config::Config, edge::Edge, node::services::Services};
 use kith_store::*;
 use tonic::Code;
 
-use crate::node::{assert_refused, until};
+use crate::bare_node::{self, user};
+use crate::node::{assert_error, assert_not_found, until};
 
 /// Messages of another store. While it is behind, each log seems to lack its last message, until an end is read in the strong
 /// way.
@@ -190,11 +179,8 @@ impl Stage {
         stores.messages = Arc::<Behind>::clone(&log);
         let store = Arc::clone(&stores.message_upkeep);
         stores.message_upkeep = Arc::new(LateSearch { store, log: Arc::clone(&log) });
-        let edge = Edge::new(Routes::default(), &config.limits);
-        let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
-        let services = services::services(&stores, &config, node_status).await.unwrap();
-        edge.open(services.routes.clone());
-        let (sender, reader) = (user(&edge, "ann").await, user(&edge, "bea").await);
+        let (edge, services) = bare_node::serve(&stores, &config).await;
+        let (sender, reader) = (user(&edge, 0, "ann").await, user(&edge, 0, "bea").await);
         for _ in 0..3 {
             say(&edge, sender, reader).await;
         }
@@ -250,13 +236,6 @@ async fn say(edge: &Edge, by: i64, to: i64) {
     MessageServiceClient::new(edge.clone()).send_message(message).await.unwrap();
 }
 
-async fn user(edge: &Edge, name: &str) -> i64 {
-    let user = users::User { user_name: name.into(), ..Default::default() };
-    let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
-    let made = UserServiceClient::new(edge.clone()).create_user(request).await.unwrap().into_inner();
-    made.user.unwrap().user_id
-}
-
 #[tokio::test]
 async fn list_shows_what_the_caller_knows() {
     let stage = Stage::new().await;
@@ -269,7 +248,7 @@ async fn list_shows_what_the_caller_knows() {
 async fn list_reads_ends_once() {
     let stage = Stage::new().await;
     for name in ["cid", "dan"] {
-        say(&stage.edge, user(&stage.edge, name).await, stage.reader).await;
+        say(&stage.edge, user(&stage.edge, 0, name).await, stage.reader).await;
     }
     stage.log.ends.store(0, Ordering::Relaxed);
     let request = ListConversationsRequest { user_id: stage.reader, ..Default::default() };
@@ -318,7 +297,7 @@ async fn mark_of_a_late_visible_message_is_made() {
     assert_eq!(stage.strong(), 0);
     assert_eq!(mark(3).await.unwrap().into_inner().read_seq, 3);
     assert_eq!(stage.strong(), 1);
-    assert_refused(&mark(4).await.unwrap_err(), Code::OutOfRange, "SEQ_OUT_OF_RANGE", None);
+    assert_error(mark(4).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
 }
 
 /// Else a caller could have any conversations read in the way that costs most.
@@ -337,17 +316,15 @@ async fn positions_of_other_conversations_read_nothing() {
 #[tokio::test]
 async fn stranger_causes_no_read_of_the_log() {
     let stage = Stage::new().await;
-    let stranger = user(&stage.edge, "cid").await;
+    let stranger = user(&stage.edge, 0, "cid").await;
     stage.fall_behind();
     for user_id in [stranger, i64::MAX] {
         let conversation_id = stage.conversation.clone();
         let hide = HideConversationRequest { user_id, conversation_id, ..Default::default() };
-        let refused = stage.messages().hide_conversation(hide).await.unwrap_err();
-        assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+        assert_not_found(stage.messages().hide_conversation(hide).await);
         let conversation_id = stage.conversation.clone();
         let clear = ClearConversationRequest { user_id, conversation_id, ..Default::default() };
-        let refused = stage.messages().clear_conversation(clear).await.unwrap_err();
-        assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+        assert_not_found(stage.messages().clear_conversation(clear).await);
     }
     assert_eq!(stage.strong(), 0);
 }

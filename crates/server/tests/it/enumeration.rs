@@ -1,11 +1,9 @@
 //! What an acting user cannot find out by trying: rows A54 to A58 of the threats.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "all of it are tests")]
-
-use crate::node::{TestNode, assert_refused, params, principal};
+use crate::group_calls::make;
+use crate::node::{TestNode, assert_exhausted, assert_invalid, params, principal};
 use kith_proto::{group::v1 as groups, user::v1 as users};
-use tonic::{Code, Status};
+use tonic::Status;
 use tonic_types::StatusExt as _;
 
 const CURIOUS: i64 = 77;
@@ -56,8 +54,7 @@ async fn a54_refused_address_lists_reveal_nothing() {
     assert!((30..50).contains(&answered), "{answered} were answered");
     let mut refusals = Vec::new();
     for keyword in ["ann@example.org", "nobody@example.org", ""] {
-        let refused = search(&node, CURIOUS, keyword).await.unwrap_err();
-        assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+        let refused = assert_exhausted(search(&node, CURIOUS, keyword).await, "TOO_MANY_TRIES");
         let wait = refused.get_error_details().retry_info().unwrap().retry_delay.unwrap();
         assert!(wait.as_secs() > 0, "{wait:?}");
         let mut names: Vec<_> = refused.metadata().keys().map(|key| format!("{key:?}")).collect();
@@ -65,8 +62,10 @@ async fn a54_refused_address_lists_reveal_nothing() {
         refusals.push((refused.message().to_owned(), refused.details().to_vec(), names));
     }
     assert!(refusals.windows(2).all(|two| two[0] == two[1]), "{refusals:?}");
-    let other = search_groups(&node, CURIOUS, "chess", groups::KeywordMatch::Exact).await.unwrap_err();
-    assert_refused(&other, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+    assert_exhausted(
+        search_groups(&node, CURIOUS, "chess", groups::KeywordMatch::Exact).await,
+        "TOO_MANY_TRIES",
+    );
     assert_eq!(
         search(&node, CURIOUS + 1, "ann@example.org").await.unwrap().len(),
         1,
@@ -83,8 +82,10 @@ async fn a54_names_cannot_be_tried_by_find_either() {
     assert!(search(&node, CURIOUS, "bob").await.unwrap().is_empty(), "both count");
     let mut refusals = Vec::new();
     for name in ["ann", "nobody", ""] {
-        let refused = node.users().find_user_by_name(principal(CURIOUS, find(name))).await.unwrap_err();
-        assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+        let refused = assert_exhausted(
+            node.users().find_user_by_name(principal(CURIOUS, find(name))).await,
+            "TOO_MANY_TRIES",
+        );
         refusals.push(refused.message().to_owned());
     }
     assert!(refusals.windows(2).all(|two| two[0] == two[1]), "{refusals:?}");
@@ -149,9 +150,7 @@ async fn a56_private_group_is_never_found() {
         visibility: groups::Visibility::Private.into(),
         ..Default::default()
     };
-    let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
-    let id =
-        node.groups().create_group(principal(5, request)).await.unwrap().into_inner().group.unwrap().group_id;
+    let id = make(&node, 5, group).await;
     let keywords = ["quiet corner".to_owned(), "Quiet".to_owned(), "silence".to_owned(), id.to_string()];
     for keyword in &keywords {
         for r#match in [groups::KeywordMatch::Exact, groups::KeywordMatch::Prefix] {
@@ -201,6 +200,5 @@ async fn a58_no_answer_holds_the_invite_code() {
     }
     let named = groups::Group { params: params([("code", "mine")]), ..group };
     let request = groups::CreateGroupRequest { group: Some(named), ..Default::default() };
-    let refused = node.groups().create_group(request).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("params"));
+    assert_invalid(node.groups().create_group(request).await, "params");
 }

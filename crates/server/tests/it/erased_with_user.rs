@@ -1,7 +1,5 @@
 //! The messages of a deleted user are erased, and its id waits for the end of that.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::{any::Any, time::Duration};
 
 use kith_proto::{
@@ -10,16 +8,11 @@ use kith_proto::{
     },
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
-use kith_server::{
-    admin::NodeStatus,
-    config::Config,
-    edge::{Edge, Routes},
-    health::Reporter,
-    node::services::{self, Services},
-};
+use kith_server::{config::Config, edge::Edge, node::services::Services};
 use kith_store::{ConversationId, Erasure, ImportedFollow, Stores, Timestamp, UserId, Write};
 use tonic::Status;
 
+use crate::bare_node;
 use crate::node::{assert_forbidden, until};
 
 const CHOSEN: i64 = 11;
@@ -41,14 +34,10 @@ impl Node {
         config.messages.erase_on_delete = true;
         // Slow enough that an id could be given before the end.
         config.messages.erase_rate = 2;
-        let edge = Edge::new(Routes::default(), &config.limits);
-        let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
-        let services = services::services(&stores, &config, node_status).await.unwrap();
-        edge.open(services.routes.clone());
+        let (edge, services) = bare_node::serve(&stores, &config).await;
         Self { edge, services, stores, _open: open }
     }
 
-    #[cfg(feature = "embedded")]
     async fn over_a_file() -> Self {
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
         Self::over(file.stores(), Box::new(file)).await
@@ -188,7 +177,6 @@ async fn nothing_is_erased_right_after_the_deletion(node: Node) {
     assert_eq!(node.erasure().await.begun, LONG_AGO, "it is begun here");
 }
 
-#[cfg(feature = "embedded")]
 #[tokio::test]
 async fn id_waits_for_the_erasure_over_a_file() {
     id_is_free_when_the_messages_are_erased(Node::over_a_file().await).await;
@@ -201,7 +189,6 @@ async fn id_waits_for_the_erasure_over_a_cluster() {
     id_is_free_when_the_messages_are_erased(Node::over_a_cluster().await).await;
 }
 
-#[cfg(feature = "embedded")]
 #[tokio::test]
 async fn earlier_erasure_does_not_count_over_a_file() {
     for ended in [true, false] {
@@ -216,7 +203,6 @@ async fn earlier_erasure_does_not_count_over_a_cluster() {
     earlier_erasure_does_not_count(Node::over_a_cluster().await, true).await;
 }
 
-#[cfg(feature = "embedded")]
 #[tokio::test]
 async fn messages_under_way_are_waited_for_over_a_file() {
     nothing_is_erased_right_after_the_deletion(Node::over_a_file().await).await;

@@ -1,26 +1,18 @@
 //! Group search through the tiers: what a write changes is in every search that begins after it.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::counting_store;
-use crate::node::{TestNode, params};
+use crate::node::{TestNode, params, update_of_group};
 use kith_proto::{
     admin::v1::GetCacheStatsRequest,
     group::v1::{group_service_client::GroupServiceClient, *},
     r#type::v1::{Consistency, consistency},
 };
 use kith_server::edge::Edge;
-use prost_types::FieldMask;
 use tonic::transport::Channel;
 
 fn public(name: &str, tags: &[&str]) -> Group {
     let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
     Group { name: name.into(), tags, visibility: Visibility::Public.into(), ..Default::default() }
-}
-
-fn update(group: Group, path: &str) -> UpdateGroupRequest {
-    let update_mask = Some(FieldMask { paths: vec![path.to_owned()] });
-    UpdateGroupRequest { group: Some(group), update_mask, ..Default::default() }
 }
 
 fn create(group: Group) -> CreateGroupRequest {
@@ -97,14 +89,14 @@ async fn a_group_is_found_by_the_words_that_it_has_now() {
     assert_found(&groups, &[], "with other words").await;
     assert_eq!(groups.ids(prefix("bo")).await, [id]);
     let named = Group { group_id: id, name: "Chess at noon".into(), ..Default::default() };
-    groups.update_group(update(named, "name")).await.unwrap();
+    groups.update_group(update_of_group(named, &["name"])).await.unwrap();
     let tagged = Group { group_id: id, tags: vec!["games".into()], ..Default::default() };
-    groups.update_group(update(tagged, "tags")).await.unwrap();
+    groups.update_group(update_of_group(tagged, &["tags"])).await.unwrap();
     assert_found(&groups, &[id], "with these words").await;
     assert!(groups.ids(prefix("bo")).await.is_empty());
     assert!(groups.ids(exact("draughts")).await.is_empty());
     let named = Group { group_id: id, name: "Draughts".into(), ..Default::default() };
-    groups.update_group(update(named, "name")).await.unwrap();
+    groups.update_group(update_of_group(named, &["name"])).await.unwrap();
     assert_eq!((groups.ids(exact("draughts")).await, groups.ids(prefix("chess")).await), (vec![id], vec![]));
 }
 
@@ -116,9 +108,9 @@ async fn a_group_is_found_while_it_is_public() {
     assert_found(&groups, &[id], "public").await;
     let seen_by =
         |visibility: Visibility| Group { group_id: id, visibility: visibility.into(), ..Default::default() };
-    groups.update_group(update(seen_by(Visibility::Private), "visibility")).await.unwrap();
+    groups.update_group(update_of_group(seen_by(Visibility::Private), &["visibility"])).await.unwrap();
     assert_found(&groups, &[], "private").await;
-    groups.update_group(update(seen_by(Visibility::Public), "visibility")).await.unwrap();
+    groups.update_group(update_of_group(seen_by(Visibility::Public), &["visibility"])).await.unwrap();
     assert_found(&groups, &[id], "public again").await;
 }
 
@@ -215,8 +207,13 @@ async fn cached_page_shows_current_records() {
     let group = writer.create_group(create(public("Chess", &[]))).await.unwrap().into_inner().group.unwrap();
     assert_eq!(groups.found(exact("chess")).await.groups, std::slice::from_ref(&group));
     let changed = Group { group_id: group.group_id, params: params([("lang", "zh")]), ..Default::default() };
-    let changed =
-        writer.update_group(update(changed, "params.lang")).await.unwrap().into_inner().group.unwrap();
+    let changed = writer
+        .update_group(update_of_group(changed, &["params.lang"]))
+        .await
+        .unwrap()
+        .into_inner()
+        .group
+        .unwrap();
     assert_eq!(groups.found(exact("chess")).await.groups, [changed]);
     assert_eq!(store.searches(), 1);
 }

@@ -1,8 +1,5 @@
 //! Every unary call, as JSON and as gRPC, on two nodes that have seen the same: equal answers, equal errors.
 
-#![cfg(feature = "embedded")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -56,13 +53,19 @@ impl Pair {
     }
 
     /// Makes the call on both and checks that they say the same.
-    async fn both(&mut self, rng: &mut StdRng, rpc: &Rpc, message: &DynamicMessage, told: &str) -> Outcome {
+    async fn both(
+        &mut self,
+        rng: &mut StdRng,
+        rpc: &Rpc,
+        message: &DynamicMessage,
+        context: &str,
+    ) -> Outcome {
         let principal = ["1", "2", "0", "nobody"].choose(rng).unwrap();
         let headers: &[_] = if rng.random_bool(0.2) { &[("kith-acting-user", *principal)] } else { &[] };
         let body = generate::json(rng, message);
         let by_json = by_json(&mut self.connection, rpc, headers, &body).await;
         let by_grpc = by_grpc(&self.grpc, rpc, headers, message).await;
-        assert_eq!(by_json, by_grpc, "{told}: {} {headers:?} {body}", rpc.path);
+        assert_eq!(by_json, by_grpc, "{context}: {} {headers:?} {body}", rpc.path);
         by_json
     }
 }
@@ -86,8 +89,8 @@ async fn every_unary_call_is_answered_alike() {
     {
         for rpc in part {
             let message = generate::message(&mut rng, &rpc.input);
-            let told = format!("KITH_TEST_SEED={seed}, round {round}");
-            let outcome = pair.both(&mut rng, rpc, &message, &told).await;
+            let context = format!("KITH_TEST_SEED={seed}, round {round}");
+            let outcome = pair.both(&mut rng, rpc, &message, &context).await;
             codes.entry(rpc.path.clone()).or_default().insert(outcome.code);
         }
     }

@@ -1,22 +1,30 @@
 //! The integration tests of server in one executable: each is linked once.
 
-#![allow(clippy::unwrap_used, clippy::large_futures, reason = "a test may panic, and a node is large")]
+#![cfg(feature = "embedded")]
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::large_futures,
+    reason = "a test has no outside and may panic, and a node is large"
+)]
 
 mod answer_size;
+mod application_calls;
 mod applications_resumed;
 mod applications_void_at_use;
 mod applications_void_between;
-mod applying;
 mod auth_bad_input;
 mod auth_matrix;
 mod auth_rows;
-mod broken;
+mod bare_node;
+mod broken_store;
 mod cancelled;
-mod changing;
 mod config_sources;
+mod contract;
 mod corrupt_lists;
 mod counting_store;
 mod deleted_users;
+mod dialog_calls;
 mod edge;
 mod edge_bad_input;
 mod edge_calls;
@@ -29,36 +37,36 @@ mod ends_behind;
 mod enumeration;
 mod erased_with_user;
 mod gateway_calls;
+mod group_calls;
 mod group_search;
 mod http;
 mod json_equals_grpc;
 mod json_grpc_parity;
 mod marks_at_once;
+mod message_calls;
+mod message_streams;
 mod message_upkeep;
-mod messaging;
 mod moments;
 mod node;
+mod notice_calls;
 mod notice_reads;
-mod noticing;
 mod openapi;
 mod plain_chat;
 mod policy;
 mod ranges_of_members;
 mod reads_write_nothing;
 mod reasons;
-mod receipting;
+mod receipt_calls;
 mod receipts_large;
-mod receiving;
 mod relation_calls;
 mod reused_ids_restarted;
 mod sandboxes;
-mod secured;
+mod secured_node;
 mod security_events;
 mod service_config;
 mod signing;
 mod sockets;
 mod streams_of_keys;
-mod talking;
 mod user_quotas;
 mod user_tokens;
 mod watching;

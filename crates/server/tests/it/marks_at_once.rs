@@ -1,8 +1,5 @@
 //! Read marks of many users at once are written together.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::{
     sync::{
         Arc,
@@ -24,18 +21,11 @@ use kith_proto::{
         BatchGetReceiptsRequest, receipt_result::Result as Found,
         receipt_service_client::ReceiptServiceClient,
     },
-    user::v1::{self as users, user_service_client::UserServiceClient},
 };
-use kith_server::{
-    admin::NodeStatus,
-    config::Config,
-    edge::{Edge, Routes},
-    health::Reporter,
-    node::services,
-};
+use kith_server::{config::Config, edge::Edge};
 use kith_store::*;
 
-use crate::{node::principal, talking::to_mark};
+use crate::{bare_node, dialog_calls::to_mark, node::principal};
 
 const READERS: usize = 500;
 
@@ -107,14 +97,7 @@ impl DialogStore for Counted {
 
 /// A group with this many members besides its owner; the owner first.
 async fn group(edge: &Edge, readers: usize) -> (i64, Vec<i64>) {
-    let create = |number| {
-        let mut client = UserServiceClient::new(edge.clone());
-        async move {
-            let user = users::User { user_name: format!("user{number}"), ..Default::default() };
-            let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
-            client.create_user(request).await.unwrap().into_inner().user.unwrap().user_id
-        }
-    };
+    let create = async |number| bare_node::user(edge, 0, &format!("user{number}")).await;
     let ids = join_all((0..=readers).map(create)).await;
     let group = groups::Group { name: "All".into(), creator_id: ids[0], ..Default::default() };
     let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
@@ -135,10 +118,7 @@ async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<Counted>, Edge)
     let (commands, reads) = (AtomicUsize::default(), AtomicUsize::default());
     let dialogs = Arc::new(Counted { store: Arc::clone(&stores.dialogs), commands, reads });
     stores.dialogs = Arc::<Counted>::clone(&dialogs);
-    let edge = Edge::new(Routes::default(), &config.limits);
-    let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
-    edge.open(services::services(&stores, &config, node_status).await.unwrap().routes);
-    (dialogs, edge)
+    (dialogs, bare_node::serve(&stores, &config).await.0)
 }
 
 #[tokio::test]

@@ -1,25 +1,23 @@
 //! Timestamps and durations that one wire form can carry and the other cannot: refused in every request that has such a field.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::relation_calls;
+use crate::relation_calls::with_users;
 use std::collections::BTreeSet;
 
+use crate::contract;
+use crate::group_calls::chat;
 use crate::http::post;
-use crate::node::{TestNode, assert_refused};
+use crate::node::{TestNode, assert_invalid};
 use kith_proto::{
     admin::v1::*,
-    group::v1::Group,
     member::v1::*,
     message::v1::*,
     notice::v1::{Notice, PublishNoticeRequest, Reader, RegisterReadersRequest},
     relation::v1::*,
     r#type::v1::import_result,
 };
-use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use prost_reflect::{Kind, MessageDescriptor};
 use prost_types::{Duration, Timestamp};
-use tonic::{Code, Status};
+use tonic::Code;
 
 /// Not expressible in JSON, and none that JSON could express but is before 1970.
 const WRONG_MOMENTS: [Timestamp; 6] = [
@@ -82,41 +80,30 @@ fn times_in(message: &MessageDescriptor, seen: &mut BTreeSet<String>, found: &mu
 
 #[test]
 fn every_time_of_a_request_is_tested_here() {
-    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
     let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
-    let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
-    for method in methods {
+    for method in contract::methods() {
         times_in(&method.input(), &mut seen, &mut found);
     }
     let known: BTreeSet<String> = KNOWN.iter().chain(&OUTPUT_ONLY).map(|name| (*name).to_owned()).collect();
     assert_eq!(found, known);
 }
 
-#[track_caller]
-fn assert_field<T: std::fmt::Debug>(refused: Result<T, Status>, field: &str) {
-    assert_refused(&refused.unwrap_err(), Code::InvalidArgument, "INVALID_FIELD", Some(field));
-}
-
 #[tokio::test]
 async fn wrong_moment_is_refused_by_field() {
-    let node = TestNode::start().await;
-    let [ann, bob] = relation_calls::users(&node).await;
-    let group = Group { name: "Chess".into(), creator_id: ann, ..Default::default() };
-    let group_id = node.group(group).await.group_id;
-    let add = AddMembersRequest { group_id, user_ids: vec![bob], ..Default::default() };
-    node.members().add_members(add).await.unwrap();
+    let (node, [ann, bob]) = with_users().await;
+    let group_id = chat(&node, ann, &[bob]).await;
     for time in WRONG_MOMENTS.map(Some) {
         let mute = MuteMemberRequest { group_id, user_id: bob, mute_time: time, ..Default::default() };
-        assert_field(node.members().mute_member(mute).await, "mute_time");
+        assert_invalid(node.members().mute_member(mute).await, "mute_time");
         let mute = MuteGroupRequest { group_id, mute_time: time, ..Default::default() };
-        assert_field(node.members().mute_group(mute).await, "mute_time");
+        assert_invalid(node.members().mute_group(mute).await, "mute_time");
         let user_ids = vec![bob];
         let ban =
             RemoveMembersRequest { group_id, user_ids, ban: true, ban_until: time, ..Default::default() };
-        assert_field(node.members().remove_members(ban).await, "ban_until");
+        assert_invalid(node.members().remove_members(ban).await, "ban_until");
         let conversation_id = format!("g{group_id}");
         let asked = GetSeqByTimeRequest { user_id: ann, conversation_id, time };
-        assert_field(node.messages().get_seq_by_time(asked).await, "time");
+        assert_invalid(node.messages().get_seq_by_time(asked).await, "time");
         let follow = ImportFollow { record: 1, user_id: ann, target_id: bob, follow_time: time };
         let messages = tokio_stream::iter([ImportFollowsRequest { records: vec![follow] }]);
         let mut answers = node.relations().import_follows(messages).await.unwrap().into_inner();
@@ -133,11 +120,11 @@ async fn wrong_moment_is_refused_by_field() {
             }),
             ..Default::default()
         };
-        assert_field(node.notices().publish_notice(notice(time, None)).await, "publish_time");
-        assert_field(node.notices().publish_notice(notice(None, time)).await, "expire_time");
+        assert_invalid(node.notices().publish_notice(notice(time, None)).await, "publish_time");
+        assert_invalid(node.notices().publish_notice(notice(None, time)).await, "expire_time");
         let readers = vec![Reader { reader_id: 1, since: time }];
         let register = RegisterReadersRequest { audience_id: 1, readers };
-        assert_field(node.notices().register_readers(register).await, "since");
+        assert_invalid(node.notices().register_readers(register).await, "since");
         let message = Message {
             conversation_id: format!("g{group_id}"),
             kind: MessageKind::Message.into(),
@@ -158,20 +145,16 @@ async fn wrong_duration_is_refused_by_field() {
     let node = TestNode::start().await;
     for time in WRONG_TIMES.map(Some) {
         let lasts = SetLogFilterRequest { filter: "info".into(), lasts: time };
-        assert_field(node.admin().set_log_filter(lasts).await, "lasts");
+        assert_invalid(node.admin().set_log_filter(lasts).await, "lasts");
         let watched = node.admin().watch_node(WatchNodeRequest { interval: time }).await;
-        assert_field(watched, "interval");
+        assert_invalid(watched, "interval");
     }
 }
 
 #[tokio::test]
 async fn last_moment_is_shown_in_json() {
-    let node = TestNode::start().await;
-    let [ann, bob] = relation_calls::users(&node).await;
-    let group = Group { name: "Chess".into(), creator_id: ann, ..Default::default() };
-    let group_id = node.group(group).await.group_id;
-    let add = AddMembersRequest { group_id, user_ids: vec![bob], ..Default::default() };
-    node.members().add_members(add).await.unwrap();
+    let (node, [ann, bob]) = with_users().await;
+    let group_id = chat(&node, ann, &[bob]).await;
     let mute = MuteMemberRequest { group_id, user_id: bob, mute_time: Some(LAST), ..Default::default() };
     node.members().mute_member(mute).await.unwrap();
     let body = format!(r#"{{"groupId":"{group_id}"}}"#);

@@ -9,7 +9,7 @@ use kith_proto::{
 
 use crate::{
     node::TestNode,
-    noticing::{audience, in_seconds, mark, new_notice, publish, totals},
+    notice_calls::{in_seconds, mark, new_notice, node_with_audience, publish, totals},
 };
 
 /// What memory and the store were asked for: reads of the namespaces of notices.
@@ -24,8 +24,7 @@ async fn reads(node: &TestNode) -> [(i64, i64); 3] {
 /// Fault of published schemes: the bitmap of each notice is fetched whole, and taken apart.
 #[tokio::test]
 async fn thousand_notices_are_one_read() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let expire_time = Some(in_seconds(3_600));
     let new = |notice_id| Notice { notice_id, expire_time, ..new_notice(&[1]) };
     for ids in (1..=1_000).collect::<Vec<i64>>().chunks(50) {

@@ -1,8 +1,5 @@
 //! Methods that say `NO_SIDE_EFFECTS` leave the store as it is.
 
-#![cfg(feature = "embedded")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

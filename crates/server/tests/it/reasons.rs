@@ -1,24 +1,21 @@
 //! Every reason of an error is one that a caller can get, with its code, what to do next, and a link that
 //! leads to its entry.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::{
-    broken,
+    broken_store, dialog_calls,
     edge::raw::{self, GET_USER},
-    http, messaging,
+    group_calls, http, message_calls, message_streams,
     node::{TestNode, params, principal},
-    noticing, receiving,
-    secured::{self, SecuredNode},
+    notice_calls,
+    secured_node::{self, SecuredNode},
     signing::Signer,
-    talking,
 };
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use kith_proto::{
     application::v1 as applications,
     group::v1 as groups,
-    member::v1::{AddMembersRequest, JoinRequest, MuteMemberRequest, RemoveMembersRequest},
+    member::v1::{JoinRequest, RemoveMembersRequest},
     message::v1::{MarkReadRequest, send_message_request::To},
     notice::v1 as notices,
     presence::v1::OpenSessionRequest,
@@ -77,10 +74,7 @@ async fn of_the_message(node: &TestNode) -> Vec<Got> {
     vec![
         ("an id of 0", users.get_user(get(0)).await.unwrap_err()),
         ("an acting user that is no number", users.get_user(by_nobody).await.unwrap_err()),
-        (
-            "another message",
-            raw(node, GET_USER, &[], &named("a user stands where that message has its id")).await,
-        ),
+        ("another message", raw(node, GET_USER, &[], &named("a user where that message has its id")).await),
         ("a large message", users.create_user(large).await.unwrap_err()),
         ("a large answer", large_answer(node).await),
         ("brotli", raw(node, GET_USER, &[("grpc-encoding", "br")], &get(1)).await),
@@ -126,13 +120,13 @@ async fn of_the_record(node: &TestNode) -> Vec<Got> {
     vec![
         ("another body", users.create_user(once("cid")).await.unwrap_err()),
         ("nobody", users.get_user(get(5)).await.unwrap_err()),
-        ("an id that lives", users.create_user(with_id(ann.user_id, "dan")).await.unwrap_err()),
-        ("a name that lives", users.create_user(named("ANN")).await.unwrap_err()),
+        ("an id in use", users.create_user(with_id(ann.user_id, "dan")).await.unwrap_err()),
+        ("a name in use", users.create_user(named("ANN")).await.unwrap_err()),
         ("another version", users.delete_user(deleted.clone()).await.unwrap_err()),
         ("no code to get", node.groups().get_invite_code(code).await.unwrap_err()),
         ("a banned user", banned(node, ann.user_id).await),
         ("a muted member", muted(node, ann.user_id).await),
-        ("a message that does not exist", marked(node, ann.user_id, talking::to_mark("g1", 1)).await),
+        ("a message that does not exist", marked(node, ann.user_id, dialog_calls::to_mark("g1", 1)).await),
         ("a mark of many ranges", mark_with_gaps(node, ann.user_id).await),
         ("another user", users.delete_user(principal(ann.user_id + 1, deleted)).await.unwrap_err()),
         ("guessing", guessed(node, ann.user_id).await),
@@ -154,30 +148,29 @@ async fn banned(node: &TestNode, user_id: i64) -> Status {
 
 async fn muted(node: &TestNode, user_id: i64) -> Status {
     let group_id = node.group(open_group()).await.group_id;
-    let add = AddMembersRequest { group_id, user_ids: vec![user_id], ..Default::default() };
-    node.members().add_members(add).await.unwrap();
-    let mute_time = Some(prost_types::Timestamp { seconds: 4_000_000_000, nanos: 0 });
-    let mute = MuteMemberRequest { group_id, user_id, mute_time, ..Default::default() };
-    node.members().mute_member(mute).await.unwrap();
-    let message = messaging::text(To::GroupId(group_id), "hi");
-    messaging::send(node, user_id, message).await.unwrap_err()
+    group_calls::add(node, group_id, &[user_id]).await;
+    group_calls::mute(node, group_id, user_id, Some(4_000_000_000)).await;
+    let message = message_calls::text(To::GroupId(group_id), "hi");
+    message_calls::send(node, user_id, message).await.unwrap_err()
 }
 
 /// A mark that is refused, in a group of the user without messages.
 async fn marked(node: &TestNode, user_id: i64, request: MarkReadRequest) -> Status {
-    let group_id = messaging::chat(node, user_id, &[]).await;
+    let group_id = group_calls::chat(node, user_id, &[]).await;
     let request = MarkReadRequest { conversation_id: format!("g{group_id}"), ..request };
-    talking::mark(node, user_id, request).await.unwrap_err()
+    dialog_calls::mark(node, user_id, request).await.unwrap_err()
 }
 
 /// More unread ranges than a dialog may have, by marks of 100 each.
 async fn mark_with_gaps(node: &TestNode, user_id: i64) -> Status {
-    let group_id = messaging::chat(node, user_id, &[]).await;
+    let group_id = group_calls::chat(node, user_id, &[]).await;
     let id = format!("g{group_id}");
-    messaging::fill(node, &id, 600).await;
+    message_calls::fill(node, &id, 600).await;
     for first in [2, 202, 402] {
         let ranges: Vec<(i64, i64)> = (0..100).map(|at| (first + 2 * at, first + 2 * at)).collect();
-        if let Err(refused) = talking::mark(node, user_id, talking::to_mark_ranges(&id, &ranges)).await {
+        if let Err(refused) =
+            dialog_calls::mark(node, user_id, dialog_calls::to_mark_ranges(&id, &ranges)).await
+        {
             return refused;
         }
     }
@@ -219,13 +212,13 @@ async fn crowded(node: &TestNode, user_id: i64) -> Status {
 
 /// Two streams where one may be open.
 async fn received_twice(node: &TestNode, user_id: i64) -> Status {
-    let _first = receiving::live(node, user_id).await;
-    receiving::open(node, user_id, receiving::now()).await.err().unwrap()
+    let _first = message_streams::live(node, user_id).await;
+    message_streams::open(node, user_id, message_streams::now()).await.err().unwrap()
 }
 
 /// Two audiences where there may be one.
 async fn announced_to_another(node: &TestNode) -> Status {
-    noticing::audience(node, 1, false).await;
+    notice_calls::audience(node, 1, false).await;
     let audience = notices::Audience { audience_id: 2, name: "b".into(), ..Default::default() };
     let request = notices::RegisterAudienceRequest { audience: Some(audience), ..Default::default() };
     node.notices().register_audience(request).await.unwrap_err()
@@ -240,7 +233,7 @@ async fn registered_twice(node: &TestNode) -> Status {
 
 /// A store that fails, and one that does not answer within the deadline.
 async fn of_the_store() -> Vec<Got> {
-    let source = broken::driver;
+    let source = broken_store::driver;
     let (outcome, unknown) = (Outcome::NotApplied, Outcome::Unknown);
     let faults = [
         ("a full store", Some(StoreError::Full { source: source() })),
@@ -255,7 +248,7 @@ async fn of_the_store() -> Vec<Got> {
     for (fault, error) in faults {
         let mut config = Config::default();
         config.limits.deadline_default = Duration::from_millis(50);
-        let (mut users, _file) = broken::node(error, config).await;
+        let (mut users, _file) = broken_store::node(error, &config).await;
         got.push((fault, users.create_user(with_id(7, "ann")).await.unwrap_err()));
     }
     got
@@ -287,11 +280,14 @@ async fn of_the_caller() -> Vec<Got> {
     let delete = DeleteUserRequest { user_id: 7, ..Default::default() };
     vec![
         ("no key", users.get_user(get(7)).await.unwrap_err()),
-        ("an unknown key", users.get_user(secured::by("unknown", get(7))).await.unwrap_err()),
-        ("a key that reads", users.delete_user(secured::by("for-itself", delete)).await.unwrap_err()),
-        ("a key for users", users.get_user(secured::by("for-users", get(7))).await.unwrap_err()),
+        ("an unknown key", users.get_user(secured_node::by("unknown", get(7))).await.unwrap_err()),
+        ("a key that reads", users.delete_user(secured_node::by("for-itself", delete)).await.unwrap_err()),
+        ("a key for users", users.get_user(secured_node::by("for-users", get(7))).await.unwrap_err()),
         ("too many calls of a user", too_many_calls(&mut users, &signer.token(7)).await),
-        ("a key for no user", users.get_user(secured::acting("for-itself", 7, get(7))).await.unwrap_err()),
+        (
+            "a key for no user",
+            users.get_user(secured_node::acting("for-itself", 7, get(7))).await.unwrap_err(),
+        ),
     ]
 }
 
@@ -300,7 +296,7 @@ async fn too_many_calls(
     token: &str,
 ) -> Status {
     for _ in 0..100 {
-        match users.get_user(secured::by_token(token, get(7))).await {
+        match users.get_user(secured_node::by_token(token, get(7))).await {
             Err(status) if status.code() == tonic::Code::ResourceExhausted => return status,
             Ok(_) | Err(_) => {}
         }
@@ -341,13 +337,13 @@ async fn every_reason_can_be_got_and_says_what_to_do() {
     got.extend(of_the_start().await);
     got.extend(of_the_caller().await);
     got.extend(of_the_stop(node).await);
-    let reasons: BTreeSet<_> = got.iter().map(|(what, status)| told(what, status)).collect();
+    let reasons: BTreeSet<_> = got.iter().map(|(what, status)| checked_reason(what, status)).collect();
     let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !reasons.contains(reason)).collect();
     assert!(missing.is_empty(), "no call of this test got {missing:?}");
 }
 
 /// The reason that an error names, all else of it being what the table says of that reason.
-fn told(what: &str, status: &Status) -> Reason {
+fn checked_reason(what: &str, status: &Status) -> Reason {
     let details = status.get_error_details();
     let info = details.error_info().unwrap_or_else(|| panic!("{what}: no reason in {status:?}"));
     let reason = Reason::find(&info.reason).unwrap_or_else(|| panic!("{what}: {status:?}"));
@@ -396,5 +392,5 @@ async fn refused_encoding_names_the_accepted_ones() {
 async fn absent_store_is_reported_before_bad_input() {
     let edge = Edge::new(Routes::default(), &Config::default().limits);
     let mut users = user_service_client::UserServiceClient::new(edge);
-    assert_eq!(told("starting", &users.get_user(get(0)).await.unwrap_err()), Reason::Starting);
+    assert_eq!(checked_reason("starting", &users.get_user(get(0)).await.unwrap_err()), Reason::Starting);
 }

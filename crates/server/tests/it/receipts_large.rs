@@ -1,8 +1,5 @@
 //! Receipts of large groups, and what they read of the store.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::{
     sync::{
         Arc,
@@ -23,16 +20,12 @@ use kith_proto::{
         receipt_result::Result as Found, receipt_service_client::ReceiptServiceClient,
     },
 };
-use kith_server::{
-    admin::NodeStatus,
-    config::Config,
-    edge::{Edge, Routes},
-    health::Reporter,
-    node::services,
-};
+use kith_server::{config::Config, edge::Edge};
 use kith_store::*;
 use kith_store_sqlite::SqliteHandle;
 use tokio::sync::Semaphore;
+
+use crate::bare_node;
 
 /// Members of another store. Counts the reads of rows, which wait for a permit each.
 #[derive(Debug)]
@@ -160,10 +153,7 @@ async fn opened(stores: &Stores) -> Edge {
     let mut config = Config::default();
     // A machine may be busy.
     (config.limits.deadline_default, config.limits.deadline_max) = (PATIENCE, PATIENCE);
-    let edge = Edge::new(Routes::default(), &config.limits);
-    let node_status = NodeStatus::new(Reporter::new(), edge.load(), stores);
-    edge.open(services::services(stores, &config, node_status).await.unwrap().routes);
-    edge
+    bare_node::serve(stores, &config).await.0
 }
 
 impl Stage {
@@ -192,9 +182,8 @@ impl Stage {
 
     /// In the store: no node knows of it.
     async fn change(&self, change: MemberChange) {
-        let terms = ChangeContext { by: None, members_max: u32::MAX, bans_max: 0, history: false };
-        let (group, write) = (GroupId::new(GROUP).unwrap(), Write::at(Timestamp::now()));
-        self.stores.members.change_members(group, change, terms, write).await.unwrap();
+        let group = GroupId::new(GROUP).unwrap();
+        bare_node::change_members(&self.stores, group, change, Timestamp::now()).await;
     }
 
     async fn add(&self, ids: std::ops::RangeInclusive<i64>) {
@@ -323,11 +312,8 @@ async fn join_and_leave(stage: &Stage) {
     use kith_proto::member::v1::{
         AddMembersRequest, RemoveMembersRequest, member_service_client::MemberServiceClient,
     };
-    use kith_proto::user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient};
     for user_id in 3..=4 {
-        let user = Some(User { user_id, user_name: format!("user{user_id}"), ..Default::default() });
-        let request = CreateUserRequest { user, ..Default::default() };
-        UserServiceClient::new(stage.edge.clone()).create_user(request).await.unwrap();
+        bare_node::user(&stage.edge, user_id, &format!("user{user_id}")).await;
     }
     let mut members = MemberServiceClient::new(stage.edge.clone());
     let add = AddMembersRequest { group_id: GROUP, user_ids: vec![4], ..Default::default() };

@@ -1,32 +1,30 @@
 //! An account under the id of a deleted user, which was cleaned up by another run of the node, has nothing of that user.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+use std::time::Duration;
 
-use std::{path::Path, time::Duration};
-
-use crate::applying::*;
-use crate::changing::{edit, recall, to_edit};
-use crate::messaging::{
-    add, by_seqs, chat, direct, history, max_seqs, pull, read_all, say, seq_by_time, seqs, texts, to_pull,
+use crate::application_calls::*;
+use crate::bare_node::{change_members, in_store, new_group, new_message};
+use crate::dialog_calls::{conversation, counts, listed_ids, pin, read, until_read};
+use crate::group_calls::{add, chat, group_with_history, is_in, make_admin, members, public_group};
+use crate::message_calls::{
+    by_seqs, direct, edit, history, max_seqs, pull, read_all, recall, say, seq_by_time, seqs, texts, to_edit,
+    to_pull,
 };
-use crate::node::{TestNode, assert_denied, assert_forbidden, principal, until};
-use crate::relation_calls::{follow, members, users};
-use crate::talking::{conversation, counts, listed_ids, pin, read, until_read};
+use crate::node::{
+    TestNode, assert_denied, assert_forbidden, assert_not_found, principal, until, update_of_group,
+};
+use crate::relation_calls::{follow, unfriend, with_users};
 use kith_proto::{
     application::v1::{ListRelationLogRequest, State, list_applications_request::List},
     group::v1 as groups,
     message::v1::send_message_request::To,
-    relation::v1::UnfriendRequest,
     user::v1::*,
 };
 use kith_store::{
-    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ChangeContext, ContentHash, ConversationId,
-    Decision, DialogKey, Edge, GroupId, GroupType, JoinPolicy, MemberChange, MessageKey, MessageKind,
-    NewApplication, NewGroup, NewMessage, Params, Receiver, SecretChange, Stores, Timestamp, UserId,
-    Visibility, Write,
+    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ConversationId, Decision, DialogKey, Edge,
+    GroupId, JoinPolicy, MemberChange, MessageKey, NewApplication, NewMessage, Receiver, Stores, Timestamp,
+    UserId, Write,
 };
-use kith_store_sqlite::{SqliteHandle, SqliteOptions};
 use tempfile::TempDir;
 use tonic::Status;
 
@@ -34,85 +32,60 @@ const CHOSEN: i64 = 11;
 /// Long ago, so that the clean-up is not waited for.
 const LONG_AGO: Timestamp = Timestamp(1_000);
 
-async fn over(folder: &TempDir) -> TestNode {
-    let data_dir = folder.path().join("data");
-    TestNode::start_with(|config| config.data_dir = data_dir).await
-}
-
-async fn open(folder: &Path) -> (SqliteHandle, Stores) {
-    let path = folder.join("data").join("kith.db");
-    let handle = kith_store_sqlite::open(SqliteOptions::new(path)).await.unwrap();
-    let stores = handle.stores();
-    (handle, stores)
-}
-
 /// Deletes the user long ago, as a node does that crashes right after that.
 async fn deleted_and_crashed(folder: &TempDir) {
     deleted_at(folder, CHOSEN, LONG_AGO).await;
 }
 
 async fn deleted_at(folder: &TempDir, user: i64, at: Timestamp) {
-    let (handle, stores) = open(folder.path()).await;
     let user = UserId::new(user).unwrap();
-    stores.edges.note_removal(user, at).await.unwrap();
-    stores.users.delete_user(user, at, Write::at(at)).await.unwrap();
-    handle.close().await;
+    in_store(folder, async |stores| {
+        stores.edges.note_removal(user, at).await.unwrap();
+        stores.users.delete_user(user, at, Write::at(at)).await.unwrap();
+    })
+    .await;
 }
 
 /// A message of the user, as if it had been sent long ago.
 fn old_message(body: &str) -> NewMessage {
     let sender = UserId::new(CHOSEN).unwrap();
-    NewMessage {
-        key: MessageKey::of(Some(sender), body),
-        hash: ContentHash::of("", body.as_bytes()),
-        sender: Some(sender),
-        sent: LONG_AGO,
-        kind: MessageKind::Message,
-        content_type: "".into(),
-        body: body.to_owned().into(),
-        mentions: Vec::new(),
-        mention_all: false,
-        silent: false,
-        reply_to: None,
-        client_message_id: None,
-    }
+    new_message(MessageKey::of(Some(sender), body), Some(sender), LONG_AGO, body)
 }
 
 /// Appends messages of the user with these bodies to its conversation with another one, as if they had been sent long ago.
 async fn wrote_long_ago(folder: &TempDir, other: i64, bodies: &[&str]) {
-    let (handle, stores) = open(folder.path()).await;
     let conversation = ConversationId::direct(UserId::new(CHOSEN).unwrap(), UserId::new(other).unwrap());
     let messages: Vec<_> = bodies.iter().map(|body| old_message(body)).collect();
-    // Before the first message of a direct conversation.
-    stores.dialogs.make_dialogs(&DialogKey::both(conversation), Timestamp(1)).await.unwrap();
-    stores.messages.append(conversation, &messages).await.unwrap();
-    handle.close().await;
+    in_store(folder, async |stores| {
+        // Before the first message of a direct conversation.
+        stores.dialogs.make_dialogs(&DialogKey::both(conversation), Timestamp(1)).await.unwrap();
+        stores.messages.append(conversation, &messages).await.unwrap();
+    })
+    .await;
 }
 
 /// Makes the user a member of a group, as if it had joined a day ago, and appends a message there.
 async fn joined_long_ago(folder: &TempDir, group: i64) {
-    let (handle, stores) = open(folder.path()).await;
     let (group, user) = (GroupId::new(group).unwrap(), UserId::new(CHOSEN).unwrap());
     let at = Timestamp(Timestamp::now().0 - 86_400_000);
-    let terms = ChangeContext { by: None, members_max: 100, bans_max: 100, history: false };
-    stores.members.change_members(group, MemberChange::Join(user), terms, Write::at(at)).await.unwrap();
     let read = [old_message("old")];
-    stores.messages.append(ConversationId::Group(group), &read).await.unwrap();
-    handle.close().await;
+    in_store(folder, async |stores| {
+        change_members(stores, group, MemberChange::Join(user), at).await;
+        stores.messages.append(ConversationId::Group(group), &read).await.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn new_account_reads_no_message_of_the_old_one() {
-    let folder = TempDir::new().unwrap();
-    let node = over(&folder).await;
-    let [ann, bob] = users(&node).await;
+    let (node, [ann, bob]) = with_users().await;
     assert!(create(&node, "first").await);
-    let data = node.stop().await;
+    let folder = node.stop().await;
     wrote_long_ago(&folder, ann, &["old1", "old2", "old3"]).await;
     wrote_long_ago(&folder, bob, &["old"]).await;
     deleted_and_crashed(&folder).await;
 
-    let node = over(&folder).await;
+    let node = TestNode::start_over(&folder).await;
     until(async || create(&node, "second").await).await;
     let (with_ann, with_bob) = (direct(CHOSEN, ann), direct(CHOSEN, bob));
     assert_eq!(read_all(&node, CHOSEN, &with_ann).await, [""; 0]);
@@ -130,30 +103,21 @@ async fn new_account_reads_no_message_of_the_old_one() {
     assert_eq!(seq_by_time(&node, CHOSEN, &with_ann, long_ago).await.unwrap(), 4);
     assert_eq!(max_seqs(&node, CHOSEN, &[&with_ann, &with_bob]).await, [Ok(5), Ok(0)]);
     node.stop().await;
-    drop(data);
 }
 
 #[tokio::test]
 async fn new_account_changes_no_message_of_the_old_one() {
-    let folder = TempDir::new().unwrap();
-    let node = over(&folder).await;
-    let [ann] = users(&node).await;
+    let (node, [ann]) = with_users().await;
     assert!(create(&node, "first").await);
-    let group = groups::Group {
-        name: "Open".into(),
-        history_for_new_members: true,
-        creator_id: ann,
-        ..Default::default()
-    };
-    let group = node.group(group).await.group_id;
+    let group = group_with_history(&node, ann).await;
     add(&node, group, &[CHOSEN]).await;
     for to in [To::GroupId(group), To::UserId(ann)] {
         say(&node, CHOSEN, to, "old").await.unwrap();
     }
-    let data = node.stop().await;
+    let folder = node.stop().await;
     deleted_and_crashed(&folder).await;
 
-    let node = over(&folder).await;
+    let node = TestNode::start_over(&folder).await;
     until(async || create(&node, "second").await).await;
     add(&node, group, &[CHOSEN]).await;
     for id in [format!("g{group}"), direct(CHOSEN, ann)] {
@@ -164,14 +128,11 @@ async fn new_account_changes_no_message_of_the_old_one() {
         recall(&node, CHOSEN, &id, own).await.unwrap();
     }
     node.stop().await;
-    drop(data);
 }
 
 #[tokio::test]
 async fn recreated_user_reads_no_old_message() {
-    let folder = TempDir::new().unwrap();
-    let node = over(&folder).await;
-    let [ann] = users(&node).await;
+    let (node, [ann]) = with_users().await;
     assert!(create(&node, "first").await);
     let (id, notes) = (direct(CHOSEN, ann), direct(CHOSEN, CHOSEN));
     let shared = chat(&node, ann, &[CHOSEN]).await;
@@ -183,11 +144,11 @@ async fn recreated_user_reads_no_old_message() {
     let silent = chat(&node, ann, &[]).await;
     until_read(&node, CHOSEN, &id, 2).await;
     pin(&node, CHOSEN, &id, true).await;
-    let data = node.stop().await;
+    let folder = node.stop().await;
     joined_long_ago(&folder, silent).await;
     deleted_and_crashed(&folder).await;
 
-    let node = over(&folder).await;
+    let node = TestNode::start_over(&folder).await;
     until(async || create(&node, "second").await).await;
     assert_eq!(listed_ids(&node, CHOSEN).await, [""; 0]);
     for id in [&id, &notes] {
@@ -205,7 +166,6 @@ async fn recreated_user_reads_no_old_message() {
     assert_eq!(listed_ids(&node, CHOSEN).await, [&*id]);
     assert_eq!(read_all(&node, ann, &id).await, ["old", "old", "new"], "the other user reads all");
     node.stop().await;
-    drop(data);
 }
 
 async fn try_create(node: &TestNode, name: &str) -> Result<(), Status> {
@@ -221,32 +181,27 @@ async fn create(node: &TestNode, name: &str) -> bool {
 /// Writes that began while the user existed may come in after the clean-up.
 #[tokio::test]
 async fn id_is_held_for_a_while_after_the_clean_up() {
-    let folder = TempDir::new().unwrap();
-    let node = over(&folder).await;
-    let [ann, bob] = users(&node).await;
+    let (node, [ann, bob]) = with_users().await;
     assert!(create(&node, "first").await);
-    let shared = group(&node, ann, groups::JoinPolicy::Open).await;
+    let shared = public_group(&node, ann, groups::JoinPolicy::Open).await;
     make_admin(&node, shared, bob).await;
-    let data = node.stop().await;
+    let folder = node.stop().await;
     let now = Timestamp::now();
     deleted_at(&folder, CHOSEN, now).await;
     deleted_at(&folder, bob, Timestamp(now.0 + 1)).await;
 
-    let node = over(&folder).await;
+    let node = TestNode::start_over(&folder).await;
     // Notes are taken up in the order of their times, one after the other: with that of bob, the one before is done.
     until(async || members(&node, shared).await.iter().all(|(user, _)| *user == ann)).await;
     assert_forbidden(try_create(&node, "second").await);
     node.stop().await;
-    drop(data);
 }
 
 #[tokio::test]
 async fn new_account_has_nothing_of_the_old_one() {
-    let folder = TempDir::new().unwrap();
-    let node = over(&folder).await;
-    let [ann, bob] = users(&node).await;
+    let (node, [ann, bob]) = with_users().await;
     assert!(create(&node, "first").await);
-    let shared = group(&node, CHOSEN, groups::JoinPolicy::Open).await;
+    let shared = public_group(&node, CHOSEN, groups::JoinPolicy::Open).await;
     make_admin(&node, shared, ann).await;
     let asked = befriend(&node, CHOSEN, bob).await.application_id;
     let invited = apply(&node, CHOSEN, to_invite(shared, bob)).await.unwrap().application_id;
@@ -254,12 +209,11 @@ async fn new_account_has_nothing_of_the_old_one() {
     for (from, to) in [(CHOSEN, ann), (ann, CHOSEN)] {
         follow(&node, from, to).await.unwrap();
     }
-    let request = UnfriendRequest { user_id: CHOSEN, friend_id: ann, ..Default::default() };
-    node.relations().unfriend(request).await.unwrap();
-    let data = node.stop().await;
+    unfriend(&node, CHOSEN, ann).await;
+    let folder = node.stop().await;
     deleted_and_crashed(&folder).await;
 
-    let node = over(&folder).await;
+    let node = TestNode::start_over(&folder).await;
     until(async || create(&node, "second").await).await;
     assert_eq!(members(&node, shared).await.iter().map(|(user, _)| *user).collect::<Vec<_>>(), [ann]);
     assert_eq!((pending(&node, of_user(bob)).await, pending(&node, of_user(CHOSEN)).await), ((0, 0), (0, 0)));
@@ -269,56 +223,33 @@ async fn new_account_has_nothing_of_the_old_one() {
         assert_eq!(get(&node, by, receiver, id).await.unwrap().state(), State::Closed);
     }
     node.stop().await;
-    drop(data);
 }
 
 /// A group that the user created a day ago. No other user is in it: the deletion leaves it without an owner.
 async fn founded(stores: &Stores) -> i64 {
     let (creator, at) = (UserId::new(CHOSEN).unwrap(), Timestamp(Timestamp::now().0 - 86_400_000));
-    let new = NewGroup {
-        id: GroupId::new(7).unwrap(),
-        name: "Chess".into(),
-        tags: Vec::new(),
-        kind: GroupType::Chat,
-        visibility: Visibility::Public,
-        join_policy: JoinPolicy::Open,
-        history_for_new_members: false,
-        receipts: None,
-        params: Params::default(),
-        creator: Some(creator),
-        secrets: SecretChange::new(),
-    };
-    let id = new.id;
-    stores.groups.create_group(new, Write::at(at)).await.unwrap();
-    let terms = ChangeContext { by: None, members_max: 100, bans_max: 100, history: false };
-    stores.members.change_members(id, MemberChange::Found(creator), terms, Write::at(at)).await.unwrap();
+    let id = GroupId::new(7).unwrap();
+    stores.groups.create_group(new_group(id, JoinPolicy::Open, Some(creator)), Write::at(at)).await.unwrap();
+    change_members(stores, id, MemberChange::Found(creator), at).await;
     id.get()
 }
 
 #[tokio::test]
 async fn new_account_does_not_own_the_old_groups() {
-    let folder = TempDir::new().unwrap();
-    let node = over(&folder).await;
+    let node = TestNode::start().await;
     assert!(create(&node, "first").await);
-    let data = node.stop().await;
-    let (handle, stores) = open(folder.path()).await;
-    let lone = founded(&stores).await;
-    handle.close().await;
+    let folder = node.stop().await;
+    let lone = in_store(&folder, founded).await;
     deleted_and_crashed(&folder).await;
 
-    let node = over(&folder).await;
+    let node = TestNode::start_over(&folder).await;
     until(async || create(&node, "second").await).await;
     let group = groups::Group { group_id: lone, name: "Mine".into(), ..Default::default() };
-    let request = groups::UpdateGroupRequest {
-        group: Some(group),
-        update_mask: Some(prost_types::FieldMask { paths: vec!["name".into()] }),
-        ..Default::default()
-    };
+    let request = update_of_group(group, &["name"]);
     assert_denied(node.groups().update_group(principal(CHOSEN, request)).await);
     assert_eq!(members(&node, lone).await, []);
     assert!(!is_in(&node, lone, CHOSEN).await);
     node.stop().await;
-    drop(data);
 }
 
 /// Of an application that was made and refused a day ago.
@@ -363,18 +294,17 @@ async fn events(node: &TestNode, user_id: i64) -> usize {
 
 #[tokio::test]
 async fn new_account_does_not_see_what_the_old_one_did() {
-    let folder = TempDir::new().unwrap();
-    let node = over(&folder).await;
-    let [bob] = users(&node).await;
+    let (node, [bob]) = with_users().await;
     assert!(create(&node, "first").await);
-    let data = node.stop().await;
-    let (handle, stores) = open(folder.path()).await;
-    let (sent, received) = (applied(&stores, CHOSEN, bob).await, applied(&stores, bob, CHOSEN).await);
-    unfriended(&stores, CHOSEN, bob).await;
-    handle.close().await;
+    let folder = node.stop().await;
+    let (sent, received) = in_store(&folder, async |stores| {
+        unfriended(stores, CHOSEN, bob).await;
+        (applied(stores, CHOSEN, bob).await, applied(stores, bob, CHOSEN).await)
+    })
+    .await;
     deleted_and_crashed(&folder).await;
 
-    let node = over(&folder).await;
+    let node = TestNode::start_over(&folder).await;
     until(async || create(&node, "second").await).await;
     for list in [List::SentBy(CHOSEN), List::ReceivedBy(CHOSEN)] {
         assert_eq!(shown(&node, CHOSEN, list).await, []);
@@ -384,5 +314,4 @@ async fn new_account_does_not_see_what_the_old_one_did() {
         assert_not_found(get(&node, CHOSEN, receiver, id).await);
     }
     node.stop().await;
-    drop(data);
 }

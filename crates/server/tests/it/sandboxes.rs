@@ -1,11 +1,8 @@
 //! Sandboxes of a node for tests: worlds of their own behind one port, and none where data are kept.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "all of it is a test")]
-
 use std::time::{Duration, Instant};
 
-use crate::node::{TestNode, assert_refused};
+use crate::node::{TestNode, assert_exhausted, assert_refused};
 use kith_proto::{
     group::v1::{CreateGroupRequest, GetGroupRequest, Group},
     user::v1::{
@@ -133,8 +130,7 @@ async fn sandbox_is_refused_while_all_are_fresh() {
     let node = start(|config| config.ephemeral.sandboxes = 2).await;
     create(&node, "a", "ann").await.unwrap();
     create(&node, "b", "ann").await.unwrap();
-    let refused = create(&node, "c", "ann").await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "OVERLOADED", None);
+    let refused = assert_exhausted(create(&node, "c", "ann").await, "OVERLOADED");
     assert_eq!(
         refused.message(),
         "the node has 2 sandboxes, all used within the last 1m; raise ephemeral.sandboxes"

@@ -1,7 +1,5 @@
 //! Security events: which calls leave a line in the log, and what is in it.
 
-#![cfg(feature = "embedded")]
-
 use std::{
     io,
     sync::{Arc, Mutex},
@@ -9,7 +7,7 @@ use std::{
 
 use kith_proto::{
     admin::v1::{FlushMemoryRequest, InvalidateKeyRequest, admin_service_client::AdminServiceClient},
-    group::v1::{self as groups, group_service_client::GroupServiceClient},
+    group::v1 as groups,
     member::v1::{AddMembersRequest, Role, SetRoleRequest, member_service_client::MemberServiceClient},
     user::v1::{user_service_client::UserServiceClient, *},
 };
@@ -19,7 +17,7 @@ use tonic::{Code, Request, transport::Channel};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::{Layer as _, filter::filter_fn, fmt::MakeWriter, layer::SubscriberExt as _};
 
-use crate::secured::{ALL, NODE_PROOF, SecuredNode, acting, by, key_of};
+use crate::secured_node::{ALL, NODE_PROOF, SecuredNode, acting, by, key_of};
 
 const ANN: i64 = 7;
 const BOB: i64 = 8;
@@ -66,9 +64,7 @@ impl Stage {
         let node = SecuredNode::start(callers.chain([("few".to_owned(), Rights::NONE)])).await;
         let stage = Self { node, lines, _log: log };
         for (user_id, name) in [(ANN, "ann"), (BOB, "bob")] {
-            let user = User { user_id, user_name: name.into(), ..Default::default() };
-            let request = CreateUserRequest { user: Some(user), ..Default::default() };
-            stage.users().create_user(by(ALL, request)).await.unwrap();
+            stage.node.create_user(User { user_id, user_name: name.into(), ..Default::default() }).await;
         }
         let group = groups::Group {
             group_id: GROUP,
@@ -76,20 +72,11 @@ impl Stage {
             name: "secret plan".into(),
             ..Default::default()
         };
-        let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
-        stage.groups().create_group(by(ALL, request)).await.unwrap();
+        stage.node.create_group(group).await;
         let request = AddMembersRequest { group_id: GROUP, user_ids: vec![BOB], ..Default::default() };
         stage.members().add_members(by(ALL, request)).await.unwrap();
         assert_eq!(stage.events(), [] as [Value; 0], "nothing of it is an event");
         stage
-    }
-
-    fn users(&self) -> UserServiceClient<Channel> {
-        UserServiceClient::new(self.node.channel.clone())
-    }
-
-    fn groups(&self) -> GroupServiceClient<Channel> {
-        GroupServiceClient::new(self.node.channel.clone())
     }
 
     fn members(&self) -> MemberServiceClient<Channel> {
@@ -147,9 +134,9 @@ async fn role_change_events_name_who_and_whom() {
     let refused = stage.members().set_role(acting("backend", BOB, role(Role::Member))).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
     let [found] = &stage.events()[..] else { panic!("one event") };
-    let said = (&found["event"], &found["acting_user"], &found["code"], &found["reason"]);
+    let logged = (&found["event"], &found["acting_user"], &found["code"], &found["reason"]);
     assert_eq!(
-        said,
+        logged,
         (&json!("role_change"), &json!(BOB), &json!("PERMISSION_DENIED"), &json!("NOT_ALLOWED"))
     );
     let transfer = groups::TransferGroupRequest {
@@ -157,20 +144,21 @@ async fn role_change_events_name_who_and_whom() {
         owner_id: BOB,
         request_id: "to bob@example.org".into(),
     };
-    assert!(stage.groups().transfer_group(acting("backend", ANN, transfer.clone())).await.is_err());
+    assert!(stage.node.groups().transfer_group(acting("backend", ANN, transfer.clone())).await.is_err());
     let [found] = &stage.events()[..] else { panic!("one event") };
     assert_eq!((&found["reason"], &found["request_id"]), (&json!("INVALID_FIELD"), &Value::Null));
     let transfer = groups::TransferGroupRequest { request_id: String::new(), ..transfer };
-    stage.groups().transfer_group(acting("backend", ANN, transfer)).await.unwrap();
+    stage.node.groups().transfer_group(acting("backend", ANN, transfer)).await.unwrap();
     let [found] = &stage.events()[..] else { panic!("one event") };
-    let said = (&found["event"], &found["object"], &found["user"], &found["code"]);
-    assert_eq!(said, (&json!("owner_change"), &json!("group/5"), &json!(BOB), &json!("OK")));
+    let logged = (&found["event"], &found["object"], &found["user"], &found["code"]);
+    assert_eq!(logged, (&json!("owner_change"), &json!("group/5"), &json!(BOB), &json!("OK")));
 }
 
 #[tokio::test]
 async fn invite_code_events_have_no_code() {
     let stage = Stage::with(&["backend"]).await;
     let code = stage
+        .node
         .groups()
         .get_invite_code(acting("backend", ANN, groups::GetInviteCodeRequest { group_id: GROUP }))
         .await
@@ -178,12 +166,12 @@ async fn invite_code_events_have_no_code() {
         .into_inner()
         .invite_code;
     let request = groups::RotateInviteCodeRequest { group_id: GROUP, ..Default::default() };
-    stage.groups().rotate_invite_code(acting("backend", ANN, request)).await.unwrap();
+    stage.node.groups().rotate_invite_code(acting("backend", ANN, request)).await.unwrap();
     let events = stage.events();
-    let said: Vec<_> =
+    let logged: Vec<_> =
         events.iter().map(|event| (&event["event"], &event["method"], &event["object"])).collect();
     let (kind, object) = (&json!("invite_code"), &json!("group/5"));
-    assert_eq!(said, [(kind, &json!("GetInviteCode"), object), (kind, &json!("RotateInviteCode"), object)]);
+    assert_eq!(logged, [(kind, &json!("GetInviteCode"), object), (kind, &json!("RotateInviteCode"), object)]);
     assert!(!code.is_empty() && !format!("{events:?}").contains(&code));
 }
 
@@ -198,11 +186,11 @@ async fn admin_writes_are_events_by_nodes_too() {
     stage.admin().flush_memory(flush).await.unwrap();
     let events = stage.events();
     assert!(events.iter().all(|event| event["event"] == "admin_write"), "{events:?}");
-    let said = |field: &str| events.iter().map(|event| event[field].clone()).collect::<Vec<_>>();
-    assert_eq!(said("method"), ["InvalidateKey", "InvalidateKey", "FlushMemory"]);
-    assert_eq!(said("caller"), ["operator", "operator", "(node)"]);
-    assert_eq!(said("object"), [json!("user/7"), json!("user"), Value::Null]);
-    assert_eq!(said("code"), ["OK", "INVALID_ARGUMENT", "OK"]);
+    let logged = |field: &str| events.iter().map(|event| event[field].clone()).collect::<Vec<_>>();
+    assert_eq!(logged("method"), ["InvalidateKey", "InvalidateKey", "FlushMemory"]);
+    assert_eq!(logged("caller"), ["operator", "operator", "(node)"]);
+    assert_eq!(logged("object"), [json!("user/7"), json!("user"), Value::Null]);
+    assert_eq!(logged("code"), ["OK", "INVALID_ARGUMENT", "OK"]);
 }
 
 #[tokio::test]
@@ -215,17 +203,17 @@ async fn import_and_export_events_have_counts() {
     let messages =
         [vec![record(1), record(2)], vec![record(3)]].map(|records| ImportUsersRequest { records });
     let mut answers =
-        stage.users().import_users(by(ALL, futures::stream::iter(messages))).await.unwrap().into_inner();
+        stage.node.users().import_users(by(ALL, futures::stream::iter(messages))).await.unwrap().into_inner();
     while answers.message().await.unwrap().is_some() {}
     let mut exported =
-        stage.users().export_users(by(ALL, ExportUsersRequest::default())).await.unwrap().into_inner();
+        stage.node.users().export_users(by(ALL, ExportUsersRequest::default())).await.unwrap().into_inner();
     while exported.message().await.unwrap().is_some() {}
     let events = stage.events();
-    let said: Vec<_> =
+    let logged: Vec<_> =
         events.iter().map(|event| (event["event"].as_str().unwrap(), event["records"].as_u64())).collect();
     let expected =
         [("import_begin", None), ("import_end", Some(3)), ("export_begin", None), ("export_end", Some(5))];
-    assert_eq!(said, expected);
+    assert_eq!(logged, expected);
     assert!(events.iter().all(|event| event["caller"] == "default" && event["key_id"] == key_id(ALL)));
     assert_eq!((&events[0]["code"], &events[1]["code"]), (&Value::Null, &json!("OK")));
 }
@@ -246,10 +234,10 @@ async fn import_that_is_given_up_has_an_end_too() {
     assert!(answers.message().await.unwrap().is_some());
     drop(answers);
     let events = stage.events();
-    let said = |field: &str| events.iter().map(|event| event[field].clone()).collect::<Vec<_>>();
-    assert_eq!(said("event"), ["import_begin", "import_end"]);
+    let logged = |field: &str| events.iter().map(|event| event[field].clone()).collect::<Vec<_>>();
+    assert_eq!(logged("event"), ["import_begin", "import_end"]);
     assert_eq!(
-        (said("code"), said("records")),
+        (logged("code"), logged("records")),
         (vec![Value::Null, json!("CANCELLED")], vec![Value::Null, json!(1)])
     );
 }
@@ -259,24 +247,24 @@ async fn refused_calls_are_logged_once_then_counted() {
     let stage = Stage::with(&["backend"]).await;
     let get = GetUserRequest { user_id: ANN, consistency: None };
     for _ in 0..3 {
-        stage.users().get_user(by("few", get.clone())).await.unwrap_err();
-        stage.users().get_user(by("stranger", get.clone())).await.unwrap_err();
+        stage.node.users().get_user(by("few", get.clone())).await.unwrap_err();
+        stage.node.users().get_user(by("stranger", get.clone())).await.unwrap_err();
     }
-    stage.users().get_user(Request::new(get.clone())).await.unwrap_err();
-    stage.users().get_user(acting("few", BOB, get.clone())).await.unwrap_err();
+    stage.node.users().get_user(Request::new(get.clone())).await.unwrap_err();
+    stage.node.users().get_user(acting("few", BOB, get.clone())).await.unwrap_err();
     let create = CreateUserRequest::default();
-    stage.users().create_user(acting("backend", ANN, create)).await.unwrap_err();
+    stage.node.users().create_user(acting("backend", ANN, create)).await.unwrap_err();
     let events = stage.events();
-    let said = |field: &str| events.iter().map(|event| event[field].clone()).collect::<Vec<_>>();
+    let logged = |field: &str| events.iter().map(|event| event[field].clone()).collect::<Vec<_>>();
     assert!(events.iter().all(|event| event["event"] == "call_refused"), "{events:?}");
-    assert_eq!(said("caller"), ["few", "(unknown)", "(unknown)", "backend"]);
-    assert_eq!(said("cause"), ["scope", "unknown", "missing", "not_allowed"]);
+    assert_eq!(logged("caller"), ["few", "(unknown)", "(unknown)", "backend"]);
+    assert_eq!(logged("cause"), ["scope", "unknown", "missing", "not_allowed"]);
     assert_eq!(
-        said("reason"),
+        logged("reason"),
         ["SCOPE_MISSING", "CREDENTIALS_REFUSED", "CREDENTIALS_MISSING", "NOT_ALLOWED"]
     );
-    assert_eq!(said("key_id"), [json!(key_id("few")), Value::Null, Value::Null, json!(key_id("backend"))]);
-    assert_eq!(said("acting_user"), [Value::Null, Value::Null, Value::Null, json!(ANN)]);
+    assert_eq!(logged("key_id"), [json!(key_id("few")), Value::Null, Value::Null, json!(key_id("backend"))]);
+    assert_eq!(logged("acting_user"), [Value::Null, Value::Null, Value::Null, json!(ANN)]);
     stage.node.edge.report_refusals();
     let mut counted = stage.events();
     counted.sort_by_key(|event| event["caller"].to_string());
@@ -293,9 +281,9 @@ async fn refused_calls_are_logged_once_then_counted() {
 async fn what_changes_no_right_and_no_node_is_no_event() {
     let stage = Stage::with(&["backend", "login"]).await;
     let get = GetUserRequest { user_id: ANN, consistency: None };
-    stage.users().get_user(acting("backend", ANN, get)).await.unwrap();
+    stage.node.users().get_user(acting("backend", ANN, get)).await.unwrap();
     let verify = VerifySecretRequest { user_id: ANN, name: "pwd".into(), secret: "guess".into() };
-    stage.users().verify_secret(by("login", verify)).await.unwrap();
+    stage.node.users().verify_secret(by("login", verify)).await.unwrap();
     stage.node.edge.report_refusals();
     assert_eq!(stage.events(), [] as [Value; 0]);
 }

@@ -15,13 +15,12 @@ use http_body_util::{BodyExt as _, StreamBody};
 use kith_server::{
     auth::{CallerKey, Callers, Digest, Rights},
     config::Config,
-    descriptors,
     edge::{Edge, EdgeBody, Routes},
 };
 use tokio::time::timeout;
 use tonic::{Code, Status, body::Body, server::NamedService};
 
-use crate::edge::raw::framed;
+use crate::{contract, edge::raw::framed};
 
 const BOUND: Duration = Duration::from_secs(20);
 
@@ -88,11 +87,7 @@ fn routes(does: Does) -> Routes {
 
 /// The paths of all methods with a stream of answers or of requests.
 fn paths() -> Vec<String> {
-    let pool = descriptors::pool().unwrap();
-    let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
-    let methods = services.flat_map(|service| service.methods().collect::<Vec<_>>());
-    let streams = methods.filter(|method| method.is_client_streaming() || method.is_server_streaming());
-    streams.map(|method| format!("/{}/{}", method.parent_service().full_name(), method.name())).collect()
+    contract::methods().iter().filter(|method| !contract::is_unary(method)).map(contract::path_of).collect()
 }
 
 /// For each method a caller of its own, whose key is the path.

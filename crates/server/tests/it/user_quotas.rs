@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use kith_proto::{
-    group::v1::{self as groups, group_service_client::GroupServiceClient},
-    user::v1::{user_service_client::UserServiceClient, *},
+    group::v1::{Group, Visibility},
+    user::v1::*,
 };
 use kith_server::config::Config;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::{
     http,
-    node::assert_refused,
-    secured::{ALL, SecuredNode, acting, by, by_token},
+    node::{assert_refused, update_of_user},
+    secured_node::{ALL, SecuredNode, acting, by, by_token},
     signing::Signer,
     sockets::Socket,
 };
@@ -33,18 +33,11 @@ async fn node_with(quotas: impl FnOnce(&mut Config)) -> (SecuredNode, Signer) {
         quotas(config);
     })
     .await;
-    let user = User { user_id: ANN, user_name: "ann".into(), ..Default::default() };
-    let request = CreateUserRequest { user: Some(user), ..Default::default() };
-    users(&node).create_user(by(ALL, request)).await.unwrap();
-    let visibility = groups::Visibility::Public.into();
-    let group = groups::Group { group_id: GROUP, name: "chess".into(), visibility, ..Default::default() };
-    let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
-    GroupServiceClient::new(node.channel.clone()).create_group(by(ALL, request)).await.unwrap();
+    node.create_user(User { user_id: ANN, user_name: "ann".into(), ..Default::default() }).await;
+    let visibility = Visibility::Public.into();
+    node.create_group(Group { group_id: GROUP, name: "chess".into(), visibility, ..Default::default() })
+        .await;
     (node, signer)
-}
-
-fn users(node: &SecuredNode) -> UserServiceClient<Channel> {
-    UserServiceClient::new(node.channel.clone())
 }
 
 fn get(user_id: i64) -> GetUserRequest {
@@ -77,9 +70,9 @@ async fn first_refused<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> S
 async fn calls_past_quota_are_refused_over_grpc() {
     let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
     let token = signer.token(ANN);
-    let refused = first_refused(async || users(&node).get_user(by_token(&token, get(ANN))).await).await;
+    let refused = first_refused(async || node.users().get_user(by_token(&token, get(ANN))).await).await;
     assert_eq!(exceeded(&refused, "calls"), Duration::from_secs(1));
-    let other = users(&node).get_user(by_token(&signer.token(8), get(ANN))).await;
+    let other = node.users().get_user(by_token(&signer.token(8), get(ANN))).await;
     assert!(other.is_ok(), "others are not hindered: {other:?}");
 }
 
@@ -126,8 +119,7 @@ async fn calls_past_quota_are_refused_over_grpc_web() {
 #[tokio::test]
 async fn calls_past_quota_leave_a_socket_open() {
     let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
-    let mut socket = Socket::open(node.address).await;
-    socket.send(&json!({"hello": {"credential": signer.token(ANN)}})).await;
+    let mut socket = Socket::greeted(node.address, &json!({"credential": signer.token(ANN)})).await;
     socket.until("live").await;
     for _ in 0..MANY {
         let answer = socket.call("GetUser", &json!({"userId": 7})).await;
@@ -143,8 +135,7 @@ async fn calls_past_quota_leave_a_socket_open() {
 
 /// Opens a socket of this token. The error with which it is refused; `None`: it is live.
 async fn refused_hello(node: &SecuredNode, token: &str) -> Option<(Value, u16)> {
-    let mut socket = Socket::open(node.address).await;
-    socket.send(&json!({"hello": {"credential": token}})).await;
+    let mut socket = Socket::greeted(node.address, &json!({"credential": token})).await;
     loop {
         let frame = socket.next().await;
         if frame.get("error").is_some() {
@@ -174,14 +165,11 @@ async fn a_hello_past_the_quota_is_asked_to_come_again() {
 async fn writes_have_a_quota_of_their_own() {
     let (node, signer) = node_with(|config| config.limits.user_writes_per_second = 2).await;
     let token = signer.token(ANN);
-    let rename = || {
-        let user = User { user_id: ANN, nick_name: "Ann".into(), ..Default::default() };
-        let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".into()] });
-        UpdateUserRequest { user: Some(user), update_mask, ..Default::default() }
-    };
-    let refused = first_refused(async || users(&node).update_user(by_token(&token, rename())).await).await;
+    let user = User { user_id: ANN, nick_name: "Ann".into(), ..Default::default() };
+    let rename = || update_of_user(user.clone(), &["nick_name"]);
+    let refused = first_refused(async || node.users().update_user(by_token(&token, rename())).await).await;
     assert_eq!(exceeded(&refused, "writes"), Duration::from_secs(1));
-    let read = users(&node).get_user(by_token(&token, get(ANN))).await;
+    let read = node.users().get_user(by_token(&token, get(ANN))).await;
     assert!(read.is_ok(), "reads go on: {read:?}");
 }
 
@@ -189,11 +177,11 @@ async fn writes_have_a_quota_of_their_own() {
 async fn records_past_quota_are_refused_until_refill() {
     let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
     let token = signer.token(ANN);
-    users(&node).batch_get_users(by_token(&token, batch(100))).await.unwrap();
-    let refused = users(&node).batch_get_users(by_token(&token, batch(50))).await.unwrap_err();
+    node.users().batch_get_users(by_token(&token, batch(100))).await.unwrap();
+    let refused = node.users().batch_get_users(by_token(&token, batch(50))).await.unwrap_err();
     let wait = exceeded(&refused, "records");
     assert!(wait > Duration::from_secs(10) && wait <= Duration::from_secs(30), "{wait:?}");
-    let refused = first_refused(async || users(&node).get_user(by_token(&token, get(ANN))).await).await;
+    let refused = first_refused(async || node.users().get_user(by_token(&token, get(ANN))).await).await;
     assert_eq!(exceeded(&refused, "records"), Duration::from_secs(1));
 }
 
@@ -206,8 +194,8 @@ async fn services_have_no_quota_also_for_a_user() {
     })
     .await;
     for _ in 0..MANY {
-        users(&node).get_user(by(ALL, get(ANN))).await.unwrap();
-        users(&node).batch_get_users(acting(ALL, ANN, batch(50))).await.unwrap();
+        node.users().get_user(by(ALL, get(ANN))).await.unwrap();
+        node.users().batch_get_users(acting(ALL, ANN, batch(50))).await.unwrap();
     }
 }
 
@@ -265,7 +253,7 @@ async fn every_list_and_batch_counts_records() {
     let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
     for (number, user) in (0..reads(1).len()).zip(1_000..) {
         let token = signer.token(user);
-        users(&node).batch_get_users(by_token(&token, batch(100))).await.unwrap();
+        node.users().batch_get_users(by_token(&token, batch(100))).await.unwrap();
         let (method, message) = &reads(user)[number];
         let answer = call(&node, &token, method, message).await;
         assert_eq!((answer.code, answer.reason().as_str()), (429, "QUOTA_EXCEEDED"), "{method}: {answer:?}");
@@ -292,9 +280,9 @@ async fn refusals_and_calls_are_counted_by_metrics() {
     let _here = metrics::set_default_local_recorder(&recorder);
     let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
     let token = signer.token(ANN);
-    first_refused(async || users(&node).get_user(by_token(&token, get(ANN))).await).await;
-    users(&node).get_user(by(ALL, get(404))).await.unwrap_err();
-    users(&node).get_user(by("unknown", get(ANN))).await.unwrap_err();
+    first_refused(async || node.users().get_user(by_token(&token, get(ANN))).await).await;
+    node.users().get_user(by(ALL, get(404))).await.unwrap_err();
+    node.users().get_user(by("unknown", get(ANN))).await.unwrap_err();
     let text = recorder.handle().render();
     for line in [
         r#"kith_user_quota_refused_total{quota="calls"} 1"#,

@@ -3,20 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_proto::{
-    group::v1::{self as groups, ExportGroupsRequest, group_service_client::GroupServiceClient},
+    group::v1::{self as groups, ExportGroupsRequest},
     message::v1::{ReceiveRequest, message_service_client::MessageServiceClient},
     relation::v1::{BatchGetRelationsRequest, relation_service_client::RelationServiceClient},
     r#type::v1::{Consistency, consistency::Level},
-    user::v1::{user_service_client::UserServiceClient, *},
+    user::v1::*,
 };
 use kith_server::auth::Tokens;
-use tonic::{Code, Request, Status, transport::Channel};
+use tonic::{Code, Request, Status};
 
 use crate::{
     edge::raw::{GET_USER, framed},
     http,
-    node::assert_refused,
-    secured::{ALL, SecuredNode, by, by_token},
+    node::{assert_denied, assert_error, assert_refused, update_of_group, update_of_user},
+    secured_node::{ALL, SecuredNode, by, by_token},
     signing::Signer,
 };
 
@@ -34,9 +34,7 @@ async fn node_with(tokens: Arc<Tokens>) -> SecuredNode {
     .await;
     for (user_id, name) in [(ANN, "ann"), (BOB, "bob")] {
         let email = format!("{name}@example.org");
-        let user = User { user_id, user_name: name.into(), email, ..Default::default() };
-        let request = CreateUserRequest { user: Some(user), ..Default::default() };
-        users(&node).create_user(by(ALL, request)).await.unwrap();
+        node.create_user(User { user_id, user_name: name.into(), email, ..Default::default() }).await;
     }
     node
 }
@@ -46,18 +44,13 @@ async fn node() -> (SecuredNode, Signer) {
     (node_with(signer.tokens()).await, signer)
 }
 
-fn users(node: &SecuredNode) -> UserServiceClient<Channel> {
-    UserServiceClient::new(node.channel.clone())
-}
-
 fn get(user_id: i64) -> GetUserRequest {
     GetUserRequest { user_id, consistency: None }
 }
 
 fn rename(user_id: i64, name: &str, request_id: &str) -> UpdateUserRequest {
     let user = User { user_id, user_name: name.into(), ..Default::default() };
-    let update_mask = Some(prost_types::FieldMask { paths: vec!["user_name".into()] });
-    UpdateUserRequest { user: Some(user), update_mask, request_id: request_id.into(), ..Default::default() }
+    UpdateUserRequest { request_id: request_id.into(), ..update_of_user(user, &["user_name"]) }
 }
 
 #[tokio::test]
@@ -65,14 +58,13 @@ async fn a_user_reads_and_changes_what_is_its_own() {
     let (node, signer) = node().await;
     let token = signer.token(ANN);
     let email = async |user| {
-        let found = users(&node).get_user(by_token(&token, get(user))).await.unwrap().into_inner();
+        let found = node.users().get_user(by_token(&token, get(user))).await.unwrap().into_inner();
         found.user.unwrap().email
     };
     assert_eq!(email(ANN).await, "ann@example.org");
     assert_eq!(email(BOB).await, "", "contacts are of their user");
-    users(&node).update_user(by_token(&token, rename(ANN, "anna", ""))).await.unwrap();
-    let refused = users(&node).update_user(by_token(&token, rename(BOB, "bert", ""))).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    node.users().update_user(by_token(&token, rename(ANN, "anna", ""))).await.unwrap();
+    assert_denied(node.users().update_user(by_token(&token, rename(BOB, "bert", ""))).await);
 }
 
 #[tokio::test]
@@ -81,12 +73,9 @@ async fn a_user_has_no_right_of_a_service() {
     let token = signer.token(ANN);
     let user = User { user_name: "cid".into(), ..Default::default() };
     let create = CreateUserRequest { user: Some(user), ..Default::default() };
-    let refused = users(&node).create_user(by_token(&token, create)).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
-    let export = GroupServiceClient::new(node.channel.clone())
-        .export_groups(by_token(&token, ExportGroupsRequest::default()))
-        .await;
-    assert_refused(&export.unwrap_err(), Code::PermissionDenied, "SCOPE_MISSING", None);
+    assert_denied(node.users().create_user(by_token(&token, create)).await);
+    let refused = node.groups().export_groups(by_token(&token, ExportGroupsRequest::default())).await;
+    assert_error(refused, Code::PermissionDenied, "SCOPE_MISSING");
 }
 
 /// A51.
@@ -96,8 +85,7 @@ async fn a_user_names_no_acting_user_not_even_itself() {
     for acting in [ANN, BOB] {
         let mut request = by_token(&signer.token(ANN), get(BOB));
         request.metadata_mut().insert("kith-acting-user", acting.to_string().parse().unwrap());
-        let refused = users(&node).get_user(request).await.unwrap_err();
-        assert_refused(&refused, Code::PermissionDenied, "ACTING_USER_REFUSED", None);
+        assert_error(node.users().get_user(request).await, Code::PermissionDenied, "ACTING_USER_REFUSED");
     }
 }
 
@@ -109,27 +97,20 @@ async fn user_sees_and_sets_only_user_parameters() {
     let change = |paths: &[&str]| {
         let params = [("lang", "en"), ("perm", "all"), ("pwd", "sesame-open-now")];
         let params = params.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let user = User { user_id: ANN, params, ..Default::default() };
-        let paths = paths.iter().map(|path| (*path).to_owned()).collect();
-        UpdateUserRequest {
-            user: Some(user),
-            update_mask: Some(prost_types::FieldMask { paths }),
-            ..Default::default()
-        }
+        update_of_user(User { user_id: ANN, params, ..Default::default() }, paths)
     };
     for paths in [&["params.perm"][..], &["params"], &["*"], &["params.pwd"], &["params.lang", "params.perm"]]
     {
-        let refused = users(&node).update_user(by_token(&token, change(paths))).await.unwrap_err();
-        assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+        assert_denied(node.users().update_user(by_token(&token, change(paths))).await);
     }
-    users(&node).update_user(by(ALL, change(&["params.perm"]))).await.unwrap();
+    node.users().update_user(by(ALL, change(&["params.perm"]))).await.unwrap();
     let updated =
-        users(&node).update_user(by_token(&token, change(&["params.lang"]))).await.unwrap().into_inner();
+        node.users().update_user(by_token(&token, change(&["params.lang"]))).await.unwrap().into_inner();
     let names = |user: Option<User>| user.unwrap().params.into_keys().collect::<Vec<_>>();
     assert_eq!(names(updated.user), ["lang"]);
-    let own = users(&node).get_user(by_token(&token, get(ANN))).await.unwrap().into_inner();
+    let own = node.users().get_user(by_token(&token, get(ANN))).await.unwrap().into_inner();
     assert_eq!(names(own.user), ["lang"]);
-    let all = users(&node).get_user(by(ALL, get(ANN))).await.unwrap().into_inner();
+    let all = node.users().get_user(by(ALL, get(ANN))).await.unwrap().into_inner();
     assert_eq!(names(all.user), ["lang", "perm"], "services see and set them all");
 }
 
@@ -144,9 +125,7 @@ async fn group_of_ann(node: &SecuredNode) -> groups::Group {
         params: params.into(),
         ..Default::default()
     };
-    let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
-    let created = GroupServiceClient::new(node.channel.clone()).create_group(by(ALL, request)).await.unwrap();
-    created.into_inner().group.unwrap()
+    node.create_group(group).await
 }
 
 fn param_names(group: Option<groups::Group>) -> Vec<String> {
@@ -157,7 +136,7 @@ fn param_names(group: Option<groups::Group>) -> Vec<String> {
 async fn user_sees_group_parameters_for_users() {
     let (node, signer) = node().await;
     let created = group_of_ann(&node).await;
-    let mut client = GroupServiceClient::new(node.channel.clone());
+    let mut client = node.groups();
     let get = || groups::GetGroupRequest { group_id: created.group_id, consistency: None };
     let batch = groups::BatchGetGroupsRequest { group_ids: vec![created.group_id], consistency: None };
     let search = groups::SearchGroupsRequest { keyword: "chess".into(), ..Default::default() };
@@ -177,7 +156,7 @@ async fn user_sees_group_parameters_for_users() {
     }
     let all = client.get_group(by(ALL, get())).await.unwrap().into_inner().group;
     assert_eq!(param_names(all), ["topic", "verified"], "services see them all");
-    let for_user = client.get_group(crate::secured::acting(ALL, BOB, get())).await.unwrap();
+    let for_user = client.get_group(crate::secured_node::acting(ALL, BOB, get())).await.unwrap();
     assert_eq!(param_names(for_user.into_inner().group), ["topic", "verified"], "also for a user");
 }
 
@@ -185,27 +164,19 @@ async fn user_sees_group_parameters_for_users() {
 async fn user_sets_group_parameters_for_users() {
     let (node, signer) = node().await;
     let (token, created) = (signer.token(ANN), group_of_ann(&node).await);
-    let mut client = GroupServiceClient::new(node.channel.clone());
+    let mut client = node.groups();
     let params = [("topic", "go"), ("verified", "by ann")].map(|(name, value)| (name.into(), value.into()));
     let group = groups::Group { params: params.into(), ..created };
-    let change = |paths: &[&str]| groups::UpdateGroupRequest {
-        group: Some(group.clone()),
-        update_mask: Some(prost_types::FieldMask {
-            paths: paths.iter().map(|path| (*path).into()).collect(),
-        }),
-        ..Default::default()
-    };
+    let change = |paths: &[&str]| update_of_group(group.clone(), paths);
     for paths in [&["params.verified"][..], &["params"], &["*"], &["params.topic", "params.verified"]] {
-        let refused = client.update_group(by_token(&token, change(paths))).await.unwrap_err();
-        assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+        assert_denied(client.update_group(by_token(&token, change(paths))).await);
     }
     let updated = client.update_group(by_token(&token, change(&["params.topic"]))).await.unwrap();
     let shown = updated.into_inner().group.unwrap();
     assert_eq!(shown.params, [("topic".to_owned(), "go".to_owned())].into());
     let create = |group| groups::CreateGroupRequest { group: Some(group), ..Default::default() };
     let named = groups::Group { group_id: 0, version: 0, ..group.clone() };
-    let refused = client.create_group(by_token(&token, create(named.clone()))).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_denied(client.create_group(by_token(&token, create(named.clone()))).await);
     let fine = groups::Group { params: shown.params, ..named };
     let own = client.create_group(by_token(&token, create(fine))).await.unwrap().into_inner();
     assert_eq!(param_names(own.group), ["topic"]);
@@ -214,20 +185,20 @@ async fn user_sets_group_parameters_for_users() {
 #[tokio::test]
 async fn wrong_tokens_get_the_text_of_wrong_keys() {
     let (node, signer) = node().await;
-    let wrong_key = users(&node).get_user(by_token("unknown", get(ANN))).await.unwrap_err();
+    let wrong_key = node.users().get_user(by_token("unknown", get(ANN))).await.unwrap_err();
     let token = signer.token(ANN);
     let changed = format!("{}A.{}", &token[..token.len() - 90], &token[token.len() - 86..]);
     for wrong in [Signer::new(2).token(ANN), changed, signer.token_for(ANN, Duration::ZERO), "x".repeat(8193)]
     {
-        let refused = users(&node).get_user(by_token(&wrong, get(ANN))).await.unwrap_err();
-        assert_refused(&refused, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
+        let refused = node.users().get_user(by_token(&wrong, get(ANN))).await;
+        let refused = assert_error(refused, Code::Unauthenticated, "CREDENTIALS_REFUSED");
         assert_eq!(refused.message(), wrong_key.message());
     }
     let two = [format!("Bearer {token}"), format!("Bearer {token}")];
     let two: Vec<_> = two.iter().map(|value| ("authorization", value.as_str())).collect();
     let refused = node.grpc(GET_USER, &two, framed(&[8, 7])).await.unwrap();
     assert_refused(&refused, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
-    let good = users(&node).get_user(by_token(&token, get(ANN))).await;
+    let good = node.users().get_user(by_token(&token, get(ANN))).await;
     assert!(good.is_ok(), "{good:?}");
 }
 
@@ -251,26 +222,25 @@ async fn strong_reads_and_big_batches_need_services() {
     let token = signer.token(ANN);
     let strong =
         || GetUserRequest { consistency: Some(Consistency { level: Some(Level::Strong(true)) }), ..get(ANN) };
-    let refused = users(&node).get_user(by_token(&token, strong())).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
-    assert!(users(&node).get_user(by(ALL, strong())).await.is_ok());
+    assert_denied(node.users().get_user(by_token(&token, strong())).await);
+    assert!(node.users().get_user(by(ALL, strong())).await.is_ok());
     let batch = |count| BatchGetUsersRequest { user_ids: (1..=count).collect(), ..Default::default() };
-    assert!(users(&node).batch_get_users(by_token(&token, batch(100))).await.is_ok());
-    let refused = users(&node).batch_get_users(by_token(&token, batch(101))).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", None);
-    assert!(users(&node).batch_get_users(by(ALL, batch(101))).await.is_ok());
+    assert!(node.users().batch_get_users(by_token(&token, batch(100))).await.is_ok());
+    let refused = node.users().batch_get_users(by_token(&token, batch(101))).await;
+    assert_error(refused, Code::InvalidArgument, "INVALID_FIELD");
+    assert!(node.users().batch_get_users(by(ALL, batch(101))).await.is_ok());
     let relations =
         BatchGetRelationsRequest { user_id: ANN, target_ids: (1..=101).collect(), ..Default::default() };
     let refused = RelationServiceClient::new(node.channel.clone())
         .batch_get_relations(by_token(&token, relations))
         .await;
-    assert_refused(&refused.unwrap_err(), Code::InvalidArgument, "INVALID_FIELD", None);
+    assert_error(refused, Code::InvalidArgument, "INVALID_FIELD");
 }
 
 #[tokio::test]
 async fn request_ids_belong_to_their_user() {
     let (node, signer) = node().await;
-    let change = async |request: Request<UpdateUserRequest>| users(&node).update_user(request).await;
+    let change = async |request: Request<UpdateUserRequest>| node.users().update_user(request).await;
     for (user, name) in [(ANN, "anna"), (BOB, "bert")] {
         let token = signer.token(user);
         let first = change(by_token(&token, rename(user, name, "once"))).await.unwrap().into_inner();
@@ -319,9 +289,9 @@ async fn stream_ends_with_its_signing_key() {
     let stream = receive(&node, &old.token(ANN)).await;
     assert!(tokens.replace(vec![new.issuer()]));
     assert_refused(&end(stream).await, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
-    let refused = users(&node).get_user(by_token(&old.token(ANN), get(ANN))).await.unwrap_err();
-    assert_refused(&refused, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
-    assert!(users(&node).get_user(by_token(&new.token(ANN), get(ANN))).await.is_ok());
+    let refused = node.users().get_user(by_token(&old.token(ANN), get(ANN))).await;
+    assert_error(refused, Code::Unauthenticated, "CREDENTIALS_REFUSED");
+    assert!(node.users().get_user(by_token(&new.token(ANN), get(ANN))).await.is_ok());
 }
 
 #[tokio::test]
@@ -334,7 +304,7 @@ async fn without_a_caller_the_issuer_closes_the_node() {
     )
     .await;
     let mut client = node.users().await;
-    let refused = client.get_user(get(crate::edge::service::FINE)).await.unwrap_err();
-    assert_refused(&refused, Code::Unauthenticated, "CREDENTIALS_MISSING", None);
+    let refused = client.get_user(get(crate::edge::service::FINE)).await;
+    assert_error(refused, Code::Unauthenticated, "CREDENTIALS_MISSING");
     assert!(client.get_user(by_token(&signer.token(ANN), get(crate::edge::service::FINE))).await.is_ok());
 }

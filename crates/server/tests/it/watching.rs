@@ -1,11 +1,10 @@
 //! A watched node: what is sent, to how many, and until when.
 
-#![cfg(feature = "embedded")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
-use crate::node::{TestNode, assert_refused, principal};
+use crate::node::{
+    TestNode, assert_denied, assert_error, assert_exhausted, assert_invalid, principal, until,
+};
 use kith_proto::{
     admin::v1::{MethodFigures, WatchNodeRequest, WatchNodeResponse},
     user::v1::GetUserRequest,
@@ -25,8 +24,8 @@ async fn watch(node: &TestNode) -> Result<Streaming<WatchNodeResponse>, Status> 
     node.admin().watch_node(every(SHORT)).await.map(tonic::Response::into_inner)
 }
 
-async fn next(told: &mut Streaming<WatchNodeResponse>) -> Result<WatchNodeResponse, Status> {
-    timeout(PATIENCE, told.message()).await.expect("a message comes").map(Option::unwrap)
+async fn next(messages: &mut Streaming<WatchNodeResponse>) -> Result<WatchNodeResponse, Status> {
+    timeout(PATIENCE, messages.message()).await.expect("a message comes").map(Option::unwrap)
 }
 
 async fn read(node: &TestNode, user_id: i64) -> Result<(), Code> {
@@ -35,26 +34,26 @@ async fn read(node: &TestNode, user_id: i64) -> Result<(), Code> {
 }
 
 /// Of this method, in one message.
-fn of(told: &WatchNodeResponse, method: &str) -> Option<MethodFigures> {
-    told.methods.iter().find(|one| one.method == method).cloned()
+fn of(message: &WatchNodeResponse, method: &str) -> Option<MethodFigures> {
+    message.methods.iter().find(|one| one.method == method).cloned()
 }
 
-fn user_hits(told: &WatchNodeResponse) -> i64 {
-    told.namespaces.iter().find(|one| one.namespace == "user").unwrap().hits
+fn user_hits(message: &WatchNodeResponse) -> i64 {
+    message.namespaces.iter().find(|one| one.namespace == "user").unwrap().hits
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn watcher_gets_activity_since_the_last_message() {
     let node = TestNode::start().await;
     let id = node.user("ann").await.user_id;
-    let mut told = watch(&node).await.unwrap();
+    let mut messages = watch(&node).await.unwrap();
     for _ in 0..5 {
         assert_eq!(read(&node, id).await, Ok(()));
     }
     assert_eq!(read(&node, i64::MAX).await, Err(Code::NotFound));
     let (mut calls, mut errors, mut hits) = (0, 0, 0);
     while calls < 6 {
-        let message = next(&mut told).await.unwrap();
+        let message = next(&mut messages).await.unwrap();
         assert!(of(&message, "CreateUser").is_none(), "it was called before: {message:?}");
         hits += user_hits(&message);
         let Some(get) = of(&message, "GetUser") else { continue };
@@ -69,7 +68,7 @@ async fn watcher_gets_activity_since_the_last_message() {
         assert_eq!(figures.faults, 0, "an id that is not there is no fault of the node");
     }
     assert_eq!((calls, errors, hits), (6, 1, 5));
-    let quiet = next(&mut told).await.unwrap();
+    let quiet = next(&mut messages).await.unwrap();
     assert_eq!((quiet.methods.len(), quiet.calls.unwrap().p99, user_hits(&quiet)), (0, None, 0));
     node.stop().await;
 }
@@ -78,8 +77,8 @@ async fn watcher_gets_activity_since_the_last_message() {
 async fn each_message_has_state_and_time() {
     let node = TestNode::start().await;
     node.user("ann").await;
-    let mut told = watch(&node).await.unwrap();
-    let message = next(&mut told).await.unwrap();
+    let mut messages = watch(&node).await.unwrap();
+    let message = next(&mut messages).await.unwrap();
     let interval = Duration::try_from(message.interval.unwrap()).unwrap();
     assert!(interval >= SHORT && interval < PATIENCE, "{interval:?}");
     let how = message.node.unwrap();
@@ -98,12 +97,11 @@ async fn interval_is_bounded_and_defaults_to_1_s() {
     let refused = [Duration::from_millis(199), Duration::from_millis(60_001), Duration::ZERO].map(every);
     let backwards = prost_types::Duration { seconds: -1, nanos: 0 };
     for request in refused.into_iter().chain([WatchNodeRequest { interval: Some(backwards) }]) {
-        let status = node.admin().watch_node(request).await.unwrap_err();
-        assert_refused(&status, Code::InvalidArgument, "INVALID_FIELD", Some("interval"));
+        let status = assert_invalid(node.admin().watch_node(request).await, "interval");
         assert_eq!(status.message(), "interval must be 200ms to 1m");
     }
-    let told = node.admin().watch_node(WatchNodeRequest::default()).await.unwrap();
-    let message = next(&mut told.into_inner()).await.unwrap();
+    let messages = node.admin().watch_node(WatchNodeRequest::default()).await.unwrap();
+    let message = next(&mut messages.into_inner()).await.unwrap();
     assert!(message.interval.unwrap().seconds >= 1, "{message:?}");
     node.stop().await;
 }
@@ -111,8 +109,7 @@ async fn interval_is_bounded_and_defaults_to_1_s() {
 #[tokio::test]
 async fn only_services_watch() {
     let node = TestNode::start().await;
-    let status = node.admin().watch_node(principal(7, every(SHORT))).await.unwrap_err();
-    assert_refused(&status, Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_denied(node.admin().watch_node(principal(7, every(SHORT))).await);
     node.stop().await;
 }
 
@@ -120,27 +117,20 @@ async fn only_services_watch() {
 async fn watchers_are_bounded_and_leaving_makes_room() {
     let node = TestNode::start_with(|config| config.limits.watchers = 1).await;
     let first = watch(&node).await.unwrap();
-    let status = watch(&node).await.unwrap_err();
-    assert_refused(&status, Code::ResourceExhausted, "OVERLOADED", None);
+    assert_exhausted(watch(&node).await, "OVERLOADED");
     drop(first);
-    let room = async {
-        while watch(&node).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(PATIENCE, room).await.expect("there is room again");
+    until(async || watch(&node).await.is_ok()).await;
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_node_notifies_watchers_at_once() {
     let node = TestNode::start_with(|config| config.drain = PATIENCE).await;
-    let mut told = node.admin().watch_node(every(PATIENCE)).await.unwrap().into_inner();
+    let mut messages = node.admin().watch_node(every(PATIENCE)).await.unwrap().into_inner();
     let begun = std::time::Instant::now();
     let stopped = tokio::spawn(node.stop());
-    let status = next(&mut told).await.unwrap_err();
-    assert_refused(&status, Code::Unavailable, "STOPPING", None);
-    drop(told);
+    assert_error(next(&mut messages).await, Code::Unavailable, "STOPPING");
+    drop(messages);
     timeout(PATIENCE, stopped).await.unwrap().unwrap();
     assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
 }

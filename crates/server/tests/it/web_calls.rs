@@ -1,8 +1,5 @@
 //! Browsers: gRPC-Web, and which pages may call.
 
-#![cfg(feature = "embedded")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::net::SocketAddr;
 
 use crate::edge::raw;
@@ -94,8 +91,8 @@ async fn errors_of_grpc_web_are_those_of_grpc() {
     let node = TestNode::start().await;
     let status = |answer: &Answer| {
         let (_, trailers) = frames(&answer.body);
-        let told = trailers.lines().find_map(|line| line.strip_prefix("grpc-status:").map(str::to_owned));
-        told.or_else(|| answer.header("grpc-status").map(str::to_owned))
+        let trailing = trailers.lines().find_map(|line| line.strip_prefix("grpc-status:").map(str::to_owned));
+        trailing.or_else(|| answer.header("grpc-status").map(str::to_owned))
     };
     let absent = framed(&GetUserRequest { user_id: 4711, consistency: None });
     let absent = call(node.address, GET_USER, WEB, &absent).await;

@@ -1,7 +1,5 @@
 //! Connections that are not HTTP/2: their end, and TLS.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use crate::edge;
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 

@@ -108,8 +108,7 @@ async fn invalid_hello_is_refused_with_its_field() {
         (json!(7), "hello"),
     ];
     for (hello, field) in cases {
-        let mut socket = Socket::open(node.address).await;
-        socket.send(&json!({ "hello": hello })).await;
+        let mut socket = Socket::greeted(node.address, &hello).await;
         let (code, frames) = socket.closed().await;
         assert_eq!((code, frames.len()), (1008, 1), "{hello}");
         let error = &frames[0]["error"];

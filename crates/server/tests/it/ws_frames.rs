@@ -48,8 +48,7 @@ async fn conversations_come_first_and_live_comes_last() {
     let missed = Missed { conversation_id: "g9".into(), from_seq: 1, to_seq: 2 };
     fake.meanwhile(vec![message("d7-8", 4, "c-1"), response(What::Missed(missed), "c-2")]);
     let node = node(&fake).await;
-    let mut socket = Socket::open(node.address).await;
-    socket.send(&json!({"hello": {"user": 7}})).await;
+    let mut socket = Socket::greeted(node.address, &json!({"user": 7})).await;
     let names = names(&mut socket).await;
     assert_eq!(names, ["welcome", "conversations", "conversations", "message", "missed", "live"]);
     assert!(fake.requests()[0].now && fake.acting() == ["7"], "{:?}", fake.requests());
@@ -60,8 +59,7 @@ async fn live_comes_also_where_more_is_always_there() {
     let fake = FakeMessages::new();
     fake.meanwhile((1..=300).map(|seq| message("d7-8", seq, "c-1")).collect());
     let node = node(&fake).await;
-    let mut socket = Socket::open(node.address).await;
-    socket.send(&json!({"hello": {"user": 7}})).await;
+    let mut socket = Socket::greeted(node.address, &json!({"user": 7})).await;
     let before = names(&mut socket).await.len();
     assert!((50..250).contains(&before), "{before} frames before it");
 }
@@ -69,8 +67,7 @@ async fn live_comes_also_where_more_is_always_there() {
 #[tokio::test]
 async fn conversation_pages_say_whether_more_follow() {
     let node = node(&FakeMessages::new()).await;
-    let mut socket = Socket::open(node.address).await;
-    socket.send(&json!({"hello": {"user": 7}})).await;
+    let mut socket = Socket::greeted(node.address, &json!({"user": 7})).await;
     let welcome = socket.next().await;
     assert_eq!((&welcome["welcome"]["userId"], &welcome["welcome"]["calls"]), (&json!("7"), &json!(8)));
     let (first, last) = (socket.next().await, socket.next().await);
@@ -83,8 +80,7 @@ async fn live_frame_has_the_last_cursor() {
     let fake = FakeMessages::new();
     fake.meanwhile(vec![message("d7-8", 4, "c-1")]);
     let node = node(&fake).await;
-    let mut socket = Socket::open(node.address).await;
-    socket.send(&json!({"hello": {"user": 7, "list": false}})).await;
+    let mut socket = Socket::greeted(node.address, &json!({"user": 7, "list": false})).await;
     assert_eq!(
         socket.until("live").await,
         json!({"live": true, "cursor": "c-0"}),
@@ -99,8 +95,11 @@ async fn live_frame_has_the_last_cursor() {
 async fn cursor_and_positions_are_passed_on() {
     let fake = FakeMessages::new();
     let node = node(&fake).await;
-    let mut socket = Socket::open(node.address).await;
-    socket.send(&json!({"hello": {"user": 7, "cursor": "c-9", "positions": {"d7-8": 3, "g9": "4"}}})).await;
+    let mut socket = Socket::greeted(
+        node.address,
+        &json!({"user": 7, "cursor": "c-9", "positions": {"d7-8": 3, "g9": "4"}}),
+    )
+    .await;
     socket.until("live").await;
     let request = fake.requests().remove(0);
     assert_eq!((request.cursor.as_str(), request.now), ("c-9", false));
@@ -113,8 +112,7 @@ async fn cursor_and_positions_are_passed_on() {
 async fn audiences_survive_a_reopened_stream() {
     let fake = FakeMessages::new();
     let node = node(&fake).await;
-    let mut socket = Socket::open(node.address).await;
-    socket.send(&json!({"hello": {"user": 7, "noticeAudiences": [2, 1]}})).await;
+    let mut socket = Socket::greeted(node.address, &json!({"user": 7, "noticeAudiences": [2, 1]})).await;
     socket.until("live").await;
     let totals = NoticeTotals { audience_id: 2, unread: 3, ..Default::default() };
     fake.say(Ok(response(What::NoticeTotals(totals), "c-1")));
@@ -181,8 +179,7 @@ async fn stream_that_fails_says_why_and_closes() {
         let node = node(&fake).await;
         let mut socket = Socket::live(node.address, 7).await;
         fake.say(Err(Error::new(reason, "as the test says").into()));
-        let (closed, frames) = socket.closed().await;
-        assert_eq!((closed, &frames[0]["error"]["reason"]), (code, &json!(reason.name())), "{frames:?}");
+        socket.assert_closed(code, reason.name()).await;
     }
 }
 

@@ -12,15 +12,13 @@ use serde_json::{Value, json};
 
 use crate::{
     node::{TestNode, until},
-    noticing::{audience, new_notice, publish},
-    relation_calls::{follow, users},
+    notice_calls::{audience, new_notice, publish},
+    relation_calls::{follow, node_with_users},
     sockets::{Socket, on},
 };
 
 async fn node_with<const N: usize>() -> (TestNode, [i64; N]) {
-    let node = TestNode::start_with(on).await;
-    let ids = users(&node).await;
-    (node, ids)
+    node_with_users(on).await
 }
 
 fn direct(one: i64, other: i64) -> String {
@@ -56,8 +54,7 @@ async fn seqs(socket: &mut Socket, count: usize) -> Vec<String> {
 
 /// Greets again after a cursor; the frames up to `live`.
 async fn resumed(address: SocketAddr, user: i64, cursor: &str) -> (Socket, Vec<Value>) {
-    let mut socket = Socket::open(address).await;
-    socket.send(&json!({"hello": {"user": user, "cursor": cursor}})).await;
+    let mut socket = Socket::greeted(address, &json!({"user": user, "cursor": cursor})).await;
     let mut frames = vec![socket.next().await];
     while frames.last().is_none_or(|frame| frame.get("live").is_none()) {
         frames.push(socket.next().await);
@@ -84,8 +81,7 @@ async fn conversations_are_listed_before_what_is_new() {
     let (node, [ann, bea]) = node_with().await;
     let mut of_ann = Socket::live(node.address, ann).await;
     done(&mut of_ann, "SendMessage", to(&direct(ann, bea), "hello")).await;
-    let mut of_bea = Socket::open(node.address).await;
-    of_bea.send(&json!({"hello": {"user": bea}})).await;
+    let mut of_bea = Socket::greeted(node.address, &json!({"user": bea})).await;
     assert_eq!(of_bea.next().await["welcome"]["userId"], bea.to_string());
     let list = of_bea.next().await;
     let listed = &list["conversations"][0];
@@ -133,8 +129,7 @@ async fn restart_resets_and_positions_go_on() {
         config.data_dir = data.path().join("data");
     })
     .await;
-    let mut of_bea = Socket::open(again.address).await;
-    of_bea.send(&json!({"hello": {"user": bea, "cursor": cursor}})).await;
+    let mut of_bea = Socket::greeted(again.address, &json!({"user": bea, "cursor": cursor})).await;
     of_bea.until("reset").await;
     of_bea.send(&json!({"hello": {"user": bea, "positions": {id: 2}}})).await;
     assert_eq!(seqs(&mut of_bea, 1).await, ["3"], "the one that it lacks");
@@ -170,8 +165,7 @@ async fn notices_work_over_one_socket() {
     audience(&node, 2, false).await;
     let new = Notice { for_newcomers: true, must_confirm: true, ..new_notice(&[1]) };
     let id = publish(&node, new).await.notice_id.to_string();
-    let mut socket = Socket::open(node.address).await;
-    socket.send(&json!({"hello": {"user": ann, "notice_audiences": [1]}})).await;
+    let mut socket = Socket::greeted(node.address, &json!({"user": ann, "notice_audiences": [1]})).await;
     let totals = socket.until("noticeTotals").await["noticeTotals"].clone();
     assert_eq!(totals, json!({"audienceId": 1, "unread": 1, "unconfirmed": 1}));
     socket.until("live").await;
@@ -200,10 +194,8 @@ async fn notices_work_over_one_socket() {
     assert_eq!(own["error"]["code"], "invalid_argument", "that of messages: {own}");
     let other = socket.call("CountNotices", &json!({"audienceId": 1, "readerId": bea.to_string()})).await;
     assert_eq!(other["error"]["reason"], "NOT_ALLOWED", "{other}");
-    let mut refused = Socket::open(node.address).await;
-    refused.send(&json!({"hello": {"user": ann, "noticeAudiences": [2]}})).await;
-    let (code, frames) = refused.closed().await;
-    assert_eq!((code, &frames[0]["error"]["reason"]), (1008, &json!("INVALID_FIELD")), "{frames:?}");
+    let mut refused = Socket::greeted(node.address, &json!({"user": ann, "noticeAudiences": [2]})).await;
+    refused.assert_closed(1008, "INVALID_FIELD").await;
 }
 
 #[tokio::test]
@@ -246,18 +238,14 @@ async fn user_acts_for_itself_alone() {
 #[tokio::test]
 async fn unknown_users_and_extra_devices_are_refused() {
     let (node, [ann]) = node_with().await;
-    let mut none = Socket::open(node.address).await;
-    none.send(&json!({"hello": {"user": ann + 1_000}})).await;
-    let (code, frames) = none.closed().await;
-    assert_eq!((code, &frames[0]["error"]["reason"]), (1008, &json!("NOT_FOUND")));
+    let mut none = Socket::greeted(node.address, &json!({"user": ann + 1_000})).await;
+    none.assert_closed(1008, "NOT_FOUND").await;
     let mut open = Vec::new();
     for _ in 0..8 {
         open.push(Socket::live(node.address, ann).await);
     }
-    let mut ninth = Socket::open(node.address).await;
-    ninth.send(&json!({"hello": {"user": ann}})).await;
-    let (code, frames) = ninth.closed().await;
-    assert_eq!((code, &frames[0]["error"]["reason"]), (1013, &json!("TOO_MANY_RECEIVERS")));
+    let mut ninth = Socket::greeted(node.address, &json!({"user": ann})).await;
+    ninth.assert_closed(1013, "TOO_MANY_RECEIVERS").await;
     node.assert_healthy().await;
 }
 

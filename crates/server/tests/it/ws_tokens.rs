@@ -3,9 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_proto::{
-    message::v1::ReceiveResponse,
     presence::v1::{GetPresenceRequest, PresenceState, presence_service_client::PresenceServiceClient},
-    user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient},
+    user::v1::User,
 };
 use kith_server::auth::{Callers, Tokens};
 use kith_service::error::Error;
@@ -14,7 +13,8 @@ use tonic::Status;
 
 use crate::{
     edge::{Served, serve_by, until},
-    secured::{ALL, SecuredNode, by, key_of},
+    node,
+    secured_node::{ALL, SecuredNode, by, key_of},
     signing::Signer,
     sockets::{
         Socket,
@@ -29,8 +29,7 @@ async fn secured(tokens: Arc<Tokens>) -> SecuredNode {
     let node = SecuredNode::start_with([], tokens, |config| config.ws.enabled = true).await;
     for user_id in [ANN, 8] {
         let user = User { user_id, user_name: format!("user{user_id}"), ..Default::default() };
-        let request = CreateUserRequest { user: Some(user), ..Default::default() };
-        UserServiceClient::new(node.channel.clone()).create_user(by(ALL, request)).await.unwrap();
+        node.create_user(user).await;
     }
     node
 }
@@ -47,22 +46,20 @@ async fn fake(fake: &FakeMessages, tokens: Arc<Tokens>, waiting: usize) -> Serve
 }
 
 async fn live(address: std::net::SocketAddr, token: &str) -> Socket {
-    let mut socket = Socket::open(address).await;
-    socket.send(&hello(token)).await;
+    let mut socket = Socket::greeted(address, &credential(token)).await;
     socket.until("live").await;
     socket
 }
 
-fn hello(token: &str) -> Value {
-    json!({"hello": {"credential": token}})
+fn credential(token: &str) -> Value {
+    json!({"credential": token})
 }
 
 #[tokio::test]
 async fn the_token_says_whose_socket_it_is() {
     let signer = Signer::new(1);
     let node = secured(signer.tokens()).await;
-    let mut socket = Socket::open(node.address).await;
-    socket.send(&hello(&signer.token(ANN))).await;
+    let mut socket = Socket::greeted(node.address, &credential(&signer.token(ANN))).await;
     assert_eq!(socket.next().await["welcome"]["userId"], "7");
     socket.until("live").await;
     let own = socket.call("SendMessage", &json!({"conversationId": "d7-8", "senderId": 7, "clientMessageId": "a", "contentType": "text/plain", "body": "aGk="})).await;
@@ -75,21 +72,16 @@ async fn the_token_says_whose_socket_it_is() {
 async fn socket_user_is_online_with_callers() {
     let signer = Signer::new(1);
     let node = secured(signer.tokens()).await;
-    let state = async || {
+    let is_online = async || {
         let request = by(ALL, GetPresenceRequest { user_id: ANN });
         let answer = PresenceServiceClient::new(node.channel.clone()).get_presence(request).await.unwrap();
-        answer.into_inner().presence.unwrap().state
+        answer.into_inner().presence.unwrap().state() == PresenceState::Online
     };
     let socket = live(node.address, &signer.token(ANN)).await;
     // A node that has just started does not know yet whether a user without a session is offline.
-    let wait = async |online: bool| {
-        while (state().await == i32::from(PresenceState::Online)) != online {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), wait(true)).await.expect("it is online");
+    node::until(async || is_online().await).await;
     socket.close().await;
-    tokio::time::timeout(Duration::from_secs(20), wait(false)).await.expect("it is no longer online");
+    node::until(async || !is_online().await).await;
 }
 
 #[tokio::test]
@@ -97,22 +89,14 @@ async fn other_credentials_open_no_socket() {
     let signer = Signer::new(1);
     let node = secured(signer.tokens()).await;
     let expired = signer.token_for(ANN, Duration::ZERO);
-    for credential in [key_of(ALL), String::new(), "a.b.c".to_owned(), Signer::new(2).token(ANN), expired] {
-        let mut socket = Socket::open(node.address).await;
-        socket.send(&hello(&credential)).await;
-        let (code, frames) = socket.closed().await;
-        assert_eq!(
-            (code, &frames[0]["error"]["reason"]),
-            (1008, &json!("CREDENTIALS_REFUSED")),
-            "{frames:?}"
-        );
-        assert!(credential.is_empty() || !frames[0].to_string().contains(&credential));
+    for wrong in [key_of(ALL), String::new(), "a.b.c".to_owned(), Signer::new(2).token(ANN), expired] {
+        let mut socket = Socket::greeted(node.address, &credential(&wrong)).await;
+        let error = socket.assert_closed(1008, "CREDENTIALS_REFUSED").await;
+        assert!(wrong.is_empty() || !error.to_string().contains(&wrong));
     }
     for hello in [json!({"user": 7}), json!({"user": 7, "credential": signer.token(ANN)}), json!({})] {
-        let mut socket = Socket::open(node.address).await;
-        socket.send(&json!({"hello": hello})).await;
-        let (code, frames) = socket.closed().await;
-        assert_eq!((code, &frames[0]["error"]["reason"]), (1008, &json!("INVALID_FIELD")), "{frames:?}");
+        let mut socket = Socket::greeted(node.address, &hello).await;
+        socket.assert_closed(1008, "INVALID_FIELD").await;
     }
 }
 
@@ -121,8 +105,7 @@ async fn a_socket_ends_with_its_token() {
     let signer = Signer::new(1);
     let node = secured(signer.tokens()).await;
     let mut socket = live(node.address, &signer.token_for(ANN, Duration::from_millis(1500))).await;
-    let (code, frames) = socket.closed().await;
-    assert_eq!((code, &frames[0]["error"]["reason"]), (1008, &json!("CREDENTIALS_REFUSED")), "{frames:?}");
+    socket.assert_closed(1008, "CREDENTIALS_REFUSED").await;
 }
 
 #[tokio::test]
@@ -132,8 +115,7 @@ async fn socket_ends_with_its_signing_key() {
     let node = secured(Arc::clone(&tokens)).await;
     let mut socket = live(node.address, &signer.token(ANN)).await;
     assert!(tokens.replace(vec![Signer::new(2).issuer()]));
-    let (code, frames) = socket.closed().await;
-    assert_eq!((code, &frames[0]["error"]["reason"]), (1008, &json!("CREDENTIALS_REFUSED")), "{frames:?}");
+    socket.assert_closed(1008, "CREDENTIALS_REFUSED").await;
 }
 
 #[tokio::test]
@@ -151,8 +133,7 @@ async fn later_hello_moves_position_not_user() {
     let node = fake(&messages, signer.tokens(), 1).await;
     let mut socket = live(node.address, &signer.token(ANN)).await;
     let reset_by = async |socket: &mut Socket| {
-        let said: Result<ReceiveResponse, Status> = Ok(reset());
-        messages.say(said);
+        messages.say(Ok(reset()));
         socket.until("reset").await;
     };
     reset_by(&mut socket).await;
@@ -160,7 +141,7 @@ async fn later_hello_moves_position_not_user() {
     socket.until("live").await;
     until("the cursor arrives", || messages.requests().last().is_some_and(|last| last.cursor == "c-9")).await;
     reset_by(&mut socket).await;
-    socket.send(&hello(&signer.token(8))).await;
+    socket.send(&json!({ "hello": credential(&signer.token(8)) })).await;
     assert_eq!(socket.closed().await.0, 1008);
 }
 
@@ -171,7 +152,7 @@ async fn sockets_that_wait_for_their_hello_are_bounded() {
     let mut first = Socket::open(node.address).await;
     let second = Socket::open(node.address).await;
     assert_eq!(Socket::from_page(node.address, None).await.err(), Some(503));
-    first.send(&hello(&signer.token(ANN))).await;
+    first.send(&json!({ "hello": credential(&signer.token(ANN)) })).await;
     first.until("live").await;
     let third = Socket::open(node.address).await;
     assert_eq!(Socket::from_page(node.address, None).await.err(), Some(503));

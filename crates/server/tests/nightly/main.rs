@@ -1,19 +1,24 @@
 //! Long tests, run by `cargo xtask nightly`.
 
-#[path = "../it/http/mod.rs"]
-mod http;
-#[path = "../it/json_grpc_parity/mod.rs"]
-mod json_grpc_parity;
-#[path = "../it/messaging/mod.rs"]
-mod messaging;
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "only a part of the modules is used here; a test has no outside and may panic"
+)]
+
+#[path = "../it/dialog_calls.rs"]
+mod dialog_calls;
+#[path = "../it/group_calls.rs"]
+mod group_calls;
+#[path = "../it/message_calls.rs"]
+mod message_calls;
 #[path = "../it/node/mod.rs"]
 mod node;
 #[path = "../it/plain_chat/mod.rs"]
 mod plain_chat;
-#[path = "../it/relation_calls/mod.rs"]
+#[path = "../it/relation_calls.rs"]
 mod relation_calls;
-#[path = "../it/talking/mod.rs"]
-mod talking;
 
 /// 100,000 steps.
 #[tokio::test(flavor = "multi_thread")]

@@ -4,22 +4,23 @@ use std::collections::BTreeMap;
 
 use kith_proto::{
     application::v1::{self as applications, application_service_client::ApplicationServiceClient},
-    group::v1::{self as groups, group_service_client::GroupServiceClient},
+    group::v1::{Group, Visibility},
     member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
     message::v1::{
         SendMessageRequest, message_service_client::MessageServiceClient, send_message_request::To,
     },
     notice::v1::{self as notices, notice_service_client::NoticeServiceClient},
-    user::v1::{self as users, user_service_client::UserServiceClient},
+    user::v1::User,
 };
 
 use super::requests::{APPLICANT, FRIEND, GROUP, ME, OTHER, SPARE, SPARE_GROUP};
-use crate::secured::{ALL, SecuredNode, by};
+use crate::secured_node::{ALL, SecuredNode, by};
 
 /// Creates it, and returns what requests name by a word.
 pub(super) async fn create(node: &SecuredNode) -> BTreeMap<&'static str, String> {
     for user in [ME, OTHER, FRIEND, SPARE, APPLICANT] {
-        create_user(node, user).await;
+        let user_name = format!("user{user}");
+        node.create_user(User { user_id: user, user_name, ..Default::default() }).await;
     }
     for group in [GROUP, SPARE_GROUP] {
         create_group(node, group).await;
@@ -41,23 +42,16 @@ fn text() -> SendMessageRequest {
     }
 }
 
-async fn create_user(node: &SecuredNode, user_id: i64) {
-    let user = users::User { user_id, user_name: format!("user{user_id}"), ..Default::default() };
-    let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
-    UserServiceClient::new(node.channel.clone()).create_user(by(ALL, request)).await.unwrap();
-}
-
 /// Private, so that strangers see nothing of it.
 async fn create_group(node: &SecuredNode, group_id: i64) {
-    let group = groups::Group {
+    let group = Group {
         group_id,
         creator_id: ME,
         name: "known".into(),
-        visibility: groups::Visibility::Private.into(),
+        visibility: Visibility::Private.into(),
         ..Default::default()
     };
-    let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
-    GroupServiceClient::new(node.channel.clone()).create_group(by(ALL, request)).await.unwrap();
+    node.create_group(group).await;
     let request = AddMembersRequest { group_id, user_ids: vec![FRIEND], ..Default::default() };
     MemberServiceClient::new(node.channel.clone()).add_members(by(ALL, request)).await.unwrap();
 }

@@ -27,9 +27,10 @@ use tonic_types::StatusExt as _;
 
 use self::requests::{ME, OTHER, REQUESTS, SHOWN_TO_STRANGERS, SPARE};
 use crate::{
+    contract,
     edge::raw::framed,
     http,
-    secured::{NODE_PROOF, SecuredNode, all_but, bearer},
+    secured_node::{NODE_PROOF, SecuredNode, all_but, bearer},
     signing::Signer,
     sockets::Socket,
 };
@@ -111,10 +112,7 @@ enum Expected {
 impl Cell {
     /// Of every method of the contract.
     fn all(replacements: &BTreeMap<&str, String>) -> Vec<Self> {
-        let pool = descriptors::pool().unwrap();
-        let methods = pool.services().filter(|service| service.full_name().starts_with("kith."));
-        let methods = methods.flat_map(|service| service.methods().collect::<Vec<_>>());
-        methods.map(|method| Self::of(method, replacements)).collect()
+        contract::methods().into_iter().map(|method| Self::of(method, replacements)).collect()
     }
 
     fn of(method: MethodDescriptor, replacements: &BTreeMap<&str, String>) -> Self {
@@ -129,7 +127,7 @@ impl Cell {
         }
         let request =
             json::message(&method.input(), text.as_bytes()).unwrap_or_else(|why| panic!("{name}: {why}"));
-        let path = format!("/{}/{}", service.full_name(), method.name());
+        let path = contract::path_of(&method);
         Self { path, name, method, access, scope, own, request }
     }
 
@@ -267,8 +265,8 @@ impl Cell {
 
     /// Over a socket of the user. Sockets know the calls of users alone, and not all of them.
     async fn socket(&self, node: &SecuredNode, by: By) {
-        let mut socket = Socket::open(node.address).await;
-        socket.send(&json!({"hello": {"credential": self.token(by), "list": false}})).await;
+        let mut socket =
+            Socket::greeted(node.address, &json!({"credential": self.token(by), "list": false})).await;
         socket.until("live").await;
         let name = self.name.replace('/', ".");
         let body = serde_json::to_value(self.request(self.users(by).0)).unwrap();
@@ -286,7 +284,7 @@ impl Cell {
     }
 
     fn is_unary(&self) -> bool {
-        !self.method.is_client_streaming() && !self.method.is_server_streaming()
+        contract::is_unary(&self.method)
     }
 }
 
@@ -384,10 +382,7 @@ async fn every_method_follows_its_access_rule() {
 
 #[test]
 fn every_request_is_of_a_method() {
-    let pool = descriptors::pool().unwrap();
-    let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
-    let count: usize = services.map(|service| service.methods().count()).sum();
-    assert_eq!(REQUESTS.len(), count);
+    assert_eq!(REQUESTS.len(), contract::methods().len());
 }
 
 #[tokio::test]

@@ -9,17 +9,16 @@ use kith_server::{
 use kith_service::rpc::call::Principal;
 use kith_store::UserId;
 
+use crate::contract;
+
 /// In the order of the contract.
 fn rules() -> Vec<(String, Rule)> {
-    let pool = descriptors::pool().unwrap();
-    let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
-    let methods = services.flat_map(|service| service.methods().collect::<Vec<_>>());
     let rule = |method: prost_reflect::MethodDescriptor| {
         let (service, access) = (method.parent_service(), descriptors::access(&method).unwrap());
         let rule = Rule::of(service.full_name(), method.name(), &access).unwrap();
         (format!("{}/{}", service.name(), method.name()), rule)
     };
-    methods.map(rule).collect()
+    contract::methods().into_iter().map(rule).collect()
 }
 
 fn written(preset: &Preset) -> String {

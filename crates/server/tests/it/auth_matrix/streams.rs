@@ -21,7 +21,7 @@ use tonic::{Code, Status, body::Body};
 use super::{Cell, known};
 use crate::{
     edge::{raw::framed, until},
-    secured::{ALL, SecuredNode, bearer, by, key_of},
+    secured_node::{ALL, SecuredNode, bearer, by, key_of},
 };
 
 const BOUND: Duration = Duration::from_secs(20);

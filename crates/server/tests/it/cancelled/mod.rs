@@ -1,7 +1,5 @@
 //! A caller that goes away, at any moment of a write, leaves no half of it and no stale copy.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod held;
 
 use std::{sync::Arc, time::Duration};
@@ -9,20 +7,14 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt as _;
 use held::{Hold, Moment};
 use kith_proto::user::v1::{
-    CreateUserRequest, DeleteUserRequest, GetUserRequest, UpdateUserRequest, User,
-    user_service_client::UserServiceClient,
+    CreateUserRequest, DeleteUserRequest, GetUserRequest, User, user_service_client::UserServiceClient,
 };
-use kith_server::{
-    admin::NodeStatus,
-    config::Config,
-    edge::{Edge, Routes},
-    health::Reporter,
-    node::services,
-};
+use kith_server::{config::Config, edge::Edge};
 use kith_service::write::mutations::Mutations;
 use kith_store::{Stored, Stores, UserId};
-use prost_types::FieldMask;
 use tonic::{Code, Request, Status};
+
+use crate::{bare_node, node::update_of_user};
 
 const ID: i64 = 7;
 
@@ -41,11 +33,7 @@ impl Bench {
         let hold = Arc::new(Hold::default());
         let mut stores = file.stores();
         stores.users = hold.over(&stores.users);
-        let config = Config::default();
-        let edge = Edge::new(Routes::default(), &config.limits);
-        let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
-        let services = services::services(&stores, &config, node_status).await.unwrap();
-        edge.open(services.routes);
+        let (edge, services) = bare_node::serve(&stores, &Config::default()).await;
         let users = UserServiceClient::new(edge);
         Self { hold, stores, users, mutations: services.mutations, _file: file }
     }
@@ -63,11 +51,8 @@ impl Bench {
                 users.create_user(limited(message, limit)).await.map(drop)
             }
             Write::Update => {
-                let message = UpdateUserRequest {
-                    user: Some(User { user_id: ID, user_name: "newer".into(), age: 2, ..Default::default() }),
-                    update_mask: Some(FieldMask { paths: vec!["user_name".into(), "age".into()] }),
-                    ..Default::default()
-                };
+                let user = User { user_id: ID, user_name: "newer".into(), age: 2, ..Default::default() };
+                let message = update_of_user(user, &["user_name", "age"]);
                 users.update_user(limited(message, limit)).await.map(drop)
             }
             Write::Delete => {
@@ -108,12 +93,21 @@ impl Bench {
         tokio::time::timeout(Duration::from_secs(10), ended).await.expect("every write ends");
     }
 
-    /// Puts the node where `write` can begin, with the state before it in memory.
-    async fn prepare(&self, write: Write) {
+    /// A node where `write` can begin, with the state before it in memory.
+    async fn prepared(write: Write) -> Self {
+        let bench = Self::new().await;
         if !matches!(write, Write::Create) {
-            self.call(Write::Create).await.unwrap();
+            bench.call(Write::Create).await.unwrap();
         }
-        self.cached().await;
+        bench.cached().await;
+        bench
+    }
+
+    /// As [`Self::prepared`], and the write will wait at this moment.
+    async fn held(write: Write, moment: Moment) -> Self {
+        let bench = Self::prepared(write).await;
+        bench.hold.at(moment);
+        bench
     }
 
     async fn assert_agreed(&self, write: Write) {
@@ -154,9 +148,7 @@ fn limited<T>(message: T, limit: Option<Duration>) -> Request<T> {
 async fn dropped_call_still_writes_and_settles_tiers() {
     for write in Write::ALL {
         for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
-            let bench = Bench::new().await;
-            bench.prepare(write).await;
-            bench.hold.at(moment);
+            let bench = Bench::held(write, moment).await;
             tokio::select! {
                 _ = bench.call(write) => panic!("the store is held"),
                 () = bench.hold.reached() => {}
@@ -173,9 +165,7 @@ async fn dropped_call_still_writes_and_settles_tiers() {
 async fn late_deadline_leaves_no_stale_copy() {
     for write in Write::ALL {
         for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
-            let bench = Bench::new().await;
-            bench.prepare(write).await;
-            bench.hold.at(moment);
+            let bench = Bench::held(write, moment).await;
             let refused = bench.call_within(write, Some(Duration::from_millis(50))).await.unwrap_err();
             assert_eq!(refused.code(), Code::DeadlineExceeded);
             bench.hold.release();
@@ -189,8 +179,7 @@ async fn late_deadline_leaves_no_stale_copy() {
 #[tokio::test]
 async fn a_deadline_that_has_passed_begins_no_write() {
     for write in Write::ALL {
-        let bench = Bench::new().await;
-        bench.prepare(write).await;
+        let bench = Bench::prepared(write).await;
         let before = bench.stored().await;
         let refused = bench.call_within(write, Some(Duration::from_nanos(1))).await.unwrap_err();
         assert_eq!(refused.code(), Code::DeadlineExceeded);
@@ -203,9 +192,7 @@ async fn a_deadline_that_has_passed_begins_no_write() {
 async fn reads_during_a_write_restore_no_old_state() {
     for write in [Write::Update, Write::Delete] {
         for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
-            let bench = Bench::new().await;
-            bench.prepare(write).await;
-            bench.hold.at(moment);
+            let bench = Bench::held(write, moment).await;
             let (done, _) = tokio::join!(bench.call(write), async {
                 bench.hold.reached().await;
                 for _ in 0..3 {
@@ -225,8 +212,7 @@ async fn reads_during_a_write_restore_no_old_state() {
 async fn dropped_call_leaves_store_and_tiers_agreed() {
     for write in Write::ALL {
         for polls in 0.. {
-            let bench = Bench::new().await;
-            bench.prepare(write).await;
+            let bench = Bench::prepared(write).await;
             let mut call = Box::pin(bench.call(write));
             let mut ended = false;
             for _ in 0..polls {
@@ -250,8 +236,7 @@ async fn dropped_call_leaves_store_and_tiers_agreed() {
 #[tokio::test]
 async fn an_unknown_outcome_leaves_no_stale_copy() {
     for (write, landed) in Write::ALL.into_iter().flat_map(|write| [(write, true), (write, false)]) {
-        let bench = Bench::new().await;
-        bench.prepare(write).await;
+        let bench = Bench::prepared(write).await;
         bench.hold.lose_answer(landed);
         let refused = bench.call(write).await.unwrap_err();
         assert_eq!(refused.code(), Code::Unavailable);

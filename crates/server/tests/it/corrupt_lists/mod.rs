@@ -1,7 +1,5 @@
 //! Data of an embedded node whose lists of follows were damaged by hand.
 
-#![expect(clippy::unwrap_used, reason = "for tests")]
-
 use std::{fs, path::Path};
 
 use kith_store::{Edge, ImportedFollow, Timestamp, UserId};

@@ -1,22 +1,22 @@
 //! The edge over a service of the tests, on a port of its own, and callers that may break the protocol.
 
-#![allow(dead_code, reason = "every test file uses a part")]
-#![allow(unreachable_pub, reason = "a module of tests has no outside")]
+#![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
 pub mod raw;
 pub mod service;
 
 use std::{net::SocketAddr, time::Duration};
 
-use kith_proto::user::v1::user_service_client::UserServiceClient;
+use kith_proto::user::v1::{GetUserResponse, user_service_client::UserServiceClient};
 use kith_server::{
     config::Config,
     edge::{Edge, Routes},
     health::{Reporter, State},
     transport::{Connections, Port},
 };
+use tokio::task::JoinHandle;
 use tonic::{
-    Code, Status,
+    Code, Response, Status,
     transport::{Channel, Endpoint},
 };
 use tonic_health::pb::{
@@ -78,6 +78,14 @@ impl Served {
 
     pub async fn users(&self) -> UserServiceClient<Channel> {
         UserServiceClient::new(self.channel().await)
+    }
+
+    /// A call that its handler holds until [`Seen::release`].
+    pub async fn held_call(&self) -> JoinHandle<Result<Response<GetUserResponse>, Status>> {
+        let (mut client, before) = (self.users().await, self.seen.calls());
+        let held = tokio::spawn(async move { client.get_user(service::get(service::HELD)).await });
+        until("the call is with its handler", || self.seen.calls() > before).await;
+        held
     }
 
     /// Answers health and a valid call: what every bad call must leave behind.

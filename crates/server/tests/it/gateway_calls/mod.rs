@@ -1,11 +1,6 @@
 //! Calls of gateways, and of who asks who is online, as tests make them.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
 use std::time::Duration;
 
@@ -132,8 +127,8 @@ pub async fn watch(node: &impl Online, user_ids: &[i64]) -> Streaming<WatchPrese
 pub async fn events(watch: &mut Streaming<WatchPresenceResponse>, count: usize) -> Vec<(i64, PresenceState)> {
     let mut events = Vec::new();
     while events.len() < count {
-        let told = tokio::time::timeout(PATIENCE, watch.message()).await.expect("it is told in time");
-        let presence = told.unwrap().expect("the stream goes on").presence.unwrap();
+        let response = tokio::time::timeout(PATIENCE, watch.message()).await.expect("a response in time");
+        let presence = response.unwrap().expect("the stream goes on").presence.unwrap();
         events.push((presence.user_id, presence.state()));
     }
     events

@@ -1,11 +1,6 @@
 //! Requests over bare HTTP/1.1, as typed by hand or sent by a browser, and also invalid ones.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -62,8 +57,8 @@ impl Answer {
             value: STANDARD_NO_PAD.decode(detail["value"].as_str().unwrap()).unwrap(),
         });
         let message = json["message"].as_str().unwrap().to_owned();
-        let told = pb::Status { code: code.into(), message: message.clone(), details: details.collect() };
-        Status::with_details(code, message, told.encode_to_vec().into())
+        let status = pb::Status { code: code.into(), message: message.clone(), details: details.collect() };
+        Status::with_details(code, message, status.encode_to_vec().into())
     }
 
     /// The reason that an error gives.

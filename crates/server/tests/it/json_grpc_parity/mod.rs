@@ -1,24 +1,18 @@
 //! Calls that are made twice, as JSON on one node and as gRPC on another, and what makes their answers
 //! comparable.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
-
 pub mod generate;
 pub mod raw;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use prost::Message as _;
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use prost_reflect::{DynamicMessage, MessageDescriptor, MethodDescriptor};
 use serde_json::{Map, Value, json};
 use tonic::{Request, Status};
 use tonic_types::pb;
 
 use crate::{
+    contract,
     http::{Answer, Connection},
     node::TestNode,
 };
@@ -71,16 +65,12 @@ pub struct Rpc {
 
 /// Every unary method of the contract.
 pub fn rpcs() -> Vec<Rpc> {
-    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
-    let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
-    let unary = methods.filter(|method| !method.is_client_streaming() && !method.is_server_streaming());
-    unary
-        .map(|method| Rpc {
-            path: format!("/{}/{}", method.parent_service().full_name(), method.name()),
-            input: method.input(),
-            output: method.output(),
-        })
-        .collect()
+    let rpc = |method: MethodDescriptor| Rpc {
+        path: contract::path_of(&method),
+        input: method.input(),
+        output: method.output(),
+    };
+    contract::methods().into_iter().filter(contract::is_unary).map(rpc).collect()
 }
 
 /// What came of a call, in one form for both.
@@ -156,15 +146,16 @@ pub async fn by_grpc(
     }
     match raw::call(&node.channel, &rpc.path, request).await {
         Ok(response) => {
-            let told = |name| response.metadata().get(name).map(|value| value.to_str().unwrap().to_owned());
+            let trailer =
+                |name| response.metadata().get(name).map(|value| value.to_str().unwrap().to_owned());
             let message = DynamicMessage::decode(rpc.output.clone(), response.get_ref().as_slice()).unwrap();
             Outcome {
                 code: "ok".into(),
                 message: String::new(),
                 details: vec![],
                 answer: masked(serde_json::to_value(&message).unwrap()),
-                tier: told("kith-tier"),
-                version: told("kith-version"),
+                tier: trailer("kith-tier"),
+                version: trailer("kith-version"),
             }
         }
         Err(status) => refused(&status),

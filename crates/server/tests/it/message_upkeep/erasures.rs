@@ -23,6 +23,13 @@ async fn make_dialog(node: &Node, user: UserId, group: i64) {
     node.stores.dialogs.make_dialogs(&[key], Timestamp::now()).await.unwrap();
 }
 
+/// Appends messages of a user, who has a dialog, to the log of a group, and begins the erasure of the user.
+async fn written_to_erase(node: &Node, user: UserId, group: i64, count: usize) {
+    node.append(group, messages_of(user, count)).await;
+    make_dialog(node, user, group).await;
+    erasure(node, user).await;
+}
+
 /// The erasure as it is stored; it is begun if there is none.
 async fn erasure(node: &Node, user: UserId) -> Erasure {
     node.stores.erasures.begin_erasure(user, false, Timestamp::now()).await.unwrap()
@@ -30,6 +37,12 @@ async fn erasure(node: &Node, user: UserId) -> Erasure {
 
 async fn until_ended(node: &Node, user: UserId) {
     until(async || erasure(node, user).await.ended).await;
+}
+
+/// Starts the upkeep of the node and waits until the erasure has ended.
+async fn run_until_ended(node: &Node, user: UserId) {
+    node.services.message_upkeep.start();
+    until_ended(node, user).await;
 }
 
 /// How many of the messages from this number on, up to 100, are events.
@@ -54,8 +67,7 @@ async fn erasure_goes_on_where_a_node_died() {
     node.stores.erasures.save_erasure(&noted).await.unwrap().unwrap();
     node.stores.message_upkeep.erase_document(log(first), 1, user, now).await.unwrap();
 
-    node.services.message_upkeep.start();
-    until_ended(&node, user).await;
+    run_until_ended(&node, user).await;
     let ended = erasure(&node, user).await;
     assert_eq!((ended.run, ended.conversations, ended.conversations_done), (1, 2, 2));
     for group in [first, second] {
@@ -72,12 +84,9 @@ async fn erasure_event_survives_a_lost_answer() {
     node.faults.lock().push(Fault::AnswerOfAnErasure);
     let (group, user) = node.group("chess").await;
     let user = UserId::new(user).unwrap();
-    node.append(group, messages_of(user, 1)).await;
-    make_dialog(&node, user, group).await;
-    erasure(&node, user).await;
+    written_to_erase(&node, user, group, 1).await;
 
-    node.services.message_upkeep.start();
-    until_ended(&node, user).await;
+    run_until_ended(&node, user).await;
     let found = node.stores.messages.messages(log(group), 1, 100).await.unwrap();
     assert!(found[0].recalled.is_some());
     assert_eq!(events(&node, log(group), 1).await, 1);
@@ -92,8 +101,7 @@ async fn erasure_event_follows_the_first_document() {
     node.fill(group, 2_199, Timestamp::now()).await;
     make_dialog(&node, user, group).await;
     erasure(&node, user).await;
-    node.services.message_upkeep.start();
-    until_ended(&node, user).await;
+    run_until_ended(&node, user).await;
     assert_eq!(erasure(&node, user).await.messages, 1);
     assert_eq!(events(&node, log(group), 2_201).await, 1);
 }
@@ -110,8 +118,7 @@ async fn conversation_without_content_gets_no_event() {
         make_dialog(&node, user, group).await;
     }
     erasure(&node, user).await;
-    node.services.message_upkeep.start();
-    until_ended(&node, user).await;
+    run_until_ended(&node, user).await;
     assert_eq!((events(&node, log(with), 1).await, events(&node, log(without), 1).await), (1, 0));
 }
 
@@ -125,8 +132,7 @@ async fn user_of_many_conversations_is_erased_in_all() {
     }
     node.append(last, messages_of(user, 1)).await;
     erasure(&node, user).await;
-    node.services.message_upkeep.start();
-    until_ended(&node, user).await;
+    run_until_ended(&node, user).await;
     let ended = erasure(&node, user).await;
     assert_eq!((ended.conversations, ended.conversations_done, ended.messages), (251, 251, 1));
     assert_eq!(events(&node, log(last), 1).await, 1);
@@ -137,9 +143,7 @@ async fn erasure_keeps_to_its_rate() {
     let node = Node::start(|config| config.messages.erase_rate = 1).await;
     let (group, user) = node.group("chess").await;
     let user = UserId::new(user).unwrap();
-    node.append(group, messages_of(user, 101)).await;
-    make_dialog(&node, user, group).await;
-    erasure(&node, user).await;
+    written_to_erase(&node, user, group, 101).await;
     node.services.message_upkeep.start();
     let begun = Instant::now();
     until_ended(&node, user).await;
@@ -154,9 +158,7 @@ async fn erasure_that_fails_does_not_delay_others() {
     node.faults.lock().push(Fault::Log(log(failing)));
     for (group, user) in [(failing, first), (group, second)] {
         let user = UserId::new(user).unwrap();
-        node.append(group, messages_of(user, 1)).await;
-        make_dialog(&node, user, group).await;
-        erasure(&node, user).await;
+        written_to_erase(&node, user, group, 1).await;
     }
     node.services.message_upkeep.start();
     until_ended(&node, UserId::new(second).unwrap()).await;

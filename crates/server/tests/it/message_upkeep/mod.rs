@@ -1,8 +1,5 @@
 //! Messages that no user may read any more are removed from the store, and so is the content of users that are erased.
 
-#![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod erasures;
 mod faults;
 mod retention;
@@ -18,11 +15,11 @@ use kith_proto::message::v1::{
     SendMessageRequest, message_service_client::MessageServiceClient, send_message_request::To,
 };
 use kith_store::{
-    Group, GroupId, GroupStore, GroupType, JoinPolicy, MessageStore, NewGroup, Params, SecretChange,
-    StoreError, Stored, StrongReads, Timestamp, User, UserId, Visibility, Write,
+    Group, GroupId, GroupStore, JoinPolicy, MessageStore, StoreError, Stored, StrongReads, Timestamp, User,
+    UserId, Write,
 };
 
-use crate::node::principal;
+use crate::{bare_node::new_group, node::principal};
 use faults::Fault;
 use stage::{Node, log, message, old};
 
@@ -37,19 +34,7 @@ struct CreatedAgain {
 
 impl CreatedAgain {
     async fn create(&self, id: GroupId) {
-        let group = NewGroup {
-            id,
-            name: "chess".into(),
-            tags: Vec::new(),
-            kind: GroupType::Chat,
-            visibility: Visibility::Public,
-            join_policy: JoinPolicy::Open,
-            history_for_new_members: false,
-            receipts: None,
-            params: Params::default(),
-            creator: None,
-            secrets: SecretChange::new(),
-        };
+        let group = new_group(id, JoinPolicy::Open, None);
         self.groups.create_group(group, Write::at(Timestamp::now())).await.unwrap();
         let messages: Vec<_> = (0..60).map(|_| message(Timestamp::now())).collect();
         self.messages.append(log(id.get()), &messages).await.unwrap();

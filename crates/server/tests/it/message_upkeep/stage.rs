@@ -5,23 +5,16 @@ use std::time::Duration;
 use kith_proto::{
     group::v1::{self as groups, group_service_client::GroupServiceClient},
     message::v1::{TrimConversationRequest, message_service_client::MessageServiceClient},
-    user::v1::{self as users, user_service_client::UserServiceClient},
 };
-use kith_server::{
-    admin::NodeStatus,
-    config::Config,
-    edge::{Edge, Routes},
-    health::Reporter,
-    node::services::{self, Services},
-};
-use kith_store::{
-    ContentHash, Conversation, ConversationId, GroupId, MessageKey, MessageKind, NewMessage, Seq, Stores,
-    Timestamp,
-};
+use kith_server::{config::Config, edge::Edge, node::services::Services};
+use kith_store::{Conversation, ConversationId, GroupId, MessageKey, NewMessage, Seq, Stores, Timestamp};
 use kith_store_sqlite::SqliteHandle;
 
 use super::faults::{self, Faults};
-use crate::node::{principal, until};
+use crate::{
+    bare_node,
+    node::{principal, until},
+};
 
 /// The services of a node over a store in memory, whose upkeep has not begun.
 pub(super) struct Node {
@@ -49,19 +42,13 @@ impl Node {
         replace(&mut stores);
         let faults = Faults::default();
         faults::put_into(&mut stores, &faults);
-        let edge = Edge::new(Routes::default(), &config.limits);
-        let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
-        let services = services::services(&stores, &config, node_status).await.unwrap();
-        edge.open(services.routes.clone());
+        let (edge, services) = bare_node::serve(&stores, &config).await;
         Self { edge, services, stores, faults, _file: file }
     }
 
     /// A group of one user, and that user.
     pub(super) async fn group(&self, name: &str) -> (i64, i64) {
-        let user = users::User { user_name: name.to_owned(), ..Default::default() };
-        let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
-        let made = UserServiceClient::new(self.edge.clone()).create_user(request).await.unwrap().into_inner();
-        let owner = made.user.unwrap().user_id;
+        let owner = bare_node::user(&self.edge, 0, name).await;
         let group = groups::Group { name: name.to_owned(), creator_id: owner, ..Default::default() };
         let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
         let made = GroupServiceClient::new(self.edge.clone()).create_group(request).await.unwrap();
@@ -120,20 +107,7 @@ pub(super) fn log(group: i64) -> ConversationId {
 }
 
 pub(super) fn message(sent: Timestamp) -> NewMessage {
-    NewMessage {
-        key: MessageKey(uuid::Uuid::new_v4().into_bytes()),
-        hash: ContentHash::of("", b"hi"),
-        sender: None,
-        sent,
-        kind: MessageKind::Message,
-        content_type: "".into(),
-        body: "hi".into(),
-        mentions: Vec::new(),
-        mention_all: false,
-        silent: false,
-        reply_to: None,
-        client_message_id: None,
-    }
+    bare_node::new_message(MessageKey(uuid::Uuid::new_v4().into_bytes()), None, sent, "hi")
 }
 
 /// So old that everything may be removed.

@@ -1,17 +1,13 @@
 //! A node in this process, on free ports, over a file of its own or, where `KITH_TEST_STORE` says `mongodb`,
 //! a database of its own.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
 pub mod lent_keyspace;
 
 use std::{
     collections::BTreeMap,
+    fmt::Debug,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     time::{Duration, Instant},
 };
@@ -30,6 +26,7 @@ use kith_proto::{
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
 use kith_server::config::{Backend, Config, Secret};
+use prost_types::FieldMask;
 use tokio::{sync::oneshot, task::JoinHandle};
 use tonic::{
     Code, Request, Status,
@@ -63,6 +60,12 @@ impl TestNode {
             change(config);
         })
         .await
+    }
+
+    /// One over what another node has kept, which is stopped; `folder` is what its `stop` returned.
+    pub async fn start_over(folder: &tempfile::TempDir) -> Self {
+        let data_dir = folder.path().join("data");
+        Self::start_with(|config| config.data_dir = data_dir).await
     }
 
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
@@ -146,6 +149,11 @@ impl TestNode {
         self.users().create_user(request).await.unwrap().into_inner().user.unwrap()
     }
 
+    pub async fn delete_user(&self, user_id: i64) {
+        let request = users::DeleteUserRequest { user_id, ..Default::default() };
+        self.users().delete_user(request).await.unwrap();
+    }
+
     /// Creates a group of this name and returns it.
     pub async fn group(&self, group: groups::Group) -> groups::Group {
         let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
@@ -215,11 +223,31 @@ async fn until_it_serves(channel: &Channel) {
     tokio::time::timeout(Duration::from_secs(60), serves).await.expect("the node comes to serve");
 }
 
-/// The request, on behalf of a user.
+/// For requests of a service itself, in place of a user.
+pub const SERVICE: i64 = 0;
+
+/// The request, on behalf of a user; [`SERVICE`]: of none.
 pub fn principal<T>(user: i64, message: T) -> Request<T> {
     let mut request = Request::new(message);
-    request.metadata_mut().insert("kith-acting-user", user.to_string().parse().unwrap());
+    if user != SERVICE {
+        request.metadata_mut().insert("kith-acting-user", user.to_string().parse().unwrap());
+    }
     request
+}
+
+/// What all pages of a list hold. `page` takes a token, and returns entries and the token of the next page.
+pub async fn all_pages<T>(
+    mut page: impl AsyncFnMut(String) -> Result<(Vec<T>, String), Status>,
+) -> Result<Vec<T>, Status> {
+    let (mut all, mut token) = (Vec::new(), String::new());
+    loop {
+        let (entries, next) = page(token).await?;
+        all.extend(entries);
+        if next.is_empty() {
+            return Ok(all);
+        }
+        token = next;
+    }
 }
 
 /// Checks code, reason and (where one is given) the field that an error names.
@@ -235,16 +263,60 @@ pub fn assert_refused(status: &Status, code: Code, reason: &str, field: Option<&
     }
 }
 
+/// Checks that a call was refused for this reason. Returns the error.
 #[track_caller]
-pub fn assert_denied(refused: Result<impl std::fmt::Debug, Status>) {
-    assert_refused(&refused.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
+pub fn assert_error(answer: Result<impl Debug, Status>, code: Code, reason: &str) -> Status {
+    let refused = answer.unwrap_err();
+    assert_refused(&refused, code, reason, None);
+    refused
+}
+
+/// Checks that a call was refused because of this field.
+#[track_caller]
+pub fn assert_invalid(answer: Result<impl Debug, Status>, field: &str) -> Status {
+    let refused = answer.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some(field));
+    refused
+}
+
+/// Checks that the id of a request was that of another one before; `field` has the id.
+#[track_caller]
+pub fn assert_reused(answer: Result<impl Debug, Status>, field: &str) {
+    assert_refused(&answer.unwrap_err(), Code::InvalidArgument, "REQUEST_ID_REUSED", Some(field));
 }
 
 #[track_caller]
-pub fn assert_forbidden(refused: Result<impl std::fmt::Debug, Status>) -> Status {
-    let refused = refused.unwrap_err();
-    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
-    refused
+pub fn assert_not_found(answer: Result<impl Debug, Status>) {
+    assert_error(answer, Code::NotFound, "NOT_FOUND");
+}
+
+#[track_caller]
+pub fn assert_exhausted(answer: Result<impl Debug, Status>, reason: &str) -> Status {
+    assert_error(answer, Code::ResourceExhausted, reason)
+}
+
+#[track_caller]
+pub fn assert_denied(answer: Result<impl Debug, Status>) {
+    assert_error(answer, Code::PermissionDenied, "NOT_ALLOWED");
+}
+
+#[track_caller]
+pub fn assert_forbidden(answer: Result<impl Debug, Status>) -> Status {
+    assert_error(answer, Code::FailedPrecondition, "STATE_FORBIDS")
+}
+
+/// The request that changes these fields of a user.
+pub fn update_of_user(user: users::User, paths: &[&str]) -> users::UpdateUserRequest {
+    users::UpdateUserRequest { user: Some(user), update_mask: mask(paths), ..Default::default() }
+}
+
+/// The request that changes these fields of a group.
+pub fn update_of_group(group: groups::Group, paths: &[&str]) -> groups::UpdateGroupRequest {
+    groups::UpdateGroupRequest { group: Some(group), update_mask: mask(paths), ..Default::default() }
+}
+
+pub fn mask(paths: &[&str]) -> Option<FieldMask> {
+    Some(FieldMask { paths: paths.iter().map(|path| (*path).to_owned()).collect() })
 }
 
 /// Parameters.

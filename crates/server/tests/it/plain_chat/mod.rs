@@ -1,17 +1,12 @@
 //! Conversations in little, and a plain model of them: what users read, what is unread, and which conversations are listed.
 
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "a test may panic")]
-
 mod model;
 mod steps;
 
 use futures::future::join_all;
 use rand::{SeedableRng as _, rngs::StdRng};
 
-use crate::{
-    messaging::{chat, direct},
-    node::TestNode,
-};
+use crate::{group_calls::chat, message_calls::direct, node::TestNode};
 
 use model::{Model, group_id};
 use steps::Step;

@@ -7,8 +7,8 @@ use kith_store::ConversationId;
 use rand::{Rng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use crate::{
+    dialog_calls::{conversation, count, listed, reads},
     node::TestNode,
-    talking::{conversation, count, listed, reads},
 };
 
 pub fn group_id(group: i64) -> String {

@@ -8,9 +8,10 @@ use rand::{Rng as _, rngs::StdRng};
 
 use super::model::{Model, Sent, Stay};
 use crate::{
-    messaging::{leave, send_as_service, text},
-    node::{TestNode, principal},
-    talking::*,
+    dialog_calls::*,
+    group_calls::leave,
+    message_calls::{send, text},
+    node::{SERVICE, TestNode, principal},
 };
 
 /// Most stays of a user in a group: all of them are known to marks.
@@ -80,7 +81,7 @@ impl Step {
             What::Come => self.come(node, model).await,
             What::Go => self.go(node, model).await,
             What::Trim(min) => {
-                let min = trim(node, None, id, *min).await.unwrap();
+                let min = trim(node, SERVICE, id, *min).await.unwrap();
                 let log = model.logs.get_mut(id).unwrap();
                 log.min = log.min.max(min);
             }
@@ -148,7 +149,7 @@ impl Step {
             keep_unread: *keep_unread,
             ..text(To::ConversationId(id.clone()), "hi")
         };
-        let sent = send_as_service(node, request).await.unwrap();
+        let sent = send(node, SERVICE, request).await.unwrap();
         if !keep_unread {
             until_read(node, *user, id, kept.read_seq.max(sent.seq)).await;
             kept.mark(1, sent.seq);

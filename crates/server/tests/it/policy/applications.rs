@@ -1,17 +1,18 @@
 //! Applications over gRPC, as callers meet them.
 
-use crate::applying::*;
-use crate::node::{assert_denied, assert_forbidden, assert_refused, principal};
-use crate::relation_calls::{block, follow, with_users};
+use crate::application_calls::*;
+use crate::group_calls::{is_in, leave, make_admin, private_group, public_group};
+use crate::node::{
+    assert_denied, assert_exhausted, assert_forbidden, assert_invalid, assert_not_found, assert_reused,
+    principal,
+};
+use crate::relation_calls::{block, follow, unfriend, with_users};
 use futures::future::join_all;
 use kith_proto::{
     application::v1::{list_applications_request::List, *},
     group::v1 as groups,
-    member::v1 as members,
     relation::v1 as relations,
-    user::v1::DeleteUserRequest,
 };
-use tonic::Code;
 use tonic_types::StatusExt as _;
 
 #[tokio::test]
@@ -98,15 +99,15 @@ async fn one_of_64_concurrent_decisions_applies() {
         let made = if at % 2 == 0 { Decision::Accept } else { Decision::Refuse };
         decide(&node, bob, decision(of_user(bob), id, made))
     });
-    let (stands, late): (Vec<_>, Vec<_>) = join_all(decisions).await.into_iter().partition(Result::is_ok);
-    assert_eq!(stands.len(), 1);
-    let stands = stands.into_iter().next().unwrap().unwrap();
-    let state = if stands.state() == State::Accepted { "accepted" } else { "refused" };
+    let (applied, late): (Vec<_>, Vec<_>) = join_all(decisions).await.into_iter().partition(Result::is_ok);
+    assert_eq!(applied.len(), 1);
+    let applied = applied.into_iter().next().unwrap().unwrap();
+    let state = if applied.state() == State::Accepted { "accepted" } else { "refused" };
     for late in late {
         let late = assert_forbidden(late);
         assert_eq!(late.get_error_details().error_info().unwrap().metadata["state"], state);
     }
-    assert_eq!(are_friends(&node, ann, bob).await, stands.state() == State::Accepted);
+    assert_eq!(are_friends(&node, ann, bob).await, applied.state() == State::Accepted);
     assert_eq!(pending(&node, of_user(bob)).await, (0, 0));
 }
 
@@ -120,16 +121,14 @@ async fn repeated_application_has_one_effect() {
         ..decision(of_user(bob), asked.application_id, Decision::Accept)
     };
     let accepted = decide(&node, bob, yes.clone()).await.unwrap();
-    let unfriend = relations::UnfriendRequest { user_id: ann, friend_id: bob, ..Default::default() };
-    node.relations().unfriend(unfriend).await.unwrap();
+    unfriend(&node, ann, bob).await;
     let again = decide(&node, bob, yes.clone()).await.unwrap();
     assert_eq!(again, accepted);
     assert!(!are_friends(&node, ann, bob).await, "they have parted since");
     assert_eq!(apply(&node, ann, ask).await.unwrap(), asked);
     assert_eq!(pending(&node, of_user(bob)).await, (0, 0));
     let other = DecideRequest { decision: Decision::Refuse.into(), ..yes };
-    let refused = decide(&node, bob, other).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+    assert_reused(decide(&node, bob, other).await, "request_id");
 }
 
 #[tokio::test]
@@ -169,8 +168,7 @@ async fn request_needs_permission_and_no_friendship() {
     follow(&node, ann, dan).await.unwrap();
     follow(&node, dan, ann).await.unwrap();
     assert_forbidden(apply(&node, ann, to_be_friends(dan)).await);
-    let refused = apply(&node, ann, to_be_friends(ann)).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("user_id"));
+    assert_invalid(apply(&node, ann, to_be_friends(ann)).await, "user_id");
     assert_not_found(apply(&node, ann, to_be_friends(5)).await);
 }
 
@@ -181,8 +179,7 @@ async fn acceptance_is_refused_while_it_is_impossible() {
     block(&node, bob, ann).await;
     assert_forbidden(accept(&node, bob, of_user(bob), id).await);
     let of_cid = befriend(&node, cid, bob).await.application_id;
-    let request = DeleteUserRequest { user_id: cid, ..Default::default() };
-    node.users().delete_user(request).await.unwrap();
+    node.delete_user(cid).await;
     assert_forbidden(accept(&node, bob, of_user(bob), of_cid).await);
     assert_eq!(pending(&node, of_user(bob)).await, (1, 0));
 }
@@ -190,7 +187,7 @@ async fn acceptance_is_refused_while_it_is_impossible() {
 #[tokio::test]
 async fn owner_and_admins_accept_applicants() {
     let (node, [ann, bob, cid, dan]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
     make_admin(&node, chess, bob).await;
     let id = apply(&node, cid, to_join(chess, "")).await.unwrap().application_id;
     assert_eq!(pending(&node, of_group(chess)).await, (1, 0));
@@ -212,8 +209,8 @@ async fn owner_and_admins_accept_applicants() {
 #[tokio::test]
 async fn a61_application_of_another_group_is_not_found() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
-    let go = group(&node, bob, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
+    let go = public_group(&node, bob, groups::JoinPolicy::Approval).await;
     let id = apply(&node, cid, to_join(chess, "")).await.unwrap().application_id;
     assert_not_found(accept(&node, bob, of_group(go), id).await);
     assert_denied(accept(&node, bob, of_group(chess), id).await);
@@ -224,10 +221,10 @@ async fn a61_application_of_another_group_is_not_found() {
 #[tokio::test]
 async fn a_group_that_is_not_joined_so_says_how_it_is() {
     let (node, [ann, bob]) = with_users().await;
-    let open = group(&node, ann, groups::JoinPolicy::Open).await;
+    let open = public_group(&node, ann, groups::JoinPolicy::Open).await;
     let refused = assert_forbidden(apply(&node, bob, to_join(open, "")).await);
     assert!(refused.message().contains("join it"), "{}", refused.message());
-    let closed = group(&node, ann, groups::JoinPolicy::Invite).await;
+    let closed = public_group(&node, ann, groups::JoinPolicy::Invite).await;
     let refused = assert_forbidden(apply(&node, bob, to_join(closed, "")).await);
     assert!(refused.message().contains("invit"), "{}", refused.message());
 }
@@ -235,28 +232,20 @@ async fn a_group_that_is_not_joined_so_says_how_it_is() {
 #[tokio::test]
 async fn code_must_be_the_groups_and_tries_are_few() {
     let (node, [ann, bob]) = with_users().await;
-    let secret = groups::Group {
-        name: "Secret".into(),
-        visibility: groups::Visibility::Private.into(),
-        join_policy: groups::JoinPolicy::Code.into(),
-        creator_id: ann,
-        ..Default::default()
-    };
-    let secret = node.group(secret).await.group_id;
+    let secret = private_group(&node, ann, groups::JoinPolicy::Code).await;
     for _ in 0..4 {
         assert_denied(apply(&node, bob, to_join(secret, "guess")).await);
     }
     let request = groups::GetInviteCodeRequest { group_id: secret };
     let code = node.groups().get_invite_code(request).await.unwrap().into_inner().invite_code;
     assert!(apply(&node, bob, to_join(secret, &code)).await.is_ok());
-    let guessed = apply(&node, bob, to_join(secret, "guess")).await.unwrap_err();
-    assert_refused(&guessed, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+    assert_exhausted(apply(&node, bob, to_join(secret, "guess")).await, "TOO_MANY_TRIES");
 }
 
 #[tokio::test]
 async fn whoever_is_invited_decides_and_comes_in() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Invite).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Invite).await;
     make_admin(&node, chess, bob).await;
     assert_denied(apply(&node, cid, to_invite(chess, cid + 1_000)).await);
     let invite = apply(&node, bob, to_invite(chess, cid)).await.unwrap();
@@ -275,7 +264,7 @@ async fn whoever_is_invited_decides_and_comes_in() {
 #[tokio::test]
 async fn deciders_of_the_group_withdraw_an_invite() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Invite).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Invite).await;
     make_admin(&node, chess, bob).await;
     let id = apply(&node, bob, to_invite(chess, cid)).await.unwrap().application_id;
     assert_denied(withdraw(&node, cid, of_user(cid), id).await);
@@ -287,7 +276,7 @@ async fn deciders_of_the_group_withdraw_an_invite() {
 #[tokio::test]
 async fn invite_and_application_close_each_other() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
     let mut both = Vec::new();
     for user in [bob, cid] {
         let ask = apply(&node, user, to_join(chess, "")).await.unwrap().application_id;
@@ -304,12 +293,11 @@ async fn invite_and_application_close_each_other() {
 #[tokio::test]
 async fn repeated_decision_does_not_readmit() {
     let (node, [ann, bob]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
     let id = apply(&node, bob, to_join(chess, "")).await.unwrap().application_id;
     let yes = DecideRequest { request_id: "yes".into(), ..decision(of_group(chess), id, Decision::Accept) };
     decide(&node, ann, yes.clone()).await.unwrap();
-    let leave = members::LeaveRequest { group_id: chess, user_id: bob, ..Default::default() };
-    node.members().leave(leave).await.unwrap();
+    leave(&node, chess, bob).await;
     assert_eq!(decide(&node, ann, yes).await.unwrap().state(), State::Accepted);
     assert!(!is_in(&node, chess, bob).await);
 }
@@ -366,16 +354,11 @@ async fn lists_continue_after_a_page_or_known_id() {
 async fn what_nobody_takes_is_refused_with_the_field() {
     let (node, [ann, bob]) = with_users().await;
     let long = ApplyRequest { message: "x".repeat(201), ..to_be_friends(bob) };
-    let refused = apply(&node, ann, long).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("message"));
+    assert_invalid(apply(&node, ann, long).await, "message");
     let long = ApplyRequest { reference: "x".repeat(65), ..to_be_friends(bob) };
-    let refused = apply(&node, ann, long).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("reference"));
-    let refused = accept(&node, bob, None, 7).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("receiver"));
-    let refused = decide(&node, bob, decision(of_user(bob), 7, Decision::Unspecified)).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("decision"));
+    assert_invalid(apply(&node, ann, long).await, "reference");
+    assert_invalid(accept(&node, bob, None, 7).await, "receiver");
+    assert_invalid(decide(&node, bob, decision(of_user(bob), 7, Decision::Unspecified)).await, "decision");
     let many = MarkReadRequest { user_id: bob, application_ids: vec![7; 101] };
-    let refused = node.applications().mark_read(many).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("application_ids"));
+    assert_invalid(node.applications().mark_read(many).await, "application_ids");
 }

@@ -1,47 +1,27 @@
 //! Applications end with what they rest on: accounts, groups, roles, and that the membership has not come about otherwise.
 
-use crate::applying::*;
-use crate::node::{TestNode, assert_forbidden, principal, until};
-use crate::relation_calls::{block, follow, with_users};
+use crate::application_calls::*;
+use crate::group_calls::{self, add, dismiss, is_in, make, make_admin, public_group, remove, set_role};
+use crate::node::{TestNode, assert_forbidden, until};
+use crate::relation_calls::{block, follow, unblock, unfriend, with_users};
 use kith_proto::{
     application::v1::{list_applications_request::List, *},
     group::v1 as groups,
     member::v1 as members,
-    relation::v1 as relations,
-    user::v1::DeleteUserRequest,
 };
-use tonic::Status;
-use tonic_types::StatusExt as _;
-
-async fn add(node: &TestNode, group_id: i64, user_id: i64) {
-    let request = members::AddMembersRequest { group_id, user_ids: vec![user_id], ..Default::default() };
-    node.members().add_members(request).await.unwrap();
-}
-
-async fn remove(node: &TestNode, group_id: i64, user_id: i64) {
-    let request = members::RemoveMembersRequest { group_id, user_ids: vec![user_id], ..Default::default() };
-    node.members().remove_members(request).await.unwrap();
-}
 
 async fn state(node: &TestNode, by: i64, receiver: Option<Receiver>, id: i64) -> State {
     get(node, by, receiver, id).await.unwrap().state()
 }
 
-#[track_caller]
-fn assert_closed(refused: Result<Application, Status>) {
-    let refused = assert_forbidden(refused);
-    let details = refused.get_error_details();
-    assert_eq!(details.error_info().unwrap().metadata["state"], "closed", "{refused:?}");
-}
-
 #[tokio::test]
 async fn requests_of_a_deleted_user_are_closed() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
     let join = apply(&node, cid, to_join(chess, "")).await.unwrap().application_id;
     let friend = befriend(&node, cid, bob).await.application_id;
     let received = befriend(&node, bob, cid).await.application_id;
-    node.users().delete_user(DeleteUserRequest { user_id: cid, ..Default::default() }).await.unwrap();
+    node.delete_user(cid).await;
     assert_closed(accept(&node, ann, of_group(chess), join).await);
     assert_closed(accept(&node, bob, of_user(bob), friend).await);
     let counts = async || {
@@ -58,7 +38,7 @@ async fn requests_of_a_deleted_user_are_closed() {
 #[tokio::test]
 async fn invites_end_with_the_role_of_the_inviter() {
     let (node, [ann, bob, cid, dan]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
     make_admin(&node, chess, bob).await;
     let of_removed = apply(&node, bob, to_invite(chess, cid)).await.unwrap().application_id;
     let of_owner = apply(&node, ann, to_invite(chess, dan)).await.unwrap().application_id;
@@ -70,9 +50,7 @@ async fn invites_end_with_the_role_of_the_inviter() {
 
     make_admin(&node, chess, bob).await;
     let of_demoted = apply(&node, bob, to_invite(chess, cid)).await.unwrap().application_id;
-    let role = members::Role::Member.into();
-    let request = members::SetRoleRequest { group_id: chess, user_id: bob, role, ..Default::default() };
-    node.members().set_role(request).await.unwrap();
+    set_role(&node, chess, bob, members::Role::Member).await;
     assert_eq!(pending(&node, of_user(cid)).await, (0, 0));
     assert_closed(accept(&node, cid, of_user(cid), of_demoted).await);
 }
@@ -80,7 +58,7 @@ async fn invites_end_with_the_role_of_the_inviter() {
 #[tokio::test]
 async fn invite_by_a_service_rests_on_no_role() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
     let invite = ApplyRequest { applicant_id: bob, ..to_invite(chess, cid) };
     let asked = node.applications().apply(invite).await.unwrap().into_inner().application.unwrap();
     accept(&node, cid, of_user(cid), asked.application_id).await.unwrap();
@@ -90,9 +68,9 @@ async fn invite_by_a_service_rests_on_no_role() {
 #[tokio::test]
 async fn invite_does_not_undo_a_later_removal() {
     let (node, [ann, bob]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
     let id = apply(&node, ann, to_invite(chess, bob)).await.unwrap().application_id;
-    add(&node, chess, bob).await;
+    add(&node, chess, &[bob]).await;
     assert_eq!(pending(&node, of_user(bob)).await, (0, 0));
     assert_eq!(state(&node, bob, of_user(bob), id).await, State::Closed);
     remove(&node, chess, bob).await;
@@ -107,10 +85,10 @@ async fn invite_does_not_undo_a_later_removal() {
 #[tokio::test]
 async fn join_request_ends_when_the_user_joins() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
     let asked = apply(&node, bob, to_join(chess, "")).await.unwrap().application_id;
     let other = apply(&node, cid, to_join(chess, "")).await.unwrap().application_id;
-    add(&node, chess, bob).await;
+    add(&node, chess, &[bob]).await;
     assert_eq!(pending(&node, of_group(chess)).await, (1, 0));
     let shown = shown(&node, ann, List::GroupId(chess)).await;
     assert_eq!(shown, [(asked, State::Closed), (other, State::Pending)]);
@@ -119,24 +97,16 @@ async fn join_request_ends_when_the_user_joins() {
 #[tokio::test]
 async fn applications_of_a_dismissed_group_are_closed() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
     let invite = apply(&node, ann, to_invite(chess, bob)).await.unwrap().application_id;
     let join = apply(&node, cid, to_join(chess, "")).await.unwrap().application_id;
-    let request = groups::DismissGroupRequest { group_id: chess, ..Default::default() };
-    node.groups().dismiss_group(principal(ann, request)).await.unwrap();
+    dismiss(&node, ann, chess).await;
     // Before an acceptance, or the group of that id that follows, could close them.
     until(async || pending(&node, of_user(bob)).await == (0, 0)).await;
     until(async || state(&node, cid, of_group(chess), join).await == State::Closed).await;
     assert_closed(accept(&node, bob, of_user(bob), invite).await);
-    let again = groups::Group {
-        group_id: chess,
-        name: "Another".into(),
-        join_policy: groups::JoinPolicy::Approval.into(),
-        visibility: groups::Visibility::Public.into(),
-        creator_id: cid,
-        ..Default::default()
-    };
-    node.group(again).await;
+    let again = group_calls::chess(groups::Visibility::Public, groups::JoinPolicy::Approval);
+    make(&node, cid, groups::Group { group_id: chess, ..again }).await;
     assert_closed(accept(&node, bob, of_user(bob), invite).await);
     assert_eq!((pending(&node, of_user(bob)).await, pending(&node, of_group(chess)).await), ((0, 0), (0, 0)));
     assert!(!is_in(&node, chess, bob).await);
@@ -146,7 +116,7 @@ async fn applications_of_a_dismissed_group_are_closed() {
 #[tokio::test]
 async fn user_does_not_ask_whom_it_has_blocked() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, groups::JoinPolicy::Approval).await;
     block(&node, ann, bob).await;
     assert_forbidden(apply(&node, ann, to_be_friends(bob)).await);
     assert_forbidden(apply(&node, ann, to_invite(chess, bob)).await);
@@ -166,8 +136,7 @@ async fn block_closes_the_own_request() {
     assert_eq!(state(&node, ann, of_user(bob), own).await, State::Closed);
     // That it was closed would say that there is a block.
     assert_eq!(state(&node, bob, of_user(ann), others).await, State::Pending);
-    let request = relations::UnblockRequest { user_id: ann, target_id: bob, ..Default::default() };
-    node.relations().unblock(request).await.unwrap();
+    unblock(&node, ann, bob).await;
     assert_closed(accept(&node, bob, of_user(bob), own).await);
 }
 
@@ -177,8 +146,7 @@ async fn unfriending_closes_what_was_asked_before() {
     let id = befriend(&node, ann, bob).await.application_id;
     follow(&node, ann, bob).await.unwrap();
     follow(&node, bob, ann).await.unwrap();
-    let request = relations::UnfriendRequest { user_id: ann, friend_id: bob, ..Default::default() };
-    node.relations().unfriend(request).await.unwrap();
+    unfriend(&node, ann, bob).await;
     assert_eq!(pending(&node, of_user(bob)).await, (0, 0));
     assert_closed(accept(&node, bob, of_user(bob), id).await);
     assert!(!are_friends(&node, ann, bob).await);

@@ -1,41 +1,18 @@
 //! Bans of users from groups over gRPC: a sanction belongs to the group and the user, and not to the membership.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::applying;
-use crate::applying::{accept, apply, of_group, to_invite, to_join};
-use crate::node;
-use crate::node::{TestNode, assert_denied, assert_refused, principal, until};
-use crate::relation_calls;
-use crate::relation_calls::{members, with_users};
-use kith_proto::{group::v1::*, member::v1::*, user::v1 as users};
+use crate::application_calls::{self, accept, apply, of_group, to_invite, to_join};
+use crate::group_calls::{self, dismiss, join, leave, make, members, mute, public_group, set_role};
+use crate::node::{
+    self, TestNode, all_pages, assert_denied, assert_error, assert_invalid, assert_not_found, assert_reused,
+    principal, until,
+};
+use crate::relation_calls::{node_with_users, with_users};
+use kith_proto::{group::v1::*, member::v1::*};
 use prost_types::Timestamp;
 use tonic::{Code, Status};
 
 /// 2096, later than any test runs.
 const FAR: Timestamp = Timestamp { seconds: 4_000_000_000, nanos: 0 };
-
-async fn group(node: &TestNode, owner: i64, join_policy: JoinPolicy) -> i64 {
-    made(node, owner, 0, join_policy).await
-}
-
-/// A public group; id 0: Kith chooses one.
-async fn made(node: &TestNode, owner: i64, group_id: i64, join_policy: JoinPolicy) -> i64 {
-    let group = Group {
-        group_id,
-        name: "Chess".into(),
-        visibility: Visibility::Public.into(),
-        join_policy: join_policy.into(),
-        ..Default::default()
-    };
-    let request = CreateGroupRequest { group: Some(group), ..Default::default() };
-    node.groups().create_group(principal(owner, request)).await.unwrap().into_inner().group.unwrap().group_id
-}
-
-async fn join(node: &TestNode, group_id: i64, user_id: i64) -> Result<Member, Status> {
-    let request = JoinRequest { group_id, user_id, ..Default::default() };
-    Ok(node.members().join(principal(user_id, request)).await?.into_inner().member.unwrap())
-}
 
 async fn add(node: &TestNode, by: i64, group_id: i64, user_ids: &[i64]) -> Result<(), Status> {
     let request = AddMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
@@ -56,16 +33,12 @@ async fn unban(node: &TestNode, by: i64, group_id: i64, user_ids: &[i64]) -> Res
 }
 
 async fn bans(node: &TestNode, by: i64, group_id: i64) -> Result<Vec<Ban>, Status> {
-    let (mut found, mut page_token) = (Vec::new(), String::new());
-    loop {
+    all_pages(async |page_token| {
         let request = ListBansRequest { group_id, page_size: 2, page_token };
         let page = node.members().list_bans(principal(by, request)).await?.into_inner();
-        found.extend(page.bans);
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
-            return Ok(found);
-        }
-    }
+        Ok((page.bans, page.next_page_token))
+    })
+    .await
 }
 
 async fn banned(node: &TestNode, by: i64, group_id: i64) -> Vec<i64> {
@@ -74,19 +47,16 @@ async fn banned(node: &TestNode, by: i64, group_id: i64) -> Vec<i64> {
 
 #[track_caller]
 fn assert_banned(refused: Result<impl std::fmt::Debug, Status>) {
-    assert_refused(&refused.unwrap_err(), Code::FailedPrecondition, "BANNED", None);
+    assert_error(refused, Code::FailedPrecondition, "BANNED");
 }
 
 #[tokio::test]
 async fn mute_stands_after_leave_and_join() {
     let (node, [ann, bob]) = with_users().await;
-    let chess = group(&node, ann, JoinPolicy::Open).await;
+    let chess = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, chess, bob).await.unwrap();
-    let mute =
-        MuteMemberRequest { group_id: chess, user_id: bob, mute_time: Some(FAR), ..Default::default() };
-    node.members().mute_member(principal(ann, mute)).await.unwrap();
-    let leave = LeaveRequest { group_id: chess, user_id: bob, ..Default::default() };
-    node.members().leave(principal(bob, leave)).await.unwrap();
+    mute(&node, chess, bob, Some(FAR.seconds)).await;
+    leave(&node, chess, bob).await;
     assert_eq!(join(&node, chess, bob).await.unwrap().mute_time, Some(FAR));
     remove(&node, ann, RemoveMembersRequest { ban: false, ..to_ban(chess, &[bob]) }).await.unwrap();
     add(&node, ann, chess, &[bob]).await.unwrap();
@@ -98,7 +68,7 @@ async fn mute_stands_after_leave_and_join() {
 #[tokio::test]
 async fn banned_user_is_kept_out_in_every_way() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let open = group(&node, ann, JoinPolicy::Open).await;
+    let open = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, open, bob).await.unwrap();
     assert_eq!(remove(&node, ann, to_ban(open, &[bob, cid])).await.unwrap(), [bob]);
     for user in [bob, cid] {
@@ -110,8 +80,8 @@ async fn banned_user_is_kept_out_in_every_way() {
     }
     assert_eq!(members(&node, open).await, [(ann, Role::Owner)]);
     let found = bans(&node, ann, open).await.unwrap();
-    let told: Vec<_> = found.iter().map(|ban| (ban.user_id, ban.banned_by, ban.until)).collect();
-    assert_eq!(told, [(bob, ann, None), (cid, ann, None)]);
+    let listed: Vec<_> = found.iter().map(|ban| (ban.user_id, ban.banned_by, ban.until)).collect();
+    assert_eq!(listed, [(bob, ann, None), (cid, ann, None)]);
     assert_eq!(unban(&node, ann, open, &[bob, cid, ann]).await.unwrap(), [bob, cid]);
     join(&node, open, bob).await.unwrap();
     add(&node, ann, open, &[cid]).await.unwrap();
@@ -121,12 +91,12 @@ async fn banned_user_is_kept_out_in_every_way() {
 #[tokio::test]
 async fn banned_user_is_not_accepted() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, JoinPolicy::Approval).await;
+    let chess = public_group(&node, ann, JoinPolicy::Approval).await;
     let asked = apply(&node, bob, to_join(chess, "")).await.unwrap().application_id;
     let invite = apply(&node, ann, to_invite(chess, cid)).await.unwrap().application_id;
     remove(&node, ann, to_ban(chess, &[bob, cid])).await.unwrap();
     assert_banned(accept(&node, ann, of_group(chess), asked).await);
-    assert_banned(accept(&node, cid, applying::of_user(cid), invite).await);
+    assert_banned(accept(&node, cid, application_calls::of_user(cid), invite).await);
     unban(&node, ann, chess, &[bob]).await.unwrap();
     accept(&node, ann, of_group(chess), asked).await.unwrap();
     assert_eq!(members(&node, chess).await, [(ann, Role::Owner), (bob, Role::Member)]);
@@ -135,13 +105,11 @@ async fn banned_user_is_not_accepted() {
 #[tokio::test]
 async fn bans_need_a_role_above() {
     let (node, [ann, bob, cid, dan]) = with_users().await;
-    let chess = group(&node, ann, JoinPolicy::Open).await;
+    let chess = public_group(&node, ann, JoinPolicy::Open).await;
     for user in [bob, cid] {
         join(&node, chess, user).await.unwrap();
     }
-    let role =
-        SetRoleRequest { group_id: chess, user_id: bob, role: Role::Admin.into(), ..Default::default() };
-    node.members().set_role(principal(ann, role)).await.unwrap();
+    set_role(&node, chess, bob, Role::Admin).await;
     for (by, of) in [(cid, dan), (dan, cid), (bob, ann), (bob, bob)] {
         assert_denied(remove(&node, by, to_ban(chess, &[of])).await);
     }
@@ -154,23 +122,20 @@ async fn bans_need_a_role_above() {
 #[tokio::test]
 async fn bad_bans_are_refused_by_field() {
     let (node, [ann, bob]) = with_users().await;
-    let chess = group(&node, ann, JoinPolicy::Open).await;
+    let chess = public_group(&node, ann, JoinPolicy::Open).await;
     let past = Some(Timestamp { seconds: 1, nanos: 0 });
     let without = RemoveMembersRequest { ban: false, ban_until: Some(FAR), ..to_ban(chess, &[bob]) };
     for request in [without, RemoveMembersRequest { ban_until: past, ..to_ban(chess, &[bob]) }] {
-        let refused = remove(&node, ann, request).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("ban_until"));
+        assert_invalid(remove(&node, ann, request).await, "ban_until");
     }
-    let nobody = remove(&node, ann, to_ban(chess, &[i64::MAX])).await.unwrap_err();
-    assert_refused(&nobody, Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(remove(&node, ann, to_ban(chess, &[i64::MAX])).await);
     assert_eq!(banned(&node, ann, chess).await, Vec::<i64>::new());
 }
 
 #[tokio::test]
 async fn bans_of_a_group_are_limited() {
-    let node = TestNode::start_with_relations(|config| config.members.bans_max = 2).await;
-    let [ann, bob, cid, dan] = relation_calls::users(&node).await;
-    let chess = group(&node, ann, JoinPolicy::Open).await;
+    let (node, [ann, bob, cid, dan]) = node_with_users(|config| config.members.bans_max = 2).await;
+    let chess = public_group(&node, ann, JoinPolicy::Open).await;
     remove(&node, ann, to_ban(chess, &[bob, cid])).await.unwrap();
     let refused = node::assert_forbidden(remove(&node, ann, to_ban(chess, &[dan])).await);
     assert!(refused.message().contains("at most 2 bans"), "{refused:?}");
@@ -180,7 +145,7 @@ async fn bans_of_a_group_are_limited() {
 #[tokio::test]
 async fn ban_with_a_request_id_is_made_once() {
     let (node, [ann, bob]) = with_users().await;
-    let chess = group(&node, ann, JoinPolicy::Open).await;
+    let chess = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, chess, bob).await.unwrap();
     let until = Some(FAR);
     let request =
@@ -190,22 +155,20 @@ async fn ban_with_a_request_id_is_made_once() {
     unban(&node, ann, chess, &[bob]).await.unwrap();
     assert_eq!(remove(&node, ann, request.clone()).await.unwrap(), [bob]);
     join(&node, chess, bob).await.unwrap();
-    let other = remove(&node, ann, RemoveMembersRequest { ban: false, ban_until: None, ..request }).await;
-    assert_refused(&other.unwrap_err(), Code::InvalidArgument, "REQUEST_ID_REUSED", None);
+    let refused = remove(&node, ann, RemoveMembersRequest { ban: false, ban_until: None, ..request }).await;
+    assert_reused(refused, "request_id");
 }
 
 #[tokio::test]
 async fn bans_and_mutes_end_with_the_group() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let chess = group(&node, ann, JoinPolicy::Open).await;
+    let chess = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, chess, bob).await.unwrap();
-    let mute =
-        MuteMemberRequest { group_id: chess, user_id: bob, mute_time: Some(FAR), ..Default::default() };
-    node.members().mute_member(principal(ann, mute)).await.unwrap();
+    mute(&node, chess, bob, Some(FAR.seconds)).await;
     remove(&node, ann, to_ban(chess, &[bob, cid])).await.unwrap();
-    let dismiss = DismissGroupRequest { group_id: chess, ..Default::default() };
-    node.groups().dismiss_group(principal(ann, dismiss)).await.unwrap();
-    assert_eq!(made(&node, cid, chess, JoinPolicy::Open).await, chess);
+    dismiss(&node, ann, chess).await;
+    let again = Group { group_id: chess, ..group_calls::chess(Visibility::Public, JoinPolicy::Open) };
+    assert_eq!(make(&node, cid, again).await, chess);
     assert_eq!(banned(&node, cid, chess).await, Vec::<i64>::new());
     assert_eq!(join(&node, chess, bob).await.unwrap().mute_time, None);
 }
@@ -215,12 +178,11 @@ async fn bans_end_with_the_account() {
     let (node, [ann, bob, cid]) = with_users().await;
     let mut groups = Vec::new();
     for _ in 0..3 {
-        let chess = group(&node, ann, JoinPolicy::Open).await;
+        let chess = public_group(&node, ann, JoinPolicy::Open).await;
         remove(&node, ann, to_ban(chess, &[bob, cid])).await.unwrap();
         groups.push(chess);
     }
-    let delete = users::DeleteUserRequest { user_id: bob, ..Default::default() };
-    node.users().delete_user(delete).await.unwrap();
+    node.delete_user(bob).await;
     for group in groups {
         until(async || banned(&node, ann, group).await == [cid]).await;
     }

@@ -1,14 +1,13 @@
 //! Lists of conversations: which are listed, in which order, and what is shown of each.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::messaging::*;
-use crate::node::{TestNode, assert_forbidden, assert_refused, principal, until};
-use crate::relation_calls::{self, block, with_users};
-use crate::talking::*;
+use crate::dialog_calls::*;
+use crate::group_calls::{chat, chat_with_id, leave};
+use crate::message_calls::*;
+use crate::node::{
+    TestNode, all_pages, assert_denied, assert_forbidden, assert_invalid, assert_not_found, principal, until,
+};
+use crate::relation_calls::{block, do_not_disturb, node_with_users, with_users};
 use kith_proto::message::v1::{send_message_request::To, *};
-use kith_proto::relation::v1::SetDoNotDisturbRequest;
-use tonic::Code;
 
 /// Sends a text to a group as its member.
 async fn say_to_group(node: &TestNode, by: i64, group: i64) {
@@ -23,8 +22,7 @@ async fn later() {
 
 #[tokio::test]
 async fn list_shows_each_conversation_whole() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     say(&node, ann, To::UserId(bea), "1").await.unwrap();
     until_read(&node, ann, &id, 1).await;
     let mention = SendMessageRequest { mention_ids: vec![ann], ..with_id(To::UserId(ann), "m2", "2") };
@@ -131,8 +129,7 @@ async fn conversation_is_created_by_users_who_may_send() {
         create(ann, ann).await.unwrap().into_inner().conversation.unwrap().conversation_id,
         direct(ann, ann)
     );
-    let none = create(ann, 987_654_321).await.unwrap_err();
-    assert_refused(&none, Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(create(ann, 987_654_321).await);
     block(&node, bea, ann).await;
     assert_forbidden(create(ann, bea).await);
 }
@@ -159,8 +156,7 @@ async fn hidden_conversation_returns_with_a_message() {
 #[tokio::test]
 async fn group_that_was_left_is_not_listed() {
     let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
     say_to_group(&node, ann, group).await;
     pin(&node, bea, &id, true).await;
     assert_eq!(listed_ids(&node, bea).await, [&*id]);
@@ -180,8 +176,7 @@ async fn group_that_was_left_is_not_listed() {
 #[tokio::test]
 async fn former_member_sees_the_last_100_of_its_stay() {
     let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
     // And the event that Bea joined.
     fill(&node, &id, 249).await;
     leave(&node, group, bea).await;
@@ -208,17 +203,13 @@ async fn pages_hold_all_once_in_order() {
     pin(&node, ann, &whole[7], true).await;
     let whole = listed_ids(&node, ann).await;
     for size in [1, 4, 6, 13] {
-        let (mut found, mut token) = (Vec::new(), String::new());
-        loop {
-            let page = list(&node, ann, size, &token).await.unwrap();
+        let found = all_pages(async |token| {
+            let page = list(&node, ann, size, &token).await?;
             assert!(page.conversations.len() <= usize::try_from(size).unwrap());
-            found.extend(page.conversations.into_iter().map(|shown| shown.conversation_id));
-            token = page.next_page_token;
-            if token.is_empty() {
-                break;
-            }
-        }
-        assert_eq!(found, whole, "pages of {size}");
+            Ok((page.conversations, page.next_page_token))
+        });
+        let found = found.await.unwrap().into_iter().map(|shown| shown.conversation_id);
+        assert_eq!(found.collect::<Vec<_>>(), whole, "pages of {size}");
     }
 }
 
@@ -231,8 +222,7 @@ async fn page_token_is_of_one_user() {
     let token = list(&node, ann, 1, "").await.unwrap().next_page_token;
     assert_ne!(token, "");
     for (by, token) in [(bea, token.as_str()), (ann, "garbage")] {
-        let refused = list(&node, by, 1, token).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("page_token"));
+        assert_invalid(list(&node, by, 1, token).await, "page_token");
     }
 }
 
@@ -244,21 +234,18 @@ async fn pages_of_large_messages_are_smaller() {
         let large = SendMessageRequest { body: vec![7; 65_536].into(), ..text(To::GroupId(group), "") };
         send(&node, bea, large).await.unwrap();
     }
-    let (mut found, mut token, mut pages) = (0, String::new(), 0);
-    loop {
-        let page = list(&node, ann, 200, &token).await.unwrap();
-        (found, token, pages) = (found + page.conversations.len(), page.next_page_token, pages + 1);
-        if token.is_empty() {
-            break;
-        }
-    }
-    assert_eq!((found, pages), (60, 2));
+    let mut pages = 0;
+    let found = all_pages(async |token| {
+        let page = list(&node, ann, 200, &token).await?;
+        pages += 1;
+        Ok((page.conversations, page.next_page_token))
+    });
+    assert_eq!((found.await.unwrap().len(), pages), (60, 2));
 }
 
 #[tokio::test]
 async fn too_many_conversations_are_left_out() {
-    let node = TestNode::start_with_relations(|config| config.messages.conversations_max = 3).await;
-    let [ann, bea, cid] = relation_calls::users(&node).await;
+    let (node, [ann, bea, cid]) = node_with_users(|config| config.messages.conversations_max = 3).await;
     let groups = [chat(&node, ann, &[]).await, chat(&node, ann, &[]).await];
     for other in [bea, cid] {
         say(&node, other, To::UserId(ann), "hi").await.unwrap();
@@ -277,28 +264,22 @@ async fn too_many_conversations_are_left_out() {
 
 #[tokio::test]
 async fn direct_do_not_disturb_is_that_of_the_relation() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     say(&node, bea, To::UserId(ann), "hi").await.unwrap();
-    let request =
-        SetDoNotDisturbRequest { user_id: ann, target_id: bea, do_not_disturb: true, ..Default::default() };
-    node.relations().set_do_not_disturb(request).await.unwrap();
+    do_not_disturb(&node, ann, bea, true).await;
     assert!(listed(&node, ann).await[0].do_not_disturb);
     assert!(!listed(&node, bea).await[0].do_not_disturb);
     let counted = count(&node, ann, &[]).await;
     assert_eq!((counted.total, counted.muted_total), (0, 1));
     let settings = DialogSettings { do_not_disturb: false, ..Default::default() };
-    let refused = update(&node, ann, to_update(&id, settings, &["do_not_disturb"])).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("update_mask"));
+    assert_invalid(update(&node, ann, to_update(&id, settings, &["do_not_disturb"])).await, "update_mask");
 }
 
 #[tokio::test]
 async fn list_of_no_user_is_not_found() {
     let (node, [ann]) = with_users().await;
-    let refused = list(&node, 987_654_321, 0, "").await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(list(&node, 987_654_321, 0, "").await);
     let of_ann = ListConversationsRequest { user_id: ann, ..Default::default() };
-    let by_other = node.messages().list_conversations(principal(987_654_321, of_ann.clone())).await;
-    assert_refused(&by_other.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_denied(node.messages().list_conversations(principal(987_654_321, of_ann.clone())).await);
     assert!(node.messages().list_conversations(of_ann).await.is_ok());
 }

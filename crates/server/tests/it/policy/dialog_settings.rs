@@ -1,29 +1,14 @@
 //! Settings of dialogs, and what bounds which messages users see.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::messaging::*;
-use crate::node::{TestNode, assert_denied, assert_refused, principal};
-use crate::relation_calls::with_users;
-use crate::talking::*;
-use kith_proto::group::v1::{self as groups, CreateGroupRequest, TransferGroupRequest};
+use crate::dialog_calls::*;
+use crate::group_calls::{add, dismiss, leave, transfer};
+use crate::message_calls::*;
+use crate::node::{
+    SERVICE, TestNode, assert_denied, assert_error, assert_not_found, assert_reused, principal,
+};
+use kith_proto::group::v1 as groups;
 use kith_proto::message::v1::{send_message_request::To, *};
-use tonic::{Code, Status};
-
-#[track_caller]
-fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
-    assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
-}
-
-/// A group of two with so many messages, and its conversation. The first message is the event that the second user joined, the others
-/// are of a service.
-async fn filled(count: i64) -> (TestNode, [i64; 2], i64, String) {
-    let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let conversation = format!("g{group}");
-    fill(&node, &conversation, count - 1).await;
-    (node, [ann, bea], group, conversation)
-}
+use tonic::Code;
 
 /// The numbers that a user reads by every call that returns messages or their range.
 async fn readable(node: &TestNode, by: i64, id: &str) -> Vec<i64> {
@@ -75,8 +60,7 @@ async fn mark_keeps_the_settings_version() {
         ..to_update(&id, draft(text), &["ext"])
     };
     assert_eq!(update(&node, ann, expecting(1, "2")).await.unwrap().settings_version, 2);
-    let refused = update(&node, ann, expecting(1, "3")).await.unwrap_err();
-    assert_refused(&refused, Code::Aborted, "VERSION_CONFLICT", None);
+    assert_error(update(&node, ann, expecting(1, "3")).await, Code::Aborted, "VERSION_CONFLICT");
     assert_eq!(conversation(&node, ann, &id).await.unwrap().ext, "2");
 }
 
@@ -91,8 +75,7 @@ async fn repeated_request_has_one_effect() {
     assert_eq!((again.settings, again.settings_version), (first.settings, 1));
     assert!(!conversation(&node, ann, &id).await.unwrap().pinned);
     let other = UpdateDialogRequest { settings: Some(DialogSettings::default()), ..request };
-    let refused = update(&node, ann, other).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+    assert_reused(update(&node, ann, other).await, "request_id");
     let hide = HideConversationRequest {
         conversation_id: id.clone(),
         request_id: "r2".into(),
@@ -173,37 +156,35 @@ async fn dialog_range_does_not_widen_the_members() {
 #[tokio::test]
 async fn trim_hides_messages_from_all() {
     let (node, [ann, bea], _, id) = filled(10).await;
-    assert_eq!(trim(&node, Some(ann), &id, 4).await.unwrap(), 4);
+    assert_eq!(trim(&node, ann, &id, 4).await.unwrap(), 4);
     for user in [ann, bea] {
         assert_eq!(readable(&node, user, &id).await, numbers(4, 10));
         assert_eq!(conversation(&node, user, &id).await.unwrap().unread, 7);
     }
-    let as_service = node.messages().pull_messages(to_pull(&id, 0, 0, 100)).await.unwrap().into_inner();
+    let as_service = pull(&node, SERVICE, to_pull(&id, 0, 0, 100)).await.unwrap();
     assert_eq!(seqs(&as_service.messages), numbers(4, 10));
-    assert_eq!(trim(&node, None, &id, 2).await.unwrap(), 4, "it never falls");
-    assert_eq!(trim(&node, None, &id, 11).await.unwrap(), 11);
+    assert_eq!(trim(&node, SERVICE, &id, 2).await.unwrap(), 4, "it never falls");
+    assert_eq!(trim(&node, SERVICE, &id, 11).await.unwrap(), 11);
     assert_eq!(readable(&node, ann, &id).await, [0; 0]);
     fill(&node, &id, 1).await;
     assert_eq!(readable(&node, ann, &id).await, [11]);
-    let refused = trim(&node, None, &id, 13).await.unwrap_err();
-    assert_refused(&refused, Code::OutOfRange, "SEQ_OUT_OF_RANGE", None);
+    assert_error(trim(&node, SERVICE, &id, 13).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
 }
 
 #[tokio::test]
 async fn owner_and_services_trim() {
     let (node, [ann, bea], group, id) = filled(3).await;
-    assert_denied(trim(&node, Some(bea), &id, 2).await);
+    assert_denied(trim(&node, bea, &id, 2).await);
     let stranger = node.user("stranger").await.user_id;
-    assert_not_found(trim(&node, Some(stranger), &id, 2).await);
-    assert_not_found(trim(&node, None, "g987654321", 1).await);
-    let request = TransferGroupRequest { group_id: group, owner_id: bea, ..Default::default() };
-    node.groups().transfer_group(request).await.unwrap();
-    assert_denied(trim(&node, Some(ann), &id, 2).await);
-    assert_eq!(trim(&node, Some(bea), &id, 2).await.unwrap(), 2);
+    assert_not_found(trim(&node, stranger, &id, 2).await);
+    assert_not_found(trim(&node, SERVICE, "g987654321", 1).await);
+    transfer(&node, group, bea).await;
+    assert_denied(trim(&node, ann, &id, 2).await);
+    assert_eq!(trim(&node, bea, &id, 2).await.unwrap(), 2);
     let both = direct(ann, bea);
     say(&node, ann, To::UserId(bea), "hi").await.unwrap();
-    assert_denied(trim(&node, Some(ann), &both, 1).await);
-    assert_eq!(trim(&node, None, &both, 2).await.unwrap(), 2);
+    assert_denied(trim(&node, ann, &both, 1).await);
+    assert_eq!(trim(&node, SERVICE, &both, 2).await.unwrap(), 2);
     assert_eq!(readable(&node, bea, &both).await, [0; 0]);
 }
 
@@ -211,7 +192,7 @@ async fn owner_and_services_trim() {
 async fn recreated_group_reads_no_old_message() {
     let (node, [ann, bea], group, id) = filled(5).await;
     mark_up_to(&node, ann, &id, 3).await;
-    dismiss(&node, group).await;
+    dismiss(&node, SERVICE, group).await;
     assert_not_found(pull(&node, ann, to_pull(&id, 0, 0, 0)).await);
     assert_not_found(conversation(&node, ann, &id).await);
     let again = groups::Group {
@@ -221,9 +202,7 @@ async fn recreated_group_reads_no_old_message() {
         history_for_new_members: true,
         ..Default::default()
     };
-    let request = CreateGroupRequest { group: Some(again), ..Default::default() };
-    let made = node.groups().create_group(request).await.unwrap().into_inner().group.unwrap();
-    assert_eq!(made.group_id, group);
+    assert_eq!(node.group(again).await.group_id, group);
     add(&node, group, &[ann]).await;
     // The event that Ann joined.
     for user in [ann, bea] {
@@ -234,6 +213,6 @@ async fn recreated_group_reads_no_old_message() {
         assert_eq!(readable(&node, user, &id).await, [6, 7]);
     }
     assert_eq!(counts(&node, ann, &[]).await, [(id.clone(), 1)]);
-    let as_service = node.messages().pull_messages(to_pull(&id, 0, 0, 100)).await.unwrap().into_inner();
+    let as_service = pull(&node, SERVICE, to_pull(&id, 0, 0, 100)).await.unwrap();
     assert_eq!(seqs(&as_service.messages), [6, 7]);
 }

@@ -1,20 +1,13 @@
 //! What a dismissed group leaves to one that is made again under its id, over gRPC.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
+use crate::group_calls::{self, chess, dismiss, join, members, roster};
 use crate::node::{TestNode, principal, until};
-use crate::relation_calls::{members, with_users};
+use crate::relation_calls::with_users;
 use kith_proto::{group::v1::*, member::v1::*};
 
 /// Of an open group; id 0: Kith chooses one.
 fn to_make(group_id: i64, request_id: &str) -> CreateGroupRequest {
-    let group = Group {
-        group_id,
-        name: "Chess".into(),
-        visibility: Visibility::Public.into(),
-        join_policy: JoinPolicy::Open.into(),
-        ..Default::default()
-    };
+    let group = Group { group_id, ..chess(Visibility::Public, JoinPolicy::Open) };
     CreateGroupRequest { group: Some(group), request_id: request_id.into() }
 }
 
@@ -22,45 +15,31 @@ async fn make(node: &TestNode, by: i64, request: CreateGroupRequest) -> i64 {
     node.groups().create_group(principal(by, request)).await.unwrap().into_inner().group.unwrap().group_id
 }
 
-async fn join(node: &TestNode, group_id: i64, user_id: i64) {
-    let request = JoinRequest { group_id, user_id, ..Default::default() };
-    node.members().join(principal(user_id, request)).await.unwrap();
-}
-
-async fn dismiss(node: &TestNode, by: i64, group_id: i64) {
-    let request = DismissGroupRequest { group_id, ..Default::default() };
-    node.groups().dismiss_group(principal(by, request)).await.unwrap();
-}
-
-async fn owner(node: &TestNode, group_id: i64) -> i64 {
-    let request = CountMembersRequest { group_id, consistency: None };
-    node.members().count_members(request).await.unwrap().into_inner().roster.unwrap().owner_id
-}
-
 /// As the records have it, and the list.
 async fn groups_of(node: &TestNode, user_id: i64) -> (Vec<i64>, i64) {
-    let request = ListMembershipsRequest { user_id, ..Default::default() };
-    let listed = node.members().list_memberships(request).await.unwrap().into_inner().group_ids;
     let request = CountMembershipsRequest { user_id, consistency: None };
-    (listed, node.members().count_memberships(request).await.unwrap().into_inner().count)
+    (
+        group_calls::groups_of(node, user_id).await,
+        node.members().count_memberships(request).await.unwrap().into_inner().count,
+    )
 }
 
 #[tokio::test]
 async fn recreated_group_has_none_of_the_old_members() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = make(&node, ann, to_make(0, "")).await;
-    join(&node, group, bob).await;
+    join(&node, group, bob).await.unwrap();
     for (before, by) in [(ann, cid), (cid, ann), (ann, ann)] {
         dismiss(&node, before, group).await;
         // At once: the members of the one before may still be about to end.
         assert_eq!(make(&node, by, to_make(group, "")).await, group);
         assert_eq!(members(&node, group).await, [(by, Role::Owner)]);
-        assert_eq!(owner(&node, group).await, by);
+        assert_eq!(roster(&node, group).await.owner_id, by);
         assert_eq!(
             (groups_of(&node, bob).await, groups_of(&node, by).await),
             ((vec![], 0), (vec![group], 1))
         );
-        join(&node, group, bob).await;
+        join(&node, group, bob).await.unwrap();
     }
 }
 
@@ -68,10 +47,10 @@ async fn recreated_group_has_none_of_the_old_members() {
 async fn group_recreated_without_owner_has_no_members() {
     let (node, [ann, bob]) = with_users().await;
     let group = make(&node, ann, to_make(0, "")).await;
-    join(&node, group, bob).await;
+    join(&node, group, bob).await.unwrap();
     dismiss(&node, ann, group).await;
     node.groups().create_group(to_make(group, "")).await.unwrap();
-    assert_eq!((members(&node, group).await, owner(&node, group).await), (vec![], 0));
+    assert_eq!((members(&node, group).await, roster(&node, group).await.owner_id), (vec![], 0));
 }
 
 #[tokio::test]

@@ -1,23 +1,19 @@
 //! Events of groups in their conversations.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::messaging::*;
-use crate::node::{TestNode, principal, until};
-use crate::relation_calls::{self, with_users};
-use crate::talking::{conversation, counts, listed, mark_up_to};
+use crate::dialog_calls::{conversation, counts, listed, mark_up_to};
+use crate::group_calls::{add, chat, chat_with_id, join, leave, remove, rename, set_role, transfer};
+use crate::message_calls::*;
+use crate::node::{SERVICE, TestNode, until};
+use crate::relation_calls::{node_with_users, with_users};
 use kith_proto::{
-    group::v1::{self as groups, TransferGroupRequest, UpdateGroupRequest},
-    member::v1::{AddMembersRequest, JoinRequest, RemoveMembersRequest, Role, SetRoleRequest},
+    member::v1::{AddMembersRequest, RemoveMembersRequest, Role},
     message::v1::{event::What, send_message_request::To, *},
-    user::v1::DeleteUserRequest,
 };
-use prost_types::FieldMask;
 
 /// The events of a group, as a service reads them.
 async fn events(node: &TestNode, group: i64) -> Vec<What> {
     let request = to_pull(&format!("g{group}"), 0, 0, 1_000);
-    let messages = node.messages().pull_messages(request).await.unwrap().into_inner().messages;
+    let messages = pull(node, SERVICE, request).await.unwrap().messages;
     messages.into_iter().filter_map(|message| message.event?.what).collect()
 }
 
@@ -41,29 +37,12 @@ fn renamed(name: &str) -> What {
     What::Group(GroupRenamed { name: name.to_owned() })
 }
 
-async fn join(node: &TestNode, group_id: i64, user_id: i64) {
-    let request = JoinRequest { group_id, user_id, ..Default::default() };
-    node.members().join(principal(user_id, request)).await.unwrap();
-}
-
-async fn rename(node: &TestNode, group_id: i64, name: &str) {
-    let group = groups::Group { group_id, name: name.to_owned(), ..Default::default() };
-    let update_mask = Some(FieldMask { paths: vec!["name".into()] });
-    let request = UpdateGroupRequest { group: Some(group), update_mask, ..Default::default() };
-    node.groups().update_group(request).await.unwrap();
-}
-
-async fn transfer(node: &TestNode, group_id: i64, owner_id: i64) {
-    let request = TransferGroupRequest { group_id, owner_id, ..Default::default() };
-    node.groups().transfer_group(request).await.unwrap();
-}
-
 #[tokio::test]
 async fn changes_of_a_group_are_events_in_their_order() {
     let (node, [ann, bea, cid, dan]) = with_users().await;
     let group = chat(&node, ann, &[]).await;
     assert_eq!(events(&node, group).await, [], "its creation is none");
-    join(&node, group, bea).await;
+    join(&node, group, bea).await.unwrap();
     add(&node, group, &[cid, dan]).await;
     rename(&node, group, "Go").await;
     transfer(&node, group, bea).await;
@@ -112,9 +91,7 @@ async fn change_that_changes_nothing_is_no_event() {
     remove(&node, group, cid).await;
     rename(&node, group, "Go").await;
     transfer(&node, group, ann).await;
-    let role = Role::Admin.into();
-    let request = SetRoleRequest { group_id: group, user_id: bea, role, ..Default::default() };
-    node.members().set_role(request).await.unwrap();
+    set_role(&node, group, bea, Role::Admin).await;
     assert_eq!(events(&node, group).await, before);
 }
 
@@ -145,8 +122,7 @@ async fn repeated_request_posts_its_event_once() {
 #[tokio::test]
 async fn member_reads_its_join_event_not_its_removal() {
     let (node, [ann, bea, cid]) = with_users().await;
-    let group = chat(&node, ann, &[cid]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[cid]).await;
     say(&node, ann, To::GroupId(group), "before").await.unwrap();
     add(&node, group, &[bea]).await;
     let page = pull(&node, bea, to_pull(&id, 0, 0, 0)).await.unwrap();
@@ -164,8 +140,7 @@ async fn member_reads_its_join_event_not_its_removal() {
 #[tokio::test]
 async fn events_are_never_unread() {
     let (node, [ann, bea, cid]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
     say(&node, bea, To::GroupId(group), "hi").await.unwrap();
     assert_eq!(counts(&node, ann, &[]).await, [(id.clone(), 1)]);
     add(&node, group, &[cid]).await;
@@ -179,16 +154,14 @@ async fn events_are_never_unread() {
 async fn deleted_user_has_left() {
     let (node, [ann, bea]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
-    let request = DeleteUserRequest { user_id: ann, ..Default::default() };
-    node.users().delete_user(request).await.unwrap();
+    node.delete_user(ann).await;
     until(async || events(&node, group).await.len() >= 3).await;
     assert_eq!(events(&node, group).await, [joined(&[bea]), owner(bea), left(ann)]);
 }
 
 #[tokio::test]
 async fn events_can_be_switched_off() {
-    let node = TestNode::start_with_relations(|config| config.messages.events = false).await;
-    let [ann, bea] = relation_calls::users(&node).await;
+    let (node, [ann, bea]) = node_with_users(|config| config.messages.events = false).await;
     let group = chat(&node, ann, &[bea]).await;
     rename(&node, group, "Go").await;
     assert_eq!(end(&node, &format!("g{group}")).await, 0);

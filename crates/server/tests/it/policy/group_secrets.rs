@@ -1,12 +1,12 @@
 //! Secret parameters of groups over gRPC: as those of users they are written, checked and never shown.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::node::{TestNode, assert_denied, assert_refused, params, principal};
-use crate::relation_calls;
+use crate::node::{
+    TestNode, assert_denied, assert_exhausted, assert_invalid, assert_reused, params, principal,
+    update_of_group,
+};
+use crate::relation_calls::with_users;
 use kith_proto::{group::v1::*, r#type::v1::import_result};
-use prost_types::FieldMask;
-use tonic::{Code, Status};
+use tonic::Status;
 
 fn chess(pairs: &[(&str, &str)]) -> Group {
     Group {
@@ -22,9 +22,7 @@ fn create(group: Group, request_id: &str) -> CreateGroupRequest {
 }
 
 async fn update(node: &TestNode, group: Group, paths: &[&str]) -> Result<Group, Status> {
-    let update_mask = Some(FieldMask { paths: paths.iter().map(|path| (*path).to_owned()).collect() });
-    let request = UpdateGroupRequest { group: Some(group), update_mask, ..Default::default() };
-    Ok(node.groups().update_group(request).await?.into_inner().group.unwrap())
+    Ok(node.groups().update_group(update_of_group(group, paths)).await?.into_inner().group.unwrap())
 }
 
 fn to_verify(group_id: i64, secret: &str) -> VerifySecretRequest {
@@ -81,29 +79,25 @@ async fn secret_is_changed_kept_and_removed() {
 
 #[tokio::test]
 async fn secret_is_checked_by_owner_and_admins_only() {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann, bob] = relation_calls::users(&node).await;
+    let (node, [ann, bob]) = with_users().await;
     let group = Group { creator_id: ann, ..chess(&[("pwd", "one")]) };
     let id = node.group(group).await.group_id;
     assert_denied(node.groups().verify_secret(principal(bob, to_verify(id, "one"))).await);
     let own = node.groups().verify_secret(principal(ann, to_verify(id, "one"))).await.unwrap();
     assert!(own.into_inner().verified);
     let other = VerifySecretRequest { name: "code".into(), ..to_verify(id, "one") };
-    let refused = node.groups().verify_secret(other).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("name"));
+    assert_invalid(node.groups().verify_secret(other).await, "name");
     for _ in 0..4 {
         assert!(!verified(&node, id, "guess").await);
     }
-    let sixth = node.groups().verify_secret(to_verify(id, "one")).await.unwrap_err();
-    assert_refused(&sixth, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+    assert_exhausted(node.groups().verify_secret(to_verify(id, "one")).await, "TOO_MANY_TRIES");
 }
 
 #[tokio::test]
 async fn request_id_with_another_secret_is_refused() {
     let node = TestNode::start_with_relations(|_| {}).await;
     node.groups().create_group(create(chess(&[("pwd", "one")]), "once")).await.unwrap();
-    let other = node.groups().create_group(create(chess(&[("pwd", "two")]), "once")).await.unwrap_err();
-    assert_refused(&other, Code::InvalidArgument, "REQUEST_ID_REUSED", None);
+    assert_reused(node.groups().create_group(create(chess(&[("pwd", "two")]), "once")).await, "request_id");
 }
 
 #[tokio::test]

@@ -1,10 +1,9 @@
 //! Groups over gRPC, as callers meet them.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::node::{TestNode, assert_refused, params, principal};
+use crate::node::{
+    TestNode, all_pages, assert_denied, assert_forbidden, assert_invalid, params, principal, update_of_group,
+};
 use kith_proto::group::v1::*;
-use prost_types::FieldMask;
 use tonic::Code;
 
 fn chess() -> Group {
@@ -15,11 +14,6 @@ fn chess() -> Group {
         params: params([("lang", "zh")]),
         ..Default::default()
     }
-}
-
-fn update(group: Group, paths: &[&str]) -> UpdateGroupRequest {
-    let paths = paths.iter().map(|path| (*path).to_owned()).collect();
-    UpdateGroupRequest { group: Some(group), update_mask: Some(FieldMask { paths }), ..Default::default() }
 }
 
 async fn search(node: &TestNode, keyword: &str, r#match: KeywordMatch) -> Vec<i64> {
@@ -68,11 +62,11 @@ async fn changed_tags_and_visibility_are_searched() {
     let node = TestNode::start().await;
     let id = node.group(chess()).await.group_id;
     let change = Group { group_id: id, tags: vec!["go".into()], ..Default::default() };
-    node.groups().update_group(update(change, &["tags"])).await.unwrap();
+    node.groups().update_group(update_of_group(change, &["tags"])).await.unwrap();
     assert!(search(&node, "games", KeywordMatch::Exact).await.is_empty());
     assert_eq!(search(&node, "go", KeywordMatch::Exact).await, [id]);
     let change = Group { group_id: id, visibility: Visibility::Private.into(), ..Default::default() };
-    node.groups().update_group(update(change, &["visibility"])).await.unwrap();
+    node.groups().update_group(update_of_group(change, &["visibility"])).await.unwrap();
     assert!(search(&node, "go", KeywordMatch::Exact).await.is_empty());
 }
 
@@ -80,9 +74,9 @@ async fn changed_tags_and_visibility_are_searched() {
 async fn invite_code_exists_only_while_needed() {
     let node = TestNode::start().await;
     let id = node.group(chess()).await.group_id;
-    assert_refused(&code(&node, id).await.unwrap_err(), Code::FailedPrecondition, "STATE_FORBIDS", None);
+    assert_forbidden(code(&node, id).await);
     let change = Group { group_id: id, visibility: Visibility::Private.into(), ..Default::default() };
-    node.groups().update_group(update(change, &["visibility"])).await.unwrap();
+    node.groups().update_group(update_of_group(change, &["visibility"])).await.unwrap();
     let first = code(&node, id).await.unwrap();
     assert_eq!(first.len(), 12);
     let request = RotateInviteCodeRequest { group_id: id, request_id: "rotate-1".into() };
@@ -92,8 +86,8 @@ async fn invite_code_exists_only_while_needed() {
     let again = node.groups().rotate_invite_code(request).await.unwrap().into_inner();
     assert_eq!((again.invite_code, again.version), (rotated.invite_code, rotated.version));
     let change = Group { group_id: id, visibility: Visibility::Public.into(), ..Default::default() };
-    node.groups().update_group(update(change, &["visibility"])).await.unwrap();
-    assert_refused(&code(&node, id).await.unwrap_err(), Code::FailedPrecondition, "STATE_FORBIDS", None);
+    node.groups().update_group(update_of_group(change, &["visibility"])).await.unwrap();
+    assert_forbidden(code(&node, id).await);
 }
 
 #[tokio::test]
@@ -103,10 +97,13 @@ async fn only_who_made_a_group_and_services_change_it() {
         CreateGroupRequest { group: Some(Group { creator_id: 0, ..chess() }), ..Default::default() };
     let group = node.groups().create_group(principal(7, request)).await.unwrap().into_inner().group.unwrap();
     assert_eq!(group.creator_id, 7);
-    let change =
-        || update(Group { group_id: group.group_id, name: "New".into(), ..Default::default() }, &["name"]);
-    let refused = node.groups().update_group(principal(8, change())).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    let change = || {
+        update_of_group(
+            Group { group_id: group.group_id, name: "New".into(), ..Default::default() },
+            &["name"],
+        )
+    };
+    assert_denied(node.groups().update_group(principal(8, change())).await);
     node.groups().update_group(principal(7, change())).await.unwrap();
     node.groups().update_group(change()).await.unwrap();
     let secret = GetInviteCodeRequest { group_id: group.group_id };
@@ -133,11 +130,19 @@ async fn the_creator_cannot_be_changed() {
     let node = TestNode::start().await;
     let id = node.group(Group { creator_id: 7, ..chess() }).await.group_id;
     let change = Group { group_id: id, creator_id: 8, ..chess() };
-    let refused = node.groups().update_group(update(change.clone(), &["creator_id"])).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("update_mask"));
+    assert_invalid(
+        node.groups().update_group(update_of_group(change.clone(), &["creator_id"])).await,
+        "update_mask",
+    );
     let change = Group { r#type: 1, join_policy: 1, ..change };
-    let updated =
-        node.groups().update_group(update(change, &["*"])).await.unwrap().into_inner().group.unwrap();
+    let updated = node
+        .groups()
+        .update_group(update_of_group(change, &["*"]))
+        .await
+        .unwrap()
+        .into_inner()
+        .group
+        .unwrap();
     assert_eq!(updated.creator_id, 7);
 }
 
@@ -173,20 +178,12 @@ async fn found_groups_come_in_pages_by_ascending_id() {
     for _ in 0..5 {
         ids.push(node.group(chess()).await.group_id);
     }
-    let (mut token, mut found) = (String::new(), Vec::new());
-    loop {
-        let request = SearchGroupsRequest {
-            keyword: "games".into(),
-            page_size: 2,
-            page_token: token,
-            ..Default::default()
-        };
-        let answer = node.groups().search_groups(request).await.unwrap().into_inner();
-        found.extend(answer.groups.iter().map(|group| group.group_id));
-        token = answer.next_page_token;
-        if token.is_empty() {
-            break;
-        }
-    }
-    assert_eq!(found, ids);
+    let found = all_pages(async |page_token| {
+        let keyword = "games".to_owned();
+        let request = SearchGroupsRequest { keyword, page_size: 2, page_token, ..Default::default() };
+        let page = node.groups().search_groups(request).await?.into_inner();
+        Ok((page.groups, page.next_page_token))
+    });
+    let found = found.await.unwrap().into_iter().map(|group| group.group_id);
+    assert_eq!(found.collect::<Vec<_>>(), ids);
 }

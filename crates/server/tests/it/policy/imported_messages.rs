@@ -1,7 +1,5 @@
 //! Imports of messages: numbers, senders and times are kept, and nothing is stored twice or elsewhere.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use kith_proto::{
     message::v1::{send_message_request::To, *},
     r#type::v1::import_result::Result as Outcome,
@@ -9,16 +7,16 @@ use kith_proto::{
 use prost_types::Timestamp;
 use tonic::Code;
 
-use crate::messaging::{chat, direct, pull, send, seqs, text, texts, to_pull, with_id};
+use crate::dialog_calls::conversation;
+use crate::group_calls::chat_with_id;
+use crate::message_calls::{direct, pull, send, seqs, text, texts, to_pull, with_id};
 use crate::node::{TestNode, assert_denied, principal, until};
-use crate::relation_calls;
-use crate::talking::conversation;
+use crate::relation_calls::node_with_users;
 
 /// A node with two users and a group of both, whose conversation is empty.
 async fn started() -> (TestNode, [i64; 2], String) {
-    let node = TestNode::start_with_relations(|config| config.messages.events = false).await;
-    let [ann, bea] = relation_calls::users(&node).await;
-    let group = format!("g{}", chat(&node, ann, &[bea]).await);
+    let (node, [ann, bea]) = node_with_users(|config| config.messages.events = false).await;
+    let (_, group) = chat_with_id(&node, ann, &[bea]).await;
     (node, [ann, bea], group)
 }
 
@@ -262,9 +260,9 @@ async fn content_of_64_kib_and_none_are_taken() {
 async fn import_requires_a_service() {
     let (node, [ann, _], group) = started().await;
     let request = ImportMessagesRequest { records: vec![record(1, old(&group, 1, ann, "hi"))] };
-    assert_denied(
-        node.messages().import_messages(principal(ann, tokio_stream::iter([request]))).await.map(drop),
-    );
+    let refused =
+        node.messages().import_messages(principal(ann, tokio_stream::iter([request]))).await.map(drop);
+    assert_denied(refused);
     assert_eq!(all(&node, ann, &group).await, []);
 }
 

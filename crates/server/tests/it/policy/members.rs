@@ -1,29 +1,14 @@
 //! Members of groups over gRPC, as callers meet them.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused, principal, until};
-use crate::relation_calls;
-use crate::relation_calls::{members, with_users};
-use kith_proto::{group::v1::*, member::v1::*, relation::v1 as relation, user::v1::DeleteUserRequest};
-use prost_types::{FieldMask, Timestamp};
-use tonic::{Code, Status};
-
-/// A group that `owner` makes.
-async fn made(node: &TestNode, owner: i64, visibility: Visibility, join_policy: JoinPolicy) -> i64 {
-    let group = Group {
-        name: "Chess".into(),
-        visibility: visibility.into(),
-        join_policy: join_policy.into(),
-        ..Default::default()
-    };
-    let request = CreateGroupRequest { group: Some(group), ..Default::default() };
-    node.groups().create_group(principal(owner, request)).await.unwrap().into_inner().group.unwrap().group_id
-}
-
-async fn open_group(node: &TestNode, owner: i64) -> i64 {
-    made(node, owner, Visibility::Public, JoinPolicy::Open).await
-}
+use crate::group_calls::{chess, dismiss, groups_of, make, members, private_group, public_group, roster};
+use crate::node::{
+    TestNode, all_pages, assert_denied, assert_exhausted, assert_forbidden, assert_invalid, assert_not_found,
+    principal, until, update_of_group,
+};
+use crate::relation_calls::{self, with_users};
+use kith_proto::{group::v1::*, member::v1::*, relation::v1 as relation};
+use prost_types::Timestamp;
+use tonic::Status;
 
 async fn join(node: &TestNode, group_id: i64, user_id: i64, code: &str) -> Result<Member, Status> {
     let request = JoinRequest { group_id, user_id, code: code.to_owned(), ..Default::default() };
@@ -61,21 +46,9 @@ async fn set_role(
     Ok(node.members().set_role(principal(by, request)).await?.into_inner().member.unwrap())
 }
 
-async fn roster(node: &TestNode, group_id: i64) -> Roster {
-    let request = CountMembersRequest { group_id, consistency: None };
-    node.members().count_members(request).await.unwrap().into_inner().roster.unwrap()
-}
-
-async fn groups_of(node: &TestNode, user_id: i64) -> Vec<i64> {
-    let request = ListMembershipsRequest { user_id, ..Default::default() };
-    node.members().list_memberships(request).await.unwrap().into_inner().group_ids
-}
-
 async fn rename(node: &TestNode, by: i64, group_id: i64) -> Result<(), Status> {
     let group = Group { group_id, name: "Go".into(), ..Default::default() };
-    let update_mask = Some(FieldMask { paths: vec!["name".into()] });
-    let request = UpdateGroupRequest { group: Some(group), update_mask, ..Default::default() };
-    node.groups().update_group(principal(by, request)).await.map(drop)
+    node.groups().update_group(principal(by, update_of_group(group, &["name"]))).await.map(drop)
 }
 
 async fn transfer(node: &TestNode, by: i64, group_id: i64, owner_id: i64) -> Result<i64, Status> {
@@ -86,7 +59,7 @@ async fn transfer(node: &TestNode, by: i64, group_id: i64, owner_id: i64) -> Res
 #[tokio::test]
 async fn who_makes_a_group_owns_it_and_is_listed_in_it() {
     let (node, [ann, bob]) = with_users().await;
-    let group = open_group(&node, ann).await;
+    let group = public_group(&node, ann, JoinPolicy::Open).await;
     assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
     assert_eq!(groups_of(&node, ann).await, [group]);
     let Roster { count, owner_id, .. } = roster(&node, group).await;
@@ -107,7 +80,7 @@ async fn group_made_by_a_service_is_owned() {
 #[tokio::test]
 async fn joins_and_leaves_show_at_once_keep_ordinals() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let group = open_group(&node, ann).await;
+    let group = public_group(&node, ann, JoinPolicy::Open).await;
     let joined = join(&node, group, bob, "").await.unwrap();
     assert_eq!((joined.role(), joined.ordinal), (Role::Member, 1));
     assert_eq!(join(&node, group, bob, "").await.unwrap(), joined, "joined already");
@@ -115,8 +88,7 @@ async fn joins_and_leaves_show_at_once_keep_ordinals() {
     assert_eq!((groups_of(&node, bob).await, roster(&node, group).await.count), (vec![group], 2));
     assert!(leave(&node, group, bob).await.unwrap() > joined.version);
     assert_eq!((groups_of(&node, bob).await, roster(&node, group).await.count), (vec![], 1));
-    let refused = leave(&node, group, bob).await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(leave(&node, group, bob).await);
     assert_eq!(join(&node, group, cid, "").await.unwrap().ordinal, 2);
     assert_eq!(join(&node, group, bob, "").await.unwrap().ordinal, 1);
 }
@@ -125,7 +97,7 @@ async fn joins_and_leaves_show_at_once_keep_ordinals() {
 async fn groups_are_joined_as_their_policy_has_it() {
     let (node, [ann, bob]) = with_users().await;
     for policy in [JoinPolicy::Approval, JoinPolicy::Invite] {
-        let group = made(&node, ann, Visibility::Public, policy).await;
+        let group = public_group(&node, ann, policy).await;
         assert_forbidden(join(&node, group, bob, "").await);
         add(&node, ann, group, &[bob]).await.unwrap();
         assert_eq!(members(&node, group).await.len(), 2);
@@ -133,7 +105,7 @@ async fn groups_are_joined_as_their_policy_has_it() {
     for (visibility, policy) in
         [(Visibility::Public, JoinPolicy::Code), (Visibility::Private, JoinPolicy::Open)]
     {
-        let group = made(&node, ann, visibility, policy).await;
+        let group = make(&node, ann, chess(visibility, policy)).await;
         let request = GetInviteCodeRequest { group_id: group };
         let code =
             node.groups().get_invite_code(principal(ann, request)).await.unwrap().into_inner().invite_code;
@@ -147,21 +119,20 @@ async fn groups_are_joined_as_their_policy_has_it() {
 #[tokio::test]
 async fn a57_group_code_is_not_found_by_trying() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let group = made(&node, ann, Visibility::Private, JoinPolicy::Code).await;
+    let group = private_group(&node, ann, JoinPolicy::Code).await;
     for _ in 0..5 {
         assert_denied(join(&node, group, bob, "ABCDEFGHJKMN").await);
     }
     let code = GetInviteCodeRequest { group_id: group };
     let code = node.groups().get_invite_code(principal(ann, code)).await.unwrap().into_inner().invite_code;
-    let refused = join(&node, group, bob, &code).await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+    assert_exhausted(join(&node, group, bob, &code).await, "TOO_MANY_TRIES");
     assert!(join(&node, group, cid, &code).await.is_ok(), "another user has tries of its own");
 }
 
 #[tokio::test]
 async fn a58_private_membership_is_for_members() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let group = made(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
+    let group = private_group(&node, ann, JoinPolicy::Invite).await;
     add(&node, ann, group, &[bob]).await.unwrap();
     for (user, sees) in [(bob, true), (cid, false)] {
         let list = ListMembersRequest { group_id: group, ..Default::default() };
@@ -182,7 +153,7 @@ async fn a58_private_membership_is_for_members() {
 #[tokio::test]
 async fn roles_decide_who_may_what() {
     let (node, [ann, bob, cid, dan]) = with_users().await;
-    let group = open_group(&node, ann).await;
+    let group = public_group(&node, ann, JoinPolicy::Open).await;
     add(&node, ann, group, &[bob, cid]).await.unwrap();
     assert_denied(add(&node, cid, group, &[dan]).await);
     assert_denied(set_role(&node, bob, group, bob, Role::Admin).await);
@@ -205,13 +176,12 @@ async fn join_for(node: &TestNode, by: i64, group_id: i64, user_id: i64) -> Resu
 #[tokio::test]
 async fn a85_owner_leaves_after_a_transfer() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let group = open_group(&node, ann).await;
+    let group = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, group, bob, "").await.unwrap();
     assert_forbidden(leave(&node, group, ann).await);
     assert_forbidden(remove(&node, ann, group, &[ann]).await);
     assert_forbidden(set_role(&node, ann, group, ann, Role::Member).await);
-    let refused = transfer(&node, ann, group, cid).await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(transfer(&node, ann, group, cid).await);
     assert_denied(transfer(&node, bob, group, bob).await);
     transfer(&node, ann, group, bob).await.unwrap();
     assert_eq!(members(&node, group).await, [(ann, Role::Admin), (bob, Role::Owner)]);
@@ -223,7 +193,7 @@ async fn a85_owner_leaves_after_a_transfer() {
 async fn a84_a_group_has_no_more_members_than_it_may() {
     let node = TestNode::start_with_relations(|config| config.members.members_max = 8).await;
     let users: [i64; 30] = relation_calls::users(&node).await;
-    let group = open_group(&node, users[0]).await;
+    let group = public_group(&node, users[0], JoinPolicy::Open).await;
     let joins = users[1..].iter().map(|user| join(&node, group, *user, ""));
     let joined = futures::future::join_all(joins).await;
     assert_eq!(joined.iter().filter(|result| result.is_ok()).count(), 7);
@@ -234,7 +204,7 @@ async fn a84_a_group_has_no_more_members_than_it_may() {
 #[tokio::test]
 async fn a_mute_and_a_remark_are_told_with_the_member() {
     let (node, [ann, bob]) = with_users().await;
-    let group = open_group(&node, ann).await;
+    let group = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, group, bob, "").await.unwrap();
     let mute_time = Some(Timestamp { seconds: 4_000_000_000, nanos: 0 });
     let mute =
@@ -257,19 +227,15 @@ async fn a_mute_and_a_remark_are_told_with_the_member() {
 async fn members_are_listed_by_pages_and_by_role() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let users: [i64; 25] = relation_calls::users(&node).await;
-    let group = open_group(&node, users[0]).await;
+    let group = public_group(&node, users[0], JoinPolicy::Open).await;
     add(&node, users[0], group, &users[1..]).await.unwrap();
     set_role(&node, users[0], group, users[9], Role::Admin).await.unwrap();
-    let (mut listed, mut page_token) = (Vec::new(), String::new());
-    loop {
+    let listed = all_pages(async |page_token| {
         let request = ListMembersRequest { group_id: group, page_size: 10, page_token, ..Default::default() };
-        let page = node.members().list_members(request).await.unwrap().into_inner();
-        listed.extend(page.members.iter().map(|member| member.user_id));
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
-            break;
-        }
-    }
+        let page = node.members().list_members(request).await?.into_inner();
+        Ok((page.members, page.next_page_token))
+    });
+    let listed: Vec<i64> = listed.await.unwrap().iter().map(|member| member.user_id).collect();
     let mut expected = users.to_vec();
     expected.sort_unstable();
     assert_eq!(listed, expected);
@@ -281,15 +247,18 @@ async fn members_are_listed_by_pages_and_by_role() {
 #[tokio::test]
 async fn memberships_are_answered_in_order() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let group = open_group(&node, ann).await;
+    let group = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, group, bob, "").await.unwrap();
     let request =
         BatchIsMemberRequest { group_id: group, user_ids: vec![cid, bob, ann, cid], consistency: None };
     let results = node.members().batch_is_member(request).await.unwrap().into_inner().results;
-    let told: Vec<_> = results.into_iter().map(|one| (one.user_id, one.result.unwrap())).collect();
+    let roles: Vec<_> = results.into_iter().map(|one| (one.user_id, one.result.unwrap())).collect();
     let role = |role: Role| member_result::Result::Role(role.into());
     let none = role(Role::Unspecified);
-    assert_eq!(told, [(cid, none.clone()), (bob, role(Role::Member)), (ann, role(Role::Owner)), (cid, none)]);
+    assert_eq!(
+        roles,
+        [(cid, none.clone()), (bob, role(Role::Member)), (ann, role(Role::Owner)), (cid, none)]
+    );
 }
 
 #[tokio::test]
@@ -297,12 +266,12 @@ async fn groups_in_common_are_those_of_both() {
     let (node, [ann, bob]) = with_users().await;
     let mut groups = Vec::new();
     for _ in 0..4 {
-        groups.push(open_group(&node, ann).await);
+        groups.push(public_group(&node, ann, JoinPolicy::Open).await);
     }
     for group in &groups[1..3] {
         join(&node, *group, bob, "").await.unwrap();
     }
-    let own = open_group(&node, bob).await;
+    let own = public_group(&node, bob, JoinPolicy::Open).await;
     let request = ListCommonGroupsRequest { user_id: bob, other_id: ann, ..Default::default() };
     let common =
         node.members().list_common_groups(principal(bob, request)).await.unwrap().into_inner().group_ids;
@@ -316,7 +285,7 @@ async fn groups_in_common_are_those_of_both() {
 async fn changes_since_a_version_are_returned() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let users: [i64; 20] = relation_calls::users(&node).await;
-    let group = open_group(&node, users[0]).await;
+    let group = public_group(&node, users[0], JoinPolicy::Open).await;
     add(&node, users[0], group, &users[1..10]).await.unwrap();
     let known_version = roster(&node, group).await.version;
     add(&node, users[0], group, &users[10..]).await.unwrap();
@@ -346,19 +315,17 @@ async fn changes_since_a_version_are_returned() {
 #[tokio::test]
 async fn who_was_in_a_dismissed_group_is_in_it_no_more() {
     let (node, [ann, bob]) = with_users().await;
-    let group = open_group(&node, ann).await;
+    let group = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, group, bob, "").await.unwrap();
-    let dismiss = DismissGroupRequest { group_id: group, ..Default::default() };
-    node.groups().dismiss_group(principal(ann, dismiss)).await.unwrap();
-    let refused = join(&node, group, bob, "").await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    dismiss(&node, ann, group).await;
+    assert_not_found(join(&node, group, bob, "").await);
     until(async || groups_of(&node, bob).await.is_empty() && groups_of(&node, ann).await.is_empty()).await;
 }
 
 #[tokio::test]
 async fn a_request_that_is_sent_twice_has_one_effect() {
     let (node, [ann, bob]) = with_users().await;
-    let group = open_group(&node, ann).await;
+    let group = public_group(&node, ann, JoinPolicy::Open).await;
     let request_id = "join-1".to_owned();
     let request = JoinRequest { group_id: group, user_id: bob, request_id, ..Default::default() };
     let first = node.members().join(principal(bob, request.clone())).await.unwrap().into_inner().member;
@@ -371,24 +338,19 @@ async fn a_request_that_is_sent_twice_has_one_effect() {
 #[tokio::test]
 async fn bad_input_is_refused_by_the_name_of_the_field() {
     let (node, [ann]) = with_users().await;
-    let group = open_group(&node, ann).await;
-    let named = |refused: Status, field| {
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some(field))
-    };
-    named(add(&node, ann, group, &[]).await.unwrap_err(), "user_ids");
-    named(add(&node, ann, group, &[0]).await.unwrap_err(), "user_ids");
-    named(add(&node, ann, group, &vec![ann; 101]).await.unwrap_err(), "user_ids");
-    named(add(&node, ann, 0, &[ann]).await.unwrap_err(), "group_id");
-    named(set_role(&node, ann, group, ann, Role::Owner).await.unwrap_err(), "role");
+    let group = public_group(&node, ann, JoinPolicy::Open).await;
+    assert_invalid(add(&node, ann, group, &[]).await, "user_ids");
+    assert_invalid(add(&node, ann, group, &[0]).await, "user_ids");
+    assert_invalid(add(&node, ann, group, &vec![ann; 101]).await, "user_ids");
+    assert_invalid(add(&node, ann, 0, &[ann]).await, "group_id");
+    assert_invalid(set_role(&node, ann, group, ann, Role::Owner).await, "role");
     let remark = "é".repeat(65);
     let request = SetMemberRemarkRequest { group_id: group, user_id: ann, remark, ..Default::default() };
-    named(node.members().set_member_remark(request).await.unwrap_err(), "remark");
+    assert_invalid(node.members().set_member_remark(request).await, "remark");
     let request = SyncMembersRequest { group_id: group, known_version: -1, ..Default::default() };
-    named(node.members().sync_members(request).await.unwrap_err(), "known_version");
-    let refused = add(&node, ann, group, &[987_654_321]).await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
-    let refused = add(&node, ann, 987_654_321, &[ann]).await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    assert_invalid(node.members().sync_members(request).await, "known_version");
+    assert_not_found(add(&node, ann, group, &[987_654_321]).await);
+    assert_not_found(add(&node, ann, 987_654_321, &[ann]).await);
 }
 
 #[tokio::test]
@@ -398,7 +360,7 @@ async fn group_friends_are_for_who_sees_the_group() {
         relation_calls::follow(&node, ann, friend).await.unwrap();
         relation_calls::follow(&node, friend, ann).await.unwrap();
     }
-    let group = made(&node, bob, Visibility::Private, JoinPolicy::Invite).await;
+    let group = private_group(&node, bob, JoinPolicy::Invite).await;
     add(&node, bob, group, &[ann, dan]).await.unwrap();
     let request =
         |user_id| relation::ListFriendsInGroupRequest { user_id, group_id: group, ..Default::default() };
@@ -414,10 +376,11 @@ async fn group_friends_are_for_who_sees_the_group() {
 #[tokio::test]
 async fn deleted_user_leaves_and_hands_over_groups() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let (group, lone) = (open_group(&node, ann).await, open_group(&node, ann).await);
+    let (group, lone) =
+        (public_group(&node, ann, JoinPolicy::Open).await, public_group(&node, ann, JoinPolicy::Open).await);
     add(&node, ann, group, &[bob, cid]).await.unwrap();
     set_role(&node, ann, group, cid, Role::Admin).await.unwrap();
-    node.users().delete_user(DeleteUserRequest { user_id: ann, ..Default::default() }).await.unwrap();
+    node.delete_user(ann).await;
     until(async || groups_of(&node, ann).await.is_empty()).await;
     assert_eq!(members(&node, group).await, [(bob, Role::Member), (cid, Role::Owner)]);
     let left = roster(&node, lone).await;
@@ -428,7 +391,7 @@ async fn deleted_user_leaves_and_hands_over_groups() {
 async fn hundred_joins_delay_no_other_write() {
     let node = TestNode::start_with_relations(|config| config.limits.writes_in_flight = 2).await;
     let users: [i64; 101] = relation_calls::users(&node).await;
-    let group = open_group(&node, users[0]).await;
+    let group = public_group(&node, users[0], JoinPolicy::Open).await;
     let joins = futures::future::join_all(users[1..].iter().map(|user| join(&node, group, *user, "")));
     let others = futures::future::join_all((0..20).map(|number| {
         let (node, name) = (&node, format!("late{number}"));

@@ -1,17 +1,14 @@
 //! How long copies stay in memory, and how much of it each namespace gets.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::time::Duration;
 
-use crate::node::{TestNode, until};
+use crate::node::{TestNode, until, update_of_user};
 use kith_proto::{
     admin::v1::{GetCacheStatsRequest, InspectKeyRequest},
     group::v1::Group,
     member::v1::BatchIsMemberRequest,
-    user::v1::{GetUserRequest, UpdateUserRequest, User},
+    user::v1::{GetUserRequest, User},
 };
-use prost_types::FieldMask;
 
 const TTL: Duration = Duration::from_millis(50);
 
@@ -45,10 +42,8 @@ async fn copies_expire_only_where_others_can_write() {
     let copies = node.admin().inspect_key(request).await.unwrap().into_inner().copies;
     assert!(!locked || copies[0].ttl.is_none(), "{copies:?}");
 
-    let user = Some(User { user_id: id, age: 30, ..Default::default() });
-    let update_mask = Some(FieldMask { paths: vec!["age".to_owned()] });
-    let request = UpdateUserRequest { user, update_mask, ..Default::default() };
-    node.users().update_user(request).await.unwrap();
+    let user = User { user_id: id, age: 30, ..Default::default() };
+    node.users().update_user(update_of_user(user, &["age"])).await.unwrap();
     assert!(read(&node, id).await.1 < 500, "a change replaces the copy");
 }
 

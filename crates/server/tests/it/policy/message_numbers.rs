@@ -2,23 +2,12 @@
 
 use kith_proto::message::v1::{SetUserSeqRangeRequest, TrimConversationRequest, send_message_request::To};
 
-use crate::messaging::{chat, fill, max_seqs, pull, say, seqs, to_pull};
-use crate::node::TestNode;
-use crate::relation_calls;
-use crate::talking::{conversation, listed};
-
-/// A node with a user and the conversation of its group, which has five messages.
-async fn started() -> (TestNode, i64, String) {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann] = relation_calls::users(&node).await;
-    let group = format!("g{}", chat(&node, ann, &[]).await);
-    fill(&node, &group, 5).await;
-    (node, ann, group)
-}
+use crate::dialog_calls::{conversation, listed};
+use crate::message_calls::{fill, filled_by_service, max_seqs, pull, say, seqs, to_pull};
 
 #[tokio::test]
 async fn reading_the_end_takes_no_number() {
-    let (node, ann, group) = started().await;
+    let (node, ann, group) = filled_by_service(5).await;
     for _ in 0..10 {
         assert_eq!(max_seqs(&node, ann, &[&group, &group]).await, [Ok(5), Ok(5)]);
         assert_eq!(conversation(&node, ann, &group).await.unwrap().max_seq, 5);
@@ -29,7 +18,7 @@ async fn reading_the_end_takes_no_number() {
 
 #[tokio::test]
 async fn message_leaves_the_lowest_number_as_it_is() {
-    let (node, ann, group) = started().await;
+    let (node, ann, group) = filled_by_service(5).await;
     let trim = TrimConversationRequest { conversation_id: group.clone(), min_seq: 4 };
     node.messages().trim_conversation(trim).await.unwrap();
     fill(&node, &group, 150).await;
@@ -40,7 +29,7 @@ async fn message_leaves_the_lowest_number_as_it_is() {
 
 #[tokio::test]
 async fn highest_number_that_is_not_set_hides_nothing() {
-    let (node, ann, group) = started().await;
+    let (node, ann, group) = filled_by_service(5).await;
     for (max_seq, expected) in [(None, vec![1, 2, 3, 4, 5]), (Some(0), vec![]), (Some(2), vec![1, 2])] {
         let range = SetUserSeqRangeRequest {
             user_id: ann,

@@ -1,16 +1,15 @@
 //! Who may send a message where, and what becomes of one that is sent again.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::applying::make_admin;
-use crate::messaging::*;
-use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused, principal};
-use crate::relation_calls::{self, block, follow, with_users};
+use crate::group_calls::{add, chat, chat_with_id, chess, dismiss, make, make_admin, mute, remove};
+use crate::message_calls::*;
+use crate::node::{
+    SERVICE, TestNode, assert_denied, assert_error, assert_forbidden, assert_not_found, principal,
+};
+use crate::relation_calls::{block, follow, node_with_users, unblock, with_users};
 use kith_proto::{
-    group::v1::GroupType,
-    member::v1::{MuteGroupRequest, MuteMemberRequest},
+    group::v1::{Group, GroupType, JoinPolicy, Visibility},
+    member::v1::MuteGroupRequest,
     message::v1::{send_message_request::To, *},
-    relation::v1::UnblockRequest,
 };
 use kith_service::message::DirectFrom;
 use prost_types::Timestamp;
@@ -20,16 +19,10 @@ use tonic_types::StatusExt as _;
 /// No user and no group has it.
 const NONE: i64 = 987_654_321;
 
-#[track_caller]
-fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
-    assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
-}
-
 /// Checks that a send is refused because of a mute until this second.
 #[track_caller]
 fn assert_muted(refused: Result<i64, Status>, until: i64) {
-    let refused = refused.unwrap_err();
-    assert_refused(&refused, Code::FailedPrecondition, "MUTED", None);
+    let refused = assert_error(refused, Code::FailedPrecondition, "MUTED");
     let details = refused.get_error_details();
     let until = Timestamp { seconds: until, nanos: 0 }.to_string();
     assert_eq!(details.error_info().unwrap().metadata["until"], until);
@@ -97,7 +90,7 @@ async fn both_users_of_a_direct_message_exist() {
     assert_not_found(say(&node, NONE, To::UserId(ann), "hi").await);
     assert_not_found(say(&node, NONE, To::UserId(NONE), "hi").await);
     let as_itself = text(To::ConversationId(direct(ann, NONE)), "hi");
-    assert_not_found(send_as_service(&node, as_itself).await);
+    assert_not_found(send(&node, SERVICE, as_itself).await);
 }
 
 #[tokio::test]
@@ -126,8 +119,7 @@ async fn block_by_either_user_forbids_both_to_send() {
         }
         assert_eq!(texts[0], texts[1], "the error does not say who has blocked whom");
         assert!(!texts[0].contains("block") && !texts[0].contains(&by.to_string()), "{texts:?}");
-        let request = UnblockRequest { user_id: by, target_id: target, ..Default::default() };
-        node.relations().unblock(request).await.unwrap();
+        unblock(&node, by, target).await;
     }
     assert_eq!(say(&node, ann, To::UserId(bea), "hi").await.unwrap(), 1, "no refused one was stored");
 }
@@ -135,8 +127,7 @@ async fn block_by_either_user_forbids_both_to_send() {
 #[tokio::test]
 async fn only_friends_send_where_that_is_configured() {
     let friends = DirectFrom::Friends;
-    let node = TestNode::start_with_relations(|config| config.messages.direct_from = friends).await;
-    let [ann, bea, cid] = relation_calls::users(&node).await;
+    let (node, [ann, bea, cid]) = node_with_users(|config| config.messages.direct_from = friends).await;
     follow(&node, ann, bea).await.unwrap();
     assert_forbidden(say(&node, ann, To::UserId(bea), "hi").await);
     assert_forbidden(say(&node, bea, To::UserId(ann), "hi").await);
@@ -169,11 +160,11 @@ async fn service_sends_as_itself_to_all_that_exists() {
     block(&node, ann, bea).await;
     let group = chat(&node, ann, &[]).await;
     for to in [To::ConversationId(direct(ann, bea)), To::GroupId(group)] {
-        assert_eq!(send_as_service(&node, text(to.clone(), "news")).await.unwrap().seq, 1);
+        assert_eq!(send(&node, SERVICE, text(to.clone(), "news")).await.unwrap().seq, 1);
     }
     let page = pull(&node, bea, to_pull(&direct(ann, bea), 0, 0, 0)).await.unwrap();
     assert_eq!(page.messages[0].sender_id, 0);
-    assert_not_found(send_as_service(&node, text(To::GroupId(NONE), "news")).await);
+    assert_not_found(send(&node, SERVICE, text(To::GroupId(NONE), "news")).await);
 }
 
 #[tokio::test]
@@ -182,9 +173,9 @@ async fn service_sending_for_a_user_has_its_rights() {
     block(&node, ann, bea).await;
     let group = chat(&node, ann, &[bea]).await;
     let request = |sender_id, to| SendMessageRequest { sender_id, ..text(to, "hi") };
-    assert_forbidden(send_as_service(&node, request(bea, To::UserId(ann))).await);
-    assert_denied(send_as_service(&node, request(cid, To::GroupId(group))).await);
-    let sent = send_as_service(&node, request(bea, To::GroupId(group))).await.unwrap();
+    assert_forbidden(send(&node, SERVICE, request(bea, To::UserId(ann))).await);
+    assert_denied(send(&node, SERVICE, request(cid, To::GroupId(group))).await);
+    let sent = send(&node, SERVICE, request(bea, To::GroupId(group))).await.unwrap();
     let page = pull(&node, ann, to_pull(&sent.conversation_id, 0, 0, 0)).await.unwrap();
     assert_eq!(page.messages.last().unwrap().sender_id, bea);
 }
@@ -197,11 +188,11 @@ async fn service_reads_everything() {
         say(&node, ann, to, "hi").await.unwrap();
     }
     for conversation in [format!("g{group}"), direct(ann, bea)] {
-        let page = node.messages().pull_messages(to_pull(&conversation, 0, 0, 0)).await.unwrap().into_inner();
+        let page = pull(&node, SERVICE, to_pull(&conversation, 0, 0, 0)).await.unwrap();
         assert_eq!(texts(&page.messages), ["hi"]);
     }
     let of_none = to_pull(&format!("g{NONE}"), 0, 0, 0);
-    assert_not_found(node.messages().pull_messages(of_none).await);
+    assert_not_found(pull(&node, SERVICE, of_none).await);
 }
 
 #[tokio::test]
@@ -231,36 +222,30 @@ async fn removed_member_sends_no_more() {
 #[tokio::test]
 async fn dismissed_group_takes_and_shows_no_messages() {
     let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let conversation = format!("g{group}");
+    let (group, conversation) = chat_with_id(&node, ann, &[bea]).await;
     say(&node, ann, To::GroupId(group), "hi").await.unwrap();
-    dismiss(&node, group).await;
+    dismiss(&node, SERVICE, group).await;
     assert_not_found(say(&node, ann, To::GroupId(group), "hi").await);
-    assert_not_found(send_as_service(&node, text(To::GroupId(group), "hi")).await);
+    assert_not_found(send(&node, SERVICE, text(To::GroupId(group), "hi")).await);
     for user in [ann, bea] {
         assert_not_found(pull(&node, user, to_pull(&conversation, 0, 0, 0)).await);
         assert_not_found(history(&node, user, &conversation, 0, 0).await);
         assert_eq!(max_seqs(&node, user, &[&conversation]).await, [Err("NOT_FOUND".to_owned())]);
     }
-    assert_not_found(node.messages().pull_messages(to_pull(&conversation, 0, 0, 0)).await);
+    assert_not_found(pull(&node, SERVICE, to_pull(&conversation, 0, 0, 0)).await);
 }
 
 #[tokio::test]
 async fn only_owner_and_admins_send_to_a_channel() {
     let (node, [ann, bea, cid]) = with_users().await;
-    let channel = group(&node, ann, GroupType::Channel).await;
+    let channel = Group { r#type: GroupType::Channel.into(), ..chess(Visibility::Public, JoinPolicy::Open) };
+    let channel = make(&node, ann, channel).await;
     add(&node, channel, &[cid]).await;
     make_admin(&node, channel, bea).await;
     assert_eq!(say(&node, ann, To::GroupId(channel), "news").await.unwrap(), 3);
     assert_eq!(say(&node, bea, To::GroupId(channel), "news").await.unwrap(), 4);
     assert_denied(say(&node, cid, To::GroupId(channel), "news").await);
     assert_eq!(read_all(&node, cid, &format!("g{channel}")).await, ["news"; 2]);
-}
-
-async fn mute(node: &TestNode, group_id: i64, user_id: i64, until: Option<i64>) {
-    let mute_time = until.map(|seconds| Timestamp { seconds, nanos: 0 });
-    let request = MuteMemberRequest { group_id, user_id, mute_time, ..Default::default() };
-    node.members().mute_member(request).await.unwrap();
 }
 
 async fn mute_all(node: &TestNode, group_id: i64, until: Option<i64>) {
@@ -279,7 +264,7 @@ async fn muted_member_is_silent_until_the_mute_ends() {
         assert_muted(say(&node, muted, To::GroupId(group), "hi").await, 4_000_000_000);
         let for_it = SendMessageRequest { sender_id: muted, ..text(To::GroupId(group), "hi") };
         let in_a_batch = BatchSendRequest { messages: vec![for_it.clone()] };
-        assert_muted(send_as_service(&node, for_it).await.map(|sent| sent.seq), 4_000_000_000);
+        assert_muted(send(&node, SERVICE, for_it).await.map(|sent| sent.seq), 4_000_000_000);
         let result = node.messages().batch_send(in_a_batch).await.unwrap().into_inner().results.remove(0);
         let Some(send_result::Result::Error(error)) = result.result else { panic!("{result:?}") };
         assert_eq!(error.metadata["until"], Timestamp { seconds: 4_000_000_000, nanos: 0 }.to_string());
@@ -300,7 +285,7 @@ async fn muted_group_takes_only_owner_and_admins() {
     assert_muted(say(&node, bea, To::GroupId(group), "hi").await, 4_000_000_000);
     assert_eq!(say(&node, ann, To::GroupId(group), "hi").await.unwrap(), 3);
     assert_eq!(say(&node, cid, To::GroupId(group), "hi").await.unwrap(), 4);
-    assert_eq!(send_as_service(&node, text(To::GroupId(group), "hi")).await.unwrap().seq, 5);
+    assert_eq!(send(&node, SERVICE, text(To::GroupId(group), "hi")).await.unwrap().seq, 5);
     mute(&node, group, bea, Some(4_000_000_001)).await;
     assert_muted(say(&node, bea, To::GroupId(group), "hi").await, 4_000_000_001);
     mute(&node, group, bea, None).await;

@@ -1,29 +1,20 @@
 //! Recalls and edits: who may change which message, until when, and what readers see.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::time::Duration;
 
-use crate::applying::make_admin;
-use crate::changing::*;
-use crate::messaging::*;
-use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused};
-use crate::relation_calls::{self, block, with_users};
-use crate::talking::{conversation, counts, listed, mark_up_to};
-use futures::future::join_all;
-use kith_proto::{
-    member::v1::MuteMemberRequest,
-    message::v1::{event::What, send_message_request::To, *},
+use crate::dialog_calls::{conversation, counts, listed, mark_up_to};
+use crate::group_calls::{add, chat, chat_with_id, leave, make_admin, mute, remove};
+use crate::message_calls::*;
+use crate::node::{
+    SERVICE, TestNode, assert_denied, assert_error, assert_forbidden, assert_invalid, assert_not_found,
+    assert_refused, assert_reused,
 };
+use crate::relation_calls::{block, node_with_users, with_users};
+use futures::future::join_all;
+use kith_proto::message::v1::{event::What, send_message_request::To, *};
 use kith_server::config::Config;
-use prost_types::Timestamp;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
-
-#[track_caller]
-fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
-    assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
-}
 
 /// Checks that a change came too late, for a message that may not be changed at all.
 #[track_caller]
@@ -53,8 +44,7 @@ async fn seen(node: &TestNode, user: i64, id: &str, seq: i64) -> Message {
 
 #[tokio::test]
 async fn recalled_message_is_shown_without_content() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let request = SendMessageRequest {
         mention_ids: vec![bea],
         mention_all: true,
@@ -99,8 +89,7 @@ async fn event_of_a_recall_is_in_the_log() {
 
 #[tokio::test]
 async fn recalled_message_is_not_unread() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let mention = SendMessageRequest { mention_ids: vec![bea], ..text(To::UserId(bea), "bea!") };
     send(&node, ann, mention).await.unwrap();
     for text in ["one", "two"] {
@@ -125,8 +114,7 @@ async fn recalled_message_is_not_unread() {
 #[tokio::test]
 async fn former_member_sees_recalled_without_content() {
     let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
     let seq = say(&node, ann, To::GroupId(group), "secret").await.unwrap();
     leave(&node, group, bea).await;
     recall(&node, ann, &id, seq).await.unwrap();
@@ -142,16 +130,15 @@ async fn sender_changes_a_message_within_a_time() {
         config.messages.recall_within = Duration::ZERO;
         config.messages.edit_within = Duration::ZERO;
     };
-    let node = TestNode::start_with_relations(never).await;
-    let [ann, bea] = relation_calls::users(&node).await;
+    let (node, [ann, bea]) = node_with_users(never).await;
     let sent = send(&node, ann, text(To::UserId(bea), "hi")).await.unwrap();
     let id = sent.conversation_id.clone();
     assert_late(recall(&node, ann, &id, 1).await, &sent);
     assert_late(edit(&node, ann, to_edit(&id, 1, "hello")).await, &sent);
     assert_eq!(read_all(&node, bea, &id).await, ["hi"]);
     // A service is bound by no time, and a repeated call changes nothing.
-    edit_as_service(&node, to_edit(&id, 1, "news")).await.unwrap();
-    let recalled = recall_as_service(&node, to_recall(&id, 1)).await.unwrap();
+    edit(&node, SERVICE, to_edit(&id, 1, "news")).await.unwrap();
+    let recalled = recall_with(&node, SERVICE, to_recall(&id, 1)).await.unwrap();
     let again = recall(&node, ann, &id, 1).await.unwrap();
     assert_eq!(again, RecallMessageResponse { replayed: true, ..recalled });
 }
@@ -176,8 +163,7 @@ async fn other_users_change_no_message() {
 #[tokio::test]
 async fn higher_role_recalls_at_any_time() {
     let never = |config: &mut Config| config.messages.recall_within = Duration::ZERO;
-    let node = TestNode::start_with_relations(never).await;
-    let [owner, admin, second, member, other] = relation_calls::users(&node).await;
+    let (node, [owner, admin, second, member, other]) = node_with_users(never).await;
     let group = chat(&node, owner, &[admin, second, member, other]).await;
     for user in [admin, second] {
         make_admin(&node, group, user).await;
@@ -202,7 +188,7 @@ async fn higher_role_recalls_at_any_time() {
         }
         assert_denied(edit(&node, user, to_edit(&id, seq, "ha")).await);
     }
-    let news = send_as_service(&node, text(To::GroupId(group), "news")).await.unwrap().seq;
+    let news = send(&node, SERVICE, text(To::GroupId(group), "news")).await.unwrap().seq;
     assert_denied(recall(&node, owner, &id, news).await);
 }
 
@@ -230,32 +216,31 @@ async fn former_member_is_recalled_as_a_member() {
 #[tokio::test]
 async fn unreadable_message_is_not_found() {
     let (node, [owner, admin, member]) = with_users().await;
-    let group = chat(&node, owner, &[member]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, owner, &[member]).await;
     for text in ["one", "two"] {
         say(&node, member, To::GroupId(group), text).await.unwrap();
     }
     add(&node, group, &[admin]).await;
     make_admin(&node, group, admin).await;
     assert_not_found(recall(&node, admin, &id, 1).await);
-    crate::talking::trim(&node, None, &id, 2).await.unwrap();
+    crate::dialog_calls::trim(&node, SERVICE, &id, 2).await.unwrap();
     for user in [owner, member] {
         assert_not_found(recall(&node, user, &id, 1).await);
     }
-    assert_not_found(recall_as_service(&node, to_recall(&id, 1)).await);
-    assert_not_found(recall_as_service(&node, to_recall("g987654321", 1)).await);
+    assert_not_found(recall_with(&node, SERVICE, to_recall(&id, 1)).await);
+    assert_not_found(recall_with(&node, SERVICE, to_recall("g987654321", 1)).await);
     recall(&node, owner, &id, 2).await.unwrap();
 }
 
 #[tokio::test]
 async fn service_changes_every_message() {
     let (node, [ann, bea], id) = written(["hi"]).await;
-    let of_service = send_as_service(&node, text(To::ConversationId(id.clone()), "news")).await.unwrap();
+    let of_service = send(&node, SERVICE, text(To::ConversationId(id.clone()), "news")).await.unwrap();
     assert_eq!(of_service.seq, 2);
     for seq in [1, 2] {
-        let edited = edit_as_service(&node, to_edit(&id, seq, "edited")).await.unwrap();
+        let edited = edit(&node, SERVICE, to_edit(&id, seq, "edited")).await.unwrap();
         assert_eq!(edited.message.unwrap().edits, 1);
-        let recalled = recall_as_service(&node, to_recall(&id, seq)).await.unwrap();
+        let recalled = recall_with(&node, SERVICE, to_recall(&id, seq)).await.unwrap();
         assert_eq!(recalled.message.unwrap().recall.unwrap().user_id, 0);
     }
     let event = seen(&node, bea, &id, 6).await.event.unwrap();
@@ -264,10 +249,10 @@ async fn service_changes_every_message() {
     say(&node, ann, To::UserId(bea), "mine").await.unwrap();
     let by = |user_id| RecallMessageRequest { user_id, ..to_recall(&id, 7) };
     let edit_by = |user_id| EditMessageRequest { user_id, ..to_edit(&id, 7, "ha") };
-    assert_denied(recall_as_service(&node, by(bea)).await);
-    assert_denied(edit_as_service(&node, edit_by(bea)).await);
-    edit_as_service(&node, edit_by(ann)).await.unwrap();
-    let recalled = recall_as_service(&node, by(ann)).await.unwrap();
+    assert_denied(recall_with(&node, SERVICE, by(bea)).await);
+    assert_denied(edit(&node, SERVICE, edit_by(bea)).await);
+    edit(&node, SERVICE, edit_by(ann)).await.unwrap();
+    let recalled = recall_with(&node, SERVICE, by(ann)).await.unwrap();
     assert_eq!(recalled.message.unwrap().recall.unwrap().user_id, ann);
 }
 
@@ -280,15 +265,14 @@ async fn repeated_recall_changes_nothing() {
     let first = answers.into_iter().find(|answer| !answer.replayed).unwrap();
     let again = RecallMessageResponse { replayed: true, ..first };
     assert_eq!(recall(&node, ann, &id, 1).await.unwrap(), again);
-    assert_eq!(recall_as_service(&node, to_recall(&id, 1)).await.unwrap(), again, "the sender was first");
+    assert_eq!(recall_with(&node, SERVICE, to_recall(&id, 1)).await.unwrap(), again, "the sender was first");
     assert_denied(recall(&node, bea, &id, 1).await);
     assert_eq!(max_seqs(&node, bea, &[&id]).await, [Ok(2)]);
 }
 
 #[tokio::test]
 async fn resent_id_after_a_change_is_a_replay() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let requests = ["m-1", "m-2"].map(|name| with_id(To::UserId(bea), name, "hi"));
     for request in &requests {
         send(&node, ann, request.clone()).await.unwrap();
@@ -299,8 +283,7 @@ async fn resent_id_after_a_change_is_a_replay() {
         let again = send(&node, ann, request.clone()).await.unwrap();
         assert_eq!((again.seq, again.replayed), (seq, true));
         let other = SendMessageRequest { body: "edited".into(), ..request };
-        let refused = send(&node, ann, other).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("client_message_id"));
+        assert_reused(send(&node, ann, other).await, "client_message_id");
     }
     assert_eq!(seen(&node, bea, &id, 1).await.body.len(), 0);
     assert_eq!(seen(&node, bea, &id, 2).await.body, "edited");
@@ -330,8 +313,7 @@ async fn edited_message_has_its_new_content_and_counts() {
 
 #[tokio::test]
 async fn mentions_stay_unless_the_edit_has_others() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let mentioning =
         SendMessageRequest { mention_ids: vec![bea], mention_all: true, ..text(To::UserId(bea), "hi") };
     send(&node, ann, mentioning).await.unwrap();
@@ -358,8 +340,7 @@ async fn repeated_edit_is_one_edit() {
         assert_eq!(edit(&node, ann, request).await.unwrap(), again);
     }
     for (text, edits) in [("two", 0), ("two", 2), ("one", 2)] {
-        let refused = edit(&node, ann, expecting(text, edits)).await.unwrap_err();
-        assert_refused(&refused, Code::Aborted, "VERSION_CONFLICT", None);
+        assert_error(edit(&node, ann, expecting(text, edits)).await, Code::Aborted, "VERSION_CONFLICT");
     }
     assert_eq!(seen(&node, bea, &id, 1).await, first.message.unwrap());
     edit(&node, ann, expecting("two", 1)).await.unwrap();
@@ -389,7 +370,7 @@ async fn recalled_message_is_not_edited() {
     let (node, [ann, _], id) = written(["hi"]).await;
     recall(&node, ann, &id, 1).await.unwrap();
     assert_forbidden(edit(&node, ann, to_edit(&id, 1, "back")).await);
-    assert_forbidden(edit_as_service(&node, to_edit(&id, 1, "back")).await);
+    assert_forbidden(edit(&node, SERVICE, to_edit(&id, 1, "back")).await);
     assert_eq!(read_all(&node, ann, &id).await, [""]);
 }
 
@@ -397,32 +378,26 @@ async fn recalled_message_is_not_edited() {
 async fn who_may_not_send_may_not_edit() {
     let (node, [ann, bea], id) = written(["hi"]).await;
     let group = chat(&node, bea, &[ann]).await;
-    let said = say(&node, ann, To::GroupId(group), "hi").await.unwrap();
+    let seq = say(&node, ann, To::GroupId(group), "hi").await.unwrap();
     block(&node, bea, ann).await;
     assert_forbidden(edit(&node, ann, to_edit(&id, 1, "ha")).await);
-    let mute_time = Some(Timestamp { seconds: 4_000_000_000, nanos: 0 });
-    let request = MuteMemberRequest { group_id: group, user_id: ann, mute_time, ..Default::default() };
-    node.members().mute_member(request).await.unwrap();
-    let refused = edit(&node, ann, to_edit(&format!("g{group}"), said, "ha")).await.unwrap_err();
-    assert_refused(&refused, Code::FailedPrecondition, "MUTED", None);
+    mute(&node, group, ann, Some(4_000_000_000)).await;
+    let refused = edit(&node, ann, to_edit(&format!("g{group}"), seq, "ha")).await;
+    assert_error(refused, Code::FailedPrecondition, "MUTED");
     // A recall puts nothing before the other one.
     recall(&node, ann, &id, 1).await.unwrap();
-    recall(&node, ann, &format!("g{group}"), said).await.unwrap();
+    recall(&node, ann, &format!("g{group}"), seq).await.unwrap();
 }
 
 #[tokio::test]
 async fn number_of_no_message_is_refused() {
     let (node, [ann, _], id) = written(["hi"]).await;
     recall(&node, ann, &id, 1).await.unwrap();
-    let refused = recall(&node, ann, &id, 2).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("seq"));
-    let refused = edit_as_service(&node, to_edit(&id, 2, "ha")).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("seq"));
+    assert_invalid(recall(&node, ann, &id, 2).await, "seq");
+    assert_invalid(edit(&node, SERVICE, to_edit(&id, 2, "ha")).await, "seq");
     for above in [3, i64::MAX] {
-        let refused = recall(&node, ann, &id, above).await.unwrap_err();
-        assert_refused(&refused, Code::OutOfRange, "SEQ_OUT_OF_RANGE", None);
-        let refused = edit(&node, ann, to_edit(&id, above, "ha")).await.unwrap_err();
-        assert_refused(&refused, Code::OutOfRange, "SEQ_OUT_OF_RANGE", None);
+        assert_error(recall(&node, ann, &id, above).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
+        assert_error(edit(&node, ann, to_edit(&id, above, "ha")).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
     }
     assert_eq!(max_seqs(&node, ann, &[&id]).await, [Ok(2)]);
 }
@@ -430,8 +405,7 @@ async fn number_of_no_message_is_refused() {
 #[tokio::test]
 async fn message_of_an_earlier_document_is_changed() {
     let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
     let seq = say(&node, ann, To::GroupId(group), "mine").await.unwrap();
     fill(&node, &id, 250 - seq).await;
     assert_eq!(seen(&node, bea, &id, seq).await.body, "mine");

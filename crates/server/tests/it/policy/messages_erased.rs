@@ -1,13 +1,12 @@
 //! Erasure of the messages of a user.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::messaging::*;
-use crate::node::{TestNode, assert_denied, assert_refused, principal, until};
+use crate::dialog_calls::{conversation, counts};
+use crate::group_calls::{chat, leave};
+use crate::message_calls::*;
+use crate::node::{SERVICE, TestNode, assert_denied, assert_invalid, principal, until};
 use crate::relation_calls::with_users;
-use crate::talking::{conversation, counts};
 use kith_proto::message::v1::{event::What, send_message_request::To, *};
-use tonic::{Code, Status};
+use tonic::Status;
 
 async fn erase(node: &TestNode, user_id: i64, again: bool) -> Result<EraseUserMessagesResponse, Status> {
     let request = EraseUserMessagesRequest { user_id, again };
@@ -28,7 +27,7 @@ async fn erased(node: &TestNode, user_id: i64) -> EraseUserMessagesResponse {
 /// All messages of a conversation, as a service reads them.
 async fn all(node: &TestNode, id: &str) -> Vec<Message> {
     let request = to_pull(id, 0, 0, 1_000);
-    node.messages().pull_messages(request).await.unwrap().into_inner().messages
+    pull(node, SERVICE, request).await.unwrap().messages
 }
 
 /// The numbers of the messages that were erased.
@@ -47,8 +46,7 @@ fn events(messages: &[Message]) -> Vec<i64> {
 
 #[tokio::test]
 async fn content_is_gone_and_markers_stay() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let secret = SendMessageRequest {
         mention_ids: vec![bea],
         mention_all: true,
@@ -107,8 +105,7 @@ async fn all_conversations_of_the_user_are_covered() {
 
 #[tokio::test]
 async fn long_log_is_erased_whole() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let message = |sender_id, body: &str| SendMessageRequest {
         sender_id,
         ..text(To::ConversationId(direct(ann, bea)), body)
@@ -145,8 +142,7 @@ async fn resent_id_of_an_erased_message_is_a_replay() {
 
 #[tokio::test]
 async fn finished_erasure_is_repeated_if_asked() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     say(&node, ann, To::UserId(bea), "one").await.unwrap();
     erase(&node, ann, false).await.unwrap();
     let first = erased(&node, ann).await;
@@ -174,6 +170,5 @@ async fn only_services_erase() {
     let (node, [ann]) = with_users().await;
     let request = EraseUserMessagesRequest { user_id: ann, again: false };
     assert_denied(node.messages().erase_user_messages(principal(ann, request)).await);
-    let refused = erase(&node, 0, false).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("user_id"));
+    assert_invalid(erase(&node, 0, false).await, "user_id");
 }

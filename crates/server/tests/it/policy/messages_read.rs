@@ -1,33 +1,13 @@
 //! Pages of messages, and what of a conversation each reader may read.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::messaging::*;
-use crate::node::{TestNode, assert_refused};
+use crate::group_calls::{add, chat, group_with_history, leave, remove};
+use crate::message_calls::*;
+use crate::node::{TestNode, assert_not_found};
 use crate::relation_calls::with_users;
-use kith_proto::{
-    group::v1 as groups,
-    message::v1::{send_message_request::To, *},
-};
+use kith_proto::message::v1::{send_message_request::To, *};
 use prost_types::Timestamp;
-use tonic::{Code, Status};
 
 const FAR: Timestamp = Timestamp { seconds: 4_000_000_000, nanos: 0 };
-
-#[track_caller]
-fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
-    assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
-}
-
-/// A group of two with so many messages, and its conversation. The first message is the event that the second user joined, the others
-/// are of a service.
-async fn filled(count: i64) -> (TestNode, [i64; 2], i64, String) {
-    let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let conversation = format!("g{group}");
-    fill(&node, &conversation, count - 1).await;
-    (node, [ann, bea], group, conversation)
-}
 
 #[tokio::test]
 async fn pull_goes_on_by_pages_through_documents() {
@@ -53,8 +33,8 @@ async fn pull_returns_the_range_that_was_asked() {
     let (node, [ann, _], _, conversation) = filled(120).await;
     let page = async |from, to, limit| {
         let page = pull(&node, ann, to_pull(&conversation, from, to, limit)).await.unwrap();
-        let said = seqs(&page.messages).into_iter().filter(|seq| *seq > 1);
-        assert_eq!(texts(&page.messages), said.map(|seq| seq.to_string()).collect::<Vec<_>>());
+        let written = seqs(&page.messages).into_iter().filter(|seq| *seq > 1);
+        assert_eq!(texts(&page.messages), written.map(|seq| seq.to_string()).collect::<Vec<_>>());
         (seqs(&page.messages), page.more)
     };
     assert_eq!(page(95, 105, 0).await, ((95..=105).collect(), false));
@@ -220,13 +200,7 @@ async fn new_member_reads_from_its_join_on() {
 #[tokio::test]
 async fn new_member_reads_shown_history() {
     let (node, [ann, bea]) = with_users().await;
-    let group = groups::Group {
-        name: "Open".into(),
-        history_for_new_members: true,
-        creator_id: ann,
-        ..Default::default()
-    };
-    let group = node.group(group).await.group_id;
+    let group = group_with_history(&node, ann).await;
     let conversation = format!("g{group}");
     fill(&node, &conversation, 20).await;
     add(&node, group, &[bea]).await;

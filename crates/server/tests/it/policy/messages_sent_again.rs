@@ -1,11 +1,11 @@
 //! Messages that are sent again, at once, and many in one call.
 
-use crate::messaging::*;
-use crate::node::{TestNode, assert_refused};
-use crate::relation_calls::{self, block, with_users};
+use crate::group_calls::chat;
+use crate::message_calls::*;
+use crate::node::{SERVICE, assert_reused};
+use crate::relation_calls::{block, node_with_users, with_users};
 use futures::future::join_all;
 use kith_proto::message::v1::{send_message_request::To, *};
-use tonic::Code;
 
 #[tokio::test]
 async fn resent_id_returns_the_first_message() {
@@ -31,9 +31,7 @@ async fn resent_id_with_other_content_is_refused() {
     let other_body = SendMessageRequest { body: "hi!".into(), ..request.clone() };
     let other_type = SendMessageRequest { content_type: "text/html".into(), ..request };
     for other in [other_body, other_type] {
-        let refused = send(&node, ann, other).await.unwrap_err();
-        let field = Some("client_message_id");
-        assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", field);
+        assert_reused(send(&node, ann, other).await, "client_message_id");
     }
     assert_eq!(read_all(&node, bea, &direct(ann, bea)).await, ["hi"]);
 }
@@ -47,7 +45,7 @@ async fn id_is_of_its_sender_and_conversation() {
         assert_eq!((sent.seq, sent.replayed), (seq, false));
     }
     let as_itself = with_id(To::ConversationId(direct(ann, bea)), "m-1", "hi");
-    assert_eq!(send_as_service(&node, as_itself).await.unwrap().seq, 3);
+    assert_eq!(send(&node, SERVICE, as_itself).await.unwrap().seq, 3);
 }
 
 #[tokio::test]
@@ -71,8 +69,7 @@ async fn id_that_is_sent_at_once_is_one_message() {
 
 #[tokio::test]
 async fn concurrent_messages_have_all_numbers() {
-    let node = TestNode::start_with_relations(|config| config.limits.writes_in_flight = 2).await;
-    let [ann, bea] = relation_calls::users(&node).await;
+    let (node, [ann, bea]) = node_with_users(|config| config.limits.writes_in_flight = 2).await;
     let group = chat(&node, ann, &[bea]).await;
     let texts: Vec<String> = (0..250).map(|number| number.to_string()).collect();
     let sends = texts.iter().map(|text| say(&node, ann, To::GroupId(group), text));
@@ -100,7 +97,7 @@ async fn client_id_is_for_its_sender_and_services() {
         let found = by_seqs(&node, user, &direct(ann, bea), &[1]).await.unwrap();
         assert_eq!(found.messages[0].client_message_id, shown);
     }
-    let page = node.messages().pull_messages(request).await.unwrap().into_inner();
+    let page = pull(&node, SERVICE, request).await.unwrap();
     assert_eq!(page.messages[0].client_message_id, "m-1");
 }
 

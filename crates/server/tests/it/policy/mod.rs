@@ -3,13 +3,6 @@
 mod applications;
 mod applications_void;
 mod bad_input;
-mod bad_input_dialogs;
-mod bad_input_messages;
-mod bad_input_notices;
-mod bad_input_receipts;
-mod bad_input_receive;
-mod bad_input_relations;
-mod bad_input_sequences;
 mod bans;
 mod conversation_lists;
 mod dialog_settings;

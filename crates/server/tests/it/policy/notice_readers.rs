@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use kith_proto::{notice::v1::*, user::v1::DeleteUserRequest};
+use kith_proto::notice::v1::*;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use tonic::Code;
 
 use crate::{
-    node::{TestNode, assert_refused, until},
-    noticing::{audience, in_seconds, list, mark, new_notice, publish, totals, unmark},
+    node::{TestNode, all_pages, assert_exhausted, assert_invalid, mask, until},
+    notice_calls::{
+        audience, in_seconds, list, mark, new_notice, node_with_audience, publish, totals, unmark,
+    },
 };
 
 async fn published(node: &TestNode, count: i64) -> Vec<i64> {
@@ -49,18 +51,14 @@ async fn counts_become(node: &TestNode, notice_id: i64, expected: (i64, i64)) {
 
 /// All readers in a state, page by page.
 async fn who(node: &TestNode, notice_id: i64, state: ReaderState) -> Vec<i64> {
-    let (mut found, mut page_token) = (Vec::new(), String::new());
-    loop {
+    let all = all_pages(async |page_token| {
         let request =
             ListReadersRequest { audience_id: 1, notice_id, state: state.into(), page_size: 3, page_token };
-        let page = node.notices().list_readers(request).await.unwrap().into_inner();
+        let page = node.notices().list_readers(request).await?.into_inner();
         assert!(page.reader_ids.len() <= 3);
-        found.extend(page.reader_ids);
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
-            return found;
-        }
-    }
+        Ok((page.reader_ids, page.next_page_token))
+    });
+    all.await.unwrap()
 }
 
 async fn states(node: &TestNode, reader_id: i64, notice_ids: &[i64]) -> Vec<(i64, bool, bool)> {
@@ -73,8 +71,7 @@ async fn states(node: &TestNode, reader_id: i64, notice_ids: &[i64]) -> Vec<(i64
 /// Fault of schemes with a key for each notice: one that no reader has read has no key, and is not counted.
 #[tokio::test]
 async fn notice_without_readers_is_unread() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     published(&node, 3).await;
     assert_eq!(totals(&node, 1, 7).await, (0, 3, 0));
     assert_eq!(list(&node, 1, 7).await.iter().filter(|listed| listed.read).count(), 0);
@@ -82,8 +79,7 @@ async fn notice_without_readers_is_unread() {
 
 #[tokio::test]
 async fn marks_and_unmarks_are_seen_at_once() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let ids = published(&node, 70).await;
     let marked = mark(&node, 1, 7, &[ids[0], ids[69], 999, ids[5], ids[0]]).await;
     assert_eq!(marked.not_found, [999]);
@@ -111,8 +107,7 @@ async fn marks_and_unmarks_are_seen_at_once() {
 /// Fault of schemes with one bitmap for all accounts: ids of two tables collide.
 #[tokio::test]
 async fn same_id_in_two_audiences_is_two_readers() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     audience(&node, 2, false).await;
     let notice_id = publish(&node, new_notice(&[1, 2])).await.notice_id;
     mark(&node, 1, 7, &[notice_id]).await;
@@ -122,8 +117,7 @@ async fn same_id_in_two_audiences_is_two_readers() {
 /// Fault of schemes whose offset is the id: a large one allocates hundreds of megabytes.
 #[tokio::test]
 async fn largest_reader_id_is_one_reader() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let ids = published(&node, 1).await;
     mark(&node, 1, i64::MAX, &ids).await;
     assert_eq!(totals(&node, 1, i64::MAX).await, (1, 0, 0));
@@ -133,8 +127,7 @@ async fn largest_reader_id_is_one_reader() {
 
 #[tokio::test]
 async fn late_reader_sees_later_notices_only() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let publish_time = Some(in_seconds(-100));
     let old = publish(&node, Notice { publish_time, ..new_notice(&[1]) }).await.notice_id;
     let welcome =
@@ -152,14 +145,13 @@ async fn late_reader_sees_later_notices_only() {
 
 #[tokio::test]
 async fn edit_makes_unread_only_if_requested() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let notice_id = publish(&node, new_notice(&[1])).await.notice_id;
     mark(&node, 1, 7, &[notice_id]).await;
     for (make_unread, expected) in [(false, (1, 0, 0)), (true, (0, 1, 0))] {
         let update = UpdateNoticeRequest {
             notice: Some(Notice { notice_id, title: "Changed".into(), ..Default::default() }),
-            update_mask: Some(prost_types::FieldMask { paths: vec!["title".into()] }),
+            update_mask: mask(&["title"]),
             make_unread,
             ..Default::default()
         };
@@ -172,8 +164,7 @@ async fn edit_makes_unread_only_if_requested() {
 
 #[tokio::test]
 async fn confirmation_is_counted_and_is_not_undone() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let must_confirm = true;
     let notice_id = publish(&node, Notice { must_confirm, ..new_notice(&[1]) }).await.notice_id;
     let plain = publish(&node, new_notice(&[1])).await.notice_id;
@@ -187,8 +178,7 @@ async fn confirmation_is_counted_and_is_not_undone() {
         confirm: true,
         ..Default::default()
     };
-    let refused = node.notices().mark_read(confirm(vec![plain])).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("confirm"));
+    assert_invalid(node.notices().mark_read(confirm(vec![plain])).await, "confirm");
     node.notices().mark_read(confirm(vec![notice_id])).await.unwrap();
     assert_eq!(totals(&node, 1, 8).await, (1, 1, 0), "what is confirmed is read");
     unmark(&node, 1, 8, &[notice_id]).await;
@@ -203,14 +193,12 @@ async fn confirmation_is_counted_and_is_not_undone() {
         state: ReaderState::Confirmed.into(),
         ..Default::default()
     };
-    let refused = node.notices().list_readers(request).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("state"));
+    assert_invalid(node.notices().list_readers(request).await, "state");
 }
 
 #[tokio::test]
 async fn mark_of_a_deleted_notice_changes_nothing() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let ids = published(&node, 2).await;
     let delete = DeleteNoticeRequest { notice_id: ids[0], ..Default::default() };
     node.notices().delete_notice(delete).await.unwrap();
@@ -225,8 +213,7 @@ async fn mark_of_a_deleted_notice_changes_nothing() {
 
 #[tokio::test]
 async fn readers_are_listed_by_registration() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let ids = published(&node, 1).await;
     for reader in [50, 10, 40, 20, 30, 60, 70] {
         register(&node, 1, readers([reader].into_iter())).await;
@@ -242,17 +229,14 @@ async fn readers_are_listed_by_registration() {
 
 #[tokio::test]
 async fn audience_takes_as_many_readers_as_configured() {
-    let node = TestNode::start_with(|config| config.notices.readers_max = 2).await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|config| config.notices.readers_max = 2).await;
     let ids = published(&node, 1).await;
     assert_eq!(register(&node, 1, readers(1..=2)).await, 2);
     let request = RegisterReadersRequest { audience_id: 1, readers: readers(3..=3) };
-    let refused = node.notices().register_readers(request).await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_READERS", None);
+    assert_exhausted(node.notices().register_readers(request).await, "TOO_MANY_READERS");
     let request =
         MarkReadRequest { audience_id: 1, reader_id: 3, notice_ids: ids.clone(), ..Default::default() };
-    let refused = node.notices().mark_read(request).await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_READERS", None);
+    assert_exhausted(node.notices().mark_read(request).await, "TOO_MANY_READERS");
     mark(&node, 1, 2, &ids).await;
 }
 
@@ -283,8 +267,7 @@ async fn marks_of_a_deleted_user_are_cleared() {
     for audience_id in [1, 2] {
         mark(&node, audience_id, ann, &[notice_id]).await;
     }
-    let delete = DeleteUserRequest { user_id: ann, ..Default::default() };
-    node.users().delete_user(delete).await.unwrap();
+    node.delete_user(ann).await;
     until(async || who(&node, notice_id, ReaderState::Read).await.is_empty()).await;
     assert_eq!(totals(&node, 2, ann).await, (1, 0, 0), "a reader id of the caller is no user");
 }
@@ -294,8 +277,7 @@ async fn marks_of_a_deleted_user_are_cleared() {
 async fn random_marks_and_unmarks_equal_a_plain_model() {
     const READERS: i64 = 60;
     const NOTICES: i64 = 70;
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let notices = published(&node, NOTICES).await;
     register(&node, 1, readers(1..=READERS)).await;
     // Calls of one reader follow each other; those of all run at once.

@@ -4,8 +4,11 @@ use kith_proto::notice::v1::*;
 use tonic::Code;
 
 use crate::{
-    node::{TestNode, assert_denied, assert_forbidden, assert_refused, params, principal},
-    noticing::{audience, ids, in_seconds, list, new_notice, notice, publish},
+    node::{
+        TestNode, all_pages, assert_denied, assert_error, assert_exhausted, assert_forbidden, assert_invalid,
+        assert_reused, mask, params, principal,
+    },
+    notice_calls::{audience, ids, in_seconds, list, new_notice, node_with_audience, notice, publish},
 };
 
 /// Ids that a service sees in an audience.
@@ -14,9 +17,8 @@ async fn all(node: &TestNode, audience_id: i32) -> Vec<i64> {
 }
 
 async fn update(node: &TestNode, notice: Notice, paths: &[&str]) -> Result<Notice, tonic::Status> {
-    let update_mask =
-        Some(prost_types::FieldMask { paths: paths.iter().map(|path| (*path).into()).collect() });
-    let request = UpdateNoticeRequest { notice: Some(notice), update_mask, ..Default::default() };
+    let request =
+        UpdateNoticeRequest { notice: Some(notice), update_mask: mask(paths), ..Default::default() };
     node.notices().update_notice(request).await.map(|answer| answer.into_inner().notice.unwrap())
 }
 
@@ -31,18 +33,15 @@ async fn audience_is_registered_and_renamed() {
     assert_eq!((renamed.name.as_str(), renamed.version), ("Staff", 2));
     let other = Audience { of_users: false, ..first };
     let request = RegisterAudienceRequest { audience: Some(other), ..Default::default() };
-    let refused = node.notices().register_audience(request).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("of_users"));
+    assert_invalid(node.notices().register_audience(request).await, "of_users");
 }
 
 #[tokio::test]
 async fn audiences_have_a_configured_limit() {
-    let node = TestNode::start_with(|config| config.notices.audiences_max = 1).await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|config| config.notices.audiences_max = 1).await;
     let other = Audience { audience_id: 2, name: "x".into(), ..Default::default() };
     let request = RegisterAudienceRequest { audience: Some(other), ..Default::default() };
-    let refused = node.notices().register_audience(request).await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_NOTICES", None);
+    assert_exhausted(node.notices().register_audience(request).await, "TOO_MANY_NOTICES");
 }
 
 /// Fault of schemes with a key for each platform: a publication that fails half-way.
@@ -60,8 +59,7 @@ async fn notice_reaches_all_three_platforms_or_none() {
         (&[1, 2, 3], Code::ResourceExhausted, "TOO_MANY_NOTICES"),
     ] {
         let request = PublishNoticeRequest { notice: Some(new_notice(audiences)), ..Default::default() };
-        let refused = node.notices().publish_notice(request).await.unwrap_err();
-        assert_refused(&refused, code, reason, None);
+        assert_error(node.notices().publish_notice(request).await, code, reason);
         assert_eq!(
             [all(&node, 1).await.len(), all(&node, 2).await.len(), all(&node, 3).await.len()],
             [1, 1, 2]
@@ -71,8 +69,7 @@ async fn notice_reaches_all_three_platforms_or_none() {
 
 #[tokio::test]
 async fn notice_comes_back_as_it_was_published() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let new = Notice {
         notice_id: 5,
         title: "Wartung".into(),
@@ -92,14 +89,12 @@ async fn notice_comes_back_as_it_was_published() {
     assert_eq!(published, Notice { revision: 1, version: 1, create_time, update_time, ..new });
     assert_eq!(notice(&node, 5).await.unwrap(), published);
     let again = PublishNoticeRequest { notice: Some(published), ..Default::default() };
-    let refused = node.notices().publish_notice(again).await.unwrap_err();
-    assert_refused(&refused, Code::AlreadyExists, "ID_TAKEN", None);
+    assert_error(node.notices().publish_notice(again).await, Code::AlreadyExists, "ID_TAKEN");
 }
 
 #[tokio::test]
 async fn scheduled_notice_is_for_services_until_due() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let scheduled = Notice { publish_time: Some(in_seconds(1000)), ..new_notice(&[1]) };
     let published = publish(&node, scheduled).await;
     assert_eq!(all(&node, 1).await, [published.notice_id]);
@@ -113,8 +108,7 @@ async fn scheduled_notice_is_for_services_until_due() {
 
 #[tokio::test]
 async fn expired_notice_is_neither_listed_nor_counted() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let (publish_time, expire_time) = (Some(in_seconds(-100)), Some(in_seconds(-1)));
     publish(&node, Notice { publish_time, expire_time, ..new_notice(&[1]) }).await;
     assert_eq!(list(&node, 1, 7).await, []);
@@ -126,8 +120,7 @@ async fn expired_notice_is_neither_listed_nor_counted() {
 
 #[tokio::test]
 async fn pinned_notices_come_first_over_all_pages() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     for (notice_id, seconds, pinned) in
         [(1, -50, false), (2, -40, true), (3, -30, false), (4, -60, true), (5, -30, false)]
     {
@@ -135,30 +128,19 @@ async fn pinned_notices_come_first_over_all_pages() {
         publish(&node, Notice { notice_id, publish_time, pinned, ..new_notice(&[1]) }).await;
     }
     assert_eq!(all(&node, 1).await, [2, 4, 5, 3, 1]);
-    let (mut paged, mut page_token) = (Vec::new(), String::new());
-    loop {
-        let request = ListNoticesRequest {
-            audience_id: 1,
-            reader_id: 7,
-            page_size: 2,
-            page_token,
-            ..Default::default()
-        };
-        let page = node.notices().list_notices(request).await.unwrap().into_inner();
+    let of_reader = ListNoticesRequest { audience_id: 1, reader_id: 7, page_size: 2, ..Default::default() };
+    let paged = all_pages(async |page_token| {
+        let request = ListNoticesRequest { page_token, ..of_reader.clone() };
+        let page = node.notices().list_notices(request).await?.into_inner();
         assert!(page.notices.len() <= 2);
-        paged.extend(ids(&page.notices));
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
-            break;
-        }
-    }
-    assert_eq!(paged, [2, 4, 5, 3, 1]);
+        Ok((page.notices, page.next_page_token))
+    });
+    assert_eq!(ids(&paged.await.unwrap()), [2, 4, 5, 3, 1]);
 }
 
 #[tokio::test]
 async fn large_notices_make_short_pages() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     for notice_id in 1..=20 {
         publish(&node, Notice { notice_id, body: "x".repeat(64 << 10), ..new_notice(&[1]) }).await;
     }
@@ -173,8 +155,7 @@ async fn large_notices_make_short_pages() {
 
 #[tokio::test]
 async fn update_changes_what_the_mask_names() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     audience(&node, 2, false).await;
     let before =
         publish(&node, Notice { params: params([("a", "1"), ("b", "2")]), ..new_notice(&[1]) }).await;
@@ -190,18 +171,15 @@ async fn update_changes_what_the_mask_names() {
     assert_eq!((all(&node, 1).await, all(&node, 2).await), (vec![], vec![before.notice_id]));
     assert_eq!(notice(&node, before.notice_id).await.unwrap(), after);
     for path in ["must_confirm", "version", "nothing", "params.", ""] {
-        let refused = update(&node, new.clone(), &[path]).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("update_mask"));
+        assert_invalid(update(&node, new.clone(), &[path]).await, "update_mask");
     }
     let early = Notice { expire_time: before.publish_time, ..new };
-    let refused = update(&node, early, &["expire_time"]).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("expire_time"));
+    assert_invalid(update(&node, early, &["expire_time"]).await, "expire_time");
 }
 
 #[tokio::test]
 async fn expected_version_and_request_id_guard_changes() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let request = PublishNoticeRequest { notice: Some(new_notice(&[1])), request_id: "a".into() };
     let first = node.notices().publish_notice(request.clone()).await.unwrap().into_inner().notice.unwrap();
     let second = node.notices().publish_notice(request.clone()).await.unwrap().into_inner().notice.unwrap();
@@ -210,18 +188,16 @@ async fn expected_version_and_request_id_guard_changes() {
     let other = Notice { title: "Other".into(), ..new_notice(&[1]) };
     let refused =
         node.notices().publish_notice(PublishNoticeRequest { notice: Some(other), ..request }).await;
-    assert_refused(&refused.unwrap_err(), Code::InvalidArgument, "REQUEST_ID_REUSED", None);
+    assert_reused(refused, "request_id");
     let delete =
         DeleteNoticeRequest { notice_id: first.notice_id, expected_version: 7, ..Default::default() };
-    let refused = node.notices().delete_notice(delete.clone()).await.unwrap_err();
-    assert_refused(&refused, Code::Aborted, "VERSION_CONFLICT", None);
+    assert_error(node.notices().delete_notice(delete.clone()).await, Code::Aborted, "VERSION_CONFLICT");
     node.notices().delete_notice(DeleteNoticeRequest { expected_version: 1, ..delete }).await.unwrap();
 }
 
 #[tokio::test]
 async fn notice_is_deleted_by_audience_then_wholly() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     audience(&node, 2, false).await;
     let notice_id = publish(&node, new_notice(&[1, 2])).await.notice_id;
     let delete = async |audience_ids: Vec<i32>| {
@@ -258,12 +234,12 @@ async fn users_only_read_visible_notices() {
     let listed = node.notices().list_notices(principal(ann, own.clone())).await.unwrap().into_inner();
     assert_eq!(ids(&listed.notices), [visible]);
     assert_denied(node.notices().list_notices(principal(bob, own.clone())).await);
-    assert_denied(
-        node.notices().list_notices(principal(ann, ListNoticesRequest { reader_id: 0, ..own.clone() })).await,
-    );
-    assert_denied(
-        node.notices().list_notices(principal(ann, ListNoticesRequest { audience_id: 2, ..own })).await,
-    );
+    let refused =
+        node.notices().list_notices(principal(ann, ListNoticesRequest { reader_id: 0, ..own.clone() })).await;
+    assert_denied(refused);
+    let refused =
+        node.notices().list_notices(principal(ann, ListNoticesRequest { audience_id: 2, ..own })).await;
+    assert_denied(refused);
     let mark = MarkReadRequest { audience_id: 1, reader_id: ann, all: true, ..Default::default() };
     assert_denied(node.notices().mark_read(principal(bob, mark.clone())).await);
     node.notices().mark_read(principal(ann, mark)).await.unwrap();

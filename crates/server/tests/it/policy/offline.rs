@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::messaging::*;
-use crate::node::{TestNode, assert_refused, principal};
-use crate::receiving::live;
-use crate::relation_calls::{do_not_disturb, users};
-use crate::talking::*;
+use crate::dialog_calls::*;
+use crate::group_calls::{add, chat};
+use crate::message_calls::*;
+use crate::message_streams::live;
+use crate::node::{TestNode, assert_denied, assert_error, assert_exhausted, assert_invalid, principal};
+use crate::relation_calls::{do_not_disturb, node_with_users};
 use kith_proto::message::v1::{send_message_request::To, *};
 use kith_server::config::Config;
 use tonic::{Code, Streaming};
@@ -14,13 +15,11 @@ use tonic::{Code, Streaming};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn node_with<const N: usize>(change: impl FnOnce(&mut Config)) -> (TestNode, [i64; N]) {
-    let node = TestNode::start_with_relations(|config| {
+    node_with_users(|config| {
         config.messages.offline = true;
         change(config);
     })
-    .await;
-    let users = users(&node).await;
-    (node, users)
+    .await
 }
 
 async fn node<const N: usize>() -> (TestNode, [i64; N]) {
@@ -226,11 +225,10 @@ async fn cursor_resumes_after_what_was_sent() {
 #[tokio::test]
 async fn watching_needs_a_service_and_the_setting() {
     let (node, [ann]) = node().await;
-    let refused = node.messages().watch_offline(principal(ann, WatchOfflineRequest::default())).await;
-    assert_refused(&refused.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_denied(node.messages().watch_offline(principal(ann, WatchOfflineRequest::default())).await);
     let plain = TestNode::start_with_relations(|_| {}).await;
-    let refused = plain.messages().watch_offline(WatchOfflineRequest::default()).await.unwrap_err();
-    assert_refused(&refused, Code::FailedPrecondition, "NOT_CONFIGURED", None);
+    let refused = plain.messages().watch_offline(WatchOfflineRequest::default()).await;
+    assert_error(refused, Code::FailedPrecondition, "NOT_CONFIGURED");
     plain.assert_healthy().await;
 }
 
@@ -241,8 +239,10 @@ async fn watchers_are_bounded() {
     for _ in 0..16 {
         open.push(Pusher::new(&node).await);
     }
-    let refused = node.messages().watch_offline(WatchOfflineRequest::default()).await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_RECEIVERS", None);
+    assert_exhausted(
+        node.messages().watch_offline(WatchOfflineRequest::default()).await,
+        "TOO_MANY_RECEIVERS",
+    );
     drop(open);
     crate::node::until(async || node.messages().watch_offline(WatchOfflineRequest::default()).await.is_ok())
         .await;
@@ -265,8 +265,7 @@ async fn cursors_that_are_wrong_are_refused() {
     ];
     for cursor in wrong {
         let request = WatchOfflineRequest { cursor: cursor.to_owned() };
-        let refused = node.messages().watch_offline(request).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("cursor"));
+        assert_invalid(node.messages().watch_offline(request).await, "cursor");
     }
     node.assert_healthy().await;
 }
@@ -278,10 +277,8 @@ async fn offline_logs_are_no_conversations() {
     say(&node, ann, To::UserId(bea), "x").await.unwrap();
     pusher.next().await;
     for log in ["o0", "o1", "o2", "o3"] {
-        let refused =
-            node.messages().send_message(text(To::ConversationId(log.to_owned()), "x")).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("conversation_id"));
-        let refused = pull(&node, bea, to_pull(log, 0, 0, 10)).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("conversation_id"));
+        let refused = node.messages().send_message(text(To::ConversationId(log.to_owned()), "x")).await;
+        assert_invalid(refused, "conversation_id");
+        assert_invalid(pull(&node, bea, to_pull(log, 0, 0, 10)).await, "conversation_id");
     }
 }

@@ -1,11 +1,12 @@
 //! Each change of a dialog reaches the other devices of its user, by a stream of Receive and by a socket.
 
-use crate::messaging::*;
+use crate::dialog_calls::*;
+use crate::group_calls::chat;
+use crate::message_calls::*;
+use crate::message_streams::{Stream, live};
 use crate::node::TestNode;
-use crate::receiving::{Stream, live};
-use crate::relation_calls::{do_not_disturb, users};
+use crate::relation_calls::{do_not_disturb, node_with_users};
 use crate::sockets::{Socket, on};
-use crate::talking::*;
 use kith_proto::message::v1::{note::What as Noted, send_message_request::To, *};
 use serde_json::json;
 
@@ -21,8 +22,7 @@ struct Devices {
 
 impl Devices {
     async fn new() -> Self {
-        let node = TestNode::start_with_relations(on).await;
-        let [ann, bea] = users(&node).await;
+        let (node, [ann, bea]) = node_with_users(on).await;
         let group = chat(&node, ann, &[bea]).await;
         for _ in 0..3 {
             say(&node, ann, To::GroupId(group), "x").await.unwrap();
@@ -36,41 +36,37 @@ impl Devices {
         direct(self.ann, self.bea)
     }
 
-    async fn update(&self, settings: DialogSettings, path: &str) {
-        update(&self.node, self.bea, to_update(&self.group, settings, &[path])).await.unwrap();
-    }
-
-    /// Both devices learn next that this dialog was changed, and how far it is read.
-    async fn assert_noted(&mut self, id: &str, read_seq: i64) {
+    /// Both devices learn next that this dialog was changed, and how far it is read; `change` is what was done.
+    async fn assert_noted(&mut self, change: &str, id: &str, read_seq: i64) {
         let changed = DialogChanged { conversation_id: id.to_owned(), read_seq };
-        assert_eq!(self.stream.note().await, Noted::Dialog(changed));
+        assert_eq!(self.stream.note().await, Noted::Dialog(changed), "{change}");
         let mut expected = json!({"dialog": {"conversationId": id, "readSeq": read_seq.to_string()}});
         if read_seq == 0 {
             expected["dialog"].as_object_mut().unwrap().remove("readSeq");
         }
-        assert_eq!(self.socket.until("note").await["note"], expected);
+        assert_eq!(self.socket.until("note").await["note"], expected, "{change}");
     }
 
-    async fn assert_group_noted(&mut self, read_seq: i64) {
-        self.assert_noted(&self.group.clone(), read_seq).await;
-    }
-}
-
-#[tokio::test]
-async fn pin_reaches_own_devices() {
-    let mut devices = Devices::new().await;
-    for pinned in [true, false] {
-        devices.update(DialogSettings { pinned, ..Default::default() }, "pinned").await;
-        devices.assert_group_noted(0).await;
+    async fn assert_group_noted(&mut self, change: &str) {
+        self.assert_noted(change, &self.group.clone(), 0).await;
     }
 }
 
 #[tokio::test]
-async fn do_not_disturb_of_a_group_reaches_own_devices() {
+async fn settings_of_a_group_reach_own_devices() {
+    let settings = DialogSettings::default;
+    let changes = [
+        ("pinned", DialogSettings { pinned: true, ..settings() }),
+        ("pinned", settings()),
+        ("do_not_disturb", DialogSettings { do_not_disturb: true, ..settings() }),
+        ("do_not_disturb", settings()),
+        ("marked_unread", DialogSettings { marked_unread: true, ..settings() }),
+        ("ext", DialogSettings { ext: "draft".into(), ..settings() }),
+    ];
     let mut devices = Devices::new().await;
-    for do_not_disturb in [true, false] {
-        devices.update(DialogSettings { do_not_disturb, ..Default::default() }, "do_not_disturb").await;
-        devices.assert_group_noted(0).await;
+    for (path, settings) in changes {
+        update(&devices.node, devices.bea, to_update(&devices.group, settings, &[path])).await.unwrap();
+        devices.assert_group_noted(path).await;
     }
 }
 
@@ -78,53 +74,39 @@ async fn do_not_disturb_of_a_group_reaches_own_devices() {
 async fn do_not_disturb_of_a_user_reaches_own_devices() {
     let mut devices = Devices::new().await;
     mark_up_to(&devices.node, devices.bea, &devices.direct(), 2).await;
-    devices.assert_noted(&devices.direct(), 2).await;
+    devices.assert_noted("do not disturb of a user", &devices.direct(), 2).await;
     for is_set in [true, false] {
         do_not_disturb(&devices.node, devices.bea, devices.ann, is_set).await;
-        devices.assert_noted(&devices.direct(), 2).await;
+        devices.assert_noted("do not disturb of a user", &devices.direct(), 2).await;
     }
-}
-
-#[tokio::test]
-async fn mark_as_unread_reaches_own_devices() {
-    let mut devices = Devices::new().await;
-    devices.update(DialogSettings { marked_unread: true, ..Default::default() }, "marked_unread").await;
-    devices.assert_group_noted(0).await;
-}
-
-#[tokio::test]
-async fn draft_reaches_own_devices() {
-    let mut devices = Devices::new().await;
-    devices.update(DialogSettings { ext: "draft".into(), ..Default::default() }, "ext").await;
-    devices.assert_group_noted(0).await;
 }
 
 #[tokio::test]
 async fn hiding_reaches_own_devices() {
     let mut devices = Devices::new().await;
     hide(&devices.node, devices.bea, &devices.direct()).await.unwrap();
-    devices.assert_noted(&devices.direct(), 0).await;
+    devices.assert_noted("hiding", &devices.direct(), 0).await;
 }
 
 #[tokio::test]
 async fn clearing_reaches_own_devices() {
     let mut devices = Devices::new().await;
     clear(&devices.node, devices.bea, &devices.group).await.unwrap();
-    devices.assert_group_noted(0).await;
+    devices.assert_group_noted("clearing").await;
 }
 
 #[tokio::test]
 async fn range_that_a_service_sets_reaches_own_devices() {
     let mut devices = Devices::new().await;
     set_range(&devices.node, devices.bea, &devices.group, Some(2), None).await;
-    devices.assert_group_noted(0).await;
+    devices.assert_group_noted("range that a service sets").await;
 }
 
 #[tokio::test]
 async fn read_mark_reaches_own_devices() {
     let mut devices = Devices::new().await;
     mark_up_to(&devices.node, devices.bea, &devices.direct(), 2).await;
-    devices.assert_noted(&devices.direct(), 2).await;
+    devices.assert_noted("read mark", &devices.direct(), 2).await;
 }
 
 #[tokio::test]
@@ -132,15 +114,15 @@ async fn mark_of_ranges_reaches_own_devices() {
     let mut devices = Devices::new().await;
     let ranges = to_mark_ranges(&devices.direct(), &[(2, 3)]);
     let read_seq = mark(&devices.node, devices.bea, ranges).await.unwrap().read_seq;
-    devices.assert_noted(&devices.direct(), read_seq).await;
+    devices.assert_noted("mark of ranges", &devices.direct(), read_seq).await;
     let skipped = to_mark_ranges(&devices.direct(), &[(1, 1)]);
     let read_seq = mark(&devices.node, devices.bea, skipped).await.unwrap().read_seq;
-    devices.assert_noted(&devices.direct(), read_seq).await;
+    devices.assert_noted("mark of ranges", &devices.direct(), read_seq).await;
 }
 
 #[tokio::test]
 async fn hidden_mark_reaches_own_devices() {
     let mut devices = Devices::new().await;
     mark(&devices.node, devices.bea, to_hide(&devices.direct(), 3)).await.unwrap();
-    devices.assert_noted(&devices.direct(), 3).await;
+    devices.assert_noted("hidden mark", &devices.direct(), 3).await;
 }

@@ -1,15 +1,15 @@
 //! Who is online, over gRPC, as gateways and callers meet it.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::time::Duration;
 
 use crate::gateway_calls::{Gateway, close, counted, events, gateways_of, online_in, open, state, watch};
-use crate::node::{TestNode, assert_refused, principal, until};
-use crate::relation_calls::{block, follow, users};
-use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
+use crate::group_calls::{add, chat, private_group, remove};
+use crate::node::{
+    TestNode, all_pages, assert_denied, assert_exhausted, assert_invalid, assert_not_found, principal, until,
+};
+use crate::relation_calls::{block, follow, node_with_users, users};
+use kith_proto::{group::v1::*, presence::v1::*};
 use kith_server::config::Config;
-use tonic::Code;
 
 /// Everything that takes time takes little, and who is not seen is offline at once.
 fn quick(config: &mut Config) {
@@ -22,9 +22,7 @@ fn quick(config: &mut Config) {
 }
 
 async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
-    let node = TestNode::start_with_relations(quick).await;
-    let ids = users(&node).await;
-    (node, ids)
+    node_with_users(quick).await
 }
 
 /// As a user sees them.
@@ -33,22 +31,6 @@ async fn state_for(node: &TestNode, user: i64, user_ids: &[i64]) -> Vec<Presence
     let answer = node.presence().batch_get_presence(principal(user, request)).await.unwrap().into_inner();
     assert!(answer.presences.iter().map(|one| one.user_id).eq(user_ids.iter().copied()));
     answer.presences.iter().map(Presence::state).collect()
-}
-
-/// A group of these, that the first one makes.
-async fn group_of(node: &TestNode, users: &[i64], visibility: Visibility) -> i64 {
-    let group = Group {
-        name: "Chess".into(),
-        visibility: visibility.into(),
-        creator_id: users[0],
-        ..Default::default()
-    };
-    let group_id = node.group(group).await.group_id;
-    if users.len() > 1 {
-        let request = AddMembersRequest { group_id, user_ids: users[1..].to_vec(), ..Default::default() };
-        node.members().add_members(request).await.unwrap();
-    }
-    group_id
 }
 
 #[tokio::test]
@@ -77,7 +59,7 @@ async fn online_spans_first_to_last_session() {
 #[tokio::test]
 async fn two_devices_count_once_in_groups() {
     let (node, [ann, bob, cid]) = with_users().await;
-    let group = group_of(&node, &[ann, bob, cid], Visibility::Public).await;
+    let group = chat(&node, ann, &[bob, cid]).await;
     let (mut one, mut two) = (Gateway::new("gw-1"), Gateway::new("gw-2"));
     open(&node, &mut one, ann, "phone").await.unwrap();
     open(&node, &mut one, ann, "tablet").await.unwrap();
@@ -96,16 +78,14 @@ async fn two_devices_count_once_in_groups() {
 #[tokio::test]
 async fn online_join_and_leave_count_at_once() {
     let (node, [ann, bob]) = with_users().await;
-    let group = group_of(&node, &[ann], Visibility::Public).await;
+    let group = chat(&node, ann, &[]).await;
     let mut gateway = Gateway::new("gw-1");
     open(&node, &mut gateway, bob, "phone").await.unwrap();
     assert_eq!(counted(&node, group).await, 0);
-    let add = || AddMembersRequest { group_id: group, user_ids: vec![bob], ..Default::default() };
-    let remove = || RemoveMembersRequest { group_id: group, user_ids: vec![bob], ..Default::default() };
     for _ in 0..2 {
-        node.members().add_members(add()).await.unwrap();
+        add(&node, group, &[bob]).await;
         assert_eq!((counted(&node, group).await, online_in(&node, group).await), (1, vec![bob]));
-        node.members().remove_members(remove()).await.unwrap();
+        remove(&node, group, bob).await;
         assert_eq!((counted(&node, group).await, online_in(&node, group).await), (0, vec![]));
     }
 }
@@ -113,28 +93,23 @@ async fn online_join_and_leave_count_at_once() {
 #[tokio::test]
 async fn online_members_are_paged_by_id() {
     let (node, all) = with_users::<5>().await;
-    let group = group_of(&node, &all, Visibility::Public).await;
+    let group = chat(&node, all[0], &all[1..]).await;
     let mut gateway = Gateway::new("gw-1");
     for user in all {
         open(&node, &mut gateway, user, "phone").await.unwrap();
     }
-    let (mut seen, mut page_token) = (Vec::new(), String::new());
-    loop {
+    let seen = all_pages(async |page_token| {
         let request = ListActiveMembersRequest { group_id: group, page_size: 2, page_token };
-        let page = node.presence().list_active_members(request).await.unwrap().into_inner();
+        let page = node.presence().list_active_members(request).await?.into_inner();
         assert!(page.members.len() <= 2 && !page.incomplete);
         assert!(page.members.iter().all(|member| member.gateway_ids == ["gw-1"]));
-        seen.extend(page.members.iter().map(|member| member.user_id));
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
-            break;
-        }
-    }
-    assert_eq!(seen, all);
+        Ok((page.members, page.next_page_token))
+    });
+    let seen = seen.await.unwrap().into_iter().map(|member| member.user_id);
+    assert_eq!(seen.collect::<Vec<_>>(), all);
     let bad =
         ListActiveMembersRequest { group_id: group, page_token: "garbage".into(), ..Default::default() };
-    let refused = node.presence().list_active_members(bad).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("page_token"));
+    assert_invalid(node.presence().list_active_members(bad).await, "page_token");
 }
 
 #[tokio::test]
@@ -144,12 +119,9 @@ async fn nobody_uses_the_id_of_another_gateway() {
     open(&node, &mut gateway, ann, "phone").await.unwrap();
     for token in [String::new(), "garbage".to_owned(), Gateway::of(&node, "gw-2").await.token] {
         let mut other = Gateway { token, ..Gateway::new("gw-1") };
-        let refused = open(&node, &mut other, ann, "desk").await.unwrap_err();
-        assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
-        let refused = other.beat(&node, &[(ann, "phone")]).await.unwrap_err();
-        assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
-        let refused = close(&node, &mut other, ann, "phone").await.unwrap_err();
-        assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+        assert_denied(open(&node, &mut other, ann, "desk").await);
+        assert_denied(other.beat(&node, &[(ann, "phone")]).await);
+        assert_denied(close(&node, &mut other, ann, "phone").await);
     }
     assert_eq!(
         gateway.beat(&node, &[(ann, "phone"), (ann, "desk")]).await.unwrap(),
@@ -160,13 +132,12 @@ async fn nobody_uses_the_id_of_another_gateway() {
 
 #[tokio::test]
 async fn dead_gateway_ends_sessions_with_one_event() {
-    let node = TestNode::start_with_relations(|config| {
+    let (node, [ann, bob]) = node_with_users(|config| {
         quick(config);
         config.presence.gateway_ttl = Duration::from_secs(5);
     })
     .await;
-    let [ann, bob] = users(&node).await;
-    let group = group_of(&node, &[ann, bob], Visibility::Public).await;
+    let group = chat(&node, ann, &[bob]).await;
     let (mut dying, mut living) = (Gateway::new("dying"), Gateway::new("living"));
     for device in ["phone", "tablet"] {
         open(&node, &mut dying, ann, device).await.unwrap();
@@ -209,20 +180,17 @@ async fn gateway_pages_are_for_services_alone() {
     let (first, token) = gateway_ids(&node, 2, "").await;
     assert_eq!(first, ["a", "b"]);
     assert_eq!(gateway_ids(&node, 2, &token).await, (vec!["c".to_owned()], String::new()));
-    let refused =
-        node.presence().list_gateways(principal(1, ListGatewaysRequest::default())).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_denied(node.presence().list_gateways(principal(1, ListGatewaysRequest::default())).await);
 }
 
 #[tokio::test]
 async fn unrenewed_session_ends_with_an_event() {
-    let node = TestNode::start_with_relations(|config| {
+    let (node, [ann, bob]) = node_with_users(|config| {
         quick(config);
         config.presence.session_ttl = Duration::from_millis(400);
     })
     .await;
-    let [ann, bob] = users(&node).await;
-    let group = group_of(&node, &[ann, bob], Visibility::Public).await;
+    let group = chat(&node, ann, &[bob]).await;
     let mut gateway = Gateway::new("gw-1");
     open(&node, &mut gateway, bob, "phone").await.unwrap();
     let mut watch = watch(&node, &[ann]).await;
@@ -247,11 +215,11 @@ async fn watcher_gets_state_then_changes_in_order() {
     }
     let mut last = 0;
     for number in 0..40 {
-        let told = tokio::time::timeout(Duration::from_secs(30), watch.message()).await;
-        let told = told.expect("it is told in time").unwrap().unwrap();
-        let presence = told.presence.unwrap();
+        let response = tokio::time::timeout(Duration::from_secs(30), watch.message()).await;
+        let response = response.expect("a response in time").unwrap().unwrap();
+        let presence = response.presence.unwrap();
         let online = presence.state() == PresenceState::Online;
-        assert_eq!((online, told.gateway_ids.len()), (number % 2 == 0, usize::from(number % 2 == 0)));
+        assert_eq!((online, response.gateway_ids.len()), (number % 2 == 0, usize::from(number % 2 == 0)));
         assert!(presence.session_version > last, "{} after {last}", presence.session_version);
         last = presence.session_version;
     }
@@ -285,26 +253,21 @@ async fn users_see_friends_and_no_gateways() {
 #[tokio::test]
 async fn private_group_presence_is_for_members() {
     let (node, [ann, bob]) = with_users().await;
-    let group = group_of(&node, &[ann], Visibility::Private).await;
+    let group = private_group(&node, ann, JoinPolicy::Approval).await;
     let mut gateway = Gateway::new("gw-1");
     open(&node, &mut gateway, ann, "phone").await.unwrap();
     let count = || CountActiveMembersRequest { group_id: group, consistency: None };
-    let list = || ListActiveMembersRequest { group_id: group, ..Default::default() };
-    let through = || ListActiveGatewaysRequest { group_id: group, consistency: None };
+    let list = ListActiveMembersRequest { group_id: group, ..Default::default() };
+    let through = ListActiveGatewaysRequest { group_id: group, consistency: None };
     assert_eq!(
         node.presence().count_active_members(principal(ann, count())).await.unwrap().into_inner().count,
         1
     );
-    for refused in [
-        node.presence().count_active_members(principal(bob, count())).await.map(drop),
-        node.presence().list_active_members(principal(bob, list())).await.map(drop),
-        node.presence().list_active_gateways(principal(bob, through())).await.map(drop),
-    ] {
-        assert_refused(&refused.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
-    }
+    assert_denied(node.presence().count_active_members(principal(bob, count())).await);
+    assert_denied(node.presence().list_active_members(principal(bob, list)).await);
+    assert_denied(node.presence().list_active_gateways(principal(bob, through)).await);
     let nowhere = CountActiveMembersRequest { group_id: 4711, consistency: None };
-    let refused = node.presence().count_active_members(nowhere).await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(node.presence().count_active_members(nowhere).await);
 }
 
 #[tokio::test]
@@ -315,8 +278,7 @@ async fn a_user_has_no_more_sessions_than_it_may() {
     for device in ["a", "b", "a"] {
         open(&node, &mut gateway, ann, device).await.unwrap();
     }
-    let refused = open(&node, &mut gateway, ann, "c").await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_SESSIONS", None);
+    assert_exhausted(open(&node, &mut gateway, ann, "c").await, "TOO_MANY_SESSIONS");
     close(&node, &mut gateway, ann, "a").await.unwrap();
     open(&node, &mut gateway, ann, "c").await.unwrap();
 }
@@ -324,9 +286,8 @@ async fn a_user_has_no_more_sessions_than_it_may() {
 #[tokio::test]
 async fn unseen_users_are_unknown_in_young_presence() {
     let young = Duration::from_secs(3600);
-    let node = TestNode::start_with_relations(|config| config.presence.unknown_for = young).await;
-    let [ann, bob] = users(&node).await;
-    let group = group_of(&node, &[ann, bob], Visibility::Public).await;
+    let (node, [ann, bob]) = node_with_users(|config| config.presence.unknown_for = young).await;
+    let group = chat(&node, ann, &[bob]).await;
     let mut gateway = Gateway::new("gw-1");
     open(&node, &mut gateway, ann, "phone").await.unwrap();
     assert_eq!(state(&node, ann).await, PresenceState::Online);
@@ -353,23 +314,17 @@ async fn what_cannot_be_taken_is_refused_by_its_field() {
         (named(ann, "d", "a b"), "gateway_id"),
         (named(ann, "d", &long), "gateway_id"),
     ] {
-        let refused = node.presence().open_session(request).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some(field));
+        assert_invalid(node.presence().open_session(request).await, field);
     }
-    let refused = node.presence().open_session(named(4711, "d", "g")).await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
-    let refused = node.presence().open_session(principal(ann + 1, named(ann, "d", "g"))).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_not_found(node.presence().open_session(named(4711, "d", "g")).await);
+    assert_denied(node.presence().open_session(principal(ann + 1, named(ann, "d", "g"))).await);
     let many = BatchGetPresenceRequest { user_ids: vec![ann; 1001] };
-    let refused = node.presence().batch_get_presence(many).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("user_ids"));
+    assert_invalid(node.presence().batch_get_presence(many).await, "user_ids");
     for user_ids in [vec![], vec![0], vec![ann; 1001]] {
-        let refused = node.presence().watch_presence(WatchPresenceRequest { user_ids }).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("user_ids"));
+        assert_invalid(node.presence().watch_presence(WatchPresenceRequest { user_ids }).await, "user_ids");
     }
     let mut gateway = Gateway::new("gw-1");
-    let refused = gateway.beat(&node, &vec![(ann, "d"); 1001]).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("sessions"));
+    assert_invalid(gateway.beat(&node, &vec![(ann, "d"); 1001]).await, "sessions");
 }
 
 #[tokio::test]
@@ -383,8 +338,7 @@ async fn no_more_watch_than_may() {
     let [ann] = users(&node).await;
     let mut first = watch(&node, &[ann]).await;
     let request = WatchPresenceRequest { user_ids: vec![ann] };
-    let refused = node.presence().watch_presence(request).await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "OVERLOADED", None);
+    assert_exhausted(node.presence().watch_presence(request).await, "OVERLOADED");
     events(&mut first, 1).await;
     drop(first);
     until(async || {

@@ -1,13 +1,12 @@
 //! Who is shown to whom after that has changed.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::time::Duration;
 
 use crate::gateway_calls::{Gateway, close, events, gateways_of, online_in, open};
+use crate::group_calls::chat;
 use crate::node::{TestNode, assert_denied, principal};
-use crate::relation_calls::{block, follow, unblock, users};
-use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
+use crate::relation_calls::{block, follow, node_with_users, unblock};
+use kith_proto::presence::v1::*;
 use kith_server::config::Config;
 use tonic::Streaming;
 
@@ -21,8 +20,8 @@ fn settled(config: &mut Config) {
     config.presence.fan_out_wait = Duration::from_secs(10);
 }
 
-async fn start(visibility_every: Duration) -> TestNode {
-    TestNode::start_with_relations(|config| {
+async fn start<const N: usize>(visibility_every: Duration) -> (TestNode, [i64; N]) {
+    node_with_users(|config| {
         settled(config);
         config.presence.visibility_every = visibility_every;
     })
@@ -39,20 +38,9 @@ async fn watch_as(node: &TestNode, user: i64, user_ids: &[i64]) -> Streaming<Wat
     node.presence().watch_presence(principal(user, request)).await.unwrap().into_inner()
 }
 
-/// A public group of these, that the first one makes.
-async fn group_of(node: &TestNode, users: &[i64]) -> i64 {
-    let visibility = Visibility::Public.into();
-    let group = Group { name: "Chess".into(), visibility, creator_id: users[0], ..Default::default() };
-    let group_id = node.group(group).await.group_id;
-    let request = AddMembersRequest { group_id, user_ids: users[1..].to_vec(), ..Default::default() };
-    node.members().add_members(request).await.unwrap();
-    group_id
-}
-
 #[tokio::test]
 async fn blocked_watcher_gets_unknown_once() {
-    let node = start(Duration::from_millis(50)).await;
-    let [ann, bob, cid] = users(&node).await;
+    let (node, [ann, bob, cid]) = start(Duration::from_millis(50)).await;
     befriend(&node, ann, bob).await;
     befriend(&node, ann, cid).await;
     let mut gateway = Gateway::new("gw-1");
@@ -69,8 +57,7 @@ async fn blocked_watcher_gets_unknown_once() {
 
 #[tokio::test]
 async fn new_friend_is_shown_to_a_watcher() {
-    let node = start(Duration::from_millis(50)).await;
-    let [ann, bob] = users(&node).await;
+    let (node, [ann, bob]) = start(Duration::from_millis(50)).await;
     let mut gateway = Gateway::new("gw-1");
     open(&node, &mut gateway, bob, "phone").await.unwrap();
     let mut watch = watch_as(&node, ann, &[bob]).await;
@@ -88,9 +75,8 @@ async fn new_friend_is_shown_to_a_watcher() {
 
 #[tokio::test]
 async fn online_members_are_for_unblocked_members() {
-    let node = start(Duration::from_secs(30)).await;
-    let [ann, bob, cid, dan] = users(&node).await;
-    let group_id = group_of(&node, &[ann, bob, cid]).await;
+    let (node, [ann, bob, cid, dan]) = start(Duration::from_secs(30)).await;
+    let group_id = chat(&node, ann, &[bob, cid]).await;
     let mut gateway = Gateway::new("gw-1");
     for user in [ann, bob, cid] {
         open(&node, &mut gateway, user, "phone").await.unwrap();
@@ -114,9 +100,8 @@ async fn online_members_are_for_unblocked_members() {
 
 #[tokio::test]
 async fn gateways_of_a_group_are_for_services() {
-    let node = start(Duration::from_secs(30)).await;
-    let [ann, bob] = users(&node).await;
-    let group_id = group_of(&node, &[ann, bob]).await;
+    let (node, [ann, bob]) = start(Duration::from_secs(30)).await;
+    let group_id = chat(&node, ann, &[bob]).await;
     let mut gateway = Gateway::new("gw-1");
     open(&node, &mut gateway, ann, "phone").await.unwrap();
     let through = ListActiveGatewaysRequest { group_id, consistency: None };

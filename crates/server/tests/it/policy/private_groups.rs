@@ -1,23 +1,11 @@
 //! To whom a private group is shown.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::applying::{apply, of_user, refuse, to_invite, to_join};
+use crate::application_calls::{apply, of_user, refuse, to_invite, to_join};
+use crate::group_calls::{add, private_group, public_group, remove};
 use crate::node::{TestNode, assert_refused, principal};
-use crate::relation_calls::users;
-use kith_proto::{group::v1::*, member::v1::*};
+use crate::relation_calls::with_users;
+use kith_proto::group::v1::*;
 use tonic::{Code, Status};
-
-async fn group(node: &TestNode, owner: i64, visibility: Visibility, join_policy: JoinPolicy) -> i64 {
-    let group = Group {
-        name: "Readers".into(),
-        visibility: visibility.into(),
-        join_policy: join_policy.into(),
-        creator_id: owner,
-        ..Default::default()
-    };
-    node.group(group).await.group_id
-}
 
 async fn get(node: &TestNode, user: i64, group_id: i64) -> Result<Group, Status> {
     let request = GetGroupRequest { group_id, consistency: None };
@@ -48,30 +36,26 @@ async fn is_hidden(node: &TestNode, user: i64, group_id: i64) -> bool {
 
 #[tokio::test]
 async fn private_group_is_for_members_and_services() {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann, bob, cid] = users(&node).await;
-    let private = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
-    let public = group(&node, ann, Visibility::Public, JoinPolicy::Open).await;
-    let add = AddMembersRequest { group_id: private, user_ids: vec![bob], ..Default::default() };
-    node.members().add_members(add).await.unwrap();
+    let (node, [ann, bob, cid]) = with_users().await;
+    let private = private_group(&node, ann, JoinPolicy::Invite).await;
+    let public = public_group(&node, ann, JoinPolicy::Open).await;
+    add(&node, private, &[bob]).await;
     for member in [ann, bob] {
-        assert_eq!(get(&node, member, private).await.unwrap().name, "Readers");
+        assert_eq!(get(&node, member, private).await.unwrap().name, "Chess");
         assert_eq!(batch(&node, member, &[private, public, private]).await, [private, public, private]);
     }
     assert!(is_hidden(&node, cid, private).await && !is_hidden(&node, cid, public).await);
     assert_eq!(batch(&node, cid, &[private, public, private]).await, [public]);
     let request = GetGroupRequest { group_id: private, consistency: None };
     assert!(node.groups().get_group(request).await.is_ok(), "to services");
-    let remove = RemoveMembersRequest { group_id: private, user_ids: vec![bob], ..Default::default() };
-    node.members().remove_members(remove).await.unwrap();
+    remove(&node, private, bob).await;
     assert!(is_hidden(&node, bob, private).await, "after it left");
 }
 
 #[tokio::test]
 async fn hidden_private_group_answers_as_absent() {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann, bob] = users(&node).await;
-    let private = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
+    let (node, [ann, bob]) = with_users().await;
+    let private = private_group(&node, ann, JoinPolicy::Invite).await;
     let hidden = get(&node, bob, private).await.unwrap_err();
     let absent = get(&node, bob, private + 100).await.unwrap_err();
     assert_eq!((hidden.message(), hidden.details()), (absent.message(), absent.details()));
@@ -81,10 +65,9 @@ async fn hidden_private_group_answers_as_absent() {
 
 #[tokio::test]
 async fn private_group_is_shown_while_invited() {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann, bob, cid] = users(&node).await;
-    let private = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
-    let other = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
+    let (node, [ann, bob, cid]) = with_users().await;
+    let private = private_group(&node, ann, JoinPolicy::Invite).await;
+    let other = private_group(&node, ann, JoinPolicy::Invite).await;
     let invite = apply(&node, ann, to_invite(private, bob)).await.unwrap();
     assert!(!is_hidden(&node, bob, private).await);
     assert!(is_hidden(&node, bob, other).await && is_hidden(&node, cid, private).await);
@@ -95,9 +78,8 @@ async fn private_group_is_shown_while_invited() {
 
 #[tokio::test]
 async fn private_group_is_shown_to_who_applies() {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann, bob, cid] = users(&node).await;
-    let private = group(&node, ann, Visibility::Private, JoinPolicy::Approval).await;
+    let (node, [ann, bob, cid]) = with_users().await;
+    let private = private_group(&node, ann, JoinPolicy::Approval).await;
     assert!(is_hidden(&node, bob, private).await);
     apply(&node, bob, to_join(private, "")).await.unwrap();
     assert!(!is_hidden(&node, bob, private).await && is_hidden(&node, cid, private).await);

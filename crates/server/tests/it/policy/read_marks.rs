@@ -1,30 +1,15 @@
 //! What users have read, and what is unread.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::messaging::*;
-use crate::node::{TestNode, assert_denied, assert_refused, principal};
-use crate::relation_calls::{block, with_users};
-use crate::talking::*;
+use crate::dialog_calls::*;
+use crate::group_calls::{add, chat, leave};
+use crate::message_calls::*;
+use crate::node::{
+    SERVICE, assert_denied, assert_error, assert_exhausted, assert_invalid, assert_not_found, principal,
+};
+use crate::relation_calls::{block, unblock};
 use futures::future::join_all;
 use kith_proto::message::v1::{send_message_request::To, *};
-use kith_proto::relation::v1::UnblockRequest;
-use tonic::{Code, Status};
-
-#[track_caller]
-fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
-    assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
-}
-
-/// A group of two with so many messages, and its conversation. The first message is the event that the second user joined, the others
-/// are of a service.
-async fn filled(count: i64) -> (TestNode, [i64; 2], i64, String) {
-    let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let conversation = format!("g{group}");
-    fill(&node, &conversation, count - 1).await;
-    (node, [ann, bea], group, conversation)
-}
+use tonic::Code;
 
 #[tokio::test]
 async fn mark_clears_unread_up_to_its_number() {
@@ -56,8 +41,7 @@ async fn mark_above_the_end_is_out_of_range() {
     let requests =
         [to_mark(&id, 6), to_hide(&id, 6), to_mark_ranges(&id, &[(1, 2), (5, 6)]), to_mark(&id, i64::MAX)];
     for request in requests {
-        let refused = mark(&node, ann, request).await.unwrap_err();
-        assert_refused(&refused, Code::OutOfRange, "SEQ_OUT_OF_RANGE", None);
+        assert_error(mark(&node, ann, request).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
     }
     assert_eq!(read(&node, ann, &id).await.read_seq, 0);
     fill(&node, &id, 1).await;
@@ -84,8 +68,7 @@ async fn too_many_unread_ranges_are_refused() {
     for first in [2, 202] {
         mark(&node, ann, to_mark_ranges(&id, &every_second(first))).await.unwrap();
     }
-    let refused = mark(&node, ann, to_mark_ranges(&id, &every_second(402))).await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_RANGES", None);
+    assert_exhausted(mark(&node, ann, to_mark_ranges(&id, &every_second(402))).await, "TOO_MANY_RANGES");
     assert_eq!(skipped(&node, ann, &id).await.len(), 200, "nothing was marked");
     assert_eq!(mark_up_to(&node, ann, &id, 700).await, (700, 0), "a plain mark is never refused");
     assert_eq!(skipped(&node, ann, &id).await, []);
@@ -93,8 +76,7 @@ async fn too_many_unread_ranges_are_refused() {
 
 #[tokio::test]
 async fn hidden_mark_is_not_shown_to_the_peer() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     for _ in 0..4 {
         say(&node, ann, To::UserId(bea), "hi").await.unwrap();
     }
@@ -109,8 +91,7 @@ async fn hidden_mark_is_not_shown_to_the_peer() {
 
 #[tokio::test]
 async fn block_hides_the_peer_mark() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     say(&node, ann, To::UserId(bea), "hi").await.unwrap();
     mark_up_to(&node, bea, &id, 1).await;
     for (by, target) in [(ann, bea), (bea, ann)] {
@@ -118,15 +99,13 @@ async fn block_hides_the_peer_mark() {
         block(&node, by, target).await;
         assert_eq!(read(&node, ann, &id).await.peer_read_seq, 0);
         assert_eq!(conversation(&node, ann, &id).await.unwrap().peer_read_seq, 0);
-        let request = UnblockRequest { user_id: by, target_id: target, ..Default::default() };
-        node.relations().unblock(request).await.unwrap();
+        unblock(&node, by, target).await;
     }
 }
 
 #[tokio::test]
 async fn own_message_is_read_by_its_sender() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     say(&node, ann, To::UserId(bea), "1").await.unwrap();
     say(&node, bea, To::UserId(ann), "2").await.unwrap();
     until_read(&node, bea, &id, 2).await;
@@ -137,13 +116,12 @@ async fn own_message_is_read_by_its_sender() {
 
 #[tokio::test]
 async fn keep_unread_leaves_the_badge() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     say(&node, ann, To::UserId(bea), "are you there?").await.unwrap();
     let reply = SendMessageRequest { keep_unread: true, ..text(To::UserId(ann), "on holiday") };
     assert_denied(send(&node, bea, reply.clone()).await);
     let reply = SendMessageRequest { sender_id: bea, ..reply };
-    assert_eq!(send_as_service(&node, reply).await.unwrap().seq, 2);
+    assert_eq!(send(&node, SERVICE, reply).await.unwrap().seq, 2);
     // The mark of a later message is made after that of the reply would have been.
     say(&node, ann, To::UserId(bea), "no hurry").await.unwrap();
     until_read(&node, ann, &id, 3).await;
@@ -243,8 +221,7 @@ async fn users_mark_for_themselves_services_for_all() {
     assert_denied(node.messages().mark_read(principal(bea, of_ann.clone())).await);
     let marked = node.messages().mark_read(of_ann).await.unwrap().into_inner();
     assert_eq!((marked.read_seq, marked.unread), (2, 1));
-    let nobody = node.messages().mark_read(to_mark(&id, 2)).await.unwrap_err();
-    assert_refused(&nobody, Code::InvalidArgument, "INVALID_FIELD", Some("user_id"));
+    assert_invalid(node.messages().mark_read(to_mark(&id, 2)).await, "user_id");
 }
 
 #[tokio::test]

@@ -7,11 +7,15 @@ use kith_proto::{
 };
 use tonic::Code;
 
-use crate::messaging::*;
-use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused, principal};
-use crate::receipting::{self, SERVICE, batch, bits, counts, get, lists, ordinals, show, to_get};
-use crate::relation_calls::{block, with_users};
-use crate::talking::{mark, mark_up_to, to_hide, to_mark_ranges, until_read};
+use crate::dialog_calls::{mark, mark_up_to, to_hide, to_mark_ranges, until_read};
+use crate::group_calls::{add, chat, leave, remove};
+use crate::message_calls::*;
+use crate::node::{
+    SERVICE, TestNode, assert_denied, assert_error, assert_forbidden, assert_invalid, assert_not_found,
+    principal,
+};
+use crate::receipt_calls::{self, batch, bits, counts, get, lists, ordinals, show, to_get};
+use crate::relation_calls::{block, node_with_users, with_users};
 
 /// Five users in a group, A to E, and its conversation.
 async fn five() -> (TestNode, [i64; 5], i64, String) {
@@ -86,12 +90,7 @@ async fn removed_member_is_not_in_next_receipt() {
     let seq = say_to(&node, a, group).await;
     assert!(!lists(&node, a, &id, seq).await.unwrap().concat().contains(&b));
     assert_eq!(counts(&node, a, &id, seq).await.unwrap(), [0, 3, 0]);
-    assert_refused(
-        &counts(&node, b, &id, seq).await.unwrap_err(),
-        Code::OutOfRange,
-        "SEQ_OUT_OF_RANGE",
-        None,
-    );
+    assert_error(counts(&node, b, &id, seq).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
     assert_eq!(ordinals(&node, c, &id).await.unwrap()[1], (b, true));
 }
 
@@ -157,7 +156,7 @@ async fn group_decides_who_sees_receipts() {
         assert_eq!(counts(&node, asker, &id, seq).await.unwrap(), [0, 3, 1], "{asker}");
     }
     assert_denied(counts(&node, c, &id, seq).await);
-    assert_refused(&counts(&node, late, &id, seq).await.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(counts(&node, late, &id, seq).await);
     show(&node, group, ReceiptVisibility::Off).await;
     for asker in [a, b] {
         assert_forbidden(counts(&node, asker, &id, seq).await);
@@ -185,8 +184,7 @@ async fn late_member_sees_no_earlier_receipt() {
 #[tokio::test]
 async fn configuration_decides_if_the_group_does_not() {
     let shown = kith_service::receipt::ReceiptsShown::Off;
-    let node = TestNode::start_with_relations(|config| config.receipts.shown = shown).await;
-    let [a, b] = crate::relation_calls::users(&node).await;
+    let (node, [a, b]) = node_with_users(|config| config.receipts.shown = shown).await;
     let group = chat(&node, a, &[b]).await;
     let (seq, id) = (say_to(&node, a, group).await, format!("g{group}"));
     assert_forbidden(counts(&node, a, &id, seq).await);
@@ -198,13 +196,12 @@ async fn configuration_decides_if_the_group_does_not() {
 async fn others_learn_nothing() {
     let (node, [a, b, ..], group, id) = five().await;
     let (seq, other) = (say_to(&node, a, group).await, node.user("other").await.user_id);
-    let missing = |refused| assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
-    missing(counts(&node, other, &id, seq).await.unwrap_err());
-    missing(batch(&node, other, &id, &[seq]).await.unwrap_err());
-    missing(ordinals(&node, other, &id).await.unwrap_err());
-    missing(counts(&node, SERVICE, "g999999", 1).await.unwrap_err());
-    missing(ordinals(&node, SERVICE, "g999999").await.unwrap_err());
-    missing(counts(&node, other, &direct(a, b), 1).await.unwrap_err());
+    assert_not_found(counts(&node, other, &id, seq).await);
+    assert_not_found(batch(&node, other, &id, &[seq]).await);
+    assert_not_found(ordinals(&node, other, &id).await);
+    assert_not_found(counts(&node, SERVICE, "g999999", 1).await);
+    assert_not_found(ordinals(&node, SERVICE, "g999999").await);
+    assert_not_found(counts(&node, other, &direct(a, b), 1).await);
     leave(&node, group, b).await;
     assert_denied(ordinals(&node, b, &id).await);
 }
@@ -225,19 +222,14 @@ async fn events_and_missing_numbers_have_no_receipt() {
         ["SEQ_OUT_OF_RANGE", "NOT_FOUND", "[0, 4, 0]", "[0, 4, 0]"],
         "the first message is an event"
     );
-    assert_refused(
-        &counts(&node, a, &id, seq + 1).await.unwrap_err(),
-        Code::OutOfRange,
-        "SEQ_OUT_OF_RANGE",
-        None,
-    );
+    assert_error(counts(&node, a, &id, seq + 1).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
     let recall = RecallMessageRequest { user_id: a, conversation_id: id.clone(), seq };
     node.messages().recall_message(principal(a, recall)).await.unwrap();
     assert_eq!(counts(&node, a, &id, seq).await.unwrap(), [0, 4, 0], "a recalled message keeps its receipt");
     let min_seq = say_to(&node, a, group).await;
     let trim = kith_proto::message::v1::TrimConversationRequest { conversation_id: id.clone(), min_seq };
     node.messages().trim_conversation(trim).await.unwrap();
-    assert_refused(&counts(&node, SERVICE, &id, seq).await.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(counts(&node, SERVICE, &id, seq).await);
 }
 
 #[tokio::test]
@@ -253,10 +245,8 @@ async fn cached_receipt_respects_the_callers_range() {
     assert_eq!(counts(&node, SERVICE, &id, seq).await.unwrap(), [0, 3, 1]);
     assert_eq!(counts(&node, SERVICE, &id, last).await.unwrap(), [0, 4, 0]);
     for _ in 0..2 {
-        let refused = counts(&node, late, &id, seq).await.unwrap_err();
-        assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
-        let refused = counts(&node, b, &id, last).await.unwrap_err();
-        assert_refused(&refused, Code::OutOfRange, "SEQ_OUT_OF_RANGE", None);
+        assert_not_found(counts(&node, late, &id, seq).await);
+        assert_error(counts(&node, b, &id, last).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
         assert_eq!(counts(&node, late, &id, last).await.unwrap(), [0, 4, 0]);
     }
 }
@@ -294,8 +284,7 @@ async fn deleted_user_stays_a_reader() {
     let seq = say_to(&node, a, group).await;
     mark_up_to(&node, b, &id, seq).await;
     for user_id in [b, c] {
-        let request = kith_proto::user::v1::DeleteUserRequest { user_id, ..Default::default() };
-        node.users().delete_user(request).await.unwrap();
+        node.delete_user(user_id).await;
     }
     crate::node::until(async || lists(&node, SERVICE, &id, seq).await.unwrap()[2] == [c]).await;
     assert_eq!(lists(&node, SERVICE, &id, seq).await.unwrap()[0], [b]);
@@ -308,15 +297,14 @@ async fn pages_go_on_by_ordinal() {
     for reader in [e, b, d] {
         mark_up_to(&node, reader, &id, seq).await;
     }
-    let page = async |size, token: &str| receipting::readers(&node, a, &id, seq, (size, token)).await;
+    let page = async |size, token: &str| receipt_calls::readers(&node, a, &id, seq, (size, token)).await;
     let (first, token) = page(2, "").await.unwrap();
     assert_eq!(first, [b, d]);
     mark_up_to(&node, c, &id, seq).await;
     assert_eq!(page(2, &token).await.unwrap(), (vec![e], String::new()));
     assert_eq!(page(4, "").await.unwrap(), (vec![b, c, d, e], String::new()));
     let other = say_to(&node, a, group).await;
-    let refused = receipting::readers(&node, a, &id, other, (2, &token)).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("page_token"));
+    assert_invalid(receipt_calls::readers(&node, a, &id, other, (2, &token)).await, "page_token");
 }
 
 /// A node that keeps copies for as long as it may.

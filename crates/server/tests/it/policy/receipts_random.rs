@@ -4,24 +4,14 @@ use std::collections::BTreeMap;
 
 use kith_proto::message::v1::{MarkReadRequest, SendMessageRequest, send_message_request::To};
 
-use crate::messaging::*;
-use crate::node::TestNode;
-use crate::receipting::{SERVICE, bits, counts};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+
+use crate::dialog_calls::{mark, to_hide, to_mark, to_mark_ranges};
+use crate::group_calls::{add, chat, leave};
+use crate::message_calls::*;
+use crate::node::{SERVICE, TestNode};
+use crate::receipt_calls::{bits, counts};
 use crate::relation_calls::with_users;
-use crate::talking::{mark, to_hide, to_mark, to_mark_ranges};
-
-/// Numbers that look random, the same for each seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        // Xorshift.
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % u64::try_from(sides).unwrap()).unwrap()
-    }
-}
 
 /// A message and, by ordinal, in which of its stays each user was then and whether it has read it.
 struct Row {
@@ -87,10 +77,10 @@ impl Matrix {
 }
 
 /// Makes a random step. Each number that is marked exists.
-async fn step(node: &TestNode, group: i64, users: &[i64], matrix: &mut Matrix, dice: &mut Dice) {
-    let (id, user) = (format!("g{group}"), users[1 + dice.roll(users.len() - 1)]);
+async fn step(node: &TestNode, group: i64, users: &[i64], matrix: &mut Matrix, rng: &mut StdRng) {
+    let (id, user) = (format!("g{group}"), users[1 + rng.random_range(0..users.len() - 1)]);
     let is_in = matrix.is_in(user);
-    match dice.roll(10) {
+    match rng.random_range(0..10) {
         0 | 1 if is_in => {
             leave(node, group, user).await;
             matrix.stays.get_mut(&user).unwrap().1 = false;
@@ -103,15 +93,16 @@ async fn step(node: &TestNode, group: i64, users: &[i64], matrix: &mut Matrix, d
             let sender = if is_in { user } else { users[0] };
             let text =
                 SendMessageRequest { keep_unread: true, sender_id: sender, ..text(To::GroupId(group), "x") };
-            let seq = send_as_service(node, text).await.unwrap().seq;
+            let seq = send(node, SERVICE, text).await.unwrap().seq;
             matrix.send(seq, sender);
         }
         6.. if is_in => {
             let end = end(node, &id).await;
             let pick = |share: usize| 1 + end * i64::try_from(share).unwrap() / 1_000;
-            let (one, other) = (pick(dice.roll(1_000)).min(end), pick(dice.roll(1_000)).min(end));
+            let (one, other) =
+                (pick(rng.random_range(0..1_000)).min(end), pick(rng.random_range(0..1_000)).min(end));
             let (first, last) = (one.min(other), one.max(other));
-            let request: MarkReadRequest = match dice.roll(3) {
+            let request: MarkReadRequest = match rng.random_range(0..3) {
                 0 => to_mark(&id, last),
                 1 => to_hide(&id, last),
                 _ => to_mark_ranges(&id, &[(first, last)]),
@@ -130,11 +121,11 @@ async fn step(node: &TestNode, group: i64, users: &[i64], matrix: &mut Matrix, d
 async fn receipts_equal_a_bit_matrix() {
     let (node, users) = with_users::<6>().await;
     for seed in 1..=6 {
-        let mut dice = Dice(0x9E37_79B9_7F4A_7C15 ^ (seed << 32));
+        let mut rng = StdRng::seed_from_u64(seed);
         let (mut matrix, group) = (Matrix::default(), chat(&node, users[0], &[]).await);
         matrix.join(users[0]);
         for at in 0..60 {
-            step(&node, group, &users, &mut matrix, &mut dice).await;
+            step(&node, group, &users, &mut matrix, &mut rng).await;
             if at % 6 == 5 {
                 assert_equal(&node, group, &matrix, seed).await;
             }

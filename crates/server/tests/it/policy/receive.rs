@@ -2,25 +2,22 @@
 
 use std::time::Duration;
 
-use crate::changing::*;
-use crate::messaging::*;
-use crate::node::{TestNode, assert_refused};
-use crate::receiving::*;
-use crate::relation_calls::{self, with_users};
+use crate::group_calls::{add, chat_with_id, group_with_history, remove};
+use crate::message_calls::*;
+use crate::message_streams::*;
+use crate::node::{
+    TestNode, assert_denied, assert_error, assert_exhausted, assert_invalid, assert_not_found,
+};
+use crate::relation_calls::{node_with_users, with_users};
 use futures::future::join_all;
-use kith_proto::{
-    group::v1::Group,
-    message::v1::{delivery::What, event::What as Event, note::What as Noted, send_message_request::To, *},
+use kith_proto::message::v1::{
+    delivery::What, event::What as Event, note::What as Noted, send_message_request::To, *,
 };
 use tonic::Code;
 
 /// A node whose calls may take long, with users: many messages are sent at once.
 async fn patient<const N: usize>() -> (TestNode, [i64; N]) {
-    let node =
-        TestNode::start_with_relations(|config| config.limits.deadline_default = Duration::from_secs(10))
-            .await;
-    let users = relation_calls::users(&node).await;
-    (node, users)
+    node_with_users(|config| config.limits.deadline_default = Duration::from_secs(10)).await
 }
 
 #[tokio::test]
@@ -82,8 +79,7 @@ async fn large_messages_come_whole() {
 #[tokio::test]
 async fn removed_user_receives_nothing_after_it() {
     let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
     let mut stream = live(&node, bea).await;
     say(&node, ann, To::GroupId(group), "one").await.unwrap();
     assert_eq!(stream.seqs(&id, 1).await, [2]);
@@ -100,8 +96,7 @@ async fn removed_user_receives_nothing_after_it() {
 #[tokio::test]
 async fn new_member_receives_from_its_join_on() {
     let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[]).await;
     fill(&node, &id, 3).await;
     let mut stream = live(&node, bea).await;
     add(&node, group, &[bea]).await;
@@ -124,9 +119,7 @@ async fn new_member_receives_from_its_join_on() {
 #[tokio::test]
 async fn new_member_does_not_receive_the_history() {
     let (node, [ann, bea]) = with_users().await;
-    let (name, history_for_new_members) = ("Chess".to_owned(), true);
-    let chess = Group { name, creator_id: ann, history_for_new_members, ..Default::default() };
-    let group = node.group(chess).await.group_id;
+    let group = group_with_history(&node, ann).await;
     let id = format!("g{group}");
     fill(&node, &id, 3).await;
     let mut stream = live(&node, bea).await;
@@ -139,8 +132,7 @@ async fn new_member_does_not_receive_the_history() {
 
 #[tokio::test]
 async fn recall_comes_as_an_event_with_its_number() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let mut stream = live(&node, bea).await;
     say(&node, ann, To::UserId(bea), "oops").await.unwrap();
     assert_eq!(stream.seqs(&id, 1).await, [1]);
@@ -152,8 +144,7 @@ async fn recall_comes_as_an_event_with_its_number() {
 
 #[tokio::test]
 async fn recalled_message_comes_without_content_later() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let mut before = live(&node, bea).await;
     say(&node, ann, To::UserId(bea), "first").await.unwrap();
     before.message().await;
@@ -174,28 +165,22 @@ async fn services_receive_for_users_too() {
     let request = ReceiveRequest { user_id: bea, ..now() };
     let mut stream = node.messages().receive(request.clone()).await.unwrap().into_inner();
     assert!(stream.message().await.unwrap().unwrap().deliveries[0].what == Some(What::Live(Live {})));
-    let refused = open(&node, ann, request).await.err().unwrap();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
-    let refused = node.messages().receive(now()).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("user_id"));
-    let refused = open(&node, bea + 1_000, now()).await.unwrap().response().await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    assert_denied(open(&node, ann, request).await);
+    assert_invalid(node.messages().receive(now()).await, "user_id");
+    assert_not_found(open(&node, bea + 1_000, now()).await.unwrap().response().await);
 }
 
 #[tokio::test]
 async fn receivers_are_bounded_by_user_and_node() {
-    let node = TestNode::start_with_relations(|config| {
+    let (node, [ann, bea]) = node_with_users(|config| {
         (config.messages.receivers_of_user, config.messages.receivers) = (2, 3);
     })
     .await;
-    let [ann, bea] = relation_calls::users(&node).await;
     let first = live(&node, ann).await;
     let _second = live(&node, ann).await;
-    let refused = open(&node, ann, now()).await.err().unwrap();
-    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_RECEIVERS", None);
+    assert_exhausted(open(&node, ann, now()).await, "TOO_MANY_RECEIVERS");
     let _third = live(&node, bea).await;
-    let refused = open(&node, bea, now()).await.err().unwrap();
-    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_RECEIVERS", None);
+    assert_exhausted(open(&node, bea, now()).await, "TOO_MANY_RECEIVERS");
     drop(first);
     crate::node::until(async || open(&node, bea, now()).await.is_ok()).await;
     node.assert_healthy().await;
@@ -206,7 +191,7 @@ async fn stopping_node_ends_its_streams() {
     let (node, [ann]) = with_users().await;
     let mut stream = live(&node, ann).await;
     let (ended, _data) = tokio::join!(stream.response(), node.stop());
-    assert_refused(&ended.unwrap_err(), Code::Unavailable, "STOPPING", None);
+    assert_error(ended, Code::Unavailable, "STOPPING");
 }
 
 #[tokio::test]
@@ -229,8 +214,7 @@ async fn slow_reader_gets_everything() {
 
 #[tokio::test]
 async fn slow_reader_of_a_trimmed_inbox_is_reset() {
-    let node = TestNode::start_with_relations(|config| config.messages.inbox_entries = 10).await;
-    let [ann, bea] = relation_calls::users(&node).await;
+    let (node, [ann, bea]) = node_with_users(|config| config.messages.inbox_entries = 10).await;
     let mut stream = live(&node, bea).await;
     let body = || SendMessageRequest { body: vec![7; 64 << 10].into(), ..text(To::UserId(bea), "") };
     for _ in 0..150 {

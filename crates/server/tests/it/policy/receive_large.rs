@@ -1,18 +1,15 @@
 //! Groups that are too large for inboxes, and those that become so or cease to be.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::messaging::*;
+use crate::group_calls::{add, chat_with_id, remove};
+use crate::message_calls::*;
+use crate::message_streams::*;
 use crate::node::TestNode;
-use crate::receiving::*;
-use crate::relation_calls;
+use crate::relation_calls::node_with_users;
 use kith_proto::message::v1::send_message_request::To;
 
 /// A node that writes to the inboxes of groups of up to 3 members, with users.
 async fn started<const N: usize>() -> (TestNode, [i64; N]) {
-    let node = TestNode::start_with_relations(|config| config.messages.fan_out_members_max = 3).await;
-    let users = relation_calls::users(&node).await;
-    (node, users)
+    node_with_users(|config| config.messages.fan_out_members_max = 3).await
 }
 
 /// Sends so many texts to a group. Returns the number of the last one.
@@ -33,8 +30,7 @@ async fn assert_brings(stream: &mut Stream, id: &str, first: i64, last: i64) {
 #[tokio::test]
 async fn members_of_a_large_group_receive_its_messages() {
     let (node, [ann, bea, cat, dan]) = started().await;
-    let group = chat(&node, ann, &[bea, cat, dan]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea, cat, dan]).await;
     talk(&node, ann, group, 3).await;
     let mut streams = [live(&node, ann).await, live(&node, bea).await];
     let last = talk(&node, cat, group, 5).await;
@@ -51,8 +47,7 @@ async fn members_of_a_large_group_receive_its_messages() {
 #[tokio::test]
 async fn large_group_is_resumed_by_cursor() {
     let (node, [ann, bea, cat, dan]) = started().await;
-    let group = chat(&node, ann, &[bea, cat, dan]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea, cat, dan]).await;
     let mut stream = live(&node, bea).await;
     let first = stream.cursor.clone();
     let seen = talk(&node, ann, group, 4).await;
@@ -70,8 +65,7 @@ async fn large_group_is_resumed_by_cursor() {
 #[tokio::test]
 async fn large_group_is_caught_up_by_position() {
     let (node, [ann, bea, cat, dan]) = started().await;
-    let group = chat(&node, ann, &[bea, cat, dan]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea, cat, dan]).await;
     let last = talk(&node, ann, group, 6).await;
     for _ in 0..2 {
         let mut stream = open(&node, bea, has(&[(&id, 3)])).await.unwrap();
@@ -86,8 +80,7 @@ async fn large_group_is_caught_up_by_position() {
 #[tokio::test]
 async fn stream_from_now_has_no_older_large_group() {
     let (node, [ann, bea, cat, dan]) = started().await;
-    let group = chat(&node, ann, &[bea, cat, dan]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea, cat, dan]).await;
     live(&node, bea).await;
     let seen = talk(&node, ann, group, 4).await;
     let mut stream = live(&node, bea).await;
@@ -98,8 +91,7 @@ async fn stream_from_now_has_no_older_large_group() {
 #[tokio::test]
 async fn group_that_grows_and_shrinks_loses_nothing() {
     let (node, [ann, bea, cat, dan]) = started().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
     let mut streams = [live(&node, bea).await, live(&node, bea).await];
     for _ in 0..3 {
         talk(&node, ann, group, 2).await;
@@ -122,8 +114,7 @@ async fn group_that_grows_and_shrinks_loses_nothing() {
 #[tokio::test]
 async fn joiner_of_a_large_group_receives_from_join() {
     let (node, [ann, bea, cat, dan, eve]) = started().await;
-    let group = chat(&node, ann, &[bea, cat, dan]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea, cat, dan]).await;
     let seen = talk(&node, ann, group, 3).await;
     let mut stream = live(&node, eve).await;
     add(&node, group, &[eve]).await;
@@ -134,10 +125,9 @@ async fn joiner_of_a_large_group_receives_from_join() {
 /// A member that was there before gets no note when others join. Its stream learns of the size when the inbox is renewed.
 #[tokio::test]
 async fn growth_past_the_limit_delays_one_renewal() {
-    let node = TestNode::start_with_relations(|config| config.messages.fan_out_members_max = 4).await;
-    let [ann, bea, cat, dan, eve, fay] = relation_calls::users(&node).await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (node, [ann, bea, cat, dan, eve, fay]) =
+        node_with_users(|config| config.messages.fan_out_members_max = 4).await;
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
     let mut stream = live(&node, bea).await;
     let seen = talk(&node, ann, group, 2).await;
     assert_brings(&mut stream, &id, 2, seen).await;

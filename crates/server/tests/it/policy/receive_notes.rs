@@ -1,14 +1,14 @@
 //! What a stream brings besides messages: notes and signals.
 
-use crate::messaging::*;
-use crate::node::{assert_denied, assert_forbidden, assert_refused};
-use crate::receiving::*;
+use crate::dialog_calls::{hide, mark, mark_up_to, pin, to_hide};
+use crate::group_calls::{add, chat, chat_with_id};
+use crate::message_calls::*;
+use crate::message_streams::*;
+use crate::node::{assert_denied, assert_forbidden, assert_not_found};
 use crate::relation_calls::{block, follow, unfollow, with_users};
-use crate::talking::{hide, mark, mark_up_to, pin, to_hide};
 use kith_proto::message::v1::{
     delivery::What, note::What as Noted, send_message_request::To, signal::What as Signaled, *,
 };
-use tonic::Code;
 
 fn dialog(id: &str, read_seq: i64) -> Noted {
     Noted::Dialog(DialogChanged { conversation_id: id.to_owned(), read_seq })
@@ -16,8 +16,7 @@ fn dialog(id: &str, read_seq: i64) -> Noted {
 
 #[tokio::test]
 async fn marks_reach_own_devices() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     for _ in 0..3 {
         say(&node, ann, To::UserId(bea), "x").await.unwrap();
     }
@@ -67,8 +66,7 @@ async fn block_is_not_noted() {
 
 #[tokio::test]
 async fn peer_learns_what_was_read_live() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     for _ in 0..3 {
         say(&node, ann, To::UserId(bea), "x").await.unwrap();
     }
@@ -82,8 +80,7 @@ async fn peer_learns_what_was_read_live() {
 
 #[tokio::test]
 async fn blocked_peer_learns_nothing_of_marks() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     say(&node, ann, To::UserId(bea), "x").await.unwrap();
     block(&node, bea, ann).await;
     let mut stream = live(&node, ann).await;
@@ -95,8 +92,7 @@ async fn blocked_peer_learns_nothing_of_marks() {
 #[tokio::test]
 async fn typing_reaches_the_others_once_in_3_s() {
     let (node, [ann, bea, cat]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (_, id) = chat_with_id(&node, ann, &[bea]).await;
     let mut streams = [live(&node, bea).await, live(&node, ann).await, live(&node, cat).await];
     for kind in [SignalKind::Typing, SignalKind::Typing, SignalKind::Stopped] {
         send_signal(&node, ann, &id, kind).await.unwrap();
@@ -118,8 +114,7 @@ async fn typing_reaches_the_others_once_in_3_s() {
 
 #[tokio::test]
 async fn signal_is_in_no_cursor() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let mut stream = live(&node, bea).await;
     let cursor = stream.cursor.clone();
     send_signal(&node, ann, &id, SignalKind::Typing).await.unwrap();
@@ -133,8 +128,7 @@ async fn signals_need_the_right_to_send() {
     let (node, [ann, bea, cat]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     assert_denied(send_signal(&node, cat, &format!("g{group}"), SignalKind::Typing).await);
-    let refused = send_signal(&node, cat, &direct(ann, bea), SignalKind::Typing).await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(send_signal(&node, cat, &direct(ann, bea), SignalKind::Typing).await);
     block(&node, bea, ann).await;
     assert_forbidden(send_signal(&node, ann, &direct(ann, bea), SignalKind::Typing).await);
 }
@@ -146,8 +140,7 @@ async fn large_groups_have_no_signals() {
     for at in 0..100 {
         members.push(node.user(&format!("member{at}")).await.user_id);
     }
-    let group = chat(&node, ann, &members[..99]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &members[..99]).await;
     send_signal(&node, ann, &id, SignalKind::Typing).await.unwrap();
     add(&node, group, &members[99..]).await;
     assert_forbidden(send_signal(&node, ann, &id, SignalKind::Typing).await);

@@ -8,10 +8,10 @@ use kith_proto::{
 };
 
 use crate::{
-    messaging::*,
+    message_calls::*,
+    message_streams::{Stream, after, has, now, open},
     node::TestNode,
-    noticing::{audience, in_seconds, mark, new_notice, publish, totals, unmark},
-    receiving::{Stream, after, has, now, open},
+    notice_calls::{audience, in_seconds, mark, new_notice, publish, totals, unmark},
     relation_calls::with_users,
 };
 

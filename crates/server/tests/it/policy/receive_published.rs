@@ -1,8 +1,9 @@
 //! Where the published scheme of inboxes in Redis Streams fails, and this one does not. A row is one of its faults.
 
-use crate::messaging::*;
-use crate::node::{assert_denied, assert_forbidden};
-use crate::receiving::*;
+use crate::group_calls::{add, chat, chat_with_id, leave, remove};
+use crate::message_calls::*;
+use crate::message_streams::*;
+use crate::node::{SERVICE, assert_denied, assert_forbidden};
 use crate::relation_calls::{block, with_users};
 use kith_proto::message::v1::{delivery::What, note::What as Noted, send_message_request::To, *};
 
@@ -37,8 +38,7 @@ async fn entry_resolves_to_its_own_message() {
 /// Rows 3 and 4: a position that does not advance repeats the last message, or loses those between two calls.
 #[tokio::test]
 async fn successive_calls_bring_each_message_once() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let mut cursor = live(&node, bea).await.cursor;
     for number in 1..=10 {
         say(&node, ann, To::UserId(bea), "x").await.unwrap();
@@ -76,8 +76,7 @@ async fn join_and_messages_name_one_conversation() {
 #[tokio::test]
 async fn message_to_a_group_reaches_every_member() {
     let (node, users) = with_users::<20>().await;
-    let group = chat(&node, users[0], &users[1..]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, users[0], &users[1..]).await;
     let mut streams = Vec::new();
     for user in users {
         streams.push(live(&node, user).await);
@@ -94,13 +93,12 @@ async fn message_to_a_group_reaches_every_member() {
 /// Row 10: trimming breaks the references of inboxes.
 #[tokio::test]
 async fn trimmed_conversation_leaves_no_dangling_entry() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let cursor = live(&node, bea).await.cursor;
     for _ in 0..5 {
         say(&node, ann, To::UserId(bea), "x").await.unwrap();
     }
-    crate::talking::trim(&node, None, &id, 4).await.unwrap();
+    crate::dialog_calls::trim(&node, SERVICE, &id, 4).await.unwrap();
     let mut stream = open(&node, bea, after(&cursor)).await.unwrap();
     assert_eq!(stream.seqs(&id, 2).await, [4, 5]);
     assert_eq!(stream.until_live().await, []);
@@ -126,8 +124,7 @@ async fn refused_sender_reaches_no_stream() {
 #[tokio::test]
 async fn leave_ends_the_messages_of_the_group() {
     let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
     let mut stream = live(&node, bea).await;
     say(&node, ann, To::GroupId(group), "x").await.unwrap();
     leave(&node, group, bea).await;

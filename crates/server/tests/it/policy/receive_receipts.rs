@@ -5,12 +5,13 @@ use kith_proto::{
     message::v1::{ReceiptCount, ReceiptCounts, send_message_request::To, signal::What as Signaled},
 };
 
-use crate::messaging::*;
+use crate::dialog_calls::{mark, mark_up_to, to_hide};
+use crate::group_calls::{chat, chat_with_id};
+use crate::message_calls::*;
+use crate::message_streams::{Stream, live};
 use crate::node::TestNode;
-use crate::receipting::show;
-use crate::receiving::{Stream, live};
+use crate::receipt_calls::show;
 use crate::relation_calls::with_users;
-use crate::talking::{mark, mark_up_to, to_hide};
 
 async fn say_to(node: &TestNode, by: i64, group: i64) -> i64 {
     say(node, by, To::GroupId(group), "x").await.unwrap()
@@ -28,8 +29,7 @@ async fn counts(stream: &mut Stream, id: &str, user: i64) -> Vec<(i64, [i64; 3])
 #[tokio::test]
 async fn sender_learns_who_has_read_within_2_s() {
     let (node, [ann, bea, cat]) = with_users().await;
-    let group = chat(&node, ann, &[bea, cat]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea, cat]).await;
     let (first, second) = (say_to(&node, ann, group).await, say_to(&node, ann, group).await);
     let other = say_to(&node, cat, group).await;
     let (mut stream, mut sent_by_cat) = (live(&node, ann).await, live(&node, cat).await);

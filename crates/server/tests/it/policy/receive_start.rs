@@ -1,14 +1,12 @@
 //! Where a stream of new messages begins: after a cursor, after positions, or now.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::messaging::*;
-use crate::node::{TestNode, assert_refused};
-use crate::receiving::*;
-use crate::relation_calls::{self, with_users};
-use crate::talking::{clear, trim};
+use crate::dialog_calls::{clear, trim};
+use crate::group_calls::{chat_with_id, leave};
+use crate::message_calls::*;
+use crate::message_streams::*;
+use crate::node::{SERVICE, TestNode, assert_invalid};
+use crate::relation_calls::{node_with_users, with_users};
 use kith_proto::message::v1::{delivery::What, send_message_request::To, *};
-use tonic::Code;
 
 /// Sends so many messages, one after the other.
 async fn talk(node: &TestNode, by: i64, to: i64, count: i64) {
@@ -19,8 +17,7 @@ async fn talk(node: &TestNode, by: i64, to: i64, count: i64) {
 
 #[tokio::test]
 async fn cursor_resumes_after_what_it_came_with() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let mut stream = live(&node, bea).await;
     let first = stream.cursor.clone();
     talk(&node, ann, bea, 5).await;
@@ -48,8 +45,7 @@ async fn cursor_resumes_after_what_it_came_with() {
 #[tokio::test]
 async fn cursor_within_an_entry_resumes_there() {
     // The conversation with Cat gets no mark in the inbox: its next message is one entry with all of it.
-    let node = TestNode::start_with_relations(|config| config.messages.conversations_max = 1).await;
-    let [ann, bea, cat] = relation_calls::users(&node).await;
+    let (node, [ann, bea, cat]) = node_with_users(|config| config.messages.conversations_max = 1).await;
     let id = direct(bea, cat);
     talk(&node, ann, bea, 1).await;
     let body =
@@ -82,8 +78,7 @@ async fn cursor_within_an_entry_resumes_there() {
 
 #[tokio::test]
 async fn positions_cut_what_a_cursor_would_repeat() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let cursor = live(&node, bea).await.cursor;
     talk(&node, ann, bea, 5).await;
     let request = ReceiveRequest { positions: has(&[(&id, 3)]).positions, ..after(&cursor) };
@@ -120,8 +115,7 @@ async fn positions_bring_what_the_client_lacks() {
 
 #[tokio::test]
 async fn catch_up_and_inbox_overlap_without_doubles() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let mut other = live(&node, bea).await;
     talk(&node, ann, bea, 3).await;
     assert_eq!(other.seqs(&id, 3).await, [1, 2, 3]);
@@ -134,8 +128,7 @@ async fn catch_up_and_inbox_overlap_without_doubles() {
 
 #[tokio::test]
 async fn backlog_beyond_its_bound_is_named() {
-    let node = TestNode::start_with_relations(|config| config.messages.backlog_max = 3).await;
-    let [ann, bea] = relation_calls::users(&node).await;
+    let (node, [ann, bea]) = node_with_users(|config| config.messages.backlog_max = 3).await;
     let id = direct(ann, bea);
     talk(&node, ann, bea, 8).await;
     let mut stream = open(&node, bea, has(&[(&id, 1)])).await.unwrap();
@@ -145,14 +138,13 @@ async fn backlog_beyond_its_bound_is_named() {
 
 #[tokio::test]
 async fn cleared_and_trimmed_messages_do_not_come() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     talk(&node, ann, bea, 3).await;
     clear(&node, bea, &id).await.unwrap();
     talk(&node, ann, bea, 3).await;
     let mut stream = open(&node, bea, has(&[(&id, 1)])).await.unwrap();
     assert_eq!(stream.seqs(&id, 3).await, [4, 5, 6]);
-    trim(&node, None, &id, 6).await.unwrap();
+    trim(&node, SERVICE, &id, 6).await.unwrap();
     let mut stream = open(&node, bea, has(&[])).await.unwrap();
     stream.assert_reset().await;
     let mut stream = open(&node, ann, has(&[(&id, 0)])).await.unwrap();
@@ -162,8 +154,7 @@ async fn cleared_and_trimmed_messages_do_not_come() {
 #[tokio::test]
 async fn former_member_gets_what_it_may_read() {
     let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    let id = format!("g{group}");
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
     fill(&node, &id, 2).await;
     leave(&node, group, bea).await;
     fill(&node, &id, 2).await;
@@ -195,15 +186,13 @@ async fn cursor_of_another_user_is_refused() {
     let (node, [ann, bea]) = with_users().await;
     let cursor = live(&node, ann).await.cursor;
     for (by, cursor) in [(bea, cursor.clone()), (ann, format!("{cursor}A")), (ann, "x".to_owned())] {
-        let refused = open(&node, by, after(&cursor)).await.err().unwrap();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("cursor"));
+        assert_invalid(open(&node, by, after(&cursor)).await, "cursor");
     }
 }
 
 #[tokio::test]
 async fn cursor_that_is_too_old_is_reset_or_caught_up() {
-    let node = TestNode::start_with_relations(|config| config.messages.inbox_entries = 10).await;
-    let [ann, bea] = relation_calls::users(&node).await;
+    let (node, [ann, bea]) = node_with_users(|config| config.messages.inbox_entries = 10).await;
     let id = direct(ann, bea);
     let cursor = live(&node, bea).await.cursor;
     talk(&node, ann, bea, 150).await;
@@ -215,8 +204,7 @@ async fn cursor_that_is_too_old_is_reset_or_caught_up() {
 
 #[tokio::test]
 async fn cursor_of_an_earlier_start_is_caught_up() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     let cursor = live(&node, bea).await.cursor;
     talk(&node, ann, bea, 2).await;
     let data = node.stop().await;
@@ -232,8 +220,7 @@ async fn cursor_of_an_earlier_start_is_caught_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stream_opened_during_sends_misses_none() {
-    let (node, [ann, bea]) = with_users().await;
-    let id = direct(ann, bea);
+    let (node, [ann, bea], id) = direct_chat().await;
     for round in 1..=10 {
         let (mut stream, ()) = tokio::join!(
             async { open(&node, bea, has(&[(&id, 0)])).await.unwrap() },

@@ -1,11 +1,8 @@
 //! Lists of relations over gRPC, page by page.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::node::{TestNode, assert_refused};
+use crate::node::{TestNode, all_pages, assert_invalid};
 use crate::relation_calls::*;
 use kith_proto::{admin::v1::GetCacheStatsRequest, relation::v1::*};
-use tonic::Code;
 
 /// Keys of relations that the store has answered so far.
 async fn store_reads(node: &TestNode) -> i64 {
@@ -29,21 +26,19 @@ async fn friends_are_reread_without_the_store() {
 async fn lists_are_newest_first_with_own_tokens() {
     let node = TestNode::start_with_relations(|_| {}).await;
     assert_eq!(import(&node, (2..=31).map(|user| (user, 1))).await.len(), 30);
-    let mut request = ListFansRequest { user_id: 1, page_size: 7, ..Default::default() };
-    let mut found = Vec::new();
-    loop {
-        let page = node.relations().list_fans(request.clone()).await.unwrap().into_inner();
-        found.extend(page.follows.iter().map(|follow| follow.user_id));
-        request.page_token = page.next_page_token;
-        if request.page_token.is_empty() {
-            break;
+    let found = all_pages(async |page_token| {
+        let request = ListFansRequest { user_id: 1, page_size: 7, page_token, ..Default::default() };
+        let page = node.relations().list_fans(request).await?.into_inner();
+        let page_token = page.next_page_token.clone();
+        if !page_token.is_empty() {
+            assert_eq!(page.follows.len(), 7);
+            let other = ListFansRequest { user_id: 2, page_size: 7, page_token, ..Default::default() };
+            assert_invalid(node.relations().list_fans(other).await, "page_token");
         }
-        assert_eq!(page.follows.len(), 7);
-        let other = ListFansRequest { user_id: 2, ..request.clone() };
-        let refused = node.relations().list_fans(other).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("page_token"));
-    }
-    assert_eq!(found, (2..=31).rev().collect::<Vec<_>>());
+        Ok((page.follows, page.next_page_token))
+    });
+    let found = found.await.unwrap().into_iter().map(|follow| follow.user_id);
+    assert_eq!(found.collect::<Vec<_>>(), (2..=31).rev().collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -57,8 +52,7 @@ async fn block_list_is_newest_first_without_ended() {
         page.settings.iter().map(|one| one.target_id).collect::<Vec<_>>()
     };
     assert_eq!(list().await, [cid, bob]);
-    let request = UnblockRequest { user_id: ann, target_id: cid, ..Default::default() };
-    node.relations().unblock(request).await.unwrap();
+    unblock(&node, ann, cid).await;
     assert_eq!(list().await, [bob]);
 }
 
@@ -75,17 +69,18 @@ async fn common_users_are_paged_from_either_list() {
     of_1.sort_unstable();
     assert_eq!(of_1, (10..310).step_by(2).collect::<Vec<_>>());
     for (user_id, other_id) in [(1, 2), (2, 1)] {
-        let mut request =
-            ListCommonFollowingRequest { user_id, other_id, page_size: 60, ..Default::default() };
-        let mut common = Vec::new();
-        loop {
-            let page = node.relations().list_common_following(request.clone()).await.unwrap().into_inner();
-            common.extend(page.user_ids);
-            request.page_token = page.next_page_token;
-            if request.page_token.is_empty() {
-                break;
-            }
-        }
+        let common = all_pages(async |page_token| {
+            let request = ListCommonFollowingRequest {
+                user_id,
+                other_id,
+                page_size: 60,
+                page_token,
+                ..Default::default()
+            };
+            let page = node.relations().list_common_following(request).await?.into_inner();
+            Ok((page.user_ids, page.next_page_token))
+        });
+        let mut common = common.await.unwrap();
         common.sort_unstable();
         assert_eq!(common, (10..460).step_by(3).collect::<Vec<_>>());
     }
@@ -100,18 +95,14 @@ async fn friend_pages_continue_despite_new_friends() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let both_ways = |users: std::ops::Range<i64>| users.flat_map(|user| [(1, user), (user, 1)]);
     import(&node, both_ways(10..460)).await;
-    let mut request = ListFriendsRequest { user_id: 1, page_size: 60, ..Default::default() };
-    let mut found = Vec::new();
-    loop {
-        let page = node.relations().list_friends(request.clone()).await.unwrap().into_inner();
-        found.extend(page.user_ids);
-        request.page_token = page.next_page_token;
-        if request.page_token.is_empty() {
-            break;
-        }
+    let mut newer = 0;
+    let found = all_pages(async |page_token| {
+        let request = ListFriendsRequest { user_id: 1, page_size: 60, page_token, ..Default::default() };
+        let page = node.relations().list_friends(request).await?.into_inner();
         // More than a page of the lists.
-        let newer = 1_000 * i64::try_from(found.len()).unwrap();
+        newer += 60_000;
         import(&node, both_ways(newer..newer + 300)).await;
-    }
-    assert_eq!(found, (10..460).rev().collect::<Vec<_>>());
+        Ok((page.user_ids, page.next_page_token))
+    });
+    assert_eq!(found.await.unwrap(), (10..460).rev().collect::<Vec<_>>());
 }

@@ -1,12 +1,10 @@
 //! The logs of what users did about each other, over gRPC, as callers meet them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::applying::{accept, befriend, of_user};
-use crate::node::{TestNode, assert_refused, principal};
+use crate::application_calls::{accept, befriend, of_user};
+use crate::node::{TestNode, assert_denied, assert_invalid, principal};
 use crate::relation_calls::{block, follow, unfollow, with_users};
 use kith_proto::{application::v1::*, relation::v1 as relations};
-use tonic::{Code, Status};
+use tonic::Status;
 
 async fn log(node: &TestNode, by: i64, user_id: i64) -> Result<Vec<RelationEvent>, Status> {
     let request = ListRelationLogRequest { user_id, ..Default::default() };
@@ -14,7 +12,7 @@ async fn log(node: &TestNode, by: i64, user_id: i64) -> Result<Vec<RelationEvent
 }
 
 /// Who did what about whom, from the user's own log.
-async fn told(node: &TestNode, user: i64) -> Vec<(i64, Deed, i64)> {
+async fn own_log(node: &TestNode, user: i64) -> Vec<(i64, Deed, i64)> {
     let events = log(node, user, user).await.unwrap();
     events.into_iter().map(|event| (event.user_id, event.deed(), event.target_id)).collect()
 }
@@ -42,15 +40,15 @@ async fn who_ends_a_friendship_is_told_to_both_once() {
     for _ in 0..2 {
         unfriend(&node, ann, bob, "part").await;
     }
-    assert_eq!(told(&node, ann).await, [(ann, Deed::Unfriended, bob)]);
+    assert_eq!(own_log(&node, ann).await, [(ann, Deed::Unfriended, bob)]);
     assert_eq!(log(&node, bob, bob).await.unwrap(), log(&node, ann, ann).await.unwrap());
     let event = log(&node, ann, ann).await.unwrap().remove(0);
     assert!(event.event_id > 0 && event.time.is_some());
     assert_eq!((event.permissions_before, event.permissions_after), (None, None));
     become_friends(&node, ann, bob).await;
     unfriend(&node, bob, ann, "").await;
-    assert_eq!(told(&node, ann).await, [(ann, Deed::Unfriended, bob), (bob, Deed::Unfriended, ann)]);
-    assert_eq!(told(&node, cid).await, []);
+    assert_eq!(own_log(&node, ann).await, [(ann, Deed::Unfriended, bob), (bob, Deed::Unfriended, ann)]);
+    assert_eq!(own_log(&node, cid).await, []);
 }
 
 #[tokio::test]
@@ -61,9 +59,9 @@ async fn block_is_logged_as_end_of_friendship() {
     for other in [bob, cid] {
         block(&node, ann, other).await;
     }
-    assert_eq!(told(&node, bob).await, [(ann, Deed::Unfriended, bob)]);
-    assert_eq!(told(&node, ann).await, [(ann, Deed::Unfriended, bob)]);
-    assert_eq!(told(&node, cid).await, []);
+    assert_eq!(own_log(&node, bob).await, [(ann, Deed::Unfriended, bob)]);
+    assert_eq!(own_log(&node, ann).await, [(ann, Deed::Unfriended, bob)]);
+    assert_eq!(own_log(&node, cid).await, []);
 }
 
 #[tokio::test]
@@ -71,7 +69,7 @@ async fn a_follow_that_ends_is_told_to_nobody() {
     let (node, [ann, bob]) = with_users().await;
     follow(&node, ann, bob).await.unwrap();
     unfollow(&node, ann, bob).await.unwrap();
-    assert_eq!((told(&node, ann).await, told(&node, bob).await), (vec![], vec![]));
+    assert_eq!((own_log(&node, ann).await, own_log(&node, bob).await), (vec![], vec![]));
 }
 
 #[tokio::test]
@@ -115,8 +113,7 @@ async fn log_continues_after_a_page_or_known_id() {
 async fn a_log_is_for_its_user_and_for_services() {
     let (node, [ann, bob]) = with_users().await;
     allow(&node, ann, bob, Some(1)).await;
-    let refused = log(&node, bob, ann).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_denied(log(&node, bob, ann).await);
     let request = ListRelationLogRequest { user_id: ann, ..Default::default() };
     let page = node.applications().list_relation_log(request).await.unwrap().into_inner();
     assert_eq!(page.events.len(), 1);
@@ -144,7 +141,6 @@ async fn invalid_log_or_page_names_its_field() {
         ),
         (ListRelationLogRequest { after_id: 7, page_token, ..whole }, "page_token"),
     ] {
-        let refused = node.applications().list_relation_log(request).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some(field));
+        assert_invalid(node.applications().list_relation_log(request).await, field);
     }
 }

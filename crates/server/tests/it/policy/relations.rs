@@ -1,10 +1,13 @@
 //! Follows, friends and blocks over gRPC, as callers meet them.
 
-use crate::node::{TestNode, assert_refused, principal};
+use crate::node::{
+    SERVICE, TestNode, assert_denied, assert_error, assert_forbidden, assert_invalid, assert_not_found,
+    assert_reused, principal,
+};
 use crate::relation_calls::*;
 use kith_proto::relation::v1::*;
 use kith_server::config::RelationMode;
-use tonic::{Code, Request};
+use tonic::Code;
 
 #[tokio::test]
 async fn follow_and_its_end_show_on_both_sides() {
@@ -38,28 +41,23 @@ async fn second_follow_is_a_no_op_second_end_not_found() {
     let (node, [ann, bob]) = with_users().await;
     let made = follow(&node, ann, bob).await.unwrap();
     assert_eq!(follow(&node, ann, bob).await.unwrap(), made);
-    let refused = unfollow(&node, bob, ann).await.unwrap_err();
-    assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(unfollow(&node, bob, ann).await);
 }
 
 #[tokio::test]
 async fn self_and_deleted_users_cannot_be_followed() {
     let (node, [ann]) = with_users().await;
-    let refused = follow(&node, ann, ann).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("target_id"));
-    let refused = follow(&node, ann, 0).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("target_id"));
+    assert_invalid(follow(&node, ann, ann).await, "target_id");
+    assert_invalid(follow(&node, ann, 0).await, "target_id");
     for (from, to) in [(ann, 5), (5, ann)] {
-        let refused = follow(&node, from, to).await.unwrap_err();
-        assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+        assert_not_found(follow(&node, from, to).await);
     }
 }
 
 #[tokio::test]
 async fn users_write_their_own_and_services_all() {
     let (node, [ann, bob]) = with_users().await;
-    let refused = node.relations().follow(principal(bob, to_follow(ann, bob))).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert_denied(node.relations().follow(principal(bob, to_follow(ann, bob))).await);
     node.relations().follow(principal(ann, to_follow(ann, bob))).await.unwrap();
     let request = BlockRequest { user_id: ann, target_id: bob, ..Default::default() };
     let refused = node.relations().block(principal(bob, request.clone())).await.unwrap_err();
@@ -85,14 +83,11 @@ async fn block_ends_follow_and_forbids_another() {
     assert!(answer.follow_ended);
     assert_eq!((fans(&node, ann).await, following(&node, bob).await), (vec![], vec![]));
     assert_eq!(following(&node, ann).await, [bob], "one's own follow stays");
-    let refused = follow(&node, bob, ann).await.unwrap_err();
-    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    assert_forbidden(follow(&node, bob, ann).await);
     let request = FollowRequest { request_id: "again".into(), ..to_follow(bob, ann) };
-    let refused = node.relations().follow(request).await.unwrap_err();
-    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    let refused = assert_forbidden(node.relations().follow(request).await);
     assert!(!refused.message().contains("block"), "who did what is not told");
-    let request = UnblockRequest { user_id: ann, target_id: bob, ..Default::default() };
-    node.relations().unblock(request).await.unwrap();
+    unblock(&node, ann, bob).await;
     assert_eq!(fans(&node, ann).await, [0_i64; 0], "an ended follow does not come back");
     follow(&node, bob, ann).await.unwrap();
 }
@@ -127,8 +122,7 @@ async fn permissions_are_independent_of_the_block() {
         (allowed(&node, bob, ann, 4).await, allowed(&node, bob, ann, 0).await),
         ((false, 4), (false, 0))
     );
-    let request = UnblockRequest { user_id: ann, target_id: bob, ..Default::default() };
-    node.relations().unblock(request).await.unwrap();
+    unblock(&node, ann, bob).await;
     assert_eq!(
         (allowed(&node, bob, ann, 4).await, allowed(&node, bob, ann, 5).await),
         ((true, 0), (false, 1))
@@ -142,14 +136,12 @@ async fn permissions_are_independent_of_the_block() {
     assert_eq!(allowed(&node, bob, ann, 63).await, (true, 0));
     let request =
         SetPermissionsRequest { user_id: ann, target_id: bob, permissions: Some(64), ..Default::default() };
-    let refused = node.relations().set_permissions(request).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("permissions"));
+    assert_invalid(node.relations().set_permissions(request).await, "permissions");
 }
 
 #[tokio::test]
 async fn default_permissions_are_configured() {
-    let node = TestNode::start_with_relations(|config| config.relations.default_permissions = 1).await;
-    let [ann, bob] = users(&node).await;
+    let (node, [ann, bob]) = node_with_users(|config| config.relations.default_permissions = 1).await;
     assert_eq!(allowed(&node, bob, ann, 3).await, (false, 2));
     assert_eq!(relation(&node, ann, bob).await.settings.unwrap().permissions, 1);
 }
@@ -173,8 +165,7 @@ async fn remark_and_do_not_disturb_share_a_version() {
         ..Default::default()
     };
     node.relations().set_do_not_disturb(quiet.clone()).await.unwrap();
-    let refused = node.relations().set_do_not_disturb(quiet).await.unwrap_err();
-    assert_refused(&refused, Code::Aborted, "VERSION_CONFLICT", None);
+    assert_error(node.relations().set_do_not_disturb(quiet).await, Code::Aborted, "VERSION_CONFLICT");
     let settings = relation(&node, ann, bob).await.settings.unwrap();
     assert_eq!(
         (settings.remark.as_str(), settings.do_not_disturb, settings.version),
@@ -184,8 +175,7 @@ async fn remark_and_do_not_disturb_share_a_version() {
     let listed = node.relations().list_do_not_disturb(list).await.unwrap().into_inner().settings;
     assert_eq!(listed.iter().map(|one| one.target_id).collect::<Vec<_>>(), [bob]);
     let request = SetRemarkRequest { remark: "x".repeat(65), ..request };
-    let refused = node.relations().set_remark(request).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("remark"));
+    assert_invalid(node.relations().set_remark(request).await, "remark");
     assert_eq!(relation(&node, bob, ann).await.settings.unwrap().remark, "", "the other one has set nothing");
 }
 
@@ -213,12 +203,7 @@ async fn friendship_is_mutual_until_one_ends_it() {
         node.relations().unfriend(request.clone()).await.unwrap();
     }
     let other = UnfriendRequest { friend_id: cid, ..request };
-    assert_refused(
-        &node.relations().unfriend(other).await.unwrap_err(),
-        Code::InvalidArgument,
-        "REQUEST_ID_REUSED",
-        Some("request_id"),
-    );
+    assert_reused(node.relations().unfriend(other).await, "request_id");
     assert_eq!((friends(&node, ann, 0).await, following(&node, bob).await), (vec![], vec![]));
     assert_eq!(following(&node, ann).await, [cid]);
     let request = UnfriendRequest { user_id: ann, friend_id: bob, ..Default::default() };
@@ -231,15 +216,12 @@ async fn friend_mode_services_make_limited_friends() {
         config.relations.mode = RelationMode::Friend;
         config.relations.friends_max = 1;
     };
-    let node = TestNode::start_with_relations(change).await;
-    let [ann, bob, cid] = users(&node).await;
-    let refused = node.relations().follow(principal(ann, to_follow(ann, bob))).await.unwrap_err();
-    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    let (node, [ann, bob, cid]) = node_with_users(change).await;
+    assert_forbidden(node.relations().follow(principal(ann, to_follow(ann, bob))).await);
     follow(&node, ann, bob).await.unwrap();
     follow(&node, bob, ann).await.unwrap();
     assert_eq!(friends(&node, ann, 0).await, [bob]);
-    let refused = follow(&node, ann, cid).await.unwrap_err();
-    assert_refused(&refused, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    assert_forbidden(follow(&node, ann, cid).await);
 }
 
 #[tokio::test]
@@ -266,8 +248,7 @@ async fn a_batch_answers_for_each_target_in_its_order() {
         assert!(!relation.blocked_by_target, "users are not told who has blocked them");
     }
     let many = BatchGetRelationsRequest { user_id: 1, target_ids: (2..=1002).collect(), consistency: None };
-    let refused = node.relations().batch_get_relations(many).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("target_ids"));
+    assert_invalid(node.relations().batch_get_relations(many).await, "target_ids");
 }
 
 /// A batch writes its answer itself; the answer for one is encoded as all others are.
@@ -286,29 +267,20 @@ async fn batch_equals_single_reads() {
             SetPermissionsRequest { user_id: ann, target_id, permissions: Some(5), ..Default::default() };
         node.relations().set_permissions(request).await.unwrap();
     }
-    let quiet =
-        SetDoNotDisturbRequest { user_id: ann, target_id: cid, do_not_disturb: true, ..Default::default() };
-    node.relations().set_do_not_disturb(quiet).await.unwrap();
+    do_not_disturb(&node, ann, cid, true).await;
     let targets = [bob, cid, dan, eve, fay, 999];
     let request = BatchGetRelationsRequest { user_id: ann, target_ids: targets.to_vec(), consistency: None };
-    for by in [None, Some(ann)] {
+    for by in [SERVICE, ann] {
         let asked = |target_id| GetRelationRequest { user_id: ann, target_id, consistency: None };
         let mut alone = Vec::new();
         for target in targets {
-            let answer = node.relations().get_relation(on_behalf(by, asked(target))).await.unwrap();
+            let answer = node.relations().get_relation(principal(by, asked(target))).await.unwrap();
             let relation = answer.into_inner().relation.unwrap();
             let result = Some(relation_result::Result::Relation(relation));
             alone.push(RelationResult { target_id: target, result });
         }
-        let answer = node.relations().batch_get_relations(on_behalf(by, request.clone())).await.unwrap();
+        let answer = node.relations().batch_get_relations(principal(by, request.clone())).await.unwrap();
         assert_eq!(answer.into_inner().results, alone);
-    }
-}
-
-fn on_behalf<T>(of: Option<i64>, request: T) -> Request<T> {
-    match of {
-        Some(user) => principal(user, request),
-        None => Request::new(request),
     }
 }
 
@@ -332,6 +304,5 @@ async fn repeated_request_has_one_effect_and_answer() {
     assert_eq!(node.relations().follow(request.clone()).await.unwrap().into_inner().follow, first);
     assert_eq!(following(&node, ann).await, [0_i64; 0]);
     let other = FollowRequest { user_id: bob, target_id: ann, ..request };
-    let refused = node.relations().follow(other).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+    assert_reused(node.relations().follow(other).await, "request_id");
 }

@@ -78,8 +78,7 @@ async fn restarted_node_gives_out_no_number_again() {
     let node = TestNode::start_with(|config| config.sequences.block = 10).await;
     let before = numbers(&reserve(&node, "a", 25, 0).await);
     let data = node.stop().await;
-    let path = data.path().join("data");
-    let node = TestNode::start_with(|config| config.data_dir = path).await;
+    let node = TestNode::start_over(&data).await;
     let after = numbers(&reserve(&node, "a", 25, 0).await);
     assert!(after[0] > before[24], "{before:?} {after:?}");
     node.stop().await;

@@ -1,10 +1,8 @@
 //! Every text field of a request has a class, and behaves as docs/text.md says of that class.
 
-#![cfg(feature = "embedded")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::contract;
 use crate::http::Connection;
 use crate::json_grpc_parity::{Outcome, by_json, rpcs};
 use crate::node::TestNode;
@@ -12,7 +10,7 @@ use kith_proto::{
     group::v1::Group,
     user::v1::{CreateUserRequest, User},
 };
-use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use prost_reflect::{Kind, MessageDescriptor};
 use tokio::net::TcpStream;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/text.md");
@@ -102,10 +100,8 @@ fn collect(message: &MessageDescriptor, fields: &mut BTreeSet<String>, seen: &mu
 
 #[test]
 fn every_text_field_of_a_request_has_a_class() {
-    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
     let (mut fields, mut seen) = (BTreeSet::new(), BTreeSet::new());
-    let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
-    methods.for_each(|method| collect(&method.input(), &mut fields, &mut seen));
+    contract::methods().iter().for_each(|method| collect(&method.input(), &mut fields, &mut seen));
     assert_eq!(documented().into_keys().collect::<BTreeSet<_>>(), fields);
     let cases: BTreeSet<_> = CASES.iter().map(|case| case.field.to_owned()).collect();
     let read = |(field, class): (String, String)| {

@@ -1,8 +1,5 @@
 //! Which answers say where they came from: those that the contract names, and no others.
 
-#![cfg(feature = "embedded")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{collections::BTreeSet, fs};
 
 use crate::json_grpc_parity::{by_grpc, rpcs};

@@ -1,13 +1,13 @@
 //! Users over gRPC, as callers meet them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-use crate::node::{TestNode, assert_refused, params, principal};
+use crate::node::{
+    TestNode, all_pages, assert_denied, assert_error, assert_exhausted, assert_forbidden, assert_invalid,
+    assert_not_found, params, principal, update_of_user,
+};
 use kith_proto::{
     r#type::v1::{AtLeast, Consistency, consistency::Level},
     user::v1::*,
 };
-use prost_types::FieldMask;
 use tonic::Code;
 
 fn ann() -> User {
@@ -28,11 +28,6 @@ fn ann() -> User {
 async fn create(node: &TestNode, user: User) -> CreateUserResponse {
     let request = CreateUserRequest { user: Some(user), ..Default::default() };
     node.users().create_user(request).await.unwrap().into_inner()
-}
-
-fn update(user: User, paths: &[&str]) -> UpdateUserRequest {
-    let paths = paths.iter().map(|path| (*path).to_owned()).collect();
-    UpdateUserRequest { user: Some(user), update_mask: Some(FieldMask { paths }), ..Default::default() }
 }
 
 fn get(user_id: i64) -> GetUserRequest {
@@ -81,7 +76,7 @@ async fn update_changes_the_mask_and_shows_at_once() {
         params: params([("lang", "de")]),
         ..Default::default()
     };
-    let request = update(change, &["nick_name", "params.lang", "params.title"]);
+    let request = update_of_user(change, &["nick_name", "params.lang", "params.title"]);
     let updated = node.users().update_user(request).await.unwrap().into_inner().user.unwrap();
     assert_eq!((updated.nick_name.as_str(), updated.age, updated.version), ("Annie", 30, 2));
     assert_eq!(updated.params, params([("lang", "de")]));
@@ -94,7 +89,8 @@ async fn a_star_replaces_everything() {
     let node = TestNode::start().await;
     let id = create(&node, ann()).await.user.unwrap().user_id;
     let change = User { user_id: id, user_name: "bob".into(), ..Default::default() };
-    let updated = node.users().update_user(update(change, &["*"])).await.unwrap().into_inner().user.unwrap();
+    let updated =
+        node.users().update_user(update_of_user(change, &["*"])).await.unwrap().into_inner().user.unwrap();
     assert_eq!((updated.user_name.as_str(), updated.email.as_str(), updated.age), ("bob", "", 0));
     assert!(updated.params.is_empty());
     assert!(
@@ -115,12 +111,18 @@ async fn secret_is_verified_changed_never_shown() {
     assert!(verify(&node, id, "correct horse").await);
     assert!(!verify(&node, id, "wrong").await);
     let change = User { user_id: id, params: params([("pwd", "battery")]), ..Default::default() };
-    let updated =
-        node.users().update_user(update(change, &["params.pwd"])).await.unwrap().into_inner().user.unwrap();
+    let updated = node
+        .users()
+        .update_user(update_of_user(change, &["params.pwd"]))
+        .await
+        .unwrap()
+        .into_inner()
+        .user
+        .unwrap();
     assert_eq!(updated.params, params([("title", "Dr")]));
     assert!(verify(&node, id, "battery").await);
     node.users()
-        .update_user(update(User { user_id: id, ..Default::default() }, &["params.pwd"]))
+        .update_user(update_of_user(User { user_id: id, ..Default::default() }, &["params.pwd"]))
         .await
         .unwrap();
     assert!(!verify(&node, id, "battery").await);
@@ -134,18 +136,16 @@ async fn sixth_secret_try_in_a_minute_is_refused() {
         assert!(!verify(&node, id, "wrong").await);
     }
     let request = VerifySecretRequest { user_id: id, name: "pwd".into(), secret: "correct horse".into() };
-    let refused = node.users().verify_secret(request).await.unwrap_err();
-    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+    assert_exhausted(node.users().verify_secret(request).await, "TOO_MANY_TRIES");
 }
 
 #[tokio::test]
 async fn a_stale_update_is_aborted_and_changes_nothing() {
     let node = TestNode::start().await;
     let id = node.user("ann").await.user_id;
-    let mut request = update(User { user_id: id, age: 5, ..Default::default() }, &["age"]);
+    let mut request = update_of_user(User { user_id: id, age: 5, ..Default::default() }, &["age"]);
     request.expected_version = 7;
-    let refused = node.users().update_user(request).await.unwrap_err();
-    assert_refused(&refused, Code::Aborted, "VERSION_CONFLICT", None);
+    assert_error(node.users().update_user(request).await, Code::Aborted, "VERSION_CONFLICT");
     assert_eq!(node.users().get_user(get(id)).await.unwrap().into_inner().user.unwrap().version, 1);
 }
 
@@ -157,28 +157,25 @@ async fn deleted_user_is_gone_and_its_id_is_held() {
     create(&node, user).await;
     let request = DeleteUserRequest { user_id: 7, ..Default::default() };
     assert_eq!(node.users().delete_user(request).await.unwrap().into_inner().version, 2);
-    let gone = node.users().get_user(get(7)).await.unwrap_err();
-    assert_refused(&gone, Code::NotFound, "NOT_FOUND", None);
+    assert_not_found(node.users().get_user(get(7)).await);
     let again = User { user_id: 7, user_name: "other".into(), ..Default::default() };
     let request = CreateUserRequest { user: Some(again), ..Default::default() };
-    let held = node.users().create_user(request).await.unwrap_err();
-    assert_refused(&held, Code::FailedPrecondition, "STATE_FORBIDS", None);
+    assert_forbidden(node.users().create_user(request).await);
 }
 
 #[tokio::test]
 async fn deleted_name_is_reserved_then_free() {
     let node = TestNode::start_with(|config| config.users.name_kept = std::time::Duration::ZERO).await;
     let id = node.user("ann").await.user_id;
-    node.users().delete_user(DeleteUserRequest { user_id: id, ..Default::default() }).await.unwrap();
+    node.delete_user(id).await;
     node.user("ANN").await;
 
     let node = TestNode::start().await;
     let id = node.user("ann").await.user_id;
-    node.users().delete_user(DeleteUserRequest { user_id: id, ..Default::default() }).await.unwrap();
+    node.delete_user(id).await;
     let user = User { user_name: "ann".into(), ..Default::default() };
     let request = CreateUserRequest { user: Some(user), ..Default::default() };
-    let refused = node.users().create_user(request).await.unwrap_err();
-    assert_refused(&refused, Code::AlreadyExists, "NAME_TAKEN", None);
+    assert_error(node.users().create_user(request).await, Code::AlreadyExists, "NAME_TAKEN");
 }
 
 #[tokio::test]
@@ -224,23 +221,17 @@ async fn search_finds_exact_contacts_in_pages() {
             "{keyword}"
         );
     }
-    let (mut token, mut found) = (String::new(), Vec::new());
-    for page in 0.. {
-        let request = SearchUsersRequest {
-            keyword: "TEAM@example.org".into(),
-            page_size: 2,
-            page_token: token,
-            consistency: None,
-        };
-        let answer = node.users().search_users(request).await.unwrap().into_inner();
-        found.extend(answer.users.into_iter().map(|user| user.user_name));
-        token = answer.next_page_token;
-        assert!(page < 3);
-        if token.is_empty() {
-            break;
-        }
-    }
-    assert_eq!(found, ["u0", "u1", "u2", "u3", "u4"]);
+    let mut pages = 0;
+    let found = all_pages(async |page_token| {
+        let keyword = "TEAM@example.org".to_owned();
+        let request = SearchUsersRequest { keyword, page_size: 2, page_token, consistency: None };
+        let page = node.users().search_users(request).await?.into_inner();
+        pages += 1;
+        assert!(pages <= 3);
+        Ok((page.users, page.next_page_token))
+    });
+    let found = found.await.unwrap().into_iter().map(|user| user.user_name);
+    assert_eq!(found.collect::<Vec<_>>(), ["u0", "u1", "u2", "u3", "u4"]);
 }
 
 #[tokio::test]
@@ -268,8 +259,7 @@ async fn name_with_and_without_joiner_is_taken_once() {
     let id = node.user("می\u{200C}خواهم").await.user_id;
     let plain = User { user_name: "میخواهم".into(), ..Default::default() };
     let request = CreateUserRequest { user: Some(plain), ..Default::default() };
-    let refused = node.users().create_user(request).await.unwrap_err();
-    assert_refused(&refused, Code::AlreadyExists, "NAME_TAKEN", None);
+    assert_error(node.users().create_user(request).await, Code::AlreadyExists, "NAME_TAKEN");
     let request = FindUserByNameRequest { user_name: "میخواهم".into(), consistency: None };
     let found = node.users().find_user_by_name(request).await.unwrap().into_inner().user.unwrap();
     assert_eq!((found.user_id, found.user_name.as_str()), (id, "می\u{200C}خواهم"));
@@ -281,12 +271,13 @@ async fn update_mask_is_read_in_both_cases() {
     let id = node.user("ann").await.user_id;
     for (path, nick) in [("nickName", "a"), ("nick_name", "b")] {
         let change = User { user_id: id, nick_name: nick.into(), ..Default::default() };
-        let updated = node.users().update_user(update(change, &[path])).await.unwrap().into_inner().user;
+        let updated =
+            node.users().update_user(update_of_user(change, &[path])).await.unwrap().into_inner().user;
         assert_eq!(updated.unwrap().nick_name, nick);
     }
     let change = User { user_id: id, ..Default::default() };
-    let refused = node.users().update_user(update(change, &["nick"])).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("update_mask"));
+    let refused =
+        assert_invalid(node.users().update_user(update_of_user(change, &["nick"])).await, "update_mask");
     assert!(refused.message().contains("nick_name, email"), "{refused:?}");
 }
 
@@ -320,9 +311,8 @@ async fn contacts_are_for_the_user_and_services() {
 async fn a_user_may_not_change_another() {
     let node = TestNode::start().await;
     let id = node.user("ann").await.user_id;
-    let request = update(User { user_id: id, age: 9, ..Default::default() }, &["age"]);
-    let refused = node.users().update_user(principal(id + 1, request.clone())).await.unwrap_err();
-    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    let request = update_of_user(User { user_id: id, age: 9, ..Default::default() }, &["age"]);
+    assert_denied(node.users().update_user(principal(id + 1, request.clone())).await);
     node.users().update_user(principal(id, request)).await.unwrap();
     let refused =
         node.users().delete_user(principal(1, DeleteUserRequest { user_id: id, ..Default::default() })).await;
@@ -338,7 +328,7 @@ async fn same_request_has_one_effect_and_answer() {
     let first = node.users().create_user(request.clone()).await.unwrap().into_inner();
     let id = first.user.as_ref().unwrap().user_id;
     node.users()
-        .update_user(update(User { user_id: id, age: 77, ..Default::default() }, &["age"]))
+        .update_user(update_of_user(User { user_id: id, age: 77, ..Default::default() }, &["age"]))
         .await
         .unwrap();
     let second = node.users().create_user(request).await.unwrap().into_inner();
@@ -366,9 +356,7 @@ async fn reads_accept_tokens_and_strong_consistency() {
     }
     let forged = Level::AtLeast(AtLeast { consistency_tokens: vec!["forged".into()] });
     let request = GetUserRequest { user_id: id, consistency: Some(Consistency { level: Some(forged) }) };
-    let refused = node.users().get_user(request).await.unwrap_err();
-    let field = "consistency.at_least.consistency_tokens";
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some(field));
+    assert_invalid(node.users().get_user(request).await, "consistency.at_least.consistency_tokens");
 }
 
 #[tokio::test]
@@ -386,7 +374,7 @@ async fn import_answers_all_and_export_returns_all() {
     let mut answers = node.users().import_users(stream).await.unwrap().into_inner();
     for _ in 0..2 {
         let results = answers.message().await.unwrap().unwrap().results;
-        let told: Vec<_> = results
+        let outcomes: Vec<_> = results
             .into_iter()
             .map(|result| match result.result.unwrap() {
                 kith_proto::r#type::v1::import_result::Result::Id(_) => (result.record, String::new()),
@@ -394,7 +382,7 @@ async fn import_answers_all_and_export_returns_all() {
             })
             .collect();
         let expected = [(1, ""), (2, "INVALID_FIELD"), (3, "NAME_TAKEN"), (4, "")];
-        assert_eq!(told, expected.map(|(record, reason)| (record, reason.to_owned())));
+        assert_eq!(outcomes, expected.map(|(record, reason)| (record, reason.to_owned())));
     }
     assert!(answers.message().await.unwrap().is_none());
     let mut pages = node.users().export_users(ExportUsersRequest::default()).await.unwrap().into_inner();
@@ -411,7 +399,7 @@ async fn acknowledged_writes_survive_a_restart() {
     let node = TestNode::start().await;
     let id = node.user("ann").await.user_id;
     let data = node.stop().await;
-    let node = TestNode::start_with(|config| config.data_dir = data.path().join("data")).await;
+    let node = TestNode::start_over(&data).await;
     assert_eq!(node.users().get_user(get(id)).await.unwrap().into_inner().user.unwrap().user_name, "ann");
     assert!(node.user("bob").await.user_id > id);
 }

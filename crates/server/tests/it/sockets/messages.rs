@@ -43,7 +43,7 @@ impl FakeMessages {
     /// Each stream begins with `live`.
     pub fn new() -> Self {
         let fake = Self::default();
-        fake.0.lock().begins = vec![live("c-0")];
+        fake.0.lock().begins = vec![Ok(live_response("c-0"))];
         fake
     }
 
@@ -172,10 +172,6 @@ fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     status.add_header(&mut trailers).unwrap();
     trailers
-}
-
-fn live(cursor: &str) -> Item {
-    Ok(response(What::Live(Live {}), cursor))
 }
 
 pub fn response(what: What, cursor: &str) -> ReceiveResponse {

@@ -1,12 +1,5 @@
 //! Sockets as a browser has them, and messages as a node would have them.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
-
 pub mod messages;
 
 use std::{net::SocketAddr, time::Duration};
@@ -27,7 +20,7 @@ const BOUND: Duration = Duration::from_secs(20);
 pub fn on(config: &mut Config) {
     config.ws.enabled = true;
     config.ws.trusted = true;
-    crate::secured::without_user_quotas(config);
+    crate::secured_node::without_user_quotas(config);
 }
 
 /// One socket.
@@ -38,10 +31,16 @@ impl Socket {
         Self::from_page(address, None).await.expect("a socket")
     }
 
+    /// Opened, with this hello as its first frame.
+    pub async fn greeted(address: SocketAddr, hello: &Value) -> Self {
+        let mut socket = Self::open(address).await;
+        socket.send(&json!({ "hello": hello })).await;
+        socket
+    }
+
     /// Opened, and greeted by this user; what is said up to `live` is read.
     pub async fn live(address: SocketAddr, user: i64) -> Self {
-        let mut socket = Self::open(address).await;
-        socket.send(&json!({"hello": {"user": user}})).await;
+        let mut socket = Self::greeted(address, &json!({"user": user})).await;
         socket.until("live").await;
         socket
     }
@@ -111,6 +110,13 @@ impl Socket {
                 other => panic!("a close frame, and not {other:?}"),
             }
         }
+    }
+
+    /// The node closes it with this code. The first frame before that is an error of this reason, and returned.
+    pub async fn assert_closed(&mut self, code: u16, reason: &str) -> Value {
+        let (closed, frames) = self.closed().await;
+        assert_eq!((closed, &frames[0]["error"]["reason"]), (code, &json!(reason)), "{frames:?}");
+        frames.into_iter().next().unwrap()
     }
 
     pub async fn close(mut self) {

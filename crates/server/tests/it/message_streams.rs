@@ -1,12 +1,5 @@
 //! Streams of new messages as tests read them.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
-
 use std::{collections::VecDeque, time::Duration};
 
 use kith_proto::message::v1::{
@@ -19,6 +12,7 @@ use crate::node::{TestNode, principal};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A stream of one user, and the last cursor that it got.
+#[derive(Debug)]
 pub struct Stream {
     stream: Streaming<ReceiveResponse>,
     waiting: VecDeque<What>,

@@ -1,10 +1,9 @@
 //! Audiences, notices and marks that tests start from.
 
-#![allow(unreachable_pub, clippy::unwrap_used, reason = "a test may panic")]
-
 use std::time::SystemTime;
 
 use kith_proto::notice::v1::*;
+use kith_server::config::Config;
 use tonic::Status;
 
 use crate::node::TestNode;
@@ -21,6 +20,13 @@ pub async fn audience(node: &TestNode, audience_id: i32, of_users: bool) -> Audi
         Audience { audience_id, name: format!("audience {audience_id}"), of_users, ..Default::default() };
     let request = RegisterAudienceRequest { audience: Some(audience), ..Default::default() };
     node.notices().register_audience(request).await.unwrap().into_inner().audience.unwrap()
+}
+
+/// A node with audience 1, whose readers are no users.
+pub async fn node_with_audience(change: impl FnOnce(&mut Config)) -> TestNode {
+    let node = TestNode::start_with(change).await;
+    audience(&node, 1, false).await;
+    node
 }
 
 /// A notice with a title.

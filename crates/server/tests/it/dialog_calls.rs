@@ -1,16 +1,9 @@
 //! Calls of dialogs as tests make them.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
-
 use kith_proto::message::v1::{read_seq_result::Result as Read, *};
 use tonic::Status;
 
-use crate::node::{TestNode, principal, until};
+use crate::node::{TestNode, mask, principal, until};
 
 pub async fn conversation(node: &TestNode, by: i64, id: &str) -> Result<Conversation, Status> {
     let request = GetConversationRequest { conversation_id: id.to_owned(), ..Default::default() };
@@ -104,11 +97,10 @@ pub async fn counts(node: &TestNode, by: i64, ids: &[&str]) -> Vec<(String, i64)
 }
 
 pub fn to_update(id: &str, settings: DialogSettings, paths: &[&str]) -> UpdateDialogRequest {
-    let paths = paths.iter().map(|path| (*path).to_owned()).collect();
     UpdateDialogRequest {
         conversation_id: id.to_owned(),
         settings: Some(settings),
-        update_mask: Some(prost_types::FieldMask { paths }),
+        update_mask: mask(paths),
         ..Default::default()
     }
 }
@@ -149,12 +141,7 @@ pub async fn set_range(
     node.messages().set_user_seq_range(request).await.unwrap().into_inner()
 }
 
-/// As a user, or as a service.
-pub async fn trim(node: &TestNode, by: Option<i64>, id: &str, min_seq: i64) -> Result<i64, Status> {
+pub async fn trim(node: &TestNode, by: i64, id: &str, min_seq: i64) -> Result<i64, Status> {
     let request = TrimConversationRequest { conversation_id: id.to_owned(), min_seq };
-    let answer = match by {
-        Some(user) => node.messages().trim_conversation(principal(user, request)).await?,
-        None => node.messages().trim_conversation(request).await?,
-    };
-    Ok(answer.into_inner().min_seq)
+    Ok(node.messages().trim_conversation(principal(by, request)).await?.into_inner().min_seq)
 }

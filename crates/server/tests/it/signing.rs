@@ -1,11 +1,6 @@
 //! An issuer of tokens of users, which can sign.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
 use std::{
     sync::Arc,

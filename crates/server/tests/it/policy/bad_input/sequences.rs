@@ -3,7 +3,7 @@
 use kith_proto::sequence::v1::{GetMaxSeqsRequest, ReserveSeqsRequest};
 use serde_json::json;
 
-use crate::messaging::bad_input::{assert_field_refused, called};
+use super::{assert_field_refused, called};
 use crate::node::{TestNode, assert_denied, principal};
 
 const RESERVE: &str = "/kith.sequence.v1.SequenceService/ReserveSeqs";

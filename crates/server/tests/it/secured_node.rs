@@ -1,16 +1,13 @@
 //! A node in this process that serves configured callers alone.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
-
 use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use http::HeaderMap;
+use kith_proto::{
+    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
+    user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient},
+};
 use kith_server::{
     admin::NodeStatus,
     auth::{CallerKey, Callers, Digest, Rights, Scope, Tokens},
@@ -37,9 +34,9 @@ pub struct SecuredNode {
     pub channel: Channel,
     pub edge: Edge,
     pub callers: Arc<Callers>,
-    connections: Connections,
-    services: Services,
-    file: SqliteHandle,
+    _connections: Connections,
+    _services: Services,
+    _file: SqliteHandle,
 }
 
 impl SecuredNode {
@@ -80,7 +77,25 @@ impl SecuredNode {
         let address = port.address();
         let connections = port.serve(edge.clone(), &config.limits, health);
         let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-        Self { address, channel, edge, callers, connections, services, file }
+        Self { address, channel, edge, callers, _connections: connections, _services: services, _file: file }
+    }
+
+    pub fn users(&self) -> UserServiceClient<Channel> {
+        UserServiceClient::new(self.channel.clone())
+    }
+
+    pub fn groups(&self) -> GroupServiceClient<Channel> {
+        GroupServiceClient::new(self.channel.clone())
+    }
+
+    pub async fn create_user(&self, user: User) {
+        let request = CreateUserRequest { user: Some(user), ..Default::default() };
+        self.users().create_user(by(ALL, request)).await.unwrap();
+    }
+
+    pub async fn create_group(&self, group: Group) -> Group {
+        let request = CreateGroupRequest { group: Some(group), ..Default::default() };
+        self.groups().create_group(by(ALL, request)).await.unwrap().into_inner().group.unwrap()
     }
 
     /// Sends one request by gRPC and waits for the head of the answer. `None`: the call was taken on.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::messaging::bad_input::{assert_field_refused, called, with};
+use super::{assert_field_refused, called, with};
 use crate::node::TestNode;
-use crate::noticing::{audience, list, mark, new_notice, publish, totals};
+use crate::notice_calls::{list, mark, new_notice, node_with_audience, publish, totals};
 
 fn path(method: &str) -> String {
     format!("/kith.notice.v1.NoticeService/{method}")
@@ -34,8 +34,7 @@ async fn audiences_that_cannot_be_are_refused() {
 
 #[tokio::test]
 async fn notices_that_cannot_be_are_refused() {
-    let node = TestNode::start_with(|config| config.notices.body_bytes = 100).await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|config| config.notices.body_bytes = 100).await;
     let right = json!({ "title": "a", "audienceIds": [1] });
     let many: Vec<i32> = (1..=65).collect();
     let wrong: Vec<(Value, &str, &str)> = vec![
@@ -67,8 +66,7 @@ async fn notices_that_cannot_be_are_refused() {
 
 #[tokio::test]
 async fn low_ids_and_too_many_are_refused_everywhere() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let notice = publish(&node, new_notice(&[1])).await.notice_id;
     let of_reader = json!({ "audienceId": 1, "readerId": "7" });
     let of_notices = with(of_reader.clone(), json!({ "noticeIds": [notice.to_string()] }));
@@ -128,8 +126,7 @@ async fn low_ids_and_too_many_are_refused_everywhere() {
 
 #[tokio::test]
 async fn contradicting_pages_and_marks_are_refused() {
-    let node = TestNode::start().await;
-    audience(&node, 1, false).await;
+    let node = node_with_audience(|_| {}).await;
     let notice = publish(&node, new_notice(&[1])).await.notice_id;
     mark(&node, 1, 7, &[notice]).await;
     let readers = json!({ "audienceId": 1, "noticeId": notice.to_string(), "state": "READER_STATE_READ" });

@@ -1,6 +1,14 @@
-//! Calls of messages and sequences with wrong input, by gRPC and by JSON.
+//! Bad input, row by row of the table of attacks: the stated code, reason and field, and a node that is healthy after it. Calls that have
+//! a JSON form are made by gRPC and by JSON.
 
-#![allow(unreachable_pub, clippy::unwrap_used, reason = "a test may panic")]
+mod dialogs;
+mod messages;
+mod notices;
+mod receipts;
+mod receive;
+mod relations;
+mod sequences;
+mod users;
 
 use prost_reflect::DynamicMessage;
 use serde_json::Value;
@@ -79,6 +87,17 @@ pub async fn assert_field_refused(node: &TestNode, method: &str, body: &Value, f
     let text = outcome.message.strip_prefix(field).or_else(|| outcome.message.strip_prefix(name));
     let text = text.unwrap_or_default();
     assert!(text.contains(why), "{method} {body}: {outcome:?}");
+}
+
+/// As [`assert_field_refused`], for each method, body, field and part of the text.
+pub async fn assert_all_refused<M: AsRef<str>>(
+    node: &TestNode,
+    calls: impl IntoIterator<Item = (M, Value, &str, &str)>,
+) {
+    for (method, body, field, why) in calls {
+        assert_field_refused(node, method.as_ref(), &body, field, why).await;
+    }
+    node.assert_healthy().await;
 }
 
 /// A request with these fields instead of those of a right one.

@@ -1,21 +1,11 @@
 //! Calls of applications as tests make them.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
-
-use kith_proto::{
-    application::v1::{list_applications_request::List, receiver::Receiver as Of, *},
-    group::v1 as groups,
-    member::v1 as members,
-};
-use tonic::{Code, Status};
+use kith_proto::application::v1::{list_applications_request::List, receiver::Receiver as Of, *};
+use tonic::Status;
+use tonic_types::StatusExt as _;
 
 use crate::{
-    node::{TestNode, assert_refused, principal},
+    node::{TestNode, assert_forbidden, principal},
     relation_calls::relation,
 };
 
@@ -116,32 +106,10 @@ pub async fn are_friends(node: &TestNode, user: i64, other: i64) -> bool {
     relation(node, user, other).await.friends
 }
 
-/// A public group that is joined so.
-pub async fn group(node: &TestNode, owner: i64, policy: groups::JoinPolicy) -> i64 {
-    let group = groups::Group {
-        name: "Chess".into(),
-        visibility: groups::Visibility::Public.into(),
-        join_policy: policy.into(),
-        creator_id: owner,
-        ..Default::default()
-    };
-    node.group(group).await.group_id
-}
-
-pub async fn is_in(node: &TestNode, group_id: i64, user_id: i64) -> bool {
-    let request = members::GetMemberRequest { group_id, user_id, consistency: None };
-    node.members().get_member(request).await.is_ok()
-}
-
-pub async fn make_admin(node: &TestNode, group_id: i64, user_id: i64) {
-    let request = members::AddMembersRequest { group_id, user_ids: vec![user_id], ..Default::default() };
-    node.members().add_members(request).await.unwrap();
-    let role = members::Role::Admin.into();
-    let request = members::SetRoleRequest { group_id, user_id, role, ..Default::default() };
-    node.members().set_role(request).await.unwrap();
-}
-
+/// Checks that an application was not accepted because it is closed.
 #[track_caller]
-pub fn assert_not_found(refused: Result<impl std::fmt::Debug, Status>) {
-    assert_refused(&refused.unwrap_err(), Code::NotFound, "NOT_FOUND", None);
+pub fn assert_closed(refused: Result<Application, Status>) {
+    let refused = assert_forbidden(refused);
+    let details = refused.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata["state"], "closed", "{refused:?}");
 }

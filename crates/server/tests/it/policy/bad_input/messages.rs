@@ -3,20 +3,19 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_proto::message::v1::{GetSeqByTimeRequest, SendMessageRequest, send_message_request::To};
 use serde_json::json;
-use tonic::Code;
 
-use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, called_once, with};
-use crate::messaging::{chat, fill, read_all, say, send_batch, text, with_id};
-use crate::node::{TestNode, assert_refused};
-use crate::relation_calls;
+use super::{WRONG_IDS, assert_all_refused, assert_field_refused, called, called_once, with};
+use crate::group_calls::chat;
+use crate::message_calls::{fill, read_all, say, send_batch, text, with_id};
+use crate::node::{TestNode, assert_invalid};
+use crate::relation_calls::{node_with_users, with_users};
 
 /// The largest body.
 const BODY: usize = 64 * 1024;
 
 /// A node with a user and a group of it.
 async fn started() -> (TestNode, i64, i64) {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann] = relation_calls::users(&node).await;
+    let (node, [ann]) = with_users().await;
     let group = chat(&node, ann, &[]).await;
     (node, ann, group)
 }
@@ -66,11 +65,9 @@ async fn sends_with_a_wrong_field_are_refused() {
         (json!({ "mentionIds": [-7] }), "mention_ids", "must be above 0"),
         (json!({ "replyToSeq": -1 }), "reply_to_seq", "must not be below 0"),
     ];
-    for (fields, field, why) in wrong {
-        assert_field_refused(&node, "SendMessage", &with(right.clone(), fields), field, why).await;
-    }
+    let wrong = wrong.map(|(fields, field, why)| ("SendMessage", with(right.clone(), fields), field, why));
+    assert_all_refused(&node, wrong).await;
     assert_eq!(read_all(&node, ann, &format!("g{group}")).await, [""; 0]);
-    node.assert_healthy().await;
 }
 
 #[tokio::test]
@@ -96,8 +93,7 @@ async fn sends_at_the_limits_are_taken() {
 
 #[tokio::test]
 async fn configured_limit_of_a_body_is_named() {
-    let node = TestNode::start_with_relations(|config| config.messages.body_bytes_max = 10).await;
-    let [ann] = relation_calls::users(&node).await;
+    let (node, [ann]) = node_with_users(|config| config.messages.body_bytes_max = 10).await;
     let body = |bytes| json!({ "userId": ann, "senderId": ann, "body": STANDARD.encode(vec![7; bytes]) });
     assert_field_refused(&node, "SendMessage", &body(11), "body", "at most 10 bytes").await;
     assert_eq!(called_once(&node, "SendMessage", &body(10)).await.code, "ok");
@@ -138,10 +134,7 @@ async fn reads_with_a_wrong_field_are_refused() {
         ("GetMaxSeqs", at_least(json!(vec![json!({}); 101])), "at_least", "at most 100"),
         ("BatchSend", json!({ "messages": vec![json!({}); 101] }), "messages", "must hold at most 100"),
     ];
-    for (method, body, field, why) in wrong {
-        assert_field_refused(&node, method, &body, field, why).await;
-    }
-    node.assert_healthy().await;
+    assert_all_refused(&node, wrong).await;
 }
 
 #[tokio::test]
@@ -162,11 +155,9 @@ async fn edits_with_a_wrong_field_are_refused() {
         (json!({ "mentions": { "userIds": [7, 0] } }), "mentions.user_ids", "must be above 0"),
         (json!({ "expectedEdits": -1 }), "expected_edits", "must not be below 0"),
     ];
-    for (fields, field, why) in wrong {
-        assert_field_refused(&node, "EditMessage", &with(right.clone(), fields), field, why).await;
-    }
+    let wrong = wrong.map(|(fields, field, why)| ("EditMessage", with(right.clone(), fields), field, why));
+    assert_all_refused(&node, wrong).await;
     assert_eq!(read_all(&node, ann, &id).await, ["hi"]);
-    node.assert_healthy().await;
 }
 
 #[tokio::test]
@@ -186,8 +177,7 @@ async fn times_that_are_none_are_refused() {
             time: Some(prost_types::Timestamp { seconds, nanos }),
             ..Default::default()
         };
-        let refused = node.messages().get_seq_by_time(request).await.unwrap_err();
-        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("time"));
+        assert_invalid(node.messages().get_seq_by_time(request).await, "time");
     }
     node.assert_healthy().await;
 }

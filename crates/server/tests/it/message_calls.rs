@@ -1,25 +1,22 @@
 //! Calls of messages as tests make them.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
-
-pub mod bad_input;
-
-use kith_proto::{
-    group::v1::{self as groups, GroupType, JoinPolicy, Visibility},
-    member::v1::{AddMembersRequest, LeaveRequest, RemoveMembersRequest},
-    message::v1::{max_seq_result::Result as Max, send_message_request::To, send_result::Result as Sent, *},
+use kith_proto::message::v1::{
+    max_seq_result::Result as Max, send_message_request::To, send_result::Result as Sent, *,
 };
 use tonic::Status;
 
+use crate::group_calls::chat_with_id;
 use crate::node::{TestNode, principal};
+use crate::relation_calls::with_users;
 
 pub fn direct(one: i64, other: i64) -> String {
     format!("d{}-{}", one.min(other), one.max(other))
+}
+
+/// A node with two users, and the id of their conversation.
+pub async fn direct_chat() -> (TestNode, [i64; 2], String) {
+    let (node, [ann, bea]) = with_users().await;
+    (node, [ann, bea], direct(ann, bea))
 }
 
 /// A text.
@@ -50,14 +47,6 @@ pub async fn say(node: &TestNode, by: i64, to: To, body: &str) -> Result<i64, St
     Ok(send(node, by, text(to, body)).await?.seq)
 }
 
-/// As a service, for the sender that the request names.
-pub async fn send_as_service(
-    node: &TestNode,
-    request: SendMessageRequest,
-) -> Result<SendMessageResponse, Status> {
-    Ok(node.messages().send_message(request).await?.into_inner())
-}
-
 /// Sends many, each to its result: its number, whether it was replayed; or the reason why not, and the field at fault.
 pub async fn send_batch(
     node: &TestNode,
@@ -79,6 +68,23 @@ pub async fn fill(node: &TestNode, conversation: &str, count: i64) {
         let results = send_batch(node, some.iter().map(message).collect()).await;
         assert!(results.iter().all(Result::is_ok), "{results:?}");
     }
+}
+
+/// A node with a group of two, and its conversation with so many messages. The first message is the event that the second user joined,
+/// the others are of a service.
+pub async fn filled(count: i64) -> (TestNode, [i64; 2], i64, String) {
+    let (node, [ann, bea]) = with_users().await;
+    let (group, conversation) = chat_with_id(&node, ann, &[bea]).await;
+    fill(&node, &conversation, count - 1).await;
+    (node, [ann, bea], group, conversation)
+}
+
+/// A node with a user and the conversation of its group, which has so many messages of a service.
+pub async fn filled_by_service(count: i64) -> (TestNode, i64, String) {
+    let (node, [ann]) = with_users().await;
+    let (_, id) = chat_with_id(&node, ann, &[]).await;
+    fill(&node, &id, count).await;
+    (node, ann, id)
 }
 
 /// The number of the last message.
@@ -176,45 +182,42 @@ pub async fn read_all(node: &TestNode, by: i64, conversation: &str) -> Vec<Strin
     texts(&page.messages)
 }
 
-/// A public group of this kind, which a user owns.
-pub async fn group(node: &TestNode, owner: i64, kind: GroupType) -> i64 {
-    let group = groups::Group {
-        name: "Chess".into(),
-        r#type: kind.into(),
-        visibility: Visibility::Public.into(),
-        join_policy: JoinPolicy::Open.into(),
-        creator_id: owner,
+pub fn to_recall(conversation: &str, seq: i64) -> RecallMessageRequest {
+    RecallMessageRequest { conversation_id: conversation.to_owned(), seq, ..Default::default() }
+}
+
+pub async fn recall(
+    node: &TestNode,
+    by: i64,
+    conversation: &str,
+    seq: i64,
+) -> Result<RecallMessageResponse, Status> {
+    recall_with(node, by, to_recall(conversation, seq)).await
+}
+
+pub async fn recall_with(
+    node: &TestNode,
+    by: i64,
+    request: RecallMessageRequest,
+) -> Result<RecallMessageResponse, Status> {
+    Ok(node.messages().recall_message(principal(by, request)).await?.into_inner())
+}
+
+/// An edit to a text.
+pub fn to_edit(conversation: &str, seq: i64, text: &str) -> EditMessageRequest {
+    EditMessageRequest {
+        conversation_id: conversation.to_owned(),
+        seq,
+        content_type: "text/plain".into(),
+        body: text.to_owned().into(),
         ..Default::default()
-    };
-    node.group(group).await.group_id
-}
-
-/// A group of people who talk, with these members besides the owner. If there are some, its first message is the event that they
-/// joined.
-pub async fn chat(node: &TestNode, owner: i64, members: &[i64]) -> i64 {
-    let group = group(node, owner, GroupType::Chat).await;
-    if !members.is_empty() {
-        add(node, group, members).await;
     }
-    group
 }
 
-pub async fn add(node: &TestNode, group_id: i64, members: &[i64]) {
-    let request = AddMembersRequest { group_id, user_ids: members.to_vec(), ..Default::default() };
-    node.members().add_members(request).await.unwrap();
-}
-
-pub async fn leave(node: &TestNode, group_id: i64, user_id: i64) {
-    let request = LeaveRequest { group_id, user_id, ..Default::default() };
-    node.members().leave(principal(user_id, request)).await.unwrap();
-}
-
-pub async fn remove(node: &TestNode, group_id: i64, user_id: i64) {
-    let request = RemoveMembersRequest { group_id, user_ids: vec![user_id], ..Default::default() };
-    node.members().remove_members(request).await.unwrap();
-}
-
-pub async fn dismiss(node: &TestNode, group_id: i64) {
-    let request = groups::DismissGroupRequest { group_id, ..Default::default() };
-    node.groups().dismiss_group(request).await.unwrap();
+pub async fn edit(
+    node: &TestNode,
+    by: i64,
+    request: EditMessageRequest,
+) -> Result<EditMessageResponse, Status> {
+    Ok(node.messages().edit_message(principal(by, request)).await?.into_inner())
 }

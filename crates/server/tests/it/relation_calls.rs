@@ -1,24 +1,19 @@
 //! Calls of relations as tests make them.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
-
-use kith_proto::{
-    member::v1::{ListMembersRequest, Role},
-    relation::v1::*,
-    r#type::v1::import_result,
-};
+use kith_proto::{relation::v1::*, r#type::v1::import_result};
+use kith_server::config::Config;
 use tonic::Status;
 
-use crate::node::TestNode;
+use crate::node::{TestNode, all_pages, until};
 
 /// A node with so many users, and their ids.
 pub async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
-    let node = TestNode::start_with_relations(|_| {}).await;
+    node_with_users(|_| {}).await
+}
+
+/// As [`with_users`], with another configuration.
+pub async fn node_with_users<const N: usize>(change: impl FnOnce(&mut Config)) -> (TestNode, [i64; N]) {
+    let node = TestNode::start_with_relations(change).await;
     let ids = users(&node).await;
     (node, ids)
 }
@@ -55,6 +50,11 @@ pub async fn unblock(node: &TestNode, user_id: i64, target_id: i64) {
     node.relations().unblock(request).await.unwrap();
 }
 
+pub async fn unfriend(node: &TestNode, user_id: i64, friend_id: i64) {
+    let request = UnfriendRequest { user_id, friend_id, ..Default::default() };
+    node.relations().unfriend(request).await.unwrap();
+}
+
 pub async fn do_not_disturb(node: &TestNode, user_id: i64, target_id: i64, do_not_disturb: bool) {
     let request = SetDoNotDisturbRequest { user_id, target_id, do_not_disturb, ..Default::default() };
     node.relations().set_do_not_disturb(request).await.unwrap();
@@ -69,13 +69,6 @@ pub async fn allowed(node: &TestNode, user_id: i64, target_id: i64, permissions:
     let request = CheckPermissionRequest { user_id, target_id, permissions, consistency: None };
     let answer = node.relations().check_permission(request).await.unwrap().into_inner();
     (answer.allowed, answer.denied)
-}
-
-/// Who is in a group, with their roles, as a service reads it.
-pub async fn members(node: &TestNode, group_id: i64) -> Vec<(i64, Role)> {
-    let request = ListMembersRequest { group_id, ..Default::default() };
-    let page = node.members().list_members(request).await.unwrap().into_inner();
-    page.members.iter().map(|member| (member.user_id, member.role())).collect()
 }
 
 pub async fn following(node: &TestNode, user_id: i64) -> Vec<i64> {
@@ -98,28 +91,19 @@ pub async fn counts(node: &TestNode, user_id: i64) -> (i64, i64) {
 
 /// Waits until these users have so many.
 pub async fn counts_become<const N: usize>(node: &TestNode, expected: [(i64, (i64, i64)); N]) {
-    let right = async {
-        for (user, of_user) in expected {
-            while counts(node, user).await != of_user {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(30), right).await.expect("counts settle");
+    for (user, of_user) in expected {
+        until(async || counts(node, user).await == of_user).await;
+    }
 }
 
 pub async fn friends(node: &TestNode, user_id: i64, page_size: i32) -> Vec<i64> {
-    let mut request = ListFriendsRequest { user_id, page_size, ..Default::default() };
-    let mut found = Vec::new();
-    loop {
-        let page = node.relations().list_friends(request.clone()).await.unwrap().into_inner();
+    let all = all_pages(async |page_token| {
+        let request = ListFriendsRequest { user_id, page_size, page_token, ..Default::default() };
+        let page = node.relations().list_friends(request).await?.into_inner();
         assert!(!page.partial && page.user_ids.len() <= usize::try_from(page_size).unwrap().max(50));
-        found.extend(page.user_ids);
-        if page.next_page_token.is_empty() {
-            return found;
-        }
-        request.page_token = page.next_page_token;
-    }
+        Ok((page.user_ids, page.next_page_token))
+    });
+    all.await.unwrap()
 }
 
 pub async fn import(node: &TestNode, follows: impl IntoIterator<Item = (i64, i64)>) -> Vec<Option<i64>> {

@@ -3,11 +3,11 @@
 use serde_json::json;
 use tonic::Code;
 
-use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called_once, with};
-use crate::messaging::direct;
+use super::{WRONG_IDS, assert_field_refused, called_once, with};
+use crate::message_calls::direct;
+use crate::message_streams::*;
 use crate::node::assert_refused;
-use crate::noticing::audience;
-use crate::receiving::*;
+use crate::notice_calls::audience;
 use crate::relation_calls::with_users;
 use kith_proto::message::v1::*;
 

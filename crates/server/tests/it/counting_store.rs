@@ -1,8 +1,6 @@
 //! A store of groups that counts searches, can hold one, and can lose the answer of a write, in place of that
 //! of a node.
 
-#![expect(clippy::unwrap_used, reason = "for tests")]
-
 use std::{
     io,
     sync::{
@@ -13,16 +11,12 @@ use std::{
 
 use async_trait::async_trait;
 use kith_proto::group::v1::group_service_client::GroupServiceClient;
-use kith_server::{
-    admin::NodeStatus,
-    config::Config,
-    edge::{Edge, Routes},
-    health::Reporter,
-    node::services,
-};
+use kith_server::{config::Config, edge::Edge};
 use kith_store::*;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+
+use crate::bare_node;
 
 /// Holds a search between its read and its answer.
 pub(crate) struct Held {
@@ -50,10 +44,7 @@ pub(crate) async fn node() -> (GroupServiceClient<Edge>, Arc<Listed>, kith_store
         loses: Mutex::default(),
     });
     stores.groups = Arc::<Listed>::clone(&listed);
-    let config = Config::default();
-    let edge = Edge::new(Routes::default(), &config.limits);
-    let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
-    edge.open(services::services(&stores, &config, node_status).await.unwrap().routes);
+    let (edge, _) = bare_node::serve(&stores, &Config::default()).await;
     (GroupServiceClient::new(edge), listed, file)
 }
 

@@ -2,24 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, with};
-use crate::messaging::{chat, fill};
-use crate::node::TestNode;
-use crate::relation_calls;
-
-const SERVICE: &str = "/kith.receipt.v1.ReceiptService";
-
-/// A node with a group of one user, which has three messages.
-async fn started() -> (TestNode, String) {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann] = relation_calls::users(&node).await;
-    let group = format!("g{}", chat(&node, ann, &[]).await);
-    fill(&node, &group, 3).await;
-    (node, group)
-}
+use super::{WRONG_IDS, assert_field_refused, called, with};
+use crate::message_calls::filled_by_service;
 
 fn path(method: &str) -> String {
-    format!("{SERVICE}/{method}")
+    format!("/kith.receipt.v1.ReceiptService/{method}")
 }
 
 /// Each call, with what it needs besides the conversation.
@@ -37,7 +24,7 @@ fn calls() -> [(String, Value); 6] {
 
 #[tokio::test]
 async fn conversations_of_every_wrong_form_are_refused() {
-    let (node, _) = started().await;
+    let (node, ..) = filled_by_service(3).await;
     for id in WRONG_IDS {
         for (method, fields) in calls() {
             let body = with(fields, json!({ "conversationId": id }));
@@ -49,7 +36,7 @@ async fn conversations_of_every_wrong_form_are_refused() {
 
 #[tokio::test]
 async fn numbers_that_no_message_has_are_refused() {
-    let (node, group) = started().await;
+    let (node, _, group) = filled_by_service(3).await;
     for seq in [0, -1, i64::MIN] {
         for method in ["GetReceipt", "ListReaders", "ListUnread", "ListLeft"] {
             let body = json!({ "conversationId": group, "seq": seq.to_string() });
@@ -65,7 +52,7 @@ async fn numbers_that_no_message_has_are_refused() {
 
 #[tokio::test]
 async fn invalid_forms_sizes_and_tokens_are_refused() {
-    let (node, group) = started().await;
+    let (node, _, group) = filled_by_service(3).await;
     for (method, fields) in &calls()[..2] {
         let body = with(fields.clone(), json!({ "conversationId": group, "form": 4 }));
         assert_field_refused(&node, method, &body, "form", "must be a known value").await;
@@ -90,7 +77,7 @@ async fn invalid_forms_sizes_and_tokens_are_refused() {
 
 #[tokio::test]
 async fn visibility_that_is_none_is_refused() {
-    let (node, group) = started().await;
+    let (node, _, group) = filled_by_service(3).await;
     let id = &group[1..];
     let body = json!({ "group": { "groupId": id, "receipts": 4 }, "updateMask": "receipts" });
     let update = "/kith.group.v1.GroupService/UpdateGroup";
@@ -101,7 +88,7 @@ async fn visibility_that_is_none_is_refused() {
 
 #[tokio::test]
 async fn calls_at_the_limits_are_taken() {
-    let (node, group) = started().await;
+    let (node, _, group) = filled_by_service(3).await;
     let body = json!({ "conversationId": group, "seqs": vec![1; 100], "form": 3 });
     let found = called(&node, &path("BatchGetReceipts"), &body).await;
     assert_eq!(found.answer["results"].as_array().map(Vec::len), Some(100));

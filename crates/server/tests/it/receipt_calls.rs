@@ -1,33 +1,19 @@
 //! Calls of receipts as tests make them.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test file uses a part; a test may panic"
-)]
-
 use kith_proto::{
     group::v1::{self as groups, ReceiptVisibility},
     receipt::v1::{receipt::Who, receipt_result::Result as Found, *},
 };
 use tonic::Status;
 
-use crate::node::{TestNode, principal};
-
-/// For requests of a service: 0 as `by`.
-pub const SERVICE: i64 = 0;
-
-fn on_behalf<T>(by: i64, message: T) -> tonic::Request<T> {
-    if by == SERVICE { tonic::Request::new(message) } else { principal(by, message) }
-}
+use crate::node::{SERVICE, TestNode, all_pages, principal, update_of_group};
 
 pub fn to_get(id: &str, seq: i64) -> GetReceiptRequest {
     GetReceiptRequest { conversation_id: id.to_owned(), seq, ..Default::default() }
 }
 
 pub async fn get(node: &TestNode, by: i64, request: GetReceiptRequest) -> Result<Receipt, Status> {
-    Ok(node.receipts().get_receipt(on_behalf(by, request)).await?.into_inner().receipt.unwrap())
+    Ok(node.receipts().get_receipt(principal(by, request)).await?.into_inner().receipt.unwrap())
 }
 
 /// How many have read a message, have not, and left.
@@ -55,7 +41,7 @@ pub async fn batch(
 ) -> Result<Vec<Result<[i64; 3], String>>, Status> {
     let conversation_id = id.to_owned();
     let request = BatchGetReceiptsRequest { conversation_id, seqs: seqs.to_vec(), ..Default::default() };
-    let results = node.receipts().batch_get_receipts(on_behalf(by, request)).await?.into_inner().results;
+    let results = node.receipts().batch_get_receipts(principal(by, request)).await?.into_inner().results;
     assert_eq!(results.iter().map(|result| result.seq).collect::<Vec<_>>(), seqs);
     let found = |result: ReceiptResult| match result.result.unwrap() {
         Found::Receipt(receipt) => Ok([receipt.read, receipt.unread, receipt.left]),
@@ -79,69 +65,46 @@ pub async fn readers(
         page_token: page_token.to_owned(),
         ..Default::default()
     };
-    let page = node.receipts().list_readers(on_behalf(by, request)).await?.into_inner();
+    let page = node.receipts().list_readers(principal(by, request)).await?.into_inner();
     Ok((page.user_ids, page.next_page_token))
 }
 
 /// Who has read a message, has not, and has left: all of them, in pages of two.
 pub async fn lists(node: &TestNode, by: i64, id: &str, seq: i64) -> Result<[Vec<i64>; 3], Status> {
-    let mut lists = [Vec::new(), Vec::new(), Vec::new()];
-    for (at, list) in lists.iter_mut().enumerate() {
-        let mut page_token = String::new();
-        loop {
-            let (conversation_id, page_size) = (id.to_owned(), 2);
-            let (user_ids, next) = match at {
-                0 => readers(node, by, id, seq, (page_size, &page_token)).await?,
-                1 => {
-                    let request = ListUnreadRequest {
-                        conversation_id,
-                        seq,
-                        page_size,
-                        page_token,
-                        ..Default::default()
-                    };
-                    let page = node.receipts().list_unread(on_behalf(by, request)).await?.into_inner();
-                    (page.user_ids, page.next_page_token)
-                }
-                _ => {
-                    let request =
-                        ListLeftRequest { conversation_id, seq, page_size, page_token, ..Default::default() };
-                    let page = node.receipts().list_left(on_behalf(by, request)).await?.into_inner();
-                    (page.user_ids, page.next_page_token)
-                }
-            };
-            list.extend(user_ids);
-            if next.is_empty() {
-                break;
-            }
-            page_token = next;
-        }
-    }
-    Ok(lists)
+    let mut receipts = node.receipts();
+    let read = all_pages(async |token| readers(node, by, id, seq, (2, &token)).await).await?;
+    let unread = all_pages(async |page_token| {
+        let (conversation_id, page_size) = (id.to_owned(), 2);
+        let request = ListUnreadRequest { conversation_id, seq, page_size, page_token, ..Default::default() };
+        let page = receipts.list_unread(principal(by, request)).await?.into_inner();
+        Ok((page.user_ids, page.next_page_token))
+    });
+    let unread = unread.await?;
+    let left = all_pages(async |page_token| {
+        let (conversation_id, page_size) = (id.to_owned(), 2);
+        let request = ListLeftRequest { conversation_id, seq, page_size, page_token, ..Default::default() };
+        let page = receipts.list_left(principal(by, request)).await?.into_inner();
+        Ok((page.user_ids, page.next_page_token))
+    });
+    Ok([read, unread, left.await?])
 }
 
 /// All users of a conversation in the order of their ordinals, and whether each has left.
 pub async fn ordinals(node: &TestNode, by: i64, id: &str) -> Result<Vec<(i64, bool)>, Status> {
-    let (mut found, mut page_token) = (Vec::new(), String::new());
-    loop {
+    let users = all_pages(async |page_token| {
         let request = ListOrdinalsRequest { conversation_id: id.to_owned(), page_size: 2, page_token };
-        let page = node.receipts().list_ordinals(on_behalf(by, request)).await?.into_inner();
-        for user in page.users {
-            assert_eq!(user.ordinal, i64::try_from(found.len()).unwrap());
-            found.push((user.user_id, user.left));
-        }
-        if page.next_page_token.is_empty() {
-            return Ok(found);
-        }
-        page_token = page.next_page_token;
-    }
+        let page = node.receipts().list_ordinals(principal(by, request)).await?.into_inner();
+        Ok((page.users, page.next_page_token))
+    });
+    let users = users.await?;
+    assert!(users.iter().map(|user| user.ordinal).eq(0..i64::try_from(users.len()).unwrap()));
+    Ok(users.into_iter().map(|user| (user.user_id, user.left)).collect())
 }
 
 /// Sets which users see receipts of a group.
 pub async fn show(node: &TestNode, group_id: i64, receipts: ReceiptVisibility) {
     let group = groups::Group { group_id, receipts: receipts.into(), ..Default::default() };
-    let update_mask = Some(prost_types::FieldMask { paths: vec!["receipts".to_owned()] });
-    let request = groups::UpdateGroupRequest { group: Some(group), update_mask, ..Default::default() };
+    let request = update_of_group(group, &["receipts"]);
     let group = node.groups().update_group(request).await.unwrap().into_inner().group.unwrap();
     assert_eq!(group.receipts(), receipts);
 }

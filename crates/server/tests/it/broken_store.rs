@@ -1,19 +1,13 @@
 //! A user store whose every answer is the same fault, in place of that of a node.
 
-#![expect(clippy::unwrap_used, reason = "for tests")]
-
 use std::{io, sync::Arc};
 
 use async_trait::async_trait;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
-use kith_server::{
-    admin::NodeStatus,
-    config::Config,
-    edge::{Edge, Routes},
-    health::Reporter,
-    node::services,
-};
+use kith_server::{config::Config, edge::Edge};
 use kith_store::*;
+
+use crate::bare_node;
 
 /// What every call of the store ends with; `None`: it never ends.
 #[derive(Debug)]
@@ -22,14 +16,12 @@ struct Broken(Option<StoreError>);
 /// A node without a network, over a user store that fails so. The handle keeps the rest of its store open.
 pub(crate) async fn node(
     fault: Option<StoreError>,
-    config: Config,
+    config: &Config,
 ) -> (UserServiceClient<Edge>, kith_store_sqlite::SqliteHandle) {
     let file = kith_store_sqlite::open_in_memory().await.unwrap();
     let mut stores = file.stores();
     stores.users = Arc::new(Broken(fault));
-    let edge = Edge::new(Routes::default(), &config.limits);
-    let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
-    edge.open(services::services(&stores, &config, node_status).await.unwrap().routes);
+    let (edge, _) = bare_node::serve(&stores, config).await;
     (UserServiceClient::new(edge), file)
 }
 

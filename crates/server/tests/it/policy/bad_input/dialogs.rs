@@ -1,24 +1,12 @@
 //! Bad input of dialogs: the same code, reason and field by gRPC and by JSON, and nothing written.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, called_once, rpc, with};
-use crate::messaging::{chat, fill};
+use super::{WRONG_IDS, assert_all_refused, assert_field_refused, called, called_once, rpc, with};
+use crate::dialog_calls::{conversation, read};
+use crate::message_calls::filled_by_service;
 use crate::node::TestNode;
-use crate::relation_calls;
-use crate::talking::{conversation, read};
-
-/// A node with a user and the conversation of its group, which has three messages.
-async fn started() -> (TestNode, i64, String) {
-    let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann] = relation_calls::users(&node).await;
-    let group = format!("g{}", chat(&node, ann, &[]).await);
-    fill(&node, &group, 3).await;
-    (node, ann, group)
-}
 
 /// Calls that take one conversation, with what else they need.
 fn calls_of_one(user: i64) -> [(&'static str, Value); 7] {
@@ -35,7 +23,7 @@ fn calls_of_one(user: i64) -> [(&'static str, Value); 7] {
 
 #[tokio::test]
 async fn conversations_of_every_wrong_form_are_refused() {
-    let (node, ann, group) = started().await;
+    let (node, ann, group) = filled_by_service(3).await;
     for id in WRONG_IDS {
         for (method, fields) in calls_of_one(ann) {
             let body = with(fields, json!({ "conversationId": id }));
@@ -62,7 +50,7 @@ async fn assert_unchanged(node: &TestNode, user: i64, id: &str) {
 
 #[tokio::test]
 async fn users_that_are_none_are_refused() {
-    let (node, _, group) = started().await;
+    let (node, _, group) = filled_by_service(3).await;
     let all = ["ListConversations", "CountUnread", "GetReadSeqs", "CreateConversation"];
     let of_one = calls_of_one(-1).into_iter().filter(|(method, _)| *method != "TrimConversation");
     for (method, fields) in of_one.chain(all.map(|method| (method, json!({ "otherUserId": 7 })))) {
@@ -81,7 +69,7 @@ async fn users_that_are_none_are_refused() {
 
 #[tokio::test]
 async fn writes_with_a_wrong_field_are_refused() {
-    let (node, ann, group) = started().await;
+    let (node, ann, group) = filled_by_service(3).await;
     let of = |fields| with(json!({ "userId": ann, "conversationId": group }), fields);
     let settings =
         |fields| with(of(json!({ "settings": { "pinned": true }, "updateMask": "pinned" })), fields);
@@ -118,15 +106,13 @@ async fn writes_with_a_wrong_field_are_refused() {
         ("TrimConversation", json!({ "conversationId": group }), "min_seq", "must be above 0"),
         ("TrimConversation", json!({ "conversationId": group, "minSeq": -1 }), "min_seq", "above 0"),
     ];
-    for (method, body, field, why) in wrong {
-        assert_field_refused(&node, method, &body, field, why).await;
-    }
+    assert_all_refused(&node, wrong).await;
     assert_unchanged(&node, ann, &group).await;
 }
 
 #[tokio::test]
 async fn lists_with_a_wrong_field_are_refused() {
-    let (node, ann, group) = started().await;
+    let (node, ann, group) = filled_by_service(3).await;
     let of = |fields| with(json!({ "userId": ann }), fields);
     let positions = |count: usize| vec![json!({ "conversationId": group, "seq": 1 }); count];
     let below = json!({ "atLeast": [{ "conversationId": group, "seq": -1 }] });
@@ -151,15 +137,12 @@ async fn lists_with_a_wrong_field_are_refused() {
             "at most 1000",
         ),
     ];
-    for (method, body, field, why) in wrong {
-        assert_field_refused(&node, method, &body, field, why).await;
-    }
-    node.assert_healthy().await;
+    assert_all_refused(&node, wrong).await;
 }
 
 #[tokio::test]
 async fn marks_and_trims_beyond_the_end_are_refused() {
-    let (node, ann, group) = started().await;
+    let (node, ann, group) = filled_by_service(3).await;
     let max = i64::MAX.to_string();
     let of = |fields| with(json!({ "userId": ann, "conversationId": group }), fields);
     let trim = |min_seq: &str| json!({ "conversationId": group, "minSeq": min_seq });
@@ -182,7 +165,7 @@ async fn marks_and_trims_beyond_the_end_are_refused() {
 
 #[tokio::test]
 async fn calls_at_the_limits_are_taken() {
-    let (node, ann, group) = started().await;
+    let (node, ann, group) = filled_by_service(3).await;
     let max = i64::MAX.to_string();
     let of = |fields| with(json!({ "userId": ann, "conversationId": group }), fields);
     let list = |fields| with(json!({ "userId": ann }), fields);
@@ -209,7 +192,7 @@ async fn calls_at_the_limits_are_taken() {
 /// The largest numbers hide all messages, and no call fails because of them.
 #[tokio::test]
 async fn ranges_up_to_the_largest_number_are_taken() {
-    let (node, ann, group) = started().await;
+    let (node, ann, group) = filled_by_service(3).await;
     let max = i64::MAX.to_string();
     let of = |fields| with(json!({ "userId": ann, "conversationId": group }), fields);
     for (range, shown) in [

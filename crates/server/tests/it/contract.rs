@@ -1,0 +1,20 @@
+//! The methods of the contract.
+
+use kith_server::descriptors;
+use prost_reflect::MethodDescriptor;
+
+/// Every method of the services of Kith, in the order of the contract.
+pub fn methods() -> Vec<MethodDescriptor> {
+    let pool = descriptors::pool().unwrap();
+    let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
+    services.flat_map(|service| service.methods().collect::<Vec<_>>()).collect()
+}
+
+pub fn is_unary(method: &MethodDescriptor) -> bool {
+    !method.is_client_streaming() && !method.is_server_streaming()
+}
+
+/// The path by which a method is called.
+pub fn path_of(method: &MethodDescriptor) -> String {
+    format!("/{}/{}", method.parent_service().full_name(), method.name())
+}
