@@ -216,20 +216,24 @@ impl Pieces {
     }
 }
 
-/// Microseconds of an operation, timed in so many [`Pieces`] of `each` operations.
-pub(crate) async fn micros(
+/// Compares the microseconds of an operation of each side, timed in so many [`Pieces`] of `each` operations.
+pub(crate) async fn compare_micros(
+    rounds: usize,
     pieces: usize,
     each: usize,
-    mut operation: impl AsyncFnMut() -> Result<()>,
-) -> Result<f64> {
-    let mut taken = Pieces::begin();
-    for _ in 0..pieces {
-        for _ in 0..each {
-            operation().await?;
+    mut operation: impl AsyncFnMut(Side) -> Result<()>,
+) -> Result<Vec<Pair<f64>>> {
+    interleave(rounds, async |side| {
+        let mut taken = Pieces::begin();
+        for _ in 0..pieces {
+            for _ in 0..each {
+                operation(side).await?;
+            }
+            taken.end_piece(each);
         }
-        taken.end_piece(each);
-    }
-    Ok(taken.nanos_an_operation() / 1e3)
+        Ok(taken.nanos_an_operation() / 1e3)
+    })
+    .await
 }
 
 /// How many operations a second are done by `work`, which does so many of them.

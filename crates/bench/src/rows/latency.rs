@@ -3,7 +3,7 @@
 use anyhow::Result;
 use tokio::time::Instant;
 
-use crate::ratio::{median, nanos};
+use crate::ratio::{Pair, Side, interleave, median, nanos};
 
 /// The time of a call: in the middle, and of all but the slowest hundredth.
 #[derive(Clone, Copy, Debug)]
@@ -19,15 +19,22 @@ impl Latency {
         let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
         Self { p50: median(times), p99 }
     }
+}
 
-    /// In microseconds, of so many calls, one after the other.
-    pub(super) async fn of_calls(calls: usize, mut call: impl AsyncFnMut() -> Result<()>) -> Result<Self> {
+/// Compares the median time of so many calls of each side, one after the other, in microseconds.
+pub(super) async fn compare_medians(
+    rounds: usize,
+    calls: usize,
+    mut call: impl AsyncFnMut(Side) -> Result<()>,
+) -> Result<Vec<Pair<f64>>> {
+    interleave(rounds, async |side| {
         let mut times = Vec::with_capacity(calls);
         for _ in 0..calls {
             let begun = Instant::now();
-            call().await?;
+            call(side).await?;
             times.push(nanos(begun.elapsed()) / 1e3);
         }
-        Ok(Self::of(times))
-    }
+        Ok(median(times))
+    })
+    .await
 }

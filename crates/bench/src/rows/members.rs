@@ -12,7 +12,7 @@ use kith_store::{
 use super::relations::{DataFile, Keyspace, over_keyspace};
 use crate::{
     claims::{JOINS_CQL, MEMBERS_DEEP_CQL, MEMBERS_DEEP_SQLITE, Plan},
-    ratio::{Pair, Side, interleave, micros, per_second},
+    ratio::{Pair, Side, compare_micros, interleave, per_second},
     results::Results,
 };
 
@@ -83,14 +83,10 @@ async fn deep(plan: &Plan, store: &Arc<dyn MemberStore>) -> Result<Vec<Pair<f64>
     follow_changes(store, group).await?;
     let bottom = UserId::new(members - i64::try_from(PAGE)?)?;
     let (pieces, reads) = plan.size((20, 20), (1, 5));
-    interleave(plan.rounds, async |side| {
-        let after = (side == Side::Kith).then_some(bottom);
-        let read = async || {
-            let page = store.member_list(group, Role::Member, after, PAGE).await?;
-            ensure!(page.len() == PAGE, "a page is short: {}", page.len());
-            Ok(())
-        };
-        micros(pieces, reads, read).await
+    compare_micros(plan.rounds, pieces, reads, async |side| {
+        let page = store.member_list(group, Role::Member, side.of(None, Some(bottom)), PAGE).await?;
+        ensure!(page.len() == PAGE, "a page is short: {}", page.len());
+        Ok(())
     })
     .await
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     claims::{APPEND_END_1K, APPEND_END_64K, APPEND_MONGODB, Plan},
-    ratio::{Pair, Side, count, interleave, micros},
+    ratio::{Pair, Side, compare_micros, count},
     results::Results,
     rows::mongodb::FilledDatabase,
 };
@@ -94,17 +94,14 @@ async fn measure(plan: &Plan, store: &Arc<dyn MessageStore>, raw: &RawLogs) -> R
     let (log, mut number) = ("g1".parse::<ConversationId>()?, 0);
     let (pieces, appends) = plan.size((20, 50), (2, 5));
     let mut expected = 0;
-    interleave(plan.rounds, async |side| {
-        let one = async || {
-            number += 1;
-            let new = message(number)?;
-            if side == Side::Baseline {
-                return raw.push(&new).await;
-            }
-            expected += 1;
-            append(store, log, new, expected).await
-        };
-        micros(pieces, appends, one).await
+    compare_micros(plan.rounds, pieces, appends, async |side| {
+        number += 1;
+        let new = message(number)?;
+        if side == Side::Baseline {
+            return raw.push(&new).await;
+        }
+        expected += 1;
+        append(store, log, new, expected).await
     })
     .await
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     claims::{LIST_200, PULL_1000, PULL_RECENT, Plan},
-    ratio::{Pair, Side, interleave, micros},
+    ratio::{Pair, Side, compare_micros},
     results::Results,
 };
 
@@ -77,5 +77,5 @@ async fn lists(plan: &Plan, stage: &MessageStage, conversations: i64) -> Result<
 
 async fn timed(plan: &Plan, read: impl AsyncFn(Side) -> Result<()>) -> Result<Vec<Pair<f64>>> {
     let (pieces, reads) = plan.size((20, 20), (2, 3));
-    interleave(plan.rounds, async |side| micros(pieces, reads, async || read(side).await).await).await
+    compare_micros(plan.rounds, pieces, reads, read).await
 }

@@ -11,8 +11,9 @@ use super::{
 };
 use crate::{
     claims::{Plan, SEND_DIRECT, SEND_ONE_GROUP},
-    ratio::{Pair, Side, interleave, micros, per_second},
+    ratio::{Pair, Side, interleave, per_second},
     results::Results,
+    rows::latency::compare_medians,
 };
 
 /// Callers that send to one group at the same time.
@@ -34,17 +35,14 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 /// Microseconds of the send in the middle.
 async fn one_by_one(plan: &Plan, stage: &MessageStage, numbers: &AtomicU64) -> Result<Vec<Pair<f64>>> {
     let sends = plan.size(1_000, 10);
-    interleave(plan.rounds, async |side| {
-        let mut client = stage.client(0);
-        let send = async || {
-            let number = numbers.fetch_add(1, Ordering::Relaxed);
-            match side {
-                Side::Baseline => stage.raw.push(&message(number)?).await?,
-                Side::Kith => drop(client.send_message(named(DIRECT, number)).await?),
-            }
-            Ok(())
-        };
-        micros(sends, 1, send).await
+    let mut client = stage.client(0);
+    compare_medians(plan.rounds, sends, async |side| {
+        let number = numbers.fetch_add(1, Ordering::Relaxed);
+        match side {
+            Side::Baseline => stage.raw.push(&message(number)?).await?,
+            Side::Kith => drop(client.send_message(named(DIRECT, number)).await?),
+        }
+        Ok(())
     })
     .await
 }

@@ -13,11 +13,11 @@ use super::notices::{self, publish};
 use crate::{
     claims::{COUNT_NOTICES_CPU, NOTICE_TOTALS_FLAT, Plan, RECEIPT_CPU},
     echo,
-    ratio::{Pair, interleave},
+    ratio::Pair,
     results::Results,
     rows::{
         groups::make_group,
-        latency::Latency,
+        latency::compare_medians,
         messages::text,
         methods::{COUNT_NOTICES, GET_RECEIPT},
         relations::{EchoedAnswers, over_echo},
@@ -86,14 +86,9 @@ async fn totals(plan: &Plan, kith: &Served, channel: Channel, results: &mut Resu
     results.row(&COUNT_NOTICES_CPU, compared).await?;
     if plan.wants(&NOTICE_TOTALS_FLAT) {
         publish_read(&mut client, MANY, plan.size(1_000, 20)).await?;
-        let calls = plan.size(5_000, 50);
-        let rounds = interleave(plan.rounds, async |side| {
-            let audience = side.of(FEW, MANY);
-            let call = async || {
-                client.clone().count_notices(request(audience)).await?;
-                anyhow::Ok(())
-            };
-            Ok(Latency::of_calls(calls, call).await?.p50)
+        let rounds = compare_medians(plan.rounds, plan.size(5_000, 50), async |side| {
+            client.count_notices(request(side.of(FEW, MANY))).await?;
+            Ok(())
         });
         results.add(&NOTICE_TOTALS_FLAT, &rounds.await?)?;
     }

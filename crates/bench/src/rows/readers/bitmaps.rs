@@ -10,9 +10,9 @@ use kith_store::{AudienceId, ReaderOrdinal, Slot};
 
 use crate::{
     claims::{NOTICE_BYTES, NOTICE_READERS, Plan},
-    ratio::{Pair, Side, interleave},
+    ratio::{Pair, Side},
     results::Results,
-    rows::{latency::Latency, one_epoch::one_epoch, redis::RawRedis},
+    rows::{latency::compare_medians, one_epoch::one_epoch, redis::RawRedis},
 };
 
 /// Of the audience; every second one has read the notice.
@@ -65,12 +65,9 @@ impl<'a> BitmapStage<'a> {
     /// Microseconds of a count in the middle.
     async fn counts(&self, plan: &Plan) -> Result<Vec<Pair<f64>>> {
         let (calls, keys) = (plan.size(2_000, 20), self.keys().await?);
-        interleave(plan.rounds, async |side| {
-            let times = match side {
-                Side::Baseline => Latency::of_calls(calls, async || self.count_bits(&keys).await).await?,
-                Side::Kith => Latency::of_calls(calls, async || self.count().await).await?,
-            };
-            Ok(times.p50)
+        compare_medians(plan.rounds, calls, async |side| match side {
+            Side::Baseline => self.count_bits(&keys).await,
+            Side::Kith => self.count().await,
         })
         .await
     }

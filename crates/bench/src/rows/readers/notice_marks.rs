@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{
     claims::{NOTICE_MARK_MONGODB, NOTICE_MARK_SQLITE, Plan},
-    ratio::{Pair, Side, interleave},
+    ratio::{Pair, Side},
     results::Results,
     rows::{
-        latency::Latency,
+        latency::compare_medians,
         raw_writer::{RawWriter, open_durable},
     },
     served::Served,
@@ -59,8 +59,7 @@ impl Marks {
     /// Registers readers for all rounds, and publishes notices that none of them has read.
     async fn begin(plan: &Plan, client: &mut NoticeClient) -> Result<Self> {
         let calls = plan.size(300, 10);
-        let readers = i64::try_from(plan.rounds * calls)?.unsigned_abs().div_ceil(NOTICES.unsigned_abs());
-        let readers = i64::try_from(readers)?;
+        let readers = i64::try_from((plan.rounds * calls).div_ceil(usize::try_from(NOTICES)?))?;
         register_audience(client, AUDIENCE).await?;
         register_readers(client, AUDIENCE, readers).await?;
         for notice in 1..=NOTICES {
@@ -78,13 +77,9 @@ impl Marks {
     ) -> Result<Vec<Pair<f64>>> {
         // Each side marks all of them once.
         let (mut kith, mut bare) = (pairs(), pairs());
-        interleave(plan.rounds, async |side| {
-            let marks = if side == Side::Kith { &mut kith } else { &mut bare };
-            let call = async || {
-                let mark = marks.next().unwrap_or_default();
-                if side == Side::Baseline { by_hand(mark).await } else { mark_read(client, mark).await }
-            };
-            Ok(Latency::of_calls(self.calls, call).await?.p50)
+        compare_medians(plan.rounds, self.calls, async |side| match side {
+            Side::Baseline => by_hand(bare.next().unwrap_or_default()).await,
+            Side::Kith => mark_read(client, kith.next().unwrap_or_default()).await,
         })
         .await
     }

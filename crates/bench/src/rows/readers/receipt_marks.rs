@@ -13,7 +13,7 @@ use crate::{
     results::Results,
     rows::{
         groups::make_group,
-        latency::Latency,
+        latency::compare_medians,
         messages::{fill_through, text},
         until_done::until_done,
     },
@@ -53,20 +53,17 @@ async fn opened(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         (1..=groups).zip(ends).flat_map(|(group, end)| (2..=members).map(move |user| (user, group, end)));
     let mut bare = 1..;
     for (claim, bits) in [(&RECEIPT_MARK_500, false), (&RECEIPT_MARK_500_BITS, true)] {
-        let pairs = interleave(plan.rounds, async |side| {
-            let call = async || {
-                if side == Side::Kith {
-                    let (user, group, end) = unread.next().unwrap_or_default();
-                    return mark(&channel, user, group, end).await;
-                }
-                let user = bare.next().unwrap_or_default();
-                if bits {
-                    stage.raw.mark_bits(user, "g1", i64::try_from(messages)?).await
-                } else {
-                    stage.raw.mark_dialog(user, "g1", i64::try_from(messages)?).await
-                }
-            };
-            Ok(Latency::of_calls(calls, call).await?.p50)
+        let pairs = compare_medians(plan.rounds, calls, async |side| {
+            if side == Side::Kith {
+                let (user, group, end) = unread.next().unwrap_or_default();
+                return mark(&channel, user, group, end).await;
+            }
+            let user = bare.next().unwrap_or_default();
+            if bits {
+                stage.raw.mark_bits(user, "g1", i64::try_from(messages)?).await
+            } else {
+                stage.raw.mark_dialog(user, "g1", i64::try_from(messages)?).await
+            }
         });
         results.row(claim, pairs).await?;
     }

@@ -31,9 +31,9 @@ use kith_store_sqlite::SqliteHandle;
 
 use crate::{
     claims::{Plan, RECEIPT_100K, RECEIPTS_50},
-    ratio::{Pair, Side, interleave},
+    ratio::{Pair, Side},
     results::Results,
-    rows::{latency::Latency, redis::RawRedis},
+    rows::{latency::compare_medians, redis::RawRedis},
 };
 
 const GROUP: i64 = 9;
@@ -144,12 +144,9 @@ impl ReceiptStage {
         call: impl AsyncFn() -> Result<()>,
     ) -> Result<Vec<Pair<f64>>> {
         call().await?;
-        let rounds = interleave(plan.rounds, async |side| {
-            let times = match side {
-                Side::Baseline => Latency::of_calls(calls, async || self.read_blocks().await).await?,
-                Side::Kith => Latency::of_calls(calls, async || call().await).await?,
-            };
-            Ok(times.p50)
+        let rounds = compare_medians(plan.rounds, calls, async |side| match side {
+            Side::Baseline => self.read_blocks().await,
+            Side::Kith => call().await,
         })
         .await?;
         let _removed: i64 = self.raw.client.del(self.blocks.clone()).await?;

@@ -20,9 +20,9 @@ use crate::{
         NOTICE_TOTALS_10, NOTICE_TOTALS_10_SCRIPT, NOTICE_TOTALS_100, NOTICE_TOTALS_100_SCRIPT,
         NOTICE_TOTALS_1000, NOTICE_TOTALS_1000_SCRIPT, Plan,
     },
-    ratio::{Claim, Pair, Side, interleave},
+    ratio::{Claim, Pair, Side},
     results::Results,
-    rows::latency::Latency,
+    rows::latency::compare_medians,
 };
 
 /// Readers of each notice, whose bits the script's bitmaps have.
@@ -87,23 +87,18 @@ impl TotalsStage {
 
     /// Microseconds of the totals, and of what the bare side does.
     async fn compare(&self, plan: &Plan, bare: impl AsyncFn(i64) -> Result<()>) -> Result<Vec<Pair<f64>>> {
-        interleave(plan.rounds, async |side| match side {
-            Side::Baseline => self.timed(&bare).await,
-            Side::Kith => self.timed(async |key| self.count(key).await).await,
+        let mut keys = self.readers.take(2 * i64::try_from(plan.rounds)? * self.reads).into_iter();
+        compare_medians(plan.rounds, usize::try_from(self.reads)?, async |side| {
+            let key = keys.next().context("a key for each call")?;
+            if side == Side::Kith { self.count(key).await } else { bare(key).await }
         })
         .await
-    }
-
-    async fn timed(&self, read: impl AsyncFn(i64) -> Result<()>) -> Result<f64> {
-        let mut keys = self.readers.take(self.reads).into_iter();
-        let call = async || read(keys.next().context("a key for each call")?).await;
-        Ok(Latency::of_calls(usize::try_from(self.reads)?, call).await?.p50)
     }
 
     async fn count(&self, key: i64) -> Result<()> {
         let reader = self.readers.hit(key).await?;
         let totals = NoticeTotals::of(&self.audience, reader.since, &reader.bits, Timestamp::now());
-        ensure!(totals.read == totals.unread, "the reader has read half of them, and is told {totals:?}");
+        ensure!(totals.read == totals.unread, "the reader has read half of them, and gets {totals:?}");
         Ok(())
     }
 

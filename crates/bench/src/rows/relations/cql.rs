@@ -12,6 +12,7 @@ use kith_store::{Edge, FollowList, ImportedFollow, Stores};
 use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions, connect};
 use scylla::{
     client::{session::Session, session_builder::SessionBuilder},
+    serialize::batch::BatchValues,
     statement::{
         Consistency,
         batch::{Batch, BatchType},
@@ -208,23 +209,13 @@ impl RawFollows {
 
     /// One logged batch of a row for each side.
     pub(in crate::rows) async fn two_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
-        let batch = logged([&self.entry, &self.entry], stamp);
-        let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
-        let values = ((stamp, at, from, 0, 0, at, to), (stamp, at, to, 1, 0, at, from));
-        self.session.batch(&batch, values).await?;
-        Ok(())
+        self.write([&self.entry, &self.entry], stamp, entries(edge, stamp)).await
     }
 
     async fn imported_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
-        let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
-        let values = (
-            (key(edge), at, stamp, at, at),
-            (stamp, at, from, 0, 0, at, to),
-            (stamp, at, to, 1, 0, at, from),
-        );
-        let batch = logged([&self.brought, &self.entry, &self.entry], stamp);
-        self.session.batch(&batch, values).await?;
-        Ok(())
+        let (at, (following, fan)) = (stamp / 1000, entries(edge, stamp));
+        let values = ((key(edge), at, stamp, at, at), following, fan);
+        self.write([&self.brought, &self.entry, &self.entry], stamp, values).await
     }
 
     /// Rows of changes that name these follows, one for each shard.
@@ -242,13 +233,22 @@ impl RawFollows {
 
     async fn four_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
         let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
-        let values = (
-            (stamp, at, at, key(edge)),
-            (stamp, at, from, 0, 0, at, to),
-            (stamp, at, to, 1, 0, at, from),
-            (at / 60_000, stamp, from, to, stamp),
-        );
-        let batch = logged([&self.state, &self.entry, &self.entry, &self.note], stamp);
+        let (following, fan) = entries(edge, stamp);
+        let values = ((stamp, at, at, key(edge)), following, fan, (at / 60_000, stamp, from, to, stamp));
+        self.write([&self.state, &self.entry, &self.entry, &self.note], stamp, values).await
+    }
+
+    /// One logged batch.
+    async fn write<const N: usize>(
+        &self,
+        statements: [&PreparedStatement; N],
+        stamp: i64,
+        values: impl BatchValues,
+    ) -> Result<()> {
+        let mut batch = Batch::new(BatchType::Logged);
+        batch.set_timestamp(Some(stamp));
+        batch.set_consistency(Consistency::LocalQuorum);
+        statements.into_iter().for_each(|statement| batch.append_statement(statement.clone()));
         self.session.batch(&batch, values).await?;
         Ok(())
     }
@@ -327,13 +327,13 @@ impl RawFollows {
     }
 }
 
-fn logged<const N: usize>(statements: [&PreparedStatement; N], stamp: i64) -> Batch {
-    let mut batch = Batch::new(BatchType::Logged);
-    batch.set_timestamp(Some(stamp));
-    batch.set_consistency(Consistency::LocalQuorum);
-    statements.into_iter().for_each(|statement| batch.append_statement(statement.clone()));
-    batch
+/// The values of both rows of lists.
+fn entries(edge: Edge, stamp: i64) -> (ListEntry, ListEntry) {
+    let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
+    ((stamp, at, from, 0, 0, at, to), (stamp, at, to, 1, 0, at, from))
 }
+
+type ListEntry = (i64, i64, i64, i32, i32, i64, i64);
 
 fn key(edge: Edge) -> Vec<u8> {
     [edge.from.get().to_be_bytes(), edge.to.get().to_be_bytes()].concat()

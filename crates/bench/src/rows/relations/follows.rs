@@ -9,7 +9,7 @@ use kith_store::{Edge, Timestamp, UserId, Write};
 use super::cql::{Keyspace, over_keyspace};
 use crate::{
     claims::{CELEBRITY_CQL, FOLLOW_CQL, FOLLOW_TWO_ROWS_CQL, Plan},
-    ratio::{Pair, Side, interleave, micros, per_second},
+    ratio::{Pair, Side, compare_micros, interleave, per_second},
     results::Results,
     rows::until_done::retry,
 };
@@ -36,21 +36,18 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 async fn one_by_one(plan: &Plan, keyspace: &Keyspace, two_rows: bool) -> Result<Vec<Pair<f64>>> {
     let (pieces, follows) = plan.size((20, 50), (1, 5));
     let mut next = 1;
-    interleave(plan.rounds, async |side| {
-        let follow = async || {
-            next += 2;
-            let edge = Edge::new(UserId::new(next)?, UserId::new(next + 1)?)?;
-            let stamp = Timestamp::now().0 * 1000;
-            match side {
-                Side::Baseline if two_rows => keyspace.raw.two_rows(edge, stamp).await?,
-                Side::Baseline => keyspace.raw.follow(edge, stamp).await?,
-                Side::Kith => {
-                    keyspace.stores.follows.follow(edge, KEPT, Write::at(Timestamp::now())).await?;
-                }
+    compare_micros(plan.rounds, pieces, follows, async |side| {
+        next += 2;
+        let edge = Edge::new(UserId::new(next)?, UserId::new(next + 1)?)?;
+        let stamp = Timestamp::now().0 * 1000;
+        match side {
+            Side::Baseline if two_rows => keyspace.raw.two_rows(edge, stamp).await?,
+            Side::Baseline => keyspace.raw.follow(edge, stamp).await?,
+            Side::Kith => {
+                keyspace.stores.follows.follow(edge, KEPT, Write::at(Timestamp::now())).await?;
             }
-            Ok(())
-        };
-        micros(pieces, follows, follow).await
+        }
+        Ok(())
     })
     .await
 }

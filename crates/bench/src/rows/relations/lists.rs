@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     claims::{FANS_DEEP_CQL, FANS_DEEP_SQLITE, FRIENDS_COLD_CQL, Plan},
-    ratio::{Pair, Side, interleave, median, micros, nanos},
+    ratio::{Pair, Side, compare_micros, interleave, median, nanos},
     results::Results,
 };
 
@@ -106,14 +106,11 @@ async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<ListPosition>
 /// Times pages of a list of fans: the first ones, and the last ones.
 async fn deep(plan: &Plan, store: &Arc<dyn FollowStore>, bottom: ListPosition) -> Result<Vec<Pair<f64>>> {
     let (pieces, reads) = plan.size((20, 20), (1, 5));
-    interleave(plan.rounds, async |side| {
+    compare_micros(plan.rounds, pieces, reads, async |side| {
         let after = side.of(None, Some(bottom));
-        let read = async || {
-            let page = store.follow_list(UserId::new(CELEBRITY)?, FollowList::Fans, after, PAGE).await?;
-            ensure!(page.len() == PAGE, "a page is short: {}", page.len());
-            Ok(())
-        };
-        micros(pieces, reads, read).await
+        let page = store.follow_list(UserId::new(CELEBRITY)?, FollowList::Fans, after, PAGE).await?;
+        ensure!(page.len() == PAGE, "a page is short: {}", page.len());
+        Ok(())
     })
     .await
 }
