@@ -101,7 +101,6 @@ impl StoreFeed {
     }
 }
 
-/// An open feed.
 #[derive(Debug)]
 struct OpenFeed {
     feed: StoreFeed,

@@ -13,10 +13,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
-use kith_service::{
-    error::{Error, Reason},
-    user::CleanupJob,
-};
+use kith_service::error::{Error, Reason};
 use kith_store_sqlite::SqliteHandle;
 use parking_lot::Mutex;
 use tokio::{sync::OnceCell, time::Instant};
@@ -28,7 +25,11 @@ use crate::{
     config::Config,
     edge::{Load, Routes, SandboxName},
     health::Reporter,
-    node::{ephemeral::Template, services, store::Opened},
+    node::{
+        ephemeral::Template,
+        services::{self, Services},
+        store::Opened,
+    },
     start_error::StartError,
 };
 
@@ -66,16 +67,8 @@ struct Sandbox {
 
 #[derive(Debug)]
 struct World {
-    routes: Routes,
-    /// Tasks that end with the sandbox.
-    _cleanup: CleanupJob,
-    _applications: kith_service::application::Janitor,
-    _message_upkeep: kith_service::message::MessageUpkeep,
-    _notice_upkeep: kith_service::notice::NoticeUpkeep,
-    _presence: kith_service::presence::Background,
-    _repeats: kith_service::message::Repeats,
-    _receivers: kith_service::message::Receivers,
-    _receipts: kith_service::receipt::ReceiptNotifier,
+    /// Their tasks end with the sandbox.
+    services: Services,
     _store: SqliteHandle,
 }
 
@@ -128,26 +121,8 @@ impl Sandboxes {
         let node_status = NodeStatus::new(health.clone(), load.clone(), &store.stores());
         let services = services::services(&store.stores(), &self.0.config, node_status).await;
         let services = services.map_err(|error| StartError::new(error.to_string()))?;
-        services.cleanup.start();
-        services.applications.start();
-        services.message_upkeep.start();
-        services.notice_upkeep.start();
-        services.presence.start();
-        services.repeats.start();
-        services.receivers.start();
-        services.receipts.start();
-        Ok(World {
-            routes: services.routes,
-            _cleanup: services.cleanup,
-            _applications: services.applications,
-            _message_upkeep: services.message_upkeep,
-            _notice_upkeep: services.notice_upkeep,
-            _presence: services.presence,
-            _repeats: services.repeats,
-            _receivers: services.receivers,
-            _receipts: services.receipts,
-            _store: store,
-        })
+        services.start();
+        Ok(World { services, _store: store })
     }
 }
 
@@ -213,7 +188,7 @@ impl Service<Request<Body>> for Dispatch {
                 Ok(held) => held,
                 Err(status) => return Ok(status.into_http()),
             };
-            let Some(mut routes) = held.0.world.get().map(|world| world.routes.clone()) else {
+            let Some(mut routes) = held.0.world.get().map(|world| world.services.routes.clone()) else {
                 unreachable!("who entered finds it made");
             };
             let response = routes.call(request).await?;
