@@ -25,7 +25,6 @@ const FOLLOWED: Duration = Duration::from_secs(2);
 pub(crate) struct AdminContext {
     /// The tiers of this node.
     pub(crate) node: Node,
-    /// The store of the epoch.
     pub(crate) epochs: StoreEpochs,
     /// The logs of conversations in the store.
     pub(crate) logs: ConversationLogs,

@@ -73,47 +73,13 @@ impl NodeStatus {
 
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
-    use std::{
-        convert::Infallible,
-        task::{Context, Poll},
-    };
-
-    use futures::future::BoxFuture;
-    use http::{Request, Response};
-    use tonic::{body::Body, server::NamedService};
-    use tower::Service;
+    use tonic_health::pb::health_server::HealthServer;
 
     use super::*;
     use crate::{
         config::LimitsConfig,
         edge::{Edge, Routes},
     };
-
-    /// A service that holds something.
-    #[derive(Clone)]
-    struct Kept(Arc<()>);
-
-    impl NamedService for Kept {
-        const NAME: &'static str = "kith.test.v1.KeptService";
-    }
-
-    impl Service<Request<Body>> for Kept {
-        type Response = Response<Body>;
-        type Error = Infallible;
-        type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
-
-        fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn call(&mut self, _request: Request<Body>) -> Self::Future {
-            let kept = Arc::clone(&self.0);
-            Box::pin(async move {
-                drop(kept);
-                Ok(Response::default())
-            })
-        }
-    }
 
     #[tokio::test]
     async fn a_store_that_is_away_is_an_answer_too() {
@@ -129,11 +95,11 @@ mod tests {
 
     #[test]
     fn load_handle_does_not_keep_services_alive() {
-        let routes = Arc::new(());
+        let service = Arc::new(Reporter::new());
         let edge = Edge::new(Routes::default(), &LimitsConfig::default());
-        let (kept, held) = (Arc::clone(&routes), edge.load());
-        edge.open(Routes::new(Kept(kept)));
+        let held = edge.load();
+        edge.open(Routes::new(HealthServer::from_arc(Arc::clone(&service))));
         drop(edge);
-        assert_eq!((Arc::strong_count(&routes), held.in_flight()), (1, 0));
+        assert_eq!((Arc::strong_count(&service), held.in_flight()), (1, 0));
     }
 }

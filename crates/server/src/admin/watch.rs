@@ -58,7 +58,6 @@ struct LastReading {
     mutations_shed: i64,
 }
 
-/// A watcher.
 struct Watcher {
     node: AdminRpc,
     ticks: Interval,

@@ -2,11 +2,9 @@
 
 use std::{fmt, ops::Range, time::SystemTime};
 
-use toml::de::{DeTable, DeValue};
-
 use super::{
     callers::CallerSet,
-    callers_file::{self, KEYS_MAX, WrongFile},
+    callers_file::{self, CallerEntry, KEYS_MAX, WrongFile},
     key::{Digest, KeyId},
     scope::parse_scopes,
 };
@@ -81,13 +79,13 @@ pub fn add(text: &str, key: &AddedKey<'_>) -> Result<String, NotEdited> {
     if own.clone().count() >= KEYS_MAX {
         return Err(NotEdited::TooManyKeys);
     }
-    let added = match keys_of(text, key.name) {
-        Some(keys) => {
+    let added = match callers(text).iter().find(|caller| caller.name == key.name) {
+        Some(caller) => {
             let rights = parse_scopes(key.scopes.iter().map(String::as_str)).map_err(|_| NotEdited::Form)?;
             if own.clone().any(|known| known.rights != rights) {
                 return Err(NotEdited::OtherScopes);
             }
-            with_entry(text, &keys, &entry)
+            with_entry(text, caller, &entry)
         }
         None => with_caller(text, key, &entry),
     };
@@ -152,53 +150,24 @@ fn with_caller(text: &str, key: &AddedKey<'_>, entry: &str) -> String {
 }
 
 /// At the start of the list, where neither a comment nor a last comma is in the way.
-fn with_entry(text: &str, keys: &KeySpans, entry: &str) -> String {
-    let at = keys.list.start + 1;
-    let comma = if keys.entries.is_empty() { "" } else { "," };
+fn with_entry(text: &str, caller: &CallerEntry, entry: &str) -> String {
+    let at = caller.list.start + 1;
+    let comma = if caller.keys.is_empty() { "" } else { "," };
     let space = if text[at..].starts_with('\n') { "\n  " } else { " " };
     format!("{}{space}{entry}{comma}{}", &text[..at], &text[at..])
 }
 
-/// Where the keys of a caller are in the text.
-#[derive(Debug)]
-struct KeySpans {
-    /// The brackets and all between.
-    list: Range<usize>,
-    entries: Vec<(KeyId, Range<usize>)>,
-}
-
-fn keys_of(text: &str, name: &str) -> Option<KeySpans> {
-    callers(text).into_iter().find(|(known, _)| known == name).map(|(_, keys)| keys)
-}
-
 /// Nothing of a text that is wrong.
-fn callers(text: &str) -> Vec<(String, KeySpans)> {
-    let Ok(table) = DeTable::parse(text) else { return Vec::new() };
-    let callers = table.get_ref().get("caller").and_then(|callers| callers.get_ref().as_array());
-    let read = |caller: &DeValue<'_>| {
-        let (name, keys) = (caller.get("name")?.get_ref().as_str()?.to_owned(), caller.get("keys")?);
-        let entry = |key: &toml::Spanned<DeValue<'_>>| {
-            let digest = Digest::from_hex(key.get_ref().get("sha256")?.get_ref().as_str()?)?;
-            Some((digest.key_id(), key.span()))
-        };
-        let entries = keys.get_ref().as_array()?.iter().filter_map(entry).collect();
-        Some((name, KeySpans { list: keys.span(), entries }))
-    };
-    callers
-        .into_iter()
-        .flat_map(|callers| callers.iter())
-        .filter_map(|caller| read(caller.get_ref()))
-        .collect()
+fn callers(text: &str) -> Vec<CallerEntry> {
+    callers_file::entries(text).unwrap_or_default()
 }
 
 /// Where the entries are that are meant, each with the comma behind it or before it, in the order of the text.
 fn entries(text: &str, is_meant: impl Fn(&str, KeyId) -> bool) -> Vec<Range<usize>> {
     let callers = callers(text).into_iter();
-    let meant = callers.flat_map(|(name, keys)| {
-        let entries = keys.entries.into_iter();
-        entries.filter(|(id, _)| is_meant(&name, *id)).map(|(_, range)| range).collect::<Vec<_>>()
-    });
-    let mut ranges: Vec<_> = meant.map(|range| with_comma(text, range)).collect();
+    let meant = callers.flat_map(|caller| caller.keys);
+    let meant = meant.filter(|(key, _)| is_meant(&key.name, key.digest.key_id()));
+    let mut ranges: Vec<_> = meant.map(|(_, range)| with_comma(text, range)).collect();
     ranges.sort_by_key(|range| range.start);
     ranges
 }

@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     fmt,
+    ops::Range,
     time::SystemTime,
 };
 
@@ -35,6 +36,12 @@ type TomlValue<'a> = Spanned<DeValue<'a>>;
 /// At the first thing that is wrong: the file is no TOML, has no caller or no key, a field is unknown or has another type, a
 /// name or digest is used twice, a scope is unknown, a date is none. The file is taken as a whole or not at all.
 pub fn parse(text: &str) -> Result<CallerSet, WrongFile> {
+    let callers = entries(text)?;
+    Ok(callers.into_iter().flat_map(|caller| caller.keys).map(|(key, _)| key).collect())
+}
+
+/// As [`parse`], with the places of callers and keys in the text.
+pub(super) fn entries(text: &str) -> Result<Vec<CallerEntry>, WrongFile> {
     let reader = Reader { text };
     let table = DeTable::parse(text)
         .map_err(|error| reader.wrong(error.span().map_or(0, |span| span.start), "", "is no TOML"))?;
@@ -47,28 +54,28 @@ pub fn parse(text: &str) -> Result<CallerSet, WrongFile> {
             "has no [[caller]]; to let everybody call, leave auth.callers_file out",
         ));
     };
-    let mut set = CallerSet::new();
-    let mut names = BTreeSet::new();
+    let (mut entries, mut names) = (Vec::new(), BTreeSet::new());
     for (at, caller) in reader.array(callers, "caller")?.iter().enumerate() {
-        let keys = reader.caller(caller, &format!("caller[{at}]"))?;
+        let entry = reader.caller(caller, &format!("caller[{at}]"))?;
         let start = caller.span().start;
-        names.insert(keys.name.clone()).then_some(()).ok_or_else(|| {
+        names.insert(entry.name.clone()).then_some(()).ok_or_else(|| {
             reader.wrong(start, &format!("caller[{at}].name"), "is the name of a caller above")
         })?;
-        set.extend(keys.keys);
+        entries.push(entry);
     }
-    distinct(&set).map_err(|why| reader.wrong(0, "caller", why))?;
-    if set.is_empty() {
+    let keys = || entries.iter().flat_map(|entry| &entry.keys).map(|(key, _)| key);
+    distinct(keys()).map_err(|why| reader.wrong(0, "caller", why))?;
+    if keys().next().is_none() {
         return Err(reader.wrong(0, "caller", "has no key at all, so that nothing could call"));
     }
-    Ok(set)
+    Ok(entries)
 }
 
 /// Makes sure that each key and each id is of one caller.
 ///
 /// # Errors
 /// What is used twice.
-pub(crate) fn distinct(set: &[CallerKey]) -> Result<(), &'static str> {
+pub(crate) fn distinct<'a>(set: impl IntoIterator<Item = &'a CallerKey>) -> Result<(), &'static str> {
     let (mut digests, mut ids) = (BTreeSet::new(), BTreeMap::new());
     for key in set {
         if !digests.insert(key.digest.to_hex()) {
@@ -118,10 +125,13 @@ impl std::error::Error for WrongFile {}
 /// Digest, when it was made, when it expires.
 type KeyFields = (Digest, Option<SystemTime>, Option<SystemTime>);
 
-/// Keys of one caller of the file.
-struct CallerEntry {
-    name: String,
-    keys: CallerSet,
+/// One caller of the file.
+pub(super) struct CallerEntry {
+    pub(super) name: String,
+    /// Each with its place in the text.
+    pub(super) keys: Vec<(CallerKey, Range<usize>)>,
+    /// The brackets around the keys, and all between.
+    pub(super) list: Range<usize>,
 }
 
 /// Reads values with their places. A reader by types (serde) would repeat values in its errors.
@@ -157,12 +167,12 @@ impl Reader<'_> {
         if listed.len() > KEYS_MAX {
             return Err(self.wrong(keys.span().start, &field, "has more than 8 keys; remove old ones"));
         }
-        let key = |(at, key): (usize, &TomlValue<'_>)| -> Result<CallerKey, WrongFile> {
+        let key = |(at, key): (usize, &TomlValue<'_>)| -> Result<(CallerKey, Range<usize>), WrongFile> {
             let (digest, made, expires) = self.key(key, &format!("{field}[{at}]"))?;
-            Ok(CallerKey { name: name.to_owned(), rights, digest, made, expires })
+            Ok((CallerKey { name: name.to_owned(), rights, digest, made, expires }, key.span()))
         };
-        let keys = listed.iter().enumerate().map(key).collect::<Result<_, _>>()?;
-        Ok(CallerEntry { name: name.to_owned(), keys })
+        let entries = listed.iter().enumerate().map(key).collect::<Result<_, _>>()?;
+        Ok(CallerEntry { name: name.to_owned(), keys: entries, list: keys.span() })
     }
 
     fn key(&self, value: &TomlValue<'_>, field: &str) -> Result<KeyFields, WrongFile> {

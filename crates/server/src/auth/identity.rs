@@ -284,6 +284,8 @@ mod tests {
 
     use super::{super::CallerKey, *};
 
+    type Found = Result<Option<IdentityLookup>, RefusedCall>;
+
     const KEY: &str = "kith_of_the_tests_0123456789abcdef";
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -292,6 +294,12 @@ mod tests {
             headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         headers
+    }
+
+    /// The identity by these headers, and those that are left.
+    fn identity(auth: &Authentication, pairs: &[(&'static str, &str)]) -> (Found, HeaderMap) {
+        let mut headers = headers(pairs);
+        (auth.of(&mut headers, Instant::now(), String::new), headers)
     }
 
     fn authentication(callers: Callers) -> Authentication {
@@ -312,12 +320,12 @@ mod tests {
     #[test]
     fn a_key_finds_its_caller_and_is_removed() {
         for scheme in ["Bearer", "bearer", "BEARER"] {
-            let mut headers = headers(&[("authorization", &format!("{scheme} {KEY}")), ("other", "1")]);
-            let found = closed().of(&mut headers, Instant::now(), String::new).unwrap().unwrap();
-            let IdentityLookup::Identity(found) = found else { panic!("it is no token") };
+            let credential = format!("{scheme} {KEY}");
+            let (found, left) = identity(&closed(), &[("authorization", &credential), ("other", "1")]);
+            let IdentityLookup::Identity(found) = found.unwrap().unwrap() else { panic!("it is no token") };
             assert_eq!(found.caller(), CallerId::of_name("chat"));
             assert_eq!(found.rights(), Rights::of(&[Scope::UserRead]));
-            assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["other"]);
+            assert_eq!(left.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["other"]);
         }
     }
 
@@ -343,7 +351,7 @@ mod tests {
             &trailing,
             &spaced,
         ] {
-            let found = closed().of(&mut headers(&[("authorization", wrong)]), Instant::now(), String::new);
+            let (found, _) = identity(&closed(), &[("authorization", wrong)]);
             assert_eq!(found.err().map(|refused| refused.error), Some(super::refused()), "{wrong:?}");
         }
     }
@@ -360,8 +368,7 @@ mod tests {
         let expired = authentication(Callers::new(vec![expired]));
         let other = KEY.replace("tests", "other");
         let why = |auth: &Authentication, value: &str| {
-            let found = auth.of(&mut headers(&[("authorization", value)]), Instant::now(), String::new);
-            let refused = found.err().unwrap();
+            let refused = identity(auth, &[("authorization", value)]).0.err().unwrap();
             (refused.cause, refused.key, refused.caller.map(|caller| caller.name.to_string()))
         };
         let id = |key: &str| Some(Digest::of(key.as_bytes()).key_id());
@@ -382,24 +389,21 @@ mod tests {
     fn two_credentials_are_refused() {
         let key = bearer_of(KEY);
         let twice = [("authorization", key.as_str()), ("authorization", key.as_str())];
-        assert!(closed().of(&mut headers(&twice), Instant::now(), String::new).is_err());
+        assert!(identity(&closed(), &twice).0.is_err());
         let auth = closed();
         auth.trust_nodes(|proof, _| proof == "proof");
         let both = [("authorization", key.as_str()), ("kith-node", "proof")];
-        assert!(auth.of(&mut headers(&both), Instant::now(), String::new).is_err());
+        assert!(identity(&auth, &both).0.is_err());
     }
 
     #[test]
     fn callers_require_a_credential() {
-        assert!(closed().of(&mut headers(&[]), Instant::now(), String::new).unwrap().is_none());
+        assert!(identity(&closed(), &[]).0.unwrap().is_none());
         let open = authentication(Callers::open());
         for given in [&[][..], &[("authorization", "Basic x"), ("authorization", "y"), ("kith-node", "z")]] {
-            let mut headers = headers(given);
-            assert!(matches!(
-                open.of(&mut headers, Instant::now(), String::new),
-                Ok(Some(IdentityLookup::Identity(Identity::Anonymous)))
-            ));
-            assert!(headers.is_empty());
+            let (found, left) = identity(&open, given);
+            assert!(matches!(found, Ok(Some(IdentityLookup::Identity(Identity::Anonymous)))));
+            assert!(left.is_empty());
         }
     }
 
@@ -407,22 +411,12 @@ mod tests {
     fn node_proof_is_verified_without_callers_too() {
         for auth in [closed(), authentication(Callers::open())] {
             auth.trust_nodes(|proof, _| proof == "proof");
-            let mut good = headers(&[("kith-node", "proof")]);
-            assert!(matches!(
-                auth.of(&mut good, Instant::now(), String::new),
-                Ok(Some(IdentityLookup::Identity(Identity::Node)))
-            ));
-            assert!(good.is_empty());
-            assert!(auth.of(&mut headers(&[("kith-node", "other")]), Instant::now(), String::new).is_err());
-            assert!(
-                auth.of(
-                    &mut headers(&[("kith-node", "proof"), ("kith-node", "proof")]),
-                    Instant::now(),
-                    String::new
-                )
-                .is_err()
-            );
+            let (found, left) = identity(&auth, &[("kith-node", "proof")]);
+            assert!(matches!(found, Ok(Some(IdentityLookup::Identity(Identity::Node)))));
+            assert!(left.is_empty());
+            assert!(identity(&auth, &[("kith-node", "other")]).0.is_err());
+            assert!(identity(&auth, &[("kith-node", "proof"), ("kith-node", "proof")]).0.is_err());
         }
-        assert!(closed().of(&mut headers(&[("kith-node", "proof")]), Instant::now(), String::new).is_err());
+        assert!(identity(&closed(), &[("kith-node", "proof")]).0.is_err());
     }
 }

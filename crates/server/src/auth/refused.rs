@@ -80,7 +80,6 @@ impl RefusalCause {
     }
 }
 
-/// A call that is refused.
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedCall {
     /// What the caller gets.

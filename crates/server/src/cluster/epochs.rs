@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use kith_cache::remote::{Epochs, SharedError};
 use kith_store::NodeStore;
 
-/// The epoch in the store.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreEpochs(pub(crate) Arc<dyn NodeStore>);
 

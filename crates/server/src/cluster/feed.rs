@@ -104,7 +104,6 @@ impl StoreFeed {
     }
 }
 
-/// An open feed.
 #[derive(Debug)]
 struct OpenFeed {
     feed: StoreFeed,

@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_cache::{
-    Moment, Node, NodeConfig, Resyncing,
+    Node, NodeConfig, Resyncing,
     remote::{
         ClusterNode, Feed, FeedReader, Followed, Following, Peer, PeerConfirmations, Queue, Reading,
         SharedBus, SharedError, Sharing,
@@ -207,7 +207,6 @@ impl Cluster {
         self.caches.node()
     }
 
-    /// The node info of this node.
     pub(crate) const fn node_info(&self) -> &NodeInfo {
         &self.node_info
     }
@@ -309,11 +308,9 @@ impl Cluster {
 /// It does not trust its memory before it follows the others.
 fn node(cluster: &ClusterConfig, bus: &Arc<SharedBus>) -> Node {
     Node::new(NodeConfig {
-        trusted_until: Moment::default(),
         trust_grace: cluster.trust_grace,
         token_wait: cluster.token_wait,
-        bus: Arc::<SharedBus>::clone(bus),
-        ..NodeConfig::local(0)
+        ..NodeConfig::following(Arc::<SharedBus>::clone(bus))
     })
 }
 

@@ -14,7 +14,6 @@ use crate::config::Config;
 
 /// Most bytes of a node info with its proof; the registry takes no longer ones.
 const BYTES_MAX: usize = 1024;
-/// Bytes of the proof.
 const PROOF_BYTES: usize = 64;
 /// A documentation address (RFC 5737), which is used to find the outgoing address of the machine; nothing is sent
 /// there.

@@ -195,8 +195,8 @@ const SILENT: &str = "Redis takes what is published and does not deliver it (som
 const NO_REDIS: &str = "redis.url is given, which this build of kith cannot use";
 
 #[cfg(not(feature = "cluster"))]
+#[expect(clippy::unused_async, clippy::unused_self, reason = "other builds have a client of Redis")]
 impl SharedServer {
-    #[expect(clippy::unused_async, reason = "other builds connect")]
     pub(crate) async fn connect(_config: &Config, _keys: &NodeKeys) -> Result<Self, StartError> {
         Err(StartError::new(NO_REDIS))
     }
@@ -205,18 +205,15 @@ impl SharedServer {
     ///
     /// # Errors
     /// Always.
-    #[expect(clippy::unused_async, reason = "other builds connect")]
     pub async fn look(_config: &Config, _keys: Option<&NodeKeys>) -> Result<Self, StartError> {
         Err(StartError::new(NO_REDIS))
     }
 
     /// Returns none: this build has no client of Redis.
-    #[expect(clippy::unused_async, reason = "other builds ask it")]
     pub async fn refusal(&self) -> Option<RedisRefused> {
         None
     }
 
-    #[expect(clippy::unused_async, reason = "other builds ask it")]
     pub(crate) async fn prefix_taken(&self) -> Result<bool, SharedError> {
         Ok(false)
     }
@@ -225,12 +222,10 @@ impl SharedServer {
     ///
     /// # Errors
     /// Never.
-    #[expect(clippy::unused_async, reason = "other builds ask it")]
     pub async fn prefix_of_others(&self, _keys: &NodeKeys) -> Result<bool, SharedError> {
         Ok(false)
     }
 
-    #[expect(clippy::unused_self, reason = "other builds have some")]
     pub(super) fn windows(
         &self,
         _epochs: Arc<dyn EpochSource>,
@@ -240,12 +235,10 @@ impl SharedServer {
         Windows::none(store, Arc::new(SystemClock::new()), limits)
     }
 
-    #[expect(clippy::unused_self, reason = "other builds have some")]
     pub(super) fn sequences(&self, _epochs: Arc<dyn EpochSource>) -> Arc<dyn SequenceKeeper> {
         Arc::new(MemorySequences::new(1))
     }
 
-    #[expect(clippy::unused_self, reason = "other builds have some")]
     pub(super) fn reader_bitmaps(&self, _epochs: Arc<dyn EpochSource>) -> Option<Arc<dyn ReaderBitmaps>> {
         None
     }
@@ -254,24 +247,20 @@ impl SharedServer {
         Arc::new(MemoryInboxes::new(Arc::new(SystemClock::new()), limits))
     }
 
-    #[expect(clippy::unused_self, reason = "other builds have some")]
     pub(super) fn fan_out_notes(&self, _epochs: Arc<dyn EpochSource>) -> Option<Arc<dyn FanOutNotes>> {
         None
     }
 
-    #[expect(clippy::unused_self, reason = "other builds have one")]
     pub(crate) const fn breaker(&self) -> &'static str {
         "closed"
     }
 
-    #[expect(clippy::unused_self, reason = "other builds have some")]
     pub(super) const fn export_metrics(&self) {}
 
     /// Returns none: this build has no client of Redis.
     ///
     /// # Errors
     /// Never.
-    #[expect(clippy::unused_async, reason = "other builds ask it")]
     pub async fn findings(&self) -> Result<Vec<String>, SharedError> {
         Ok(Vec::new())
     }

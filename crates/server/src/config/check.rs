@@ -1,6 +1,6 @@
 //! What a single value cannot say: secrets in files, and values that contradict each other.
 
-use std::{fs, path::Path};
+use std::{fmt::Debug, fs, path::Path};
 
 use kith_service::{
     invalid_value::{InvalidValue, above_zero, wrong},
@@ -148,29 +148,26 @@ fn records_of_user(limits: &LimitsConfig) -> usize {
 
 fn bounds(config: &Config) -> Result<(), InvalidValue> {
     let (limits, cache) = (&config.limits, &config.cache);
-    if limits.import_records > kith_proto::RECORDS_MAX {
-        let text = format!("is {}; it must not be above {}", limits.import_records, kith_proto::RECORDS_MAX);
-        return wrong("limits.import_records", &text);
-    }
-    if (1..USER_BATCH_IDS).contains(&records_of_user(limits)) {
-        let text = format!(
-            "is {}; it must be 0, or at least {USER_BATCH_IDS}: a user may name as many records in one batch",
-            limits.user_records_per_minute
-        );
-        return wrong("limits.user_records_per_minute", &text);
-    }
-    if limits.page_default > limits.page_max {
-        let text =
-            format!("is {}; it must not be above limits.page_max, {}", limits.page_default, limits.page_max);
-        return wrong("limits.page_default", &text);
-    }
-    if limits.deadline_default > limits.deadline_max {
-        let text = format!(
-            "is {:?}; it must not be above limits.deadline_max, {:?}",
-            limits.deadline_default, limits.deadline_max
-        );
-        return wrong("limits.deadline_default", &text);
-    }
+    let (key, records) = ("limits.import_records", limits.import_records);
+    must(
+        records <= kith_proto::RECORDS_MAX,
+        key,
+        records,
+        &format!("not be above {}", kith_proto::RECORDS_MAX),
+    )?;
+    must(
+        !(1..USER_BATCH_IDS).contains(&records_of_user(limits)),
+        "limits.user_records_per_minute",
+        limits.user_records_per_minute,
+        &format!("be 0, or at least {USER_BATCH_IDS}: a user may name as many records in one batch"),
+    )?;
+    not_above("limits.page_default", limits.page_default, "limits.page_max", limits.page_max)?;
+    not_above(
+        "limits.deadline_default",
+        limits.deadline_default,
+        "limits.deadline_max",
+        limits.deadline_max,
+    )?;
     if limits.unread_bytes_per_connection < MESSAGE_BYTES_MAX {
         let text = format!(
             "is {} bytes; it must not be below {MESSAGE_BYTES_MAX}, which one answer may have",
@@ -183,10 +180,25 @@ fn bounds(config: &Config) -> Result<(), InvalidValue> {
             return wrong(key, &format!("is {value}; it must be between 0 and 1"));
         }
     }
-    if cache.load_soft > cache.load_hard {
-        let text =
-            format!("is {:?}; it must not be above cache.load_hard, {:?}", cache.load_soft, cache.load_hard);
-        return wrong("cache.load_soft", &text);
-    }
-    Ok(())
+    not_above("cache.load_soft", cache.load_soft, "cache.load_hard", cache.load_hard)
+}
+
+/// Makes sure that a value keeps its rule, which goes on after `it must`.
+pub(super) fn must(
+    is_kept: bool,
+    key: &'static str,
+    value: impl Debug,
+    rule: &str,
+) -> Result<(), InvalidValue> {
+    if is_kept { Ok(()) } else { wrong(key, &format!("is {value:?}; it must {rule}")) }
+}
+
+/// Makes sure that a value is at most that of another key.
+pub(super) fn not_above<T: Copy + Debug + PartialOrd>(
+    key: &'static str,
+    value: T,
+    other: &str,
+    most: T,
+) -> Result<(), InvalidValue> {
+    must(value <= most, key, value, &format!("not be above {other}, {most:?}"))
 }

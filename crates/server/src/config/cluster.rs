@@ -5,7 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Config, Secret};
+use super::{
+    Backend, Config, Secret,
+    check::{must, not_above},
+};
 
 /// What an address of Redis may begin with; with `s` by TLS.
 const SCHEMES: [&str; 6] =
@@ -195,46 +198,22 @@ fn redis(redis: &RedisConfig) -> Result<(), InvalidValue> {
     if redis.prefix.is_empty() || redis.prefix.len() > PREFIX_MAX || !redis.prefix.chars().all(allowed) {
         return wrong("redis.prefix", "must be 1 to 32 letters, digits, _ or -");
     }
-    if redis.lease <= redis.takeover {
-        let text = format!("is {:?}; it must be above redis.takeover, {:?}", redis.lease, redis.takeover);
-        return wrong("redis.lease", &text);
-    }
-    if redis.tombs < TOMBS_MIN {
-        return wrong("redis.tombs", &format!("is {:?}; it must be at least {TOMBS_MIN:?}", redis.tombs));
-    }
-    if redis.log_entries < LOG_MIN {
-        return wrong(
-            "redis.log_entries",
-            &format!("is {}; it must be at least {LOG_MIN}", redis.log_entries),
-        );
-    }
-    Ok(())
+    let above = format!("be above redis.takeover, {:?}", redis.takeover);
+    must(redis.lease > redis.takeover, "redis.lease", redis.lease, &above)?;
+    must(redis.tombs >= TOMBS_MIN, "redis.tombs", redis.tombs, &format!("be at least {TOMBS_MIN:?}"))?;
+    let (key, entries) = ("redis.log_entries", redis.log_entries);
+    must(entries >= LOG_MIN, key, entries, &format!("be at least {LOG_MIN}"))
 }
 
 fn following(config: &Config) -> Result<(), InvalidValue> {
-    let cluster = &config.cluster;
-    if cluster.trust < cluster.probe_every * 4 {
-        let text = format!(
-            "is {:?}; it must be at least 4 times cluster.probe_every, {:?}, so that one lost answer costs nothing",
-            cluster.trust, cluster.probe_every
-        );
-        return wrong("cluster.trust", &text);
-    }
-    if cluster.trust > TRUST_MAX {
-        return wrong("cluster.trust", &format!("is {:?}; it must be at most {TRUST_MAX:?}", cluster.trust));
-    }
-    if cluster.silent <= cluster.trust {
-        let text = format!("is {:?}; it must be above cluster.trust, {:?}", cluster.silent, cluster.trust);
-        return wrong("cluster.silent", &text);
-    }
-    if cluster.patience > config.cache.load_hard {
-        let text = format!(
-            "is {:?}; it must not be above cache.load_hard, {:?}",
-            cluster.patience, config.cache.load_hard
-        );
-        return wrong("cluster.patience", &text);
-    }
-    Ok(())
+    let ClusterConfig { trust, probe_every, silent, patience, .. } = config.cluster;
+    let rule = format!(
+        "be at least 4 times cluster.probe_every, {probe_every:?}, so that one lost answer costs nothing"
+    );
+    must(trust >= probe_every * 4, "cluster.trust", trust, &rule)?;
+    must(trust <= TRUST_MAX, "cluster.trust", trust, &format!("be at most {TRUST_MAX:?}"))?;
+    must(silent > trust, "cluster.silent", silent, &format!("be above cluster.trust, {trust:?}"))?;
+    not_above("cluster.patience", patience, "cache.load_hard", config.cache.load_hard)
 }
 
 fn advertised(config: &Config) -> Result<(), InvalidValue> {
@@ -254,18 +233,7 @@ fn advertised(config: &Config) -> Result<(), InvalidValue> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Flag, Sources, load};
-
-    fn refused(set: &[(&str, &str)]) -> Option<String> {
-        let flag = |(key, value): &(&str, &str)| Flag {
-            name: "--set",
-            key: (*key).to_owned(),
-            value: (*value).to_owned(),
-        };
-        load(&Sources { flags: set.iter().map(flag).collect(), ..Sources::default() })
-            .err()
-            .map(|error| error.to_string())
-    }
+    use crate::config::load::refused;
 
     #[test]
     fn impossible_value_names_its_key_and_rule() {

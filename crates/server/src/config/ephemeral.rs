@@ -95,20 +95,11 @@ pub(super) fn check(config: &Config, origins: &BTreeMap<String, String>) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Flag, Loaded, Sources, load};
-
-    fn loaded(flags: &[(&str, &str)]) -> Loaded {
-        let flag = |(key, value): &(&str, &str)| Flag {
-            name: "--set",
-            key: (*key).to_owned(),
-            value: (*value).to_owned(),
-        };
-        load(&Sources { flags: flags.iter().map(flag).collect(), ..Sources::default() }).unwrap()
-    }
+    use crate::config::load::with;
 
     #[test]
     fn a_node_for_tests_is_quiet_and_quick_to_stop() {
-        let loaded = loaded(&[("ephemeral.enabled", "true")]);
+        let loaded = with(&[("ephemeral.enabled", "true")]).unwrap();
         assert_eq!(loaded.config.telemetry.log_filter, "warn");
         assert!(loaded.config.drain_wait.is_zero());
         assert_eq!(loaded.origins["drain"], "ephemeral.enabled");
@@ -117,7 +108,7 @@ mod tests {
     #[test]
     fn what_was_said_holds_for_a_node_for_tests_too() {
         let said = [("ephemeral.enabled", "true"), ("telemetry.log_filter", "debug"), ("drain", "7s")];
-        let loaded = loaded(&said);
+        let loaded = with(&said).unwrap();
         assert_eq!(loaded.config.telemetry.log_filter, "debug");
         assert_eq!(loaded.config.drain.as_secs(), 7);
     }

@@ -87,6 +87,23 @@ const NOT_CONFIGURATION: [&str; 5] =
 /// In place of the flag --addr of commands that talk to a node.
 const ADDR: &str = "KITH_ADDR";
 
+/// The configuration with these keys set.
+#[cfg(test)]
+pub(super) fn with(set: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
+    let flag = |(key, value): &(&str, &str)| Flag {
+        name: "--set",
+        key: (*key).to_owned(),
+        value: (*value).to_owned(),
+    };
+    load(&Sources { flags: set.iter().map(flag).collect(), ..Sources::default() })
+}
+
+/// Why the configuration with these keys is refused; `None`: it is not.
+#[cfg(test)]
+pub(super) fn refused(set: &[(&str, &str)]) -> Option<String> {
+    with(set).err().map(|error| error.to_string())
+}
+
 /// Reads the configuration.
 ///
 /// # Errors

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
+use kith_service::invalid_value::{InvalidValue, above_zero};
 use serde::{Deserialize, Serialize};
 
-use super::Config;
+use super::{Config, check::must};
 
 /// Most writes that may wait: each is asked for three times on every node within a minute.
 const WAITING_MOST: usize = 10_000;
@@ -51,21 +51,13 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
         ("observer.sample_every", observer.sample_every == 0),
         ("observer.waiting_max", observer.waiting_max == 0),
     ])?;
-    if observer.waiting_max > WAITING_MOST {
-        let text = format!("is {}; it must be at most {WAITING_MOST}", observer.waiting_max);
-        return wrong("observer.waiting_max", &text);
-    }
-    Ok(())
+    let (key, waiting) = ("observer.waiting_max", observer.waiting_max);
+    must(waiting <= WAITING_MOST, key, waiting, &format!("be at most {WAITING_MOST}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Flag, Sources, load};
-
-    fn refused(key: &str, value: &str) -> Option<String> {
-        let flag = Flag { name: "--set", key: key.to_owned(), value: value.to_owned() };
-        load(&Sources { flags: vec![flag], ..Sources::default() }).err().map(|error| error.to_string())
-    }
+    use crate::config::load::refused;
 
     #[test]
     fn impossible_value_names_its_key_and_rule() {
@@ -76,9 +68,9 @@ mod tests {
             ("observer.waiting_max", "0", "must be above 0"),
             ("observer.waiting_max", "10001", "must be at most 10000"),
         ] {
-            let line = refused(key, value).unwrap_or_else(|| panic!("{key} = {value} is taken"));
+            let line = refused(&[(key, value)]).unwrap_or_else(|| panic!("{key} = {value} is taken"));
             assert!(line.contains(words) && line.contains(key), "{line}");
         }
-        assert_eq!(refused("observer.waiting_max", "10000"), None);
+        assert_eq!(refused(&[("observer.waiting_max", "10000")]), None);
     }
 }

@@ -26,7 +26,6 @@ pub struct EdgeBody {
     life: Option<Box<StreamBounds>>,
 }
 
-/// What bounds a stream.
 pub(super) struct StreamBounds {
     ending: Ending,
     /// Given back when the stream ends; a watch has given it back before.

@@ -3,7 +3,7 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
@@ -14,6 +14,11 @@ use super::answer;
 
 /// Length and flag before every message.
 const PREFIX: u64 = 5;
+
+/// The body of a request.
+pub trait RequestBody: Body<Data = Bytes, Error: Into<StdError>> + Unpin + Send + 'static {}
+
+impl<B: Body<Data = Bytes, Error: Into<StdError>> + Unpin + Send + 'static> RequestBody for B {}
 
 /// A body that fails once it has yielded more than it may.
 #[derive(Debug)]
@@ -33,11 +38,7 @@ impl<B> Bounded<B> {
     }
 }
 
-impl<B> Body for Bounded<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<StdError>,
-{
+impl<B: RequestBody> Body for Bounded<B> {
     type Data = Bytes;
     type Error = StdError;
 
@@ -46,19 +47,14 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let this = &mut *self;
-        match Pin::new(&mut this.inner).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
-                let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
-                let Some(left) = this.left.checked_sub(bytes) else {
-                    return Poll::Ready(Some(Err(answer::too_large().into())));
-                };
-                this.left = left;
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
+        let Some(frame) = ready!(Pin::new(&mut this.inner).poll_frame(cx)) else { return Poll::Ready(None) };
+        let frame = frame.map_err(Into::<StdError>::into)?;
+        let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+        let Some(left) = this.left.checked_sub(bytes) else {
+            return Poll::Ready(Some(Err(answer::too_large().into())));
+        };
+        this.left = left;
+        Poll::Ready(Some(Ok(frame)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -9,7 +9,6 @@ use std::{
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
 use http::{Request, Response};
 use kith_service::rpc::call::Served;
 use tonic::{Status, body::Body};
@@ -18,7 +17,7 @@ use tracing::Span;
 use super::{
     answer,
     body::{EdgeBody, StreamBounds},
-    bounded::Bounded,
+    bounded::{Bounded, RequestBody},
     connection::WatchPlace,
     ending::Ending,
     gate::{LaterSlot, Slot},
@@ -138,11 +137,7 @@ impl<B> EdgeFuture<B> {
 /// No part of it is pinned in place.
 impl<B> Unpin for EdgeFuture<B> {}
 
-impl<B> Future for EdgeFuture<B>
-where
-    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Into<tonic::codegen::StdError>,
-{
+impl<B: RequestBody> Future for EdgeFuture<B> {
     type Output = Result<Response<EdgeBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -170,11 +165,10 @@ where
 }
 
 /// Waits for a slot, but not past the end of the call.
-fn poll_waiting<B>(waiting: &mut Option<Box<QueuedCall<B>>>, cx: &mut Context<'_>) -> Poll<Stage<B>>
-where
-    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Into<tonic::codegen::StdError>,
-{
+fn poll_waiting<B: RequestBody>(
+    waiting: &mut Option<Box<QueuedCall<B>>>,
+    cx: &mut Context<'_>,
+) -> Poll<Stage<B>> {
     let inner = waiting.as_mut().expect("a slot is taken once");
     let slot = match inner.slot.as_mut().poll(cx) {
         Poll::Ready(slot) => slot,

@@ -26,7 +26,6 @@ mod user_quotas;
 
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use http::{HeaderValue, Request};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -34,11 +33,11 @@ use tonic::Status;
 
 pub(crate) use answer::{invalid_metadata, too_much_unread};
 pub use body::EdgeBody;
-pub use bounded::Bounded;
+pub use bounded::{Bounded, RequestBody};
 pub use future::EdgeFuture;
 pub use methods::code_name;
 pub(crate) use methods::{Counted, services};
-pub use routes::Routes;
+pub use routes::{Answers, Routes};
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
 pub(crate) use times::Taken;
@@ -229,11 +228,7 @@ impl Edge {
     }
 
     /// Answers one call.
-    pub(crate) fn handle<B>(&self, mut request: Request<B>) -> EdgeFuture<B>
-    where
-        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-        B::Error: Into<tonic::codegen::StdError>,
-    {
+    pub(crate) fn handle<B: RequestBody>(&self, mut request: Request<B>) -> EdgeFuture<B> {
         let started = Instant::now();
         let method = self.shared.methods.of(request.uri().path());
         let record = CallRecord::begin(Arc::clone(method), started);
@@ -247,16 +242,12 @@ impl Edge {
     }
 
     /// Goes on with a call once its token is verified.
-    async fn verify<B>(
+    async fn verify<B: RequestBody>(
         self,
         request: Request<B>,
         record: CallRecord,
         waiting: UnverifiedCall,
-    ) -> EdgeFuture<B>
-    where
-        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-        B::Error: Into<tonic::codegen::StdError>,
-    {
+    ) -> EdgeFuture<B> {
         match waiting.verify().await {
             Ok(admitted) => self.start(request, record, &admitted),
             Err(denied) => self.deny(&request, record, denied),
@@ -292,11 +283,12 @@ impl Edge {
         Ok(admission)
     }
 
-    fn start<B>(&self, mut request: Request<B>, mut record: CallRecord, admitted: &Admitted) -> EdgeFuture<B>
-    where
-        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-        B::Error: Into<tonic::codegen::StdError>,
-    {
+    fn start<B: RequestBody>(
+        &self,
+        mut request: Request<B>,
+        mut record: CallRecord,
+        admitted: &Admitted,
+    ) -> EdgeFuture<B> {
         record.by(self.shared.callers.of(&admitted.by));
         if !record.method().known {
             return EdgeFuture::refused(record, answer::method_unknown());
@@ -354,11 +346,7 @@ impl Edge {
     }
 }
 
-impl<B> tower::Service<Request<B>> for Edge
-where
-    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Into<tonic::codegen::StdError>,
-{
+impl<B: RequestBody> tower::Service<Request<B>> for Edge {
     type Response = http::Response<EdgeBody>;
     type Error = std::convert::Infallible;
     type Future = EdgeFuture<B>;

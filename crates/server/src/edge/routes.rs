@@ -12,13 +12,12 @@ use std::{
 };
 
 use ahash::RandomState;
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response};
-use tonic::{body::Body, codegen::StdError, server::NamedService};
+use tonic::{body::Body, server::NamedService};
 use tower::Service;
 
-use super::answer;
+use super::{RequestBody, answer};
 
 /// The services of one port. Cheap to clone.
 #[derive(Clone, Default)]
@@ -31,17 +30,16 @@ pub struct Routes {
 /// What a service answers with.
 pub(super) type RouteFuture = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
-trait Answers: Send + Sync {
+/// A service as tonic generates them; a clone is a clone of an `Arc`.
+pub trait Answers: Send + Sync + 'static {
+    /// Answers a call.
     fn answer(&self, request: Request<Body>) -> RouteFuture;
 }
 
-/// As tonic generates them; a clone is a clone of an `Arc`.
 impl<S> Answers for S
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = RouteFuture>
-        + Clone
-        + Send
-        + Sync,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = RouteFuture>,
+    S: Clone + Send + Sync + 'static,
 {
     fn answer(&self, request: Request<Body>) -> RouteFuture {
         // Services of tonic are always ready.
@@ -52,21 +50,13 @@ where
 impl Routes {
     /// One service.
     #[must_use]
-    pub fn new<S>(service: S) -> Self
-    where
-        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = RouteFuture>,
-        S: NamedService + Clone + Send + Sync + 'static,
-    {
+    pub fn new<S: Answers + NamedService>(service: S) -> Self {
         Self::default().add_service(service)
     }
 
     /// One service more; it takes the place of one of the same name.
     #[must_use]
-    pub fn add_service<S>(mut self, service: S) -> Self
-    where
-        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = RouteFuture>,
-        S: NamedService + Clone + Send + Sync + 'static,
-    {
+    pub fn add_service<S: Answers + NamedService>(mut self, service: S) -> Self {
         let mut by_name = HashMap::clone(&self.by_name);
         by_name.insert(S::NAME, Arc::new(service));
         self.by_name = Arc::new(by_name);
@@ -75,20 +65,12 @@ impl Routes {
 
     /// One service for all calls, whatever their path.
     #[cfg(feature = "embedded")]
-    pub(crate) fn all<S>(service: S) -> Self
-    where
-        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = RouteFuture>,
-        S: Clone + Send + Sync + 'static,
-    {
+    pub(crate) fn all(service: impl Answers) -> Self {
         Self { by_name: Arc::default(), rest: Some(Arc::new(service)) }
     }
 
     /// Has the service of this name answer; UNIMPLEMENTED where there is none.
-    pub(super) fn answer<B>(&self, name: &str, request: Request<B>) -> RouteFuture
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<StdError>,
-    {
+    pub(super) fn answer<B: RequestBody>(&self, name: &str, request: Request<B>) -> RouteFuture {
         match self.by_name.get(name).or(self.rest.as_ref()) {
             Some(service) => service.answer(request.map(Body::new)),
             None => Box::pin(async { Ok(answer::method_unknown().into_http()) }),
@@ -97,11 +79,7 @@ impl Routes {
 }
 
 /// For callers within the process.
-impl<B> Service<Request<B>> for Routes
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<StdError>,
-{
+impl<B: RequestBody> Service<Request<B>> for Routes {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = RouteFuture;

@@ -3,12 +3,9 @@
 //! A peer whose window is closed, or that does not read, would otherwise have the node hold as many answers as it may have
 //! calls, each of up to 4 MiB, and the place of every stream for as long as a stream may take.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use bytes::Bytes;
@@ -147,12 +144,6 @@ impl Drop for UnreadData {
         self.unread.end_wait(self.since);
         self.unread.bytes.give_back(bytes);
         self.unread.node.bytes.give_back(bytes);
-    }
-}
-
-impl fmt::Debug for UnreadData {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnreadData").field("bytes", &self.data.len()).finish_non_exhaustive()
     }
 }
 

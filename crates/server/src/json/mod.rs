@@ -16,7 +16,6 @@ mod request_head;
 mod rest;
 
 use axum::body::Body;
-use bytes::Bytes;
 use http::{Request, Response};
 use tonic::{Code, Status};
 
@@ -29,7 +28,7 @@ use self::{
 };
 use crate::{
     config::LimitsConfig,
-    edge::{Edge, EdgeBody},
+    edge::{Edge, EdgeBody, RequestBody},
 };
 
 /// The size limits of a body, by the kind of its method.
@@ -47,22 +46,23 @@ impl BodyLimits {
 }
 
 /// Answers one request that is neither gRPC nor gRPC-Web: a call as JSON, or the reason for which it is not a call.
-pub(crate) async fn answer<B>(edge: &Edge, limits: BodyLimits, request: Request<B>) -> Response<Body>
-where
-    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Into<tonic::codegen::StdError>,
-{
+pub(crate) async fn answer<B: RequestBody>(
+    edge: &Edge,
+    limits: BodyLimits,
+    request: Request<B>,
+) -> Response<Body> {
     match admit(&request) {
         Ok(rpc) => call(edge, limits, rpc, request).await,
         Err(refusal) => refuse_request(request, refusal),
     }
 }
 
-async fn call<B>(edge: &Edge, limits: BodyLimits, rpc: &'static Rpc, request: Request<B>) -> Response<Body>
-where
-    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Into<tonic::codegen::StdError>,
-{
+async fn call<B: RequestBody>(
+    edge: &Edge,
+    limits: BodyLimits,
+    rpc: &'static Rpc,
+    request: Request<B>,
+) -> Response<Body> {
     let rest = Rest::default();
     match request::translate(rpc, limits, request, &rest) {
         Ok(request) => {
@@ -100,18 +100,12 @@ pub fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M,
 }
 
 /// Answers a request of a page or program that may not call, without looking at its body.
-pub(crate) fn refuse<B>(request: Request<B>, status: &Status) -> Response<Body>
-where
-    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-{
+pub(crate) fn refuse<B: RequestBody>(request: Request<B>, status: &Status) -> Response<Body> {
     request::let_go(request, STRANGER_BYTES);
     answer::failure(status)
 }
 
-fn refuse_request<B>(request: Request<B>, refusal: RejectedRequest) -> Response<Body>
-where
-    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
-{
+fn refuse_request<B: RequestBody>(request: Request<B>, refusal: RejectedRequest) -> Response<Body> {
     request::let_go(request, LET_GO_BYTES);
     let mut response = answer::failure(&refusal.status);
     *response.status_mut() = refusal.http;

@@ -41,7 +41,6 @@ pub(super) enum FieldError {
     Read,
 }
 
-/// The target of a path.
 pub(super) enum PathTarget {
     /// The message itself.
     Root,

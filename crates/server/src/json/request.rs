@@ -14,7 +14,7 @@ use prost::Message as _;
 use tonic::{Status, codegen::StdError};
 
 use super::{BodyLimits, catalogue::Rpc, decode, error, rest::Rest};
-use crate::edge;
+use crate::edge::{self, RequestBody};
 
 /// Headers of the connection, of HTTP, or of Connect, which handlers do not need.
 const NOT_METADATA: [HeaderName; 12] = [
@@ -39,7 +39,7 @@ const GRPC_MOST: u64 = 99_999_999;
 
 /// The request in gRPC form. Its body is transcoded when the handler reads it, within its deadline. An unread body is
 /// left in `rest`.
-pub(super) fn translate<B: Body<Data = Bytes> + Unpin + Send + 'static>(
+pub(super) fn translate<B: RequestBody>(
     rpc: &'static Rpc,
     limits: BodyLimits,
     request: Request<B>,
@@ -105,7 +105,7 @@ struct Limit {
 /// The body of a call as JSON. Yields its message in a gRPC frame after all of it has arrived; fails with the status
 /// that the caller is to get.
 #[derive(Debug)]
-pub(super) struct Transcoded<B: Body<Data = Bytes> + Unpin + Send + 'static> {
+pub(super) struct Transcoded<B: RequestBody> {
     /// `None` once the message was yielded, or refused.
     inner: Option<B>,
     read: BytesMut,
@@ -115,19 +115,16 @@ pub(super) struct Transcoded<B: Body<Data = Bytes> + Unpin + Send + 'static> {
     rest: Option<Rest<B>>,
 }
 
-impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Transcoded<B> {
+impl<B: RequestBody> Transcoded<B> {
     /// Reads more; true at the end.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StdError>>
-    where
-        B::Error: Into<StdError>,
-    {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StdError>> {
         let Some(inner) = &mut self.inner else { return Poll::Ready(Ok(true)) };
         let announced = usize::try_from(inner.size_hint().lower()).unwrap_or(usize::MAX);
         if announced > self.limit.bytes.saturating_sub(self.read.len()) {
             return Poll::Ready(Err(self.too_large()));
         }
         let Some(frame) = ready!(Pin::new(inner).poll_frame(cx)) else { return Poll::Ready(Ok(true)) };
-        if let Ok(data) = frame.map_err(Into::into)?.into_data() {
+        if let Ok(data) = frame.map_err(Into::<StdError>::into)?.into_data() {
             if data.len() > self.limit.bytes - self.read.len() {
                 return Poll::Ready(Err(self.too_large()));
             }
@@ -162,11 +159,7 @@ impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Transcoded<B> {
     }
 }
 
-impl<B> Body for Transcoded<B>
-where
-    B: Body<Data = Bytes> + Unpin + Send + 'static,
-    B::Error: Into<StdError>,
-{
+impl<B: RequestBody> Body for Transcoded<B> {
     type Data = Bytes;
     type Error = StdError;
 
@@ -185,7 +178,7 @@ where
 }
 
 /// The edge refuses some calls before their handler reads the body.
-impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for Transcoded<B> {
+impl<B: RequestBody> Drop for Transcoded<B> {
     fn drop(&mut self) {
         self.leave();
     }
@@ -198,7 +191,7 @@ fn lingers<B>(request: &Request<B>) -> bool {
 }
 
 /// Ends a request that was refused before its body was read.
-pub(super) fn let_go<B: Body<Data = Bytes> + Unpin + Send + 'static>(request: Request<B>, most: usize) {
+pub(super) fn let_go<B: RequestBody>(request: Request<B>, most: usize) {
     if lingers(&request) && !request.body().is_end_stream() {
         let rest = Rest::default();
         rest.leave(request.into_body());
@@ -216,6 +209,8 @@ mod tests {
         },
     };
 
+    use futures::{StreamExt as _, stream};
+    use http_body_util::StreamBody;
     use tokio::task::yield_now;
 
     use super::{
@@ -223,30 +218,16 @@ mod tests {
         *,
     };
 
-    /// A body of this many frames, which are counted down as they are read.
-    struct Frames(Arc<AtomicUsize>);
-
-    impl Body for Frames {
-        type Data = Bytes;
-        type Error = Infallible;
-
-        fn poll_frame(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            let left = self.0.load(Ordering::Relaxed);
-            if left == 0 {
-                return Poll::Ready(None);
-            }
-            self.0.store(left - 1, Ordering::Relaxed);
-            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"{}")))))
-        }
-    }
-
     /// The frames of a body that are left if no handler reads it.
     async fn left_of(version: Version) -> usize {
         let left = Arc::new(AtomicUsize::new(5));
-        let request = Request::builder().version(version).body(Frames(Arc::clone(&left))).unwrap();
+        let unread = Arc::clone(&left);
+        let frame = move || {
+            unread.fetch_sub(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"{}")))
+        };
+        let body = StreamBody::new(stream::repeat_with(frame).take(5));
+        let request = Request::builder().version(version).body(body).unwrap();
         let rpc = catalogue::rpc("/kith.user.v1.UserService/GetUser").unwrap();
         let limits = BodyLimits { message: 1 << 20, batch: 1 << 20 };
         let rest = Rest::default();

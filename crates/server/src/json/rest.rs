@@ -3,9 +3,10 @@
 use std::{fmt, future::poll_fn, mem, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http_body::Body;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, time::timeout};
+
+use crate::edge::RequestBody;
 
 /// How much of a refused body is read, and for how long. A caller of HTTP/1.1 that still sends would otherwise get a
 /// reset before it reads the reason.
@@ -37,7 +38,7 @@ impl<B> Default for Rest<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Rest<B> {
+impl<B: RequestBody> Rest<B> {
     /// Leaves a body. It is drained in the background after the amount is decided.
     pub(super) fn leave(&self, body: B) {
         let mut left = self.0.lock();
@@ -62,13 +63,13 @@ impl<B> fmt::Debug for Rest<B> {
     }
 }
 
-fn spawn<B: Body<Data = Bytes> + Unpin + Send + 'static>(body: B, most: usize) {
+fn spawn<B: RequestBody>(body: B, most: usize) {
     if let Ok(runtime) = Handle::try_current() {
         runtime.spawn(read_away(body, most));
     }
 }
 
-async fn read_away<B: Body<Data = Bytes> + Unpin>(mut body: B, mut left: usize) {
+async fn read_away<B: RequestBody>(mut body: B, mut left: usize) {
     let read = async {
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             let bytes = frame.data_ref().map_or(0, Bytes::len);
@@ -85,36 +86,25 @@ mod tests {
     use std::{
         convert::Infallible,
         sync::atomic::{AtomicUsize, Ordering},
-        task::{Context, Poll},
     };
 
+    use futures::stream;
     use http_body::Frame;
+    use http_body_util::StreamBody;
     use tokio::task::yield_now;
 
     use super::*;
 
     const FRAME: usize = 16 << 10;
 
-    /// A body without an end, which counts the frames that were read of it.
-    struct Endless(Arc<AtomicUsize>);
-
-    impl Body for Endless {
-        type Data = Bytes;
-        type Error = Infallible;
-
-        fn poll_frame(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b' '; FRAME])))))
-        }
-    }
-
-    /// The frames that are read of a body that is left before, or after, the amount is decided.
+    /// The frames that are read of a body without an end that is left before, or after, the amount is decided.
     async fn read_of(most: usize, known_before: bool) -> usize {
         let (read, rest) = (Arc::new(AtomicUsize::new(0)), Rest::default());
-        let body = Endless(Arc::clone(&read));
+        let counted = Arc::clone(&read);
+        let body = StreamBody::new(stream::repeat_with(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[b' '; FRAME])))
+        }));
         if known_before {
             rest.read_away(most);
             rest.leave(body);

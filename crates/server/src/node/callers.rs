@@ -228,11 +228,22 @@ mod tests {
     }
 
     impl ReloadFixture {
+        /// Of a file of keys.
         fn new(keys: &str) -> Self {
+            Self::of(keys, |config, file| config.api_key_file = Some(file))
+        }
+
+        /// Of a file of callers.
+        fn of_callers(text: &str) -> Self {
+            Self::of(text, |config, file| config.auth.callers_file = Some(file))
+        }
+
+        fn of(text: &str, configure: impl FnOnce(&mut Config, PathBuf)) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("kith.key");
-            fs::write(&file, keys).unwrap();
-            let config = Config { api_key_file: Some(file), ..Config::default() };
+            fs::write(&file, text).unwrap();
+            let mut config = Config::default();
+            configure(&mut config, file);
             Self { folder, reload: Reload::begin(&config).unwrap(), health: Reporter::new() }
         }
 
@@ -340,23 +351,13 @@ mod tests {
         )
     }
 
-    /// Of a callers file with this text.
-    fn of_callers(text: &str) -> ReloadFixture {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("kith.key");
-        fs::write(&file, text).unwrap();
-        let mut config = Config::default();
-        config.auth.callers_file = Some(file);
-        ReloadFixture { folder, reload: Reload::begin(&config).unwrap(), health: Reporter::new() }
-    }
-
     #[cfg(unix)]
     #[tokio::test(start_paused = true)]
     async fn wrong_caller_files_change_nothing_at_runtime() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         type Damage<'a> = &'a dyn Fn(&PathBuf) -> std::io::Result<()>;
         let good = toml("chat", ONE, "");
-        let stage = of_callers(&good);
+        let stage = ReloadFixture::of_callers(&good);
         let file = stage.file();
         let fifo = |file: &PathBuf| std::process::Command::new("mkfifo").arg(file).status().map(drop);
         let writable = |file: &PathBuf| {
@@ -393,7 +394,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn key_configured_after_its_expiry_is_refused() {
         let past = format!("{}{}", toml("chat", ONE, ", expires = 2020-01-01"), toml("jobs", TWO, ""));
-        let stage = of_callers(&past);
+        let stage = ReloadFixture::of_callers(&past);
         assert_eq!(stage.valid(), [false, true]);
         stage.write(&past.replace("2020-01-01", "2999-01-01"));
         assert_eq!(stage.read_again().await, Reread::Taken);

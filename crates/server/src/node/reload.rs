@@ -8,7 +8,6 @@ use crate::{
     telemetry,
 };
 
-/// The filter of the logs.
 const LOG_FILTER: &str = "telemetry.log_filter";
 
 /// The configuration of a running node.

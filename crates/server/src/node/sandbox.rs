@@ -13,10 +13,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
-use kith_service::{
-    error::{Error, Reason},
-    write::tasks::BackgroundJob,
-};
+use kith_service::error::{Error, Reason};
 use kith_store_sqlite::SqliteHandle;
 use parking_lot::Mutex;
 use tokio::{sync::OnceCell, time::Instant};
@@ -28,7 +25,11 @@ use crate::{
     config::Config,
     edge::{Load, Routes, SandboxName},
     health::Reporter,
-    node::{ephemeral::Template, services, store::Opened},
+    node::{
+        ephemeral::Template,
+        services::{self, Services},
+        store::Opened,
+    },
     start_error::StartError,
 };
 
@@ -66,11 +67,8 @@ struct Sandbox {
 
 #[derive(Debug)]
 struct World {
-    routes: Routes,
-    /// Tasks that end with the sandbox.
-    _jobs: [BackgroundJob; 6],
-    _presence: kith_service::presence::Background,
-    _repeats: kith_service::message::Repeats,
+    /// Their tasks end with the sandbox.
+    services: Services,
     _store: SqliteHandle,
 }
 
@@ -123,24 +121,8 @@ impl Sandboxes {
         let node_status = NodeStatus::new(health.clone(), load.clone(), &store.stores());
         let services = services::services(&store.stores(), &self.0.config, node_status).await;
         let services = services.map_err(|error| StartError::new(error.to_string()))?;
-        services.presence.start();
-        services.repeats.start();
-        let jobs = [
-            services.cleanup,
-            services.applications,
-            services.message_upkeep,
-            services.notice_upkeep,
-            services.receivers,
-            services.receipts,
-        ];
-        jobs.iter().for_each(BackgroundJob::start);
-        Ok(World {
-            routes: services.routes,
-            _jobs: jobs,
-            _presence: services.presence,
-            _repeats: services.repeats,
-            _store: store,
-        })
+        services.start();
+        Ok(World { services, _store: store })
     }
 }
 
@@ -206,7 +188,7 @@ impl Service<Request<Body>> for Dispatch {
                 Ok(held) => held,
                 Err(status) => return Ok(status.into_http()),
             };
-            let Some(mut routes) = held.0.world.get().map(|world| world.routes.clone()) else {
+            let Some(mut routes) = held.0.world.get().map(|world| world.services.routes.clone()) else {
                 unreachable!("who entered finds it made");
             };
             let response = routes.call(request).await?;

@@ -276,18 +276,7 @@ impl Startup {
             }
         }
         self.edge.open(self.with_sandboxes(services.routes.clone()));
-        if let Some(observer) = &services.observer {
-            observer.start();
-        }
-        services.cleanup.start();
-        services.presence.start();
-        services.applications.start();
-        services.message_upkeep.start();
-        services.notice_upkeep.start();
-        services.repeats.start();
-        services.resumption.start();
-        services.receivers.start();
-        services.receipts.start();
+        services.start();
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");

@@ -66,20 +66,19 @@ impl About {
     #[cfg(feature = "embedded")]
     pub(crate) fn file(path: &Path) -> Self {
         let path = absolute(path).unwrap_or_else(|_| path.to_owned());
-        Self {
-            data: Data { place: path.display().to_string(), kept: true },
-            #[cfg(feature = "cluster")]
-            probe: None,
-            #[cfg(feature = "cluster")]
-            relations: None,
-        }
+        Self::embedded(path.display().to_string(), true)
     }
 
     /// Of a store in memory.
     #[cfg(feature = "embedded")]
     pub(crate) fn memory() -> Self {
+        Self::embedded("memory".to_owned(), false)
+    }
+
+    #[cfg(feature = "embedded")]
+    const fn embedded(place: String, kept: bool) -> Self {
         Self {
-            data: Data { place: "memory".to_owned(), kept: false },
+            data: Data { place, kept },
             #[cfg(feature = "cluster")]
             probe: None,
             #[cfg(feature = "cluster")]

@@ -1,10 +1,9 @@
 //! The body of an answer on its way to the peer.
 
 use std::{
-    fmt, mem,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
@@ -17,11 +16,12 @@ type Next = Option<Result<Frame<Bytes>, StdError>>;
 
 /// The body of an answer, over any protocol. Its data is counted as unread from its creation until it is written to the
 /// peer. While it waits for the peer, the waiting time is counted, too.
+#[derive(Debug)]
 pub(super) struct AnswerBody {
     inner: ProtocolBody,
     unread: Arc<Unread>,
     /// Read before the peer asked for it.
-    ahead: Ahead,
+    ahead: Option<Next>,
     /// Since when it waits for the peer; `None`: it does not wait.
     since: Option<u64>,
 }
@@ -30,11 +30,6 @@ pub(super) struct AnswerBody {
 pub(super) enum ProtocolBody {
     Grpc(EdgeBody),
     Web(axum::body::Body),
-}
-
-enum Ahead {
-    Nothing,
-    Read(Next),
 }
 
 impl AnswerBody {
@@ -48,12 +43,12 @@ impl AnswerBody {
         unread: Arc<Unread>,
         cx: &mut Context<'_>,
     ) -> Result<Self, ProtocolBody> {
-        let mut ahead = Ahead::Nothing;
+        let mut ahead = None;
         if !inner.is_end_stream()
             && let Poll::Ready(next) = inner.poll(cx)
         {
             match held(&unread, next) {
-                Ok(next) => ahead = Ahead::Read(next),
+                Ok(next) => ahead = Some(next),
                 Err(Full) => return Err(inner),
             }
         }
@@ -63,7 +58,7 @@ impl AnswerBody {
 
     /// A body for which there is room.
     pub(super) fn plain(inner: ProtocolBody, unread: Arc<Unread>) -> Self {
-        Self { inner, unread, ahead: Ahead::Nothing, since: None }
+        Self { inner, unread, ahead: None, since: None }
     }
 
     fn begin_wait(&mut self) {
@@ -97,14 +92,11 @@ impl Body for AnswerBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
         let this = &mut *self;
         this.end_wait();
-        let next = match mem::replace(&mut this.ahead, Ahead::Nothing) {
-            Ahead::Read(next) => next,
-            Ahead::Nothing => match this.inner.poll(cx) {
-                Poll::Ready(next) => match held(&this.unread, next) {
-                    Ok(next) => next,
-                    Err(Full) => this.inner.cut(),
-                },
-                Poll::Pending => return Poll::Pending,
+        let next = match this.ahead.take() {
+            Some(next) => next,
+            None => match held(&this.unread, ready!(this.inner.poll(cx))) {
+                Ok(next) => next,
+                Err(Full) => this.inner.cut(),
             },
         };
         if next.is_some() {
@@ -115,14 +107,14 @@ impl Body for AnswerBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.ahead {
-            Ahead::Read(next) => next.is_none(),
-            Ahead::Nothing => self.inner.is_end_stream(),
+            Some(next) => next.is_none(),
+            None => self.inner.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         let inner = self.inner.size_hint();
-        let Ahead::Read(Some(Ok(frame))) = &self.ahead else { return inner };
+        let Some(Some(Ok(frame))) = &self.ahead else { return inner };
         let ahead = frame.data_ref().map_or(0, |data| data.len() as u64);
         let mut hint = SizeHint::new();
         if let Some(upper) = inner.upper() {
@@ -167,12 +159,6 @@ impl ProtocolBody {
 impl Drop for AnswerBody {
     fn drop(&mut self) {
         self.end_wait();
-    }
-}
-
-impl fmt::Debug for AnswerBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerBody").finish_non_exhaustive()
     }
 }
 

@@ -62,7 +62,10 @@ impl Feed {
         // Before the list: from here on nothing is missed.
         let stream = match self.open(&self.hello.start.clone()).await {
             Ok(stream) => stream,
-            Err(status) => return self.fail(&status).await,
+            Err(status) => {
+                self.fail(&status).await;
+                return;
+            }
         };
         let (user, device) = (self.user.id, self.hello.device.clone());
         let online = async {
@@ -90,10 +93,7 @@ impl Feed {
             let request = ListConversationsRequest { page_size: PAGE, page_token, ..Default::default() };
             let page = match self.messages().list_conversations(self.by_user(request)).await {
                 Ok(page) => page.into_inner(),
-                Err(status) => {
-                    self.fail(&status).await;
-                    return Err(Over);
-                }
+                Err(status) => return Err(self.fail(&status).await),
             };
             page_token = page.next_page_token;
             let last = page_token.is_empty();
@@ -136,10 +136,7 @@ impl Feed {
                 Err(status) if status.code() == Code::DeadlineExceeded => {
                     stream = if self.is_trusted() { self.again(&place).await? } else { self.old().await? }
                 }
-                Err(status) => {
-                    self.fail(&status).await;
-                    return Err(Over);
-                }
+                Err(status) => return Err(self.fail(&status).await),
             }
         }
     }
@@ -192,10 +189,7 @@ impl Feed {
         let start = Start { cursor: place.cursor.clone(), positions: Vec::new(), notice_audiences };
         match self.open(&start).await {
             Ok(stream) => Ok(stream),
-            Err(status) => {
-                self.fail(&status).await;
-                Err(Over)
-            }
+            Err(status) => Err(self.fail(&status).await),
         }
     }
 
@@ -205,10 +199,12 @@ impl Feed {
         Ok(Received { first: rest.message().await?, rest })
     }
 
-    async fn fail(&mut self, status: &Status) {
+    /// Says why the socket ends.
+    async fn fail(&mut self, status: &Status) -> Over {
         let close = if is_stopping(status) { Close::Stopping } else { Close::after(status) };
         // A socket that is gone needs no reason.
         drop(self.say(Said::Close(Some(frame::failed(status)), close)).await);
+        Over
     }
 
     async fn say(&mut self, said: Said) -> Result<(), Over> {

@@ -40,7 +40,18 @@ macro_rules! versioned {
 }
 
 versioned!(
-    Audience, Block, Conversation, Dialog, Follow, Group, LogDocument, Member, Notice, NoticeReader, Roster, User
+    Audience,
+    Block,
+    Conversation,
+    Dialog,
+    Follow,
+    Group,
+    LogDocument,
+    Member,
+    Notice,
+    NoticeReader,
+    Roster,
+    User
 );
 
 /// The state of a record in the store, in the form of a load.

@@ -4,7 +4,6 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use kith_service::{
     conversation::ConversationRecords,
-    domain_context::DomainContext,
     group::{
         GroupRules, Groups, RenameListener, cache,
         members::{self, Among, MemberRules, Members, MembershipListener, MembershipListeners, Roles},
@@ -13,9 +12,9 @@ use kith_service::{
     rpc::secret::InviteCodes,
     user::{UserRules, Users},
 };
-use kith_store::{StoreError, Stores};
+use kith_store::StoreError;
 
-use super::{caches::cache_defaults, shared_key};
+use super::{Assembly, caches::cache_defaults, shared_key};
 use crate::config::Config;
 
 /// The listeners of changes of groups.
@@ -34,18 +33,18 @@ pub(super) struct Below {
 }
 
 /// Roles in groups.
-pub(super) fn roles(context: DomainContext<'_>, config: &Config, users: &Users) -> Roles {
-    let policies = members::cache::policies(&cache_defaults(config));
-    Roles::new(context, policies.members, policies.rosters, users)
+pub(super) fn roles(parts: Assembly<'_>, users: &Users) -> Roles {
+    let policies = members::cache::policies(&cache_defaults(parts.config));
+    Roles::new(parts.context, policies.members, policies.rosters, users)
 }
 
 pub(super) fn groups_and_members(
-    context: DomainContext<'_>,
-    config: &Config,
+    parts: Assembly<'_>,
     below: Below,
     codes: InviteCodes,
     Listeners { members: mut listeners, events }: Listeners,
 ) -> (Groups, Members) {
+    let Assembly { context, config, .. } = parts;
     let Below { users, roles, conversations } = below;
     let renames = events.clone().map(|events| -> Arc<dyn RenameListener> { events });
     listeners.extend(events.map(|events| -> Arc<dyn MembershipListener> { events }));
@@ -60,10 +59,10 @@ pub(super) fn groups_and_members(
 }
 
 /// Sealed with the configured key, or with one in the store.
-pub(super) async fn invite_codes(stores: &Stores, config: &Config) -> Result<InviteCodes, StoreError> {
-    let key = match config.secrets.invite_code_key_bytes() {
+pub(super) async fn invite_codes(parts: Assembly<'_>) -> Result<InviteCodes, StoreError> {
+    let key = match parts.config.secrets.invite_code_key_bytes() {
         Some(key) => key,
-        None => shared_key(stores, "invite_codes").await?,
+        None => shared_key(parts.context.stores, "invite_codes").await?,
     };
     Ok(InviteCodes::new(key))
 }

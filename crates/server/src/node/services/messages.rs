@@ -7,12 +7,11 @@ use kith_delivery::{InboxKeeper, MemoryInboxes, Windows};
 use kith_service::{
     conversation::{self, ConversationRecords},
     dialog::{self, DialogCleanup, DialogRecords},
-    domain_context::DomainContext,
     group::members::Roles,
     message::{
         AppendQueue, ConversationData, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents,
-        Inboxes, Logs, Messages, Notes, OfflineLogs, Receiving, Recipients, Repeats, StepNotes, documents,
-        receivers_job, resumption_job, upkeep_job,
+        Inboxes, Logs, Messages, Notes, OfflineLogs, OfflineRpc, Receiving, Recipients, Repeats, StepNotes,
+        documents, receivers_job, resumption_job, upkeep_job,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, Receipts, notifier_job},
@@ -23,8 +22,8 @@ use kith_service::{
 };
 use kith_store::NodeName;
 
-use super::{Domains, caches::cache_defaults, groups, relations};
-use crate::{cluster::Cluster, config::Config};
+use super::{Assembly, Domains, caches::cache_defaults, groups, relations, routes::TalkCalls};
+use crate::config::Config;
 
 /// The append and delivery of messages. Domains below messages use it.
 pub(super) struct Sending {
@@ -48,49 +47,34 @@ pub(super) struct StreamParts {
 
 /// Messages and dialogs, and their background tasks.
 pub(super) struct Talk {
-    pub(super) messages: Messages,
-    pub(super) dialogs: Dialogs,
-    pub(super) receiving: Receiving,
+    pub(super) calls: TalkCalls,
     pub(super) upkeep: BackgroundJob,
     pub(super) dialog_cleanup: DialogCleanup,
     pub(super) repeats: Repeats,
     pub(super) resumption: BackgroundJob,
     pub(super) receivers: BackgroundJob,
-    pub(super) receipts: Receipts,
     pub(super) receipt_notifier: BackgroundJob,
 }
 
-/// `node_id` is new for each start.
-pub(super) fn sending(
-    context: DomainContext<'_>,
-    config: &Config,
-    cluster: Option<&Cluster>,
-    node_id: &str,
-    users: &Users,
-) -> Sending {
-    let inboxes = inboxes(config, cluster, node_id);
-    let (records, roles) = (records(context, config), groups::roles(context, config, users));
+pub(super) fn sending(parts: Assembly<'_>, users: &Users) -> Sending {
+    let Assembly { context, config, .. } = parts;
+    let inboxes = inboxes(parts);
+    let (records, roles) = (records(parts), groups::roles(parts, users));
     let notes = Notes::new(inboxes.clone(), records.dialogs.clone());
-    let blocks = relations::blocks(context, config, &notes);
+    let blocks = relations::blocks(parts, &notes);
     let offline = OfflineLogs::new(context, records.dialogs.clone(), blocks.clone(), &config.messages);
-    let delivery = delivery(context, config, cluster, inboxes, roles.clone(), offline.clone());
-    let queue = AppendQueue::new(logs(context, config, cluster), context.mutations.clone(), &config.messages)
+    let delivery = delivery(parts, inboxes, roles.clone(), offline.clone());
+    let queue = AppendQueue::new(logs(parts), context.mutations.clone(), &config.messages)
         .delivering(delivery.clone());
     Sending { queue, notes, roles, records, blocks, offline, delivery }
 }
 
-/// `among`: the name of this node among others, if there may be some. `totals`: of notices, for streams.
-pub(super) fn talk(
-    context: DomainContext<'_>,
-    config: &Config,
-    sending: Sending,
-    domains: &Domains,
-    among: Option<&str>,
-    streams: StreamParts,
-) -> Talk {
+pub(super) fn talk(parts: Assembly<'_>, sending: Sending, domains: &Domains, streams: StreamParts) -> Talk {
+    let Assembly { context, config, .. } = parts;
     let StreamParts { pages, totals } = streams;
-    let Sending { queue, notes, records, delivery, .. } = sending;
-    let upkeep = upkeep_job(context, &records.conversations, queue.clone(), &config.messages, among);
+    let Sending { queue, notes, records, offline, delivery, .. } = sending;
+    let offline = OfflineRpc::new(offline, pages.clone());
+    let upkeep = upkeep_job(context, &records.conversations, queue.clone(), &config.messages, parts.among());
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
     let correspondents = Correspondents {
         users: domains.users.clone(),
@@ -106,25 +90,15 @@ pub(super) fn talk(
     let dialogs = Dialogs::new(context, messages.clone(), notes);
     let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages, totals);
     let (receivers, resumption) =
-        (receivers_job(&receiving), resumption_job(context.stores, delivery.clone(), among));
+        (receivers_job(&receiving), resumption_job(context.stores, delivery.clone(), parts.among()));
     let repeats = Repeats::new(delivery);
-    Talk {
-        messages,
-        dialogs,
-        receiving,
-        upkeep,
-        dialog_cleanup,
-        repeats,
-        resumption,
-        receivers,
-        receipts,
-        receipt_notifier,
-    }
+    let calls = TalkCalls { messages, dialogs, receiving, receipts, offline, agreement: parts.agreement() };
+    Talk { calls, upkeep, dialog_cleanup, repeats, resumption, receivers, receipt_notifier }
 }
 
 /// The records of conversations besides their messages.
-fn records(context: DomainContext<'_>, config: &Config) -> ConversationData {
-    let defaults = cache_defaults(config);
+fn records(parts: Assembly<'_>) -> ConversationData {
+    let (context, defaults) = (parts.context, cache_defaults(parts.config));
     ConversationData {
         conversations: ConversationRecords::new(context, conversation::cache::policy(&defaults)),
         dialogs: DialogRecords::new(context, dialog::cache::policy(&defaults)),
@@ -132,21 +106,22 @@ fn records(context: DomainContext<'_>, config: &Config) -> ConversationData {
 }
 
 /// The messages; with Redis, the last ones of each conversation in windows.
-fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) -> Logs {
+fn logs(parts: Assembly<'_>) -> Logs {
+    let Assembly { context, config, cluster, .. } = parts;
     let (store, limits) = (&context.stores.messages, config.messages.windows());
     let none = || Windows::none(Arc::clone(store), Arc::new(SystemClock::new()), limits);
     let windows = cluster.map_or_else(none, |cluster| cluster.windows().clone());
     Logs::new(Arc::clone(store), context.caches, documents::cache::policy(&cache_defaults(config)), windows)
 }
 
-/// The inboxes of all users: in Redis, or without one in the memory of this node. `node_id` is new for each start.
-fn inboxes(config: &Config, cluster: Option<&Cluster>, node_id: &str) -> Inboxes {
-    let limits = config.messages.inboxes();
-    let keeper: Arc<dyn InboxKeeper> = match cluster {
+/// The inboxes of all users: in Redis, or without one in the memory of this node.
+fn inboxes(parts: Assembly<'_>) -> Inboxes {
+    let limits = parts.config.messages.inboxes();
+    let keeper: Arc<dyn InboxKeeper> = match parts.cluster {
         Some(cluster) => cluster.inboxes(limits),
         None => Arc::new(MemoryInboxes::new(Arc::new(SystemClock::new()), limits)),
     };
-    Inboxes::new(keeper, node_name(node_id))
+    Inboxes::new(keeper, node_name(parts.node_id))
 }
 
 /// The id of a node is a valid name of a receiving node.
@@ -155,20 +130,13 @@ fn node_name(node_id: &str) -> NodeName {
 }
 
 /// The delivery of messages to inboxes.
-fn delivery(
-    context: DomainContext<'_>,
-    config: &Config,
-    cluster: Option<&Cluster>,
-    inboxes: Inboxes,
-    roles: Roles,
-    offline: Option<OfflineLogs>,
-) -> Delivery {
-    let (messages, members) = (&config.messages, Arc::clone(&context.stores.members));
-    let notes = cluster.and_then(|cluster| {
-        let store = context.stores.fan_out_notes.clone()?;
+fn delivery(parts: Assembly<'_>, inboxes: Inboxes, roles: Roles, offline: Option<OfflineLogs>) -> Delivery {
+    let (messages, stores) = (&parts.config.messages, parts.context.stores);
+    let notes = parts.cluster.and_then(|cluster| {
+        let store = stores.fan_out_notes.clone()?;
         Some(StepNotes::new(cluster.fan_out_notes()?, store, node_name(&cluster.node_info().id)))
     });
-    let recipients = Recipients::stored(roles, members, messages.fan_out_members_max);
+    let recipients = Recipients::stored(roles, Arc::clone(&stores.members), messages.fan_out_members_max);
     Delivery::new(inboxes, messages.inboxes(), recipients, notes, offline)
 }
 
@@ -180,10 +148,7 @@ pub(super) fn group_events(queue: &AppendQueue, config: &Config) -> Option<Arc<G
 }
 
 /// The erasure of the messages of deleted users; `None`: disabled by the configuration.
-pub(super) fn erasure_cleanup(
-    context: DomainContext<'_>,
-    config: &Config,
-) -> Option<Arc<dyn AccountCleanup>> {
-    let cleanup = || -> Arc<dyn AccountCleanup> { Arc::new(ErasureCleanup::new(context)) };
-    config.messages.erase_on_delete.then(cleanup)
+pub(super) fn erasure_cleanup(parts: Assembly<'_>) -> Option<Arc<dyn AccountCleanup>> {
+    let cleanup = || -> Arc<dyn AccountCleanup> { Arc::new(ErasureCleanup::new(parts.context)) };
+    parts.config.messages.erase_on_delete.then(cleanup)
 }

@@ -19,7 +19,7 @@ use kith_service::{
     conversation, dialog,
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
-    message::{OfflineRpc, Repeats, documents},
+    message::{Repeats, documents},
     notice::{self, LiveTotals, NoticeCleanup},
     presence::{Background, Moves},
     relation::{self, Blocks, Follows, Upkeep},
@@ -38,7 +38,7 @@ use kith_store::{StoreError, Stores, Timestamp};
 use tokio::time::{Instant, interval};
 use uuid::Uuid;
 
-use self::routes::{TalkCalls, Upper};
+use self::routes::Upper;
 use crate::{
     admin::{AdminContext, AdminRpc, ConversationLogs, NodeFacts, NodeStatus},
     cluster::{Cluster, StoreEpochs, observer::Observer},
@@ -96,6 +96,22 @@ impl Services {
         if let Some(cluster) = &self.cluster {
             cluster.export_metrics();
         }
+    }
+
+    /// Starts the background tasks.
+    pub(crate) fn start(&self) {
+        if let Some(observer) = &self.observer {
+            observer.start();
+        }
+        self.cleanup.start();
+        self.presence.start();
+        self.applications.start();
+        self.message_upkeep.start();
+        self.notice_upkeep.start();
+        self.repeats.start();
+        self.resumption.start();
+        self.receivers.start();
+        self.receipts.start();
     }
 
     /// Waits for running writes, then publishes queued changes to other nodes; both within the limit. Returns false if
@@ -209,32 +225,29 @@ async fn build(
 ) -> Result<Services, StoreError> {
     let caches = site.caches();
     let (facts, cluster) = (site.facts(stores), site.cluster());
-    let among = cluster.as_ref().map(|cluster| cluster.node_info().id.as_str());
     let (mutations, observer) = writes(stores, config, &caches, cluster.as_ref());
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
     let context = DomainContext { stores, caches: &caches, mutations: &mutations, hasher: &hasher };
+    let parts = Assembly { context, config, cluster: cluster.as_deref(), node_id: &facts.node_id };
     let page_tokens = PageTokens::new(shared_key(stores, "page_tokens").await?);
     let gateway_tokens = PageTokens::new(shared_key(stores, "gateway_tokens").await?);
 
     let (deletions, deleted) = Deletions::new(stores);
     let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
-    let users = users::users(context, config, deletions);
-    let Lower { domains, closing, sending, upkeep } =
-        lower(context, config, cluster.as_deref(), &facts.node_id, users, moves).await?;
-    let offline = OfflineRpc::new(sending.offline.clone(), page_tokens.clone());
+    let users = users::users(parts, deletions);
+    let Lower { domains, closing, sending, upkeep } = lower(parts, users, moves).await?;
     let limits = routes::limits(config);
     let rules =
         presence::CallRules { pages: page_tokens.clone(), gateways: gateway_tokens, limits: limits.clone() };
-    let (online, background) = presence::presence(context, config, cluster.as_ref(), &domains, rules, moved);
+    let (online, background) = presence::presence(parts, &domains, rules, moved);
     let log_kept = config.relations.log_kept;
     let applications =
         Applications::new(context, domains.deciders(), &closing, config.applications, log_kept);
-    let (notices, notice_upkeep) =
-        notices::notices(context, config, cluster.as_deref(), &domains.users, among);
+    let (notices, notice_upkeep) = notices::notices(parts, &domains.users);
     let totals = LiveTotals::new(notices.clone());
     let streams = messages::StreamParts { pages: page_tokens.clone(), totals };
-    let talk = messages::talk(context, config, sending, &domains, among, streams);
-    let unfinished = application::cleanup_job(stores, applications.clone(), among);
+    let talk = messages::talk(parts, sending, &domains, streams);
+    let unfinished = application::cleanup_job(stores, applications.clone(), parts.among());
     let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
         Arc::new(domains.members.clone()),
@@ -244,22 +257,14 @@ async fn build(
         // After the members: the user is no longer a member when the end of the log is read.
         Arc::new(talk.dialog_cleanup),
     ];
-    cleaned.extend(messages::erasure_cleanup(context, config));
-    let cleanup = user::cleanup_job(stores, cleaned, deleted, among);
+    cleaned.extend(messages::erasure_cleanup(parts));
+    let cleanup = user::cleanup_job(stores, cleaned, deleted, parts.among());
+    let sequences = SequenceRpc::new(sequences::sequences(parts));
 
     let admin_context = admin_context(stores, &caches, cluster.as_ref(), observer.as_ref());
     let admin =
         AdminRpc::new(admin_context, facts, mutations.clone(), node_status, config.limits.watchers, upkeep);
-    let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
-    let talk_calls = TalkCalls {
-        messages: talk.messages,
-        dialogs: talk.dialogs,
-        receiving: talk.receiving,
-        receipts: talk.receipts,
-        offline,
-        agreement: agreement(cluster.as_deref()),
-    };
-    let upper = Upper { applications, online, talk: talk_calls, notices, sequences };
+    let upper = Upper { applications, online, talk: talk.calls, notices, sequences };
     let routes = routes::routes(domains, upper, admin, page_tokens, limits, config);
     Ok(Services {
         routes,
@@ -280,9 +285,27 @@ async fn build(
     })
 }
 
-/// Whether the nodes of the cluster agree on its schema; a node alone always does.
-fn agreement(cluster: Option<&Cluster>) -> SchemaAgreement {
-    cluster.map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone())
+/// What the domains of a node are built with.
+#[derive(Clone, Copy)]
+struct Assembly<'a> {
+    context: DomainContext<'a>,
+    config: &'a Config,
+    /// `None`: single-node mode.
+    cluster: Option<&'a Cluster>,
+    /// New for each start in single-node mode.
+    node_id: &'a str,
+}
+
+impl<'a> Assembly<'a> {
+    /// The name of this node among others, if there may be some.
+    fn among(&self) -> Option<&'a str> {
+        self.cluster.map(|cluster| cluster.node_info().id.as_str())
+    }
+
+    /// Whether the nodes of the cluster agree on its schema; a node alone always does.
+    fn agreement(&self) -> SchemaAgreement {
+        self.cluster.map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone())
+    }
 }
 
 /// The domains that others are built over, and their further dependencies.
@@ -295,29 +318,23 @@ struct Lower {
 
 /// Builds users, groups, members and relations, and the append of messages, which they use. `moves`: the listener of
 /// presence for joins and leaves.
-async fn lower(
-    context: DomainContext<'_>,
-    config: &Config,
-    cluster: Option<&Cluster>,
-    node_id: &str,
-    users: Users,
-    moves: Moves,
-) -> Result<Lower, StoreError> {
+async fn lower(parts: Assembly<'_>, users: Users, moves: Moves) -> Result<Lower, StoreError> {
+    let Assembly { context, config, .. } = parts;
     let stores = context.stores;
     let closing = Closing::new(stores, context.mutations.clone(), config.applications);
-    let sending = messages::sending(context, config, cluster, node_id, &users);
+    let sending = messages::sending(parts, &users);
     let listeners = groups::Listeners {
         members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(sending.notes.clone())],
         events: messages::group_events(&sending.queue, config),
     };
-    let codes = groups::invite_codes(stores, config).await?;
+    let codes = groups::invite_codes(parts).await?;
     let below = groups::Below {
         users: users.clone(),
         roles: sending.roles.clone(),
         conversations: sending.records.conversations.clone(),
     };
-    let (groups, members) = groups::groups_and_members(context, config, below, codes, listeners);
-    let follows = relations::follows(context, config, &users, &closing, &sending.notes);
+    let (groups, members) = groups::groups_and_members(parts, below, codes, listeners);
+    let follows = relations::follows(parts, &users, &closing, &sending.notes);
     let blocks = sending.blocks.clone();
     let upkeep = Upkeep::new(stores, context.caches, &follows, &blocks);
     Ok(Lower { domains: Domains { users, groups, members, follows, blocks }, closing, sending, upkeep })

@@ -4,34 +4,27 @@ use std::sync::Arc;
 
 use kith_service::{
     application::Closing,
-    domain_context::DomainContext,
     message::Notes,
     relation::{Blocks, FollowListeners, Follows, RelationRules, cache},
     user::Users,
 };
 use kith_store::Permissions;
 
-use super::caches::cache_defaults;
+use super::{Assembly, caches::cache_defaults};
 use crate::config::Config;
 
-pub(super) fn blocks(context: DomainContext<'_>, config: &Config, notes: &Notes) -> Blocks {
-    let policies = cache::policies(&cache_defaults(config));
-    let default = rules(config).default_permissions;
-    Blocks::new(context, policies.blocks, policies.block_lists, default, Arc::new(notes.clone()))
+pub(super) fn blocks(parts: Assembly<'_>, notes: &Notes) -> Blocks {
+    let policies = cache::policies(&cache_defaults(parts.config));
+    let default = rules(parts.config).default_permissions;
+    Blocks::new(parts.context, policies.blocks, policies.block_lists, default, Arc::new(notes.clone()))
 }
 
-pub(super) fn follows(
-    context: DomainContext<'_>,
-    config: &Config,
-    users: &Users,
-    requests: &Closing,
-    notes: &Notes,
-) -> Follows {
-    let (rules, policies) = (rules(config), cache::policies(&cache_defaults(config)));
+pub(super) fn follows(parts: Assembly<'_>, users: &Users, requests: &Closing, notes: &Notes) -> Follows {
+    let (rules, policies) = (rules(parts.config), cache::policies(&cache_defaults(parts.config)));
     let (records, lists) = (policies.follows, policies.follow_lists);
     let listeners =
         FollowListeners { requests: Arc::new(requests.clone()), follows: Arc::new(notes.clone()) };
-    Follows::new(context, records, lists, users.clone(), listeners, rules)
+    Follows::new(parts.context, records, lists, users.clone(), listeners, rules)
 }
 
 fn rules(config: &Config) -> RelationRules {

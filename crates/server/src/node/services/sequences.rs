@@ -5,16 +5,15 @@ use std::sync::Arc;
 use kith_cache::SystemClock;
 use kith_delivery::{MemorySequences, SequenceKeeper, Sequences};
 use kith_service::sequence::Spawned;
-use kith_store::Stores;
 
-use crate::{cluster::Cluster, config::Config};
+use super::Assembly;
 
-pub(super) fn sequences(stores: &Stores, config: &Config, cluster: Option<&Cluster>) -> Sequences {
-    let limits = config.sequences.limits();
-    let keeper: Arc<dyn SequenceKeeper> = match cluster {
+pub(super) fn sequences(parts: Assembly<'_>) -> Sequences {
+    let limits = parts.config.sequences.limits();
+    let keeper: Arc<dyn SequenceKeeper> = match parts.cluster {
         Some(cluster) => cluster.sequences(),
         None => Arc::new(MemorySequences::new(limits.names)),
     };
-    let (store, clock) = (Arc::clone(&stores.sequences), Arc::new(SystemClock::new()));
+    let (store, clock) = (Arc::clone(&parts.context.stores.sequences), Arc::new(SystemClock::new()));
     Sequences::new(store, keeper, clock, Arc::new(Spawned), limits)
 }

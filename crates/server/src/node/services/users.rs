@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeSet, num::NonZeroU32};
 
-use kith_service::{
-    domain_context::DomainContext,
-    user::{Deletions, UserRules, Users, cache},
-};
+use kith_service::user::{Deletions, UserRules, Users, cache};
 
-use super::caches::cache_defaults;
+use super::{Assembly, caches::cache_defaults};
 use crate::config::Config;
 
-pub(super) fn users(context: DomainContext<'_>, config: &Config, deletions: Deletions) -> Users {
-    let policy = cache::policy(&cache_defaults(config));
-    Users::new(context, policy, deletions, rules(config))
+pub(super) fn users(parts: Assembly<'_>, deletions: Deletions) -> Users {
+    let policy = cache::policy(&cache_defaults(parts.config));
+    Users::new(parts.context, policy, deletions, rules(parts.config))
 }
 
 pub(super) fn rules(config: &Config) -> UserRules {
