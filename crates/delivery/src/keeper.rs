@@ -1,3 +1,5 @@
+//! The store of windows, and what its calls take and return.
+
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;

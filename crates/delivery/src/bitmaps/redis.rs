@@ -1,3 +1,5 @@
+//! Bitmaps of readers in Redis, shared by the nodes.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

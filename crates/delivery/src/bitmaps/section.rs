@@ -1,3 +1,5 @@
+//! Sections: the readers whose bits are in one bitmap.
+
 use std::ops::Range;
 
 #[cfg(feature = "redis")]

@@ -1,3 +1,5 @@
+//! The store of inboxes, and what its calls take and return.
+
 use std::fmt;
 
 use async_trait::async_trait;

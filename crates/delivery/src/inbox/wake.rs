@@ -1,3 +1,5 @@
+//! What one node sends to another: whose inbox grew, and small messages themselves.
+
 use std::fmt;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! The numbers of a batch: out of a block, or out of the store.
+
 use std::{fmt, sync::Arc};
 
 use futures::{FutureExt as _, future::BoxFuture};

@@ -1,3 +1,5 @@
+//! Blocks of numbers in memory, for a single node.
+
 use async_trait::async_trait;
 use kith_cache::{Clock, SystemClock, remote::SharedError};
 use kith_store::{Seq, SeqRange, SequenceName};

@@ -1,3 +1,5 @@
+//! What a node knows of one sequence: its waiting callers, and how large its blocks are.
+
 use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, Shared, WeakShared};

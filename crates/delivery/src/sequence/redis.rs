@@ -1,3 +1,5 @@
+//! Blocks of numbers in Redis, shared by the nodes.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! A bounded map of the sequences that were used last.
+
 use std::collections::HashMap;
 
 use kith_cache::Moment;

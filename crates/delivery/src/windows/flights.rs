@@ -1,3 +1,5 @@
+//! Work that several callers wait for is done once.
+
 use std::{
     collections::HashMap,
     fmt,

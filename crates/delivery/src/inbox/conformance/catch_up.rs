@@ -1,3 +1,5 @@
+//! What a receiver finds that comes back and names its marks.
+
 use super::sample::{Subject, all, node, range};
 use crate::{Generation, Marked, Wake};
 

@@ -1,3 +1,5 @@
+//! What a fan-out enters into inboxes.
+
 use futures::future::join_all;
 use kith_store::GroupId;
 

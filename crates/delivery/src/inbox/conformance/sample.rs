@@ -1,3 +1,5 @@
+//! The keeper under test, and short calls for its tests.
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Which nodes are woken, and what the wakes carry.
+
 use std::collections::BTreeSet;
 
 use bytes::Bytes;

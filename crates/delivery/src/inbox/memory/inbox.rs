@@ -1,3 +1,5 @@
+//! The inbox of one user in memory.
+
 use std::{
     collections::{HashMap, VecDeque},
     mem::size_of,

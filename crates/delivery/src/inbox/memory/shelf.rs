@@ -1,3 +1,5 @@
+//! The inboxes of a node, of which the oldest go first.
+
 use std::collections::{BTreeMap, HashMap};
 
 use kith_cache::Moment;

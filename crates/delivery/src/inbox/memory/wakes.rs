@@ -1,3 +1,5 @@
+//! Wakes within one process.
+
 use std::{
     collections::HashMap,
     fmt,

@@ -1,3 +1,5 @@
+//! The keys and channels of inboxes.
+
 use std::collections::BTreeMap;
 
 use kith_cache::remote::redis::key_slot;
