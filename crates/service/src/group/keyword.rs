@@ -1,3 +1,5 @@
+//! Keywords of a search for groups, and which names they match.
+
 use kith_store::{Group, GroupWords, Text, Visibility, fold};
 
 /// The keyword of a search, checked by [`GroupWords::check_keyword`].

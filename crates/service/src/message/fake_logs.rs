@@ -159,7 +159,8 @@ impl MessageStore for FakeLogs {
 
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
         self.available()?;
-        let end = |log: &ConversationId| LogEnd { seq: Seq::try_from(self.log(*log).len()).unwrap(), sent: None };
+        let end =
+            |log: &ConversationId| LogEnd { seq: Seq::try_from(self.log(*log).len()).unwrap(), sent: None };
         Ok(conversations.iter().map(end).collect())
     }
 

@@ -12,8 +12,7 @@ use async_trait::async_trait;
 use kith_cache::remote::SharedError;
 use kith_delivery::{Entry, FanOutNotes, Heard, InboxKeeper as _, Opened, ReadFrom, Reading};
 use kith_store::{
-    Appended, DueNote, FanOutNote, FanOutNoteStore, GroupId, NodeName, Roster, StoreError,
-    Version,
+    Appended, DueNote, FanOutNote, FanOutNoteStore, GroupId, NodeName, Roster, StoreError, Version,
 };
 use parking_lot::Mutex;
 

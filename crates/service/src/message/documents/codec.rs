@@ -1,3 +1,5 @@
+//! Documents of messages as bytes of the shared tier.
+
 use kith_cache::remote::Codec;
 use kith_delivery::entry;
 use kith_store::{DocumentKey, LogDocument, Message as LogMessage, Version};

@@ -1,3 +1,5 @@
+//! Tests of the counts of readers, with readers that change meanwhile.
+
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},

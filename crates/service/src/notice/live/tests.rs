@@ -1,3 +1,5 @@
+//! Tests of totals on streams, with records in memory.
+
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicBool, AtomicUsize},

@@ -1,3 +1,5 @@
+//! The stored form of each kind of record, byte by byte.
+
 use kith_presence::Distribution;
 use kith_store::{
     Audience, AudienceEntry, AudienceId, Block, Conversation, Dialog, Edge, Follow, Gender, Group, GroupId,
