@@ -1,3 +1,5 @@
+//! The epoch in which a node works.
+
 use std::fmt;
 
 use async_trait::async_trait;

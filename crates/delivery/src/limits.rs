@@ -1,3 +1,5 @@
+//! The limits of windows and inboxes.
+
 use std::time::Duration;
 
 /// The limits of windows, and of reads that no window answers.

@@ -1,5 +1,7 @@
 //! Invalid values of the configuration.
 
+use std::{fmt::Display, ops::RangeInclusive};
+
 /// An invalid value, alone or in combination with others.
 #[derive(Debug)]
 pub struct InvalidValue {
@@ -15,6 +17,32 @@ pub struct InvalidValue {
 /// Always.
 pub fn wrong(key: &'static str, text: &str) -> Result<(), InvalidValue> {
     Err(InvalidValue { key, text: format!("{key} {text}") })
+}
+
+/// Refuses the first of these keys whose rule does not hold, with the rule beside it.
+///
+/// # Errors
+/// If one does not hold.
+pub fn all_hold(rules: &[(&'static str, bool, &str)]) -> Result<(), InvalidValue> {
+    match rules.iter().find(|(_, holds, _)| !holds) {
+        Some((key, _, rule)) => wrong(key, rule),
+        None => Ok(()),
+    }
+}
+
+/// Refuses the value of a key outside of this range.
+///
+/// # Errors
+/// If it is outside.
+pub fn within<T: Copy + Display + PartialOrd>(
+    key: &'static str,
+    value: T,
+    range: &RangeInclusive<T>,
+) -> Result<(), InvalidValue> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    wrong(key, &format!("is {value}; it must be from {} to {}", range.start(), range.end()))
 }
 
 /// Refuses the first of these keys whose value is 0, with the text beside it.

@@ -4,421 +4,368 @@
 
 pub use kith_cache::{Metric, MetricKind};
 
-/// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 70] = [
-    SERVING,
-    RPC_REQUESTS,
-    RPC_SECONDS,
-    RPC_IN_FLIGHT,
-    RPC_SHED,
-    CONNECTIONS,
-    CONNECTIONS_REFUSED,
-    CONNECTIONS_UNREAD,
-    ANSWERS_UNREAD_BYTES,
-    ANSWERS_UNREAD_REFUSED,
-    WS_CONNECTIONS,
-    ACCEPTS_FAILED,
-    AUTH_REFUSED,
-    CALLER_CALLS,
-    USER_QUOTA_REFUSED,
-    INSECURE_CALLERS,
-    CALLERS_NOT_RELOADED,
-    CREDENTIALS_EXPIRE_SECONDS,
-    MUTATIONS_IN_FLIGHT,
-    MUTATIONS_SHED,
-    LOG_LINES_DROPPED,
-    REDIS_BREAKER_OPENED,
-    REDIS_GARBLED,
-    NODE_RECORDS_REFUSED,
-    OBSERVER_LAG,
-    OBSERVER_CHECKED,
-    OBSERVER_STALE,
-    EDGES_CHECKED,
-    EDGE_DIFFERENCES,
-    EDGE_COUNTS_CORRECTED,
-    EDGES_REMOVED,
-    PRESENCE_GATEWAYS,
-    PRESENCE_GATEWAYS_DEAD,
-    PRESENCE_SESSIONS_HELD,
-    PRESENCE_WATCHERS,
-    PRESENCE_CHANGES,
-    PRESENCE_EVENTS,
-    PRESENCE_FAN_OUTS,
-    PRESENCE_FAN_OUTS_RESUMED,
-    PRESENCE_SWEPT,
-    PRESENCE_MOVES_DROPPED,
-    APPLICATION_EFFECTS,
-    APPLICATIONS_RESUMED,
-    MESSAGES_SENT,
-    MESSAGES_REPLAYED,
-    MESSAGE_APPEND_SECONDS,
-    MESSAGE_APPEND_SIZE,
-    MESSAGE_APPEND_RETRIES,
-    MESSAGE_QUEUE,
-    MESSAGE_EVENTS,
-    MESSAGES_TRIMMED,
-    MESSAGES_ERASED,
-    DIALOG_MARKS_SIZE,
-    NOTICE_MARKS,
-    NOTICE_COUNTS,
-    NOTICE_BITMAP_FILLS,
-    NOTICE_BITMAPS_MISSED,
-    NOTICE_WATCHES,
-    NOTICE_WATCH_READS,
-    MESSAGES_UNDELIVERED,
-    FAN_OUT_SECONDS,
-    FAN_OUTS_RESUMED,
-    RECEIVERS,
-    RECEIVE_RESETS,
-    RECEIVE_CATCH_UPS,
-    RECEIVE_LAG_SECONDS,
-    SIGNALS,
-    RECEIPT_LOADS,
-    RECEIPT_NOTIFICATIONS,
-    OFFLINE_ENTRIES,
-];
+/// Defines the metrics, and the list of all of them: each is described and documented by being in here.
+macro_rules! metrics {
+    ($(pub const $name:ident: Metric = $metric:expr;)*) => {
+        /// All of them.
+        pub const METRICS: [Metric; [$($name),*].len()] = [$($name),*];
 
-pub const SERVING: Metric = Metric::gauge(
-    "kith_serving",
-    &[],
-    "1 while the node serves, 0 while it starts, stops or its store is unavailable.",
-);
-pub const RPC_REQUESTS: Metric = Metric::counter(
-    "kith_rpc_requests_total",
-    &["service", "method", "code"],
-    "Calls answered, by gRPC code; CANCELLED if the caller went away first.",
-);
-pub const RPC_SECONDS: Metric = Metric::histogram(
-    "kith_rpc_seconds",
-    &["service", "method"],
-    "Time from the head of a call to the end of its answer.",
-);
-pub const RPC_IN_FLIGHT: Metric = Metric::gauge(
-    "kith_rpc_in_flight",
-    &[],
-    "Calls in progress, without health, reflection and open watches.",
-);
-pub const RPC_SHED: Metric =
-    Metric::counter("kith_rpc_shed_total", &[], "Calls refused because too many were in flight.");
-pub const CONNECTIONS: Metric = Metric::gauge("kith_connections", &[], "Open connections of the gRPC port.");
-pub const CONNECTIONS_REFUSED: Metric = Metric::counter(
-    "kith_connections_refused_total",
-    &[],
-    "Connections closed at once because `limits.connections` were open.",
-);
-pub const CONNECTIONS_UNREAD: Metric = Metric::counter(
-    "kith_connections_unread_total",
-    &[],
-    "Connections closed because their peer left an answer unread for `limits.unread_max`.",
-);
-pub const ANSWERS_UNREAD_BYTES: Metric = Metric::gauge(
-    "kith_answers_unread_bytes",
-    &[],
-    "Bytes of answers that the node holds because their peers have not read them; answers below 1 KiB are not counted.",
-);
-pub const ANSWERS_UNREAD_REFUSED: Metric = Metric::counter(
-    "kith_answers_unread_refused_total",
-    &[],
-    "Answers refused because the connection, or the node, holds as many bytes of unread answers as it may.",
-);
-pub const WS_CONNECTIONS: Metric =
-    Metric::gauge("kith_ws_connections", &[], "Open WebSockets; `kith_connections` includes them.");
-pub const ACCEPTS_FAILED: Metric = Metric::counter(
-    "kith_accepts_failed_total",
-    &[],
-    "Failures to accept a connection, usually because the process may open no more files.",
-);
-pub const AUTH_REFUSED: Metric = Metric::counter(
-    "kith_auth_refused_total",
-    &["cause"],
-    "Calls refused because of their credential (`missing`, `malformed`, `several`, `unknown`, `expired`, `token`, `node_proof`) or of what the \
-     caller may do (`scope`, `acting_user_refused`, `acting_user_needed`, `not_allowed`).",
-);
-pub const CALLER_CALLS: Metric = Metric::counter(
-    "kith_caller_calls_total",
-    &["caller", "code"],
-    "Calls by their caller, a configured name, and their code. `(user)`: users by their tokens; `(node)`: other nodes; `(socket)`: this node, \
-     for its sockets; `(other)`: callers after the first 200. Not counted: calls that prove no caller, as those to a node without callers.",
-);
-pub const USER_QUOTA_REFUSED: Metric = Metric::counter(
-    "kith_user_quota_refused_total",
-    &["quota"],
-    "Calls refused because a user had used up its quota of `calls`, `writes`, `records` or `searches`.",
-);
-pub const INSECURE_CALLERS: Metric = Metric::gauge(
-    "kith_insecure_callers",
-    &[],
-    "1 if other machines may call without a key and do everything (insecure_callers), else 0.",
-);
-pub const CALLERS_NOT_RELOADED: Metric = Metric::gauge(
-    "kith_callers_not_reloaded",
-    &[],
-    "1 while the files of callers cannot be used, so that the previous callers stay valid, including revoked keys; \
-     else 0.",
-);
-pub const CREDENTIALS_EXPIRE_SECONDS: Metric = Metric::gauge(
-    "kith_credentials_expire_seconds",
-    &[],
-    "Time until the first key of a caller expires; 0 once one has, infinite if none does.",
-);
-pub const MUTATIONS_IN_FLIGHT: Metric =
-    Metric::gauge("kith_mutations_in_flight", &[], "Writes that have begun and not ended.");
-pub const MUTATIONS_SHED: Metric = Metric::counter(
-    "kith_mutations_shed_total",
-    &[],
-    "Writes refused because the store could not be expected to begin them in time.",
-);
-pub const LOG_LINES_DROPPED: Metric = Metric::counter(
-    "kith_log_lines_dropped_total",
-    &[],
-    "Log lines dropped because they were not read from the process in time.",
-);
+        $(pub const $name: Metric = $metric;)*
+    };
+}
 
-pub const REDIS_BREAKER_OPENED: Metric = Metric::counter(
-    "kith_redis_breaker_opened_total",
-    &[],
-    "Times that the circuit breaker of Redis opened because Redis did not answer; the store answers meanwhile.",
-);
-pub const REDIS_GARBLED: Metric = Metric::counter(
-    "kith_redis_garbled_total",
-    &[],
-    "Messages on the channels for wakes and confirmations that no node can have sent. They are ignored.",
-);
+metrics! {
+    pub const SERVING: Metric = Metric::gauge(
+        "kith_serving",
+        &[],
+        "1 while the node serves, 0 while it starts, stops or its store is unavailable.",
+    );
+    pub const RPC_REQUESTS: Metric = Metric::counter(
+        "kith_rpc_requests_total",
+        &["service", "method", "code"],
+        "Calls answered, by gRPC code; CANCELLED if the caller went away first.",
+    );
+    pub const RPC_SECONDS: Metric = Metric::histogram(
+        "kith_rpc_seconds",
+        &["service", "method"],
+        "Time from the head of a call to the end of its answer.",
+    );
+    pub const RPC_IN_FLIGHT: Metric = Metric::gauge(
+        "kith_rpc_in_flight",
+        &[],
+        "Calls in progress, without health, reflection and open watches.",
+    );
+    pub const RPC_SHED: Metric =
+        Metric::counter("kith_rpc_shed_total", &[], "Calls refused because too many were in flight.");
+    pub const CONNECTIONS: Metric =
+        Metric::gauge("kith_connections", &[], "Open connections of the gRPC port.");
+    pub const CONNECTIONS_REFUSED: Metric = Metric::counter(
+        "kith_connections_refused_total",
+        &[],
+        "Connections closed at once because `limits.connections` were open.",
+    );
+    pub const CONNECTIONS_UNREAD: Metric = Metric::counter(
+        "kith_connections_unread_total",
+        &[],
+        "Connections closed because their peer left an answer unread for `limits.unread_max`.",
+    );
+    pub const ANSWERS_UNREAD_BYTES: Metric = Metric::gauge(
+        "kith_answers_unread_bytes",
+        &[],
+        "Bytes of answers that the node holds because their peers have not read them; answers below 1 KiB are not counted.",
+    );
+    pub const ANSWERS_UNREAD_REFUSED: Metric = Metric::counter(
+        "kith_answers_unread_refused_total",
+        &[],
+        "Answers refused because the connection, or the node, holds as many bytes of unread answers as it may.",
+    );
+    pub const WS_CONNECTIONS: Metric =
+        Metric::gauge("kith_ws_connections", &[], "Open WebSockets; `kith_connections` includes them.");
+    pub const ACCEPTS_FAILED: Metric = Metric::counter(
+        "kith_accepts_failed_total",
+        &[],
+        "Failures to accept a connection, usually because the process may open no more files.",
+    );
+    pub const AUTH_REFUSED: Metric = Metric::counter(
+        "kith_auth_refused_total",
+        &["cause"],
+        "Calls refused because of their credential (`missing`, `malformed`, `several`, `unknown`, `expired`, `token`, `node_proof`) or of what the \
+         caller may do (`scope`, `acting_user_refused`, `acting_user_needed`, `not_allowed`).",
+    );
+    pub const CALLER_CALLS: Metric = Metric::counter(
+        "kith_caller_calls_total",
+        &["caller", "code"],
+        "Calls by their caller, a configured name, and their code. `(user)`: users by their tokens; `(node)`: other nodes; `(socket)`: this node, \
+         for its sockets; `(other)`: callers after the first 200. Not counted: calls that prove no caller, as those to a node without callers.",
+    );
+    pub const USER_QUOTA_REFUSED: Metric = Metric::counter(
+        "kith_user_quota_refused_total",
+        &["quota"],
+        "Calls refused because a user had used up its quota of `calls`, `writes`, `records` or `searches`.",
+    );
+    pub const INSECURE_CALLERS: Metric = Metric::gauge(
+        "kith_insecure_callers",
+        &[],
+        "1 if other machines may call without a key and do everything (insecure_callers), else 0.",
+    );
+    pub const CALLERS_NOT_RELOADED: Metric = Metric::gauge(
+        "kith_callers_not_reloaded",
+        &[],
+        "1 while the files of callers cannot be used, so that the previous callers stay valid, including revoked keys; \
+         else 0.",
+    );
+    pub const CREDENTIALS_EXPIRE_SECONDS: Metric = Metric::gauge(
+        "kith_credentials_expire_seconds",
+        &[],
+        "Time until the first key of a caller expires; 0 once one has, infinite if none does.",
+    );
+    pub const MUTATIONS_IN_FLIGHT: Metric =
+        Metric::gauge("kith_mutations_in_flight", &[], "Writes that have begun and not ended.");
+    pub const MUTATIONS_SHED: Metric = Metric::counter(
+        "kith_mutations_shed_total",
+        &[],
+        "Writes refused because the store could not be expected to begin them in time.",
+    );
+    pub const LOG_LINES_DROPPED: Metric = Metric::counter(
+        "kith_log_lines_dropped_total",
+        &[],
+        "Log lines dropped because they were not read from the process in time.",
+    );
 
-pub const NODE_RECORDS_REFUSED: Metric = Metric::counter(
-    "kith_node_records_refused_total",
-    &[],
-    "Registry entries of nodes in Redis that were not authenticated by a node of this version, each time that they \
-     were read for a call.",
-);
-pub const OBSERVER_LAG: Metric = Metric::histogram(
-    "kith_observer_lag_seconds",
-    &[],
-    "Time from the acknowledgement of a canary that this node wrote until another node served it.",
-);
-pub const OBSERVER_CHECKED: Metric = Metric::counter(
-    "kith_observer_checked_total",
-    &["after"],
-    "Nodes that answered what they hold of a write of this node, by the age of the write; for the canary, \
-     `observer.bound`. At 10s it also counts each time that this node's own copy of the canary without broadcasts \
-     was too old.",
-);
-pub const OBSERVER_STALE: Metric = Metric::counter(
-    "kith_observer_stale_total",
-    &["after"],
-    "Of these, nodes that trusted their memory and held an older version. Above 0 at 10s or 60s: a defect.",
-);
+    pub const REDIS_BREAKER_OPENED: Metric = Metric::counter(
+        "kith_redis_breaker_opened_total",
+        &[],
+        "Times that the circuit breaker of Redis opened because Redis did not answer; the store answers meanwhile.",
+    );
+    pub const REDIS_GARBLED: Metric = Metric::counter(
+        "kith_redis_garbled_total",
+        &[],
+        "Messages on the channels for wakes and confirmations that no node can have sent. They are ignored.",
+    );
 
-pub const EDGES_CHECKED: Metric = Metric::counter(
-    "kith_edges_checked_total",
-    &[],
-    "Follows and list entries that VerifyEdges and RepairEdges compared.",
-);
-pub const EDGE_DIFFERENCES: Metric = Metric::counter(
-    "kith_edge_differences_total",
-    &["kind"],
-    "Follows and list entries that did not agree, each time they were found. Above 0: a damaged store or a defect.",
-);
-pub const EDGE_COUNTS_CORRECTED: Metric = Metric::counter(
-    "kith_edge_counts_corrected_total",
-    &[],
-    "Counts of lists of follows that RebuildCounts corrected.",
-);
-pub const EDGES_REMOVED: Metric = Metric::counter(
-    "kith_edges_removed_total",
-    &["kind"],
-    "Follows and blocks ended because one of their users was deleted.",
-);
+    pub const NODE_RECORDS_REFUSED: Metric = Metric::counter(
+        "kith_node_records_refused_total",
+        &[],
+        "Registry entries of nodes in Redis that were not authenticated by a node of this version, each time that they \
+         were read for a call.",
+    );
+    pub const OBSERVER_LAG: Metric = Metric::histogram(
+        "kith_observer_lag_seconds",
+        &[],
+        "Time from the acknowledgement of a canary that this node wrote until another node served it.",
+    );
+    pub const OBSERVER_CHECKED: Metric = Metric::counter(
+        "kith_observer_checked_total",
+        &["after"],
+        "Nodes that answered what they hold of a write of this node, by the age of the write; for the canary, \
+         `observer.bound`. At 10s it also counts each time that this node's own copy of the canary without broadcasts \
+         was too old.",
+    );
+    pub const OBSERVER_STALE: Metric = Metric::counter(
+        "kith_observer_stale_total",
+        &["after"],
+        "Of these, nodes that trusted their memory and held an older version. Above 0 at 10s or 60s: a defect.",
+    );
 
-pub const PRESENCE_GATEWAYS: Metric =
-    Metric::gauge("kith_presence_gateways", &[], "Live gateways, as this node saw them last.");
-pub const PRESENCE_GATEWAYS_DEAD: Metric = Metric::gauge(
-    "kith_presence_gateways_dead",
-    &[],
-    "Dead gateways with sessions that have not been ended yet, as this node saw them last. Soon 0 again.",
-);
-pub const PRESENCE_SESSIONS_HELD: Metric = Metric::gauge(
-    "kith_presence_sessions_held",
-    &[],
-    "Sessions that this node would restore if presence were lost: opened or renewed here, and not ended as far as \
-     it knows.",
-);
-pub const PRESENCE_WATCHERS: Metric =
-    Metric::gauge("kith_presence_watchers", &[], "Callers that watch presence on this node.");
-pub const PRESENCE_CHANGES: Metric = Metric::counter(
-    "kith_presence_changes_total",
-    &["change"],
-    "Sessions that were opened, renewed and closed through this node.",
-);
-pub const PRESENCE_EVENTS: Metric = Metric::counter(
-    "kith_presence_events_total",
-    &[],
-    "Events of users who are online elsewhere than before that this node received, from all nodes.",
-);
-pub const PRESENCE_FAN_OUTS: Metric = Metric::counter(
-    "kith_presence_fan_outs_total",
-    &[],
-    "Users whose groups this node began to notify where they are online.",
-);
-pub const PRESENCE_FAN_OUTS_RESUMED: Metric = Metric::counter(
-    "kith_presence_fan_outs_resumed_total",
-    &[],
-    "Of these, users with an earlier change of which not all groups had been notified.",
-);
-pub const PRESENCE_SWEPT: Metric = Metric::counter(
-    "kith_presence_swept_total",
-    &[],
-    "Users who went offline at a gateway because it died or a session was not renewed.",
-);
-pub const PRESENCE_MOVES_DROPPED: Metric = Metric::counter(
-    "kith_presence_moves_dropped_total",
-    &[],
-    "Joins and leaves of groups of which presence was not notified, because too many waited. The counts of these \
-     groups may be wrong.",
-);
-pub const APPLICATION_EFFECTS: Metric = Metric::counter(
-    "kith_application_effects_total",
-    &["outcome"],
-    "Accepted applications: `done`, `refused` because the effect had become impossible, `failed` and will be retried.",
-);
-pub const APPLICATIONS_RESUMED: Metric = Metric::counter(
-    "kith_applications_resumed_total",
-    &[],
-    "Acceptances that another node, or an earlier run of this one, left incomplete, and that this node resumed.",
-);
+    pub const EDGES_CHECKED: Metric = Metric::counter(
+        "kith_edges_checked_total",
+        &[],
+        "Follows and list entries that VerifyEdges and RepairEdges compared.",
+    );
+    pub const EDGE_DIFFERENCES: Metric = Metric::counter(
+        "kith_edge_differences_total",
+        &["kind"],
+        "Follows and list entries that did not agree, each time they were found. Above 0: a damaged store or a defect.",
+    );
+    pub const EDGE_COUNTS_CORRECTED: Metric = Metric::counter(
+        "kith_edge_counts_corrected_total",
+        &[],
+        "Counts of lists of follows that RebuildCounts corrected.",
+    );
+    pub const EDGES_REMOVED: Metric = Metric::counter(
+        "kith_edges_removed_total",
+        &["kind"],
+        "Follows and blocks ended because one of their users was deleted.",
+    );
 
-pub const MESSAGES_SENT: Metric = Metric::counter(
-    "kith_messages_sent_total",
-    &["kind"],
-    "Messages stored by this node, in `direct` conversations and of a `group`.",
-);
-pub const MESSAGES_REPLAYED: Metric = Metric::counter(
-    "kith_messages_replayed_total",
-    &[],
-    "Sends that stored nothing because a message with their id existed already.",
-);
-pub const MESSAGE_APPEND_SECONDS: Metric = Metric::histogram(
-    "kith_message_append_seconds",
-    &[],
-    "Time to append the messages of one step to a conversation, with all attempts.",
-);
-pub const MESSAGE_APPEND_SIZE: Metric =
-    Metric::histogram("kith_message_append_size", &[], "Messages that one step appended.");
-pub const MESSAGE_APPEND_RETRIES: Metric = Metric::counter(
-    "kith_message_append_retries_total",
-    &["why"],
-    "Appends that were retried because the store was `unavailable`, or `overloaded` after an attempt with unknown \
-     outcome.",
-);
-pub const MESSAGE_QUEUE: Metric =
-    Metric::gauge("kith_message_queue", &[], "Messages that wait on this node for their append to begin.");
-pub const MESSAGE_EVENTS: Metric = Metric::counter(
-    "kith_message_events_total",
-    &["result"],
-    "Events of groups that this node `appended` to their conversations, and those for which that `failed`.",
-);
-pub const NOTICE_MARKS: Metric = Metric::counter(
-    "kith_notice_marks_total",
-    &["mark"],
-    "Marks of readers of notices that this node wrote: read, unread, or unchanged (the store had it already).",
-);
-pub const NOTICE_COUNTS: Metric = Metric::counter(
-    "kith_notice_counts_total",
-    &["source"],
-    "Counts of readers of notices: by bitmap alone, or with a scan of the store that was made within the last 10 s.",
-);
-pub const NOTICE_BITMAP_FILLS: Metric = Metric::counter(
-    "kith_notice_bitmap_fills_total",
-    &["result"],
-    "Bitmaps of readers that this node completed (filled), or did not: late (the scan took too long), changed (a \
-     mark was taken back meanwhile).",
-);
-pub const NOTICE_BITMAPS_MISSED: Metric = Metric::counter(
-    "kith_notice_bitmaps_missed_total",
-    &[],
-    "Bitmaps of readers that this node could not change because Redis did not answer. They are dropped when it does.",
-);
-pub const NOTICE_WATCHES: Metric = Metric::gauge(
-    "kith_notice_watches",
-    &[],
-    "Audiences whose totals are sent in streams of Receive on this node, counted once for each stream.",
-);
-pub const NOTICE_WATCH_READS: Metric = Metric::counter(
-    "kith_notice_watch_reads_total",
-    &[],
-    "Readers of notices that were read again for a stream of Receive because memory did not have them.",
-);
-pub const MESSAGES_TRIMMED: Metric = Metric::counter(
-    "kith_messages_trimmed_total",
-    &[],
-    "Messages that this node removed from the store because no user may read them.",
-);
-pub const MESSAGES_ERASED: Metric = Metric::counter(
-    "kith_messages_erased_total",
-    &[],
-    "Messages whose content this node removed because the messages of their sender are erased.",
-);
-pub const DIALOG_MARKS_SIZE: Metric =
-    Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");
-pub const MESSAGES_UNDELIVERED: Metric = Metric::gauge(
-    "kith_messages_undelivered",
-    &[],
-    "Conversations with messages that this node could not enter into the inboxes of their recipients yet, or for \
-     WatchOffline.",
-);
-pub const FAN_OUT_SECONDS: Metric = Metric::histogram(
-    "kith_fan_out_seconds",
-    &[],
-    "Time to enter the messages of one step into the inboxes of their recipients, if that did not fail.",
-);
-pub const FAN_OUTS_RESUMED: Metric = Metric::counter(
-    "kith_fan_outs_resumed_total",
-    &["source"],
-    "Fan-outs that another node left incomplete and that this node repeated, by a note in `redis` or in the `store`.",
-);
-pub const RECEIVERS: Metric =
-    Metric::gauge("kith_receivers", &[], "Streams of Receive that are open on this node.");
-pub const RECEIVE_RESETS: Metric = Metric::counter(
-    "kith_receive_resets_total",
-    &["why"],
-    "Streams of Receive that could not continue: the inbox was `lost`, the stream was `behind` it, its `cursor` \
-     was too old, or its `start` was not given.",
-);
-pub const RECEIVE_CATCH_UPS: Metric = Metric::counter(
-    "kith_receive_catch_ups_total",
-    &[],
-    "Streams of Receive that began with positions and no usable cursor.",
-);
-pub const RECEIVE_LAG_SECONDS: Metric = Metric::histogram(
-    "kith_receive_lag_seconds",
-    &[],
-    "Time from the sending of a message until a stream of this node has it, for messages that came with a wake.",
-);
-pub const SIGNALS: Metric = Metric::counter(
-    "kith_signals_total",
-    &["kind"],
-    "Signals that this node published: that a user is `typing` or has `stopped`, what a peer has `read`, and the \
-     `receipts` of a sender.",
-);
+    pub const PRESENCE_GATEWAYS: Metric =
+        Metric::gauge("kith_presence_gateways", &[], "Live gateways, as this node saw them last.");
+    pub const PRESENCE_GATEWAYS_DEAD: Metric = Metric::gauge(
+        "kith_presence_gateways_dead",
+        &[],
+        "Dead gateways with sessions that have not been ended yet, as this node saw them last. Soon 0 again.",
+    );
+    pub const PRESENCE_SESSIONS_HELD: Metric = Metric::gauge(
+        "kith_presence_sessions_held",
+        &[],
+        "Sessions that this node would restore if presence were lost: opened or renewed here, and not ended as far as \
+         it knows.",
+    );
+    pub const PRESENCE_WATCHERS: Metric =
+        Metric::gauge("kith_presence_watchers", &[], "Callers that watch presence on this node.");
+    pub const PRESENCE_CHANGES: Metric = Metric::counter(
+        "kith_presence_changes_total",
+        &["change"],
+        "Sessions that were opened, renewed and closed through this node.",
+    );
+    pub const PRESENCE_EVENTS: Metric = Metric::counter(
+        "kith_presence_events_total",
+        &[],
+        "Events of users who are online elsewhere than before that this node received, from all nodes.",
+    );
+    pub const PRESENCE_FAN_OUTS: Metric = Metric::counter(
+        "kith_presence_fan_outs_total",
+        &[],
+        "Users whose groups this node began to notify where they are online.",
+    );
+    pub const PRESENCE_FAN_OUTS_RESUMED: Metric = Metric::counter(
+        "kith_presence_fan_outs_resumed_total",
+        &[],
+        "Of these, users with an earlier change of which not all groups had been notified.",
+    );
+    pub const PRESENCE_SWEPT: Metric = Metric::counter(
+        "kith_presence_swept_total",
+        &[],
+        "Users who went offline at a gateway because it died or a session was not renewed.",
+    );
+    pub const PRESENCE_MOVES_DROPPED: Metric = Metric::counter(
+        "kith_presence_moves_dropped_total",
+        &[],
+        "Joins and leaves of groups of which presence was not notified, because too many waited. The counts of these \
+         groups may be wrong.",
+    );
+    pub const APPLICATION_EFFECTS: Metric = Metric::counter(
+        "kith_application_effects_total",
+        &["outcome"],
+        "Accepted applications: `done`, `refused` because the effect had become impossible, `failed` and will be retried.",
+    );
+    pub const APPLICATIONS_RESUMED: Metric = Metric::counter(
+        "kith_applications_resumed_total",
+        &[],
+        "Acceptances that another node, or an earlier run of this one, left incomplete, and that this node resumed.",
+    );
 
-pub const RECEIPT_LOADS: Metric = Metric::counter(
-    "kith_receipt_loads_total",
-    &["what"],
-    "Reads of the store for receipts, each of a whole conversation: all its `members`, the `changes` of its \
-     members, or `marks`.",
-);
-pub const RECEIPT_NOTIFICATIONS: Metric = Metric::counter(
-    "kith_receipt_notifications_total",
-    &["outcome"],
-    "Conversations of which this node notified the senders that messages were read: `sent`, `failed`, or `dropped` \
-     because too many waited.",
-);
-pub const OFFLINE_ENTRIES: Metric = Metric::counter(
-    "kith_offline_entries_total",
-    &[],
-    "Messages that this node entered for WatchOffline with recipients who had no receiver; some may have been \
-     there already.",
-);
+    pub const MESSAGES_SENT: Metric = Metric::counter(
+        "kith_messages_sent_total",
+        &["kind"],
+        "Messages stored by this node, in `direct` conversations and of a `group`.",
+    );
+    pub const MESSAGES_REPLAYED: Metric = Metric::counter(
+        "kith_messages_replayed_total",
+        &[],
+        "Sends that stored nothing because a message with their id existed already.",
+    );
+    pub const MESSAGE_APPEND_SECONDS: Metric = Metric::histogram(
+        "kith_message_append_seconds",
+        &[],
+        "Time to append the messages of one step to a conversation, with all attempts.",
+    );
+    pub const MESSAGE_APPEND_SIZE: Metric =
+        Metric::histogram("kith_message_append_size", &[], "Messages that one step appended.");
+    pub const MESSAGE_APPEND_RETRIES: Metric = Metric::counter(
+        "kith_message_append_retries_total",
+        &["why"],
+        "Appends that were retried because the store was `unavailable`, or `overloaded` after an attempt with unknown \
+         outcome.",
+    );
+    pub const MESSAGE_QUEUE: Metric = Metric::gauge(
+        "kith_message_queue",
+        &[],
+        "Messages that wait on this node for their append to begin.",
+    );
+    pub const MESSAGE_EVENTS: Metric = Metric::counter(
+        "kith_message_events_total",
+        &["result"],
+        "Events of groups that this node `appended` to their conversations, and those for which that `failed`.",
+    );
+    pub const MESSAGES_TRIMMED: Metric = Metric::counter(
+        "kith_messages_trimmed_total",
+        &[],
+        "Messages that this node removed from the store because no user may read them.",
+    );
+    pub const MESSAGES_ERASED: Metric = Metric::counter(
+        "kith_messages_erased_total",
+        &[],
+        "Messages whose content this node removed because the messages of their sender are erased.",
+    );
+    pub const DIALOG_MARKS_SIZE: Metric =
+        Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");
+    pub const NOTICE_MARKS: Metric = Metric::counter(
+        "kith_notice_marks_total",
+        &["mark"],
+        "Marks of readers of notices that this node wrote: read, unread, or unchanged (the store had it already).",
+    );
+    pub const NOTICE_COUNTS: Metric = Metric::counter(
+        "kith_notice_counts_total",
+        &["source"],
+        "Counts of readers of notices: by bitmap alone, or with a scan of the store that was made within the last 10 s.",
+    );
+    pub const NOTICE_BITMAP_FILLS: Metric = Metric::counter(
+        "kith_notice_bitmap_fills_total",
+        &["result"],
+        "Bitmaps of readers that this node completed (filled), or did not: late (the scan took too long), changed (a \
+         mark was taken back meanwhile).",
+    );
+    pub const NOTICE_BITMAPS_MISSED: Metric = Metric::counter(
+        "kith_notice_bitmaps_missed_total",
+        &[],
+        "Bitmaps of readers that this node could not change because Redis did not answer. They are dropped when it does.",
+    );
+    pub const NOTICE_WATCHES: Metric = Metric::gauge(
+        "kith_notice_watches",
+        &[],
+        "Audiences whose totals are sent in streams of Receive on this node, counted once for each stream.",
+    );
+    pub const NOTICE_WATCH_READS: Metric = Metric::counter(
+        "kith_notice_watch_reads_total",
+        &[],
+        "Readers of notices that were read again for a stream of Receive because memory did not have them.",
+    );
+    pub const MESSAGES_UNDELIVERED: Metric = Metric::gauge(
+        "kith_messages_undelivered",
+        &[],
+        "Conversations with messages that this node could not enter into the inboxes of their recipients yet, or for \
+         WatchOffline.",
+    );
+    pub const FAN_OUT_SECONDS: Metric = Metric::histogram(
+        "kith_fan_out_seconds",
+        &[],
+        "Time to enter the messages of one step into the inboxes of their recipients, if that did not fail.",
+    );
+    pub const FAN_OUTS_RESUMED: Metric = Metric::counter(
+        "kith_fan_outs_resumed_total",
+        &["source"],
+        "Fan-outs that another node left incomplete and that this node repeated, by a note in `redis` or in the `store`.",
+    );
+    pub const RECEIVERS: Metric =
+        Metric::gauge("kith_receivers", &[], "Streams of Receive that are open on this node.");
+    pub const RECEIVE_RESETS: Metric = Metric::counter(
+        "kith_receive_resets_total",
+        &["why"],
+        "Streams of Receive that could not continue: the inbox was `lost`, the stream was `behind` it, its `cursor` \
+         was too old, or its `start` was not given.",
+    );
+    pub const RECEIVE_CATCH_UPS: Metric = Metric::counter(
+        "kith_receive_catch_ups_total",
+        &[],
+        "Streams of Receive that began with positions and no usable cursor.",
+    );
+    pub const RECEIVE_LAG_SECONDS: Metric = Metric::histogram(
+        "kith_receive_lag_seconds",
+        &[],
+        "Time from the sending of a message until a stream of this node has it, for messages that came with a wake.",
+    );
+    pub const SIGNALS: Metric = Metric::counter(
+        "kith_signals_total",
+        &["kind"],
+        "Signals that this node published: that a user is `typing` or has `stopped`, what a peer has `read`, and the \
+         `receipts` of a sender.",
+    );
+
+    pub const RECEIPT_LOADS: Metric = Metric::counter(
+        "kith_receipt_loads_total",
+        &["what"],
+        "Reads of the store for receipts, each of a whole conversation: all its `members`, the `changes` of its \
+         members, or `marks`.",
+    );
+    pub const RECEIPT_NOTIFICATIONS: Metric = Metric::counter(
+        "kith_receipt_notifications_total",
+        &["outcome"],
+        "Conversations of which this node notified the senders that messages were read: `sent`, `failed`, or `dropped` \
+         because too many waited.",
+    );
+    pub const OFFLINE_ENTRIES: Metric = Metric::counter(
+        "kith_offline_entries_total",
+        &[],
+        "Messages that this node entered for WatchOffline with recipients who had no receiver; some may have been \
+         there already.",
+    );
+}
+
+/// A count, as gauges and histograms take it.
+pub(crate) fn as_f64(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::MAX, f64::from)
+}
 
 /// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.
 pub fn count_from_zero(metric: Metric, values: &[&'static str]) {

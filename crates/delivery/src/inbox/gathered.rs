@@ -1,3 +1,5 @@
+//! The answers of a fan-out, put together for each node.
+
 use std::collections::BTreeMap;
 
 use kith_cache::remote::SharedError;

@@ -1,3 +1,5 @@
+//! Notes: what an inbox holds besides messages.
+
 use kith_store::{ConversationId, GroupId, Seq, UserId};
 
 /// An entry of an inbox other than messages. Notes may be lost; the dialog, the lists and the relation log are

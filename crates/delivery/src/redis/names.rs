@@ -1,3 +1,5 @@
+//! The keys of windows.
+
 use kith_store::ConversationId;
 
 /// Names of keys. All keys of a conversation are in one slot of a cluster; keys of different epochs are different keys.

@@ -1,3 +1,5 @@
+//! What a node knows of the clock of Redis.
+
 use kith_cache::Moment;
 use parking_lot::Mutex;
 

@@ -1,3 +1,5 @@
+//! The store of the blocks from which all nodes take numbers.
+
 use std::fmt;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! The limits of sequences.
+
 /// The sizes of blocks, and the limits of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceLimits {

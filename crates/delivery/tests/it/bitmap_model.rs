@@ -8,14 +8,12 @@ use std::{
     time::Duration,
 };
 
-use kith_cache::remote::redis::{RedisScript, ScriptCall, ScriptRunner};
 use kith_delivery::{FillTicket, ReaderBitmaps, ReaderSection, RedisBitmaps, SectionBits};
-use kith_store::{AudienceId, Epoch, ReaderOrdinal, Slot};
-use parking_lot::Mutex;
+use kith_store::{AudienceId, ReaderOrdinal, Slot};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use crate::{
-    model::{EditedScripts, connected, name},
+    model::{EditedScripts, TestRedis},
     stage::Epochs,
 };
 
@@ -73,9 +71,9 @@ enum Running {
     Scanned { ticket: FillTicket, bits: Vec<(Slot, SectionBits)> },
 }
 
-struct Run {
+struct Run<'a> {
     bitmaps: RedisBitmaps,
-    runner: Arc<ScriptRunner>,
+    redis: &'a TestRedis,
     epoch: u64,
     mutant: &'static Mutant,
     store: BTreeMap<Slot, BTreeSet<ReaderOrdinal>>,
@@ -86,7 +84,7 @@ fn section() -> ReaderSection {
     ReaderSection { audience: AudienceId::new(1).unwrap(), number: 0 }
 }
 
-impl Run {
+impl Run<'_> {
     /// Plays one history. Fails with what a count says that the store does not.
     async fn play(&mut self, rng: &mut StdRng) -> Result<(), String> {
         for _ in 0..STEPS {
@@ -205,24 +203,20 @@ impl Run {
     }
 
     async fn run(&self, text: &'static str, slot: Slot) {
-        let key = format!("{{{}:notice:1:0}}:{}:of:{slot}", self.runner.tag(), self.epoch);
-        let (script, none): (_, [bytes::Bytes; 0]) = (RedisScript::new(text), []);
-        self.runner.run(&[ScriptCall::new(&script, vec![key], none)]).await.remove(0).unwrap();
+        let key = format!("{{{}:notice:1:0}}:{}:of:{slot}", self.redis.runner.tag(), self.epoch);
+        self.redis.eval(text, vec![key], []).await;
     }
 }
 
 /// Plays histories until one fails, at most so many. Returns what failed.
-async fn histories(runner: &Arc<ScriptRunner>, server: &str, mutant: &'static Mutant) -> Option<String> {
+async fn histories(redis: &TestRedis, mutant: &'static Mutant) -> Option<String> {
     let scripts = EditedScripts::new(mutant.edits.iter().copied());
     for seed in 0..HISTORIES {
         let epoch = rand::random_range(1..u64::MAX >> 12);
-        let followed = Epoch { number: epoch, server: server.to_owned() };
-        let epochs =
-            Arc::new(Epochs { followed: Mutex::new(Some(followed)), settled: Mutex::new(Some(epoch)) });
-        let bitmaps = RedisBitmaps::over(Arc::clone(runner), epochs).with_scripts(|text| scripts.edit(text));
+        let bitmaps = RedisBitmaps::over(Arc::clone(&redis.runner), Epochs::of(redis, epoch));
+        let bitmaps = bitmaps.with_scripts(|text| scripts.edit(text));
         assert!(scripts.is_edited(), "{}: the scripts are others", mutant.name);
-        let runner = Arc::clone(runner);
-        let mut run = Run { bitmaps, runner, epoch, mutant, store: BTreeMap::new(), running: Vec::new() };
+        let mut run = Run { bitmaps, redis, epoch, mutant, store: BTreeMap::new(), running: Vec::new() };
         if let Err(wrong) = run.play(&mut StdRng::seed_from_u64(seed)).await {
             return Some(format!("seed {seed}: {wrong}"));
         }
@@ -233,18 +227,16 @@ async fn histories(runner: &Arc<ScriptRunner>, server: &str, mutant: &'static Mu
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn bitmaps_equal_store_after_all_calls_end() {
-    let runner = Arc::new(connected().await);
-    let server = name(&runner).await;
-    assert_eq!(histories(&runner, &server, &PRODUCT).await, None);
+    let redis = TestRedis::connect().await;
+    assert_eq!(histories(&redis, &PRODUCT).await, None);
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn every_rule_that_is_taken_away_is_noticed() {
-    let runner = Arc::new(connected().await);
-    let server = name(&runner).await;
+    let redis = TestRedis::connect().await;
     for mutant in &MUTANTS {
-        let found = histories(&runner, &server, mutant).await;
+        let found = histories(&redis, mutant).await;
         assert!(found.is_some(), "{} is not noticed", mutant.name);
     }
 }

@@ -2,19 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use kith_cache::remote::{
-    SharedError,
-    redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
-};
+use kith_cache::remote::{SharedError, redis::Reply};
 use kith_delivery::{BitmapFill, FillTicket, ReaderBitmaps, ReaderSection, RedisBitmaps, SectionBits};
-use kith_store::{AudienceId, Epoch, ReaderOrdinal, Slot};
-use parking_lot::Mutex;
+use kith_store::{AudienceId, ReaderOrdinal, Slot};
 
-use crate::{
-    model::{connected, connected_to, name},
-    redis_cluster::RedisCluster,
-    stage::Epochs,
-};
+use crate::{model::TestRedis, redis_cluster::RedisCluster, stage::Epochs};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -22,34 +14,24 @@ const HOUR: Duration = Duration::from_secs(3_600);
 struct Redis {
     bitmaps: RedisBitmaps,
     epochs: Arc<Epochs>,
-    runner: Arc<ScriptRunner>,
-    server: String,
+    redis: TestRedis,
 }
 
 impl Redis {
     async fn connect() -> Self {
-        Self::over(connected().await).await
+        Self::over(TestRedis::connect().await)
     }
 
-    async fn over(runner: ScriptRunner) -> Self {
-        let runner = Arc::new(runner);
-        let server = name(&runner).await;
-        let epoch = Epoch { number: 5, server: server.clone() };
-        let epochs = Arc::new(Epochs { followed: Mutex::new(Some(epoch)), settled: Mutex::new(Some(5)) });
-        let bitmaps = RedisBitmaps::over(Arc::clone(&runner), Arc::<Epochs>::clone(&epochs));
-        Self { bitmaps, epochs, runner, server }
-    }
-
-    fn follow(&self, number: u64) {
-        *self.epochs.followed.lock() = Some(Epoch { number, server: self.server.clone() });
+    fn over(redis: TestRedis) -> Self {
+        let epochs = Epochs::of(&redis, 5);
+        let bitmaps = RedisBitmaps::over(Arc::clone(&redis.runner), Arc::<Epochs>::clone(&epochs));
+        Self { bitmaps, epochs, redis }
     }
 
     /// Runs a command on a key of a section.
     async fn ask(&self, script: &'static str, section: ReaderSection, part: &str) -> i64 {
-        let script = RedisScript::new(script);
-        let key = format!("{{{}:notice:7:{}}}:5:{part}", self.runner.tag(), section.number);
-        let none: [bytes::Bytes; 0] = [];
-        match self.runner.run(&[ScriptCall::new(&script, vec![key], none)]).await.remove(0).unwrap() {
+        let key = format!("{{{}:notice:7:{}}}:5:{part}", self.redis.runner.tag(), section.number);
+        match self.redis.eval(script, vec![key], []).await {
             Reply::Number(number) => number,
             other => panic!("{other:?}"),
         }
@@ -92,7 +74,7 @@ fn bits(readers: impl Iterator<Item = u32>) -> SectionBits {
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn scripts_run_on_redis_cluster() {
     let cluster = RedisCluster::start().await;
-    let redis = Redis::over(connected_to(cluster.url()).await).await;
+    let redis = Redis::over(TestRedis::connect_to(cluster.url()).await);
     let before = cluster.keys();
     let sections: Vec<ReaderSection> = (0..60).map(section).collect();
     let slots: Vec<Slot> = (0..120).collect();
@@ -222,7 +204,7 @@ async fn bitmaps_of_another_epoch_are_not_counted() {
     let redis = Redis::connect().await;
     redis.fill(section(0), 1, [2].into_iter()).await;
     let ticket = redis.bitmaps.begin_fill(section(0)).await.unwrap();
-    redis.follow(6);
+    redis.epochs.follow(&redis.redis, 6);
     assert_eq!(redis.count(&[1]).await, [None]);
     let bitmaps = vec![(1, bits([2].into_iter()))];
     let filled = redis.bitmaps.fill(section(0), &ticket, bitmaps, HOUR).await.unwrap();

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 async fn stage() -> (InboxStage, RedisFanOutNotes) {
     let stage = InboxStage::new(InboxLimits::default()).await;
     let epochs = Arc::<Epochs>::clone(&stage.epochs);
-    let notes = RedisFanOutNotes::over(Arc::clone(&stage.runner), epochs);
+    let notes = RedisFanOutNotes::over(Arc::clone(&stage.redis.runner), epochs);
     (stage, notes)
 }
 

@@ -222,7 +222,7 @@ async fn inbox_opens_after_writes_to_earlier_epochs() {
 async fn interrupted_subscription_says_so() {
     let stage = stage().await;
     let line = Line::to_redis().await;
-    let over_line = line.runner(&stage.runner.tag()).await;
+    let over_line = line.runner(&stage.redis.runner.tag()).await;
     let epochs = std::sync::Arc::clone(&stage.epochs);
     let keeper = RedisInboxes::over(over_line, epochs, InboxLimits::default());
     let mut wakes = keeper.wakes(&node("a"));

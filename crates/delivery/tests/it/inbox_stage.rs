@@ -4,19 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use kith_cache::remote::redis::{RedisScript, Reply, ScriptCall, ScriptRunner};
+use kith_cache::remote::redis::Reply;
 use kith_delivery::{
     FanOut, FannedOut, Generation, InboxKeeper, InboxLimits, Mark, Opened, Position, ReadFrom, Reading,
     RedisInboxes, SentMessages,
     conformance::{Faults, Part, Subject},
 };
-use kith_store::{Epoch, NodeName, Seq, Timestamp, UserId};
-use parking_lot::Mutex;
+use kith_store::{NodeName, Seq, Timestamp, UserId};
 
-use crate::{
-    model::{connected, name},
-    stage::Epochs,
-};
+use crate::{model::TestRedis, stage::Epochs};
 
 pub(crate) fn user(id: i64) -> UserId {
     UserId::new(id).unwrap()
@@ -28,51 +24,46 @@ pub(crate) fn node(name: &str) -> NodeName {
 
 pub(crate) struct InboxStage {
     pub(crate) keeper: Arc<RedisInboxes>,
-    pub(crate) runner: Arc<ScriptRunner>,
+    pub(crate) redis: TestRedis,
     pub(crate) epochs: Arc<Epochs>,
-    pub(crate) server: String,
 }
 
 /// Deletes keys of the real Redis.
 #[derive(Debug)]
 struct Deletion {
     keeper: Arc<RedisInboxes>,
-    runner: Arc<ScriptRunner>,
+    redis: TestRedis,
 }
 
 impl InboxStage {
     pub(crate) async fn new(limits: InboxLimits) -> Self {
-        let runner = Arc::new(connected().await);
-        let server = name(&runner).await;
-        let epoch = Epoch { number: 5, server: server.clone() };
-        let epochs = Arc::new(Epochs { followed: Mutex::new(Some(epoch)), settled: Mutex::new(Some(5)) });
+        let redis = TestRedis::connect().await;
+        let epochs = Epochs::of(&redis, 5);
         let source = Arc::<Epochs>::clone(&epochs);
-        let keeper = Arc::new(RedisInboxes::over(Arc::clone(&runner), source, limits));
-        Self { keeper, runner, epochs, server }
+        let keeper = Arc::new(RedisInboxes::over(Arc::clone(&redis.runner), source, limits));
+        Self { keeper, redis, epochs }
     }
 
     /// A keeper over the same keys, with scripts of other texts.
     pub(crate) fn edited(&self, edit: impl Fn(&'static str) -> &'static str) -> RedisInboxes {
         let epochs = Arc::<Epochs>::clone(&self.epochs);
-        RedisInboxes::over(Arc::clone(&self.runner), epochs, InboxLimits::default()).with_scripts(edit)
+        RedisInboxes::over(Arc::clone(&self.redis.runner), epochs, InboxLimits::default()).with_scripts(edit)
     }
 
     pub(crate) fn subject(self) -> Subject {
-        let faults = Deletion { keeper: Arc::clone(&self.keeper), runner: self.runner };
+        let faults = Deletion { keeper: Arc::clone(&self.keeper), redis: self.redis };
         Subject { keeper: self.keeper, faults: Arc::new(faults) }
     }
 
     /// The epoch that the node follows from now on.
     pub(crate) fn follow(&self, number: u64) {
-        *self.epochs.followed.lock() = Some(Epoch { number, server: self.server.clone() });
-        *self.epochs.settled.lock() = Some(number);
+        self.epochs.follow(&self.redis, number);
     }
 
     /// Runs a script on the keys of an inbox in epoch 5.
     pub(crate) async fn on_inbox(&self, id: i64, script: &'static str, argument: &str) -> Reply {
-        let (script, keys) = (RedisScript::new(script), self.keeper.keys(user(id), 5));
-        let call = ScriptCall::new(&script, keys, [Bytes::copy_from_slice(argument.as_bytes())]);
-        self.runner.run(&[call]).await.remove(0).unwrap()
+        let keys = self.keeper.keys(user(id), 5);
+        self.redis.eval(script, keys, [Bytes::copy_from_slice(argument.as_bytes())]).await
     }
 
     pub(crate) async fn open(&self, name: &str, id: i64) -> Opened {
@@ -107,14 +98,13 @@ pub(crate) async fn fan(keeper: &dyn InboxKeeper, last: Seq, ids: &[i64]) -> Fan
 #[async_trait]
 impl Faults for Deletion {
     async fn lose(&self, user: UserId, part: Part) {
-        let script = RedisScript::new("return redis.call('DEL', unpack(KEYS))");
         let mut keys = self.keeper.keys(user, 5);
         match part {
             Part::Hash => keys.truncate(1),
             Part::Stream => drop(keys.remove(0)),
             Part::Both => {}
         }
-        let call = ScriptCall::new(&script, keys, Vec::<Bytes>::new());
-        assert!(matches!(self.runner.run(&[call]).await.remove(0), Ok(Reply::Number(1..))));
+        let deleted = self.redis.eval("return redis.call('DEL', unpack(KEYS))", keys, []).await;
+        assert!(matches!(deleted, Reply::Number(1..)));
     }
 }

@@ -12,6 +12,8 @@ use tokio::{
     task::JoinSet,
 };
 
+use crate::model::url;
+
 /// Bound on everything that is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -24,8 +26,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) async fn to_redis() -> Self {
-        let (_, url) =
-            std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS").expect("needs KITH_TEST_REDIS");
+        let url = url();
         let address = url.rsplit("//").next().unwrap().rsplit('@').next().unwrap();
         let server = address.split('/').next().unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use kith_cache::remote::{
-    SharedError,
-    redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
-};
+use kith_cache::remote::{SharedError, redis::Reply};
 use kith_delivery::{MemorySequences, Offer, RedisSequences, SequenceKeeper, Taken};
 use kith_store::{ABOVE_MAX, Epoch, Seq, SequenceName};
-use parking_lot::Mutex;
 
 use crate::{
-    model::{connected, name},
+    model::TestRedis,
     sequence_stage::{named, range},
     stage::Epochs,
 };
@@ -170,22 +166,24 @@ async fn memory_keeps_the_names_that_were_used_last() {
 struct Redis {
     keeper: RedisSequences,
     epochs: Arc<Epochs>,
-    runner: Arc<ScriptRunner>,
-    server: String,
+    redis: TestRedis,
 }
 
 impl Redis {
     async fn connect() -> Self {
-        let runner = Arc::new(connected().await);
-        let server = name(&runner).await;
-        let epoch = Epoch { number: 5, server: server.clone() };
-        let epochs = Arc::new(Epochs { followed: Mutex::new(Some(epoch)), settled: Mutex::new(Some(5)) });
-        let keeper = RedisSequences::over(Arc::clone(&runner), Arc::<Epochs>::clone(&epochs));
-        Self { keeper, epochs, runner, server }
+        let redis = TestRedis::connect().await;
+        let epochs = Epochs::of(&redis, 5);
+        let keeper = RedisSequences::over(Arc::clone(&redis.runner), Arc::<Epochs>::clone(&epochs));
+        Self { keeper, epochs, redis }
     }
 
-    fn follow(&self, number: u64, server: &str) {
-        *self.epochs.followed.lock() = Some(Epoch { number, server: server.to_owned() });
+    fn follow(&self, number: u64) {
+        self.epochs.follow(&self.redis, number);
+    }
+
+    /// Runs a command on the key of the sequence.
+    async fn ask(&self, script: &'static str) -> Reply {
+        self.redis.eval(script, vec![format!("{{{}:seq:a}}:5", self.redis.runner.tag())], []).await
     }
 }
 
@@ -195,11 +193,11 @@ impl Redis {
 async fn numbers_of_another_epoch_are_not_given_out() {
     let redis = Redis::connect().await;
     offer(&redis.keeper, 1, 100, 0).await;
-    redis.follow(6, &redis.server);
+    redis.follow(6);
     assert_eq!(take(&redis.keeper, 1, 0).await, Taken::Unknown);
     offer(&redis.keeper, 101, 200, 0).await;
     assert_eq!(take(&redis.keeper, 1, 0).await, numbers(101, 101, 99));
-    redis.follow(5, &redis.server);
+    redis.follow(5);
     assert_eq!(take(&redis.keeper, 1, 0).await, numbers(1, 1, 99));
 }
 
@@ -208,13 +206,13 @@ async fn numbers_of_another_epoch_are_not_given_out() {
 async fn other_server_and_no_epoch_are_away() {
     let redis = Redis::connect().await;
     offer(&redis.keeper, 1, 100, 0).await;
-    redis.follow(5, "another");
+    *redis.epochs.followed.lock() = Some(Epoch { number: 5, server: "another".to_owned() });
     assert_eq!(redis.keeper.take(&a(), 1, 0).await, Err(SharedError::Away));
     let block = range(101, 200);
     assert_eq!(redis.keeper.offer(&a(), Offer { block, seen: 0 }).await, Err(SharedError::Away));
     *redis.epochs.followed.lock() = None;
     assert_eq!(redis.keeper.take(&a(), 1, 0).await, Err(SharedError::Away));
-    redis.follow(5, &redis.server);
+    redis.follow(5);
     assert_eq!(take(&redis.keeper, 1, 0).await, numbers(1, 1, 99), "nothing was changed");
 }
 
@@ -222,22 +220,14 @@ async fn other_server_and_no_epoch_are_away() {
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn sequence_that_is_not_used_ends() {
     let redis = Redis::connect().await;
-    let ttl = RedisScript::new("return redis.call('PTTL', KEYS[1])");
-    let lasts = async || {
-        let none: [bytes::Bytes; 0] = [];
-        let keys = vec![format!("{{{}:seq:a}}:5", redis.runner.tag())];
-        match redis.runner.run(&[ScriptCall::new(&ttl, keys, none)]).await.remove(0).unwrap() {
-            Reply::Number(ms) => ms,
-            other => panic!("{other:?}"),
-        }
+    let lasts = async || match redis.ask("return redis.call('PTTL', KEYS[1])").await {
+        Reply::Number(ms) => ms,
+        other => panic!("{other:?}"),
     };
     offer(&redis.keeper, 1, 100, 0).await;
     let day = 24 * 60 * 60 * 1_000;
     assert!((day - 60_000..=day).contains(&lasts().await));
-    let persist = RedisScript::new("return redis.call('PERSIST', KEYS[1])");
-    let none: [bytes::Bytes; 0] = [];
-    let keys = vec![format!("{{{}:seq:a}}:5", redis.runner.tag())];
-    redis.runner.run(&[ScriptCall::new(&persist, keys, none)]).await.remove(0).unwrap();
+    redis.ask("return redis.call('PERSIST', KEYS[1])").await;
     take(&redis.keeper, 1, 0).await;
     assert!((day - 60_000..=day).contains(&lasts().await), "each use renews it");
 }

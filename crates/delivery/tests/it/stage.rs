@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use kith_cache::{
     SystemClock,
-    remote::redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
+    remote::redis::{RedisScript, Reply, ScriptCall},
 };
 use kith_delivery::{EpochSource, RedisWindows, Span, WindowLimits, Windows};
 use kith_store::{
@@ -23,7 +23,7 @@ use kith_store::{
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::model::{connected, name};
+use crate::model::TestRedis;
 
 /// The conversation of most tests.
 pub(crate) fn log_of(group: i64) -> ConversationId {
@@ -164,6 +164,21 @@ pub(crate) struct Epochs {
     pub(crate) settled: Mutex<Option<u64>>,
 }
 
+impl Epochs {
+    /// Follows this epoch of a server, which has settled.
+    pub(crate) fn of(redis: &TestRedis, number: u64) -> Arc<Self> {
+        let epochs = Self { followed: Mutex::default(), settled: Mutex::default() };
+        epochs.follow(redis, number);
+        Arc::new(epochs)
+    }
+
+    /// Follows this epoch of a server from now on.
+    pub(crate) fn follow(&self, redis: &TestRedis, number: u64) {
+        *self.followed.lock() = Some(Epoch { number, server: redis.name.clone() });
+        *self.settled.lock() = Some(number);
+    }
+}
+
 #[async_trait]
 impl EpochSource for Epochs {
     fn followed(&self) -> Option<Epoch> {
@@ -181,23 +196,20 @@ pub(crate) struct Stage {
     pub(crate) keeper: Arc<RedisWindows>,
     pub(crate) logs: Arc<Logs>,
     pub(crate) epochs: Arc<Epochs>,
-    pub(crate) server: String,
-    runner: Arc<ScriptRunner>,
+    pub(crate) redis: TestRedis,
 }
 
 impl Stage {
     pub(crate) async fn new(limits: WindowLimits) -> Self {
-        let runner = Arc::new(connected().await);
-        let server = name(&runner).await;
-        let epoch = Epoch { number: 5, server: server.clone() };
-        let epochs = Arc::new(Epochs { followed: Mutex::new(Some(epoch)), settled: Mutex::new(Some(5)) });
+        let redis = TestRedis::connect().await;
+        let epochs = Epochs::of(&redis, 5);
         let (logs, clock) = (Logs::new(), Arc::new(SystemClock::new()));
         let source = Arc::<Epochs>::clone(&epochs);
-        let keeper =
-            RedisWindows::over(Arc::clone(&runner), source, Arc::<SystemClock>::clone(&clock), limits);
+        let runner = Arc::clone(&redis.runner);
+        let keeper = RedisWindows::over(runner, source, Arc::<SystemClock>::clone(&clock), limits);
         let (keeper, store) = (Arc::new(keeper), Arc::<Logs>::clone(&logs));
         let windows = Windows::over(Arc::<RedisWindows>::clone(&keeper), store, clock, limits);
-        Self { windows, keeper, logs, epochs, server, runner }
+        Self { windows, keeper, logs, epochs, redis }
     }
 
     /// Appends to the log and then to the window.
@@ -226,9 +238,8 @@ impl Stage {
         script: &RedisScript,
         argument: &[u8],
     ) -> Reply {
-        let tag = self.runner.tag();
+        let tag = self.redis.runner.tag();
         let keys = ["h", "l"].map(|part| format!("{{{tag}:log:{log}}}:5:{part}")).to_vec();
-        let call = ScriptCall::new(script, keys, [Bytes::copy_from_slice(argument)]);
-        self.runner.run(&[call]).await.remove(0).unwrap()
+        self.redis.call(ScriptCall::new(script, keys, [Bytes::copy_from_slice(argument)])).await
     }
 }

@@ -225,7 +225,7 @@ async fn only_the_server_of_the_epoch_answers() {
         let asked = HeadOf { conversation: log_of(9), after: 0, at_least: 0 };
         assert_eq!(stage.windows.heads(&[asked]).await.unwrap(), [None]);
     }
-    *stage.epochs.followed.lock() = Some(Epoch { number: 6, server: stage.server.clone() });
+    stage.epochs.follow(&stage.redis, 6);
     stage.read(log_of(9), 1, 1).await;
     assert_eq!(stage.logs.reads(), [2, 4, 2], "a new epoch begins without windows");
 }

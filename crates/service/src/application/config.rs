@@ -5,7 +5,7 @@ use std::time::Duration;
 use kith_store::{ApplicationId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::invalid_value::{InvalidValue, wrong};
+use crate::invalid_value::{InvalidValue, all_hold};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lists are stored by month, and all months are read.
@@ -44,15 +44,15 @@ impl ApplicationsConfig {
     /// # Errors
     /// Names the key and its limit.
     pub fn check(&self) -> Result<(), InvalidValue> {
-        if self.pending_max == 0 {
-            return wrong("applications.pending_max", "must be above 0");
-        }
-        if !(Duration::from_secs(60)..=KEPT_MOST).contains(&self.pending_for) {
-            return wrong("applications.pending_for", "must be from 1min to 366days");
-        }
-        if !(DAY..=KEPT_MOST).contains(&self.kept) {
-            return wrong("applications.kept", "must be from 1day to 366days");
-        }
-        Ok(())
+        let pending_for = Duration::from_secs(60)..=KEPT_MOST;
+        all_hold(&[
+            ("applications.pending_max", self.pending_max > 0, "must be above 0"),
+            (
+                "applications.pending_for",
+                pending_for.contains(&self.pending_for),
+                "must be from 1min to 366days",
+            ),
+            ("applications.kept", (DAY..=KEPT_MOST).contains(&self.kept), "must be from 1day to 366days"),
+        ])
     }
 }

@@ -8,14 +8,9 @@ use kith_store::{
 
 use super::applications::ApplicationDraft;
 use crate::{
-    error::Error,
-    rpc::{call::Principal, versions::wire_time},
+    error::{Error, valid},
+    rpc::{call::Principal, ids, versions::wire_time},
 };
-
-/// A value of a field, or the error that names the field.
-pub(super) fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> {
-    value.map_err(|why| Error::invalid(field, &why))
-}
 
 /// The purpose of an application.
 pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result<ApplicationDraft, Error> {
@@ -34,19 +29,19 @@ pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result
 fn applicant(named: i64, principal: Principal) -> Result<UserId, Error> {
     match (named, principal) {
         (0, Principal::User(user)) => Ok(user),
-        (named, _) => valid("applicant_id", UserId::new(named)),
+        (named, _) => ids::user("applicant_id", named),
     }
 }
 
 fn asks(request: &wire::ApplyRequest, applicant: UserId) -> Result<Asks, Error> {
-    let group = || valid("group_id", GroupId::new(request.group_id));
+    let group = || ids::group(request.group_id);
     let other = || {
         let edge = UserId::new(request.user_id).and_then(|other| Edge::new(applicant, other));
         valid("user_id", edge).map(|edge| edge.to)
     };
     let none = |field, id| match id {
         0 => Ok(()),
-        _ => Err(Error::invalid(field, &Invalid::new("must be 0 for this kind"))),
+        _ => Err(Error::invalid(field, "must be 0 for this kind")),
     };
     match wire::Kind::try_from(request.kind) {
         Ok(wire::Kind::Friend) => {
@@ -55,7 +50,7 @@ fn asks(request: &wire::ApplyRequest, applicant: UserId) -> Result<Asks, Error> 
         Ok(wire::Kind::Join) => none("user_id", request.user_id).and_then(|()| Ok(Asks::Join(group()?))),
         Ok(wire::Kind::Invite) => Ok(Asks::Invite(group()?, other()?)),
         Ok(wire::Kind::Unspecified) | Err(_) => {
-            Err(Error::invalid("kind", &Invalid::new("must be KIND_FRIEND, KIND_JOIN or KIND_INVITE")))
+            Err(Error::invalid("kind", "must be KIND_FRIEND, KIND_JOIN or KIND_INVITE"))
         }
     }
 }
@@ -63,9 +58,9 @@ fn asks(request: &wire::ApplyRequest, applicant: UserId) -> Result<Asks, Error> 
 pub(super) fn receiver(receiver: Option<wire::Receiver>) -> Result<Receiver, Error> {
     use wire::receiver::Receiver as Of;
     match receiver.and_then(|receiver| receiver.receiver) {
-        Some(Of::UserId(id)) => valid("receiver.user_id", UserId::new(id)).map(Receiver::User),
+        Some(Of::UserId(id)) => ids::user("receiver.user_id", id).map(Receiver::User),
         Some(Of::GroupId(id)) => valid("receiver.group_id", GroupId::new(id)).map(Receiver::Group),
-        None => Err(Error::invalid("receiver", &Invalid::new("must be a user or a group"))),
+        None => Err(Error::invalid("receiver", "must be a user or a group")),
     }
 }
 
@@ -79,7 +74,7 @@ pub(super) fn decision(number: i32) -> Result<Decision, Error> {
         Ok(wire::Decision::Accept) => Ok(Decision::Accept),
         Ok(wire::Decision::Refuse) => Ok(Decision::Refuse),
         Ok(wire::Decision::Unspecified) | Err(_) => {
-            Err(Error::invalid("decision", &Invalid::new("must be DECISION_ACCEPT or DECISION_REFUSE")))
+            Err(Error::invalid("decision", "must be DECISION_ACCEPT or DECISION_REFUSE"))
         }
     }
 }
@@ -88,10 +83,10 @@ pub(super) fn decision(number: i32) -> Result<Decision, Error> {
 pub(super) fn list(list: Option<wire::list_applications_request::List>) -> Result<ApplicationList, Error> {
     use wire::list_applications_request::List;
     match list {
-        Some(List::SentBy(id)) => valid("sent_by", UserId::new(id)).map(ApplicationList::Sent),
-        Some(List::ReceivedBy(id)) => valid("received_by", UserId::new(id)).map(ApplicationList::Received),
-        Some(List::GroupId(id)) => valid("group_id", GroupId::new(id)).map(ApplicationList::Group),
-        None => Err(Error::invalid("list", &Invalid::new("must be sent_by, received_by or group_id"))),
+        Some(List::SentBy(id)) => ids::user("sent_by", id).map(ApplicationList::Sent),
+        Some(List::ReceivedBy(id)) => ids::user("received_by", id).map(ApplicationList::Received),
+        Some(List::GroupId(id)) => ids::group(id).map(ApplicationList::Group),
+        None => Err(Error::invalid("list", "must be sent_by, received_by or group_id")),
     }
 }
 
@@ -104,7 +99,7 @@ pub(super) fn after<T>(number: i64, id: fn(i64) -> Result<T, Invalid>) -> Result
 pub(super) fn ids(ids: &[i64]) -> Result<Vec<ApplicationId>, Error> {
     if ids.is_empty() || ids.len() > APPLICATIONS_AT_ONCE {
         let why = format!("must be 1 to {APPLICATIONS_AT_ONCE} ids, not {}", ids.len());
-        return Err(Error::invalid("application_ids", &Invalid::new(why)));
+        return Err(Error::invalid("application_ids", &why));
     }
     ids.iter().map(|id| valid("application_ids", ApplicationId::new(*id))).collect()
 }

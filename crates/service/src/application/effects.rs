@@ -81,7 +81,7 @@ impl Applications {
             Asks::Join(group) => MemberKey { group, user: application.applicant },
             Asks::Invite(group, user) => MemberKey { group, user },
         };
-        Ok(self.members.take_in(key, step(application, "member")).await?.token)
+        Ok(self.members.admit(key, step(application, "member")).await?.token)
     }
 }
 

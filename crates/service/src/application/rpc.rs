@@ -1,7 +1,7 @@
 //! The application service on the wire: each method decodes, calls the policy once, and encodes.
 
 use kith_proto::application::v1::{self as wire, application_service_server::ApplicationService};
-use kith_store::{ApplicationId, ApplicationMark, RelationEventId, UserId};
+use kith_store::{ApplicationId, ApplicationMark, RelationEventId};
 use tonic::{Request, Response};
 
 use super::{Applications, convert};
@@ -11,6 +11,7 @@ use crate::{
         answer_size::fitting,
         batch::Limits,
         call::{Call, RpcResult, Served},
+        ids,
         page_token::PageTokens,
         request::WriteContext,
     },
@@ -38,7 +39,7 @@ impl ApplicationRpc {
         mark: ApplicationMark,
         call: Call,
     ) -> Result<Vec<wire::ListedApplication>, Error> {
-        let user = convert::valid("user_id", UserId::new(user_id))?;
+        let user = ids::user("user_id", user_id)?;
         let ids = convert::ids(ids)?;
         let marked = self.applications.mark_applications(user, ids, mark, call).await?;
         Ok(marked.iter().map(convert::listed_to_wire).collect())
@@ -76,21 +77,19 @@ impl ApplicationService for ApplicationRpc {
         &self,
         request: Request<wire::GetApplicationRequest>,
     ) -> RpcResult<wire::GetApplicationResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let key = convert::key(request.receiver, request.application_id)?;
         let found = self.applications.get_application(key, call.principal).await?;
         let application = convert::application_to_wire(&found);
         let served = Served::by_store(application.version);
-        let mut response = Response::new(wire::GetApplicationResponse { application: Some(application) });
-        response.extensions_mut().insert(served);
-        Ok(response)
+        Ok(served.answer(wire::GetApplicationResponse { application: Some(application) }))
     }
 
     async fn list_applications(
         &self,
         request: Request<wire::ListApplicationsRequest>,
     ) -> RpcResult<wire::ListApplicationsResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let list = convert::list(request.list)?;
         let after = convert::after(request.after_id, ApplicationId::new)?;
         let mut quota = self.limits.page(call, request.page_size)?;
@@ -112,8 +111,8 @@ impl ApplicationService for ApplicationRpc {
         &self,
         request: Request<wire::ListRelationLogRequest>,
     ) -> RpcResult<wire::ListRelationLogResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let user = convert::valid("user_id", UserId::new(request.user_id))?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         let after = convert::after(request.after_id, RelationEventId::new)?;
         let mut quota = self.limits.page(call, request.page_size)?;
         let from = request.after_id.to_be_bytes();
@@ -132,14 +131,14 @@ impl ApplicationService for ApplicationRpc {
         &self,
         request: Request<wire::MarkReceivedRequest>,
     ) -> RpcResult<wire::MarkReceivedResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let (user_id, ids) = (request.user_id, request.application_ids);
         let applications = self.mark(user_id, &ids, ApplicationMark::Received, call).await?;
         Ok(Response::new(wire::MarkReceivedResponse { applications }))
     }
 
     async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> RpcResult<wire::MarkReadResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let (user_id, ids) = (request.user_id, request.application_ids);
         let applications = self.mark(user_id, &ids, ApplicationMark::Read, call).await?;
         Ok(Response::new(wire::MarkReadResponse { applications }))
@@ -149,7 +148,7 @@ impl ApplicationService for ApplicationRpc {
         &self,
         request: Request<wire::CountPendingRequest>,
     ) -> RpcResult<wire::CountPendingResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let receiver = convert::receiver(request.receiver)?;
         let pending = self.applications.count_pending(receiver, call.principal).await?;
         Ok(Response::new(wire::CountPendingResponse {

@@ -10,12 +10,8 @@ use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 /// The mappings of this domain.
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
-    vec![Arc::new(KeyMapping {
-        namespace: CONVERSATIONS,
-        key: |record| match record {
-            FeedRecord::Conversation(id) => Some(id.to_string()),
-            _ => None,
-        },
-        dependents: |_| Vec::new(),
+    vec![KeyMapping::of_record(CONVERSATIONS, |record| match record {
+        FeedRecord::Conversation(id) => Some(id.to_string()),
+        _ => None,
     })]
 }

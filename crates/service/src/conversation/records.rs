@@ -40,9 +40,6 @@ impl ConversationRecords {
 
     /// The lowest number that any user may read of each of these conversations, in their order; 0: all. Sees every
     /// acknowledged change.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn min_seqs(&self, ids: &[ConversationId]) -> Result<Vec<Seq>, Error> {
         let found = self.cache.get_many(ids, &Consistency::Cached).await;
         let min_seq = found.into_iter().map(|entry| {
@@ -89,9 +86,6 @@ impl ConversationRecords {
     }
 
     /// The lowest numbers of the conversations with a record, from the store: for conversations that are not in use.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn stored_min_seqs(
         &self,
         ids: &[ConversationId],
@@ -105,9 +99,6 @@ impl ConversationRecords {
     }
 
     /// Records with messages that may be removed, by rising text of the id, from the store.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn untrimmed(
         &self,
         after: Option<ConversationId>,

@@ -10,12 +10,8 @@ use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 /// The mappings of this domain. Lists are read from the store.
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
-    vec![Arc::new(KeyMapping {
-        namespace: DIALOGS,
-        key: |record| match record {
-            FeedRecord::Dialog(key) => Some(key.to_string()),
-            _ => None,
-        },
-        dependents: |_| Vec::new(),
+    vec![KeyMapping::of_record(DIALOGS, |record| match record {
+        FeedRecord::Dialog(key) => Some(key.to_string()),
+        _ => None,
     })]
 }

@@ -11,9 +11,6 @@ use crate::error::Error;
 #[async_trait]
 pub(crate) trait HeadReader: Send + Sync + fmt::Debug + 'static {
     /// The heads of these logs, in their order; each with the headers of its last messages above a number.
-    ///
-    /// # Errors
-    /// Errors of the store.
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, Error>;
 }
 

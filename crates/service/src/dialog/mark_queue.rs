@@ -23,7 +23,7 @@ use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
     group::members::{KnownStays, Members},
-    metric::DIALOG_MARKS_SIZE,
+    metric::{DIALOG_MARKS_SIZE, as_f64},
     write::mutations::unknown,
 };
 
@@ -298,10 +298,6 @@ fn answer(waiter: MarkWaiter, result: Result<MarkResult, Error>) {
 
 fn answer_all(waiters: Vec<MarkWaiter>, error: &Error) {
     waiters.into_iter().for_each(|waiter| answer(waiter, Err(error.clone())));
-}
-
-fn as_f64(count: usize) -> f64 {
-    u32::try_from(count).map_or(f64::MAX, f64::from)
 }
 
 #[cfg(test)]

@@ -56,9 +56,6 @@ impl DialogRecords {
     }
 
     /// Reads many dialogs through the tiers, in the order of `keys`; [`Dialog::absent`] if there is none.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn get_many(
         &self,
         keys: &[DialogKey],
@@ -73,9 +70,6 @@ impl DialogRecords {
     }
 
     /// Reads one dialog through the tiers; [`Dialog::absent`] if there is none.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn get(&self, key: DialogKey, consistency: &Consistency) -> Result<Arc<Dialog>, Error> {
         let found = self.cache.get_with(&key, consistency).await;
         let found = found.map_err(|error| Error::cache(DIALOGS, &error))?;
@@ -84,9 +78,6 @@ impl DialogRecords {
 
     /// Creates the missing dialogs of these users about a conversation; for a direct conversation, those of both of its
     /// users. Writes only dialogs that this node does not know to exist. Must be called within [`Mutations::run`].
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn make(
         &self,
         conversation: ConversationId,
@@ -153,9 +144,6 @@ impl DialogRecords {
 
     /// Reduces dialogs of a deleted user about conversations whose logs have these ends; see
     /// [`DialogStore::reduce_dialogs`]. Must be called within [`Mutations::run`].
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn reduce(&self, user: UserId, ends: Vec<(ConversationId, Seq)>) -> Result<(), Error> {
         let keys = ends.iter().map(|(conversation, _)| DialogKey { user, conversation: *conversation });
         let (store, keys) = (Arc::clone(&self.store), keys.collect());
@@ -164,9 +152,6 @@ impl DialogRecords {
     }
 
     /// Reads a page of the dialogs of a user from the store; see [`DialogStore::dialog_list`].
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn list(
         &self,
         user: UserId,
@@ -177,9 +162,6 @@ impl DialogRecords {
     }
 
     /// Reads the conversations of a user's dialogs; see [`DialogStore::dialog_conversations`].
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn conversations(
         &self,
         user: UserId,

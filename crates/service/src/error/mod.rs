@@ -4,7 +4,7 @@ mod link;
 mod reason;
 mod table;
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, fmt::Display, time::Duration};
 
 use kith_cache::CacheError;
 use kith_presence::PresenceError;
@@ -20,6 +20,8 @@ pub use reason::{Entry, Reason, Retry};
 pub const ERROR_DOMAIN: &str = "kith";
 
 /// The error of a call. Its text names the invalid field or state, but never a value, a secret or a driver.
+///
+/// Functions of this crate that return it and name no errors in their docs return the errors of the store only.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -47,7 +49,7 @@ impl Error {
     }
 
     /// An invalid field. `why` follows its name: "must be above 0".
-    pub fn invalid(field: impl Into<Cow<'static, str>>, why: &Invalid) -> Self {
+    pub fn invalid(field: impl Into<Cow<'static, str>>, why: &(impl Display + ?Sized)) -> Self {
         let field = field.into();
         Self::new(Reason::InvalidField, format!("{field} {why}")).at(field)
     }
@@ -241,6 +243,11 @@ impl Error {
     }
 }
 
+/// The value of a field, or the error that names the field.
+pub(crate) fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> {
+    value.map_err(|why| Error::invalid(field, &why))
+}
+
 /// The result of an end of records: without the store for them, a cluster has nothing to end.
 pub(crate) fn or_none<T: Default>(ended: Result<T, Error>) -> Result<T, Error> {
     match ended {
@@ -258,7 +265,7 @@ fn refused(refusal: MemberRefusal) -> Error {
         | MemberRefusal::Owned
         | MemberRefusal::TooManyBans(_) => Error::new(Reason::StateForbids, refusal.to_string()),
         MemberRefusal::Banned => Error::new(Reason::Banned, refusal.to_string()),
-        MemberRefusal::BanIsOver => Error::invalid("ban_until", &Invalid::new(refusal.to_string())),
+        MemberRefusal::BanIsOver => Error::invalid("ban_until", &refusal),
     }
 }
 
@@ -278,7 +285,7 @@ fn not_to_be_decided(refusal: ApplicationRefusal) -> Error {
 }
 
 fn notice_refused(refusal: NoticeRefusal) -> Error {
-    let invalid = |field: &'static str| Error::invalid(field, &Invalid::new(refusal.to_string()));
+    let invalid = |field: &'static str| Error::invalid(field, &refusal);
     match refusal {
         NoticeRefusal::NoAudience => Error::not_found("audience"),
         NoticeRefusal::AnotherKind => invalid("of_users"),

@@ -1,3 +1,5 @@
+//! Tests of what an error says in its status and as the result of one item.
+
 use std::sync::Arc;
 
 use tonic_types::StatusExt as _;

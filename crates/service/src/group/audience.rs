@@ -19,9 +19,6 @@ const AT_ONCE: usize = 64;
 #[async_trait]
 pub trait PendingGroups: Debug + Send + Sync {
     /// The groups of a user's pending invites and applications.
-    ///
-    /// # Errors
-    /// Errors of the store.
     async fn pending_groups(&self, user: UserId) -> Result<HashSet<GroupId>, Error>;
 }
 
@@ -37,9 +34,6 @@ pub(super) struct Audience {
 impl Audience {
     /// The ids of the groups that are hidden from the principal. Of public groups, and for services, nothing is read;
     /// applications are read only for a user who is not a member of one of them.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn hidden_from(
         &self,
         groups: &[&Group],

@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 
 use kith_proto::group::v1 as wire;
 use kith_store::{
-    Group, GroupId, GroupPatch, GroupType, GroupWords, Invalid, JoinPolicy, NewGroup, Params, ParamsPatch,
+    Group, GroupId, GroupPatch, GroupType, GroupWords, JoinPolicy, NewGroup, Params, ParamsPatch,
     ReceiptVisibility, SecretChange, Text, UserId, Visibility,
 };
 
 use super::GroupKeyword;
 use crate::{
-    error::Error,
+    error::{Error, valid},
     rpc::{
         batch::missing,
         call::Principal,
+        ids,
         params::{field_path, params, shown_params, take_param, take_updated_secrets, unknown_path},
         secret::PlainSecrets,
         versions::wire_time,
@@ -45,7 +46,7 @@ impl GroupDraft {
     /// Checks a group; secrets have been taken out of `params` before.
     pub(super) fn new(group: &wire::Group, principal: Principal) -> Result<Self, Error> {
         Ok(Self {
-            id: if group.group_id == 0 { None } else { Some(group_id(group.group_id)?) },
+            id: if group.group_id == 0 { None } else { Some(ids::group(group.group_id)?) },
             name: name(&group.name)?,
             tags: tags(&group.tags)?,
             kind: kind(group.r#type)?.unwrap_or(GroupType::Chat),
@@ -60,36 +61,20 @@ impl GroupDraft {
 
     /// The group to be stored.
     pub(super) fn with(self, id: GroupId, secrets: SecretChange) -> NewGroup {
-        let Self {
-            name,
-            tags,
-            kind,
-            visibility,
-            join_policy,
-            history_for_new_members,
-            receipts,
-            params,
-            creator,
-            ..
-        } = self;
         NewGroup {
             id,
-            name,
-            tags,
-            kind,
-            visibility,
-            join_policy,
-            history_for_new_members,
-            receipts,
-            params,
-            creator,
+            name: self.name,
+            tags: self.tags,
+            kind: self.kind,
+            visibility: self.visibility,
+            join_policy: self.join_policy,
+            history_for_new_members: self.history_for_new_members,
+            receipts: self.receipts,
+            params: self.params,
+            creator: self.creator,
             secrets,
         }
     }
-}
-
-pub(super) fn group_id(number: i64) -> Result<GroupId, Error> {
-    GroupId::new(number).map_err(|why| Error::invalid("group_id", &why))
 }
 
 /// The group, with the parameters whose names are shown.
@@ -118,7 +103,7 @@ pub(super) fn patch(
     secret_names: &BTreeSet<String>,
 ) -> Result<(GroupPatch, PlainSecrets), Error> {
     if paths.is_empty() {
-        return Err(Error::invalid("update_mask", &Invalid::new("must name a field")));
+        return Err(Error::invalid("update_mask", "must name a field"));
     }
     let secrets = take_updated_secrets(&mut group.params, paths, secret_names)?;
     let mut patch = GroupPatch::default();
@@ -138,8 +123,7 @@ pub(super) fn patch(
 
 /// The groups of a request.
 pub(super) fn group_ids(ids: &[i64]) -> Result<Vec<GroupId>, Error> {
-    let why = |_| Error::invalid("group_ids", &Invalid::new("must be above 0"));
-    ids.iter().map(|id| GroupId::new(*id).map_err(why)).collect()
+    ids.iter().map(|id| valid("group_ids", GroupId::new(*id))).collect()
 }
 
 /// A keyword whose text was checked, and how it is compared.
@@ -173,11 +157,7 @@ fn take_field(patch: &mut GroupPatch, group: &wire::Group, field: &str) -> Resul
 }
 
 fn creator(number: i64, principal: Principal) -> Result<Option<UserId>, Error> {
-    let given = if number == 0 {
-        None
-    } else {
-        Some(UserId::new(number).map_err(|why| Error::invalid("creator_id", &why))?)
-    };
+    let given = if number == 0 { None } else { Some(ids::user("creator_id", number)?) };
     match principal {
         Principal::Service => Ok(given),
         Principal::User(user) if given.is_none_or(|given| given == user) => Ok(Some(user)),
@@ -186,11 +166,11 @@ fn creator(number: i64, principal: Principal) -> Result<Option<UserId>, Error> {
 }
 
 fn name(given: &str) -> Result<Text, Error> {
-    GroupWords::name(given).map_err(|why| Error::invalid("name", &why))
+    valid("name", GroupWords::name(given))
 }
 
 fn tags(given: &[String]) -> Result<Vec<Text>, Error> {
-    GroupWords::tags(given).map_err(|why| Error::invalid("tags", &why))
+    valid("tags", GroupWords::tags(given))
 }
 
 fn group_params(group: &wire::Group) -> Result<Params, Error> {
@@ -201,7 +181,7 @@ fn group_params(group: &wire::Group) -> Result<Params, Error> {
 }
 
 fn reserved_param() -> Error {
-    Error::invalid("params", &Invalid::new("must not hold code: invite codes are made by Kith"))
+    Error::invalid("params", "must not hold code: invite codes are made by Kith")
 }
 
 fn kind(number: i32) -> Result<Option<GroupType>, Error> {
@@ -239,5 +219,5 @@ fn receipts(number: i32) -> Result<Option<ReceiptVisibility>, Error> {
 }
 
 fn unknown_value(field: &'static str) -> Error {
-    Error::invalid(field, &Invalid::new("must be a known value"))
+    Error::invalid(field, "must be a known value")
 }

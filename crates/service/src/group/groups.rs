@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
 use kith_cache::{Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
-    Group, GroupId, GroupPatch, GroupStore, IdKind, Invalid, JoinPolicy, Role, SecretChange, SecretOwner,
-    SecretStore, StoreError, Stored, Version, Visibility, Write,
+    Group, GroupId, GroupPatch, GroupStore, IdKind, JoinPolicy, Role, SecretChange, SecretOwner, SecretStore,
+    StoreError, Stored, Version, Visibility, Write,
 };
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
@@ -24,6 +24,7 @@ use crate::{
     group::members::Roles,
     rpc::{
         call::Principal,
+        ids,
         request::WriteContext,
         secret::{InviteCodes, PlainSecrets, SecretHasher, Tries},
         versions::{deleted, put},
@@ -251,9 +252,6 @@ impl Groups {
     }
 
     /// Whether the store has a dismissed group with this id.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn was_dismissed(&self, id: GroupId) -> Result<bool, Error> {
         Ok(matches!(self.store.group(id).await.map_err(store_error)?, Stored::Deleted(_)))
     }
@@ -271,7 +269,7 @@ impl Groups {
         principal: Principal,
     ) -> Result<bool, Error> {
         if !self.secret_params.contains(name) {
-            return Err(Error::invalid("name", &Invalid::new("must be the name of a secret parameter")));
+            return Err(Error::invalid("name", "must be the name of a secret parameter"));
         }
         self.allow(id, principal, Role::Admin).await?;
         self.tries.count(&(id, name.to_owned()))?;
@@ -294,9 +292,6 @@ impl Groups {
 
     /// Whether this is the invite code, read from the store and compared in constant time. Always false for a group
     /// without a code.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn is_code(&self, id: GroupId, code: &str) -> Result<bool, Error> {
         let sealed = self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)?;
         let Some(sealed) = sealed else { return Ok(false) };
@@ -453,7 +448,7 @@ impl Groups {
 
     async fn allocate(&self) -> Result<GroupId, Error> {
         let id = self.ids.next().await.map_err(store_error)?;
-        GroupId::new(id).map_err(|why| Error::invalid("group_id", &why))
+        ids::group(id)
     }
 }
 

@@ -51,10 +51,10 @@ mod tests {
     #[test]
     fn new_name_is_notified_for_unknown_groups_too() {
         let name = GroupWords::name("Go").unwrap();
-        let told = buckets(&GroupPatch { name: Some(name.clone()), ..GroupPatch::default() }, None);
-        assert_eq!(told, Bucket::of_words([&name]));
+        let changed = buckets(&GroupPatch { name: Some(name.clone()), ..GroupPatch::default() }, None);
+        assert_eq!(changed, Bucket::of_words([&name]));
         let tags = vec![Text::from("chess"), Text::from("go")];
-        let told = buckets(&GroupPatch { tags: Some(tags.clone()), ..GroupPatch::default() }, None);
-        assert_eq!(told, Bucket::of_words(&tags));
+        let changed = buckets(&GroupPatch { tags: Some(tags.clone()), ..GroupPatch::default() }, None);
+        assert_eq!(changed, Bucket::of_words(&tags));
     }
 }

@@ -9,7 +9,7 @@ use kith_proto::{
     group::v1::{self as wire, group_service_server::GroupService},
     r#type::v1::ImportResult,
 };
-use kith_store::{Group, GroupId, GroupWords, UserId};
+use kith_store::{Group, GroupId, GroupWords};
 use tonic::{Request, Response, Status, Streaming};
 use zeroize::Zeroizing;
 
@@ -19,13 +19,14 @@ use super::{
     convert::{self, GroupDraft},
 };
 use crate::{
-    error::Error,
+    error::{Error, valid},
     group::members::Members,
     rpc::{
-        answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
+        answer_size::{ANSWER_BYTES, ByteBudget, fitting},
         audit_notes::AuditNotes,
         batch::{self, Limits},
         call::{Call, Principal, RpcResult, Served},
+        ids,
         page_token::PageTokens,
         params::{check_user_params, check_user_paths, sees_param, take_secrets},
         request::WriteContext,
@@ -102,13 +103,10 @@ impl GroupRpc {
         call: Call,
         budget: &mut ByteBudget,
     ) -> wire::GroupResult {
-        use wire::group_result::Result::{Error, Group, NotFound};
-        let result = match group {
-            Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
-            Ok(Some(entry)) => {
-                let group = self.shown(&entry.value, call);
-                if budget.takes(&group) { Group(group) } else { Error(left_out().to_result()) }
-            }
+        use wire::group_result::Result::{Error, Group as Found, NotFound};
+        let shown = |group: Entry<Group>| budget.fit(|| self.shown(&group.value, call));
+        let result = match group.and_then(|group| group.map(shown).transpose()) {
+            Ok(Some(group)) => Found(group),
             Ok(None) => NotFound(true),
             Err(error) => Error(error.to_result()),
         };
@@ -167,22 +165,19 @@ impl GroupService for GroupRpc {
     async fn get_group(&self, request: Request<wire::GetGroupRequest>) -> RpcResult<wire::GetGroupResponse> {
         let call = Call::of(&request);
         let request = request.get_ref();
-        let id = convert::group_id(request.group_id)?;
+        let id = ids::group(request.group_id)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         self.limits.records.count(call, 1)?;
         let entry = self.group_for(id, call.principal, &consistency).await?;
-        let mut response =
-            Response::new(wire::GetGroupResponse { group: Some(self.shown(&entry.value, call)) });
-        response.extensions_mut().insert(Served::of(&entry));
-        Ok(response)
+        let group = Some(self.shown(&entry.value, call));
+        Ok(Served::of(&entry).answer(wire::GetGroupResponse { group }))
     }
 
     async fn batch_get_groups(
         &self,
         request: Request<wire::BatchGetGroupsRequest>,
     ) -> RpcResult<wire::BatchGetGroupsResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         batch::check_count("group_ids", request.group_ids.len(), self.limits.batch_ids_of(call))?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let ids = convert::group_ids(&request.group_ids)?;
@@ -202,7 +197,7 @@ impl GroupService for GroupRpc {
         let request_id = request.take_request_id();
         let names = &self.groups.secret_params;
         let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
-        let id = convert::group_id(group.group_id)?;
+        let id = ids::group(group.group_id)?;
         let paths = request.update_mask.clone().unwrap_or_default().paths;
         check_user_paths(call, &paths, &self.groups.user_params)?;
         let (patch, secrets) = convert::patch(group.clone(), &paths, names)?;
@@ -220,7 +215,7 @@ impl GroupService for GroupRpc {
         request: Request<wire::DismissGroupRequest>,
     ) -> RpcResult<wire::DismissGroupResponse> {
         let (request, context) = WriteContext::open(request)?;
-        let id = convert::group_id(request.group_id)?;
+        let id = ids::group(request.group_id)?;
         let written = self.members.dismiss_group(id, context).await?;
         Ok(Response::new(wire::DismissGroupResponse {
             version: written.record.get(),
@@ -237,8 +232,8 @@ impl GroupService for GroupRpc {
         notes.note_user(request.get_ref().owner_id);
         notes.note_request(&request.get_ref().request_id);
         let (request, context) = WriteContext::open(request)?;
-        let id = convert::group_id(request.group_id)?;
-        let owner = UserId::new(request.owner_id).map_err(|why| Error::invalid("owner_id", &why))?;
+        let id = ids::group(request.group_id)?;
+        let owner = ids::user("owner_id", request.owner_id)?;
         let written = self.members.transfer_group(id, owner, context).await?;
         Ok(Response::new(wire::TransferGroupResponse {
             version: written.record.roster.version.get(),
@@ -252,10 +247,9 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::SearchGroupsRequest>,
     ) -> RpcResult<wire::SearchGroupsResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         self.searches.count(call.principal)?;
-        GroupWords::check_keyword(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
+        valid("keyword", GroupWords::check_keyword(&request.keyword))?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let keyword = convert::keyword(&request.keyword, request.r#match)?;
         let mut page = self.limits.page(call, request.page_size)?;
@@ -276,7 +270,7 @@ impl GroupService for GroupRpc {
     ) -> RpcResult<wire::GetInviteCodeResponse> {
         let call = Call::of(&request);
         AuditNotes::of(&request).note_id("group", request.get_ref().group_id);
-        let id = convert::group_id(request.get_ref().group_id)?;
+        let id = ids::group(request.get_ref().group_id)?;
         let invite_code = self.groups.get_invite_code(id, call.principal).await?;
         Ok(Response::new(wire::GetInviteCodeResponse { invite_code }))
     }
@@ -289,7 +283,7 @@ impl GroupService for GroupRpc {
         notes.note_id("group", request.get_ref().group_id);
         notes.note_request(&request.get_ref().request_id);
         let (request, context) = WriteContext::open(request)?;
-        let id = convert::group_id(request.group_id)?;
+        let id = ids::group(request.group_id)?;
         let (invite_code, written) = self.groups.rotate_invite_code(id, context).await?;
         Ok(Response::new(wire::RotateInviteCodeResponse {
             invite_code,
@@ -304,8 +298,8 @@ impl GroupService for GroupRpc {
     ) -> RpcResult<wire::VerifySecretResponse> {
         let call = Call::of(&request);
         let wire::VerifySecretRequest { group_id, name, secret } = request.into_inner();
-        let (id, secret) = (convert::group_id(group_id)?, Zeroizing::new(secret));
-        check_secret(&secret).map_err(|why| Error::invalid("secret", &why))?;
+        let (id, secret) = (ids::group(group_id)?, Zeroizing::new(secret));
+        valid("secret", check_secret(&secret))?;
         let verified = self.groups.verify_secret(id, &name, secret, call.principal).await?;
         Ok(Response::new(wire::VerifySecretResponse { verified }))
     }
@@ -330,7 +324,7 @@ impl GroupService for GroupRpc {
         let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
         let after = match request.get_ref().after_group_id {
             0 => None,
-            id => Some(convert::group_id(id)?),
+            id => Some(ids::group(id)?),
         };
         let groups = self.groups.clone();
         let page = move |after| {

@@ -17,7 +17,10 @@ use kith_cache::{
 use kith_store::{Group, GroupId, GroupStore, Text, Visibility, fold};
 
 use super::GroupKeyword;
-use crate::write::{caches::CacheFactory, record_codec::RecordCodec};
+use crate::{
+    rpc::versions::invalidation,
+    write::{caches::CacheFactory, record_codec::RecordCodec},
+};
 
 /// Namespace of the epochs of buckets.
 pub const SEARCH_EPOCHS: &str = "group_search_epoch";
@@ -147,10 +150,8 @@ pub fn page_weight(page: &Page<GroupId>) -> usize {
 /// invalidated first.
 #[must_use]
 pub fn search_invalidations(group: &Group) -> Vec<Invalidation> {
-    let told =
-        |bucket: Bucket| Invalidation { namespace: SEARCH_EPOCHS, key: bucket.0, version: None, copy: None };
     let words = group.tags.iter().chain([&group.name]).filter(|_| group.visibility == Visibility::Public);
-    Bucket::of_words(words).into_iter().map(told).collect()
+    Bucket::of_words(words).into_iter().map(|bucket| invalidation(SEARCH_EPOCHS, bucket.0)).collect()
 }
 
 #[derive(Debug)]
@@ -205,9 +206,9 @@ mod tests {
             // Only these form words: see `GroupWords`.
             prop_assume!(tags.iter().chain([&name]).all(|word| !fold(word).is_empty()));
             let words: Vec<Text> = tags.iter().chain([&name]).map(|word| Text::from(word.as_str())).collect();
-            let told = Bucket::of_words(&words);
+            let buckets = Bucket::of_words(&words);
             for key in group_search_keys(&name, &tags, Visibility::Public) {
-                prop_assert!(told.contains(&Bucket::of_key(&key)), "{key:?}");
+                prop_assert!(buckets.contains(&Bucket::of_key(&key)), "{key:?}");
             }
         }
     }
@@ -229,9 +230,12 @@ mod tests {
             created: kith_store::Timestamp(0),
             updated: kith_store::Timestamp(0),
         };
-        let told = search_invalidations(&group);
-        assert_eq!(told.iter().map(|told| told.key.as_str()).collect::<Vec<_>>(), ["a", "ab", "g", "go"]);
-        assert!(told.iter().all(|told| told.namespace == SEARCH_EPOCHS && told.version.is_none()));
+        let invalidations = search_invalidations(&group);
+        assert_eq!(
+            invalidations.iter().map(|one| one.key.as_str()).collect::<Vec<_>>(),
+            ["a", "ab", "g", "go"]
+        );
+        assert!(invalidations.iter().all(|one| one.namespace == SEARCH_EPOCHS && one.version.is_none()));
         group.visibility = Visibility::Private;
         assert!(search_invalidations(&group).is_empty());
     }

@@ -5,12 +5,13 @@ use std::{collections::HashMap, error, sync::Arc};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_proto::message::v1 as wire;
-use kith_store::{
-    ConversationId, HEADS_AT_ONCE, Invalid, LogEnd, LogHead, MessageStore, Outcome, Seq, StoreError,
-};
+use kith_store::{ConversationId, HEADS_AT_ONCE, LogEnd, LogHead, MessageStore, Outcome, Seq, StoreError};
 
 use super::{convert::number, range::store_error};
-use crate::{error::Error, rpc::batch::check_count};
+use crate::{
+    error::{Error, valid},
+    rpc::batch::check_count,
+};
 
 /// Most positions of a request.
 const POSITIONS_MAX: usize = 100;
@@ -31,9 +32,7 @@ impl AtLeast {
         check_count("at_least", positions.len(), POSITIONS_MAX)?;
         let mut known = HashMap::with_capacity(positions.len());
         for position in positions {
-            let conversation = position.conversation_id.parse();
-            let conversation =
-                conversation.map_err(|why: Invalid| Error::invalid("at_least.conversation_id", &why))?;
+            let conversation = valid("at_least.conversation_id", position.conversation_id.parse())?;
             let seq = number("at_least.seq", position.seq)?;
             let known = known.entry(conversation).or_insert(seq);
             *known = seq.max(*known);
@@ -47,9 +46,6 @@ impl AtLeast {
     }
 
     /// Reads the ends again that are below the known numbers, in a way that a failover does not affect.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn raise_ends(
         &self,
         store: &dyn MessageStore,
@@ -66,9 +62,6 @@ impl AtLeast {
     }
 
     /// The same for heads; `asked`: the arguments of the first read.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn raise_heads(
         &self,
         store: &dyn MessageStore,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::waiting::STEP_MAX;
 use crate::{
-    invalid_value::{InvalidValue, above_zero, wrong},
+    invalid_value::{InvalidValue, above_zero, all_hold, within, wrong},
     size,
 };
 
@@ -154,10 +154,7 @@ impl MessagesConfig {
     /// # Errors
     /// Names the key and its limit.
     pub fn check(&self) -> Result<(), InvalidValue> {
-        if !(1..=BODY_BYTES_MAX).contains(&self.body_bytes_max) {
-            let text = format!("is {}; it must be from 1 to {BODY_BYTES_MAX}", self.body_bytes_max);
-            return wrong("messages.body_bytes_max", &text);
-        }
+        within("messages.body_bytes_max", self.body_bytes_max, &(1..=BODY_BYTES_MAX))?;
         if self.queue_of_one < STEP_MAX {
             let text = format!("is {}; it must not be below {STEP_MAX}", self.queue_of_one);
             return wrong("messages.queue_of_one", &text);
@@ -169,17 +166,12 @@ impl MessagesConfig {
             );
             return wrong("messages.queue", &text);
         }
-        if !(1..=CONVERSATIONS_MAX).contains(&self.conversations_max) {
-            let text = format!("is {}; it must be from 1 to {CONVERSATIONS_MAX}", self.conversations_max);
-            return wrong("messages.conversations_max", &text);
-        }
+        within("messages.conversations_max", self.conversations_max, &(1..=CONVERSATIONS_MAX))?;
         if !self.kept.is_zero() && self.kept < SUCCESSOR_AGE {
             let text = format!("is {:?}; it must be 0s, or not below 1h", self.kept);
             return wrong("messages.kept", &text);
         }
-        if self.erase_rate == 0 {
-            return wrong("messages.erase_rate", "is 0; it must be above 0");
-        }
+        above_zero(&[("messages.erase_rate", self.erase_rate == 0)])?;
         self.check_windows()?;
         self.check_inboxes()
     }
@@ -208,21 +200,13 @@ impl MessagesConfig {
     }
 
     fn check_inboxes(&self) -> Result<(), InvalidValue> {
-        if !INBOX_ENTRIES.contains(&self.inbox_entries) {
-            return wrong("messages.inbox_entries", "must be from 10 to 10000");
-        }
-        if !INBOX_KEPT.contains(&self.inbox_kept) {
-            return wrong("messages.inbox_kept", "must be from 1h to 30d");
-        }
-        if !OFFLINE_KEPT.contains(&self.offline_kept) {
-            return wrong("messages.offline_kept", "must be from 1h to 30d");
-        }
-        if !(1..=FAN_OUT_MEMBERS_MAX).contains(&self.fan_out_members_max) {
-            return wrong("messages.fan_out_members_max", "must be from 1 to 500");
-        }
-        if !(1..=BACKLOG_MAX).contains(&self.backlog_max) {
-            return wrong("messages.backlog_max", "must be from 1 to 1000");
-        }
+        within("messages.inbox_entries", self.inbox_entries, &INBOX_ENTRIES)?;
+        within("messages.fan_out_members_max", self.fan_out_members_max, &(1..=FAN_OUT_MEMBERS_MAX))?;
+        within("messages.backlog_max", self.backlog_max, &(1..=BACKLOG_MAX))?;
+        all_hold(&[
+            ("messages.inbox_kept", INBOX_KEPT.contains(&self.inbox_kept), "must be from 1h to 30d"),
+            ("messages.offline_kept", OFFLINE_KEPT.contains(&self.offline_kept), "must be from 1h to 30d"),
+        ])?;
         above_zero(&[
             ("messages.memory_inboxes", self.memory_inboxes == 0),
             ("messages.receivers", self.receivers == 0),
@@ -231,21 +215,13 @@ impl MessagesConfig {
     }
 
     fn check_windows(&self) -> Result<(), InvalidValue> {
-        if !(1..=WINDOW_MAX).contains(&self.window) {
-            let text = format!("is {}; it must be from 1 to {WINDOW_MAX}", self.window);
-            return wrong("messages.window", &text);
-        }
-        if !(1..=WINDOW_BYTES_MAX).contains(&self.window_bytes) {
-            let text = format!("is {}; it must be from 1 to {WINDOW_BYTES_MAX}", self.window_bytes);
-            return wrong("messages.window_bytes", &text);
-        }
-        if !WINDOW_TTL.contains(&self.window_ttl) {
-            return wrong("messages.window_ttl", "must be from 1m to 7d");
-        }
-        if !WINDOW_CHECKED.contains(&self.window_checked) {
-            return wrong("messages.window_checked", "must be from 1s to 1m");
-        }
-        Ok(())
+        within("messages.window", self.window, &(1..=WINDOW_MAX))?;
+        within("messages.window_bytes", self.window_bytes, &(1..=WINDOW_BYTES_MAX))?;
+        let is_checked_in_time = WINDOW_CHECKED.contains(&self.window_checked);
+        all_hold(&[
+            ("messages.window_ttl", WINDOW_TTL.contains(&self.window_ttl), "must be from 1m to 7d"),
+            ("messages.window_checked", is_checked_in_time, "must be from 1s to 1m"),
+        ])
     }
 }
 
@@ -253,71 +229,68 @@ impl MessagesConfig {
 mod tests {
     use super::*;
 
-    fn key_at_fault(change: impl FnOnce(&mut MessagesConfig)) -> Option<&'static str> {
+    type Change = fn(&mut MessagesConfig);
+
+    fn key_at_fault(change: Change) -> Option<&'static str> {
         let mut config = MessagesConfig::default();
         change(&mut config);
         config.check().err().map(|wrong| wrong.key)
     }
 
-    #[test]
-    fn values_out_of_bounds_are_refused() {
-        assert_eq!(key_at_fault(|_| {}), None);
-        assert_eq!(key_at_fault(|config| config.body_bytes_max = 1), None);
-        assert_eq!(key_at_fault(|config| config.body_bytes_max = 0), Some("messages.body_bytes_max"));
-        let above = BODY_BYTES_MAX + 1;
-        assert_eq!(key_at_fault(|config| config.body_bytes_max = above), Some("messages.body_bytes_max"));
-        assert_eq!(key_at_fault(|config| config.queue_of_one = 99), Some("messages.queue_of_one"));
-        assert_eq!(key_at_fault(|config| config.queue = 999), Some("messages.queue"));
-        for (window, at_fault) in
-            [(1, None), (100, None), (0, Some("messages.window")), (101, Some("messages.window"))]
-        {
-            assert_eq!(key_at_fault(|config| config.window = window), at_fault);
-        }
-        assert_eq!(key_at_fault(|config| config.window_bytes = 0), Some("messages.window_bytes"));
-        let day = Duration::from_secs(86_400);
-        for (kept, at_fault) in [
-            (7 * day, None),
-            (8 * day, Some("messages.window_ttl")),
-            (Duration::ZERO, Some("messages.window_ttl")),
-        ] {
-            assert_eq!(key_at_fault(|config| config.window_ttl = kept), at_fault);
-        }
-        assert_eq!(key_at_fault(|config| config.window_checked = day), Some("messages.window_checked"));
-        for most in [0, 2_001] {
-            let at_fault = key_at_fault(|config| config.conversations_max = most);
-            assert_eq!(at_fault, Some("messages.conversations_max"));
-        }
-        assert_eq!(key_at_fault(|config| config.kept = SUCCESSOR_AGE), None);
-        let at_fault = key_at_fault(|config| config.kept = Duration::from_secs(3_599));
-        assert_eq!(at_fault, Some("messages.kept"));
-        assert_eq!(key_at_fault(|config| config.erase_rate = 0), Some("messages.erase_rate"));
+    const fn days(count: u64) -> Duration {
+        Duration::from_secs(count * 86_400)
     }
 
     #[test]
-    fn inboxes_out_of_bounds_are_refused() {
-        for (entries, at_fault) in [
-            (10, None),
-            (10_000, None),
-            (9, Some("messages.inbox_entries")),
-            (10_001, Some("messages.inbox_entries")),
-        ] {
-            assert_eq!(key_at_fault(|config| config.inbox_entries = entries), at_fault);
+    fn values_within_bounds_are_taken() {
+        let changes: [Change; 8] = [
+            |_| {},
+            |config| config.body_bytes_max = 1,
+            |config| config.window = 1,
+            |config| config.window = 100,
+            |config| config.window_ttl = days(7),
+            |config| config.kept = SUCCESSOR_AGE,
+            |config| config.inbox_entries = 10,
+            |config| config.inbox_entries = 10_000,
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            assert_eq!(key_at_fault(change), None, "change {number}");
         }
-        assert_eq!(key_at_fault(|config| config.inbox_kept = Duration::ZERO), Some("messages.inbox_kept"));
-        for kept in [0, 3_599, 31 * 86_400].map(Duration::from_secs) {
-            let at_fault = key_at_fault(|config| config.offline_kept = kept);
-            assert_eq!(at_fault, Some("messages.offline_kept"));
+    }
+
+    #[test]
+    fn values_out_of_bounds_are_refused() {
+        let changes: [(&str, Change); 27] = [
+            ("messages.body_bytes_max", |config| config.body_bytes_max = 0),
+            ("messages.body_bytes_max", |config| config.body_bytes_max = BODY_BYTES_MAX + 1),
+            ("messages.queue_of_one", |config| config.queue_of_one = 99),
+            ("messages.queue", |config| config.queue = 999),
+            ("messages.window", |config| config.window = 0),
+            ("messages.window", |config| config.window = 101),
+            ("messages.window_bytes", |config| config.window_bytes = 0),
+            ("messages.window_ttl", |config| config.window_ttl = days(8)),
+            ("messages.window_ttl", |config| config.window_ttl = Duration::ZERO),
+            ("messages.window_checked", |config| config.window_checked = days(1)),
+            ("messages.conversations_max", |config| config.conversations_max = 0),
+            ("messages.conversations_max", |config| config.conversations_max = 2_001),
+            ("messages.kept", |config| config.kept = Duration::from_secs(3_599)),
+            ("messages.erase_rate", |config| config.erase_rate = 0),
+            ("messages.inbox_entries", |config| config.inbox_entries = 9),
+            ("messages.inbox_entries", |config| config.inbox_entries = 10_001),
+            ("messages.inbox_kept", |config| config.inbox_kept = Duration::ZERO),
+            ("messages.offline_kept", |config| config.offline_kept = Duration::ZERO),
+            ("messages.offline_kept", |config| config.offline_kept = Duration::from_secs(3_599)),
+            ("messages.offline_kept", |config| config.offline_kept = days(31)),
+            ("messages.fan_out_members_max", |config| config.fan_out_members_max = 0),
+            ("messages.fan_out_members_max", |config| config.fan_out_members_max = 501),
+            ("messages.backlog_max", |config| config.backlog_max = 0),
+            ("messages.backlog_max", |config| config.backlog_max = 1_001),
+            ("messages.memory_inboxes", |config| config.memory_inboxes = 0),
+            ("messages.receivers", |config| config.receivers = 0),
+            ("messages.receivers_of_user", |config| config.receivers_of_user = 0),
+        ];
+        for (key, change) in changes {
+            assert_eq!(key_at_fault(change), Some(key));
         }
-        for most in [0, 501] {
-            let at_fault = key_at_fault(|config| config.fan_out_members_max = most);
-            assert_eq!(at_fault, Some("messages.fan_out_members_max"));
-        }
-        for most in [0, 1_001] {
-            let at_fault = key_at_fault(|config| config.backlog_max = most);
-            assert_eq!(at_fault, Some("messages.backlog_max"));
-        }
-        assert_eq!(key_at_fault(|config| config.memory_inboxes = 0), Some("messages.memory_inboxes"));
-        assert_eq!(key_at_fault(|config| config.receivers = 0), Some("messages.receivers"));
-        assert_eq!(key_at_fault(|config| config.receivers_of_user = 0), Some("messages.receivers_of_user"));
     }
 }

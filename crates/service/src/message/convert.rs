@@ -1,14 +1,12 @@
 //! Messages between the wire and the domain. Raw numbers and strings do not pass this module.
 
-use std::fmt::Display;
-
 use kith_proto::message::v1::{
     self as wire, max_seq_result::Result as MaxAnswer, send_message_request::To,
     send_result::Result as SendAnswer,
 };
 use kith_store::{
-    ContentHash, ConversationId, GroupId, Invalid, MENTIONS_MAX, Message, MessageKey, MessageKind,
-    NewMessage, Recalled, RecalledBy, Seq, Text, Timestamp, UserId,
+    ContentHash, ConversationId, MENTIONS_MAX, Message, MessageKey, MessageKind, NewMessage, Recalled,
+    RecalledBy, Seq, Text, Timestamp, UserId,
 };
 use prost::{Message as _, bytes::Bytes};
 
@@ -17,10 +15,11 @@ use super::{
     sending::{MessageDraft, Sent},
 };
 use crate::{
-    error::Error,
+    error::{Error, valid},
     rpc::{
-        batch::missing,
+        batch::{check_count, missing},
         call::{Principal, own},
+        ids,
         versions::{moment, wire_time},
     },
 };
@@ -122,38 +121,45 @@ fn sender(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     if named == 0 {
         return Ok(principal.user());
     }
-    let sender = valid("sender_id", UserId::new(named))?;
+    let sender = ids::user("sender_id", named)?;
     match principal {
         Principal::User(user) if user != sender => Err(Error::not_allowed("users send for themselves")),
         Principal::User(_) | Principal::Service => Ok(Some(sender)),
     }
 }
 
-/// The reader: the named user, or else the acting one; `None`: a service as itself.
-pub(super) fn reader(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
+/// The user who reads or changes: the named one, or else the acting one; `None`: a service as itself.
+pub(super) fn acting_user(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     if named == 0 {
         return Ok(principal.user());
     }
-    let reader = valid("user_id", UserId::new(named))?;
-    own(reader, principal)?;
-    Ok(Some(reader))
+    let user = ids::user("user_id", named)?;
+    own(user, principal)?;
+    Ok(Some(user))
 }
 
 fn target(to: Option<&To>, sender: Option<UserId>) -> Result<ConversationId, Error> {
     match to {
         Some(To::ConversationId(text)) => conversation(text),
         Some(To::UserId(id)) => {
-            let other = valid("user_id", UserId::new(*id))?;
-            let sender = sender.ok_or_else(|| invalid("user_id", "must not be given without a sender"))?;
+            let other = ids::user("user_id", *id)?;
+            let sender =
+                sender.ok_or_else(|| Error::invalid("user_id", "must not be given without a sender"))?;
             Ok(ConversationId::direct(sender, other))
         }
-        Some(To::GroupId(id)) => Ok(ConversationId::Group(valid("group_id", GroupId::new(*id))?)),
-        None => Err(invalid("to", "must be given, as conversation_id, user_id or group_id")),
+        Some(To::GroupId(id)) => Ok(ConversationId::Group(ids::group(*id)?)),
+        None => Err(Error::invalid("to", "must be given, as conversation_id, user_id or group_id")),
     }
 }
 
 pub(crate) fn conversation(text: &str) -> Result<ConversationId, Error> {
     valid("conversation_id", text.parse())
+}
+
+/// The ids of conversations, in their order.
+pub(super) fn conversations(texts: &[String], max: usize) -> Result<Vec<ConversationId>, Error> {
+    check_count("conversation_ids", texts.len(), max)?;
+    valid("conversation_ids", texts.iter().map(|text| text.parse()).collect())
 }
 
 pub(super) fn client_message_id(text: &str) -> Result<Option<Text>, Error> {
@@ -174,10 +180,10 @@ fn key(sender: Option<UserId>, client_message_id: Option<&Text>) -> MessageKey {
 /// Checks a content whose type is checked already.
 pub(super) fn check_content(content_type: &str, body: &[u8], bytes_max: usize) -> Result<(), Error> {
     if body.len() > bytes_max {
-        return Err(invalid("body", format!("must have at most {bytes_max} bytes")));
+        return Err(Error::invalid("body", &format!("must have at most {bytes_max} bytes")));
     }
     if body.is_empty() && content_type.is_empty() {
-        return Err(invalid("body", "must not be empty without a content_type"));
+        return Err(Error::invalid("body", "must not be empty without a content_type"));
     }
     Ok(())
 }
@@ -185,9 +191,9 @@ pub(super) fn check_content(content_type: &str, body: &[u8], bytes_max: usize) -
 /// The users whom a message mentions, by a field of this name.
 pub(super) fn mentions(field: &'static str, ids: &[i64]) -> Result<Vec<UserId>, Error> {
     if ids.len() > MENTIONS_MAX {
-        return Err(invalid(field, format!("must hold at most {MENTIONS_MAX}")));
+        return Err(Error::invalid(field, &format!("must hold at most {MENTIONS_MAX}")));
     }
-    ids.iter().map(|id| valid(field, UserId::new(*id))).collect()
+    ids::users(field, ids)
 }
 
 pub(super) fn pull(request: &wire::PullMessagesRequest, limit: usize) -> Result<Pull, Error> {
@@ -199,7 +205,7 @@ pub(super) fn pull(request: &wire::PullMessagesRequest, limit: usize) -> Result<
         at_least: number("at_least_seq", request.at_least_seq)?,
     };
     if pull.to != 0 && pull.to < pull.from {
-        return Err(invalid("to_seq", "must not be below from_seq"));
+        return Err(Error::invalid("to_seq", "must not be below from_seq"));
     }
     Ok(pull)
 }
@@ -216,10 +222,10 @@ pub(super) fn back(request: &wire::HistoryRequest, limit: usize) -> Result<Back,
 /// The numbers of the requested messages.
 pub(super) fn seqs(seqs: Vec<i64>) -> Result<Vec<Seq>, Error> {
     if seqs.len() > SEQS_MAX {
-        return Err(invalid("seqs", format!("must hold at most {SEQS_MAX}")));
+        return Err(Error::invalid("seqs", &format!("must hold at most {SEQS_MAX}")));
     }
     if seqs.iter().any(|seq| *seq <= 0) {
-        return Err(invalid("seqs", "must be above 0"));
+        return Err(Error::invalid("seqs", "must be above 0"));
     }
     Ok(seqs)
 }
@@ -230,7 +236,7 @@ pub(super) fn time(time: Option<&prost_types::Timestamp>) -> Result<Timestamp, E
 
 /// A number of a message; 0: none.
 pub(crate) fn number(field: &'static str, number: i64) -> Result<Seq, Error> {
-    if number < 0 { Err(invalid(field, "must not be below 0")) } else { Ok(number) }
+    if number < 0 { Err(Error::invalid(field, "must not be below 0")) } else { Ok(number) }
 }
 
 pub(super) fn sent_to_wire(sent: Sent) -> wire::SendMessageResponse {
@@ -258,14 +264,6 @@ pub(super) fn max_seq_result(conversation: ConversationId, max: Result<Seq, Erro
     wire::MaxSeqResult { conversation_id: conversation.to_string(), result: Some(result) }
 }
 
-pub(super) fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> {
-    value.map_err(|why| Error::invalid(field, &why))
-}
-
-pub(crate) fn invalid(field: &'static str, why: impl Display) -> Error {
-    Error::invalid(field, &Invalid::new(why.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,9 +289,9 @@ mod tests {
         assert!(sender(8, Principal::User(user(7))).is_err());
         assert_eq!(sender(8, Principal::Service).unwrap(), Some(user(8)));
         assert_eq!(sender(0, Principal::Service).unwrap(), None);
-        assert_eq!(reader(0, Principal::User(user(7))).unwrap(), Some(user(7)));
-        assert!(reader(8, Principal::User(user(7))).is_err());
-        assert_eq!(reader(0, Principal::Service).unwrap(), None);
+        assert_eq!(acting_user(0, Principal::User(user(7))).unwrap(), Some(user(7)));
+        assert!(acting_user(8, Principal::User(user(7))).is_err());
+        assert_eq!(acting_user(0, Principal::Service).unwrap(), None);
     }
 
     #[test]

@@ -30,9 +30,6 @@ pub struct ErasureCleanup(ErasureStart);
 impl Messages {
     /// Starts the erasure of the messages of a user, if there is none, or if the last one has ended and `again` is set.
     /// Returns its progress.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn erase_user(
         &self,
         user: UserId,

@@ -12,9 +12,10 @@ use super::{
     waiting::STEP_MAX,
 };
 use crate::{
-    error::{Error, Reason},
+    error::{Error, Reason, valid},
     rpc::{
         batch::{Limits, import_result, missing},
+        ids,
         versions::moment,
     },
 };
@@ -148,7 +149,7 @@ fn imported(message: &wire::Message, key: MessageKey) -> Result<Imported, Error>
     let sender = sender(message.sender_id, conversation)?;
     let seq = convert::number("seq", message.seq)?;
     let client_message_id = convert::client_message_id(&message.client_message_id)?;
-    let content_type = convert::valid("content_type", NewMessage::content_type(&message.content_type))?;
+    let content_type = valid("content_type", NewMessage::content_type(&message.content_type))?;
     let sent = moment("send_time", &message.send_time.ok_or_else(|| missing("send_time"))?)?;
     let key = match (&client_message_id, seq) {
         (Some(id), _) => MessageKey::of(sender, id),
@@ -178,10 +179,10 @@ fn sender(id: i64, conversation: ConversationId) -> Result<Option<UserId>, Error
     if id == 0 {
         return Ok(None);
     }
-    let sender = convert::valid("sender_id", UserId::new(id))?;
+    let sender = ids::user("sender_id", id)?;
     match conversation {
         ConversationId::Direct(one, other) if sender != one && sender != other => {
-            Err(convert::invalid("sender_id", "must be one of the two users"))
+            Err(Error::invalid("sender_id", "must be one of the two users"))
         }
         _ => Ok(Some(sender)),
     }
@@ -192,27 +193,27 @@ fn key_of_request(request_id: &str) -> Result<MessageKey, Error> {
     if request_id.is_empty() {
         return Ok(MessageKey(rand::random()));
     }
-    let id: RequestId = convert::valid("request_id", request_id.parse())?;
+    let id: RequestId = valid("request_id", request_id.parse())?;
     Ok(MessageKey::of(None, &format!("import:{}", id.as_str())))
 }
 
 /// The body of a message, or the content of an event.
 fn content(message: &wire::Message) -> Result<(MessageKind, Bytes), Error> {
     if message.body.len() > BODY_BYTES_MAX {
-        return Err(convert::invalid("body", format!("must have at most {BODY_BYTES_MAX} bytes")));
+        return Err(Error::invalid("body", &format!("must have at most {BODY_BYTES_MAX} bytes")));
     }
     match (message.kind(), &message.event) {
         (wire::MessageKind::Message, None) => Ok((MessageKind::Message, message.body.clone())),
         (wire::MessageKind::Message, Some(_)) => {
-            Err(convert::invalid("event", "must not be given with a message"))
+            Err(Error::invalid("event", "must not be given with a message"))
         }
         (wire::MessageKind::Event, event) if message.body.is_empty() => {
             let event = event.as_ref().map(wire::Event::encode_to_vec).unwrap_or_default();
             Ok((MessageKind::Event, event.into()))
         }
-        (wire::MessageKind::Event, _) => Err(convert::invalid("body", "must not be given with an event")),
+        (wire::MessageKind::Event, _) => Err(Error::invalid("body", "must not be given with an event")),
         (wire::MessageKind::Unspecified, _) => {
-            Err(convert::invalid("kind", "must be that of a message or an event"))
+            Err(Error::invalid("kind", "must be that of a message or an event"))
         }
     }
 }

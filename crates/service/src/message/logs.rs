@@ -58,9 +58,6 @@ impl Logs {
 
     /// The end of a log, and the requested messages that are among the last ones. `at_least`: a number that the caller
     /// knows to exist.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn recent(
         &self,
         conversation: ConversationId,
@@ -78,18 +75,12 @@ impl Logs {
     }
 
     /// The end of a log, also right after a failover of the store.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, Error> {
         self.store.strong_end(conversation).await.map_err(store_error)
     }
 
     /// The messages with these numbers, which are in one document of a log that has messages up to `end`: through the tiers, or
     /// from the store if it is the last document.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn stored(
         &self,
         conversation: ConversationId,
@@ -109,9 +100,6 @@ impl Logs {
     }
 
     /// The ends of these logs, in their order. Those that seem to be below `at_least` are read again.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn ends(
         &self,
         conversations: &[ConversationId],

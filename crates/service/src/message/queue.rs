@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    metric::{MESSAGE_APPEND_RETRIES, MESSAGE_APPEND_SECONDS, MESSAGE_APPEND_SIZE, count_from_zero},
+    metric::{MESSAGE_APPEND_RETRIES, MESSAGE_APPEND_SECONDS, MESSAGE_APPEND_SIZE, as_f64, count_from_zero},
     write::mutations::{Mutations, unknown},
 };
 
@@ -196,10 +196,6 @@ fn first_sends(messages: &[NewMessage], appended: Vec<Appended>, may_have_landed
         one => one,
     };
     messages.iter().zip(appended).map(first_send).collect()
-}
-
-fn as_f64(count: usize) -> f64 {
-    u32::try_from(count).map_or(f64::MAX, f64::from)
 }
 
 #[cfg(test)]

@@ -101,9 +101,6 @@ impl Messages {
 
     /// Returns the highest number of each of these conversations that a reader may read, in their order; 0: there is none. Ends
     /// that seem to be below `at_least` are read again.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn max_seqs(
         &self,
         reader: Option<UserId>,
@@ -142,9 +139,6 @@ impl Messages {
 
     /// The bounds of a reader in each of these conversations, in their order: NOT_FOUND if it may read nothing of one.
     /// Its dialogs are not read.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn bounds(
         &self,
         reader: Option<UserId>,

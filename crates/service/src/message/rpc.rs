@@ -2,7 +2,6 @@
 
 use futures::stream::BoxStream;
 use kith_proto::message::v1::{self as wire, message_service_server::MessageService};
-use kith_store::{ConversationId, UserId};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
@@ -14,6 +13,7 @@ use crate::{
     rpc::{
         batch::{Limits, check_count, import_together},
         call::{Call, RpcResult},
+        ids,
         record_quota::PageQuota,
     },
     schema_agreement::SchemaAgreement,
@@ -49,16 +49,8 @@ impl MessageRpc {
     /// A page of messages.
     fn page(&self, call: Call, asked: i32) -> Result<PageQuota, Error> {
         let limit =
-            self.limits.pages.of(asked).map_err(|_| convert::invalid("limit", "must not be below 0"))?;
+            self.limits.pages.of(asked).map_err(|_| Error::invalid("limit", "must not be below 0"))?;
         self.limits.records.page(call, limit.min(PAGE_MAX))
-    }
-
-    fn conversations(&self, call: Call, texts: &[String]) -> Result<Vec<ConversationId>, Error> {
-        check_count("conversation_ids", texts.len(), self.limits.batch_ids_of(call))?;
-        let parsed = texts.iter().map(|text| text.parse());
-        parsed
-            .collect::<Result<_, _>>()
-            .map_err(|why: kith_store::Invalid| Error::invalid("conversation_ids", &why))
     }
 }
 
@@ -69,7 +61,7 @@ impl MessageService for MessageRpc {
         request: Request<wire::SendMessageRequest>,
     ) -> RpcResult<wire::SendMessageResponse> {
         self.agreement.check()?;
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let draft = convert::draft(request, call.principal, self.messages.config.body_bytes_max)?;
         let sent = self.messages.send(draft, call.deadline).await?;
         Ok(Response::new(convert::sent_to_wire(sent)))
@@ -80,7 +72,7 @@ impl MessageService for MessageRpc {
         request: Request<wire::BatchSendRequest>,
     ) -> RpcResult<wire::BatchSendResponse> {
         self.agreement.check()?;
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         check_count("messages", request.messages.len(), STEP_MAX)?;
         let bytes_max = self.messages.config.body_bytes_max;
         let messages = request.messages.into_iter();
@@ -95,8 +87,8 @@ impl MessageService for MessageRpc {
         request: Request<wire::PullMessagesRequest>,
     ) -> RpcResult<wire::PullMessagesResponse> {
         self.agreement.check()?;
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let reader = convert::reader(request.user_id, call.principal)?;
+        let (call, request) = Call::open(request);
+        let reader = convert::acting_user(request.user_id, call.principal)?;
         let mut quota = self.page(call, request.limit)?;
         let asked = convert::pull(&request, quota.size)?;
         let page = self.messages.pull(reader, asked).await?;
@@ -114,8 +106,8 @@ impl MessageService for MessageRpc {
         request: Request<wire::PullBySeqsRequest>,
     ) -> RpcResult<wire::PullBySeqsResponse> {
         self.agreement.check()?;
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let reader = convert::reader(request.user_id, call.principal)?;
+        let (call, request) = Call::open(request);
+        let reader = convert::acting_user(request.user_id, call.principal)?;
         let conversation = convert::conversation(&request.conversation_id)?;
         let seqs = convert::seqs(request.seqs)?;
         let mut quota = self.limits.records.page(call, seqs.len())?;
@@ -129,8 +121,8 @@ impl MessageService for MessageRpc {
 
     async fn history(&self, request: Request<wire::HistoryRequest>) -> RpcResult<wire::HistoryResponse> {
         self.agreement.check()?;
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let reader = convert::reader(request.user_id, call.principal)?;
+        let (call, request) = Call::open(request);
+        let reader = convert::acting_user(request.user_id, call.principal)?;
         let mut quota = self.page(call, request.limit)?;
         let asked = convert::back(&request, quota.size)?;
         let page = self.messages.history(reader, asked).await?;
@@ -148,8 +140,8 @@ impl MessageService for MessageRpc {
         request: Request<wire::GetSeqByTimeRequest>,
     ) -> RpcResult<wire::GetSeqByTimeResponse> {
         self.agreement.check()?;
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let reader = convert::reader(request.user_id, call.principal)?;
+        let (call, request) = Call::open(request);
+        let reader = convert::acting_user(request.user_id, call.principal)?;
         let conversation = convert::conversation(&request.conversation_id)?;
         let time = convert::time(request.time.as_ref())?;
         let seq = self.messages.seq_at(reader, conversation, time).await?;
@@ -161,9 +153,10 @@ impl MessageService for MessageRpc {
         request: Request<wire::GetMaxSeqsRequest>,
     ) -> RpcResult<wire::GetMaxSeqsResponse> {
         self.agreement.check()?;
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let reader = convert::reader(request.user_id, call.principal)?;
-        let conversations = self.conversations(call, &request.conversation_ids)?;
+        let (call, request) = Call::open(request);
+        let reader = convert::acting_user(request.user_id, call.principal)?;
+        let conversations =
+            convert::conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
         let at_least = AtLeast::of_request(&request.at_least)?;
         let found = self.messages.max_seqs(reader, &conversations, &at_least).await?;
         let results = conversations.into_iter().zip(found);
@@ -261,8 +254,8 @@ impl MessageService for MessageRpc {
         request: Request<wire::EraseUserMessagesRequest>,
     ) -> RpcResult<wire::EraseUserMessagesResponse> {
         self.agreement.check()?;
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let user = convert::valid("user_id", UserId::new(request.user_id))?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         let erasure = self.messages.erase_user(user, request.again, call.deadline).await?;
         Ok(Response::new(erasing::erasure_to_wire(&erasure)))
     }

@@ -139,8 +139,7 @@ fn without_repeated_ids(drafts: Vec<Result<MessageDraft, Error>>) -> Vec<Result<
 }
 
 fn repeated_id() -> Error {
-    let why = kith_store::Invalid::new("is that of an earlier message of the batch");
-    Error::invalid("client_message_id", &why)
+    Error::invalid("client_message_id", "is that of an earlier message of the batch")
 }
 
 /// The result of one of the messages that were appended together.

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::MessagesConfig;
 use crate::{
     error::{Error, Reason},
-    metric::MESSAGE_QUEUE,
+    metric::{MESSAGE_QUEUE, as_f64},
     write::mutations::unknown,
 };
 
@@ -194,10 +194,6 @@ fn step_of(queue: &mut VecDeque<AppendWaiter>) -> Vec<AppendWaiter> {
 
 fn full(why: &'static str) -> Error {
     Error::new(Reason::Overloaded, why)
-}
-
-fn as_f64(count: usize) -> f64 {
-    u32::try_from(count).map_or(f64::MAX, f64::from)
 }
 
 #[cfg(test)]

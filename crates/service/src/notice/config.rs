@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    invalid_value::{InvalidValue, above_zero, wrong},
+    invalid_value::{InvalidValue, above_zero, all_hold, wrong},
     size,
 };
 
@@ -75,19 +75,13 @@ impl NoticesConfig {
             let text = format!("is {}; it must be at most {READERS_MAX}", self.readers_max);
             return wrong("notices.readers_max", &text);
         }
-        if self.body_bytes > BODY_BYTES_MAX {
-            return wrong("notices.body_bytes", "must be at most 64KiB");
-        }
-        if self.kept < Duration::from_secs(3_600) {
-            return wrong("notices.kept", "must be at least 1h");
-        }
-        if !(Duration::from_secs(60)..=Duration::from_secs(86_400)).contains(&self.bitmaps_kept) {
-            return wrong("notices.bitmaps_kept", "must be from 1m to 1d");
-        }
-        if self.count_wait > Duration::from_secs(10) {
-            return wrong("notices.count_wait", "must be at most 10s");
-        }
-        Ok(())
+        let bitmaps_kept = Duration::from_secs(60)..=Duration::from_secs(86_400);
+        all_hold(&[
+            ("notices.body_bytes", self.body_bytes <= BODY_BYTES_MAX, "must be at most 64KiB"),
+            ("notices.kept", self.kept >= Duration::from_secs(3_600), "must be at least 1h"),
+            ("notices.bitmaps_kept", bitmaps_kept.contains(&self.bitmaps_kept), "must be from 1m to 1d"),
+            ("notices.count_wait", self.count_wait <= Duration::from_secs(10), "must be at most 10s"),
+        ])
     }
 }
 

@@ -11,7 +11,7 @@ use kith_store::{
 
 use super::{listing::ListedNotice, reader_lists::ReaderState, reading::NoticeReadState};
 use crate::{
-    error::Error,
+    error::{Error, valid},
     rpc::{
         batch::{check_count, missing},
         params::{field_path, params, take_param, unknown_path},
@@ -27,11 +27,11 @@ const ALL_FIELDS: [&str; 8] =
     ["title", "body", "params", "audience_ids", "publish_time", "expire_time", "pinned", "for_newcomers"];
 
 pub(super) fn audience_id(field: &'static str, id: i32) -> Result<AudienceId, Error> {
-    AudienceId::new(id.into()).map_err(|why| Error::invalid(field, &why))
+    valid(field, AudienceId::new(id.into()))
 }
 
 pub(super) fn notice_id(id: i64) -> Result<NoticeId, Error> {
-    NoticeId::new(id).map_err(|why| Error::invalid("notice_id", &why))
+    valid("notice_id", NoticeId::new(id))
 }
 
 pub(super) fn reader_key(audience: i32, reader: i64) -> Result<ReaderKey, Error> {
@@ -40,13 +40,13 @@ pub(super) fn reader_key(audience: i32, reader: i64) -> Result<ReaderKey, Error>
 }
 
 pub(super) fn reader_id(field: &'static str, id: i64) -> Result<ReaderId, Error> {
-    ReaderId::new(id).map_err(|why| Error::invalid(field, &why))
+    valid(field, ReaderId::new(id))
 }
 
 /// Ids of a mark or of a read of states.
 pub(super) fn notice_ids(ids: &[i64], most: Option<usize>) -> Result<Vec<NoticeId>, Error> {
     check_count("notice_ids", ids.len(), most.unwrap_or(NOTICES_AT_ONCE))?;
-    ids.iter().map(|id| NoticeId::new(*id).map_err(|why| Error::invalid("notice_ids", &why))).collect()
+    ids.iter().map(|id| valid("notice_ids", NoticeId::new(*id))).collect()
 }
 
 pub(super) fn new_audience(audience: Option<&wire::Audience>) -> Result<NewAudience, Error> {
@@ -55,7 +55,7 @@ pub(super) fn new_audience(audience: Option<&wire::Audience>) -> Result<NewAudie
         .and_then(|name| if name.is_empty() { Err(Invalid::new("must not be empty")) } else { Ok(name) });
     Ok(NewAudience {
         id: audience_id("audience_id", audience.audience_id)?,
-        name: name.map_err(|why| Error::invalid("name", &why))?,
+        name: valid("name", name)?,
         of_users: audience.of_users,
     })
 }
@@ -156,7 +156,7 @@ pub(super) fn reader_state(state: i32) -> Result<ReaderState, Error> {
         Ok(wire::ReaderState::Confirmed) => Ok(ReaderState::Confirmed),
         Ok(wire::ReaderState::Unconfirmed) => Ok(ReaderState::Unconfirmed),
         Ok(wire::ReaderState::Unspecified) | Err(_) => {
-            Err(Error::invalid("state", &Invalid::new("must be one of the states")))
+            Err(Error::invalid("state", "must be one of the states"))
         }
     }
 }
@@ -214,14 +214,14 @@ pub(super) fn totals_to_wire(totals: NoticeTotals) -> wire::Totals {
 }
 
 fn title(title: &str) -> Result<Text, Error> {
-    Notice::check_title(title).map_err(|why| Error::invalid("title", &why))
+    valid("title", Notice::check_title(title))
 }
 
 fn body(body: &str, bytes: usize) -> Result<Text, Error> {
     if body.len() > bytes {
-        return Err(Error::invalid("body", &Invalid::new(format!("must have at most {bytes} bytes"))));
+        return Err(Error::invalid("body", &format!("must have at most {bytes} bytes")));
     }
-    prose(body, bytes).map_err(|why| Error::invalid("body", &why))
+    valid("body", prose(body, bytes))
 }
 
 fn audience_ids(ids: &[i32]) -> Result<Vec<AudienceId>, Error> {
@@ -229,7 +229,7 @@ fn audience_ids(ids: &[i32]) -> Result<Vec<AudienceId>, Error> {
     let distinct: BTreeSet<AudienceId> = ids.iter().copied().collect();
     if ids.is_empty() || distinct.len() < ids.len() {
         let why = format!("must hold from 1 to {NOTICE_AUDIENCES_MAX} audiences, each once");
-        return Err(Error::invalid("audience_ids", &Invalid::new(why)));
+        return Err(Error::invalid("audience_ids", &why));
     }
     Ok(ids)
 }

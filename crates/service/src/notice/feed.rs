@@ -12,21 +12,13 @@ use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
     vec![
-        Arc::new(KeyMapping {
-            namespace: AUDIENCES,
-            key: |record| match record {
-                FeedRecord::Audience(id) => Some(id.to_string()),
-                _ => None,
-            },
-            dependents: |_| Vec::new(),
+        KeyMapping::of_record(AUDIENCES, |record| match record {
+            FeedRecord::Audience(id) => Some(id.to_string()),
+            _ => None,
         }),
-        Arc::new(KeyMapping {
-            namespace: NOTICES,
-            key: |record| match record {
-                FeedRecord::Notice(id) => Some(id.to_string()),
-                _ => None,
-            },
-            dependents: |_| Vec::new(),
+        KeyMapping::of_record(NOTICES, |record| match record {
+            FeedRecord::Notice(id) => Some(id.to_string()),
+            _ => None,
         }),
     ]
 }

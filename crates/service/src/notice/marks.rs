@@ -7,8 +7,8 @@ use std::{
 
 use kith_cache::{Change, Consistency, Token};
 use kith_store::{
-    Applied, Audience, AudienceEntry, AudienceId, Invalid, MarkedReader, NoticeId, NoticeReader,
-    NoticeTotals, Outcome, ReaderId, ReaderKey, ReaderMark, Slot, StoreError, Timestamp,
+    Applied, Audience, AudienceEntry, AudienceId, MarkedReader, NoticeId, NoticeReader, NoticeTotals,
+    Outcome, ReaderId, ReaderKey, ReaderMark, Slot, StoreError, Timestamp,
 };
 use tokio::time::Instant;
 
@@ -87,9 +87,6 @@ impl NoticeRecords {
 
     /// Writes a mark to the store, then to the bitmaps of readers. `since`: that of the reader, if it is not
     /// registered. Must be called within [`Mutations::run`](crate::write::mutations::Mutations::run).
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn write_mark(
         &self,
         audience: &Audience,
@@ -177,8 +174,8 @@ fn chosen(deed: &Deed, audience: &Audience, view: &ReaderView) -> Result<Chosen,
         Deed::Read { notices, confirm } => {
             let entries = found(notices);
             if *confirm && entries.iter().any(|entry| entry.confirm_slot.is_none()) {
-                let why = Invalid::new("must be false for notices without must_confirm");
-                return Err(Error::invalid("confirm", &why));
+                let why = "must be false for notices without must_confirm";
+                return Err(Error::invalid("confirm", why));
             }
             let slots = entries.into_iter().flat_map(|entry| read_slots(entry, *confirm)).collect();
             Ok(Chosen { mark: ReaderMark::Read(slots), not_found: missing(notices) })

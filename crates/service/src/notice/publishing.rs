@@ -16,7 +16,7 @@ use kith_store::{
 
 use super::{NOTICES, NoticeRecords, records::notice_error};
 use crate::{
-    error::{Error, Reason},
+    error::{Error, Reason, valid},
     rpc::{request::WriteContext, versions::cache_version},
     write::{
         invalidation_scope::{RecordInvalidations, write_with_invalidations},
@@ -156,14 +156,11 @@ impl NoticeRecords {
 
     async fn allocate(&self) -> Result<NoticeId, Error> {
         let id = self.ids.next().await.map_err(|error| Error::store(NOTICES, &error))?;
-        NoticeId::new(id).map_err(|why| Error::invalid("notice_id", &why))
+        valid("notice_id", NoticeId::new(id))
     }
 
     /// Removes what expired long ago from an audience. Must be called within
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn remove_expired(&self, id: AudienceId) -> Result<(), StoreError> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {

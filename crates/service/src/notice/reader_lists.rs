@@ -2,7 +2,7 @@
 
 use kith_cache::Consistency;
 use kith_store::{
-    AudienceEntry, AudienceId, Invalid, NoticeId, READERS_SCANNED, ReaderId, ReaderOrdinal, ScannedReader,
+    AudienceEntry, AudienceId, NoticeId, READERS_SCANNED, ReaderId, ReaderOrdinal, ScannedReader,
 };
 
 use super::{NOTICES, NoticeRecords, records::reader_error};
@@ -57,10 +57,7 @@ impl NoticeRecords {
         let slot = match state {
             ReaderState::Read | ReaderState::Unread => entry.slot,
             ReaderState::Confirmed | ReaderState::Unconfirmed => entry.confirm_slot.ok_or_else(|| {
-                Error::invalid(
-                    "state",
-                    &Invalid::new("must be read or unread for notices without must_confirm"),
-                )
+                Error::invalid("state", "must be read or unread for notices without must_confirm")
             })?,
         };
         let is_set = matches!(state, ReaderState::Read | ReaderState::Confirmed);

@@ -6,7 +6,10 @@ use kith_cache::Consistency;
 use kith_store::{Audience, AudienceEntry, Notice, NoticeId, NoticeTotals, ReaderKey, Timestamp};
 
 use super::{NOTICES, NoticeRecords, records::ReaderView};
-use crate::{error::Error, rpc::call::Principal};
+use crate::{
+    error::{Error, valid},
+    rpc::call::Principal,
+};
 
 /// Whether a reader has read and confirmed a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +113,7 @@ impl NoticeRecords {
         let notice = notice.ok_or_else(|| Error::not_found(NOTICES))?;
         let Principal::User(user) = principal else { return Ok(notice) };
         let reader = kith_store::ReaderId::new(user.get());
-        let reader = reader.map_err(|why| Error::invalid("reader_id", &why))?;
+        let reader = valid("reader_id", reader)?;
         for audience in &notice.audiences {
             let found = self.audiences.get_with(audience, consistency).await;
             let found = found.map_err(|error| Error::cache(NOTICES, &error))?;

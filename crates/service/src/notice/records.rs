@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     domain_context::DomainContext,
-    error::Error,
+    error::{Error, valid},
     rpc::secret::SecretHasher,
     user::Users,
     write::{ids::Ids, mutations::Mutations, record_codec::RecordCodec},
@@ -93,9 +93,6 @@ impl NoticeRecords {
     }
 
     /// Reads notices, in the order of the ids; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn notices_of(
         &self,
         ids: &[NoticeId],
@@ -134,7 +131,7 @@ impl NoticeRecords {
         if !audience.of_users {
             return Ok(Timestamp(0));
         }
-        let user = UserId::new(key.reader.get()).map_err(|why| Error::invalid("reader_id", &why))?;
+        let user = valid("reader_id", UserId::new(key.reader.get()))?;
         Ok(self.users.get(user, &Consistency::Cached).await?.value.created)
     }
 }

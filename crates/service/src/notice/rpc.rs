@@ -2,7 +2,7 @@
 
 use kith_cache::Consistency;
 use kith_proto::notice::v1::{self as wire, notice_service_server::NoticeService};
-use kith_store::{Invalid, NoticeChange, ReaderOrdinal, Slot, Timestamp};
+use kith_store::{NoticeChange, ReaderOrdinal, Slot, Timestamp};
 use tonic::{Request, Response};
 
 use super::{NoticeRecords, convert, listing::NoticeListRequest, marks::Deed};
@@ -57,8 +57,7 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::RegisterReadersRequest>,
     ) -> RpcResult<wire::RegisterReadersResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         let audience = convert::audience_id("audience_id", request.audience_id)?;
         let readers = convert::new_readers(&request.readers, Timestamp::now())?;
         let written = self.records.register(audience, readers, call.deadline).await?;
@@ -118,8 +117,7 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::GetNoticeRequest>,
     ) -> RpcResult<wire::GetNoticeResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         let id = convert::notice_id(request.notice_id)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let notice = self.records.notice(id, call.principal, &consistency).await?;
@@ -130,8 +128,7 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::ListNoticesRequest>,
     ) -> RpcResult<wire::ListNoticesResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         let audience = convert::audience_id("audience_id", request.audience_id)?;
         let reader = (request.reader_id != 0)
             .then(|| convert::reader_id("reader_id", request.reader_id))
@@ -159,14 +156,12 @@ impl NoticeService for NoticeRpc {
     }
 
     async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> RpcResult<wire::MarkReadResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
         let notices = convert::notice_ids(&request.notice_ids, None)?;
         let deed = match request.all {
             true if !notices.is_empty() => {
-                let why = Invalid::new("must be empty with all");
-                return Err(Error::invalid("notice_ids", &why).into());
+                return Err(Error::invalid("notice_ids", "must be empty with all").into());
             }
             true => Deed::ReadAll { confirm: request.confirm },
             false => Deed::Read { notices, confirm: request.confirm },
@@ -183,8 +178,7 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::MarkUnreadRequest>,
     ) -> RpcResult<wire::MarkUnreadResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
         let deed = Deed::Unread(convert::notice_ids(&request.notice_ids, None)?);
         let marked = self.records.mark(key, deed, call.principal, call.deadline).await?;
@@ -199,8 +193,7 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::GetReadStateRequest>,
     ) -> RpcResult<wire::GetReadStateResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
         let ids = convert::notice_ids(&request.notice_ids, None)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
@@ -213,8 +206,7 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::CountNoticesRequest>,
     ) -> RpcResult<wire::CountNoticesResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let totals = self.records.totals(key, call.principal, &consistency).await?;

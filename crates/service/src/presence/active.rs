@@ -26,7 +26,7 @@ pub(super) struct Active {
 
 /// The invalidations around a change of some groups.
 #[derive(Debug)]
-pub(super) struct Telling(WriteGuard<GroupId, Distribution>);
+pub(super) struct ActiveChange(WriteGuard<GroupId, Distribution>);
 
 impl Active {
     pub(super) fn new(
@@ -53,18 +53,18 @@ impl Active {
     }
 
     /// Must be called before groups are changed.
-    pub(super) async fn telling(&self, groups: &[GroupId]) -> Telling {
-        Telling(self.cache.begin_write(groups).await)
+    pub(super) async fn begin_change(&self, groups: &[GroupId]) -> ActiveChange {
+        ActiveChange(self.cache.begin_write(groups).await)
     }
 }
 
-impl Telling {
+impl ActiveChange {
     /// Returns the results for the groups, in their order. The copies of changed groups are dropped here and on other
     /// nodes; if the change cannot be published now, their copies expire.
     ///
     /// # Errors
     /// UNAVAILABLE if one of them could not be changed, or may have been.
-    pub(super) async fn told(
+    pub(super) async fn end(
         self,
         groups: &[GroupId],
         applied: &[Result<bool, PresenceError>],

@@ -84,9 +84,7 @@ impl Background {
 
     /// Brings the gauges up to date.
     pub fn export_metrics(&self) {
-        let gauge = |metric: Metric, count: usize| {
-            metrics::gauge!(metric.name).set(f64::from(u32::try_from(count).unwrap_or(u32::MAX)));
-        };
+        let gauge = |metric: Metric, count| metrics::gauge!(metric.name).set(metric::as_f64(count));
         let BackgroundParts { sessions, hub, .. } = &self.parts;
         gauge(metric::PRESENCE_GATEWAYS, sessions.gateways.count());
         gauge(metric::PRESENCE_GATEWAYS_DEAD, sessions.gateways.count_dead());
@@ -168,8 +166,8 @@ impl BackgroundParts {
                 self.hub.hears(true);
                 while let Some(event) = heard.next().await {
                     metrics::counter!(metric::PRESENCE_EVENTS.name).increment(1);
-                    self.sessions.recovery.told(&event);
-                    self.hub.tell(&event);
+                    self.sessions.recovery.note_ended(&event);
+                    self.hub.notify(&event);
                 }
                 self.hub.hears(false);
             }

@@ -2,28 +2,20 @@
 
 use kith_presence::{ActiveMember, DeviceId, GatewayId, Session};
 use kith_proto::presence::v1 as wire;
-use kith_store::{GroupId, Invalid, UserId};
+use kith_store::UserId;
 
 use super::sessions::{SessionRequest, UserDevice, UserPresence};
 use crate::{
-    error::Error,
-    rpc::{batch, call::Principal, versions::wire_duration},
+    error::{Error, valid},
+    rpc::{batch, call::Principal, ids, versions::wire_duration},
 };
 
-pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
-    UserId::new(id).map_err(|why| Error::invalid(field, &why))
-}
-
-pub(super) fn group(id: i64) -> Result<GroupId, Error> {
-    GroupId::new(id).map_err(|why| Error::invalid("group_id", &why))
-}
-
 pub(super) fn gateway(id: &str) -> Result<GatewayId, Error> {
-    id.parse().map_err(|why| Error::invalid("gateway_id", &why))
+    valid("gateway_id", id.parse())
 }
 
 pub(super) fn device(field: &'static str, id: &str) -> Result<DeviceId, Error> {
-    id.parse().map_err(|why| Error::invalid(field, &why))
+    valid(field, id.parse())
 }
 
 /// The session to be opened or closed.
@@ -34,7 +26,7 @@ pub(super) fn session_request(
     gateway_token: String,
 ) -> Result<SessionRequest, Error> {
     Ok(SessionRequest {
-        user: user("user_id", user_id)?,
+        user: ids::user("user_id", user_id)?,
         device: device("device_id", device_id)?,
         gateway: gateway(gateway_id)?,
         gateway_token,
@@ -44,13 +36,13 @@ pub(super) fn session_request(
 /// The users of a request.
 pub(super) fn users(ids: &[i64], most: usize) -> Result<Vec<UserId>, Error> {
     batch::check_count("user_ids", ids.len(), most)?;
-    ids.iter().map(|id| user("user_ids", *id)).collect()
+    ids::users("user_ids", ids)
 }
 
 /// The users of a stream.
 pub(super) fn watched(ids: &[i64], most: usize) -> Result<Vec<UserId>, Error> {
     if ids.is_empty() {
-        return Err(Error::invalid("user_ids", &Invalid::new(format!("must be 1 to {most} ids, not 0"))));
+        return Err(Error::invalid("user_ids", &format!("must be 1 to {most} ids, not 0")));
     }
     users(ids, most)
 }
@@ -59,7 +51,7 @@ pub(super) fn watched(ids: &[i64], most: usize) -> Result<Vec<UserId>, Error> {
 pub(super) fn sessions(names: &[wire::SessionName], most: usize) -> Result<Vec<UserDevice>, Error> {
     batch::check_count("sessions", names.len(), most)?;
     let session = |name: &wire::SessionName| {
-        let user = user("sessions.user_id", name.user_id)?;
+        let user = ids::user("sessions.user_id", name.user_id)?;
         Ok(UserDevice { user, device: device("sessions.device_id", &name.device_id)? })
     };
     names.iter().map(session).collect()
@@ -82,7 +74,7 @@ pub(super) fn presence(shown: &UserPresence, principal: Principal) -> wire::Pres
     }
 }
 
-pub(super) fn told(
+pub(super) fn watched_presence(
     shown: &UserPresence,
     gateways: &[GatewayId],
     principal: Principal,

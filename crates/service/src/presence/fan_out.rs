@@ -41,9 +41,9 @@ impl FanOut {
 
     /// Begins to notify the groups of a user, if they were not notified, and waits for it for at most this time.
     pub(super) async fn within(&self, limit: Duration, user: UserId, standing: Standing) {
-        if let Some(telling) = self.begin(user, standing) {
+        if let Some(notifying) = self.begin(user, standing) {
             // It continues.
-            drop(timeout(limit, telling).await);
+            drop(timeout(limit, notifying).await);
         }
     }
 
@@ -58,17 +58,17 @@ impl FanOut {
     /// Notifies the groups of all of these, several users at a time.
     ///
     /// # Errors
-    /// As [`Self::tell`], of one of them; the groups of the others were notified nevertheless.
+    /// As [`Self::notify_groups`], of one of them; the groups of the others were notified nevertheless.
     pub(super) async fn all(&self, users: Vec<(UserId, Standing)>) -> Result<(), Error> {
         let untold = users.into_iter().filter(|(_, standing)| standing.is_untold());
-        all_of(untold.map(|(user, standing)| self.tell(user, standing)), self.at_once).await
+        all_of(untold.map(|(user, standing)| self.notify_groups(user, standing)), self.at_once).await
     }
 
     /// Notifies the groups of a user, until all have the newest state.
     ///
     /// # Errors
     /// Errors of the store; then some were notified, and the notification is not recorded as complete.
-    pub(super) async fn tell(&self, user: UserId, mut standing: Standing) -> Result<(), Error> {
+    pub(super) async fn notify_groups(&self, user: UserId, mut standing: Standing) -> Result<(), Error> {
         metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
         for _ in 0..TRIES {
             self.tell_all(user, &standing).await?;
@@ -84,12 +84,12 @@ impl FanOut {
     /// Notifies a group which of the users who joined or left it are online.
     ///
     /// # Errors
-    /// As [`Self::tell`].
+    /// As [`Self::notify_groups`].
     pub(super) async fn moved(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
         let in_it = self.members.users_among(group, users, &Consistency::Cached).await?;
         let out: Vec<UserId> = users.iter().copied().filter(|user| !in_it.contains(user)).collect();
-        self.put_in(group, in_it).await?;
-        self.take_out(group, &out).await
+        self.add_to(group, in_it).await?;
+        self.remove_from(group, &out).await
     }
 
     /// Begins to remove these users from a group, of which they are not members: the node that should have done it may
@@ -107,7 +107,7 @@ impl FanOut {
             return None;
         }
         self.aside(async move |this| {
-            if let Err(error) = this.tell(user, standing).await {
+            if let Err(error) = this.notify_groups(user, standing).await {
                 tracing::debug!(%error, "groups could not be notified who is online; this is retried");
             }
         })
@@ -138,7 +138,7 @@ impl FanOut {
         loop {
             let (groups, more) = self.members.groups_after(user, after, PAGE).await?;
             let parts: Vec<_> =
-                groups.chunks(PART).map(|part| self.tell_some(user, standing, part).boxed()).collect();
+                groups.chunks(PART).map(|part| self.notify_part(user, standing, part).boxed()).collect();
             all_of(parts, PARTS_AT_ONCE).await?;
             match groups.last().filter(|_| more) {
                 Some(last) => after = Some(*last),
@@ -149,13 +149,13 @@ impl FanOut {
 
     /// A user who leaves a group during its notification is removed after it: by this, or by the notification of the
     /// leave.
-    async fn tell_some(&self, user: UserId, standing: &Standing, groups: &[GroupId]) -> Result<(), Error> {
+    async fn notify_part(&self, user: UserId, standing: &Standing, groups: &[GroupId]) -> Result<(), Error> {
         if groups.is_empty() {
             return Ok(());
         }
-        let telling = self.active.telling(groups).await;
+        let change = self.active.begin_change(groups).await;
         let applied = self.stores.active.apply(user, standing, groups).await;
-        telling.told(groups, &applied).await?;
+        change.end(groups, &applied).await?;
         if standing.gateways.is_empty() {
             return Ok(());
         }
@@ -163,50 +163,50 @@ impl FanOut {
         let among = self.members.among(&keys, &Consistency::Cached).await?;
         for group in groups.iter().filter(|group| among.iter().all(|entry| entry.value.key.group != **group))
         {
-            self.take_out(*group, &[user]).await?;
+            self.remove_from(*group, &[user]).await?;
         }
         Ok(())
     }
 
     /// Notifies a group of the gateways of these users, if they are online. Boxed, because it recurs for users who
     /// change in between.
-    fn put_in(&self, group: GroupId, users: Vec<UserId>) -> BoxFuture<'_, Result<(), Error>> {
-        let telling = async move {
+    fn add_to(&self, group: GroupId, users: Vec<UserId>) -> BoxFuture<'_, Result<(), Error>> {
+        let notifying = async move {
             let found = self.stores.sessions.sessions(&users).await.map_err(Error::presence)?;
             for (user, seen) in users.iter().zip(found.users).filter(|(_, seen)| seen.version > 0) {
-                self.tell_some(*user, &of(seen), &[group]).await?;
+                self.notify_part(*user, &of(seen), &[group]).await?;
             }
             Ok(())
         };
-        telling.boxed()
+        notifying.boxed()
     }
 
     /// A user who came back during the removal is added after it: by this, or by the notification of the join.
-    async fn take_out(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
+    async fn remove_from(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
         self.leave(group, users).await?;
         let back = self.members.users_among(group, users, &Consistency::Cached).await?;
-        if back.is_empty() { Ok(()) } else { self.put_in(group, back).await }
+        if back.is_empty() { Ok(()) } else { self.add_to(group, back).await }
     }
 
     async fn leave(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
         if users.is_empty() {
             return Ok(());
         }
-        let telling = self.active.telling(&[group]).await;
+        let change = self.active.begin_change(&[group]).await;
         let left = self.stores.active.leave(group, users).await;
         let failed = left.iter().find(|left| left.is_err());
         let changed = failed.copied().unwrap_or(Ok(left.contains(&Ok(true))));
-        telling.told(&[group], &[changed]).await
+        change.end(&[group], &[changed]).await
     }
 }
 
 /// Runs all of them, this many at a time. Returns the first error after all have ended.
 async fn all_of<F: Future<Output = Result<(), Error>>>(
-    tellings: impl IntoIterator<Item = F>,
+    notifications: impl IntoIterator<Item = F>,
     at_once: usize,
 ) -> Result<(), Error> {
-    let first = async |all: Result<(), Error>, told| all.and(told);
-    stream::iter(tellings).buffer_unordered(at_once).fold(Ok(()), first).await
+    let first = async |all: Result<(), Error>, one| all.and(one);
+    stream::iter(notifications).buffer_unordered(at_once).fold(Ok(()), first).await
 }
 
 /// The gateways of a user, by its sessions.

@@ -94,10 +94,10 @@ impl PresenceHub {
         if !matches!(hears, Ok(Ok(_))) {
             return Err(Error::new(Reason::StoreUnavailable, "changes of presence cannot be heard now"));
         }
-        let (tell, news) = mpsc::channel(self.behind_max);
+        let (sender, news) = mpsc::channel(self.behind_max);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut watching = self.watching.lock();
-        watching.watchers.insert(number, tell);
+        watching.watchers.insert(number, sender);
         for user in &users {
             watching.of_user.entry(*user).or_default().insert(number);
         }
@@ -106,10 +106,10 @@ impl PresenceHub {
     }
 
     /// Notifies the watchers of the user.
-    pub(super) fn tell(&self, event: &Event) {
+    pub(super) fn notify(&self, event: &Event) {
         let mut watching = self.watching.lock();
-        let told = watching.of_user.get(&event.user).map(|all| all.iter().copied().collect::<Vec<_>>());
-        for number in told.unwrap_or_default() {
+        let watchers = watching.of_user.get(&event.user).map(|all| all.iter().copied().collect::<Vec<_>>());
+        for number in watchers.unwrap_or_default() {
             watching.send(number, PresenceUpdate::Event(event.clone()));
         }
     }
@@ -182,12 +182,12 @@ mod tests {
         let mut slow = hub.watch(vec![user(1), user(2)], Duration::ZERO).await.unwrap();
         let mut quick = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
         for version in 1..=3 {
-            hub.tell(&event(1, version));
+            hub.notify(&event(1, version));
             assert!(
                 matches!(quick.news.recv().await, Some(PresenceUpdate::Event(event)) if event.version == version)
             );
         }
-        hub.tell(&event(2, 9));
+        hub.notify(&event(2, 9));
         assert!(slow.news.recv().await.is_some() && slow.news.recv().await.is_some());
         assert!(slow.news.recv().await.is_none(), "its news have ended");
         assert_eq!(hub.count(), 1);

@@ -31,14 +31,14 @@ pub struct Moved {
 /// Passes joins and leaves on to presence.
 #[derive(Debug)]
 pub struct Moves {
-    tell: mpsc::Sender<Moved>,
+    sender: mpsc::Sender<Moved>,
     wait: Duration,
 }
 
 /// The listener, which waits at most `wait` until presence has handled a change, and the changes that it passes on.
 pub fn moves(wait: Duration) -> (Moves, mpsc::Receiver<Moved>) {
-    let (tell, told) = mpsc::channel(WAITING_MAX);
-    (Moves { tell, wait }, told)
+    let (sender, receiver) = mpsc::channel(WAITING_MAX);
+    (Moves { sender, wait }, receiver)
 }
 
 #[async_trait]
@@ -52,7 +52,7 @@ impl MembershipListener for Moves {
         };
         let (group, users) = (*group, users.clone());
         let (done, dealt_with) = oneshot::channel();
-        if self.tell.try_send(Moved { group, users, done }).is_err() {
+        if self.sender.try_send(Moved { group, users, done }).is_err() {
             metrics::counter!(metric::PRESENCE_MOVES_DROPPED.name).increment(1);
             return Ok(());
         }

@@ -65,7 +65,7 @@ impl SessionRecovery {
     /// Notes which sessions have ended by the events that all nodes received. A session is restored nevertheless if it
     /// turns out that everything was lost before: then the event was of another node that restored only its own
     /// sessions.
-    pub(super) fn told(&self, event: &Event) {
+    pub(super) fn note_ended(&self, event: &Event) {
         let now = Instant::now();
         let mut users = self.users.lock();
         let users = &mut *users;
@@ -180,7 +180,7 @@ mod tests {
         }
         assert_eq!(held.count(), 3, "no more than may be");
         held.remove(user(1), &at("a"), &"y".parse().unwrap());
-        held.told(&event(1, &["a"]));
+        held.note_ended(&event(1, &["a"]));
         held.settle(Instant::now());
         assert_eq!(held.count(), 1, "the one at b is gone");
         let again = held.again(Duration::from_secs(5));
@@ -200,17 +200,17 @@ mod tests {
         put(&held, 1, "b", "y");
         let looked = Instant::now();
         tokio::time::advance(Duration::from_millis(500)).await;
-        held.told(&event(1, &["a"]));
+        held.note_ended(&event(1, &["a"]));
         held.settle(looked);
         assert_eq!(held.count(), 2, "it is not known yet whether all was lost before");
         assert_eq!(held.again(MINUTE).len(), 2, "it was");
         held.settle(Instant::now());
         assert_eq!(held.count(), 2);
-        held.told(&event(1, &["a"]));
-        held.told(&event(1, &["a", "b"]));
+        held.note_ended(&event(1, &["a"]));
+        held.note_ended(&event(1, &["a", "b"]));
         held.settle(Instant::now());
         assert_eq!(held.count(), 2, "it is where it was, by what was told later");
-        held.told(&event(1, &[]));
+        held.note_ended(&event(1, &[]));
         held.settle(Instant::now());
         assert_eq!(held.count(), 0);
     }

@@ -17,6 +17,7 @@ use crate::rpc::{
     answer_size::fitting,
     batch::Limits,
     call::{Call, RpcResult},
+    ids,
     page_token::PageTokens,
     versions::wire_duration,
 };
@@ -31,8 +32,6 @@ pub struct PresenceRpc {
     pub(super) pages: PageTokens,
     pub(super) limits: Limits,
 }
-
-impl PresenceRpc {}
 
 #[tonic::async_trait]
 impl PresenceService for PresenceRpc {
@@ -88,7 +87,7 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::GetPresenceRequest>,
     ) -> RpcResult<wire::GetPresenceResponse> {
         let call = Call::of(&request);
-        let user = convert::user("user_id", request.into_inner().user_id)?;
+        let user = ids::user("user_id", request.into_inner().user_id)?;
         let shown = self.sessions.batch_get_presence(&[user], call.principal).await?.pop();
         let presence = shown.map(|shown| convert::presence(&shown, call.principal));
         Ok(Response::new(wire::GetPresenceResponse { presence }))
@@ -142,9 +141,8 @@ impl PresenceService for PresenceRpc {
         &self,
         request: Request<wire::ListActiveGatewaysRequest>,
     ) -> RpcResult<wire::ListActiveGatewaysResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let group = convert::group(request.group_id)?;
+        let (call, request) = Call::open(request);
+        let group = ids::group(request.group_id)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let found = self.active_members.list_active_gateways(group, call.principal, &consistency).await?;
         let gateways = found
@@ -161,13 +159,12 @@ impl PresenceService for PresenceRpc {
         &self,
         request: Request<wire::ListActiveMembersRequest>,
     ) -> RpcResult<wire::ListActiveMembersResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let group = convert::group(request.group_id)?;
+        let (call, request) = Call::open(request);
+        let group = ids::group(request.group_id)?;
         let query = [&b"ListActiveMembers"[..], &group.get().to_be_bytes()[..]];
         let mut quota = self.limits.page(call, request.page_size)?;
         let after = self.pages.open(&query, &request.page_token)?;
-        let after = after.map(|id| convert::user("page_token", id)).transpose()?;
+        let after = after.map(|id| ids::user("page_token", id)).transpose()?;
         let page = self.active_members.list_active_members(group, after, quota.size, call.principal).await?;
         let members = page.members.iter().map(|member| convert::active_member(member, call.principal));
         let members = fitting(members);
@@ -185,9 +182,8 @@ impl PresenceService for PresenceRpc {
         &self,
         request: Request<wire::CountActiveMembersRequest>,
     ) -> RpcResult<wire::CountActiveMembersResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let group = convert::group(request.group_id)?;
+        let (call, request) = Call::open(request);
+        let group = ids::group(request.group_id)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let found = self.active_members.count_active_members(group, call.principal, &consistency).await?;
         let (count, incomplete) = (found.count, found.incomplete);

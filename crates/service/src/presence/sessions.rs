@@ -193,9 +193,6 @@ impl Sessions {
     }
 
     /// Returns the presence of users, in their order; UNKNOWN for users whom the principal may not see.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn batch_get_presence(
         &self,
         users: &[UserId],

@@ -55,24 +55,24 @@ impl Sweep {
         if !self.lease.is_held().await.unwrap_or(true) {
             return Ok(());
         }
-        let mut told = Ok(());
+        let mut notified = Ok(());
         for (state, looked) in self.store.look().await? {
             // A gateway whose groups cannot be notified does not delay the others.
-            told = told.and(self.tell(&state, looked).await);
+            notified = notified.and(self.notify_groups(&state, looked).await);
         }
-        told
+        notified
     }
 
     /// Notifies the groups, and records it: a user without such a record is checked again.
-    async fn tell(
+    async fn notify_groups(
         &self,
         GatewayState { instance, left }: &GatewayState,
         looked: Looked,
     ) -> Result<(), Error> {
-        let mut all_told = Ok(());
+        let mut all_notified = Ok(());
         for looked in looked.chunks(PAGE) {
-            let told = looked.iter().map(|(user, changed)| (*user, changed.standing.clone())).collect();
-            all_told = all_told.and(self.fan_out.all(told).await);
+            let standings = looked.iter().map(|(user, changed)| (*user, changed.standing.clone())).collect();
+            all_notified = all_notified.and(self.fan_out.all(standings).await);
             let users = looked.iter().map(|(user, _)| *user).collect();
             // In between, the gateway may have returned and opened sessions again.
             let now = self.store.change(instance, users, &Op::Look).await?;
@@ -81,7 +81,7 @@ impl Sweep {
             let settled = self.store.0.settle(instance, &noted, left.is_zero());
             settled.await.map_err(Error::presence)?;
         }
-        all_told
+        all_notified
     }
 }
 

@@ -36,9 +36,6 @@ impl Visibility {
 
     /// Divides users into those who are shown to the principal, and the others. Services see all users; a user sees
     /// itself and its friends.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn of(&self, users: &[UserId], principal: Principal) -> Result<Visible, Error> {
         let Principal::User(principal) = principal else {
             return Ok(Visible { shown: users.to_vec(), hidden: Vec::new() });
@@ -52,9 +49,6 @@ impl Visibility {
     }
 
     /// The users among these who have blocked the principal; for a service, none.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn blockers(
         &self,
         users: &[UserId],

@@ -63,12 +63,14 @@ pub(super) async fn watch_presence(
     let Visible { shown, hidden } = sessions.visibility.of(&users, principal).await?;
     let place = hub.watch(users.clone(), HEARS_WITHIN).await?;
     let check = checks(sessions.rules.visibility_every);
-    let hidden = hidden.into_iter().map(|user| convert::told(&UserPresence::unknown(user), &[], principal));
+    let hidden = hidden
+        .into_iter()
+        .map(|user| convert::watched_presence(&UserPresence::unknown(user), &[], principal));
     let (last, waiting) = (HashMap::new(), hidden.collect());
     let mut watcher =
         PresenceWatcher { sessions, hub, principal, place, users, check, last, waiting, over: false };
     for now in watcher.read(&shown).await? {
-        watcher.tell(&now, &now.gateways());
+        watcher.push(&now, &now.gateways());
     }
     Ok(stream::unfold(watcher, PresenceWatcher::next).boxed())
 }
@@ -90,8 +92,8 @@ impl PresenceWatcher {
 
     async fn next(mut self) -> Option<(Result<wire::WatchPresenceResponse, Status>, Self)> {
         while !self.over {
-            if let Some(told) = self.waiting.pop_front() {
-                return Some((Ok(told), self));
+            if let Some(presence) = self.waiting.pop_front() {
+                return Some((Ok(presence), self));
             }
             let done = tokio::select! {
                 news = self.place.news.recv() => self.take(news).await,
@@ -124,7 +126,7 @@ impl PresenceWatcher {
             return;
         }
         let online = self.sessions.is_online(&gateways);
-        self.tell(&UserPresence { user, online, version, sessions: Vec::new() }, &gateways);
+        self.push(&UserPresence { user, online, version, sessions: Vec::new() }, &gateways);
     }
 
     /// Sends the differences from the last state that was sent.
@@ -138,7 +140,7 @@ impl PresenceWatcher {
             }
             // A lost state has no version: the previous version is kept.
             let now = UserPresence { version: now.version.max(version), ..now };
-            self.tell(&now, &now.gateways());
+            self.push(&now, &now.gateways());
         }
         Ok(())
     }
@@ -148,7 +150,11 @@ impl PresenceWatcher {
         let Visible { shown, hidden } = self.sessions.visibility.of(&self.users, self.principal).await?;
         for user in hidden {
             if self.last.remove(&user).is_some() {
-                self.waiting.push_back(convert::told(&UserPresence::unknown(user), &[], self.principal));
+                self.waiting.push_back(convert::watched_presence(
+                    &UserPresence::unknown(user),
+                    &[],
+                    self.principal,
+                ));
             }
         }
         let new: Vec<UserId> = shown.into_iter().filter(|user| !self.last.contains_key(user)).collect();
@@ -156,13 +162,13 @@ impl PresenceWatcher {
             return Ok(());
         }
         for now in self.read(&new).await? {
-            self.tell(&now, &now.gateways());
+            self.push(&now, &now.gateways());
         }
         Ok(())
     }
 
-    fn tell(&mut self, now: &UserPresence, gateways: &[GatewayId]) {
+    fn push(&mut self, now: &UserPresence, gateways: &[GatewayId]) {
         self.last.insert(now.user, (now.version, now.online));
-        self.waiting.push_back(convert::told(now, gateways, self.principal));
+        self.waiting.push_back(convert::watched_presence(now, gateways, self.principal));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kith_store::ReceiptVisibility;
 use serde::{Deserialize, Serialize};
 
-use crate::invalid_value::{InvalidValue, wrong};
+use crate::invalid_value::{InvalidValue, all_hold};
 
 /// Copies of marks are not kept longer.
 const MEMORY_MAX: Duration = Duration::from_secs(60);
@@ -62,12 +62,10 @@ impl ReceiptsConfig {
     /// # Errors
     /// Names the key and its limit.
     pub fn check(&self) -> Result<(), InvalidValue> {
-        for (key, value) in [("receipts.memory", self.memory), ("receipts.memory_large", self.memory_large)] {
-            if value > MEMORY_MAX {
-                return wrong(key, "must be at most 1m");
-            }
-        }
-        Ok(())
+        all_hold(&[
+            ("receipts.memory", self.memory <= MEMORY_MAX, "must be at most 1m"),
+            ("receipts.memory_large", self.memory_large <= MEMORY_MAX, "must be at most 1m"),
+        ])
     }
 }
 

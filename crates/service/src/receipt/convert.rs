@@ -1,11 +1,11 @@
 //! Receipts between the wire and the domain. Raw numbers and strings do not pass this module.
 
 use kith_proto::receipt::v1::{self as wire, receipt::Who, receipt_result::Result as Answer};
-use kith_store::{ConversationId, Invalid, OrdinalLists, Receipt, Seat, Seq, SmallestReceipt};
+use kith_store::{ConversationId, OrdinalLists, Receipt, Seat, Seq, SmallestReceipt};
 
 use super::inputs::ReceiptInputs;
 use crate::{
-    error::Error,
+    error::{Error, valid},
     rpc::{
         answer_size::{ANSWER_BYTES, ByteBudget, left_out},
         batch::check_count,
@@ -16,11 +16,11 @@ use crate::{
 const SEQS_MAX: usize = 100;
 
 pub(super) fn conversation(text: &str) -> Result<ConversationId, Error> {
-    text.parse().map_err(|why| Error::invalid("conversation_id", &why))
+    valid("conversation_id", text.parse())
 }
 
 pub(super) fn seq(field: &'static str, seq: i64) -> Result<Seq, Error> {
-    if seq > 0 { Ok(seq) } else { Err(Error::invalid(field, &Invalid::new("must be above 0"))) }
+    if seq > 0 { Ok(seq) } else { Err(Error::invalid(field, "must be above 0")) }
 }
 
 pub(super) fn seqs(seqs: &[i64]) -> Result<Vec<Seq>, Error> {
@@ -29,8 +29,7 @@ pub(super) fn seqs(seqs: &[i64]) -> Result<Vec<Seq>, Error> {
 }
 
 pub(super) fn form(number: i32) -> Result<wire::ReceiptForm, Error> {
-    wire::ReceiptForm::try_from(number)
-        .map_err(|_| Error::invalid("form", &Invalid::new("must be a known value")))
+    wire::ReceiptForm::try_from(number).map_err(|_| Error::invalid("form", "must be a known value"))
 }
 
 pub(super) fn receipt_to_wire(receipt: &Receipt, form: wire::ReceiptForm) -> wire::Receipt {

@@ -43,9 +43,6 @@ impl ReadMarks {
 
     /// The read marks of these users, each given with its ordinal, rising, in a conversation. `is_fresh`: read now. The
     /// result is kept also if this future is dropped.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn of(
         &self,
         conversation: ConversationId,

@@ -97,7 +97,7 @@ impl ReceiptService for ReceiptRpc {
         &self,
         request: Request<wire::GetReceiptRequest>,
     ) -> RpcResult<wire::GetReceiptResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let conversation = convert::conversation(&request.conversation_id)?;
         let (seq, form) = (convert::seq("seq", request.seq)?, convert::form(request.form)?);
         let is_fresh = self.is_fresh(call, request.consistency.as_ref())?;
@@ -111,7 +111,7 @@ impl ReceiptService for ReceiptRpc {
         &self,
         request: Request<wire::BatchGetReceiptsRequest>,
     ) -> RpcResult<wire::BatchGetReceiptsResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let conversation = convert::conversation(&request.conversation_id)?;
         let (seqs, form) = (convert::seqs(&request.seqs)?, convert::form(request.form)?);
         let is_fresh = self.is_fresh(call, request.consistency.as_ref())?;
@@ -124,7 +124,7 @@ impl ReceiptService for ReceiptRpc {
         &self,
         request: Request<wire::ListReadersRequest>,
     ) -> RpcResult<wire::ListReadersResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let list = ReaderListRequest {
             query: b"ListReaders",
             state: ReceiptState::Read,
@@ -142,7 +142,7 @@ impl ReceiptService for ReceiptRpc {
         &self,
         request: Request<wire::ListUnreadRequest>,
     ) -> RpcResult<wire::ListUnreadResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let list = ReaderListRequest {
             query: b"ListUnread",
             state: ReceiptState::Unread,
@@ -157,7 +157,7 @@ impl ReceiptService for ReceiptRpc {
     }
 
     async fn list_left(&self, request: Request<wire::ListLeftRequest>) -> RpcResult<wire::ListLeftResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let list = ReaderListRequest {
             query: b"ListLeft",
             state: ReceiptState::Left,
@@ -175,7 +175,7 @@ impl ReceiptService for ReceiptRpc {
         &self,
         request: Request<wire::ListOrdinalsRequest>,
     ) -> RpcResult<wire::ListOrdinalsResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let conversation = convert::conversation(&request.conversation_id)?;
         let query = [&b"ListOrdinals"[..], &bytes_of(conversation)];
         let (page, mut quota) = self.page(call, &query, request.page_size, &request.page_token)?;

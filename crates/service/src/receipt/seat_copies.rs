@@ -29,9 +29,6 @@ impl SeatCopies {
 
     /// All present and former users of a conversation, with every change that was acknowledged before the call. The
     /// result is kept also if this future is dropped.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn of(&self, conversation: ConversationId) -> Result<Arc<GroupSeats>, Error> {
         match conversation {
             ConversationId::Offline(_) => Err(Error::not_found("conversation")),

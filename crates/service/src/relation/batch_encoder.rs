@@ -2,12 +2,12 @@
 //! to read the relations (ADR 0022). The result is that of [`super::convert`] for each.
 
 use kith_proto::{Fields, relation::v1 as wire};
-use kith_store::{Block, Edge, Follow, Permissions, Timestamp};
+use kith_store::{Block, Edge, Follow, Permissions};
 
 use super::{blocks::permitted, pair::PairRelation};
 use crate::{
     error::Error,
-    rpc::{call::Principal, versions::wire_time},
+    rpc::{call::Principal, versions::write_time},
 };
 
 /// About the encoded size of the relation of two users who follow each other.
@@ -61,7 +61,7 @@ fn follow(fields: &mut Fields<'_>, follow: &Follow) {
     fields.number(1, follow.edge.from.get());
     fields.number(2, follow.edge.to.get());
     fields.number(3, follow.version.get());
-    fields.message(4, |fields| time(fields, follow.since));
+    fields.message(4, |fields| write_time(fields, follow.since));
 }
 
 fn settings(fields: &mut Fields<'_>, block: Option<&Block>, default: Permissions) {
@@ -74,14 +74,8 @@ fn settings(fields: &mut Fields<'_>, block: Option<&Block>, default: Permissions
     fields.string(5, &block.remark);
     fields.number(6, block.version.get());
     if let Some(since) = block.blocked {
-        fields.message(7, |fields| time(fields, since));
+        fields.message(7, |fields| write_time(fields, since));
     }
-}
-
-fn time(fields: &mut Fields<'_>, at: Timestamp) {
-    let at = wire_time(at);
-    fields.number(1, at.seconds);
-    fields.number(2, at.nanos.into());
 }
 
 #[cfg(test)]

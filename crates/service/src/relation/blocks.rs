@@ -99,9 +99,6 @@ impl Blocks {
     }
 
     /// Whether one of the two users of an edge has blocked the other.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn is_either_blocked(&self, edge: Edge) -> Result<bool, Error> {
         for set in self.get_many(&[edge, edge.reversed()], &Consistency::Cached).await {
             if set?.is_some_and(|entry| entry.value.blocked.is_some()) {
@@ -164,9 +161,6 @@ impl Blocks {
 
     /// Reads a page of a list, with up to `size` entries. Records are read through the tiers, so that no record is
     /// returned that no longer belongs to the list.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn list(
         &self,
         of: ListOf<BlockList>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kith_store::Permissions;
 use serde::{Deserialize, Serialize};
 
-use crate::invalid_value::{InvalidValue, wrong};
+use crate::invalid_value::{InvalidValue, all_hold};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Each log is stored by months, all of which are read.
@@ -78,18 +78,13 @@ impl RelationsConfig {
     /// # Errors
     /// Names the key and its limit.
     pub fn check(&self) -> Result<(), InvalidValue> {
-        if Permissions::new(self.default_permissions).is_err() {
-            return wrong("relations.default_permissions", "must be a sum of 1, 2, 4, 8, 16 and 32");
-        }
-        if self.friends_max == 0 {
-            return wrong("relations.friends_max", "must be above 0");
-        }
-        if self.place_kept < PLACE_KEPT_LEAST {
-            return wrong("relations.place_kept", "must not be below 5min");
-        }
-        if !(DAY..=LOG_KEPT_MOST).contains(&self.log_kept) {
-            return wrong("relations.log_kept", "must be from 1day to 366days");
-        }
-        Ok(())
+        let permissions = Permissions::new(self.default_permissions);
+        let log_kept = DAY..=LOG_KEPT_MOST;
+        all_hold(&[
+            ("relations.default_permissions", permissions.is_ok(), "must be a sum of 1, 2, 4, 8, 16 and 32"),
+            ("relations.friends_max", self.friends_max > 0, "must be above 0"),
+            ("relations.place_kept", self.place_kept >= PLACE_KEPT_LEAST, "must not be below 5min"),
+            ("relations.log_kept", log_kept.contains(&self.log_kept), "must be from 1day to 366days"),
+        ])
     }
 }

@@ -5,22 +5,18 @@ use kith_store::{Block, Edge, Follow, ListPosition, Permissions, Timestamp, User
 
 use super::{Blocks, pair::PairRelation, set_operations::Cursor};
 use crate::{
-    error::Error,
-    rpc::{call::Principal, versions::wire_time},
+    error::{Error, valid},
+    rpc::{call::Principal, ids, versions::wire_time},
 };
 
 /// The edge from `user_id` to the other id, which has this name.
 pub(super) fn edge(user_id: i64, other: i64, field: &'static str) -> Result<Edge, Error> {
-    let from = user("user_id", user_id)?;
-    Edge::new(from, user(field, other)?).map_err(|why| Error::invalid(field, &why))
-}
-
-pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
-    UserId::new(id).map_err(|why| Error::invalid(field, &why))
+    let from = ids::user("user_id", user_id)?;
+    valid(field, Edge::new(from, ids::user(field, other)?))
 }
 
 pub(super) fn permissions(bits: u32) -> Result<Permissions, Error> {
-    Permissions::new(bits).map_err(|why| Error::invalid("permissions", &why))
+    valid("permissions", Permissions::new(bits))
 }
 
 pub(super) fn follow_to_wire(follow: &Follow) -> wire::Follow {

@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_cache::{Consistency, ListPolicies, Policy, TieredCache, Token};
-use kith_store::{Edge, Follow, FollowList, FollowStore, ListPosition, Permissions, StoreError, Version};
+use kith_store::{Edge, Follow, FollowList, FollowStore, Permissions, StoreError, Version};
 use tokio::time::Instant;
 
 use super::{
     Blocks, FollowListener, FollowLists, FriendshipListener, ListReaders, RelationListItem, RelationMode,
-    lists::{ListOf, ListPage, RelationListPart},
+    lists::{ListOf, ListPage},
     loader::FollowLoader,
 };
 use crate::{
@@ -93,44 +93,6 @@ impl Follows {
         }
     }
 
-    /// Reads a part of a list through the tiers, the newest first, after a position.
-    ///
-    /// # Errors
-    /// Errors of the store.
-    pub(super) async fn list(
-        &self,
-        of: ListOf<FollowList>,
-        page: ListPage<ListPosition>,
-        consistency: &Consistency,
-    ) -> Result<RelationListPart<Follow>, Error> {
-        self.lists.part(of, page, consistency).await.map_err(|error| Error::cache("list", &error))
-    }
-
-    /// Reads the positions of the entries of a part of a list.
-    ///
-    /// # Errors
-    /// Errors of the store.
-    pub(super) async fn places(
-        &self,
-        of: ListOf<FollowList>,
-        page: ListPage<ListPosition>,
-        consistency: &Consistency,
-    ) -> Result<RelationListPart<ListPosition>, Error> {
-        self.lists.places(of, page, consistency).await.map_err(|error| Error::cache("list", &error))
-    }
-
-    /// The length of a list.
-    ///
-    /// # Errors
-    /// Errors of the store.
-    pub(super) async fn count(
-        &self,
-        of: ListOf<FollowList>,
-        consistency: &Consistency,
-    ) -> Result<u64, Error> {
-        self.lists.count(of, consistency).await.map_err(|error| Error::cache("list", &error))
-    }
-
     /// Makes `edge.from` follow `edge.to`.
     ///
     /// # Errors
@@ -156,9 +118,6 @@ impl Follows {
     }
 
     /// Whether both follow each other, read from the store.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn are_friends(&self, edge: Edge) -> Result<bool, Error> {
         let both = [edge, edge.reversed()];
         for follow in self.cache.get_many(&both, &Consistency::Strong).await {
@@ -279,7 +238,7 @@ impl Follows {
         // Read and not counted, because counts are some seconds behind.
         let most = usize::try_from(self.rules.friends_max).unwrap_or(usize::MAX);
         let friends =
-            Box::pin(self.list(of, ListPage { after: None, size: most }, consistency)).await?.entries;
+            Box::pin(self.lists.part(of, ListPage { after: None, size: most }, consistency)).await?.entries;
         // The call may be a repetition, which adds no friend.
         if friends.iter().filter(|friend| friend.edge != edge).count() >= most {
             return Err(Error::new(Reason::StateForbids, format!("a user has at most {most} friends")));

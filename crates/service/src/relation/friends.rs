@@ -15,9 +15,6 @@ const READ_AHEAD: usize = 50;
 
 /// Which of these users are friends of a user, without a block in either direction; in their order. From memory if
 /// possible; else two batches of reads for 250 users.
-///
-/// # Errors
-/// Errors of the store.
 pub(crate) async fn are_friends(
     follows: &Follows,
     blocks: &Blocks,
@@ -39,7 +36,7 @@ pub(crate) async fn are_friends(
 pub(crate) async fn warm(follows: &Follows, blocks: &Blocks, user: UserId) {
     let first = ListPage { after: None, size: READ_AHEAD };
     let cached = Consistency::Cached;
-    let follows = |list| follows.list(ListOf { list, user }, first, &cached);
+    let follows = |list| follows.lists.part(ListOf { list, user }, first, &cached);
     let blocks = |list| blocks.list(ListOf { list, user }, first, &cached);
     drop(follows(FollowList::Following).await);
     drop(follows(FollowList::Fans).await);

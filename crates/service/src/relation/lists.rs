@@ -12,7 +12,11 @@ use kith_store::{
 use serde::{Deserialize, Serialize};
 
 use super::{BLOCK_EPOCHS, FOLLOW_EPOCHS};
-use crate::write::{caches::CacheFactory, record_codec::RecordCodec};
+use crate::{
+    error::Error,
+    rpc::versions::invalidation,
+    write::{caches::CacheFactory, record_codec::RecordCodec},
+};
 
 /// The items of pages of a list of follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,64 +166,60 @@ impl FollowLists {
         Self { pages: caches.list(policies, Arc::new(FollowPages(store)), RecordCodec::LISTED) }
     }
 
-    /// A page of the list, and whether there is more.
-    ///
-    /// # Errors
-    /// If the store does not answer.
+    /// A part of a list, the newest first.
     pub(super) async fn part(
         &self,
         of: ListOf<FollowList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
-    ) -> Result<RelationListPart<Follow>, CacheError> {
-        let paged = self
-            .pages
-            .page(&of, &RelationPageKey::Entries { after: page.after, size: page.size }, consistency)
-            .await?;
+    ) -> Result<RelationListPart<Follow>, Error> {
+        let asked = RelationPageKey::Entries { after: page.after, size: page.size };
         let follow = |listed: &RelationListItem| match listed {
             RelationListItem::Follow(follow) => Some(follow.clone()),
             RelationListItem::Place(_) | RelationListItem::Count(_) => None,
         };
-        let found = &paged.entry.value;
-        Ok(RelationListPart { entries: found.items.iter().filter_map(follow).collect(), more: found.more })
+        self.read(of, asked, follow, consistency).await
     }
 
     /// The same for the positions of its entries.
-    ///
-    /// # Errors
-    /// If the store does not answer.
     pub(super) async fn places(
         &self,
         of: ListOf<FollowList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
-    ) -> Result<RelationListPart<ListPosition>, CacheError> {
-        let paged = self
-            .pages
-            .page(&of, &RelationPageKey::Places { after: page.after, size: page.size }, consistency)
-            .await?;
+    ) -> Result<RelationListPart<ListPosition>, Error> {
+        let asked = RelationPageKey::Places { after: page.after, size: page.size };
         let place = |listed: &RelationListItem| match listed {
             RelationListItem::Place(place) => Some(*place),
             RelationListItem::Follow(_) | RelationListItem::Count(_) => None,
         };
-        let found = &paged.entry.value;
-        Ok(RelationListPart { entries: found.items.iter().filter_map(place).collect(), more: found.more })
+        self.read(of, asked, place, consistency).await
     }
 
-    /// The length of the list: exact for a list that has not changed for some seconds.
-    ///
-    /// # Errors
-    /// If the store does not answer.
+    /// The length of a list: exact for a list that has not changed for some seconds.
     pub(super) async fn count(
         &self,
         of: ListOf<FollowList>,
         consistency: &Consistency,
-    ) -> Result<u64, CacheError> {
-        let paged = self.pages.page(&of, &RelationPageKey::Count, consistency).await?;
-        Ok(paged.entry.value.items.first().map_or(0, |listed| match listed {
-            RelationListItem::Count(count) => *count,
-            RelationListItem::Follow(_) | RelationListItem::Place(_) => 0,
-        }))
+    ) -> Result<u64, Error> {
+        let count = |listed: &RelationListItem| match listed {
+            RelationListItem::Count(count) => Some(*count),
+            RelationListItem::Follow(_) | RelationListItem::Place(_) => None,
+        };
+        let found = self.read(of, RelationPageKey::Count, count, consistency).await?;
+        Ok(found.entries.first().copied().unwrap_or_default())
+    }
+
+    async fn read<T>(
+        &self,
+        of: ListOf<FollowList>,
+        asked: RelationPageKey,
+        item: fn(&RelationListItem) -> Option<T>,
+        consistency: &Consistency,
+    ) -> Result<RelationListPart<T>, Error> {
+        let paged = self.pages.page(&of, &asked, consistency).await;
+        let found = paged.map_err(|error| Error::cache("list", &error))?.entry.value;
+        Ok(RelationListPart { entries: found.items.iter().filter_map(item).collect(), more: found.more })
     }
 
     /// Must be called before a write of the follows of these edges is sent to the store.
@@ -299,17 +299,13 @@ pub fn block_page_weight(page: &Page<ListPosition>) -> usize {
 
 /// What has to be invalidated for lists when another program changed a follow; the record itself is invalidated first.
 pub fn follow_invalidations(edge: Edge) -> Vec<Invalidation> {
-    lists_of(edge).into_iter().map(|list| told(FOLLOW_EPOCHS, list.to_string())).collect()
+    lists_of(edge).into_iter().map(|list| invalidation(FOLLOW_EPOCHS, list.to_string())).collect()
 }
 
 /// The same for a change of what a user has set about another one.
 pub fn block_invalidations(edge: Edge) -> Vec<Invalidation> {
-    let list = |(list, _)| told(BLOCK_EPOCHS, ListOf { list, user: edge.from }.to_string());
+    let list = |(list, _)| invalidation(BLOCK_EPOCHS, ListOf { list, user: edge.from }.to_string());
     <BlockList as Listing>::ALL.into_iter().map(list).collect()
-}
-
-fn told(namespace: &'static str, key: String) -> Invalidation {
-    Invalidation { namespace, key, version: None, copy: None }
 }
 
 /// Both lists of each of these users.
@@ -448,8 +444,8 @@ mod tests {
 
     #[test]
     fn follow_invalidates_a_list_of_both_users() {
-        let told = follow_invalidations(Edge::new(user(7), user(8)).unwrap());
-        let keys: Vec<_> = told.iter().map(|told| told.key.as_str()).collect();
+        let invalidations = follow_invalidations(Edge::new(user(7), user(8)).unwrap());
+        let keys: Vec<_> = invalidations.iter().map(|one| one.key.as_str()).collect();
         assert_eq!(keys, ["following:7", "fans:8"]);
     }
 }

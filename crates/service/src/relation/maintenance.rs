@@ -91,9 +91,6 @@ impl Upkeep {
     }
 
     /// Ends some of the follows and blocks of a user, from and to it. False: there was none.
-    ///
-    /// # Errors
-    /// Errors of the store.
     async fn remove_edges(&self, user: UserId) -> Result<bool, Error> {
         let this = self.clone();
         let work = async move {

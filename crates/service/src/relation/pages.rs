@@ -57,7 +57,7 @@ impl RelationRpc {
         page: &PageOf,
     ) -> Result<Entries<wire::Follow>, Error> {
         let (consistency, at, mut quota) = self.begin(page, place_of)?;
-        let part = self.follows.list(of, at, &consistency).await?;
+        let part = self.follows.lists.part(of, at, &consistency).await?;
         quota.answered(part.entries.len());
         let last = part.entries.last().filter(|_| part.more).map(|follow| follow.place_in(of.list));
         let next = self.next(page, last.map(place_numbers));

@@ -6,7 +6,7 @@ use kith_proto::{
     IdentifiedRequest as _,
     relation::v1::{self as wire, relation_service_server::RelationService},
 };
-use kith_store::{Block, BlockList, BlockPatch, Edge, FollowList, GroupId, UserId};
+use kith_store::{Block, BlockList, BlockPatch, Edge, FollowList, UserId};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
@@ -19,11 +19,12 @@ use super::{
     pair::{AT_ONCE, PairRecords},
 };
 use crate::{
-    error::Error,
+    error::{Error, valid},
     group::members::Members,
     rpc::{
         batch::{self, Limits},
         call::{Call, RpcResult, Served, own},
+        ids,
         page_token::PageTokens,
         request::{IdempotencyKey, WriteContext},
     },
@@ -129,7 +130,7 @@ impl RelationService for RelationRpc {
     ) -> RpcResult<wire::SetRemarkResponse> {
         let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
-        let remark = Block::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
+        let remark = valid("remark", Block::remark(&request.remark))?;
         let patch = BlockPatch { remark: Some(remark), ..BlockPatch::default() };
         let Changed { settings, consistency_token, .. } = self.set(edge, patch, context).await?;
         Ok(Response::new(wire::SetRemarkResponse { settings, consistency_token }))
@@ -178,8 +179,7 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::GetRelationRequest>,
     ) -> RpcResult<wire::GetRelationResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         own(edge.from, call.principal)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
@@ -194,12 +194,11 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::BatchGetRelationsRequest>,
     ) -> RpcResult<wire::BatchGetRelationsResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         batch::check_count("target_ids", request.target_ids.len(), self.limits.batch_ids_of(call))?;
         let edge = |target: &i64| convert::edge(request.user_id, *target, "target_ids");
         let edges = request.target_ids.iter().map(edge).collect::<Result<Vec<Edge>, Error>>()?;
-        own(convert::user("user_id", request.user_id)?, call.principal)?;
+        own(ids::user("user_id", request.user_id)?, call.principal)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         self.limits.records.count(call, edges.len())?;
         let context = AnswerContext { default: self.blocks.permissions(None), principal: call.principal };
@@ -218,8 +217,7 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::CheckPermissionRequest>,
     ) -> RpcResult<wire::CheckPermissionResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         own(edge.from, call.principal)?;
         let asked = convert::permissions(request.permissions)?;
@@ -227,19 +225,19 @@ impl RelationService for RelationRpc {
         let entry = self.blocks.get(edge.reversed(), &consistency).await?;
         let (denied, blocked) = self.blocks.denied(entry.as_ref().map(|entry| &*entry.value), asked);
         let allowed = denied == 0 && !blocked;
-        let mut response = Response::new(wire::CheckPermissionResponse { allowed, denied });
-        if let Some(entry) = &entry {
-            response.extensions_mut().insert(Served::of(entry));
-        }
-        Ok(response)
+        let answer = wire::CheckPermissionResponse { allowed, denied };
+        Ok(match &entry {
+            Some(entry) => Served::of(entry).answer(answer),
+            None => Response::new(answer),
+        })
     }
 
     async fn list_following(
         &self,
         request: Request<wire::ListFollowingRequest>,
     ) -> RpcResult<wire::ListFollowingResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let user = convert::user("user_id", request.user_id)?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
         let page = page!(call, "ListFollowing", request, [user]);
         let of = ListOf { list: FollowList::Following, user };
@@ -248,8 +246,8 @@ impl RelationService for RelationRpc {
     }
 
     async fn list_fans(&self, request: Request<wire::ListFansRequest>) -> RpcResult<wire::ListFansResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let user = convert::user("user_id", request.user_id)?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
         let page = page!(call, "ListFans", request, [user]);
         let of = ListOf { list: FollowList::Fans, user };
@@ -261,8 +259,8 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFriendsRequest>,
     ) -> RpcResult<wire::ListFriendsResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let user = convert::user("user_id", request.user_id)?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
         let page = page!(call, "ListFriends", request, [user]);
         let (user_ids, next_page_token, partial) = self.common_page(friends_of(user), &page).await?;
@@ -273,9 +271,8 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListBlocksRequest>,
     ) -> RpcResult<wire::ListBlocksResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let user = convert::user("user_id", request.user_id)?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         own(user, call.principal)?;
         let page = page!(call, "ListBlocks", request, [user]);
         let of = ListOf { list: BlockList::Blocked, user };
@@ -287,9 +284,8 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListDoNotDisturbRequest>,
     ) -> RpcResult<wire::ListDoNotDisturbResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let user = convert::user("user_id", request.user_id)?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         own(user, call.principal)?;
         let page = page!(call, "ListDoNotDisturb", request, [user]);
         let of = ListOf { list: BlockList::DoNotDisturb, user };
@@ -301,11 +297,11 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::CountRelationsRequest>,
     ) -> RpcResult<wire::CountRelationsResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
-        let user = convert::user("user_id", request.user_id)?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let count = |list| self.follows.count(ListOf { list, user }, &consistency);
+        let count = |list| self.follows.lists.count(ListOf { list, user }, &consistency);
         let (following, fans) = tokio::join!(count(FollowList::Following), count(FollowList::Fans));
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         Ok(Response::new(wire::CountRelationsResponse { following: number(following?), fans: number(fans?) }))
@@ -315,7 +311,7 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListCommonFollowingRequest>,
     ) -> RpcResult<wire::ListCommonFollowingResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
         self.may_list(&[edge.from, edge.to], call.principal).await?;
         let page = page!(call, "ListCommonFollowing", request, [edge.from, edge.to]);
@@ -328,7 +324,7 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFansIFollowRequest>,
     ) -> RpcResult<wire::ListFansIFollowResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
         self.may_list(&[edge.from, edge.to], call.principal).await?;
         let page = page!(call, "ListFansIFollow", request, [edge.from, edge.to]);
@@ -345,11 +341,10 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFriendsInGroupRequest>,
     ) -> RpcResult<wire::ListFriendsInGroupResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let user = convert::user("user_id", request.user_id)?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         own(user, call.principal)?;
-        let group = GroupId::new(request.group_id).map_err(|why| Error::invalid("group_id", &why))?;
+        let group = ids::group(request.group_id)?;
         let page = page!(call, "ListFriendsInGroup", request, [user]);
         let consistency = self.limits.consistency(page.call, page.consistency.as_ref())?;
         self.members.may_see(group, call.principal).await?;

@@ -48,9 +48,6 @@ pub(super) struct Common {
 }
 
 /// Up to `size` users in both lists, after a cursor.
-///
-/// # Errors
-/// Errors of the store.
 pub(super) async fn common(
     follows: &Follows,
     lists: [ListOf<FollowList>; 2],
@@ -111,7 +108,7 @@ impl Reads<'_> {
         if page.is_whole() {
             return Ok(u64::try_from(page.part.entries.len()).unwrap_or(u64::MAX));
         }
-        self.follows.count(page.of, self.consistency).await
+        self.follows.lists.count(page.of, self.consistency).await
     }
 
     /// The first pages of both lists, for most users the whole lists; of the scanned list the page at the cursor.
@@ -132,7 +129,7 @@ impl Reads<'_> {
         begins: Option<ListPosition>,
     ) -> Result<PositionPage, Error> {
         let asked = ListPage { after: begins, size: self.page };
-        let part = self.follows.places(of, asked, self.consistency).await?;
+        let part = self.follows.lists.places(of, asked, self.consistency).await?;
         Ok(PositionPage { of, begins, part })
     }
 
@@ -150,7 +147,7 @@ impl Reads<'_> {
             }
             let (of, begins) = (page.of, page.end());
             let asked = ListPage { after: begins, size: PAGE };
-            let part = self.follows.places(of, asked, self.consistency).await?;
+            let part = self.follows.lists.places(of, asked, self.consistency).await?;
             page = PositionPage { of, begins, part };
         }
         users.sort_unstable();

@@ -26,10 +26,16 @@ impl ByteBudget {
         Self { left: bytes, is_empty: true }
     }
 
-    /// Whether it takes no further record.
-    #[must_use]
-    pub const fn is_spent(&self) -> bool {
-        self.left == 0
+    /// The record, if the message takes it. It is not made if the message takes no further record.
+    ///
+    /// # Errors
+    /// ANSWER_TOO_LARGE.
+    pub fn fit<M: Message>(&mut self, record: impl FnOnce() -> M) -> Result<M, Error> {
+        if self.left == 0 {
+            return Err(left_out());
+        }
+        let record = record();
+        if self.takes(&record) { Ok(record) } else { Err(left_out()) }
     }
 
     /// Whether the message takes the record, which counts if so. The first record is always taken; after one that does

@@ -7,7 +7,6 @@ use kith_proto::{
     Records,
     r#type::v1::{ImportResult, import_result},
 };
-use kith_store::Invalid;
 use prost::Message;
 use tokio::time::Instant;
 use tonic::{Request, Status, Streaming};
@@ -73,7 +72,7 @@ impl Limits {
 /// The error for a message that a request needs and does not have.
 #[must_use]
 pub fn missing(field: &'static str) -> Error {
-    Error::invalid(field, &Invalid::new("must be given"))
+    Error::invalid(field, "must be given")
 }
 
 /// Checks the number of items of a field.
@@ -82,7 +81,7 @@ pub fn missing(field: &'static str) -> Error {
 /// If there are more than `max`.
 pub fn check_count(field: impl Into<Cow<'static, str>>, count: usize, max: usize) -> Result<(), Error> {
     if count > max {
-        return Err(Error::invalid(field, &Invalid::new(format!("must hold at most {max}"))));
+        return Err(Error::invalid(field, &format!("must hold at most {max}")));
     }
     Ok(())
 }

@@ -58,6 +58,14 @@ impl Call {
         if self.by_user { self.principal.user() } else { None }
     }
 
+    /// The call of a request that came through the edge, and its message.
+    ///
+    /// # Panics
+    /// As [`Self::of`].
+    pub(crate) fn open<T>(request: Request<T>) -> (Self, T) {
+        (Self::of(&request), request.into_inner())
+    }
+
     /// The call of a request that came through the edge.
     ///
     /// # Panics
@@ -136,5 +144,12 @@ impl Served {
     #[must_use]
     pub const fn by_store(version: i64) -> Self {
         Self { tier: "store", version, age: Duration::ZERO }
+    }
+
+    /// The answer with this message.
+    pub(crate) fn answer<T>(self, message: T) -> Response<T> {
+        let mut response = Response::new(message);
+        response.extensions_mut().insert(self);
+        response
     }
 }

@@ -4,6 +4,7 @@ pub mod answer_size;
 pub mod audit_notes;
 pub mod batch;
 pub mod call;
+pub(crate) mod ids;
 pub mod page_token;
 pub mod params;
 pub mod record_quota;

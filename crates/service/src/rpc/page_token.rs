@@ -2,7 +2,6 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac as _};
-use kith_store::Invalid;
 use sha2::Sha256;
 
 use crate::error::Error;
@@ -35,7 +34,7 @@ impl PageSizes {
         match usize::try_from(asked) {
             Ok(0) => Ok(self.default),
             Ok(size) => Ok(size.min(self.max)),
-            Err(_) => Err(Error::invalid("page_size", &Invalid::new("must not be below 0"))),
+            Err(_) => Err(Error::invalid("page_size", "must not be below 0")),
         }
     }
 }
@@ -152,7 +151,7 @@ impl PageTokens {
 }
 
 fn refused() -> Error {
-    Error::invalid("page_token", &Invalid::new("must be one that this query returned"))
+    Error::invalid("page_token", "must be one that this query returned")
 }
 
 #[cfg(test)]

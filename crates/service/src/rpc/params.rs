@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kith_store::{Invalid, Params, ParamsPatch};
+use kith_store::{Params, ParamsPatch};
 use zeroize::Zeroizing;
 
 use crate::{
-    error::Error,
+    error::{Error, valid},
     rpc::{
         call::Call,
         secret::{PlainSecrets, check_secret},
@@ -18,7 +18,7 @@ use crate::{
 /// # Errors
 /// If a key or value is not allowed, or they are too many or too large.
 pub fn params(map: BTreeMap<String, String>) -> Result<Params, Error> {
-    Params::new(map).map_err(|why| Error::invalid("params", &why))
+    valid("params", Params::new(map))
 }
 
 /// Whether answers show the parameter of this name: none shows a secret, which records may contain from before its name became
@@ -117,7 +117,7 @@ pub fn take_secrets(
 /// # Errors
 /// If the key or its value is not allowed.
 pub fn take_param(patch: &mut ParamsPatch, given: &BTreeMap<String, String>, key: &str) -> Result<(), Error> {
-    Params::check_key(key).map_err(|why| Error::invalid("update_mask", &why))?;
+    valid("update_mask", Params::check_key(key))?;
     if patch.replace {
         return Ok(());
     }
@@ -157,10 +157,7 @@ pub fn field_path(path: &str) -> String {
 #[must_use]
 pub fn unknown_path(fields: &[&str]) -> Error {
     let fields = fields.join(", ");
-    Error::invalid(
-        "update_mask",
-        &Invalid::new(format!("must name fields out of {fields}, params.KEY, or be *")),
-    )
+    Error::invalid("update_mask", &format!("must name fields out of {fields}, params.KEY, or be *"))
 }
 
 #[cfg(test)]

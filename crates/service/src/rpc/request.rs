@@ -6,12 +6,12 @@ use kith_proto::{
     IdentifiedRequest,
     r#type::v1::{Consistency as Asked, consistency::Level},
 };
-use kith_store::{Invalid, Request, RequestId, Timestamp, Version, Write};
+use kith_store::{Request, RequestId, Timestamp, Version, Write};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::{
-    error::Error,
+    error::{Error, valid},
     rpc::{
         batch::Limits,
         call::{Call, Principal},
@@ -38,7 +38,7 @@ impl IdempotencyKey {
         if id.is_empty() {
             return Ok(None);
         }
-        let id: RequestId = id.parse().map_err(|why| Error::invalid("request_id", &why))?;
+        let id: RequestId = valid("request_id", id.parse())?;
         let id = match call.user_itself() {
             Some(user) => id.of_user(user),
             None if call.caller == CallerId::DEFAULT => id,
@@ -162,7 +162,7 @@ impl WriteContext {
 /// # Errors
 /// Below 0.
 fn expected_version(number: i64) -> Result<Option<Version>, Error> {
-    let why = || Error::invalid("expected_version", &Invalid::new("must not be below 0"));
+    let why = || Error::invalid("expected_version", "must not be below 0");
     let version = Version::new(number).ok_or_else(why)?;
     Ok((version != Version::NONE).then_some(version))
 }
@@ -189,13 +189,10 @@ fn consistency(call: Call, asked: Option<&Asked>, tokens_max: usize) -> Result<C
         Some(Level::AtLeast(at_least)) => {
             let texts = &at_least.consistency_tokens;
             if texts.len() > tokens_max {
-                return Err(Error::invalid(
-                    FIELD,
-                    &Invalid::new(format!("must hold at most {tokens_max} tokens")),
-                ));
+                return Err(Error::invalid(FIELD, &format!("must hold at most {tokens_max} tokens")));
             }
             let tokens: Result<Vec<Token>, _> = texts.iter().map(|text| text.parse()).collect();
-            let why = |_| Error::invalid(FIELD, &Invalid::new("must hold tokens as writes returned them"));
+            let why = |_| Error::invalid(FIELD, "must hold tokens as writes returned them");
             Ok(Consistency::AtLeast(tokens.map_err(why)?))
         }
     }

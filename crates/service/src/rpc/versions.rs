@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::{Change, LoadError, Loaded};
+use kith_cache::{Change, Invalidation, LoadError, Loaded};
+use kith_proto::Fields;
 use kith_store::{
-    Audience, Block, Conversation, Dialog, Follow, Group, Invalid, LogDocument, Member, Notice, NoticeReader,
-    Roster, StoreError, Stored, Timestamp, User, Version,
+    Audience, Block, Conversation, Dialog, Follow, Group, LogDocument, Member, Notice, NoticeReader, Roster,
+    StoreError, Stored, Timestamp, User, Version,
 };
 
 use crate::error::Error;
@@ -89,12 +90,24 @@ pub(crate) fn deleted<T>(version: &Arc<Version>) -> Change<T> {
     Change::Deleted { version: cache_version(**version) }
 }
 
+/// The invalidation of what is cached for a key, of whatever version.
+pub(crate) const fn invalidation(namespace: &'static str, key: String) -> Invalidation {
+    Invalidation { namespace, key, version: None, copy: None }
+}
+
 /// A time in the form of answers. One that JSON could not express is shown as the first or last one that it can.
 #[must_use]
 pub fn wire_time(moment: Timestamp) -> prost_types::Timestamp {
     let millis = moment.0.clamp(MOMENT_MIN, MOMENT_MAX);
     let nanos = i32::try_from(millis.rem_euclid(1000) * 1_000_000).unwrap_or_default();
     prost_types::Timestamp { seconds: millis.div_euclid(1000), nanos }
+}
+
+/// Writes the fields of a time in the form of answers.
+pub(crate) fn write_time(fields: &mut Fields<'_>, moment: Timestamp) {
+    let time = wire_time(moment);
+    fields.number(1, time.seconds);
+    fields.number(2, time.nanos.into());
 }
 
 /// A time span in the form of answers. A longer one than JSON can express is shown as the longest that it can.
@@ -118,7 +131,7 @@ pub fn moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Time
     let is_valid = (0..1_000_000_000).contains(&time.nanos);
     let millis = millis.filter(|millis| is_valid && (0..=MOMENT_MAX).contains(millis));
     let why = "must be a moment from 1970-01-01T00:00:00Z to 9999-12-31T23:59:59.999Z";
-    millis.map(Timestamp).ok_or_else(|| Error::invalid(field, &Invalid::new(why)))
+    millis.map(Timestamp).ok_or_else(|| Error::invalid(field, why))
 }
 
 /// The time span of a field; `None`: it is negative, longer than JSON can express, or not a valid duration. Every duration of

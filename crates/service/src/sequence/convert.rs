@@ -1,27 +1,27 @@
 //! Sequences between wire and domain.
 
 use kith_proto::sequence::v1 as wire;
-use kith_store::{ABOVE_MAX, Invalid, Outcome, Seq, SeqRange, SequenceName, StoreError};
+use kith_store::{ABOVE_MAX, Outcome, Seq, SeqRange, SequenceName, StoreError};
 
-use crate::error::Error;
+use crate::error::{Error, valid};
 
 /// Numbers of one call.
 const COUNT_MAX: u32 = 1_000;
 
 pub(super) fn name(field: &'static str, text: &str) -> Result<SequenceName, Error> {
-    text.parse().map_err(|why| Error::invalid(field, &why))
+    valid(field, text.parse())
 }
 
 pub(super) fn count(count: i32) -> Result<u32, Error> {
     let count = u32::try_from(count).ok().filter(|count| (1..=COUNT_MAX).contains(count));
-    count.ok_or_else(|| Error::invalid("count", &Invalid::new(format!("must be from 1 to {COUNT_MAX}"))))
+    count.ok_or_else(|| Error::invalid("count", &format!("must be from 1 to {COUNT_MAX}")))
 }
 
 pub(super) fn above(above: Seq) -> Result<Seq, Error> {
     if (0..=ABOVE_MAX).contains(&above) {
         Ok(above)
     } else {
-        Err(Error::invalid("above", &Invalid::new(format!("must be from 0 to {ABOVE_MAX}"))))
+        Err(Error::invalid("above", &format!("must be from 0 to {ABOVE_MAX}")))
     }
 }
 

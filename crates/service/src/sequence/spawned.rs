@@ -1,3 +1,5 @@
+//! The background of sequences: tasks of the runtime.
+
 use futures::future::BoxFuture;
 use kith_delivery::Background;
 

@@ -2,10 +2,10 @@
 //! [`super::convert::to_wire`].
 
 use kith_proto::{Fields, user::v1::GetUserResponse};
-use kith_store::{Timestamp, User};
+use kith_store::User;
 
 use super::{UserRules, convert::Viewer};
-use crate::rpc::versions::wire_time;
+use crate::rpc::versions::write_time;
 
 /// Bytes of all fields except the texts, and of the tag and length before each of them.
 const ROOM: usize = 160;
@@ -37,21 +37,15 @@ fn write(fields: &mut Fields<'_>, user: &User, viewer: Viewer, rules: &UserRules
         });
     }
     fields.number(11, user.version.get());
-    fields.message(12, |fields| time(fields, user.created));
-    fields.message(13, |fields| time(fields, user.updated));
-}
-
-fn time(fields: &mut Fields<'_>, at: Timestamp) {
-    let at = wire_time(at);
-    fields.number(1, at.seconds);
-    fields.number(2, at.nanos.into());
+    fields.message(12, |fields| write_time(fields, user.created));
+    fields.message(13, |fields| write_time(fields, user.updated));
 }
 
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
 
-    use kith_store::{Gender, Params, UserId, Version};
+    use kith_store::{Gender, Params, Timestamp, UserId, Version};
     use prost::Message as _;
 
     use tokio::time::Instant;

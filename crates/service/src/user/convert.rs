@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 
 use kith_proto::user::v1 as wire;
 use kith_store::{
-    Email, Gender, Invalid, NewUser, Params, ParamsPatch, Phone, SecretChange, Text, User, UserId, UserName,
+    Email, Gender, NewUser, Params, ParamsPatch, Phone, SecretChange, Text, User, UserId, UserName,
     UserPatch, single_line,
 };
 
 use super::UserRules;
 use crate::{
-    error::Error,
+    error::{Error, valid},
     rpc::{
         call::{Call, Principal},
+        ids,
         params::{
             field_path, params, sees_param, shown_params, take_param, take_updated_secrets, unknown_path,
         },
@@ -49,7 +50,7 @@ impl UserDraft {
     /// Checks a user; secrets have been taken out of `params` before.
     pub(super) fn new(user: wire::User) -> Result<Self, Error> {
         Ok(Self {
-            id: if user.user_id == 0 { None } else { Some(user_id(user.user_id)?) },
+            id: if user.user_id == 0 { None } else { Some(ids::user("user_id", user.user_id)?) },
             user_name: user_name(&user.user_name)?,
             nick_name: nick_name(&user.nick_name)?,
             email: email(&user.email)?,
@@ -69,17 +70,8 @@ impl UserDraft {
     }
 }
 
-pub(super) fn user_id(number: i64) -> Result<UserId, Error> {
-    UserId::new(number).map_err(|why| Error::invalid("user_id", &why))
-}
-
-pub(super) fn user_ids(numbers: &[i64]) -> Result<Vec<UserId>, Error> {
-    let field = |why| Error::invalid("user_ids", &why);
-    numbers.iter().map(|number| UserId::new(*number).map_err(field)).collect()
-}
-
 pub(super) fn user_name(name: &str) -> Result<UserName, Error> {
-    UserName::new(name).map_err(|why| Error::invalid("user_name", &why))
+    valid("user_name", UserName::new(name))
 }
 
 /// The user as `viewer` may see it.
@@ -140,7 +132,7 @@ pub(super) fn patch(
     secret_names: &BTreeSet<String>,
 ) -> Result<(UserPatch, PlainSecrets), Error> {
     if paths.is_empty() {
-        return Err(Error::invalid("update_mask", &Invalid::new("must name a field")));
+        return Err(Error::invalid("update_mask", "must name a field"));
     }
     let secrets = take_updated_secrets(&mut user.params, paths, secret_names)?;
     let mut patch = UserPatch::default();
@@ -177,25 +169,25 @@ fn take_field(patch: &mut UserPatch, user: &wire::User, field: &str) -> Result<(
 }
 
 fn nick_name(given: &str) -> Result<Text, Error> {
-    single_line(given, NICK_NAME_CHARS_MAX).map_err(|why| Error::invalid("nick_name", &why))
+    valid("nick_name", single_line(given, NICK_NAME_CHARS_MAX))
 }
 
 fn region(given: &str) -> Result<Text, Error> {
-    single_line(given, REGION_CHARS_MAX).map_err(|why| Error::invalid("region", &why))
+    valid("region", single_line(given, REGION_CHARS_MAX))
 }
 
 fn icon(given: &str) -> Result<Text, Error> {
-    single_line(given, ICON_CHARS_MAX).map_err(|why| Error::invalid("icon", &why))
+    valid("icon", single_line(given, ICON_CHARS_MAX))
 }
 
 fn email(given: &str) -> Result<Option<Email>, Error> {
     let checked = (!given.is_empty()).then(|| Email::new(given)).transpose();
-    checked.map_err(|why| Error::invalid("email", &why))
+    valid("email", checked)
 }
 
 fn phone(given: &str) -> Result<Option<Phone>, Error> {
     let checked = (!given.is_empty()).then(|| Phone::new(given)).transpose();
-    checked.map_err(|why| Error::invalid("phone", &why))
+    valid("phone", checked)
 }
 
 fn gender(number: i32) -> Result<Gender, Error> {
@@ -204,11 +196,11 @@ fn gender(number: i32) -> Result<Gender, Error> {
         Ok(wire::Gender::Female) => Ok(Gender::Female),
         Ok(wire::Gender::Male) => Ok(Gender::Male),
         Ok(wire::Gender::Other) => Ok(Gender::Other),
-        Err(_) => Err(Error::invalid("gender", &Invalid::new("must be a known value"))),
+        Err(_) => Err(Error::invalid("gender", "must be a known value")),
     }
 }
 
 fn age(number: i32) -> Result<u8, Error> {
     let age = u8::try_from(number).ok().filter(|age| *age <= AGE_MAX);
-    age.ok_or_else(|| Error::invalid("age", &Invalid::new(format!("must be 0 to {AGE_MAX}"))))
+    age.ok_or_else(|| Error::invalid("age", &format!("must be 0 to {AGE_MAX}")))
 }

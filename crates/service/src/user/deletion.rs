@@ -57,8 +57,8 @@ impl Deletions {
     /// Creates it over `stores`, with the channel to the [`cleanup_job`](super::cleanup_job()) for users who were deleted on
     /// this node.
     pub fn new(stores: &Stores) -> (Self, mpsc::Receiver<UserId>) {
-        let (begun, told) = mpsc::channel(BEGUN_MAX);
-        (Self { store: Arc::clone(&stores.edges), begun }, told)
+        let (begun, receiver) = mpsc::channel(BEGUN_MAX);
+        (Self { store: Arc::clone(&stores.edges), begun }, receiver)
     }
 
     /// Must be called before the deletion is written.

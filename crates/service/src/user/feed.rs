@@ -10,12 +10,8 @@ use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 /// The mappings of this domain. Only the copy of the record shows a user.
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
-    vec![Arc::new(KeyMapping {
-        namespace: USERS,
-        key: |record| match record {
-            FeedRecord::User(id) => Some(id.to_string()),
-            _ => None,
-        },
-        dependents: |_| Vec::new(),
+    vec![KeyMapping::of_record(USERS, |record| match record {
+        FeedRecord::User(id) => Some(id.to_string()),
+        _ => None,
     })]
 }

@@ -16,12 +16,13 @@ use super::{
     convert::{self, UserDraft, Viewer},
 };
 use crate::{
-    error::Error,
+    error::{Error, valid},
     rpc::{
-        answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
+        answer_size::{ANSWER_BYTES, ByteBudget, fitting},
         audit_notes::AuditNotes,
         batch::{self, Limits},
         call::{Call, RpcResult, Served, own},
+        ids,
         page_token::PageTokens,
         params::{check_user_paths, take_secrets},
         request::WriteContext,
@@ -58,13 +59,10 @@ impl UserRpc {
         viewer: Viewer,
         budget: &mut ByteBudget,
     ) -> wire::UserResult {
-        use wire::user_result::Result::{Error, NotFound, User};
-        let result = match user {
-            Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
-            Ok(Some(entry)) => {
-                let user = self.shown(&entry.value, viewer);
-                if budget.takes(&user) { User(user) } else { Error(left_out().to_result()) }
-            }
+        use wire::user_result::Result::{Error, NotFound, User as Found};
+        let shown = |user: Entry<User>| budget.fit(|| self.shown(&user.value, viewer));
+        let result = match user.and_then(|user| user.map(shown).transpose()) {
+            Ok(Some(user)) => Found(user),
             Ok(None) => NotFound(true),
             Err(error) => Error(error.to_result()),
         };
@@ -114,22 +112,21 @@ impl UserService for UserRpc {
     async fn get_user(&self, request: Request<wire::GetUserRequest>) -> RpcResult<wire::GetUserResponse> {
         let call = Call::of(&request);
         let request = request.get_ref();
-        let id = convert::user_id(request.user_id)?;
+        let id = ids::user("user_id", request.user_id)?;
         self.limits.records.count(call, 1)?;
         let entry = self.users.get(id, &self.limits.consistency(call, request.consistency.as_ref())?).await?;
         let user = batch_encoder::answer(&entry.value, Viewer::of(call), &self.users.rules);
-        Ok(with_trailers(user, Served::of(&entry)))
+        Ok(Served::of(&entry).answer(user))
     }
 
     async fn batch_get_users(
         &self,
         request: Request<wire::BatchGetUsersRequest>,
     ) -> RpcResult<wire::BatchGetUsersResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids_of(call))?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let ids = convert::user_ids(&request.user_ids)?;
+        let ids = ids::users("user_ids", &request.user_ids)?;
         self.limits.records.count(call, ids.len())?;
         let users = self.users.get_many(&ids, &consistency).await;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
@@ -146,7 +143,7 @@ impl UserService for UserRpc {
         let mut request = request.into_inner();
         let request_id = request.take_request_id();
         let user = request.user.as_mut().ok_or_else(|| batch::missing("user"))?;
-        let id = convert::user_id(user.user_id)?;
+        let id = ids::user("user_id", user.user_id)?;
         own(id, call.principal)?;
         let secret_params = &self.users.rules.secret_params;
         let paths = request.update_mask.clone().unwrap_or_default().paths;
@@ -166,7 +163,7 @@ impl UserService for UserRpc {
         request: Request<wire::DeleteUserRequest>,
     ) -> RpcResult<wire::DeleteUserResponse> {
         let (request, context) = WriteContext::open(request)?;
-        let id = convert::user_id(request.user_id)?;
+        let id = ids::user("user_id", request.user_id)?;
         own(id, context.principal)?;
         let deleted = self.users.delete_user(id, context).await?;
         Ok(Response::new(wire::DeleteUserResponse {
@@ -187,17 +184,16 @@ impl UserService for UserRpc {
         let user = self.users.find_user_by_name(&convert::user_name(&request.user_name)?).await?;
         let served = Served::by_store(user.version.get());
         let user = Some(self.shown(&user, Viewer::of(call)));
-        Ok(with_trailers(wire::FindUserByNameResponse { user }, served))
+        Ok(served.answer(wire::FindUserByNameResponse { user }))
     }
 
     async fn search_users(
         &self,
         request: Request<wire::SearchUsersRequest>,
     ) -> RpcResult<wire::SearchUsersResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         self.searches.count_of_users(call)?;
-        let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
+        let keyword = valid("keyword", Keyword::new(&request.keyword))?;
         self.limits.consistency(call, request.consistency.as_ref())?;
         let mut page = self.limits.page(call, request.page_size)?;
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
@@ -214,11 +210,10 @@ impl UserService for UserRpc {
         &self,
         request: Request<wire::VerifySecretRequest>,
     ) -> RpcResult<wire::VerifySecretResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let id = convert::user_id(request.user_id)?;
+        let (call, request) = Call::open(request);
+        let id = ids::user("user_id", request.user_id)?;
         own(id, call.principal)?;
-        check_secret(&request.secret).map_err(|why| Error::invalid("secret", &why))?;
+        valid("secret", check_secret(&request.secret))?;
         let verified = self.users.verify_secret(id, &request.name, Zeroizing::new(request.secret)).await?;
         Ok(Response::new(wire::VerifySecretResponse { verified }))
     }
@@ -243,7 +238,7 @@ impl UserService for UserRpc {
         let (viewer, notes) = (Viewer::of(Call::of(&request)), AuditNotes::of(&request));
         let after = match request.get_ref().after_user_id {
             0 => None,
-            id => Some(convert::user_id(id)?),
+            id => Some(ids::user("user_id", id)?),
         };
         let users = self.users.clone();
         let page = move |after| {
@@ -255,10 +250,4 @@ impl UserService for UserRpc {
         let answer = |users| wire::ExportUsersResponse { users };
         Ok(Response::new(batch::export(notes, after, page, |user: &User| user.id, to_wire, answer)))
     }
-}
-
-fn with_trailers<T>(message: T, served: Served) -> Response<T> {
-    let mut response = Response::new(message);
-    response.extensions_mut().insert(served);
-    response
 }

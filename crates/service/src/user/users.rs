@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
 use kith_cache::{Consistency, Entry, Policy, TieredCache};
 use kith_store::{
-    IdKind, Invalid, Keyword, SecretChange, SecretOwner, SecretStore, StoreError, Timestamp, User, UserId,
-    UserName, UserPatch, UserStore, Version, Write,
+    IdKind, Keyword, SecretChange, SecretOwner, SecretStore, StoreError, Timestamp, User, UserId, UserName,
+    UserPatch, UserStore, Version, Write,
 };
 use zeroize::Zeroizing;
 
@@ -14,6 +14,7 @@ use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
     rpc::{
+        ids,
         request::WriteContext,
         secret::{PlainSecrets, SecretHasher, Tries},
         versions::{deleted, put},
@@ -110,9 +111,6 @@ impl Users {
     }
 
     /// When the account that has this id now was created; `None`: no user has it.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn created(
         &self,
         id: UserId,
@@ -233,7 +231,7 @@ impl Users {
         secret: Zeroizing<String>,
     ) -> Result<bool, Error> {
         if !self.rules.secret_params.contains(name) {
-            return Err(Error::invalid("name", &Invalid::new("must be the name of a secret parameter")));
+            return Err(Error::invalid("name", "must be the name of a secret parameter"));
         }
         self.tries.count(&(id, name.to_owned()))?;
         let stored = self.secrets.secret(SecretOwner::User(id), name).await;
@@ -269,15 +267,12 @@ impl Users {
 
     async fn allocate(&self) -> Result<UserId, Error> {
         let id = self.ids.next().await.map_err(|error| Error::store(KIND, &error))?;
-        UserId::new(id).map_err(|why| Error::invalid("user_id", &why))
+        ids::user("user_id", id)
     }
 
     fn check_name(&self, name: &UserName) -> Result<(), Error> {
         if self.reserved.contains(&kith_store::skeleton(name.key())) {
-            return Err(Error::invalid(
-                "user_name",
-                &Invalid::new("must not be, or look like, a reserved name"),
-            ));
+            return Err(Error::invalid("user_name", "must not be, or look like, a reserved name"));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What a change of a record in the store means for copies: one mapping for each kind of record, given by its domain.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use async_trait::async_trait;
 use kith_cache::{Invalidation, remote::FeedError};
@@ -39,6 +39,17 @@ pub struct KeyMapping {
     pub key: fn(&FeedRecord) -> Option<String>,
     /// See [`FeedMapping::dependents`].
     pub dependents: fn(&str) -> Vec<Invalidation>,
+}
+
+impl KeyMapping {
+    /// The mapping of records that only their own copy shows.
+    #[must_use]
+    pub fn of_record(
+        namespace: &'static str,
+        key: fn(&FeedRecord) -> Option<String>,
+    ) -> Arc<dyn FeedMapping> {
+        Arc::new(Self { namespace, key, dependents: |_| Vec::new() })
+    }
 }
 
 #[async_trait]

@@ -1,3 +1,5 @@
+//! What is left after a keeper lost parts of an inbox.
+
 use kith_store::Seq;
 
 use super::sample::{Part, Subject, range, user};

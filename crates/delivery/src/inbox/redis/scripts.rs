@@ -1,3 +1,5 @@
+//! The scripts of inboxes.
+
 use kith_cache::remote::redis::RedisScript;
 
 macro_rules! text {

@@ -1,3 +1,5 @@
+//! Wakes of a node out of Redis: subscribes again after each loss.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;

@@ -2,7 +2,6 @@
 //! without an answer, restarts, lost keys, new epochs. The scripts of the product run on a real Redis; what a receiver does is as
 //! the contract says. Every message must be delivered once, in order, and all of them once nothing moves any more.
 
-mod epochs;
 mod mutants;
 mod receiver;
 mod rest;

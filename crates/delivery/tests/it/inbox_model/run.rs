@@ -1,14 +1,12 @@
 //! A run: worlds of one user each, and random steps in them.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use kith_cache::remote::redis::ScriptRunner;
+use std::collections::BTreeMap;
 
 use super::{
     mutants::{Habit, Mutant},
     world::World,
 };
-use crate::model::{EditedScripts, connected, name};
+use crate::model::{EditedScripts, TestRedis};
 
 /// Steps of one world, before it comes to rest.
 const STEPS: usize = 120;
@@ -25,8 +23,7 @@ pub(crate) struct Report {
 
 /// The real Redis, and the scripts as the run has them.
 pub(super) struct Server {
-    pub(super) runner: Arc<ScriptRunner>,
-    pub(super) name: String,
+    pub(super) redis: TestRedis,
     pub(super) habit: Habit,
     pub(super) scripts: EditedScripts,
 }
@@ -67,9 +64,8 @@ pub(crate) async fn run(seed: u64, steps: usize, mutant: Option<&Mutant>) -> Res
 
 impl Server {
     async fn connect(mutant: Option<&Mutant>) -> Self {
-        let runner = Arc::new(connected().await);
-        let name = name(&runner).await;
+        let redis = TestRedis::connect().await;
         let (edits, habit) = mutant.map_or((&[][..], Habit::Right), |mutant| (mutant.edits, mutant.habit));
-        Self { runner, name, habit, scripts: EditedScripts::new(edits.iter().copied()) }
+        Self { redis, habit, scripts: EditedScripts::new(edits.iter().copied()) }
     }
 }

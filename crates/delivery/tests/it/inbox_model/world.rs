@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bytes::Bytes;
-use kith_cache::remote::{
-    SharedError,
-    redis::{RedisScript, ScriptCall},
-};
+use kith_cache::remote::SharedError;
 use kith_delivery::{
     FanOut, Generation, InboxKeeper as _, InboxLimits, Mark, Marked, ReadFrom, Reading, RedisInboxes,
     SentMessages,
@@ -15,11 +11,11 @@ use kith_store::{ConversationId, GroupId, NodeName, Seq, Timestamp, UserId};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use super::{
-    epochs::{EpochOf, Epochs},
     mutants::Habit,
     receiver::{At, Receiver},
     run::Server,
 };
+use crate::model::stepped::{EpochOf, Epochs};
 
 pub(super) const NODES: usize = 2;
 const LOGS: i64 = 4;
@@ -81,8 +77,9 @@ pub(super) struct World<'a> {
 impl<'a> World<'a> {
     pub(super) fn new(server: &'a Server, seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
-        let is_unsettled = server.habit == Habit::Unsettled;
-        let epochs = Arc::new(Epochs::new(server.name.clone(), NODES, is_unsettled));
+        let is_always_settled = server.habit == Habit::Unsettled;
+        let epochs = Epochs::new(server.redis.name.clone(), NODES, false);
+        let epochs = Arc::new(Epochs { is_always_settled, ..epochs });
         let log = |id| {
             let id = ConversationId::Group(GroupId::new(id).unwrap());
             Log { id, end: 0, is_owed: false }
@@ -199,7 +196,7 @@ impl<'a> World<'a> {
     /// A node that has just started.
     fn node(&self, node: usize) -> (NodeName, Arc<RedisInboxes>) {
         let epochs = Arc::new(EpochOf { epochs: Arc::clone(&self.epochs), node });
-        let runner = Arc::clone(&self.server.runner);
+        let runner = Arc::clone(&self.server.redis.runner);
         let keeper = RedisInboxes::over(runner, epochs, InboxLimits::default());
         let keeper = keeper.with_scripts(|text| self.server.scripts.edit(text));
         (format!("n{node}").parse().unwrap(), Arc::new(keeper))
@@ -376,14 +373,13 @@ impl<'a> World<'a> {
         ];
         let (what, script) = *scripts.choose(&mut self.rng).unwrap();
         self.trace.push(format!("lost: {what}"));
-        let (script, keys) =
-            (RedisScript::new(script), self.nodes[0].1.keys(self.user, self.epochs.present()));
-        let none: [Bytes; 0] = [];
-        self.server.runner.run(&[ScriptCall::new(&script, keys, none)]).await.remove(0).unwrap();
+        let keys = self.nodes[0].1.keys(self.user, self.epochs.present());
+        self.server.redis.eval(script, keys, []).await;
     }
 
     fn raise(&mut self) {
-        if self.epochs.raise() {
+        if self.epochs.are_one() {
+            self.epochs.raise(false);
             self.trace.push(format!("epoch {}", self.epochs.present()));
         }
     }

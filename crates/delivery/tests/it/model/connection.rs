@@ -1,31 +1,65 @@
 //! A connection to the Redis of the tests.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
-use kith_cache::remote::redis::{RedisOptions, RedisScript, ScriptCall, ScriptRunner};
+use kith_cache::remote::redis::{RedisOptions, RedisScript, Reply, ScriptCall, ScriptRunner};
 use parking_lot::Mutex;
 
 /// Bound on everything that is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A runner over the Redis of the tests, under a prefix that no other test has.
-pub(crate) async fn connected() -> ScriptRunner {
+/// The Redis of the tests, under a prefix that no other test has.
+#[derive(Clone, Debug)]
+pub(crate) struct TestRedis {
+    pub(crate) runner: Arc<ScriptRunner>,
+    /// The name by which the server is accepted.
+    pub(crate) name: String,
+}
+
+impl TestRedis {
+    pub(crate) async fn connect() -> Self {
+        Self::connect_to(url()).await
+    }
+
+    /// The same over the server at this address.
+    pub(crate) async fn connect_to(url: String) -> Self {
+        let prefix = format!("kith_windows_{:016x}", rand::random::<u64>());
+        let options = RedisOptions { url, prefix, command_timeout: PATIENCE, ..RedisOptions::default() };
+        let options = RedisOptions { connect_timeout: PATIENCE, unresponsive: PATIENCE, ..options };
+        let runner = ScriptRunner::connect(options).await.unwrap();
+        let name = name(&runner).await;
+        Self { runner: Arc::new(runner), name }
+    }
+
+    /// Makes a call, which must succeed.
+    pub(crate) async fn call(&self, call: ScriptCall<'_>) -> Reply {
+        self.runner.run(&[call]).await.remove(0).unwrap()
+    }
+
+    /// Runs a script of this text, which must succeed.
+    pub(crate) async fn eval<const N: usize>(
+        &self,
+        text: &'static str,
+        keys: Vec<String>,
+        arguments: [Bytes; N],
+    ) -> Reply {
+        self.call(ScriptCall::new(&RedisScript::new(text), keys, arguments)).await
+    }
+}
+
+/// The address of the Redis of the tests.
+pub(crate) fn url() -> String {
     let (_, url) =
         std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS").expect("needs KITH_TEST_REDIS");
-    connected_to(url).await
+    url
 }
 
-/// The same over the server at this address.
-pub(crate) async fn connected_to(url: String) -> ScriptRunner {
-    let prefix = format!("kith_windows_{:016x}", rand::random::<u64>());
-    let options = RedisOptions { url, prefix, command_timeout: PATIENCE, ..RedisOptions::default() };
-    let options = RedisOptions { connect_timeout: PATIENCE, unresponsive: PATIENCE, ..options };
-    ScriptRunner::connect(options).await.unwrap()
-}
-
-/// The name by which the server is accepted, once it has said it.
-pub(crate) async fn name(runner: &ScriptRunner) -> String {
+/// The name of the server, once it has said it.
+async fn name(runner: &ScriptRunner) -> String {
     let (seen, script) = (Mutex::new(String::new()), RedisScript::new("return 1"));
     let accept = |server: &str| {
         server.clone_into(&mut seen.lock());

@@ -15,7 +15,7 @@ mod truth;
 mod weather;
 
 #[allow(unused_imports, reason = "one of the executables that have this module needs it")]
-pub(crate) use connection::{connected, connected_to, name};
+pub(crate) use connection::{TestRedis, url};
 pub(crate) use edited::EditedScripts;
 pub(crate) use mutants::MUTANTS;
 pub(crate) use run::run;

@@ -123,7 +123,7 @@ impl<'a> World<'a> {
             server,
             stage,
             truth,
-            epochs: Arc::new(Epochs::new(server.name.clone(), NODES, is_ignored)),
+            epochs: Arc::new(Epochs::new(server.redis.name.clone(), NODES, is_ignored)),
             holds: Arc::default(),
             clock: ManualClock::new(),
             log: ConversationId::Group(GroupId::new(rng.random_range(1..i64::MAX)).unwrap()),
@@ -148,7 +148,7 @@ impl<'a> World<'a> {
     fn node(&self, number: usize) -> NodeView {
         let epochs = Arc::new(EpochOf { epochs: Arc::clone(&self.epochs), node: number });
         let (limits, clock) = (WindowLimits::default(), Arc::new(self.clock.clone()));
-        let runner = Arc::clone(&self.server.runner);
+        let runner = Arc::clone(&self.server.redis.runner);
         let keeper = RedisWindows::over(runner, epochs, Arc::<ManualClock>::clone(&clock), limits);
         let keeper = Arc::new(keeper.with_scripts(|text| self.server.scripts.edit(text)));
         let stepped = Arc::new(Stepped { keeper, stage: Arc::clone(&self.stage) });
@@ -277,7 +277,7 @@ impl<'a> World<'a> {
 
     async fn advance(&mut self, ms: u64) {
         self.clock.advance(Duration::from_millis(ms));
-        self.server.call(self.server.clock_call(self.clock.now().get())).await;
+        self.server.redis.call(self.server.clock_call(self.clock.now().get())).await;
         self.trace.push(format!("{ms} ms pass: {}", self.clock.now().get()));
     }
 
@@ -292,7 +292,7 @@ impl<'a> World<'a> {
 
     fn keys(&self, epoch: u64) -> Vec<String> {
         let epoch = if self.epochs.ignored { 1 } else { epoch };
-        let name = |part| format!("{{{}:log:{}}}:{epoch}:{part}", self.server.runner.tag(), self.log);
+        let name = |part| format!("{{{}:log:{}}}:{epoch}:{part}", self.server.redis.runner.tag(), self.log);
         ["h", "l"].map(name).to_vec()
     }
 
@@ -352,14 +352,14 @@ impl<'a> World<'a> {
 
     async fn dump(&self, epoch: u64) -> Vec<Bytes> {
         let none: [Bytes; 0] = [];
-        match self.server.call(ScriptCall::new(&self.server.save, self.keys(epoch), none)).await {
+        match self.server.redis.call(ScriptCall::new(&self.server.save, self.keys(epoch), none)).await {
             Reply::List(values) => values.into_iter().map(value).collect(),
             other => panic!("{other:?}"),
         }
     }
 
     async fn put(&self, epoch: u64, values: Vec<Bytes>) {
-        self.server.call(ScriptCall::new(&self.server.restore, self.keys(epoch), values)).await;
+        self.server.redis.call(ScriptCall::new(&self.server.restore, self.keys(epoch), values)).await;
     }
 }
 

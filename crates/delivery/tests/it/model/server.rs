@@ -1,22 +1,15 @@
 //! The Redis of a run, and the scripts as the run has them.
 
-use std::sync::Arc;
+use kith_cache::remote::redis::{RedisScript, ScriptCall, ScriptRunner};
 
-use kith_cache::remote::redis::{RedisScript, Reply, ScriptCall, ScriptRunner};
-
-use super::{
-    connection::{connected, name},
-    edited::EditedScripts,
-    mutants::Mutant,
-};
+use super::{connection::TestRedis, edited::EditedScripts, mutants::Mutant};
 
 /// What the clock of the server says when the test begins.
 const BEGIN_MS: u64 = 1_790_000_000_000;
 
 /// The real Redis, with scripts whose clock is set.
 pub(super) struct Server {
-    pub(super) runner: Arc<ScriptRunner>,
-    pub(super) name: String,
+    pub(super) redis: TestRedis,
     pub(super) scripts: EditedScripts,
     set: RedisScript,
     pub(super) save: RedisScript,
@@ -25,9 +18,8 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) async fn connect(mutant: Option<&Mutant>) -> Self {
-        let runner = Arc::new(connected().await);
-        let name = name(&runner).await;
-        let clock = format!("{{'{0}:s', '{0}:us'}}", clock_key(&runner));
+        let redis = TestRedis::connect().await;
+        let clock = format!("{{'{0}:s', '{0}:us'}}", clock_key(&redis.runner));
         let clock = format!("redis.call('MGET', unpack({clock}))");
         let of_mutant = mutant.map_or(&[][..], |mutant| mutant.edits);
         let scripts = EditedScripts::new(
@@ -42,18 +34,14 @@ impl Server {
             end
             return 0",
         );
-        Self { runner, name, scripts, set, save, restore }
+        Self { redis, scripts, set, save, restore }
     }
 
     pub(super) fn clock_call(&self, passed_ms: u64) -> ScriptCall<'_> {
         let now = BEGIN_MS + passed_ms;
-        let key = clock_key(&self.runner);
+        let key = clock_key(&self.redis.runner);
         let keys = vec![format!("{key}:s"), format!("{key}:us")];
         ScriptCall::new(&self.set, keys, [(now / 1_000).to_string(), (now % 1_000 * 1_000).to_string()])
-    }
-
-    pub(super) async fn call(&self, call: ScriptCall<'_>) -> Reply {
-        self.runner.run(&[call]).await.remove(0).unwrap()
     }
 }
 

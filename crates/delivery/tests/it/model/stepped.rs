@@ -30,6 +30,8 @@ pub(crate) struct Epochs {
     pub(crate) nodes: Vec<NodeEpoch>,
     /// Keys do not carry the epoch, and every server is taken for the right one.
     pub(crate) ignored: bool,
+    /// An epoch settles before all nodes follow it.
+    pub(crate) is_always_settled: bool,
 }
 
 #[derive(Debug)]
@@ -49,7 +51,8 @@ pub(crate) struct EpochOf {
 impl Epochs {
     pub(crate) fn new(server: String, nodes: usize, ignored: bool) -> Self {
         let node = |_| NodeEpoch { number: AtomicU64::new(1), is_cut: AtomicBool::new(false) };
-        Self { server, present: AtomicU64::new(1), nodes: (0..nodes).map(node).collect(), ignored }
+        let (present, nodes) = (AtomicU64::new(1), (0..nodes).map(node).collect());
+        Self { server, present, nodes, ignored, is_always_settled: false }
     }
 
     pub(crate) fn of(&self, node: usize) -> u64 {
@@ -89,7 +92,7 @@ impl EpochSource for EpochOf {
 
     async fn settled(&self) -> Option<u64> {
         let number = if self.epochs.ignored { 1 } else { self.epochs.present() };
-        self.epochs.are_one().then_some(number)
+        (self.epochs.are_one() || self.epochs.is_always_settled).then_some(number)
     }
 }
 

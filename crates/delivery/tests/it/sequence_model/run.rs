@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use kith_cache::{
     fake::ManualClock,
-    remote::redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
+    remote::redis::{RedisScript, Reply, ScriptCall},
 };
 use kith_delivery::{RedisSequences, SequenceLimits, Sequences};
 use kith_store::{Seq, SequenceName};
@@ -21,7 +21,7 @@ use super::{
     weather::{Choice, Weather},
 };
 use crate::model::{
-    EditedScripts, connected, name,
+    EditedScripts, TestRedis,
     stage::{Program, Stage, Verdict},
     stepped::{EpochOf, Epochs},
 };
@@ -75,8 +75,7 @@ pub(crate) async fn run(seed: u64, steps: usize, mutant: Option<&Mutant>) -> Res
 
 /// The real Redis, and the scripts as the run has them.
 struct Server {
-    runner: Arc<ScriptRunner>,
-    name: String,
+    redis: TestRedis,
     mutant: Mutant,
     scripts: EditedScripts,
     save: RedisScript,
@@ -85,8 +84,7 @@ struct Server {
 
 impl Server {
     async fn connect(mutant: Mutant) -> Self {
-        let runner = Arc::new(connected().await);
-        let name = name(&runner).await;
+        let redis = TestRedis::connect().await;
         let save = RedisScript::new(
             "return { redis.call('DUMP', KEYS[1]), tonumber(redis.call('HGET', KEYS[1], 'at') or '0') }",
         );
@@ -96,11 +94,7 @@ impl Server {
             return 0",
         );
         let scripts = EditedScripts::new(mutant.edits.iter().copied());
-        Self { runner, name, mutant, scripts, save, restore }
-    }
-
-    async fn call(&self, call: ScriptCall<'_>) -> Reply {
-        self.runner.run(&[call]).await.remove(0).unwrap()
+        Self { redis, mutant, scripts, save, restore }
     }
 }
 
@@ -155,7 +149,7 @@ impl<'a> World<'a> {
             truth: Arc::clone(&truth),
             reads_then_writes: server.mutant.reads_then_writes,
         };
-        let epochs = Epochs::new(server.name.clone(), NODES, server.mutant.ignores_epochs);
+        let epochs = Epochs::new(server.redis.name.clone(), NODES, server.mutant.ignores_epochs);
         let mut world = Self {
             server,
             weather,
@@ -181,7 +175,7 @@ impl<'a> World<'a> {
     /// A node that has just started.
     fn node(&self, number: usize) -> ModelNode {
         let epochs = Arc::new(EpochOf { epochs: Arc::clone(&self.epochs), node: number });
-        let keeper = RedisSequences::over(Arc::clone(&self.server.runner), epochs);
+        let keeper = RedisSequences::over(Arc::clone(&self.server.redis.runner), epochs);
         let keeper = Arc::new(keeper.with_scripts(|text| self.server.scripts.edit(text)));
         let (stage, truth) = (Arc::clone(&self.stage), Arc::clone(&self.truth));
         let stepped = Stepped { keeper, stage, truth, mutant: self.server.mutant };
@@ -335,7 +329,7 @@ impl<'a> World<'a> {
         let epoch = self.epochs.present();
         let none: [Bytes; 0] = [];
         let call = ScriptCall::new(&self.server.save, vec![self.key(epoch)], none);
-        let Reply::List(values) = self.server.call(call).await else { panic!("two values") };
+        let Reply::List(values) = self.server.redis.call(call).await else { panic!("two values") };
         let [Reply::Text(value), Reply::Number(at)] = &values[..] else { return };
         let (value, at) = (value.clone(), *at);
         self.trace.push(format!("saved with {at}"));
@@ -373,10 +367,10 @@ impl<'a> World<'a> {
 
     fn key(&self, epoch: u64) -> String {
         let epoch = if self.epochs.ignored { 1 } else { epoch };
-        format!("{{{}:seq:{}}}:{epoch}", self.server.runner.tag(), self.name)
+        format!("{{{}:seq:{}}}:{epoch}", self.server.redis.runner.tag(), self.name)
     }
 
     async fn put(&self, epoch: u64, value: Bytes) {
-        self.server.call(ScriptCall::new(&self.server.restore, vec![self.key(epoch)], [value])).await;
+        self.server.redis.call(ScriptCall::new(&self.server.restore, vec![self.key(epoch)], [value])).await;
     }
 }

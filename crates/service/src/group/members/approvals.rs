@@ -26,9 +26,6 @@ impl Members {
     }
 
     /// When a group was created; `None`: it does not exist.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn group_created(
         &self,
         id: GroupId,
@@ -43,9 +40,6 @@ impl Members {
 
     /// Whether a user is a member, or left after this version of the roster. `None`: only whether the user is a member.
     /// Reads the store.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn was_member_since(
         &self,
         key: MemberKey,
@@ -60,9 +54,6 @@ impl Members {
     }
 
     /// Whether a user is a member. Sees every acknowledged change.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn is_member(&self, key: MemberKey) -> Result<bool, Error> {
         let members = self.among(&[key], &Consistency::Cached).await?;
         Ok(!members.is_empty())
@@ -100,9 +91,6 @@ impl Members {
     }
 
     /// Whether the principal may invite users into a group, if the group exists.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn is_inviter(&self, id: GroupId, principal: Principal) -> Result<bool, Error> {
         let allowed = match self.groups.get_group(id, &Consistency::Strong).await {
             Ok(group) => self.roles.allow(&group.value, principal, least_inviter(&group.value)).await,
@@ -125,9 +113,6 @@ impl Members {
     }
 
     /// The owner and the admins of a group, at most this many.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn deciders(&self, group: GroupId, limit: usize) -> Result<Vec<UserId>, Error> {
         let above = self.store.member_list(group, Role::Admin, None, limit).await.map_err(store_error)?;
         Ok(above.into_iter().map(|member| member.key.user).collect())
@@ -154,7 +139,7 @@ impl Members {
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
-    pub(crate) async fn take_in(
+    pub(crate) async fn admit(
         &self,
         key: MemberKey,
         context: WriteContext,

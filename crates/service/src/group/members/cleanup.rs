@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_store::{
-    ConversationId, DOCUMENT, GroupId, MemberChange, MemberKey, MembersUpdated, Role, Roster, Timestamp,
+    ConversationId, DOCUMENT, GroupId, MemberChange, MemberKey, MembersUpdated, Role, Roster, Seq, Timestamp,
     UserId, Version, Write,
 };
 use parking_lot::Mutex;
@@ -66,9 +66,6 @@ impl Members {
 
     /// Must be called before a group is created under an id that the caller chose. If the id is that of a dismissed
     /// group, its members are ended and its messages hidden when the call returns.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());
@@ -76,42 +73,41 @@ impl Members {
         let this = self.clone();
         let work = async move {
             or_none(this.end_all(id).await)?;
-            this.hide_messages(id).await
+            this.hide_messages(id, 0).await
         };
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    /// Hides the messages of a dismissed group from all users. A new group with the same id starts above them.
-    async fn hide_messages(&self, id: GroupId) -> Result<(), Error> {
-        let conversation = ConversationId::Group(id);
+    /// Hides the messages of a dismissed group from all users, if it has more than `most`, and allows their removal. A new
+    /// group with the same id starts above them.
+    async fn hide_messages(&self, group: GroupId, most: Seq) -> Result<(), Error> {
+        let conversation = ConversationId::Group(group);
         let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
-        if end > 0 {
-            self.conversations.raise_min_seq(conversation, end + 1, true).await?;
+        // Read after the end of the log: messages of a newer group with this id have higher numbers.
+        if end <= most || self.group_created(group, &Consistency::Strong).await?.is_some() {
+            return Ok(());
         }
-        Ok(())
+        self.conversations.raise_min_seq(conversation, end + 1, true).await.map(drop)
     }
 
     /// Returns those of these groups that exist, in their order. For the others, starts to end their members again: the
     /// node that was doing so may have died.
-    pub(super) async fn standing(&self, groups: &[GroupId], consistency: &Consistency) -> Vec<GroupId> {
+    pub(super) async fn existing(&self, groups: &[GroupId], consistency: &Consistency) -> Vec<GroupId> {
         let found = self.groups.get_many(groups, consistency).await;
-        let mut standing = Vec::with_capacity(groups.len());
+        let mut existing = Vec::with_capacity(groups.len());
         for (group, found) in groups.iter().zip(found) {
             match found {
                 Ok(None) => self.end(*group),
                 // A group that cannot be read now may exist.
-                Ok(Some(_)) | Err(_) => standing.push(*group),
+                Ok(Some(_)) | Err(_) => existing.push(*group),
             }
         }
-        standing
+        existing
     }
 
     /// Removes a user whose account has ended from some of its groups, and then ends its bans. Returns false if there
     /// was none of either. A group that it owned gets an admin as its owner, or a member, or no owner if there is
     /// neither.
-    ///
-    /// # Errors
-    /// Errors of the store.
     async fn depart_some(&self, user: UserId) -> Result<bool, Error> {
         let mut after = None;
         loop {
@@ -190,23 +186,12 @@ impl Members {
     async fn end_rest(&self, group: GroupId) -> Result<(), Error> {
         let this = self.clone();
         let work = async move {
-            // First: once no member is left, this is not retried.
-            let released = this.release_messages(group).await;
+            // First: once no member is left, this is not retried. There is nothing to remove of a shorter log.
+            let hidden = this.hide_messages(group, DOCUMENT).await;
             or_none(this.end_all(group).await)?;
-            released
+            hidden
         };
         self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await
-    }
-
-    /// Raises the lowest readable message number above all messages of a dismissed group, so that they may be removed.
-    async fn release_messages(&self, group: GroupId) -> Result<(), Error> {
-        let conversation = ConversationId::Group(group);
-        let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
-        // Read after the end of the log: messages of a newer group with this id have higher numbers.
-        if end <= DOCUMENT || self.group_created(group, &Consistency::Strong).await?.is_some() {
-            return Ok(());
-        }
-        self.conversations.raise_min_seq(conversation, end + 1, true).await.map(drop)
     }
 
     /// Ends members first, then bans and the mutes of former members, in steps. Invalidates the copies of the members of a

@@ -3,13 +3,16 @@
 use kith_cache::Entry;
 use kith_proto::member::v1::{self as wire, member_result::Result as Answer};
 use kith_store::{
-    Ban, GroupId, Invalid, MEMBERS_AT_ONCE, Member, MemberChange, MemberChangeEvent, MemberKey, Role, Roster,
+    Ban, GroupId, MEMBERS_AT_ONCE, Member, MemberChange, MemberChangeEvent, MemberKey, Role, Roster,
     Timestamp, UserId, Version,
 };
 
 use crate::{
     error::Error,
-    rpc::versions::{moment, wire_time},
+    rpc::{
+        ids,
+        versions::{moment, wire_time},
+    },
 };
 
 /// Above every user id, so that a position with it is after all changes of a version.
@@ -24,23 +27,15 @@ pub(super) struct SyncPosition {
     pub(super) until: i64,
 }
 
-pub(super) fn group(id: i64) -> Result<GroupId, Error> {
-    GroupId::new(id).map_err(|why| Error::invalid("group_id", &why))
-}
-
-pub(super) fn user(field: &'static str, id: i64) -> Result<UserId, Error> {
-    UserId::new(id).map_err(|why| Error::invalid(field, &why))
-}
-
 pub(super) fn key(group_id: i64, user_id: i64) -> Result<MemberKey, Error> {
-    Ok(MemberKey { group: group(group_id)?, user: user("user_id", user_id)? })
+    Ok(MemberKey { group: ids::group(group_id)?, user: ids::user("user_id", user_id)? })
 }
 
 /// The user whose groups are compared with those of `user`.
 pub(super) fn other_user(user: UserId, other_id: i64) -> Result<UserId, Error> {
-    let other = self::user("other_id", other_id)?;
+    let other = ids::user("other_id", other_id)?;
     if other == user {
-        return Err(Error::invalid("other_id", &Invalid::new("must be another user")));
+        return Err(Error::invalid("other_id", "must be another user"));
     }
     Ok(other)
 }
@@ -49,9 +44,9 @@ pub(super) fn other_user(user: UserId, other_id: i64) -> Result<UserId, Error> {
 pub(super) fn users(ids: &[i64]) -> Result<Vec<UserId>, Error> {
     if ids.is_empty() || ids.len() > MEMBERS_AT_ONCE {
         let why = format!("must be 1 to {MEMBERS_AT_ONCE} ids, not {}", ids.len());
-        return Err(Error::invalid("user_ids", &Invalid::new(why)));
+        return Err(Error::invalid("user_ids", &why));
     }
-    ids.iter().map(|id| user("user_ids", *id)).collect()
+    ids::users("user_ids", ids)
 }
 
 /// A role that may be assigned.
@@ -59,7 +54,7 @@ pub(super) fn role(number: i32) -> Result<Role, Error> {
     match wire::Role::try_from(number) {
         Ok(wire::Role::Member) => Ok(Role::Member),
         Ok(wire::Role::Admin) => Ok(Role::Admin),
-        _ => Err(Error::invalid("role", &Invalid::new("must be ROLE_MEMBER or ROLE_ADMIN"))),
+        _ => Err(Error::invalid("role", "must be ROLE_MEMBER or ROLE_ADMIN")),
     }
 }
 
@@ -69,7 +64,7 @@ pub(super) fn least_role(number: i32) -> Result<Role, Error> {
         Ok(wire::Role::Unspecified | wire::Role::Member) => Ok(Role::Member),
         Ok(wire::Role::Admin) => Ok(Role::Admin),
         Ok(wire::Role::Owner) => Ok(Role::Owner),
-        Err(_) => Err(Error::invalid("least_role", &Invalid::new("must be a role"))),
+        Err(_) => Err(Error::invalid("least_role", "must be a role")),
     }
 }
 
@@ -116,7 +111,7 @@ pub(super) fn is_member(user: UserId, found: Result<Option<Entry<Member>>, Error
 
 /// The version of the members that the caller knows.
 pub(super) fn known_version(number: i64) -> Result<Version, Error> {
-    let why = || Error::invalid("known_version", &Invalid::new("must not be below 0"));
+    let why = || Error::invalid("known_version", "must not be below 0");
     Version::new(number).ok_or_else(why)
 }
 
@@ -127,7 +122,8 @@ pub(super) fn sync_position(
     current: Version,
 ) -> Result<SyncPosition, Error> {
     let [version, user_id, until] = token.unwrap_or([known.get(), AFTER_ALL, current.get()]);
-    let after = MemberChangeEvent { version: known_version(version)?, user: user("page_token", user_id)? };
+    let after =
+        MemberChangeEvent { version: known_version(version)?, user: ids::user("page_token", user_id)? };
     Ok(SyncPosition { after, until })
 }
 
@@ -153,7 +149,7 @@ pub(super) fn removal(request: &wire::RemoveMembersRequest) -> Result<MemberChan
     match (request.ban, until) {
         (true, until) => Ok(MemberChange::Ban(users, until)),
         (false, None) => Ok(MemberChange::Remove(users)),
-        (false, Some(_)) => Err(Error::invalid("ban_until", &Invalid::new("must not be given without ban"))),
+        (false, Some(_)) => Err(Error::invalid("ban_until", "must not be given without ban")),
     }
 }
 

@@ -10,6 +10,7 @@ use super::MemberListPolicies;
 use super::{MEMBER_EPOCHS, MEMBERSHIP_EPOCHS};
 use crate::{
     error::Error,
+    rpc::versions::invalidation,
     write::{caches::CacheFactory, record_codec::RecordCodec},
 };
 
@@ -72,9 +73,6 @@ impl MemberLists {
     }
 
     /// Candidates for the members of a group.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn members_of(
         &self,
         group: GroupId,
@@ -88,9 +86,6 @@ impl MemberLists {
     }
 
     /// Candidates for the groups of a user.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn groups_of(
         &self,
         user: UserId,
@@ -118,18 +113,14 @@ pub fn membership_page_weight(page: &Page<GroupId>) -> usize {
 
 /// The invalidations that a change of a member by another program requires, besides that of the member.
 pub fn member_invalidations(key: MemberKey) -> Vec<Invalidation> {
-    let mut told = roster_invalidations(key.group);
-    told.push(invalidation(MEMBERSHIP_EPOCHS, key.user.to_string()));
-    told
+    let mut invalidations = roster_invalidations(key.group);
+    invalidations.push(invalidation(MEMBERSHIP_EPOCHS, key.user.to_string()));
+    invalidations
 }
 
 /// The same for a roster.
 pub fn roster_invalidations(group: GroupId) -> Vec<Invalidation> {
     vec![invalidation(super::ROSTERS, group.to_string()), invalidation(MEMBER_EPOCHS, group.to_string())]
-}
-
-fn invalidation(namespace: &'static str, key: String) -> Invalidation {
-    Invalidation { namespace, key, version: None, copy: None }
 }
 
 #[derive(Debug)]
@@ -193,9 +184,9 @@ mod tests {
     #[test]
     fn member_invalidates_its_group_and_its_list() {
         let key = "9,7".parse::<MemberKey>().unwrap();
-        let told: Vec<_> =
-            member_invalidations(key).into_iter().map(|told| (told.namespace, told.key)).collect();
+        let invalidations: Vec<_> =
+            member_invalidations(key).into_iter().map(|one| (one.namespace, one.key)).collect();
         let expected = [("roster", "9"), ("member_list_epoch", "9"), ("membership_list_epoch", "7")];
-        assert_eq!(told, expected.map(|(namespace, key)| (namespace, key.to_owned())));
+        assert_eq!(invalidations, expected.map(|(namespace, key)| (namespace, key.to_owned())));
     }
 }

@@ -66,9 +66,6 @@ impl Members {
     }
 
     /// Reads the stays of present and former members among these users from the store: one read for each group.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn stays(&self, keys: &[MemberKey]) -> Result<HashMap<MemberKey, KnownStays>, Error> {
         let mut stays = HashMap::with_capacity(keys.len());
         for keys in keys.chunks(BATCH_MAX) {

@@ -54,9 +54,6 @@ impl Members {
     }
 
     /// Returns a page of the groups that a user is in.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn list_memberships(
         &self,
         user: UserId,
@@ -70,9 +67,6 @@ impl Members {
 
     /// Returns a page of the groups that both users are in. Walks the groups of one, and checks the membership of the
     /// other one.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn list_common_groups(
         &self,
         user: UserId,
@@ -115,9 +109,6 @@ impl Members {
     /// Returns a page of the users who changed after this change, in their present state; `None`: the store does not
     /// return the changes, see [`MemberStore::member_changes`](kith_store::MemberStore::member_changes). Does not check
     /// rights.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn sync_members(
         &self,
         group: GroupId,
@@ -151,7 +142,7 @@ impl Members {
         let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
         let among = self.among(&keys, consistency).await?;
         let groups: Vec<GroupId> = among.iter().map(|entry| entry.value.key.group).collect();
-        Ok(self.standing(&groups, consistency).await)
+        Ok(self.existing(&groups, consistency).await)
     }
 }
 

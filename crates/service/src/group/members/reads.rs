@@ -43,9 +43,6 @@ impl Members {
 
     /// Reads one member, if the user is one, and the roster of the group, to check the right to send messages.
     /// Sees every acknowledged change. Does not check whether the group exists.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn with_roster(&self, key: MemberKey) -> Result<(Option<Entry<Member>>, Roster), Error> {
         let keys = [key];
         let (members, roster) = tokio::join!(
@@ -87,9 +84,6 @@ impl Members {
     }
 
     /// Counts the groups in the list of a user.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn count_memberships(
         &self,
         user: UserId,

@@ -47,9 +47,6 @@ impl Roles {
     }
 
     /// The roster of a group. Sees every acknowledged change.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         let entry = self.rosters.get_with(&group, consistency).await;
         let entry = entry.map_err(|error| Error::cache("roster", &error))?;
@@ -57,9 +54,6 @@ impl Roles {
     }
 
     /// The members among these users, in their order. Sees every acknowledged change.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn members_among(
         &self,
         group: GroupId,
@@ -89,9 +83,6 @@ impl Roles {
     }
 
     /// The creator, if the group has neither members nor an owner: it counts as the owner then.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn founder(&self, group: &Group) -> Result<Option<UserId>, Error> {
         if group.creator.is_none() || self.was_founded(group.id).await? {
             return Ok(None);
@@ -100,9 +91,6 @@ impl Roles {
     }
 
     /// The creator of a group; `None`: it has none, or another account has the id of the creator now.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn creator(&self, group: &Group) -> Result<Option<UserId>, Error> {
         let Some(creator) = group.creator else { return Ok(None) };
         let account = self.users.created(creator, &Consistency::Cached).await?;
@@ -128,9 +116,6 @@ impl Roles {
 
     /// Whether the group has a member or an owner. Former members do not count: they may have been in a dismissed group
     /// with the same id.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
         let roster = self.roster(group, &Consistency::Cached).await?;
         Ok(roster.owner.is_some() || roster.count > 0)

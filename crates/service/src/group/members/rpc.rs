@@ -11,11 +11,12 @@ use super::{
     lists::MemberPageKey,
 };
 use crate::{
-    error::Error,
+    error::{Error, valid},
     rpc::{
         audit_notes::AuditNotes,
         batch::{self, Limits},
         call::{Call, RpcResult, Served, own},
+        ids,
         page_token::PageTokens,
         record_quota::PageQuota,
         request::WriteContext,
@@ -64,7 +65,7 @@ impl MemberService for MemberRpc {
         request: Request<wire::AddMembersRequest>,
     ) -> RpcResult<wire::AddMembersResponse> {
         let (request, context) = WriteContext::open(request)?;
-        let group = convert::group(request.group_id)?;
+        let group = ids::group(request.group_id)?;
         let change = MemberChange::Add(convert::users(&request.user_ids)?);
         let written = self.members.apply_change(group, change, context).await?;
         Ok(Response::new(wire::AddMembersResponse {
@@ -79,7 +80,7 @@ impl MemberService for MemberRpc {
         request: Request<wire::RemoveMembersRequest>,
     ) -> RpcResult<wire::RemoveMembersResponse> {
         let (request, context) = WriteContext::open(request)?;
-        let group = convert::group(request.group_id)?;
+        let group = ids::group(request.group_id)?;
         let change = convert::removal(&request)?;
         let written = self.members.apply_change(group, change, context).await?;
         Ok(Response::new(wire::RemoveMembersResponse {
@@ -94,7 +95,7 @@ impl MemberService for MemberRpc {
         request: Request<wire::UnbanMembersRequest>,
     ) -> RpcResult<wire::UnbanMembersResponse> {
         let (request, context) = WriteContext::open(request)?;
-        let group = convert::group(request.group_id)?;
+        let group = ids::group(request.group_id)?;
         let change = MemberChange::Unban(convert::users(&request.user_ids)?);
         let written = self.members.apply_change(group, change, context).await?;
         Ok(Response::new(wire::UnbanMembersResponse {
@@ -105,9 +106,8 @@ impl MemberService for MemberRpc {
     }
 
     async fn list_bans(&self, request: Request<wire::ListBansRequest>) -> RpcResult<wire::ListBansResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let group = convert::group(request.group_id)?;
+        let (call, request) = Call::open(request);
+        let group = ids::group(request.group_id)?;
         let query = [&b"ListBans"[..], &group.get().to_be_bytes()[..]];
         let mut page = self.limits.page(call, request.page_size)?;
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
@@ -171,7 +171,7 @@ impl MemberService for MemberRpc {
         request: Request<wire::MuteGroupRequest>,
     ) -> RpcResult<wire::MuteGroupResponse> {
         let (request, context) = WriteContext::open(request)?;
-        let group = convert::group(request.group_id)?;
+        let group = ids::group(request.group_id)?;
         let change = MemberChange::MuteAll(convert::mute(request.mute_time.as_ref())?);
         let written = self.members.apply_change(group, change, context).await?;
         Ok(Response::new(wire::MuteGroupResponse {
@@ -186,7 +186,7 @@ impl MemberService for MemberRpc {
     ) -> RpcResult<wire::SetMemberRemarkResponse> {
         let (request, context) = WriteContext::open(request)?;
         let key = convert::key(request.group_id, request.user_id)?;
-        let remark = Member::remark(&request.remark).map_err(|why| Error::invalid("remark", &why))?;
+        let remark = valid("remark", Member::remark(&request.remark))?;
         let change = MemberChange::Remark(key.user, remark);
         let written = self.members.change_member(key, change, context).await?;
         Ok(Response::new(wire::SetMemberRemarkResponse {
@@ -199,27 +199,23 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::GetMemberRequest>,
     ) -> RpcResult<wire::GetMemberResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         let key = convert::key(request.group_id, request.user_id)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let entry = self.members.get_member(key, call.principal, &consistency).await?;
         let member = Some(convert::member_to_wire(&entry.value));
-        let mut response = Response::new(wire::GetMemberResponse { member });
-        response.extensions_mut().insert(Served::of(&entry));
-        Ok(response)
+        Ok(Served::of(&entry).answer(wire::GetMemberResponse { member }))
     }
 
     async fn batch_is_member(
         &self,
         request: Request<wire::BatchIsMemberRequest>,
     ) -> RpcResult<wire::BatchIsMemberResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
+        let (call, request) = Call::open(request);
         batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids_of(call))?;
-        let group = convert::group(request.group_id)?;
+        let group = ids::group(request.group_id)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let key = |id: &i64| Ok(MemberKey { group, user: convert::user("user_ids", *id)? });
+        let key = |id: &i64| Ok(MemberKey { group, user: ids::user("user_ids", *id)? });
         let keys: Vec<MemberKey> = request.user_ids.iter().map(key).collect::<Result<_, Error>>()?;
         self.limits.records.count(call, keys.len())?;
         let found = self.members.batch_is_member(group, &keys, call.principal, &consistency).await?;
@@ -231,9 +227,8 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::ListMembersRequest>,
     ) -> RpcResult<wire::ListMembersResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let group = convert::group(request.group_id)?;
+        let (call, request) = Call::open(request);
+        let group = ids::group(request.group_id)?;
         let least = convert::least_role(request.least_role)?;
         let query = [b"ListMembers", &[least as u8][..], &group.get().to_be_bytes()[..]];
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
@@ -250,9 +245,8 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::CountMembersRequest>,
     ) -> RpcResult<wire::CountMembersResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let group = convert::group(request.group_id)?;
+        let (call, request) = Call::open(request);
+        let group = ids::group(request.group_id)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let roster = self.members.count_members(group, call.principal, &consistency).await?;
         let roster = Some(convert::roster_to_wire(group, &roster));
@@ -263,9 +257,8 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::ListMembershipsRequest>,
     ) -> RpcResult<wire::ListMembershipsResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let user = convert::user("user_id", request.user_id)?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         own(user, call.principal)?;
         let query = [&b"ListMemberships"[..], &user.get().to_be_bytes()[..]];
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
@@ -283,9 +276,8 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::CountMembershipsRequest>,
     ) -> RpcResult<wire::CountMembershipsResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let user = convert::user("user_id", request.user_id)?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         own(user, call.principal)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let count = self.members.count_memberships(user, &consistency).await?;
@@ -296,9 +288,8 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::ListCommonGroupsRequest>,
     ) -> RpcResult<wire::ListCommonGroupsResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let user = convert::user("user_id", request.user_id)?;
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
         let other = convert::other_user(user, request.other_id)?;
         own(user, call.principal)?;
         let query = [&b"ListCommonGroups"[..], &user.get().to_be_bytes()[..], &other.get().to_be_bytes()[..]];
@@ -318,9 +309,8 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::SyncMembersRequest>,
     ) -> RpcResult<wire::SyncMembersResponse> {
-        let call = Call::of(&request);
-        let request = request.into_inner();
-        let group = convert::group(request.group_id)?;
+        let (call, request) = Call::open(request);
+        let group = ids::group(request.group_id)?;
         let known = convert::known_version(request.known_version)?;
         self.members.may_see(group, call.principal).await?;
         let roster = self.members.roster(group, &Consistency::Strong).await?;

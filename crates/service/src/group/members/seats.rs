@@ -27,9 +27,6 @@ impl Members {
     /// Reads all present and former members of a group, with every change that was acknowledged before. `known`: an
     /// earlier result, so that only changes are read. Cost: no read of the store if the roster is unchanged, otherwise one
     /// for each 500 changed users, or one for each 1000 rows.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn seats(
         &self,
         group: GroupId,
@@ -56,9 +53,6 @@ impl Members {
     }
 
     /// Whether seats that were read before have every change that was acknowledged before this call.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn are_seats_current(&self, group: GroupId, known: &GroupSeats) -> Result<bool, Error> {
         Ok(known.version >= self.roster(group, &Consistency::Cached).await?.version)
     }

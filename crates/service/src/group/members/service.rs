@@ -109,9 +109,6 @@ impl Members {
     }
 
     /// Candidates for the groups of a user: at most `size` ids above `after`, by rising id, and whether others follow.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn groups_after(
         &self,
         user: UserId,
@@ -134,9 +131,6 @@ impl Members {
     }
 
     /// Returns the members that these keys name, in their order. Does not check whether their groups exist.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn among(
         &self,
         keys: &[MemberKey],
@@ -147,9 +141,6 @@ impl Members {
     }
 
     /// Returns those of these users who are members of the group, in their order. Does not check whether the group exists.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn users_among(
         &self,
         group: GroupId,
@@ -168,7 +159,7 @@ impl Members {
     pub async fn group(&self, id: GroupId) -> Result<Arc<Group>, Error> {
         let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
         if let Some(creator) = self.roles.founder(&group).await?
-            && self.lives(creator).await?
+            && self.has_account(creator).await?
         {
             self.found(&group, creator).await?;
         }
@@ -209,7 +200,7 @@ impl Members {
     }
 
     /// Whether the account of a user exists. A creator whose account was deleted must not become the owner again.
-    async fn lives(&self, user: UserId) -> Result<bool, Error> {
+    async fn has_account(&self, user: UserId) -> Result<bool, Error> {
         let found = self.users.get_many(&[user], &Consistency::Cached).await.into_iter().next();
         Ok(found.transpose()?.flatten().is_some())
     }
@@ -255,17 +246,11 @@ impl Members {
     }
 
     /// The role of a user in a group; `None`: not a member. Sees every acknowledged change.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn role(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         self.roles.of(group, user).await
     }
 
     /// The roster of an existing group.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         self.roles.roster(group, consistency).await
     }

@@ -1,15 +1,15 @@
 //! Changes between the wire and the domain.
 
 use kith_proto::message::v1 as wire;
-use kith_store::{ConversationId, NewMessage, UserId};
+use kith_store::{ConversationId, NewMessage};
 
 use super::{
-    super::convert::{self, check_content, invalid, message_to_wire, valid},
+    super::convert::{self, check_content, message_to_wire},
     ChangedMessage, Edit, Target,
 };
 use crate::{
-    error::Error,
-    rpc::call::{Principal, own},
+    error::{Error, valid},
+    rpc::call::Principal,
 };
 
 /// The message to be changed, and the acting user.
@@ -20,20 +20,10 @@ pub(super) fn target(
     principal: Principal,
 ) -> Result<Target, Error> {
     if seq < 1 {
-        return Err(invalid("seq", "must be above 0"));
+        return Err(Error::invalid("seq", "must be above 0"));
     }
     let conversation = convert::conversation(conversation_id)?;
-    Ok(Target { conversation, seq, by: actor(user_id, principal)? })
-}
-
-/// The user who makes the change: the named one, or else the acting one; `None`: a service as itself.
-fn actor(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
-    if named == 0 {
-        return Ok(principal.user());
-    }
-    let user = valid("user_id", UserId::new(named))?;
-    own(user, principal)?;
-    Ok(Some(user))
+    Ok(Target { conversation, seq, by: convert::acting_user(user_id, principal)? })
 }
 
 /// The new content of an edit.
@@ -48,7 +38,7 @@ pub(super) fn edit(request: wire::EditMessageRequest, body_bytes_max: usize) -> 
         content_type,
         body: request.body,
         mentions: mentions.transpose()?,
-        expected_edits: expected.map_err(|_| invalid("expected_edits", "must not be below 0"))?,
+        expected_edits: expected.map_err(|_| Error::invalid("expected_edits", "must not be below 0"))?,
     })
 }
 

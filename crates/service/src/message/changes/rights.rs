@@ -6,7 +6,7 @@ use kith_store::{ConversationId, GroupId, MemberKey, Message, MessageKind, Role,
 
 use super::{
     super::{
-        Messages, invalid,
+        Messages,
         range::{no_conversation, store_error},
     },
     Target, no_message, was_recalled,
@@ -31,7 +31,7 @@ impl Messages {
         }
         let message = self.stored(target.conversation, target.seq).await?;
         if message.kind == MessageKind::Event {
-            return Err(invalid("seq", "must not be that of an event"));
+            return Err(Error::invalid("seq", "must not be that of an event"));
         }
         Ok(message)
     }

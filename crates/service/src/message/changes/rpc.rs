@@ -11,7 +11,7 @@ impl Messages {
         &self,
         request: Request<wire::RecallMessageRequest>,
     ) -> RpcResult<wire::RecallMessageResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let target = convert::target(request.user_id, &request.conversation_id, request.seq, call.principal)?;
         let changed = self.recall(target, call.deadline).await?;
         Ok(Response::new(convert::recall_to_wire(changed, target.conversation, call.principal)))
@@ -21,7 +21,7 @@ impl Messages {
         &self,
         request: Request<wire::EditMessageRequest>,
     ) -> RpcResult<wire::EditMessageResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let target = convert::target(request.user_id, &request.conversation_id, request.seq, call.principal)?;
         let edit = convert::edit(request, self.config.body_bytes_max)?;
         let changed = self.edit(target, edit, call.deadline).await?;

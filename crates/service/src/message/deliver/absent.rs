@@ -32,9 +32,6 @@ pub(super) enum Fanned {
 
 impl Delivery {
     /// The messages of a step whose recipients may have to be notified.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn announced(
         &self,
         conversation: ConversationId,
@@ -52,9 +49,6 @@ impl Delivery {
 
     /// Enters messages for those of their recipients who have no receiver, if that is configured. `fanned`: the result
     /// of their fan-out; `None`: it failed, so receivers are unknown, and all recipients are notified.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn announce(
         &self,
         conversation: ConversationId,
@@ -77,9 +71,6 @@ impl Delivery {
     }
 
     /// The same for the stored messages from one number to another.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn announce_stored(
         &self,
         conversation: ConversationId,
@@ -95,9 +86,6 @@ impl Delivery {
     }
 
     /// The same for messages that a dead node may have left: its step was noted this long ago.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn announce_resumed(
         &self,
         conversation: ConversationId,

@@ -91,9 +91,6 @@ impl Delivery {
     }
 
     /// The users whose inboxes get the messages of a conversation; `None`: none, because there are too many.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn recipients(
         &self,
         conversation: ConversationId,
@@ -105,9 +102,6 @@ impl Delivery {
     }
 
     /// The number of members of a group.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
         self.0.recipients.count(group).await
     }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::{sync::Notify, time::sleep};
 
 use super::Begun;
-use crate::metric::MESSAGES_UNDELIVERED;
+use crate::metric::{MESSAGES_UNDELIVERED, as_f64};
 
 /// Most conversations. The messages of others are delivered with the next message of their conversation.
 const MOST: usize = 10_000;
@@ -98,7 +98,7 @@ impl Undelivered {
 }
 
 fn show(count: usize) {
-    metrics::gauge!(MESSAGES_UNDELIVERED.name).set(f64::from(u32::try_from(count).unwrap_or(u32::MAX)));
+    metrics::gauge!(MESSAGES_UNDELIVERED.name).set(as_f64(count));
 }
 
 #[cfg(test)]

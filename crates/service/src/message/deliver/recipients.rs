@@ -25,21 +25,12 @@ pub(super) enum DeliveryTargets {
 #[async_trait]
 pub(super) trait GroupMembers: Debug + Send + Sync {
     /// The roster. Sees every acknowledged change.
-    ///
-    /// # Errors
-    /// Errors of the store.
     async fn roster(&self, group: GroupId) -> Result<Roster, Error>;
 
     /// Reads the members from the store, at most `most`.
-    ///
-    /// # Errors
-    /// Errors of the store.
     async fn members(&self, group: GroupId, most: usize) -> Result<Vec<UserId>, Error>;
 
     /// The members among these users. Sees every acknowledged change.
-    ///
-    /// # Errors
-    /// Errors of the store.
     async fn members_among(&self, group: GroupId, users: Vec<UserId>) -> Result<Vec<UserId>, Error>;
 }
 
@@ -80,9 +71,6 @@ impl Recipients {
 
     /// The recipients of messages that were appended before this call. The members of a group are read from the store when its
     /// roster has changed.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn of(&self, conversation: ConversationId) -> Result<DeliveryTargets, Error> {
         match conversation {
             ConversationId::Direct(one, other) if one == other => Ok(DeliveryTargets::Users([one].into())),
@@ -93,17 +81,11 @@ impl Recipients {
     }
 
     /// The number of members of a group.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
         Ok(self.groups.roster(group).await?.count)
     }
 
     /// The recipients of messages of a group among these users.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn members_among(
         &self,
         conversation: ConversationId,

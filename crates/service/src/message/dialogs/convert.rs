@@ -9,10 +9,11 @@ use kith_store::{
 use super::{marks::DialogReadState, shown::ShownConversation, unread::Count};
 use crate::{
     error::Error,
-    message::{conversation, invalid, message_to_wire, number},
+    message::{acting_user, conversation, message_to_wire, number},
     rpc::{
         batch::{check_count, missing},
-        call::{Principal, own},
+        call::Principal,
+        ids,
         params::field_path,
     },
 };
@@ -22,12 +23,7 @@ const ALL_FIELDS: [&str; 4] = ["pinned", "do_not_disturb", "marked_unread", "ext
 
 /// The user of the dialogs: the named one, or else the acting one.
 pub(in crate::message) fn user(named: i64, principal: Principal) -> Result<UserId, Error> {
-    if named == 0 {
-        return principal.user().ok_or_else(|| missing("user_id"));
-    }
-    let user = UserId::new(named).map_err(|why| Error::invalid("user_id", &why))?;
-    own(user, principal)?;
-    Ok(user)
+    acting_user(named, principal)?.ok_or_else(|| missing("user_id"))
 }
 
 /// A dialog of the named user, or else of the acting one.
@@ -38,17 +34,8 @@ pub(super) fn key(named: i64, conversation_id: &str, principal: Principal) -> Re
 /// The dialog of a user in its direct conversation with another one.
 pub(super) fn direct_key(named: i64, other: i64, principal: Principal) -> Result<DialogKey, Error> {
     let user = user(named, principal)?;
-    let other = UserId::new(other).map_err(|why| Error::invalid("other_user_id", &why))?;
+    let other = ids::user("other_user_id", other)?;
     Ok(DialogKey { user, conversation: ConversationId::direct(user, other) })
-}
-
-/// The ids of conversations, in their order.
-pub(super) fn conversations(texts: &[String], max: usize) -> Result<Vec<ConversationId>, Error> {
-    check_count("conversation_ids", texts.len(), max)?;
-    let parsed = texts.iter().map(|text| text.parse());
-    parsed
-        .collect::<Result<_, _>>()
-        .map_err(|why: kith_store::Invalid| Error::invalid("conversation_ids", &why))
 }
 
 /// The mark of a request.
@@ -56,13 +43,13 @@ pub(super) fn mark(request: &wire::MarkReadRequest) -> Result<MarkKind, Error> {
     check_count("ranges", request.ranges.len(), MARK_RANGES_MAX)?;
     let up_to = number("up_to", request.up_to)?;
     match (up_to, request.ranges.is_empty(), request.hidden) {
-        (0, true, _) => Err(invalid("up_to", "must be given, or ranges")),
-        (0, false, true) => Err(invalid("hidden", "must not be given with ranges")),
+        (0, true, _) => Err(Error::invalid("up_to", "must be given, or ranges")),
+        (0, false, true) => Err(Error::invalid("hidden", "must not be given with ranges")),
         (0, false, false) => {
             let ranges: Result<Vec<SeqRange>, Error> = request.ranges.iter().map(range).collect();
             Ok(MarkKind::Ranges(ranges?))
         }
-        (_, false, _) => Err(invalid("ranges", "must not be given with up_to")),
+        (_, false, _) => Err(Error::invalid("ranges", "must not be given with up_to")),
         (_, true, true) => Ok(MarkKind::Hidden(up_to)),
         (_, true, false) => Ok(MarkKind::UpTo(up_to)),
     }
@@ -71,10 +58,10 @@ pub(super) fn mark(request: &wire::MarkReadRequest) -> Result<MarkKind, Error> {
 fn range(range: &wire::SeqRange) -> Result<SeqRange, Error> {
     let (first, last) = (range.first, range.last);
     if first < 1 {
-        return Err(invalid("ranges.first", "must be above 0"));
+        return Err(Error::invalid("ranges.first", "must be above 0"));
     }
     if last < first {
-        return Err(invalid("ranges.last", "must not be below first"));
+        return Err(Error::invalid("ranges.last", "must not be below first"));
     }
     Ok(SeqRange { first, last })
 }
@@ -83,7 +70,7 @@ fn range(range: &wire::SeqRange) -> Result<SeqRange, Error> {
 pub(super) fn patch(request: &wire::UpdateDialogRequest, key: DialogKey) -> Result<DialogPatch, Error> {
     let paths = request.update_mask.as_ref().map(|mask| mask.paths.as_slice()).unwrap_or_default();
     if paths.is_empty() {
-        return Err(invalid("update_mask", "must name a field"));
+        return Err(Error::invalid("update_mask", "must name a field"));
     }
     let settings = request.settings.clone().ok_or_else(|| missing("settings"))?;
     let is_direct = matches!(key.conversation, ConversationId::Direct(..));
@@ -96,7 +83,7 @@ pub(super) fn patch(request: &wire::UpdateDialogRequest, key: DialogKey) -> Resu
             }
             "do_not_disturb" if is_direct => {
                 let why = "must not name do_not_disturb of a direct conversation: RelationService.SetDoNotDisturb sets it";
-                return Err(invalid("update_mask", why));
+                return Err(Error::invalid("update_mask", why));
             }
             _ => take_field(&mut patch, &settings, &path)?,
         }
@@ -115,7 +102,7 @@ fn take_field(patch: &mut DialogPatch, settings: &wire::DialogSettings, field: &
         }
         _ => {
             let fields = ALL_FIELDS.join(", ");
-            return Err(invalid("update_mask", format!("must name fields out of {fields}, or be *")));
+            return Err(Error::invalid("update_mask", &format!("must name fields out of {fields}, or be *")));
         }
     }
     Ok(())
@@ -129,7 +116,7 @@ pub(super) fn seq_range(request: &wire::SetUserSeqRangeRequest) -> Result<Dialog
 }
 
 pub(super) fn positive(field: &'static str, given: i64) -> Result<Seq, Error> {
-    if given < 1 { Err(invalid(field, "must be above 0")) } else { Ok(given) }
+    if given < 1 { Err(Error::invalid(field, "must be above 0")) } else { Ok(given) }
 }
 
 pub(super) fn conversation_to_wire(shown: ShownConversation, principal: Principal) -> wire::Conversation {

@@ -26,9 +26,6 @@ impl Heads {
     /// The heads of these logs, in their order; each with the headers above a number. They come from windows, or from
     /// the store if a window does not have all of them. Those that seem to end below `at_least` are read again from the
     /// store.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn heads(
         &self,
         asked: &[(ConversationId, Seq)],
@@ -68,9 +65,6 @@ impl Heads {
     }
 
     /// The headers from one number to another, which are in one document.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn headers(
         &self,
         conversation: ConversationId,
@@ -80,9 +74,6 @@ impl Heads {
     }
 
     /// The message with this number, if it exists.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn message(
         &self,
         conversation: ConversationId,

@@ -94,9 +94,6 @@ impl Dialogs {
     }
 
     /// Returns the read marks of a user in these conversations, in their order.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn read_states(
         &self,
         user: UserId,

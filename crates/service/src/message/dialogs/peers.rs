@@ -20,9 +20,6 @@ pub(super) struct Peer {
 impl Dialogs {
     /// The peers in these conversations, in their order. Their dialogs and their settings for each other come through
     /// the tiers.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn peers(
         &self,
         keys: &[DialogKey],

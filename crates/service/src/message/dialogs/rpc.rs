@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    message::AtLeast,
+    message::{AtLeast, conversations},
     rpc::{
         answer_size::{ANSWER_BYTES, ByteBudget, left_out},
         batch::Limits,
@@ -43,7 +43,7 @@ impl DialogRpc {
         &self,
         request: Request<wire::CreateConversationRequest>,
     ) -> RpcResult<wire::CreateConversationResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let key = convert::direct_key(request.user_id, request.other_user_id, call.principal)?;
         let (shown, token) = self.dialogs.create(key, call.deadline).await?;
         Ok(Response::new(wire::CreateConversationResponse {
@@ -56,7 +56,7 @@ impl DialogRpc {
         &self,
         request: Request<wire::GetConversationRequest>,
     ) -> RpcResult<wire::GetConversationResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let shown = self.dialogs.get(key, &consistency).await?;
@@ -68,7 +68,7 @@ impl DialogRpc {
         &self,
         request: Request<wire::ListConversationsRequest>,
     ) -> RpcResult<wire::ListConversationsResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let user = convert::user(request.user_id, call.principal)?;
         let size = self.limits.pages.of(request.page_size)?.min(PAGE_MAX);
         let mut quota = self.limits.records.page(call, size)?;
@@ -98,10 +98,9 @@ impl DialogRpc {
         &self,
         request: Request<wire::CountUnreadRequest>,
     ) -> RpcResult<wire::CountUnreadResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let user = convert::user(request.user_id, call.principal)?;
-        let mut conversations =
-            convert::conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
+        let mut conversations = conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
         let mut seen = std::collections::HashSet::with_capacity(conversations.len());
         conversations.retain(|conversation| seen.insert(*conversation));
         let at_least = AtLeast::of_request(&request.at_least)?;
@@ -113,10 +112,9 @@ impl DialogRpc {
         &self,
         request: Request<wire::GetReadSeqsRequest>,
     ) -> RpcResult<wire::GetReadSeqsResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let user = convert::user(request.user_id, call.principal)?;
-        let conversations =
-            convert::conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
+        let conversations = conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let states = self.dialogs.read_states(user, &conversations, &consistency).await?;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
@@ -132,7 +130,7 @@ impl DialogRpc {
         &self,
         request: Request<wire::MarkReadRequest>,
     ) -> RpcResult<wire::MarkReadResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
         let marked = self.dialogs.mark(key, convert::mark(&request)?, call.deadline).await?;
         Ok(Response::new(wire::MarkReadResponse {
@@ -203,7 +201,7 @@ impl DialogRpc {
         &self,
         request: Request<wire::TrimConversationRequest>,
     ) -> RpcResult<wire::TrimConversationResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let id = crate::message::conversation(&request.conversation_id)?;
         let min_seq = convert::positive("min_seq", request.min_seq)?;
         let written = self.dialogs.trim(id, min_seq, call).await?;

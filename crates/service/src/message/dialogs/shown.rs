@@ -103,9 +103,6 @@ impl Dialogs {
     }
 
     /// Shows conversations, in their order. Logs are read from the store, and again if they seem to end below `at_least`.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn show(
         &self,
         views: Vec<View>,

@@ -28,9 +28,6 @@ pub(super) struct Count {
 impl Dialogs {
     /// Counts what is unread for a user in these conversations, in their order, or in all that are listed. Those that it cannot read
     /// and those without unread messages are left out. Logs that seem to end below `at_least` are read again.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn count(
         &self,
         user: UserId,

@@ -1,3 +1,5 @@
+//! Tests of the events that changes of members write into the log of a group.
+
 use kith_store::MessageKind;
 use tokio::time::Instant;
 

@@ -108,9 +108,6 @@ impl OfflineLogs {
     }
 
     /// The messages from one number to another, which are in one document.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn stored(
         &self,
         conversation: ConversationId,
@@ -120,9 +117,6 @@ impl OfflineLogs {
     }
 
     /// The number of the first message that is at most this old.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn sent_within(
         &self,
         conversation: ConversationId,

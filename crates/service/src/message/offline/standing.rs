@@ -19,9 +19,6 @@ pub(super) struct Standing {
 #[async_trait]
 pub(super) trait Standings: Debug + Send + Sync {
     /// The standings of these users in a conversation, in their order.
-    ///
-    /// # Errors
-    /// Errors of the store.
     async fn of(&self, conversation: ConversationId, users: &[UserId]) -> Result<Vec<Standing>, Error>;
 }
 

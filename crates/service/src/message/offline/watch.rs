@@ -13,11 +13,7 @@ use tokio::{
 use tonic::{Code, Status};
 
 use super::{OfflineLogs, before, entry};
-use crate::{
-    error::Error,
-    message::{invalid, store_error},
-    rpc::page_token::PageTokens,
-};
+use crate::{error::Error, message::store_error, rpc::page_token::PageTokens};
 
 /// How often the logs are read for entries of other nodes.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -66,7 +62,7 @@ struct NextResponse {
 /// # Errors
 /// INVALID_ARGUMENT if it was not made by this call.
 pub(super) fn place(tokens: &PageTokens, cursor: &str) -> Result<Option<OfflinePosition>, Error> {
-    let refused = || invalid("cursor", "must be one that WatchOffline returned");
+    let refused = || Error::invalid("cursor", "must be one that WatchOffline returned");
     if cursor.len() > CURSOR_CHARS_MAX {
         return Err(refused());
     }
@@ -75,9 +71,6 @@ pub(super) fn place(tokens: &PageTokens, cursor: &str) -> Result<Option<OfflineP
 
 impl OfflineLogs {
     /// The entries after a place, or from now on, as a stream.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn watch(
         &self,
         place: Option<OfflinePosition>,

@@ -11,11 +11,11 @@ use kith_store::{AudienceId, ConversationId, NoticeTotals, Receipt, ReceiptCount
 use prost::{Message as _, bytes::Bytes};
 
 use super::{
-    super::{conversation, dialogs, invalid, number},
+    super::{conversation, dialogs, number},
     cursor::Floors,
 };
 use crate::{
-    error::Error,
+    error::{Error, valid},
     notice::AudienceTotals,
     rpc::{batch::check_count, call::Principal},
 };
@@ -53,11 +53,11 @@ pub(super) struct Activity {
 pub(super) fn asked(request: wire::ReceiveRequest, principal: Principal) -> Result<StreamRequest, Error> {
     let user = dialogs::user(request.user_id, principal)?;
     if request.cursor.len() > CURSOR_CHARS_MAX {
-        return Err(invalid("cursor", format!("must have at most {CURSOR_CHARS_MAX} characters")));
+        return Err(Error::invalid("cursor", &format!("must have at most {CURSOR_CHARS_MAX} characters")));
     }
     let positions = positions(&request.positions)?;
     if request.now && !(request.cursor.is_empty() && positions.is_empty()) {
-        return Err(invalid("now", "must not be set together with cursor or positions"));
+        return Err(Error::invalid("now", "must not be set together with cursor or positions"));
     }
     let notice_audiences = audiences(&request.notice_audiences)?;
     Ok(StreamRequest { user, cursor: request.cursor, positions, now: request.now, notice_audiences })
@@ -67,10 +67,9 @@ fn audiences(ids: &[i32]) -> Result<Vec<AudienceId>, Error> {
     check_count("notice_audiences", ids.len(), AUDIENCES_MAX)?;
     let mut audiences = Vec::with_capacity(ids.len());
     for id in ids {
-        let audience =
-            AudienceId::new((*id).into()).map_err(|why| Error::invalid("notice_audiences", &why))?;
+        let audience = valid("notice_audiences", AudienceId::new((*id).into()))?;
         if audiences.contains(&audience) {
-            return Err(invalid("notice_audiences", "must have each audience once"));
+            return Err(Error::invalid("notice_audiences", "must have each audience once"));
         }
         audiences.push(audience);
     }
@@ -81,12 +80,15 @@ fn positions(positions: &[wire::Position]) -> Result<Floors, Error> {
     check_count("positions", positions.len(), POSITIONS_MAX)?;
     let mut floors = Floors::with_capacity(positions.len());
     for position in positions {
-        let conversation = conversation(&position.conversation_id)
-            .map_err(|_| invalid("positions.conversation_id", "must be a conversation, as d7-8 or g9"))?;
+        let conversation = conversation(&position.conversation_id).map_err(|_| {
+            Error::invalid("positions.conversation_id", "must be a conversation, as d7-8 or g9")
+        })?;
         let seq = number("positions.seq", position.seq)?;
         match floors.entry(conversation) {
             Entry::Vacant(place) => place.insert(seq),
-            Entry::Occupied(_) => return Err(invalid("positions", "must have each conversation once")),
+            Entry::Occupied(_) => {
+                return Err(Error::invalid("positions", "must have each conversation once"));
+            }
         };
     }
     Ok(floors)
@@ -100,7 +102,9 @@ pub(super) fn activity(request: &wire::SendSignalRequest, principal: Principal) 
     let user = dialogs::user(request.user_id, principal)?;
     let conversation = conversation(&request.conversation_id)?;
     let kind = match request.kind() {
-        SignalKind::Unspecified => return Err(invalid("kind", "must be a signal that this node knows")),
+        SignalKind::Unspecified => {
+            return Err(Error::invalid("kind", "must be a signal that this node knows"));
+        }
         kind => kind,
     };
     Ok(Activity { user, conversation, kind })

@@ -9,7 +9,6 @@ use prost::{
     encoding::{decode_varint, encode_varint},
 };
 
-use super::super::invalid;
 use crate::{error::Error, rpc::page_token::PageTokens};
 
 /// What cursors are bound to, besides the user.
@@ -53,7 +52,7 @@ impl Cursors {
     /// # Errors
     /// INVALID_ARGUMENT if it was not made for this user.
     pub(super) fn open(&self, user: UserId, cursor: &str) -> Result<Option<ResumePoint>, Error> {
-        let refused = || invalid("cursor", "must be one that Receive returned to this user");
+        let refused = || Error::invalid("cursor", "must be one that Receive returned to this user");
         let place = self.0.open_bytes(&[QUERY, &user.get().to_be_bytes()], cursor).map_err(|_| refused())?;
         place.map(|bytes| ResumePoint::of_bytes(&bytes).ok_or_else(refused)).transpose()
     }

@@ -18,7 +18,7 @@ impl ReceiveRpc {
     }
 
     pub(crate) fn receive(&self, request: Request<wire::ReceiveRequest>) -> RpcResult<ReceiveStream> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         let asked = convert::asked(request, call.principal)?;
         Ok(Response::new(self.0.receive(asked, call.principal)?))
     }
@@ -27,7 +27,7 @@ impl ReceiveRpc {
         &self,
         request: Request<wire::SendSignalRequest>,
     ) -> RpcResult<wire::SendSignalResponse> {
-        let (call, request) = (Call::of(&request), request.into_inner());
+        let (call, request) = Call::open(request);
         self.0.send_signal(convert::activity(&request, call.principal)?).await?;
         Ok(Response::new(wire::SendSignalResponse {}))
     }

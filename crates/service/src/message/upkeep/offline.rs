@@ -37,9 +37,6 @@ impl OfflineTrims {
     }
 
     /// Removes some old entries of each log, as long as the lease is held.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn step(&mut self, lease: &mut Lease) -> Result<(), Error> {
         if self.looked.is_some_and(|looked| looked.elapsed() < PERIOD) {
             return Ok(());

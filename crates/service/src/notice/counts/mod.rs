@@ -103,9 +103,6 @@ impl ReaderCounts {
     }
 
     /// Counts the readers of an audience that have each of these bits, at most 10 s old.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub(super) async fn count(&self, audience: &Audience, slots: &[Slot]) -> Result<CountedReaders, Error> {
         let extent = self.extent(audience.id).await.map_err(reader_error)?;
         let sections: Vec<ReaderSection> = ReaderSection::below(audience.id, extent.end).collect();

@@ -19,15 +19,13 @@ use std::{
 
 use async_trait::async_trait;
 use kith_cache::Consistency;
-use kith_store::{
-    Audience, AudienceId, Invalid, NoticeReader, NoticeTotals, ReaderId, ReaderKey, Timestamp, UserId,
-};
+use kith_store::{Audience, AudienceId, NoticeReader, NoticeTotals, ReaderId, ReaderKey, Timestamp, UserId};
 use parking_lot::Mutex;
 
 use self::{audience_view::AudienceView, rounds::TotalsRounds, watch::Watch};
 use super::{AUDIENCES, NoticeRecords, READERS};
 use crate::{
-    error::Error,
+    error::{Error, valid},
     metric::{NOTICE_WATCH_READS, NOTICE_WATCHES, count_from_zero},
 };
 
@@ -100,7 +98,7 @@ impl LiveTotals {
         listener: Arc<dyn TotalsListener>,
     ) -> Result<(TotalsWatches, Vec<AudienceTotals>), Error> {
         let mut watching = TotalsWatches { inner: Arc::clone(&self.0), numbers: Vec::new() };
-        let reader = ReaderId::new(user.get()).map_err(|why| Error::invalid("user_id", &why))?;
+        let reader = valid("user_id", ReaderId::new(user.get()))?;
         let keys: Vec<_> =
             audiences.iter().map(|audience| ReaderKey { audience: *audience, reader }).collect();
         let (views, readers) = (self.views(audiences).await?, self.0.records.readers(&keys).await);
@@ -118,8 +116,7 @@ impl LiveTotals {
         for found in self.0.records.audiences(audiences).await {
             let audience = found?.ok_or_else(|| Error::not_found(AUDIENCES))?;
             if !audience.of_users {
-                let why = Invalid::new("must be audiences with of_users");
-                return Err(Error::invalid("notice_audiences", &why));
+                return Err(Error::invalid("notice_audiences", "must be audiences with of_users"));
             }
             views.push(AudienceView::new(audience, Timestamp::now()));
         }
