@@ -93,7 +93,7 @@ pub use message::{
     LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageKey, MessageKind,
     MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SEARCHED_AT_ONCE,
     SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE, Trimmed, Untrimmed, document_of,
-    document_parts, removable_documents,
+    document_parts, in_one_document, removable_documents,
 };
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};
@@ -118,7 +118,7 @@ pub use strong::StrongReads;
 pub(crate) use text::heap_bytes;
 pub use text::{Text, fold, prose, single_line};
 pub use user::{Gender, NewUser, User, UserPatch, UserStore};
-pub use version::{Timestamp, Version};
+pub use version::{Timestamp, Version, millis};
 pub use write::{Applied, REQUEST_KEPT, Request, RequestId, Stored, Write};
 
 /// Largest number of ids in one call of a batch read.

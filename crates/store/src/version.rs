@@ -70,14 +70,20 @@ impl Timestamp {
     #[must_use]
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        Self(millis(since))
     }
 
     /// The time this much later.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
+        Self(self.0.saturating_add(millis(time)))
     }
+}
+
+/// Whole milliseconds, as in a [`Timestamp`].
+#[must_use]
+pub fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kith_store::StoreError;
+use kith_store::{StoreError, millis};
 
 use super::{change_log::ChangeLogEntry, stores::Cql};
 
@@ -87,7 +87,7 @@ impl OpenMinutes {
 
     /// The first minute that is open now by the clock of this node.
     pub(super) fn first_open(cql: &Cql) -> i64 {
-        let apart = i64::try_from(cql.client.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
+        let apart = millis(cql.client.options.clocks_apart);
         (cql.client.clock.millis() - apart - LATE) / 60_000
     }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use kith_store::{Coordination, NamedFeed, RelationStores, StoreError, Stores};
+use kith_store::{Coordination, NamedFeed, RelationStores, StoreError, Stores, millis};
 use mongodb::{
     Client, Collection, Database,
     bson::{Document, RawDocumentBuf, doc},
@@ -258,11 +258,6 @@ pub(super) fn durable(limit: Duration) -> WriteConcern {
 /// As [`durable`], for a command that names its own write concern.
 pub(super) fn durable_document(limit: Duration) -> Document {
     doc! { "w": "majority", "j": true, "wtimeout": millis(limit) }
-}
-
-/// A time in the form of MongoDB.
-pub(super) fn millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The database that a connection string names after its hosts, if it is another one than the used one. `admin` names

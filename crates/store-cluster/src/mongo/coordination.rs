@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kith_store::{Coordination, StoreError};
+use kith_store::{Coordination, StoreError, millis};
 use mongodb::bson::{Binary, DateTime, doc, spec::BinarySubtype};
 
 use super::{
@@ -18,7 +18,7 @@ impl Coordination for Mongo {
         let me = doc! { "$literal": holder };
         let run_out = doc! { "$lte": [{ "$ifNull": ["$until", DateTime::from_millis(0)] }, "$$NOW"] };
         let mine = doc! { "$or": [run_out, { "$eq": ["$holder", me.clone()] }] };
-        let lasts = i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX);
+        let lasts = millis(lasts);
         let until = doc! { "$cond": [mine.clone(), { "$add": ["$$NOW", lasts] }, "$until"] };
         let holds = doc! { "$cond": [mine, me, "$holder"] };
         let take = vec![doc! { "$set": { "holder": holds, "until": until } }];

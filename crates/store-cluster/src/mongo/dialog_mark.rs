@@ -10,13 +10,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kith_store::{
     Dialog, DialogKey, DialogMark, MARK_RANGES_MAX, MarkKind, Outcome, ReadMark, ReadRanges, StoreError,
-    Timestamp,
+    Timestamp, millis,
 };
 use mongodb::bson::{Document, doc};
 
 use super::{
     command::run_updates,
-    connect::{Mongo, durable_document, millis},
+    connect::{Mongo, durable_document},
     dialog_row::{DialogUpdate, id, packed},
     error::{out_of_time, write_failed},
     write::Retries,

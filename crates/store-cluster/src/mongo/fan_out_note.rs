@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kith_store::{DueNote, FanOutNote, FanOutNoteStore, StoreError};
+use kith_store::{DueNote, FanOutNote, FanOutNoteStore, StoreError, millis};
 use mongodb::{
     bson::{Document, RawDocument, doc},
     options::Hint,
@@ -33,7 +33,7 @@ impl FanOutNoteStore for Mongo {
 
     async fn due_fan_out_notes(&self, age: Duration, limit: usize) -> Result<Vec<DueNote>, StoreError> {
         let _entered = self.enter()?;
-        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        let age = millis(age);
         let is_due = doc! { "$expr": { "$lte": ["$t", { "$subtract": ["$$NOW", age] }] } };
         let find = self.fan_out_notes.find(is_due).sort(doc! { "t": 1 }).limit(count(limit));
         let find = find.projection(doc! { "age": { "$toLong": { "$subtract": ["$$NOW", "$t"] } } });

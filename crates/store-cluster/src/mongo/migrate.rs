@@ -5,7 +5,7 @@
 use std::{future::Future, time::Duration};
 
 use async_trait::async_trait;
-use kith_store::{Migration, Migrations, Outcome, StoreError, Timestamp};
+use kith_store::{Migration, Migrations, Outcome, StoreError, Timestamp, millis};
 use mongodb::{
     bson::{DateTime, Document, RawDocument, doc},
     error::Error,
@@ -177,7 +177,7 @@ impl Mongo {
 }
 
 fn lease() -> i64 {
-    i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX)
+    millis(LEASE)
 }
 
 fn noted(document: &RawDocument) -> Result<(i64, Timestamp), StoreError> {

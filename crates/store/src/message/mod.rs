@@ -20,7 +20,7 @@ pub use new_message::{
     BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, ContentHash, MENTIONS_MAX,
     MessageKey, NewMessage,
 };
-pub use store::{Appended, DOCUMENT, LogEnd, MessageStore, document_of, document_parts};
+pub use store::{Appended, DOCUMENT, LogEnd, MessageStore, document_of, document_parts, in_one_document};
 pub use upkeep::{
     AgedDocument, DOCUMENTS_READ, MessageUpkeep, SEARCHED_AT_ONCE, SUCCESSOR_AGE, SentDocuments,
     TRIMMED_AT_ONCE, Trimmed, Untrimmed, removable_documents,

@@ -19,6 +19,14 @@ pub const fn document_of(seq: Seq) -> i64 {
     (seq - 1) / DOCUMENT
 }
 
+/// Refuses a range of numbers that is not in one document.
+///
+/// # Errors
+/// [`StoreError::Overloaded`] for others.
+pub const fn in_one_document(first: Seq, last: Seq) -> Result<(), StoreError> {
+    if first < 1 || document_of(first) != document_of(last) { Err(StoreError::Overloaded) } else { Ok(()) }
+}
+
 /// The parts of documents from one number, above 0, to another, by rising number: the first and the last number of each
 /// part. Empty if `last` is below `first`.
 pub fn document_parts(first: Seq, last: Seq) -> impl DoubleEndedIterator<Item = (Seq, Seq)> {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
     Application, ApplicationEffect, ApplicationId, ApplicationKey, ApplicationState, DueApplication,
-    DueApplications, LEFT_TO_WHO_CHANGED, Receiver, StoreError, Timestamp,
+    DueApplications, LEFT_TO_WHO_CHANGED, Receiver, StoreError, Timestamp, millis,
 };
 
 use super::row::BY_ID_SERIAL;
@@ -88,7 +88,7 @@ impl Cql {
         limit: usize,
     ) -> Result<DueApplications, StoreError> {
         let last = now.0.div_euclid(MINUTE);
-        let apart = i64::try_from(self.client.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
+        let apart = millis(self.client.options.clocks_apart);
         // Later minutes may still get notes.
         let closed = (now.0.saturating_sub(apart)).div_euclid(MINUTE);
         let mut known = from.and_then(minutes_of).unwrap_or_default().into_iter();

@@ -3,7 +3,7 @@
 //! a bucket are certain if it was counted after that time. Until then it is read for every page.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kith_store::{Follow, FollowList, ListPosition, StoreError, Timestamp, UserId, Version};
+use kith_store::{Follow, FollowList, ListPosition, StoreError, Timestamp, UserId, Version, millis};
 
 use scylla::deserialize::row::DeserializeRow;
 
@@ -211,7 +211,7 @@ impl Cql {
     /// The buckets of a list, the newest first.
     async fn buckets(&self, owner: UserId, list: FollowList) -> Result<Vec<Bucket>, StoreError> {
         let rows = self.client.records(&BUCKETS, values![owner.get(), number(list)]).await?;
-        let apart = i64::try_from(self.client.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
+        let apart = millis(self.client.options.clocks_apart);
         let mut buckets = Vec::with_capacity(rows.len() + 1);
         let mut closed = i64::MAX;
         for row in &rows {

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt};
 
 use async_trait::async_trait;
 use kith_store::{
-    ContentHash, ConversationId, DOCUMENT, LogEnd, MessageKey, NewMessage, Seq, StoreError, Timestamp,
+    ContentHash, ConversationId, DOCUMENT, LogEnd, MessageKey, NewMessage, Seq, StoreError, Timestamp, millis,
 };
 use mongodb::{
     bson::{Bson, Document, RawDocument, RawDocumentBuf, doc},
@@ -14,7 +14,7 @@ use mongodb::{
 use super::{
     super::{
         command::{self, run_write},
-        connect::{Mongo, durable_document, millis},
+        connect::{Mongo, durable_document},
         document::{number, number_in},
         error::{is_duplicate, malformed, read_failed, write_failed},
     },

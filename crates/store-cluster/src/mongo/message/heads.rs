@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use kith_store::{
     ConversationId, DOCUMENT, HEADS_AT_ONCE, LogHead, Message, Seq, StoreError, StoredHeader, at_most,
-    document_of, document_parts,
+    document_of, document_parts, in_one_document,
 };
 use mongodb::bson::{Bson, Document, RawDocument, doc};
 
@@ -58,9 +58,7 @@ impl Mongo {
         first: Seq,
         last: Seq,
     ) -> Result<Vec<StoredHeader>, StoreError> {
-        if first < 1 || document_of(first) != document_of(last) {
-            return Err(StoreError::Overloaded);
-        }
+        in_one_document(first, last)?;
         if last < first {
             return Ok(Vec::new());
         }

@@ -2,7 +2,7 @@
 
 use kith_store::{
     ConversationId, DOCUMENT, DocumentKey, LogDocument, Message, Seq, StoreError, Timestamp, Version,
-    document_of,
+    document_of, in_one_document,
 };
 use mongodb::{
     bson::{RawDocumentBuf, doc},
@@ -46,9 +46,7 @@ impl Mongo {
         first: Seq,
         last: Seq,
     ) -> Result<Vec<Message>, StoreError> {
-        if first < 1 || document_of(first) != document_of(last) {
-            return Err(StoreError::Overloaded);
-        }
+        in_one_document(first, last)?;
         if last < first {
             return Ok(Vec::new());
         }
