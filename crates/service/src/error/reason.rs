@@ -7,50 +7,89 @@ use tonic::Code;
 use super::table::TABLE;
 
 /// The reason of an error, for callers to branch on. Each has one code; everything else about it is in one table.
-#[expect(missing_docs, reason = "the table says what each of them means")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
+    /// A field of the request is invalid.
     InvalidField,
+    /// Metadata of the call is invalid.
     InvalidMetadata,
+    /// The message cannot be decoded.
     MalformedMessage,
+    /// The message is too large.
     MessageTooLarge,
+    /// The answer, or the record of a batch, is too large to be sent.
     AnswerTooLarge,
+    /// The encoding of the message is not supported.
     EncodingUnknown,
+    /// The node serves no such method.
     MethodUnknown,
+    /// Over HTTP calls are posted.
     NotPosted,
+    /// Over HTTP a body is JSON or gRPC-Web.
     MediaTypeUnknown,
+    /// The request id was used with another body.
     RequestIdReused,
+    /// Nothing exists under the id or name.
     NotFound,
+    /// The id exists already.
     IdTaken,
+    /// The name is not free.
     NameTaken,
+    /// The version is not the expected one.
     VersionConflict,
+    /// The state of the record forbids it.
     StateForbids,
+    /// The user is banned from the group.
     Banned,
+    /// The member, or the group, is muted.
     Muted,
+    /// The call has no credential.
     CredentialsMissing,
+    /// The credential is not that of a caller.
     CredentialsRefused,
+    /// The caller does not have the scope of the method.
     ScopeMissing,
+    /// The caller may not act for itself.
     ActingUserNeeded,
+    /// The caller may not act for users.
     ActingUserRefused,
+    /// The acting user may not do this.
     NotAllowed,
+    /// Pages of this origin may not call.
     OriginRefused,
+    /// Too many attempts within a minute.
     TooManyTries,
+    /// The user has used up what it may do in a period.
     QuotaExceeded,
+    /// The limit of sessions, or of gateways, is reached.
     TooManySessions,
+    /// The limit of pending applications is reached.
     TooManyPending,
+    /// A number of a message is above the last one of the conversation.
     SeqOutOfRange,
+    /// A read mark would leave too many unread ranges.
     TooManyRanges,
+    /// The limit of receivers of the user, or of the node, is reached.
     TooManyReceivers,
+    /// The limit of audiences, or of live notices of one, is reached.
     TooManyNotices,
+    /// The limit of readers of the audience is reached.
     TooManyReaders,
+    /// The node is overloaded.
     Overloaded,
+    /// The store has no room.
     StoreFull,
+    /// The store cannot be reached, or did not answer in time.
     StoreUnavailable,
+    /// The call needs a setting that the operator has not configured.
     NotConfigured,
+    /// The node has not opened its store yet.
     Starting,
+    /// The node is stopping.
     Stopping,
+    /// The deadline passed.
     DeadlineExceeded,
-    // Must stay the last one: the check that the table is complete depends on it.
+    /// A fault of Kith. Must stay the last one: the check that the table is complete depends on it.
     Internal,
 }
 
