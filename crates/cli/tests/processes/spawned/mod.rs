@@ -20,7 +20,7 @@ use tonic::transport::{Channel, Endpoint};
 use crate::polls::block_until;
 
 /// How long a node may take over anything that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A command within `dir`, without what the environment of the tests says to nodes, and with backtraces asked for.
 pub fn kith(dir: &Path, arguments: &[&str]) -> Command {
