@@ -23,7 +23,7 @@ pub use api::{
     clock::{Clock, Moment, SystemClock},
     entry::{Change, Consistency, Entry, Key, Tier},
     error::CacheError,
-    loader::{LoadError, LoadOptions, Loaded, Loader},
+    loader::{LoadError, LoadOptions, Loaded, Loader, load_each},
     policy::Policy,
     random::{Random, ThreadRandom},
     token::{Position, Token, TokenError},

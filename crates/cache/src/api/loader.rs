@@ -26,23 +26,28 @@ pub trait Loader<K, V>: Send + Sync + 'static {
         Ok(found.map_or(Loaded::Absent { version: Version::UNVERSIONED }, |(_, loaded)| loaded))
     }
 
-    /// Reads many distinct records, at most [`Policy::batch_chunk`](crate::Policy). The answer has any order; a key
-    /// absent from it was never stored. A store that reads many records in one round trip overrides this: without that,
-    /// one is read after the other.
+    /// Reads many distinct records, at most [`Policy::batch_chunk`](crate::Policy), in one round trip if the store can;
+    /// [`load_each`] is for one that cannot. The answer has any order; a key absent from it was never stored.
     ///
     /// # Errors
     /// As [`Loader::load`], for all the keys at once.
-    async fn load_many(&self, keys: &[K], options: LoadOptions) -> Result<Vec<(K, Loaded<V>)>, LoadError>
-    where
-        K: Clone + Send + Sync,
-        V: Send + Sync,
-    {
-        let mut loaded = Vec::with_capacity(keys.len());
-        for key in keys {
-            loaded.push((key.clone(), self.load(key, options).await?));
-        }
-        Ok(loaded)
+    async fn load_many(&self, keys: &[K], options: LoadOptions) -> Result<Vec<(K, Loaded<V>)>, LoadError>;
+}
+
+/// Reads records one after the other by [`Loader::load`], which the loader must implement.
+///
+/// # Errors
+/// The first error of the store.
+pub async fn load_each<K: Clone + Sync, V: Send + Sync>(
+    loader: &(impl Loader<K, V> + ?Sized),
+    keys: &[K],
+    options: LoadOptions,
+) -> Result<Vec<(K, Loaded<V>)>, LoadError> {
+    let mut loaded = Vec::with_capacity(keys.len());
+    for key in keys {
+        loaded.push((key.clone(), loader.load(key, options).await?));
     }
+    Ok(loaded)
 }
 
 /// The requirements of a load.

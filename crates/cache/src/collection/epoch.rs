@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, remote::Codec};
+use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, load_each, remote::Codec};
 
 /// Identifies a state of a list, as of the changes that the nodes have received. Random and never reused: if it is
 /// lost, a new one is created, and pages under the old one are never found again.
@@ -46,6 +46,14 @@ pub(super) struct MadeUp;
 impl<L: Key> Loader<L, ListEpoch> for MadeUp {
     async fn load(&self, _list: &L, _options: LoadOptions) -> Result<Loaded<ListEpoch>, LoadError> {
         Ok(Loaded::Found { value: Arc::new(ListEpoch::made_up()), version: Version::UNVERSIONED })
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[L],
+        options: LoadOptions,
+    ) -> Result<Vec<(L, Loaded<ListEpoch>)>, LoadError> {
+        load_each(self, keys, options).await
     }
 }
 

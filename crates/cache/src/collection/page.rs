@@ -7,7 +7,7 @@ use super::{
     ListEpoch,
     pair::{Counted, NotAKey, split_counted},
 };
-use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version};
+use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, load_each};
 
 /// A part of a list, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +66,14 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> Loader<PageKey<L, P>, Page<T>> fo
     async fn load(&self, key: &PageKey<L, P>, options: LoadOptions) -> Result<Loaded<Page<T>>, LoadError> {
         let page = self.0.page(&key.list, &key.place, options).await?;
         Ok(Loaded::Found { value: Arc::new(page), version: Version::UNVERSIONED })
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[PageKey<L, P>],
+        options: LoadOptions,
+    ) -> Result<Vec<(PageKey<L, P>, Loaded<Page<T>>)>, LoadError> {
+        load_each(self, keys, options).await
     }
 }
 

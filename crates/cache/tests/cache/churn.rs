@@ -6,7 +6,9 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use kith_cache::{Change, LoadError, LoadOptions, Loaded, Loader, Node, Policy, TieredCache, Version};
+use kith_cache::{
+    Change, LoadError, LoadOptions, Loaded, Loader, Node, Policy, TieredCache, Version, load_each,
+};
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
 const KEYS: u64 = 1_000;
@@ -24,6 +26,14 @@ impl Loader<u64, Record> for Store {
     async fn load(&self, key: &u64, _: LoadOptions) -> Result<Loaded<Record>, LoadError> {
         let version = self.0[usize::try_from(*key).unwrap()].load(Ordering::SeqCst);
         Ok(Loaded::Found { value: Arc::new((*key, version)), version: Version::new(version) })
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[u64],
+        options: LoadOptions,
+    ) -> Result<Vec<(u64, Loaded<Record>)>, LoadError> {
+        load_each(self, keys, options).await
     }
 }
 

@@ -8,7 +8,9 @@ use std::{
     },
 };
 
-use kith_cache::{Change, LoadError, LoadOptions, Loaded, Loader, Node, Pair, Policy, TieredCache, Version};
+use kith_cache::{
+    Change, LoadError, LoadOptions, Loaded, Loader, Node, Pair, Policy, TieredCache, Version, load_each,
+};
 use parking_lot::Mutex;
 
 type Edge = Pair<u64, u64>;
@@ -28,6 +30,14 @@ impl Loader<Edge, u64> for Blocks {
             Some((since, version)) => Loaded::Found { value: Arc::new(*since), version: *version },
             None => Loaded::Absent { version: Version::UNVERSIONED },
         })
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[Edge],
+        options: LoadOptions,
+    ) -> Result<Vec<(Edge, Loaded<u64>)>, LoadError> {
+        load_each(self, keys, options).await
     }
 }
 

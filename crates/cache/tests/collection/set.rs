@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use kith_cache::{
-    Change, LoadError, LoadOptions, Loaded, Loader, Node, Policy, SmallSet, TieredCache, Version,
+    Change, LoadError, LoadOptions, Loaded, Loader, Node, Policy, SmallSet, TieredCache, Version, load_each,
 };
 use parking_lot::Mutex;
 
@@ -29,6 +29,14 @@ impl Loader<u64, Members> for Groups {
         self.loads.fetch_add(1, Ordering::SeqCst);
         let (members, version) = self.members.lock().clone();
         Ok(Loaded::Found { value: set(members), version: Version::new(version) })
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[u64],
+        options: LoadOptions,
+    ) -> Result<Vec<(u64, Loaded<Members>)>, LoadError> {
+        load_each(self, keys, options).await
     }
 }
 

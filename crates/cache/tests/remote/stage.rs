@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use kith_cache::{
     CacheError, Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, Tier,
-    TieredCache, Token, Version,
+    TieredCache, Token, Version, load_each,
     remote::{
         ClusterNode, Epochs, FakeServer, Following, Kept, MessageMac, PeerConfirmations, Queue, SharedBus,
         SharedError, Sharing,
@@ -62,6 +62,14 @@ impl Loader<u64, u64> for Store {
             value: Arc::new(version),
             version: Version::new(version),
         }))
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[u64],
+        options: LoadOptions,
+    ) -> Result<Vec<(u64, Loaded<u64>)>, LoadError> {
+        load_each(self, keys, options).await
     }
 }
 

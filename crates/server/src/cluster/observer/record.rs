@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use kith_cache::{
-    Change, LoadError, LoadOptions, Loaded, Loader, Policy, TieredCache, Version, remote::Codec,
+    Change, LoadError, LoadOptions, Loaded, Loader, Policy, TieredCache, Version, load_each, remote::Codec,
 };
 use kith_service::{
     error::Error,
@@ -149,6 +149,14 @@ impl Loader<u8, u64> for CanaryLoader {
             value: Arc::new(version),
             version: Version::new(version),
         }))
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[u8],
+        options: LoadOptions,
+    ) -> Result<Vec<(u8, Loaded<u64>)>, LoadError> {
+        load_each(self, keys, options).await
     }
 }
 
