@@ -6,7 +6,6 @@ mod churn;
 mod consistency;
 mod control;
 mod flight;
-#[path = "../doubles/gate.rs"]
 mod gate;
 mod lending;
 mod limits;
@@ -16,6 +15,5 @@ mod recent;
 mod stage;
 mod time;
 mod token;
-#[path = "../doubles/until.rs"]
 mod until;
 mod write;

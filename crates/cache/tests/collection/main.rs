@@ -2,9 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets what it does not expect must fail")]
 
 mod chance;
-#[path = "../doubles/gate.rs"]
+#[path = "../cache/gate.rs"]
 mod gate;
-#[path = "../doubles/number_codec.rs"]
+#[path = "../remote/number_codec.rs"]
 mod number_codec;
 mod paging;
 mod pair;
@@ -12,7 +12,7 @@ mod peer;
 mod set;
 mod shared;
 mod stage;
-#[path = "../doubles/until.rs"]
+#[path = "../cache/until.rs"]
 mod until;
 mod wire;
 mod writing;

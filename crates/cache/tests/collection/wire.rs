@@ -1,6 +1,6 @@
 //! A connection to the shared server in the hands of a test.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kith_cache::remote::{
     Acquired, Alive, Cell, Cells, Changed, Confirmed, FakeServer, Filled, Frame, Frames, Header, Log,
@@ -11,7 +11,7 @@ use rand::{Rng as _, rngs::SmallRng};
 use tokio::{sync::watch, time::sleep};
 
 /// Where calls wait while it is closed.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Door(Arc<watch::Sender<bool>>, Arc<Mutex<usize>>);
 
 impl Door {
@@ -36,7 +36,7 @@ impl Door {
 
 /// A connection to the server whose changes wait on their way there and whose reads wait on their way back; where
 /// chance is given, all takes a while both ways.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wire {
     pub(crate) server: FakeServer,
     pub(crate) changes: Door,
@@ -51,22 +51,25 @@ impl Wire {
             sleep(Duration::from_micros(time)).await;
         }
     }
-}
 
-impl fmt::Debug for Wire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").finish_non_exhaustive()
+    /// There, done, and back.
+    async fn call<T>(&self, act: impl Future<Output = T>) -> T {
+        self.way().await;
+        let answer = act.await;
+        self.way().await;
+        answer
     }
 }
 
 #[async_trait::async_trait]
 impl Cells for Wire {
     async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
-        self.way().await;
-        let answer = self.server.read(keys).await;
-        self.reads.pass().await;
-        self.way().await;
-        answer
+        self.call(async {
+            let answer = self.server.read(keys).await;
+            self.reads.pass().await;
+            answer
+        })
+        .await
     }
 
     async fn heads(&self, keys: &[String]) -> Result<Vec<Option<Header>>, SharedError> {
@@ -74,17 +77,11 @@ impl Cells for Wire {
     }
 
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
-        self.way().await;
-        let answer = self.server.acquire(keys, token).await;
-        self.way().await;
-        answer
+        self.call(self.server.acquire(keys, token)).await
     }
 
     async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
-        self.way().await;
-        let answer = self.server.fill(cells).await;
-        self.way().await;
-        answer
+        self.call(self.server.fill(cells)).await
     }
 
     async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError> {
@@ -101,10 +98,7 @@ impl Log for Wire {
         entry: LogEntry<'_>,
     ) -> Result<Changed, SharedError> {
         self.changes.pass().await;
-        self.way().await;
-        let answer = self.server.change(epoch, orders, entry).await;
-        self.way().await;
-        answer
+        self.call(self.server.change(epoch, orders, entry)).await
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {

@@ -7,12 +7,10 @@ use kith_cache::Consistency;
 use crate::{
     holds::{Call, Way},
     peer::Peer,
-    truth::{Id, Kind},
+    truth::{Kind, ONE},
     wire::Link,
     world::{World, pass},
 };
-
-const ONE: Id = (Kind::Thing, 1);
 
 /// Loads of all nodes so far.
 fn loads(peers: &[Arc<Peer>]) -> u64 {

@@ -5,16 +5,11 @@ use kith_cache::{Consistency, remote::Snapshot};
 use crate::{
     holds::{Call, Way},
     peer::Peer,
-    truth::{Id, Kind},
+    truth::{Kind, LIST, ONE, RIGHT, TWO},
     weather::Fault,
     wire::Link,
     world::{World, pass},
 };
-
-const ONE: Id = (Kind::Thing, 1);
-const TWO: Id = (Kind::Thing, 2);
-const LIST: Id = (Kind::List, 1);
-const RIGHT: Id = (Kind::Right, 1);
 
 /// Longer than any bound but that of a dead writer.
 const BOUND: u64 = 3_000;

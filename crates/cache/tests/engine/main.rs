@@ -19,12 +19,12 @@ mod aged;
 mod chance;
 mod feed;
 mod frames;
-#[path = "../doubles/gate.rs"]
+#[path = "../cache/gate.rs"]
 mod gate;
 mod holds;
 mod loads;
 mod losses;
-#[path = "../doubles/number_codec.rs"]
+#[path = "../remote/number_codec.rs"]
 mod number_codec;
 mod orders;
 mod peer;
@@ -34,7 +34,7 @@ mod shelf;
 mod store;
 mod strict;
 mod truth;
-#[path = "../doubles/virtual_clock.rs"]
+#[path = "../remote/virtual_clock.rs"]
 mod virtual_clock;
 mod weather;
 mod wire;

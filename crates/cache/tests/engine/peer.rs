@@ -51,11 +51,6 @@ impl fmt::Debug for Peer {
 impl Peer {
     pub(crate) fn start(world: &World, id: u64) -> Arc<Self> {
         let (holds, phases) = (Holds::default(), Phases::default());
-        let wire =
-            Wire::new((&world.server, &world.store.truth), (&world.chance, world.weather), (&holds, &phases));
-        let mut wire = wire;
-        wire.me = id;
-        wire.began = world.began;
         let way = StoreWay {
             node: id,
             store: world.store.clone(),
@@ -64,7 +59,8 @@ impl Peer {
             holds: holds.clone(),
             phases: phases.clone(),
         };
-        let bus = bus(world, &wire, &way);
+        let wire = Wire::new(&world.server, &way, world.began);
+        let bus = bus(world, &wire);
         let node = node(world, &bus);
         let [thing, list, right] = Kind::ALL;
         let kinds = [thing, list, right, Kind::Count];
@@ -76,7 +72,7 @@ impl Peer {
         };
         let caches = [cache(0), cache(1), cache(2), cache(3)];
         let queue = Arc::clone(&bus.sharing.queue);
-        follow(world, member(world, &node, bus), (&way, &phases));
+        follow(world, member(world, &node, bus), &way);
         let shown = Mutex::default();
         Arc::new(Self { id, node, wire, way, holds, phases, queue, caches, shelves, shown })
     }
@@ -227,7 +223,7 @@ fn policy(kind: Kind, short: bool) -> Policy<u64> {
     policy
 }
 
-fn bus(world: &World, wire: &Wire, way: &StoreWay) -> Arc<SharedBus> {
+fn bus(world: &World, wire: &Wire) -> Arc<SharedBus> {
     let sharing = Sharing {
         shared: Arc::new(wire.clone()),
         queue: Arc::new(Queue::new(if world.weather.has(Fault::Overflow) { 2 } else { 1_000 })),
@@ -235,9 +231,9 @@ fn bus(world: &World, wire: &Wire, way: &StoreWay) -> Arc<SharedBus> {
         patience: Duration::from_millis(1_500),
     };
     Arc::new(SharedBus {
-        id: way.node,
+        id: wire.way.node,
         sharing,
-        epochs: Arc::new(way.clone()),
+        epochs: Arc::new(wire.way.clone()),
         seal: MessageMac::new(&[7; 32]),
         confirmations: Arc::new(PeerConfirmations::new(Following::default().trust)),
         bound: Duration::from_millis(100),
@@ -257,7 +253,8 @@ fn member(world: &World, node: &Node, bus: Arc<SharedBus>) -> ClusterNode {
 }
 
 /// Starts the tasks of a node.
-fn follow(world: &World, member: ClusterNode, (way, phases): (&StoreWay, &Phases)) {
+fn follow(world: &World, member: ClusterNode, way: &StoreWay) {
+    let phases = &way.phases;
     let (follower, publisher) = (member.clone(), member.clone());
     live(phases, async move { follower.follow().await });
     live(phases, async move { publisher.bus.drain(&publisher.node).await });

@@ -8,13 +8,10 @@ use tokio::time::Instant;
 use crate::{
     holds::{Call, Way},
     phase::Phase,
-    truth::{Id, Kind},
+    truth::{ONE, RIGHT},
     wire::Link,
     world::{World, pass},
 };
-
-const ONE: Id = (Kind::Thing, 1);
-const RIGHT: Id = (Kind::Right, 1);
 
 /// Interleaving 6.
 #[tokio::test(start_paused = true)]

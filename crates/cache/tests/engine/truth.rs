@@ -73,6 +73,12 @@ impl Kind {
 /// A record.
 pub(crate) type Id = (Kind, u64);
 
+// The records of the scripts.
+pub(crate) const ONE: Id = (Kind::Thing, 1);
+pub(crate) const TWO: Id = (Kind::Thing, 2);
+pub(crate) const LIST: Id = (Kind::List, 1);
+pub(crate) const RIGHT: Id = (Kind::Right, 1);
+
 /// A state of a record at a time. Its position in the history, from 1, is its value, so that an answer shows its age.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {

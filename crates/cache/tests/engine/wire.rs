@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     future::Future,
     sync::{
         Arc,
@@ -17,15 +16,16 @@ use kith_cache::remote::{
     LogEntry, Order, Peer, Probed, Registry, SharedError,
 };
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 use crate::{
-    chance::Chance,
     frames::Subscription,
-    holds::{Call, Holds, Way},
-    phase::Phases,
-    truth::Truth,
-    weather::{Fault, Weather},
+    holds::{Call, Way},
+    store::StoreWay,
+    weather::Fault,
 };
 
 /// How long a call may take.
@@ -44,17 +44,12 @@ pub(crate) enum Link {
 }
 
 /// A node's way to the server.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wire {
-    pub(crate) server: FakeServer,
-    pub(crate) truth: Truth,
-    pub(crate) chance: Chance,
-    pub(crate) weather: Weather,
-    pub(crate) holds: Holds,
-    pub(crate) phases: Phases,
+    server: FakeServer,
+    pub(crate) way: StoreWay,
+    began: Instant,
     state: Arc<State>,
-    pub(crate) me: u64,
-    pub(crate) began: tokio::time::Instant,
 }
 
 #[derive(Debug, Default)]
@@ -71,22 +66,8 @@ struct State {
 }
 
 impl Wire {
-    pub(crate) fn new(
-        (server, truth): (&FakeServer, &Truth),
-        (chance, weather): (&Chance, Weather),
-        (holds, phases): (&Holds, &Phases),
-    ) -> Self {
-        Self {
-            server: server.clone(),
-            truth: truth.clone(),
-            chance: chance.clone(),
-            weather,
-            holds: holds.clone(),
-            phases: phases.clone(),
-            state: Arc::default(),
-            me: 0,
-            began: tokio::time::Instant::now(),
-        }
+    pub(crate) fn new(server: &FakeServer, way: &StoreWay, began: Instant) -> Self {
+        Self { server: server.clone(), way: way.clone(), began, state: Arc::default() }
     }
 
     pub(crate) fn set(&self, link: Link) {
@@ -105,7 +86,7 @@ impl Wire {
     pub(crate) fn loses(&self) -> bool {
         let left = |left: u64| left.checked_sub(1);
         let scripted = self.state.deaf_for.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok();
-        scripted || self.weather.has(Fault::Lossy) && self.chance.one_in(25)
+        scripted || self.way.weather.has(Fault::Lossy) && self.way.chance.one_in(25)
     }
 
     /// How many calls of a kind were made so far.
@@ -127,16 +108,12 @@ impl Wire {
         while self.link() == Link::Stalled {
             sleep(Duration::from_millis(10)).await;
         }
-        self.phases.runs().await;
+        self.way.phases.runs().await;
     }
 
     /// One way of a call.
     async fn pass(&self, call: Call, way: Way) -> Result<(), SharedError> {
-        self.holds.pass(call, way).await;
-        let delay = self.chance.delay();
-        if !delay.is_zero() {
-            sleep(delay).await;
-        }
+        self.way.pass(call, way).await;
         self.stalled().await;
         match self.link() {
             Link::Up | Link::Stalled => Ok(()),
@@ -157,12 +134,12 @@ impl Wire {
         act: impl Fn(FakeServer) -> F,
     ) -> Result<T, SharedError> {
         *self.state.calls.lock().entry(call).or_default() += 1;
-        self.truth.note((self.me, call, tokio::time::Instant::now().duration_since(self.began)));
+        self.way.store.truth.note((self.way.node, call, self.began.elapsed()));
         self.pass(call, Way::There).await?;
         let answer = act(self.server.clone()).await;
-        if self.weather.has(Fault::Answers) && self.chance.one_in(20) {
+        if self.way.weather.has(Fault::Answers) && self.way.chance.one_in(20) {
             // A driver that sends again what it has no answer to.
-            if self.chance.one_in(3) {
+            if self.way.chance.one_in(3) {
                 drop(act(self.server.clone()).await);
             } else {
                 return Self::late().await;
@@ -192,18 +169,12 @@ impl Wire {
     }
 }
 
-impl fmt::Debug for Wire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").field("link", &self.link()).finish_non_exhaustive()
-    }
-}
-
 #[async_trait]
 impl Cells for Wire {
     async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
         self.checked(Call::Read, |server| async move {
             let cells = server.read(keys).await?;
-            keys.iter().zip(&cells).for_each(|(key, cell)| self.truth.look(key, cell.as_ref()));
+            keys.iter().zip(&cells).for_each(|(key, cell)| self.way.store.truth.look(key, cell.as_ref()));
             Ok(cells)
         })
         .await
@@ -236,7 +207,7 @@ impl Log for Wire {
     ) -> Result<Changed, SharedError> {
         self.checked(Call::Change, |server| async move {
             let changed = server.change(epoch, orders, entry).await?;
-            self.truth.changed(epoch, orders, &changed);
+            self.way.store.truth.changed(epoch, orders, &changed);
             Ok(changed)
         })
         .await
@@ -263,7 +234,7 @@ impl Registry for Wire {
     async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
         self.call(Call::Probe, |server| async move {
             let probed = server.enter(epoch, alive).await?;
-            self.truth.began(probed.epoch);
+            self.way.store.truth.began(probed.epoch);
             Ok(probed)
         })
         .await

@@ -7,7 +7,7 @@ use kith_cache::{
     Version,
     remote::{
         Acquired, Alive, Cell, Confirmed, Filled, Frame, FrameOrder, Frames, Header, Kept, Kind, LogEntry,
-        LogPosition, News, Order, Shared,
+        LogPosition, News, Order, Shared, redis::RedisOptions,
     },
 };
 use tokio::time::timeout;
@@ -27,9 +27,7 @@ impl Source {
     async fn fresh(&self, kept: Kept) -> Arc<dyn Shared> {
         match self {
             Self::Fake => fake(kept),
-            Self::Redis(url) => {
-                accepted(kith_cache::remote::redis::RedisOptions { kept, ..options(url) }).await
-            }
+            Self::Redis(url) => accepted(RedisOptions { kept, ..options(url) }).await,
         }
     }
 }
@@ -83,6 +81,12 @@ fn entry(nonce: u64) -> LogEntry<'static> {
 
 async fn told(frames: &mut Box<dyn Frames>) -> News {
     timeout(PATIENCE, frames.next()).await.expect("something was told").expect("nothing was lost")
+}
+
+/// The entry of the log that is told next.
+async fn entry_told(frames: &mut Box<dyn Frames>) -> Frame {
+    let News::Entry(bytes) = told(frames).await else { panic!("an entry is told") };
+    Frame::heard(&bytes).unwrap()
 }
 
 /// A copy is kept for as long as it may, and of a fill that counts from the lease.
@@ -224,8 +228,7 @@ async fn chain(shared: &dyn Shared) {
     let mut chain = LogPosition::at(0, 0);
     for nonce in 100..150 {
         shared.change(1, &[], entry(nonce)).await.unwrap();
-        let News::Entry(bytes) = told(&mut frames).await else { panic!("an entry is told") };
-        let frame = Frame::heard(&bytes).unwrap();
+        let frame = entry_told(&mut frames).await;
         assert_eq!((chain.hear(&frame), frame.nonce), (FrameOrder::Next, nonce));
         assert_eq!(frame.message, b"told");
         chain.applied(&frame);
@@ -240,8 +243,7 @@ async fn subscribed_first(shared: &dyn Shared) {
     for nonce in 1..=30 {
         let mut frames = shared.subscribe(1, nonce).await.unwrap();
         let number = shared.change(1, &[], entry(nonce)).await.unwrap().number;
-        let News::Entry(bytes) = told(&mut frames).await else { panic!("an entry is told") };
-        assert_eq!(Frame::heard(&bytes).unwrap().number, number);
+        assert_eq!(entry_told(&mut frames).await.number, number);
     }
 }
 
@@ -252,8 +254,7 @@ async fn sent_again(shared: &dyn Shared) {
         assert_eq!(shared.change(1, &[], entry(nonce)).await.unwrap().number, number);
     }
     for nonce in [7, 8, 7] {
-        let News::Entry(bytes) = told(&mut frames).await else { panic!("an entry is told") };
-        assert_eq!(Frame::heard(&bytes).unwrap().nonce, nonce);
+        assert_eq!(entry_told(&mut frames).await.nonce, nonce);
     }
     assert_eq!(shared.replay(1, 1, 10).await.unwrap().len(), 3);
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fred::{interfaces::PubsubInterface as _, prelude::*};
+use futures::future::join_all;
 use kith_cache::{
     Version,
     remote::{
@@ -37,6 +38,8 @@ const HOSTILE: [&str; 16] = [
     "ARGV[1]",
     "é\u{202e}",
 ];
+
+const LEASED: Acquired = Acquired::Leased { floor: Version::UNVERSIONED };
 
 async fn stage() -> (Arc<RedisShared>, Client, String) {
     let options = options(&address());
@@ -101,8 +104,7 @@ async fn assert_reads_as_nothing(shared: &RedisShared, key: &[String; 1]) {
         shared.fill(&[(key[0].clone(), Cell::value(1, Version::new(1), vec![]))]).await.unwrap(),
         [Filled::Gone]
     );
-    let leased = [Acquired::Leased { floor: Version::UNVERSIONED }];
-    assert_eq!(shared.acquire_absent(key, 1).await.unwrap(), leased);
+    assert_eq!(shared.acquire_absent(key, 1).await.unwrap(), [LEASED]);
     shared.release(key, 1).await.unwrap();
 }
 
@@ -113,8 +115,7 @@ async fn whatever_a_key_or_a_message_says_it_is_data() {
     let bystander: String = format!("{prefix}-bystander");
     let _: () = operator.set(&bystander, "there", None, None, false).await.unwrap();
     let keys: Vec<String> = HOSTILE.iter().map(|text| format!("1:a:{text}")).collect();
-    let leased = Acquired::Leased { floor: Version::UNVERSIONED };
-    assert_eq!(shared.acquire(&keys, 1).await.unwrap(), vec![leased; keys.len()]);
+    assert_eq!(shared.acquire(&keys, 1).await.unwrap(), vec![LEASED; keys.len()]);
     let value = |text: &str| {
         let mut cell = Cell::value(1, Version::new(4), text.as_bytes().to_vec());
         cell.header = Header { token: 1, written_ms: 0, ..cell.header };
@@ -135,12 +136,8 @@ async fn whatever_a_key_or_a_message_says_it_is_data() {
     let tomb = Cell::bare(Kind::Tomb, Version::new(5), 0);
     assert_eq!(shared.read(&keys).await.unwrap(), vec![Some(tomb); keys.len()]);
     let long = format!("1:a:{}", "x".repeat(1 << 20));
-    assert_eq!(shared.acquire(&[long], 1).await.unwrap(), [leased_again()]);
+    assert_eq!(shared.acquire(&[long], 1).await.unwrap(), [LEASED]);
     assert_eq!(operator.get::<String, _>(&bystander).await.unwrap(), "there");
-}
-
-fn leased_again() -> Acquired {
-    Acquired::Leased { floor: Version::UNVERSIONED }
 }
 
 #[tokio::test]
@@ -264,22 +261,13 @@ async fn expiry_of_copies_is_spread() {
 async fn a_slow_listener_knows_that_it_has_lost_some() {
     let (shared, ..) = stage().await;
     let mut frames = shared.subscribe(1, 1).await.unwrap();
-    let mut writers: Vec<_> = (0..8)
-        .map(|writer| {
-            let shared = Arc::clone(&shared);
-            tokio::spawn(async move {
-                for number in 0..1_500_u64 {
-                    shared
-                        .change(1, &[], LogEntry { strict: false, ..entry(writer << 32 | number, b"x") })
-                        .await
-                        .unwrap();
-                }
-            })
-        })
-        .collect();
-    for writer in writers.drain(..) {
-        writer.await.unwrap();
-    }
+    let writer = async |writer: u64| {
+        for number in 0..1_500_u64 {
+            let entry = LogEntry { strict: false, ..entry(writer << 32 | number, b"x") };
+            shared.change(1, &[], entry).await.unwrap();
+        }
+    };
+    join_all((0..8).map(writer)).await;
     // 12,000 were published, and none was read.
     let mut lost = false;
     eventually("it is told so", async || {

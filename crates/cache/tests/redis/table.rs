@@ -8,7 +8,7 @@ use kith_cache::{
     Version,
     remote::{
         Acquired, Cell, Cells as _, Filled, Header, Kept, Kind, Log as _, LogEntry, Next, Order,
-        redis::RedisShared,
+        redis::{RedisOptions, RedisShared},
     },
 };
 
@@ -55,7 +55,7 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        let options = kith_cache::remote::redis::RedisOptions { kept: KEPT, ..options(&address()) };
+        let options = RedisOptions { kept: KEPT, ..options(&address()) };
         let prefix = options.tag();
         Self { shared: accepted(options).await, operator: operator(&address()).await, prefix }
     }

@@ -90,10 +90,7 @@ async fn restarted_server_must_be_accepted() {
         let mut again = String::new();
         eventually("it is there again", async || {
             assert!(shared.read(&key()).await.is_err(), "another server answered");
-            again = shared
-                .enter(1, &Alive::default())
-                .await
-                .map_or_else(|_| String::new(), |probed| probed.server);
+            again = shared.enter(1, &Alive::default()).await.map(|probed| probed.server).unwrap_or_default();
             !again.is_empty()
         })
         .await;

@@ -7,12 +7,10 @@ mod feed;
 mod flood;
 mod followed;
 mod newer;
-#[path = "../doubles/number_codec.rs"]
 mod number_codec;
 mod onward;
 mod resync;
 mod share;
 mod stage;
 mod strict;
-#[path = "../doubles/virtual_clock.rs"]
 mod virtual_clock;
