@@ -2,13 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::Node;
 use kith_store::{
     Coordination, GroupId, Member, MemberKey, Outcome, Role, StoreError, Timestamp, UserId, Version,
 };
 use parking_lot::Mutex;
-
-use crate::write::mutations::{Mutations, WriteLimits};
 
 pub(crate) fn user(id: i64) -> UserId {
     UserId::new(id).unwrap()
@@ -35,13 +32,6 @@ pub(crate) fn member(id: i64, role: Role) -> Member {
         from_seq: 1,
         joined_seq: 1,
     }
-}
-
-/// Writes of a node that has no others.
-pub(crate) fn mutations() -> Mutations {
-    let wait = Duration::from_secs(10);
-    let limits = WriteLimits { at_once: 8, wait, takes: wait, answer: wait };
-    Mutations::new(Node::local(1), &limits)
 }
 
 /// The error of a store that is away.

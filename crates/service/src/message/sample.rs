@@ -1,6 +1,6 @@
 //! Messages for tests.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kith_cache::{Node, Policy, SystemClock};
 use kith_delivery::{WindowLimits, Windows};
@@ -10,13 +10,23 @@ use kith_store::{
 };
 
 use super::logs::Logs;
-use crate::write::caches::CacheFactory;
+use crate::write::{
+    caches::CacheFactory,
+    mutations::{Mutations, WriteLimits},
+};
 
 /// The messages of a store, without windows.
 pub(super) fn logs(store: Arc<dyn MessageStore>) -> Logs {
     let windows = Windows::none(Arc::clone(&store), Arc::new(SystemClock::new()), WindowLimits::default());
     let caches = CacheFactory::alone(Node::local(1));
     Logs::new(store, &caches, Policy::new("document", LogDocument::weight), windows)
+}
+
+/// Writes of a node that has no others.
+pub(super) fn mutations() -> Mutations {
+    let wait = Duration::from_secs(10);
+    let limits = WriteLimits { at_once: 8, wait, takes: wait, answer: wait };
+    Mutations::new(Node::local(1), &limits)
 }
 
 pub(super) fn group(id: i64) -> ConversationId {

@@ -8,9 +8,9 @@ use crate::{
     message::{
         MessagesConfig,
         fake_logs::{AppendFault, FakeLogs},
-        sample::logs,
+        sample::{logs, mutations},
     },
-    sample::{self, group_id, mutations},
+    sample::{self, group_id},
 };
 
 fn member(id: i64, role: Role) -> Member {

@@ -8,11 +8,11 @@ use kith_store::{ContentHash, Seq, Timestamp};
 use super::{
     super::{
         fake_logs::{AppendFault, FakeLogs},
-        sample::{group, logs, message},
+        sample::{group, logs, message, mutations},
     },
     *,
 };
-use crate::{error::Reason, sample::mutations};
+use crate::error::Reason;
 
 const APPEND: Duration = Duration::from_millis(10);
 

@@ -62,12 +62,9 @@ mod tests {
     use kith_store::{Timestamp, UserId};
 
     use super::*;
-    use crate::{
-        message::{
-            sample::group,
-            steps::{RecordedStep, StepFault, Steps, outcome_is_unknown},
-        },
-        sample::mutations,
+    use crate::message::{
+        sample::{group, mutations},
+        steps::{RecordedStep, StepFault, Steps, outcome_is_unknown},
     };
 
     /// Removes the content of a user from a document. Returns the steps, and the number of messages.

@@ -4,12 +4,11 @@ use kith_store::{ContentChange, MessageKey, Recalled, RecalledBy, Timestamp};
 
 use super::{
     super::super::{
-        sample::{group, message},
+        sample::{group, message, mutations},
         steps::{StepFault, Steps, outcome_is_unknown},
     },
     *,
 };
-use crate::sample::mutations;
 
 /// Recalls a message, and returns the steps of two minutes, and the error.
 async fn recalled(fault: Option<StepFault>) -> (Vec<(u64, &'static str)>, Option<Error>) {
