@@ -71,6 +71,13 @@ impl Bounds {
     }
 }
 
+/// What a call is for the totals of a report.
+struct CallTraits {
+    reads: bool,
+    refused: bool,
+    open: bool,
+}
+
 /// The data of a check.
 struct Run<'a> {
     events: &'a [Event],
@@ -124,18 +131,24 @@ pub fn check(events: &[Event], bounds: &Bounds) -> Report {
         requests::check(&run),
         codes::check(&run),
     ];
-    let count = |of: fn(&Call) -> bool| report::number(run.calls().filter(|call| of(call)).count());
-    let (relations, messages) = (run.relations.numbers(), run.messages.numbers());
-    let [reads, writes, refused, open] =
-        std::array::from_fn(|at| report::number(relations[at] + messages[at]));
+    let kinds = run.calls().map(|call| {
+        let reads = matches!(call.what, What::Read(_));
+        CallTraits {
+            reads,
+            refused: matches!(call.outcome, Outcome::Refused(_)),
+            open: matches!(call.outcome, Outcome::Open(_)),
+        }
+    });
+    let kinds: Vec<CallTraits> = kinds.chain(run.relations.kinds()).chain(run.messages.kinds()).collect();
+    let count = |of: fn(&CallTraits) -> bool| report::number(kinds.iter().filter(|kind| of(kind)).count());
     Report {
         checks,
         staleness,
         events: report::number(events.len()),
-        reads: reads + count(|call| matches!(call.what, What::Read(_))),
-        writes: writes + count(|call| !matches!(call.what, What::Read(_))),
-        refused: refused + count(|call| matches!(call.outcome, Outcome::Refused(_))),
-        open: open + count(|call| matches!(call.outcome, Outcome::Open(_))),
+        reads: count(|kind| kind.reads),
+        writes: count(|kind| !kind.reads),
+        refused: count(|kind| kind.refused),
+        open: count(|kind| kind.open),
         faults: report::number(faults(events).count()),
     }
 }

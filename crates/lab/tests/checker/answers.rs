@@ -1,51 +1,41 @@
-use kith_lab::history::{Level, Outcome};
+use kith_lab::history::{Call, Level, Outcome};
 
-use crate::tale::{Tale, calls};
+use crate::tale::{Calls, SOUND, Tale, assert_judged, calls};
 
-#[test]
-fn retried_request_is_answered_as_before() {
-    let update = |from| calls(1, 1).updates(20).with_id("r1").from(from);
-    let tale = Tale::of_one_record().fault("away", 10, 20).call(update(10).open());
-    let tale = tale.call(update(30).done_as(2)).call(update(40).done_as(2));
-    assert_eq!(tale.broken(), [""; 0]);
+const C16: &[&str] = &["C16"];
+const C17: &[&str] = &["C17"];
+
+/// An update with a request id.
+fn update(from: u64, value: u64) -> Calls {
+    calls(1, 1).updates(value).with_id("r1").from(from)
+}
+
+/// A creation with a request id.
+fn create(from: u64) -> Calls {
+    calls(1, 1).key("name:eve").creates("eve", 77).with_id("r1").from(from)
 }
 
 #[test]
-fn a_request_that_had_two_effects_is_caught() {
-    let update = |from| calls(1, 1).updates(20).with_id("r1").from(from);
-    let tale = Tale::of_one_record().call(update(30).done(2, 20)).call(update(40).done(3, 20));
-    assert_eq!(tale.broken(), ["C16"]);
-}
-
-#[test]
-fn retried_creation_of_two_records_is_caught() {
-    let create = |from| calls(1, 1).key("name:eve").creates("eve", 77).with_id("r1").from(from);
-    let tale = Tale::default().call(create(10).made("user:7", 77));
-    assert_eq!(tale.clone().call(create(20).made("user:7", 77)).broken(), [""; 0]);
-    assert_eq!(tale.call(create(20).made("user:8", 77)).broken(), ["C8", "C16"]);
-}
-
-#[test]
-fn request_refused_after_it_was_done_is_caught() {
-    let create = |from| calls(1, 1).key("name:eve").creates("eve", 77).with_id("r1").from(from);
-    let tale = Tale::default().fault("away", 10, 20).call(create(10).made("user:7", 77));
-    assert_eq!(tale.clone().call(create(20).refused("UNAVAILABLE")).broken(), [""; 0]);
-    assert_eq!(tale.call(create(20).refused("ALREADY_EXISTS")).broken(), ["C16"]);
-}
-
-#[test]
-fn request_done_after_its_refusal_is_sound() {
-    let create = |from| calls(1, 1).key("name:eve").creates("eve", 77).with_id("r1").from(from);
+fn requests_have_one_effect_and_one_answer() {
+    let record = Tale::of_one_record;
+    let retried = record().fault("away", 10, 20).call(update(10, 20).open());
+    let retried = retried.call(update(30, 20).done_as(2)).call(update(40, 20).done_as(2));
+    let twice = record().call(update(30, 20).done(2, 20)).call(update(40, 20).done(3, 20));
+    let different = record().call(update(30, 20).done_as(2)).call(update(40, 30).done_as(3));
+    let made = || Tale::default().fault("away", 10, 20).call(create(10).made("user:7", 77));
     let other = calls(2, 2).key("name:eve").creates("eve", 66).from(5).made("user:6", 66);
-    let tale = Tale::default().call(other).call(create(10).refused("ALREADY_EXISTS"));
-    let tale = tale.call(calls(2, 2).key("user:6").deletes().from(15).gone());
-    assert_eq!(tale.call(create(20).made("user:7", 77)).broken(), [""; 0]);
-}
-
-#[test]
-fn a_request_id_of_two_different_calls_is_caught() {
-    let tale = Tale::of_one_record().call(calls(1, 1).updates(20).with_id("r1").from(30).done_as(2));
-    assert_eq!(tale.call(calls(1, 1).updates(30).with_id("r1").from(40).done_as(3)).broken(), ["C16"]);
+    let refused = Tale::default().call(other).call(create(10).refused("ALREADY_EXISTS"));
+    let freed = refused.call(calls(2, 2).key("user:6").deletes().from(15).gone());
+    assert_judged([
+        ("retried and answered as before", SOUND, retried),
+        ("two effects", C16, twice),
+        ("two different calls", C16, different),
+        ("a creation retried", SOUND, made().call(create(20).made("user:7", 77))),
+        ("a creation of two records", &["C8", "C16"], made().call(create(20).made("user:8", 77))),
+        ("refused for the cluster after it was done", SOUND, made().call(create(20).refused("UNAVAILABLE"))),
+        ("refused for the request after it was done", C16, made().call(create(20).refused("ALREADY_EXISTS"))),
+        ("done after its refusal", SOUND, freed.call(create(20).made("user:7", 77))),
+    ]);
 }
 
 #[test]
@@ -69,22 +59,19 @@ fn codes_of_a_disturbance_need_one() {
 }
 
 #[test]
-fn a_refusal_has_to_be_one_of_such_a_call() {
-    let create = || calls(1, 1).key("name:ada").creates("ada", 77).from(20);
-    let tale = Tale::of_one_record();
-    assert_eq!(tale.clone().call(create().refused("ALREADY_EXISTS")).broken(), [""; 0]);
-    assert_eq!(tale.clone().call(create().refused("NOT_FOUND")).broken(), ["C17"]);
-    assert_eq!(tale.clone().call(calls(1, 1).from(20).refused("ALREADY_EXISTS")).broken(), ["C17"]);
-    assert_eq!(tale.clone().call(calls(1, 1).updates(20).from(20).refused("ABORTED")).broken(), [""; 0]);
-    assert_eq!(tale.call(calls(1, 1).updates(20).from(20).refused("INVALID_ARGUMENT")).broken(), ["C17"]);
-}
-
-#[test]
 fn an_answer_has_to_be_one_of_such_a_call() {
-    let tale = Tale::default();
-    let create = calls(1, 1).key("name:ada").creates("ada", 77).from(20).gone();
-    assert_eq!(tale.clone().call(create).broken(), ["C17"]);
-    let level = Level::Strong;
-    assert_eq!(tale.clone().call(calls(1, 1).reads(level).from(20).gone()).broken(), [""; 0]);
+    let record = |call: Call| Tale::of_one_record().call(call);
+    let create = || calls(1, 1).key("name:ada").creates("ada", 77).from(20);
+    let update = || calls(1, 1).updates(20).from(20);
+    let read = calls(1, 1).reads(Level::Strong).from(20);
+    assert_judged([
+        ("a creation of a taken name", SOUND, record(create().refused("ALREADY_EXISTS"))),
+        ("a creation of nothing", C17, record(create().refused("NOT_FOUND"))),
+        ("a creation that finds nothing", C17, Tale::default().call(create().gone())),
+        ("a read of a taken name", C17, record(calls(1, 1).from(20).refused("ALREADY_EXISTS"))),
+        ("a read that finds nothing", SOUND, Tale::default().call(read.gone())),
+        ("an aborted update", SOUND, record(update().refused("ABORTED"))),
+        ("an invalid update", C17, record(update().refused("INVALID_ARGUMENT"))),
+    ]);
     assert!(Tale::of_one_record().call(calls(1, 1).deletes().from(20).done(2, 10)).broken().contains(&"C17"));
 }

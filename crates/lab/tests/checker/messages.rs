@@ -5,7 +5,7 @@ use kith_lab::history::{
     ReceivedRun, SendOutcome,
 };
 
-use crate::tale::{MS, Tale, broken_by};
+use crate::tale::{Case, MS, SOUND, Tale, assert_judged};
 
 const GROUP: &str = "g1";
 
@@ -96,23 +96,13 @@ fn fault() -> Vec<Event> {
     Tale::default().fault("f", 1, 100).events().to_vec()
 }
 
-/// What it is, the checks that do not hold, and the events.
-type Case = (&'static str, &'static [&'static str], Vec<Event>);
-
 const WHOLE: [(u64, u64); 3] = [(1, 11), (2, 12), (3, 13)];
-const SOUND: &[&str] = &[];
 const C9: &[&str] = &["C9"];
 const C10: &[&str] = &["C10"];
 const C15: &[&str] = &["C15"];
 
-fn assert_judged(cases: impl IntoIterator<Item = Case>) {
-    for (name, broken, events) in cases {
-        assert_eq!(broken_by(&events), broken, "{name}");
-    }
-}
-
 /// The same after the three messages were sent.
-fn assert_judged_after_sends<const CASES: usize>(cases: [Case; CASES]) {
+fn assert_judged_after_sends<const CASES: usize>(cases: [Case<Vec<Event>>; CASES]) {
     assert_judged(cases.map(|(name, broken, events)| (name, broken, [sent(), events].concat())));
 }
 

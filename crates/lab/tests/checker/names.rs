@@ -1,10 +1,12 @@
 use kith_lab::history::{Call, Place::Store};
 
-use crate::tale::{Tale, calls};
+use crate::tale::{Calls, SOUND, Tale, assert_judged, calls};
+
+const C8: &[&str] = &["C8"];
 
 const RACERS: u32 = 64;
 
-fn creates(client: u32, from: u64, to: u64) -> crate::tale::Calls {
+fn creates(client: u32, from: u64, to: u64) -> Calls {
     calls(client, client % 4).key("name:eve").creates("eve", u64::from(1_000 + client)).from(from).to(to)
 }
 
@@ -44,30 +46,23 @@ fn name_refused_before_any_creation_is_caught() {
 }
 
 #[test]
-fn a_name_is_free_once_its_owner_may_be_deleted() {
+fn a_name_has_one_owner_at_a_time() {
     let delete = calls(1, 1).key("user:101").deletes().from(50).to(60);
-    let tale = Tale::default().call(made(1, 10, 20)).call(delete.clone().gone());
-    assert_eq!(tale.clone().call(made(2, 30, 55)).broken(), [""; 0], "beside the deletion");
-    assert_eq!(tale.clone().call(made(2, 61, 65)).broken(), [""; 0]);
-    assert_eq!(tale.call(made(2, 30, 45)).broken(), ["C8"], "before it");
-    let tale = Tale::default().fault("away", 50, 60).call(made(1, 10, 20)).call(delete.open());
-    assert_eq!(tale.call(made(2, 61, 65)).broken(), [""; 0], "its deletion may have happened");
-}
-
-#[test]
-fn owner_still_in_store_was_never_deleted() {
-    let delete = calls(1, 1).deletes().from(50).open();
-    let tale = Tale::of_one_record().fault("away", 50, 60).call(delete);
-    let again = calls(2, 2).key("name:ada").creates("ada", 77).from(70).made("user:2", 77);
-    let tale = tale.call(again);
-    assert_eq!(tale.clone().broken(), [""; 0]);
-    assert_eq!(tale.held(Store, 1, 10).broken(), ["C5", "C8"], "and the dump leaves out the second one");
-}
-
-#[test]
-fn an_owner_that_was_only_seen_counts() {
-    let tale = Tale::default().fault("away", 10, 20).call(creates(1, 10, 20).open());
-    let tale = tale.call(calls(3, 3).key("user:101").from(30).done(1, 1_001));
-    assert_eq!(tale.clone().broken(), [""; 0]);
-    assert_eq!(tale.call(made(2, 40, 45)).broken(), ["C8"]);
+    let deleted = || Tale::default().call(made(1, 10, 20)).call(delete.clone().gone());
+    let open = Tale::default().fault("away", 50, 60).call(made(1, 10, 20)).call(delete.clone().open());
+    let still = Tale::of_one_record().fault("away", 50, 60).call(calls(1, 1).deletes().from(50).open());
+    let still = still.call(calls(2, 2).key("name:ada").creates("ada", 77).from(70).made("user:2", 77));
+    let seen = Tale::default().fault("away", 10, 20).call(creates(1, 10, 20).open());
+    let seen = seen.call(calls(3, 3).key("user:101").from(30).done(1, 1_001));
+    assert_judged([
+        ("made again during the deletion", SOUND, deleted().call(made(2, 30, 55))),
+        ("made again after the deletion", SOUND, deleted().call(made(2, 61, 65))),
+        ("made again before the deletion", C8, deleted().call(made(2, 30, 45))),
+        ("made again after an open deletion", SOUND, open.call(made(2, 61, 65))),
+        ("the open deletion may have happened", SOUND, still.clone()),
+        // The dump leaves out the second owner.
+        ("the store still has the first owner", &["C5", "C8"], still.held(Store, 1, 10)),
+        ("an owner that was only seen", SOUND, seen.clone()),
+        ("a second owner beside it", C8, seen.call(made(2, 40, 45))),
+    ]);
 }

@@ -1,31 +1,45 @@
-use kith_lab::history::Level::Cached;
+use kith_lab::history::{Call, Level::Cached};
 
-use crate::tale::{Tale, calls};
+use crate::tale::{Calls, SOUND, Tale, assert_judged, calls};
 
-#[test]
-fn strong_reads_during_write_may_find_it_or_not() {
-    let tale = Tale::of_one_record().call(calls(2, 2).updates(20).from(20).to(40).done_as(2));
-    let tale = tale.call(calls(1, 1).from(22).to(23).done_as(1)).call(calls(1, 1).from(25).to(26).done_as(2));
-    assert_eq!(tale.broken(), [""; 0]);
+const C4: &[&str] = &["C4"];
+
+/// A strong read of a version.
+fn read(client: u32, from: u64, version: u64) -> Call {
+    calls(client, client).from(from).done_as(version)
+}
+
+/// A write of a version.
+fn write(client: u32, from: u64, version: u64) -> Call {
+    calls(client, client).updates(10 * version).from(from).done_as(version)
+}
+
+/// A record whose version 2 is written from 20 to 40.
+fn written_until_40() -> Tale {
+    Tale::of_one_record().call(calls(2, 2).updates(20).from(20).to(40).done_as(2))
+}
+
+/// A record with a write of open outcome from 20 on.
+fn open_from_20() -> Tale {
+    Tale::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).to(25).open())
 }
 
 #[test]
-fn strong_read_that_misses_write_is_caught() {
-    assert_eq!(Tale::written_until(2).call(calls(1, 1).from(22).done_as(1)).broken(), ["C4"]);
-}
-
-#[test]
-fn strong_reads_that_go_back_are_caught() {
-    let tale = Tale::of_one_record().call(calls(2, 2).updates(20).from(20).to(40).done_as(2));
-    let tale = tale.call(calls(1, 1).from(22).to(23).done_as(2)).call(calls(3, 3).from(25).to(26).done_as(1));
-    assert_eq!(tale.broken(), ["C4"]);
-}
-
-#[test]
-fn strong_read_older_than_memory_read_is_caught() {
-    let tale = Tale::of_one_record().call(calls(2, 2).updates(20).from(20).to(40).done_as(2));
-    let tale = tale.call(calls(1, 1).reads(Cached).from(22).to(23).done_as(2));
-    assert_eq!(tale.call(calls(3, 3).from(25).to(26).done_as(1)).broken(), ["C4"]);
+fn strong_reads_never_go_back() {
+    let from_memory = calls(1, 1).reads(Cached).from(22).to(23).done_as(2);
+    let seen = open_from_20().call(read(1, 100, 1)).call(read(1, 200, 2));
+    assert_judged([
+        (
+            "with and without a write under way",
+            SOUND,
+            written_until_40().call(read(1, 22, 1)).call(read(1, 25, 2)),
+        ),
+        ("without a write before", C4, Tale::written_until(2).call(read(1, 22, 1))),
+        ("without what another read found", C4, written_until_40().call(read(1, 22, 2)).call(read(3, 25, 1))),
+        ("without what a memory had", C4, written_until_40().call(from_memory).call(read(3, 25, 1))),
+        ("of an open write much later", SOUND, seen.clone()),
+        ("of an open write, and then not", C4, seen.call(read(1, 300, 1))),
+    ]);
 }
 
 #[test]
@@ -36,97 +50,51 @@ fn read_of_a_later_write_is_caught() {
 }
 
 #[test]
-fn open_write_may_take_effect_much_later() {
-    let tale =
-        Tale::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).to(25).open());
-    let tale = tale.call(calls(1, 1).from(100).done_as(1)).call(calls(1, 1).from(200).done_as(2));
-    assert_eq!(tale.clone().broken(), [""; 0]);
-    assert_eq!(tale.call(calls(1, 1).from(300).done_as(1)).broken(), ["C4"], "once seen it stays");
-}
-
-#[test]
-fn an_open_write_may_fill_a_missing_version() {
-    let tale =
-        Tale::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).to(25).open());
-    assert_eq!(tale.call(calls(3, 3).updates(30).from(40).done_as(3)).broken(), [""; 0]);
-}
-
-#[test]
-fn version_gap_without_possible_write_is_caught() {
-    let tale = Tale::of_one_record().call(calls(3, 3).updates(30).from(40).done_as(3));
-    assert_eq!(tale.broken(), ["C4"]);
+fn each_version_has_a_write_of_its_own() {
+    let record = Tale::of_one_record;
     let too_late = calls(2, 2).updates(20).from(50).to(55).open();
-    assert_eq!(
-        tale.fault("away", 50, 60).call(too_late).broken(),
-        ["C4"],
-        "it began after version 3 was told"
-    );
-}
-
-#[test]
-fn versions_below_the_first_shown_one_need_writes() {
-    let update = |version: u64| calls(2, 2).updates(10 * version).from(40);
-    let creation = calls(9, 9).key("name:ada").from(1).creates("ada", 10).open();
-    let tale = Tale::default().fault("away", 1, 30).call(creation);
-    assert_eq!(tale.clone().call(update(2).done_as(2)).broken(), [""; 0], "the creation made the first");
-    assert_eq!(tale.clone().call(update(3).done_as(3)).broken(), ["C4"]);
+    let created = Tale::default().fault("away", 1, 30);
+    let created = created.call(calls(9, 9).key("name:ada").from(1).creates("ada", 10).open());
     let open = calls(3, 3).updates(20).from(20).open();
-    assert_eq!(tale.call(open).call(update(3).done_as(3)).broken(), [""; 0]);
+    let same = calls(2, 2).updates(77).from(15).to(30).done(2, 77);
+    assert_judged([
+        ("an open write fills a gap", SOUND, open_from_20().call(write(3, 40, 3))),
+        ("a gap without a write", C4, record().call(write(3, 40, 3))),
+        (
+            "a write that began after the next version was shown",
+            C4,
+            record().call(write(3, 40, 3)).fault("away", 50, 60).call(too_late),
+        ),
+        ("one open write for two versions", C4, open_from_20().call(write(3, 40, 4))),
+        // A huge version costs no time.
+        ("a huge gap", C4, record().call(calls(3, 3).updates(7).from(40).done(u64::MAX - 1, 7))),
+        ("the creation makes the first version", SOUND, created.clone().call(write(2, 40, 2))),
+        ("a gap above the first version", C4, created.clone().call(write(2, 40, 3))),
+        ("an open write fills it", SOUND, created.call(open).call(write(2, 40, 3))),
+        ("two writes of one version", C4, Tale::written_until(2).call(same)),
+        ("versions against the order of writes", C4, record().call(write(2, 20, 3)).call(write(2, 30, 2))),
+    ]);
 }
 
 #[test]
-fn one_open_write_fills_one_missing_version() {
-    let tale =
-        Tale::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).to(25).open());
-    assert_eq!(tale.call(calls(3, 3).updates(40).from(40).done_as(4)).broken(), ["C4"]);
-}
-
-#[test]
-fn a_huge_version_costs_no_time() {
-    let tale = Tale::of_one_record().call(calls(3, 3).updates(7).from(40).done(u64::MAX - 1, 7));
-    assert_eq!(tale.broken(), ["C4"]);
-}
-
-#[test]
-fn two_writes_of_one_version_are_caught() {
-    let tale = Tale::written_until(2).call(calls(2, 2).updates(77).from(15).to(30).done(2, 77));
-    assert_eq!(tale.broken(), ["C4"]);
-}
-
-#[test]
-fn versions_against_order_of_writes_are_caught() {
-    let tale = Tale::of_one_record().call(calls(2, 2).updates(30).from(20).done_as(3));
-    assert_eq!(tale.call(calls(2, 2).updates(20).from(30).done_as(2)).broken(), ["C4"]);
-}
-
-#[test]
-fn record_in_creation_may_be_found_or_not() {
-    let tale = Tale::default().call(calls(2, 2).from(0).to(9).creates("ada", 10).done(1, 10));
-    let tale = tale.call(calls(1, 1).from(3).gone()).call(calls(1, 1).from(5).done_as(1));
-    assert_eq!(tale.clone().broken(), [""; 0]);
-    assert_eq!(tale.call(calls(1, 1).from(7).gone()).broken(), ["C4"], "and then it stays");
-}
-
-#[test]
-fn missing_record_without_deletion_is_caught() {
-    assert_eq!(Tale::of_one_record().call(calls(1, 1).from(20).gone()).broken(), ["C4"]);
-    assert_eq!(Tale::of_one_record().call(calls(1, 1).updates(20).from(20).gone()).broken(), ["C4"]);
-}
-
-#[test]
-fn a_deleted_record_stays_deleted() {
-    let tale = Tale::of_one_record().call(calls(2, 2).deletes().from(20).gone());
-    let tale = tale.call(calls(1, 1).from(30).gone()).call(calls(1, 1).updates(20).from(40).gone());
-    let tale = tale.call(calls(3, 3).deletes().from(45).gone());
-    assert_eq!(tale.clone().broken(), [""; 0]);
-    assert_eq!(tale.clone().call(calls(1, 1).from(50).done_as(1)).broken(), ["C4"]);
-    assert_eq!(tale.call(calls(1, 1).updates(20).from(50).done_as(2)).broken(), ["C4"]);
-}
-
-#[test]
-fn an_open_deletion_may_have_happened_or_not() {
-    let tale = Tale::of_one_record().fault("away", 20, 30).call(calls(2, 2).deletes().from(20).open());
-    let tale = tale.call(calls(1, 1).from(40).done_as(1)).call(calls(1, 1).from(50).gone());
-    assert_eq!(tale.clone().broken(), [""; 0]);
-    assert_eq!(tale.call(calls(1, 1).from(60).done_as(1)).broken(), ["C4"]);
+fn creations_and_deletions_are_in_order() {
+    let record = Tale::of_one_record;
+    let gone = |calls: Calls, from| calls.from(from).gone();
+    let created = Tale::default().call(calls(2, 2).from(0).to(9).creates("ada", 10).done(1, 10));
+    let created = created.call(gone(calls(1, 1), 3)).call(read(1, 5, 1));
+    let deleted = record().call(gone(calls(2, 2).deletes(), 20)).call(gone(calls(1, 1), 30));
+    let deleted = deleted.call(gone(calls(1, 1).updates(20), 40)).call(gone(calls(3, 3).deletes(), 45));
+    let open = record().fault("away", 20, 30).call(calls(2, 2).deletes().from(20).open());
+    let open = open.call(read(1, 40, 1)).call(gone(calls(1, 1), 50));
+    assert_judged([
+        ("found or not while it is created", SOUND, created.clone()),
+        ("not found after it was found", C4, created.call(gone(calls(1, 1), 7))),
+        ("not found, and never deleted", C4, record().call(gone(calls(1, 1), 20))),
+        ("not updated, and never deleted", C4, record().call(gone(calls(1, 1).updates(20), 20))),
+        ("not found after its deletion", SOUND, deleted.clone()),
+        ("found after its deletion", C4, deleted.clone().call(read(1, 50, 1))),
+        ("updated after its deletion", C4, deleted.call(write(1, 50, 2))),
+        ("an open deletion that happens", SOUND, open.clone()),
+        ("found after an open deletion happened", C4, open.call(read(1, 60, 1))),
+    ]);
 }

@@ -4,7 +4,7 @@ use kith_lab::history::{
     Relates, RelationCall, Settings, Started,
 };
 
-use crate::tale::{MS, Tale, broken_by, calls, relates};
+use crate::tale::{MS, SOUND, Tale, assert_judged, broken_by, calls, relates};
 
 const EDGE: Edge = Edge(1, 2);
 
@@ -30,30 +30,24 @@ fn pinned_read(at: u64, version: u64) -> Call {
     calls(1, 1).pinned().reads(Cached).from(at).done_as(version)
 }
 
-#[test]
-fn pinned_client_may_repeat_version_and_advance() {
-    let tale = Tale::written_until(4);
-    assert_eq!(
-        tale.call(pinned_read(60, 3)).call(pinned_read(70, 3)).call(pinned_read(80, 4)).broken(),
-        [""; 0]
-    );
-}
+const C1: &[&str] = &["C1"];
+const C2: &[&str] = &["C2"];
 
 #[test]
-fn pinned_client_that_goes_back_is_caught() {
-    let tale = Tale::written_until(4).call(pinned_read(60, 4)).call(pinned_read(70, 3));
-    assert_eq!(tale.broken(), ["C1"]);
-    let violation = &tale.report().checks[0].violations[0];
+fn pinned_reads_never_go_back() {
+    let written = || Tale::written_until(4);
+    let back = || written().call(pinned_read(60, 4)).call(pinned_read(70, 3));
+    let violation = &back().report().checks[0].violations[0];
     assert!(violation.starts_with("user:1: client 1 on node 1 read version 3"), "{violation}");
-}
-
-#[test]
-fn node_goes_back_only_across_a_restart() {
-    let tale = Tale::written_until(4).call(pinned_read(60, 4)).call(pinned_read(70, 3));
-    assert_eq!(tale.clone().started(1, 65).broken(), [""; 0]);
-    assert_eq!(tale.clone().started(2, 65).broken(), ["C1"], "another node was");
-    assert_eq!(tale.clone().started(1, 55).started(1, 75).broken(), ["C1"], "not in between");
-    assert_eq!(tale.started(1, 65).call(pinned_read(80, 2)).broken(), ["C1"]);
+    let forward = written().call(pinned_read(60, 3)).call(pinned_read(70, 3)).call(pinned_read(80, 4));
+    assert_judged([
+        ("the same version and a newer one", SOUND, forward),
+        ("an older version", C1, back()),
+        ("across a restart", SOUND, back().started(1, 65)),
+        ("across the restart of another node", C1, back().started(2, 65)),
+        ("between two restarts", C1, back().started(1, 55).started(1, 75)),
+        ("after a restart", C1, back().started(1, 65).call(pinned_read(80, 2))),
+    ]);
 }
 
 #[test]
@@ -66,66 +60,51 @@ fn follow_goes_back_only_across_a_restart() {
 }
 
 #[test]
-fn pinned_client_that_loses_a_record_is_caught() {
-    let read = |at| calls(1, 1).pinned().reads(Cached).from(at);
-    assert_eq!(Tale::of_one_record().call(read(20).done_as(1)).call(read(30).gone()).broken(), ["C1"]);
+fn pinned_reads_of_a_deleted_record() {
+    let record = Tale::of_one_record;
+    let gone = |at| calls(1, 1).pinned().reads(Cached).from(at).gone();
+    let deleted = record().call(pinned_read(20, 1)).call(calls(2, 2).deletes().from(25).gone());
+    let deleted = deleted.call(gone(30));
+    // The deletion lasts from 3 to 50.
+    let during = record().call(calls(2, 2).deletes().from(3).to(50).gone());
+    let during = during.call(gone(4)).call(pinned_read(10, 1));
+    assert_judged([
+        ("not found, and not deleted", C1, record().call(pinned_read(20, 1)).call(gone(30))),
+        ("not found after the deletion", SOUND, deleted.clone()),
+        ("found after it was not", C1, deleted.call(pinned_read(40, 1))),
+        ("found during the deletion", SOUND, during.clone()),
+        ("not found, and found again", C1, during.call(gone(20)).call(pinned_read(30, 1))),
+    ]);
 }
 
 #[test]
-fn pinned_read_of_record_seen_deleted_is_caught() {
-    let read = |at| calls(1, 1).pinned().reads(Cached).from(at);
-    let tale = Tale::of_one_record().call(read(20).done_as(1)).call(calls(2, 2).deletes().from(25).gone());
-    let tale = tale.call(read(30).gone());
-    assert_eq!(tale.broken(), [""; 0]);
-    assert_eq!(tale.call(read(40).done_as(1)).broken(), ["C1"]);
-}
-
-#[test]
-fn pinned_client_may_find_record_being_deleted() {
-    let read = |at| calls(1, 1).pinned().reads(Cached).from(at);
-    let tale = Tale::of_one_record().call(calls(2, 2).deletes().from(3).to(50).gone());
-    let tale = tale.call(read(4).gone()).call(read(10).done_as(1));
-    assert_eq!(tale.broken(), [""; 0]);
-    assert_eq!(tale.call(read(20).gone()).call(read(30).done_as(1)).broken(), ["C1"]);
-}
-
-#[test]
-fn moved_client_without_token_may_read_older() {
+fn moved_client_needs_a_token_to_read_as_new() {
     let read = |node, at| calls(1, node).reads(Cached).from(at);
-    let tale = Tale::written_until(4).call(read(1, 60).done_as(4));
-    assert_eq!(tale.call(read(2, 70).done_as(3)).broken(), [""; 0]);
+    let by_token = |version| calls(1, 1).reads(AtLeast(3)).from(60).done_as(version);
+    let written = || Tale::written_until(4);
+    assert_judged([
+        ("moved without a token", SOUND, written().call(read(1, 60).done_as(4)).call(read(2, 70).done_as(3))),
+        ("the version of the token", SOUND, written().call(by_token(3))),
+        ("a newer version", SOUND, written().call(by_token(4))),
+        ("below the token", C1, written().call(by_token(2))),
+    ]);
 }
 
 #[test]
-fn a_read_below_its_token_is_caught() {
-    let read = |version| calls(1, 1).reads(AtLeast(3)).from(60).done_as(version);
-    assert_eq!(Tale::written_until(4).call(read(3)).broken(), [""; 0]);
-    assert_eq!(Tale::written_until(4).call(read(4)).broken(), [""; 0]);
-    assert_eq!(Tale::written_until(4).call(read(2)).broken(), ["C1"]);
-}
-
-#[test]
-fn read_behind_own_write_on_same_node_is_caught() {
-    let tale = Tale::written_until(4).call(calls(1, 1).updates(50).from(60).done_as(5));
+fn own_writes_are_read() {
+    let tale = || Tale::written_until(4).call(calls(1, 1).updates(50).from(60).done_as(5));
     let read = |node, version| calls(1, node).reads(Cached).from(70).done_as(version);
-    assert_eq!(tale.clone().call(read(1, 5)).broken(), [""; 0]);
-    assert_eq!(tale.clone().call(read(2, 4)).broken(), [""; 0], "another node need not know yet");
-    assert_eq!(tale.call(read(1, 4)).broken(), ["C2"]);
-}
-
-#[test]
-fn read_behind_own_write_despite_token_is_caught() {
-    let tale = Tale::written_until(4).call(calls(1, 1).updates(50).from(60).done_as(5));
-    let read = |token, version| calls(1, 2).reads(AtLeast(token)).from(70).done_as(version);
-    assert_eq!(tale.clone().call(read(5, 5)).broken(), [""; 0]);
-    assert_eq!(tale.clone().call(read(4, 4)).broken(), [""; 0], "the token is older than the write");
-    assert_eq!(tale.call(read(5, 4)).broken(), ["C1", "C2"]);
-}
-
-#[test]
-fn read_of_own_deletion_on_same_node_is_caught() {
-    let tale = Tale::of_one_record().call(calls(1, 1).deletes().from(20).gone());
-    let read = calls(1, 1).reads(Cached).from(30);
-    assert_eq!(tale.clone().call(read.clone().gone()).broken(), [""; 0]);
-    assert_eq!(tale.call(read.done_as(1)).broken(), ["C2"]);
+    let by_token = |token, version| calls(1, 2).reads(AtLeast(token)).from(70).done_as(version);
+    let deleted = || Tale::of_one_record().call(calls(1, 1).deletes().from(20).gone());
+    let read_after = calls(1, 1).reads(Cached).from(30);
+    assert_judged([
+        ("on the same node", SOUND, tale().call(read(1, 5))),
+        ("not yet on another node", SOUND, tale().call(read(2, 4))),
+        ("not on the same node", C2, tale().call(read(1, 4))),
+        ("by the token of the write", SOUND, tale().call(by_token(5, 5))),
+        ("by an older token", SOUND, tale().call(by_token(4, 4))),
+        ("not by the token of the write", &["C1", "C2"], tale().call(by_token(5, 4))),
+        ("an own deletion", SOUND, deleted().call(read_after.clone().gone())),
+        ("not an own deletion", C2, deleted().call(read_after.done_as(1))),
+    ]);
 }

@@ -5,17 +5,13 @@ use kith_lab::{
     history::Level::Cached,
 };
 
-use crate::tale::{self, BOUNDS, MS, Tale, calls};
+use crate::tale::{self, BOUNDS, MS, SOUND, Tale, assert_judged, calls};
+
+const C3: &[&str] = &["C3"];
 
 /// Version 2 is acknowledged at 21 ms; the bound is 100 ms, or 1000 ms up to 500 ms after a fault.
 fn read_at(began: u64) -> Tale {
     Tale::written_until(2).call(calls(1, 1).reads(Cached).from(began).done_as(1))
-}
-
-#[test]
-fn cached_read_may_be_as_old_as_bound_not_older() {
-    assert_eq!(read_at(121).broken(), [""; 0]);
-    assert_eq!(read_at(122).broken(), ["C3"]);
 }
 
 #[test]
@@ -34,26 +30,25 @@ fn newer_acknowledged_version_makes_older_stale() {
 }
 
 #[test]
-fn a_read_near_a_fault_has_the_longer_bound() {
-    assert_eq!(read_at(900).fault("redis away", 700, 800).broken(), [""; 0]);
-    assert_eq!(read_at(1_022).fault("redis away", 700, 800).broken(), ["C3"]);
-}
-
-#[test]
-fn a_fault_that_healed_long_ago_excuses_nothing() {
-    assert_eq!(read_at(550).fault("redis away", 30, 50).broken(), [""; 0]);
-    assert_eq!(read_at(551).fault("redis away", 30, 50).broken(), ["C3"]);
-}
-
-#[test]
-fn fault_that_begins_after_read_excuses_nothing() {
-    assert_eq!(read_at(150).fault("redis away", 152, 200).broken(), ["C3"]);
-}
-
-#[test]
-fn fault_lasts_until_its_last_turn_ends() {
-    let tale = read_at(950).fault("redis away", 30, 60).fault("redis away", 40, 500);
-    assert_eq!(tale.broken(), [""; 0]);
+fn cached_reads_are_no_older_than_their_bound() {
+    let deleted = || Tale::of_one_record().call(calls(2, 2).deletes().from(20).gone());
+    let read = |at| calls(1, 1).reads(Cached).from(at);
+    let open = Tale::of_one_record().fault("away", 15, 30).call(calls(2, 2).updates(20).from(20).open());
+    let two = read_at(950).fault("redis away", 30, 60).fault("redis away", 40, 500);
+    assert_judged([
+        ("as old as the bound", SOUND, read_at(121)),
+        ("older", C3, read_at(122)),
+        ("near a fault", SOUND, read_at(900).fault("redis away", 700, 800)),
+        ("near a fault and older", C3, read_at(1_022).fault("redis away", 700, 800)),
+        ("as a fault heals", SOUND, read_at(550).fault("redis away", 30, 50)),
+        ("after a fault healed", C3, read_at(551).fault("redis away", 30, 50)),
+        ("before a fault", C3, read_at(150).fault("redis away", 152, 200)),
+        ("until the last end of a fault", SOUND, two),
+        ("a deleted record", SOUND, deleted().call(read(121).done_as(1))),
+        ("a record deleted longer ago", C3, deleted().call(read(122).done_as(1))),
+        ("not found after the creation", C3, Tale::of_one_record().call(read(103).gone())),
+        ("an open write makes nothing stale", SOUND, open.call(read(5_000).done_as(1))),
+    ]);
 }
 
 /// As [`BOUNDS`], but one fault is felt for longer, and another one for less.
@@ -66,36 +61,25 @@ fn bounds() -> Bounds {
     Bounds { by_fault: by_fault.map(|(name, felt)| (name.to_owned(), felt)).into(), ..BOUNDS }
 }
 
-fn broken_near(tale: &Tale, faults: &[&str], on: u64, off: u64) -> Vec<&'static str> {
-    let tale = faults.iter().fold(tale.clone(), |tale, name| tale.fault(name, on, off));
+/// The read of this time, with these faults.
+fn broken_near(read: u64, faults: &[&str], on: u64, off: u64) -> Vec<&'static str> {
+    let tale = faults.iter().fold(read_at(read), |tale, name| tale.fault(name, on, off));
     tale::broken(&tale.judged_by(&bounds()))
 }
 
 #[test]
-fn read_near_fault_has_the_bound_of_that_fault() {
-    assert_eq!(broken_near(&read_at(1_500), &["death"], 1_400, 1_450), [""; 0]);
-    assert_eq!(broken_near(&read_at(1_500), &["loss"], 1_450, 1_460), ["C3"]);
-    assert_eq!(broken_near(&read_at(221), &["loss"], 180, 190), [""; 0]);
-    assert_eq!(broken_near(&read_at(222), &["loss"], 180, 190), ["C3"]);
-}
-
-#[test]
-fn fault_without_own_bound_has_default_bound() {
-    assert_eq!(broken_near(&read_at(1_021), &["redis away"], 900, 950), [""; 0]);
-    assert_eq!(broken_near(&read_at(1_022), &["redis away"], 900, 950), ["C3"]);
-}
-
-#[test]
-fn read_near_several_faults_has_longest_bound() {
-    assert_eq!(broken_near(&read_at(1_500), &["loss", "death"], 1_450, 1_460), [""; 0]);
-}
-
-#[test]
-fn each_fault_heals_in_its_own_time() {
-    assert_eq!(broken_near(&read_at(900), &["death"], 25, 30), [""; 0]);
-    assert_eq!(broken_near(&read_at(931), &["death"], 25, 30), ["C3"]);
-    assert_eq!(broken_near(&read_at(150), &["loss"], 90, 100), [""; 0]);
-    assert_eq!(broken_near(&read_at(151), &["loss"], 90, 100), ["C3"]);
+fn each_fault_has_its_own_bound_and_heals() {
+    assert_eq!(broken_near(1_500, &["death"], 1_400, 1_450), [""; 0]);
+    assert_eq!(broken_near(1_500, &["loss"], 1_450, 1_460), ["C3"]);
+    assert_eq!(broken_near(221, &["loss"], 180, 190), [""; 0]);
+    assert_eq!(broken_near(222, &["loss"], 180, 190), ["C3"]);
+    assert_eq!(broken_near(1_021, &["redis away"], 900, 950), [""; 0], "the default");
+    assert_eq!(broken_near(1_022, &["redis away"], 900, 950), ["C3"], "the default");
+    assert_eq!(broken_near(1_500, &["loss", "death"], 1_450, 1_460), [""; 0], "the longest of several");
+    assert_eq!(broken_near(900, &["death"], 25, 30), [""; 0]);
+    assert_eq!(broken_near(931, &["death"], 25, 30), ["C3"]);
+    assert_eq!(broken_near(150, &["loss"], 90, 100), [""; 0]);
+    assert_eq!(broken_near(151, &["loss"], 90, 100), ["C3"]);
 }
 
 #[test]
@@ -109,26 +93,6 @@ fn oldest_read_is_reported_per_slot_with_faults() {
     let [fault] = &over_time.faults[..] else { panic!("{over_time:?}") };
     assert_eq!((fault.name.as_str(), fault.from, fault.until), ("loss", 90 * MS, 140 * MS));
     assert_eq!((fault.healed, fault.bound), (190 * MS, 200 * MS));
-}
-
-#[test]
-fn a_deleted_record_that_is_read_is_stale() {
-    let tale = Tale::of_one_record().call(calls(2, 2).deletes().from(20).gone());
-    let read = |at| calls(1, 1).reads(Cached).from(at).done_as(1);
-    assert_eq!(tale.clone().call(read(121)).broken(), [""; 0]);
-    assert_eq!(tale.call(read(122)).broken(), ["C3"]);
-}
-
-#[test]
-fn record_not_found_after_creation_is_stale() {
-    let tale = Tale::of_one_record().call(calls(1, 1).reads(Cached).from(103).gone());
-    assert_eq!(tale.broken(), ["C3"]);
-}
-
-#[test]
-fn write_of_open_outcome_makes_nothing_stale() {
-    let tale = Tale::of_one_record().fault("away", 15, 30).call(calls(2, 2).updates(20).from(20).open());
-    assert_eq!(tale.call(calls(1, 1).reads(Cached).from(5_000).done_as(1)).broken(), [""; 0]);
 }
 
 #[test]

@@ -80,6 +80,23 @@ impl Tale {
     }
 }
 
+impl AsRef<[Event]> for Tale {
+    fn as_ref(&self) -> &[Event] {
+        &self.0
+    }
+}
+
+/// A case: what it is, the checks that do not hold, and the history.
+pub(crate) type Case<T> = (&'static str, &'static [&'static str], T);
+
+pub(crate) const SOUND: &[&str] = &[];
+
+pub(crate) fn assert_judged<T: AsRef<[Event]>>(cases: impl IntoIterator<Item = Case<T>>) {
+    for (name, broken, history) in cases {
+        assert_eq!(broken_by(history.as_ref()), broken, "{name}");
+    }
+}
+
 /// The numbers of the checks that do not hold for these events.
 pub(crate) fn broken_by(events: &[Event]) -> Vec<&'static str> {
     broken(&check(events, &BOUNDS))

@@ -2,7 +2,7 @@
 
 use super::Messages;
 use crate::{
-    checker::{codes::wrong_code, faults::Faults, report::Checked},
+    checker::{CallTraits, codes::wrong_code, faults::Faults, report::Checked},
     history::{MessageCall, MessageOutcome, MessageRequest, SendOutcome},
 };
 
@@ -21,15 +21,13 @@ pub(in crate::checker) fn codes(messages: &Messages<'_>, faults: &Faults<'_>, ch
 }
 
 impl Messages<'_> {
-    /// How many calls read, write, were refused, and are open.
-    pub(in crate::checker) fn numbers(&self) -> [usize; 4] {
-        let count = |of: fn(&MessageCall) -> bool| self.calls.iter().filter(|call| of(call)).count();
-        [
-            count(|call| matches!(call.request, MessageRequest::Read { .. })),
-            count(|call| !matches!(call.request, MessageRequest::Read { .. })),
-            count(|call| matches!(call.outcome, MessageOutcome::Refused(_))),
-            count(|call| matches!(call.outcome, MessageOutcome::Open(_))),
-        ]
+    /// Each call, for the totals of the report.
+    pub(in crate::checker) fn kinds(&self) -> impl Iterator<Item = CallTraits> {
+        self.calls.iter().map(|call| CallTraits {
+            reads: matches!(call.request, MessageRequest::Read { .. }),
+            refused: matches!(call.outcome, MessageOutcome::Refused(_)),
+            open: matches!(call.outcome, MessageOutcome::Open(_)),
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Relations, writes::changes};
 use crate::{
     checker::{
+        CallTraits,
         codes::{of_a_disturbance, wrong_code},
         faults::Faults,
         report::Checked,
@@ -59,15 +60,13 @@ pub(in crate::checker) fn codes(relations: &Relations<'_>, faults: &Faults<'_>, 
 }
 
 impl Relations<'_> {
-    /// How many calls read, change, were refused, and are open.
-    pub(in crate::checker) fn numbers(&self) -> [usize; 4] {
-        let count = |of: fn(&RelationCall) -> bool| self.calls().filter(|call| of(call)).count();
-        [
-            count(|call| !changes(&call.what)),
-            count(|call| changes(&call.what)),
-            count(|call| matches!(call.outcome, Relates::Refused(_))),
-            count(|call| matches!(call.outcome, Relates::Open(_))),
-        ]
+    /// Each call, for the totals of the report.
+    pub(in crate::checker) fn kinds(&self) -> impl Iterator<Item = CallTraits> {
+        self.calls().map(|call| CallTraits {
+            reads: !changes(&call.what),
+            refused: matches!(call.outcome, Relates::Refused(_)),
+            open: matches!(call.outcome, Relates::Open(_)),
+        })
     }
 }
 

@@ -78,51 +78,15 @@ pub const LOAD_TESTS: [LoadTest; 27] = [
         LoadTestKind::Rolling,
     ),
     load_test("F44", "nobody takes logs and metrics", LoadTestKind::Blocked),
-    load_test(
-        "F50a",
-        "blocks are set on one node and asked of another one at once",
-        LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::Nothing),
-    ),
-    load_test(
-        "F50b",
-        "the same, and the writer is cut from Redis again and again",
-        LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::WriterCut),
-    ),
-    load_test(
-        "F50c",
-        "the same, and who is asked is cut from Redis again and again",
-        LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::ReaderCut),
-    ),
-    load_test(
-        "F50d",
-        "the same, and the writer dies between commit and telling again and again",
-        LoadTestKind::Strict(StrictSubject::Blocks, StrictFault::WriterDies),
-    ),
-    load_test(
-        "F51",
-        "the writer of a follow or a block dies between commit and telling",
-        LoadTestKind::Orphaned,
-    ),
-    load_test(
-        "F52a",
-        "users are put out of groups on one node and asked for on another one at once",
-        LoadTestKind::Strict(StrictSubject::Members, StrictFault::Nothing),
-    ),
-    load_test(
-        "F52b",
-        "the same, and the writer is cut from Redis again and again",
-        LoadTestKind::Strict(StrictSubject::Members, StrictFault::WriterCut),
-    ),
-    load_test(
-        "F52c",
-        "the same, and who is asked is cut from Redis again and again",
-        LoadTestKind::Strict(StrictSubject::Members, StrictFault::ReaderCut),
-    ),
-    load_test(
-        "F52d",
-        "the same, and the writer dies between commit and telling again and again",
-        LoadTestKind::Strict(StrictSubject::Members, StrictFault::WriterDies),
-    ),
+    blocks("F50a", "blocks are set on one node and read on another one at once", StrictFault::Nothing),
+    blocks("F50b", "the same, and the writer is cut from Redis again and again", StrictFault::WriterCut),
+    blocks("F50c", "the same, and the reader is cut from Redis again and again", StrictFault::ReaderCut),
+    blocks("F50d", "the same, and the writer dies before its broadcasts", StrictFault::WriterDies),
+    load_test("F51", "the writer of a follow or a block dies before its broadcast", LoadTestKind::Orphaned),
+    members("F52a", "members are removed on one node and read on another one at once", StrictFault::Nothing),
+    members("F52b", "the same, and the writer is cut from Redis again and again", StrictFault::WriterCut),
+    members("F52c", "the same, and the reader is cut from Redis again and again", StrictFault::ReaderCut),
+    members("F52d", "the same, and the writer dies before its broadcasts", StrictFault::WriterDies),
     load_test(
         "F53",
         "three decide about the same applications through a node each, and a node is killed every 5 s",
@@ -168,6 +132,14 @@ pub const LOAD_TESTS: [LoadTest; 27] = [
 
 const fn load_test(name: &'static str, what: &'static str, kind: LoadTestKind) -> LoadTest {
     LoadTest { name, what, kind }
+}
+
+const fn blocks(name: &'static str, what: &'static str, fault: StrictFault) -> LoadTest {
+    load_test(name, what, LoadTestKind::Strict(StrictSubject::Blocks, fault))
+}
+
+const fn members(name: &'static str, what: &'static str, fault: StrictFault) -> LoadTest {
+    load_test(name, what, LoadTestKind::Strict(StrictSubject::Members, fault))
 }
 
 /// How long and how much.

@@ -62,8 +62,8 @@ pub(super) async fn figures(
         Figure::none(name, wrong.len() as u64)
     };
     Ok(vec![
-        none("acknowledged marks of notices missing", dump.missing(marks)),
-        none("marks of notices that no caller made", dump.unmade(marks)),
+        none("acknowledged marks of notices missing", difference(&marks.notices, &dump.notices)),
+        none("marks of notices that no caller made", difference(&dump.notices, &marks.notices)),
         none("acknowledged marks of messages missing", dump.missing_messages(marks)),
         Figure::at_most("counts right after", "s", right_after, bound.as_secs_f64()),
         none("receipts that the store contradicts", wrong),
@@ -75,14 +75,6 @@ pub(super) async fn figures(
 impl Dump {
     async fn read(database: &Database) -> Result<Self> {
         Ok(Self { notices: notices(database).await?, messages: messages(database).await? })
-    }
-
-    fn missing(&self, marks: &KnownMarks) -> Vec<String> {
-        difference(&marks.notices, &self.notices)
-    }
-
-    fn unmade(&self, marks: &KnownMarks) -> Vec<String> {
-        difference(&self.notices, &marks.notices)
     }
 
     fn missing_messages(&self, marks: &KnownMarks) -> Vec<String> {
@@ -215,8 +207,8 @@ mod tests {
         let known = marks(&[(1, &[3, 4]), (2, &[5])], &[(1, 10), (2, 20), (3, 30)]);
         let KnownMarks { notices, messages } = marks(&[(1, &[4, 6])], &[(1, 10), (2, 19)]);
         let dump = Dump { notices, messages };
-        assert_eq!(dump.missing(&known), ["reader 1, notice 3", "reader 2, notice 5"]);
-        assert_eq!(dump.unmade(&known), ["reader 1, notice 6"]);
+        assert_eq!(difference(&known.notices, &dump.notices), ["reader 1, notice 3", "reader 2, notice 5"]);
+        assert_eq!(difference(&dump.notices, &known.notices), ["reader 1, notice 6"]);
         assert_eq!(dump.missing_messages(&known).len(), 2);
     }
 }

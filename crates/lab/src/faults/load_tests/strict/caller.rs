@@ -72,13 +72,13 @@ impl Caller {
     async fn write(&mut self, at: usize, node: usize, asked: &AskedAbout) -> Result<bool> {
         match asked.send(self.desk.nodes[node].clone()).await.0 {
             Relates::Set(settings, _) => {
-                self.pairs[at].acknowledged(settings);
+                self.pairs[at].known.value = Some(settings);
                 self.desk.progress.add(1);
                 self.ask(at, 1 - node).await?;
                 Ok(true)
             }
             Relates::Open(code) | Relates::Refused(code) => {
-                self.pairs[at].unknown();
+                self.pairs[at].known.forget();
                 self.desk.tally.lock().fail_write(&code);
                 sleep(PAUSE).await;
                 Ok(false)
@@ -89,7 +89,7 @@ impl Caller {
 
     /// What has an effect: something else than what is.
     fn setting(&mut self, at: usize) -> Setting {
-        let Some(known) = self.pairs[at].known() else {
+        let Some(known) = self.pairs[at].known.value else {
             return Setting::Permissions(self.random.random_range(0..=ALL));
         };
         match self.random.random_range(0..4) {
@@ -150,7 +150,7 @@ impl Caller {
     /// Of a pair whose last write is not acknowledged nothing is judged.
     async fn judge(&self, at: usize, node: usize, told: SettingsAnswer) {
         let pair = &self.pairs[at];
-        let Some(known) = pair.known() else { return };
+        let Some(known) = pair.known.value else { return };
         let decided = match pair.judge(told) {
             Some(decided) => decided,
             None => pair.judge_by(self.stored(pair.edge).await),

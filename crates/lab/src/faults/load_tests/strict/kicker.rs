@@ -13,10 +13,10 @@ use kith_proto::{
     r#type::v1::{Consistency, consistency::Level},
 };
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tonic::{Code, Status};
 
-use super::{CALLERS, StrictDesk, pair::LATE, tally::Decided};
+use super::{CALLERS, StrictDesk, pair::Known, tally::Decided};
 use crate::faults::{
     answered::make_group,
     calls::{failed, name_of, within},
@@ -33,21 +33,8 @@ const TRIES: usize = 100;
 #[derive(Clone, Copy, Debug)]
 struct KickedUser {
     user: i64,
-    /// Whether it is in, as acknowledged; `None`: nothing is, or a write since then is of unknown outcome.
-    known: Option<bool>,
-    /// When the last write of unknown outcome was given up.
-    open: Option<Instant>,
-}
-
-impl KickedUser {
-    fn unknown(&mut self) {
-        (self.known, self.open) = (None, Some(Instant::now()));
-    }
-
-    /// Whether a write of unknown outcome may yet have its effect.
-    fn is_open(&self) -> bool {
-        self.open.is_some_and(|since| since.elapsed() < LATE)
-    }
+    /// Whether it is in.
+    known: Known<bool>,
 }
 
 /// What the nodes return for all seats of a group, in their order, or why they do not.
@@ -67,7 +54,7 @@ impl Kicker {
     /// The caller of this number; that is the group's, too.
     pub(super) fn new(desk: &Arc<StrictDesk>, number: i64, seed: u64) -> Self {
         let user = |step| (number + step - 1) % CALLERS + 1;
-        let seat = |step| KickedUser { user: user(step), known: None, open: None };
+        let seat = |step| KickedUser { user: user(step), known: Known::nothing() };
         let random = SmallRng::seed_from_u64(seed.wrapping_add(number.cast_unsigned()));
         let seats = (1..=SEATS).map(seat).collect();
         Self { desk: Arc::clone(desk), group: number, seats, random, sent: 0 }
@@ -80,7 +67,7 @@ impl Kicker {
         while !self.desk.is_over() {
             let at = self.random.random_range(0..self.seats.len());
             self.sent += 1;
-            let comes = self.seats[at].known.map_or_else(|| self.random.random(), |is_in| !is_in);
+            let comes = self.seats[at].known.value.map_or_else(|| self.random.random(), |is_in| !is_in);
             let named = self.random.random_ratio(1, self.desk.named_every);
             let request_id = if named { format!("{}-{}", self.group, self.sent) } else { String::new() };
             if !self.write(at, 0, comes, &request_id).await? && named {
@@ -95,13 +82,13 @@ impl Kicker {
     async fn write(&mut self, at: usize, node: usize, comes: bool, request_id: &str) -> Result<bool> {
         match self.send(at, node, comes, request_id).await {
             Ok(()) => {
-                self.seats[at].known = Some(comes);
+                self.seats[at].known.value = Some(comes);
                 self.desk.progress.add(1);
                 self.ask(1 - node).await;
                 Ok(true)
             }
             Err(status) => {
-                self.seats[at].unknown();
+                self.seats[at].known.forget();
                 self.desk.tally.lock().fail_write(&failed(&status, false).0);
                 sleep(PAUSE).await;
                 Ok(false)
@@ -132,7 +119,7 @@ impl Kicker {
             }
         };
         for (at, told) in told.into_iter().enumerate() {
-            match (told, self.seats[at].known) {
+            match (told, self.seats[at].known.value) {
                 (Ok(told), Some(known)) => self.judge(at, node, told, known).await,
                 (Ok(_), None) => {}
                 (Err(code), _) => self.desk.tally.lock().fail(&code),
@@ -145,7 +132,7 @@ impl Kicker {
         let seat = self.seats[at];
         let decided = if told == known {
             Decided::New
-        } else if seat.is_open() && self.stored(at).await == Some(told) {
+        } else if seat.known.is_open() && self.stored(at).await == Some(told) {
             Decided::Later
         } else {
             Decided::Old

@@ -8,16 +8,38 @@ use super::tally::Decided;
 use crate::history::{Edge, Settings};
 
 /// For so long a write of unknown outcome may yet have its effect: longer than a node tries, and the store.
-pub(super) const LATE: Duration = Duration::from_secs(30);
+const LATE: Duration = Duration::from_secs(30);
+
+/// What a caller knows by its own writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<T> {
+    /// As acknowledged; `None`: nothing is, or a write since then is of unknown outcome.
+    pub(super) value: Option<T>,
+    /// When the last write of unknown outcome was given up.
+    open: Option<Instant>,
+}
+
+impl<T> Known<T> {
+    pub(super) const fn nothing() -> Self {
+        Self { value: None, open: None }
+    }
+
+    /// A write was not acknowledged: either is right until the next one is.
+    pub(super) fn forget(&mut self) {
+        *self = Self { value: None, open: Some(Instant::now()) };
+    }
+
+    /// Whether a write of unknown outcome may yet have its effect.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some_and(|since| since.elapsed() < LATE)
+    }
+}
 
 /// Two users, and what the first one has set about the second.
 #[derive(Debug)]
 pub(super) struct RelationPair {
     pub(super) edge: Edge,
-    /// As acknowledged; `None`: nothing is, or a write since then is of unknown outcome.
-    known: Option<Settings>,
-    /// When the last write of unknown outcome was given up.
-    open: Option<Instant>,
+    pub(super) known: Known<Settings>,
 }
 
 /// What a node has returned of the settings.
@@ -31,47 +53,30 @@ pub(super) enum SettingsAnswer {
 
 impl RelationPair {
     pub(super) const fn new(edge: Edge) -> Self {
-        Self { edge, known: None, open: None }
-    }
-
-    pub(super) const fn known(&self) -> Option<Settings> {
-        self.known
-    }
-
-    /// A write was acknowledged, and made it so.
-    pub(super) const fn acknowledged(&mut self, settings: Settings) {
-        self.known = Some(settings);
-    }
-
-    /// A write was not acknowledged: either is right until the next one is.
-    pub(super) fn unknown(&mut self) {
-        (self.known, self.open) = (None, Some(Instant::now()));
+        Self { edge, known: Known::nothing() }
     }
 
     /// The decision; `None`: unknown, or a later write of unknown outcome may have taken effect, which the store shows.
     pub(super) fn judge(&self, told: SettingsAnswer) -> Option<Decided> {
-        let known = self.known?;
+        let known = self.known.value?;
         match told {
             SettingsAnswer::Whole(settings) if settings == known => Some(Decided::New),
-            SettingsAnswer::Whole(settings) if settings.version > known.version && self.is_open() => {
+            SettingsAnswer::Whole(settings) if settings.version > known.version && self.known.is_open() => {
                 Some(Decided::Later)
             }
             SettingsAnswer::Denied(asked, denied, all) if decides(known, asked, denied, all) => {
                 Some(Decided::New)
             }
-            SettingsAnswer::Denied(..) if self.is_open() => None,
+            SettingsAnswer::Denied(..) if self.known.is_open() => None,
             SettingsAnswer::Whole(_) | SettingsAnswer::Denied(..) => Some(Decided::Old),
         }
     }
 
     /// The same, where the store has this.
     pub(super) fn judge_by(&self, stored: Option<Settings>) -> Decided {
-        let later = stored.zip(self.known).is_some_and(|(stored, known)| stored.version > known.version);
-        if later && self.is_open() { Decided::Later } else { Decided::Old }
-    }
-
-    fn is_open(&self) -> bool {
-        self.open.is_some_and(|since| since.elapsed() < LATE)
+        let later =
+            stored.zip(self.known.value).is_some_and(|(stored, known)| stored.version > known.version);
+        if later && self.known.is_open() { Decided::Later } else { Decided::Old }
     }
 }
 
@@ -93,11 +98,12 @@ mod tests {
     const BLOCKED: Settings = Settings { version: 4, blocked: true, permissions: Some(ALL) };
 
     fn pair(known: Settings) -> RelationPair {
-        RelationPair { known: Some(known), ..RelationPair::new(Edge(1, 2)) }
+        RelationPair { edge: Edge(1, 2), known: Known { value: Some(known), open: None } }
     }
 
     fn open(known: Settings) -> RelationPair {
-        RelationPair { open: Some(Instant::now()), ..pair(known) }
+        let known = Known { value: Some(known), open: Some(Instant::now()) };
+        RelationPair { edge: Edge(1, 2), known }
     }
 
     #[test]
@@ -142,10 +148,10 @@ mod tests {
     #[test]
     fn after_unknown_write_either_decision_is_right() {
         let mut pair = pair(SET);
-        pair.unknown();
+        pair.known.forget();
         assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), None);
-        assert!(pair.known().is_none());
-        pair.acknowledged(BLOCKED);
+        assert!(pair.known.value.is_none());
+        pair.known.value = Some(BLOCKED);
         assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), Some(Decided::New));
     }
 }
