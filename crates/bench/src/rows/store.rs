@@ -11,10 +11,10 @@ use kith_lab_servers::people;
 use kith_service::write::record_codec::RecordCodec;
 use kith_service::{
     error::Error,
-    rpc::versions::{cache_version, loaded},
+    rpc::versions::{cache_version, loaded, loaded_all},
     write::mutations::{Mutations, RecordWrite, WriteLimits},
 };
-use kith_store::{Stored, Timestamp, User, UserId, UserPatch, UserStore, Write};
+use kith_store::{Timestamp, User, UserId, UserPatch, UserStore, Write};
 use tokio::time::Instant;
 
 use super::redis::Site;
@@ -228,7 +228,7 @@ struct UserLoader(Arc<dyn UserStore>);
 #[async_trait]
 impl Loader<UserId, User> for UserLoader {
     async fn load(&self, id: &UserId, _options: LoadOptions) -> Result<Loaded<User>, LoadError> {
-        self.0.user(*id).await.map(user).map_err(LoadError::new)
+        self.0.user(*id).await.map(loaded).map_err(LoadError::new)
     }
 
     async fn load_many(
@@ -236,11 +236,6 @@ impl Loader<UserId, User> for UserLoader {
         ids: &[UserId],
         _options: LoadOptions,
     ) -> Result<Vec<(UserId, Loaded<User>)>, LoadError> {
-        let found = self.0.users(ids).await.map_err(LoadError::new)?;
-        Ok(found.into_iter().map(|(id, stored)| (id, user(stored))).collect())
+        loaded_all(self.0.users(ids).await)
     }
-}
-
-fn user(stored: Stored<User>) -> Loaded<User> {
-    loaded(stored, |user| user.version)
 }

@@ -56,7 +56,7 @@ versioned!(
 );
 
 /// The state of a record in the store, in the form of a load.
-pub(crate) fn loaded<T: Versioned>(stored: Stored<T>) -> Loaded<T> {
+pub fn loaded<T: Versioned>(stored: Stored<T>) -> Loaded<T> {
     match stored {
         Stored::Live(value) => Loaded::Found { version: cache_version(value.version()), value },
         Stored::Deleted(version) => Loaded::Absent { version: cache_version(version) },
@@ -65,7 +65,10 @@ pub(crate) fn loaded<T: Versioned>(stored: Stored<T>) -> Loaded<T> {
 }
 
 /// Records that the store returned with their keys, in the form of a load.
-pub(crate) fn loaded_all<K, T: Versioned>(
+///
+/// # Errors
+/// The error of the store.
+pub fn loaded_all<K, T: Versioned>(
     found: Result<Vec<(K, Stored<T>)>, StoreError>,
 ) -> Result<Vec<(K, Loaded<T>)>, LoadError> {
     Ok(found.map_err(LoadError::new)?.into_iter().map(|(key, stored)| (key, loaded(stored))).collect())

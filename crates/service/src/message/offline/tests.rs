@@ -11,10 +11,10 @@ use super::{standing::Standing, watch::OfflineStream, *};
 use crate::{
     message::{
         fake_logs::FakeLogs,
-        sample::{group, message, stored},
+        sample::{group, message, mutations, stored},
     },
     rpc::page_token::PageTokens,
-    sample::{mutations, user, users},
+    sample::{user, users},
 };
 
 const KEPT: Duration = Duration::from_secs(86_400);
