@@ -114,7 +114,7 @@ impl PageLoader<u64, Span, u64> for Past {
     }
 }
 
-async fn write(past: &Past, (node, list): (usize, &List)) {
+async fn write(past: &Past, node: usize, list: &List) {
     let guard = list.begin_write(&[1]).await;
     past.pause().await;
     if past.below(5) == 0 {
@@ -132,7 +132,7 @@ async fn write(past: &Past, (node, list): (usize, &List)) {
 }
 
 /// `alone`: the writes of the list all go through this node.
-async fn read(past: &Past, (node, list): (usize, &List), alone: bool) {
+async fn read(past: &Past, node: usize, list: &List, alone: bool) {
     let from = past.due(node);
     let span = Span { after: past.below(4) * 3, size: 3 };
     let consistency = if past.below(10) == 0 { Consistency::Strong } else { Consistency::Cached };
@@ -150,13 +150,13 @@ async fn run(past: &Arc<Past>, nodes: &[List], rest: u64) {
             for _ in 0..WRITES {
                 if actor < WRITERS {
                     sleep(Duration::from_millis(past.below(rest))).await;
-                    write(&past, (node, &list)).await;
+                    write(&past, node, &list).await;
                 }
             }
             *past.written.lock() += usize::from(actor < WRITERS);
             while *past.written.lock() < WRITERS {
                 past.pause().await;
-                read(&past, (node, &list), alone).await;
+                read(&past, node, &list, alone).await;
             }
         })
     });

@@ -253,7 +253,7 @@ async fn unknown_epoch_publishes_nothing() {
     world.store.raise();
     pass(1_000).await;
     assert_eq!(a.node.epoch(), 2);
-    told_by_one_who_is_behind((&world, &fallen), &a, &b).await;
+    write_from_an_epoch_behind(&world, &fallen, &a, &b).await;
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
@@ -268,12 +268,12 @@ async fn shorter_log_publishes_nothing() {
     }
     pass(1).await;
     assert_eq!(a.node.epoch(), 1);
-    told_by_one_who_is_behind((&world, &fallen), &a, &b).await;
+    write_from_an_epoch_behind(&world, &fallen, &a, &b).await;
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
 /// The others are an epoch further than `a`, the server falls back, and `a` writes before any node notices.
-async fn told_by_one_who_is_behind((world, fallen): (&World, &Snapshot), a: &Peer, b: &Peer) {
+async fn write_from_an_epoch_behind(world: &World, fallen: &Snapshot, a: &Peer, b: &Peer) {
     let behind = a.holds.held(Call::Probe, Way::There).await;
     let _unseen = a.holds.hold(Call::Epoch, Way::There);
     let before = a.node.epoch();

@@ -185,7 +185,8 @@ impl Peer {
     }
 
     /// The position that an entry means; reports one whose value is not of its version.
-    pub(crate) fn place(&self, (kind, key): Id, entry: &Entry<u64>) -> u64 {
+    pub(crate) fn place(&self, id: Id, entry: &Entry<u64>) -> u64 {
+        let (kind, key) = id;
         if kind.is_versioned() != entry.version.is_versioned() {
             self.way.store.truth.blame(format!("{kind:?} {key} has version {}", entry.version));
         }

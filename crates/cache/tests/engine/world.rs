@@ -175,7 +175,8 @@ impl World {
     }
 
     /// The server drops a cell.
-    pub(crate) fn evict(&self, (kind, key): Id) {
+    pub(crate) fn evict(&self, id: Id) {
+        let (kind, key) = id;
         self.server.evict(&address(self.store.truth.epoch(), kind.name(), &key));
     }
 

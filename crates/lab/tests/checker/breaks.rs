@@ -100,7 +100,7 @@ fn last_write_is_dropped(events: &mut Vec<Event>, random: &mut StdRng) -> Option
         let read = |call: &Call| matches!(call.what, What::Read(_)) && call.key == key;
         !matches!(event, Event::Call(call) if read(call) && version(call) == Some(last))
     });
-    hold(events, &key, (last - 1, facts.values[&(key.clone(), last - 1)]));
+    hold(events, &key, last - 1, facts.values[&(key.clone(), last - 1)]);
     Some(format!("{key} at version {last}"))
 }
 
@@ -160,7 +160,7 @@ fn request_has_two_effects(events: &mut Vec<Event>, random: &mut StdRng) -> Opti
     let over = calls(events).map(|call| call.ended).max()?;
     (again.began, again.ended) = (over + 1, over + 2);
     again.outcome = Outcome::Done { version: version + 1, value, key: None };
-    hold(events, &again.key, (version + 1, value));
+    hold(events, &again.key, version + 1, value);
     let place = format!("{again:?}");
     events.push(Event::Call(again));
     Some(place)
@@ -223,7 +223,7 @@ pub(crate) fn pick<'a>(
 }
 
 /// Every place that has this record has this of it.
-fn hold(events: &mut [Event], key: &str, (version, value): (u64, u64)) {
+fn hold(events: &mut [Event], key: &str, version: u64, value: u64) {
     for event in events {
         if let Event::Held(held) = event
             && held.key == key

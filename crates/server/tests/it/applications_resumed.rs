@@ -104,10 +104,8 @@ async fn effect_with_a_later_account_is_refused() {
 }
 
 /// Follows and unfollows in the store, by the request by which a node brings about a step of an application.
-async fn brought_about_and_parted(folder: &TempDir, (from, to): (i64, i64), step: (&str, &'static str)) {
-    let id = RequestId::of_step(step.0, step.1);
+async fn brought_about_and_parted(folder: &TempDir, edge: Edge, id: RequestId) {
     let fingerprint = Sha256::digest(id.as_str()).into();
-    let edge = Edge::new(user(from), user(to)).unwrap();
     let now = Write::at(Timestamp::now());
     let write = Write { request: Some(Request { id, fingerprint }), ..now.clone() };
     in_store(folder, async |stores| {
@@ -124,8 +122,9 @@ async fn unnoted_effect_is_not_repeated() {
     let folder = node.stop().await;
     decided_and_died(&folder, Receiver::User(user(bob)), id, bob).await;
     let record = format!("application:0:{bob}:{id}");
-    brought_about_and_parted(&folder, (ann, bob), (&record, "there")).await;
-    brought_about_and_parted(&folder, (bob, ann), (&record, "back")).await;
+    let there = Edge::new(user(ann), user(bob)).unwrap();
+    brought_about_and_parted(&folder, there, RequestId::of_step(&record, "there")).await;
+    brought_about_and_parted(&folder, there.reversed(), RequestId::of_step(&record, "back")).await;
     let node = TestNode::start_over(&folder).await;
     assert_eq!(settled(&node, bob, of_user(bob), id).await.effect(), Effect::Done);
     let relation = relation_calls::relation(&node, ann, bob).await;

@@ -16,7 +16,7 @@ async fn set_history(node: &TestNode, owner: i64, group_id: i64, history_for_new
     assert_eq!(read.history_for_new_members, history_for_new_members);
 }
 
-fn key((group, user): (i64, i64)) -> MemberKey {
+fn key(group: i64, user: i64) -> MemberKey {
     MemberKey { group: GroupId::new(group).unwrap(), user: UserId::new(user).unwrap() }
 }
 
@@ -39,19 +39,19 @@ async fn history_setting_at_join_decides_the_range() {
     let folder = node.stop().await;
     // 0: from the first message; the logs are empty, so that each range begins with message 1 else.
     let expected = [
-        ((shown, owner), 0),
-        ((shown, ann), 0),
-        ((shown, bob), 0),
-        ((shown, cid), 1),
-        ((hidden, owner), 1),
-        ((hidden, ann), 1),
-        ((hidden, dora), 0),
+        (key(shown, owner), 0),
+        (key(shown, ann), 0),
+        (key(shown, bob), 0),
+        (key(shown, cid), 1),
+        (key(hidden, owner), 1),
+        (key(hidden, ann), 1),
+        (key(hidden, dora), 0),
     ];
     in_store(&folder, async |stores| {
-        for (of, from_seq) in expected {
-            let found = stores.members.members(&[key(of)]).await.unwrap();
+        for (key, from_seq) in expected {
+            let found = stores.members.members(&[key]).await.unwrap();
             let member = found[0].1.clone().live().unwrap();
-            assert_eq!((member.from_seq, member.joined_seq), (from_seq, 1), "{of:?}");
+            assert_eq!((member.from_seq, member.joined_seq), (from_seq, 1), "{key:?}");
         }
     })
     .await;

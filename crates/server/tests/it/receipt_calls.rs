@@ -56,7 +56,8 @@ pub async fn readers(
     by: i64,
     id: &str,
     seq: i64,
-    (page_size, page_token): (i32, &str),
+    page_size: i32,
+    page_token: &str,
 ) -> Result<(Vec<i64>, String), Status> {
     let request = ListReadersRequest {
         conversation_id: id.to_owned(),
@@ -72,7 +73,7 @@ pub async fn readers(
 /// Who has read a message, has not, and has left: all of them, in pages of two.
 pub async fn lists(node: &TestNode, by: i64, id: &str, seq: i64) -> Result<[Vec<i64>; 3], Status> {
     let mut receipts = node.receipts();
-    let read = all_pages(async |token| readers(node, by, id, seq, (2, &token)).await).await?;
+    let read = all_pages(async |token| readers(node, by, id, seq, 2, &token).await).await?;
     let unread = all_pages(async |page_token| {
         let (conversation_id, page_size) = (id.to_owned(), 2);
         let request = ListUnreadRequest { conversation_id, seq, page_size, page_token, ..Default::default() };

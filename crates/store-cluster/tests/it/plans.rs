@@ -23,7 +23,7 @@ async fn noted(database: &Database, collection: &str) -> Vec<Document> {
 }
 
 /// Runs `work` under the profiler, and asserts that it read `collection` by these indexes alone.
-async fn assert_walks((collection, indexes): (&str, &[&str]), work: impl AsyncFnOnce(&Stores)) {
+async fn assert_walks(collection: &str, indexes: &[&str], work: impl AsyncFnOnce(&Stores)) {
     let options: MongoOptions = server::options();
     let (stores, _guard) = server::open_with(options.clone()).await;
     let database = server::database(&options).await;
@@ -52,13 +52,13 @@ async fn search(stores: &Stores, keyword: &str) {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn search_by_email_uses_two_indexes() {
-    assert_walks(("users", &[EMAIL, NAME]), async |stores| search(stores, "ann@example.org").await).await;
+    assert_walks("users", &[EMAIL, NAME], async |stores| search(stores, "ann@example.org").await).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn search_by_phone_uses_two_indexes() {
-    assert_walks(("users", &[NAME, PHONE]), async |stores| search(stores, "+8613800138000").await).await;
+    assert_walks("users", &[NAME, PHONE], async |stores| search(stores, "+8613800138000").await).await;
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_name_is_looked_up_by_its_unique_index() {
     let work = async |stores: &Stores| {
         stores.users.user_by_name(&UserName::new("ann").unwrap()).await.unwrap();
     };
-    assert_walks(("users", &[NAME]), work).await;
+    assert_walks("users", &[NAME], work).await;
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn scans_walk_the_index_of_ids() {
     let work = async |stores: &Stores| {
         stores.users.scan_users(None, 20).await.unwrap();
     };
-    assert_walks(("users", &[ID]), work).await;
+    assert_walks("users", &[ID], work).await;
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn search_of_groups_uses_two_indexes() {
     let work = async |stores: &Stores| {
         stores.groups.search_groups(&GroupWords::exact_key("chess"), None, 20).await.unwrap();
     };
-    assert_walks(("groups", &indexes), work).await;
+    assert_walks("groups", &indexes, work).await;
 }
 
 fn user() -> UserId {
@@ -108,7 +108,7 @@ async fn dialogs_are_read_by_their_ids() {
         stores.dialogs.dialog_conversations(user(), None, 20).await.unwrap();
         stores.dialogs.dialog_conversations(user(), Some("g9".parse().unwrap()), 20).await.unwrap();
     };
-    assert_walks(("dialogs", &[ID, ID, ID]), work).await;
+    assert_walks("dialogs", &[ID, ID, ID], work).await;
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn dialogs_are_read_by_their_ids() {
 async fn conversations_are_read_by_their_ids() {
     let ids = ["g8", "g9"].map(|id| id.parse().unwrap());
     let work = async |stores: &Stores| drop(stores.conversations.conversations(&ids).await.unwrap());
-    assert_walks(("conversations", &[ID]), work).await;
+    assert_walks("conversations", &[ID], work).await;
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn lists_of_dialogs_walk_the_index_of_days() {
             stores.dialogs.dialog_list(user(), list, None, 20).await.unwrap();
         }
     };
-    assert_walks(("dialogs", &[RECENT, RECENT]), work).await;
+    assert_walks("dialogs", &[RECENT, RECENT], work).await;
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ async fn backup_under_writes_is_one_moment() {
     let again = Node::start(&restored).await;
     let held = held(&again.channel).await;
     assert_eq!(told["groups"], held.groups.len());
-    assert_is_cut(&writers, &held, (began, ended));
+    assert_is_cut(&writers, &held, began, ended);
     assert_codes_and_requests_belong(&again.channel, &held).await;
     assert_ids_are_new(&again.channel, &writers).await;
     drop((node, again));
@@ -102,7 +102,7 @@ async fn held(channel: &Channel) -> Held {
 
 /// Of every writer a beginning, with all that was acknowledged before the backup and nothing sent after it;
 /// and over all writers nothing without what was acknowledged before it was sent.
-fn assert_is_cut(writers: &[Writer], held: &Held, (began, ended): (u64, u64)) {
+fn assert_is_cut(writers: &[Writer], held: &Held, began: u64, ended: u64) {
     let (mut inside, mut outside): (Vec<&Sent>, Vec<&Sent>) = (Vec::new(), Vec::new());
     for writer in writers {
         let made = held.groups.keys().filter(|(id, _)| *id == writer.id).count();

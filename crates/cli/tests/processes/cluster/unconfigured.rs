@@ -26,7 +26,7 @@ async fn group(node: &Peer, group_id: i64, creator_id: i64) -> Result<i64, Statu
 }
 
 /// One call of each service that needs the store, and reads as well as writes.
-async fn refused(node: &Peer, (user_id, target_id): (i64, i64), group_id: i64) -> Vec<Status> {
+async fn refused(node: &Peer, user_id: i64, target_id: i64, group_id: i64) -> Vec<Status> {
     let mut relations = RelationServiceClient::new(node.channel());
     let mut members = node.members();
     let apply = ApplyRequest {
@@ -50,7 +50,7 @@ async fn unconfigured_store_is_no_passing_failure() {
     let node = Site::new(None).node().await;
     let (ann, bob) = (node.create("ann").await.user_id, node.create("bob").await.user_id);
     let chess = group(&node, 0, ann).await.unwrap();
-    for status in refused(&node, (ann, bob), chess).await {
+    for status in refused(&node, ann, bob, chess).await {
         let details = status.get_error_details();
         let info = details.error_info().unwrap();
         assert_eq!(

@@ -298,7 +298,7 @@ impl<'a> World<'a> {
             match sequences.reserve(&name, count, above).await {
                 Ok(ranges) => {
                     stage.count("given");
-                    truth.lock().give((node, floor), (count, above), &ranges, is_calm)
+                    truth.lock().give(floor, count, above, &ranges, is_calm)
                 }
                 Err(error) if is_calm => Err(format!("nothing fails, but: {error}")),
                 Err(_) => Ok(()),

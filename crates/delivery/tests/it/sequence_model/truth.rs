@@ -17,6 +17,7 @@ pub(super) struct Truth {
 /// What a call must get more than.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Floor {
+    node: usize,
     /// Given out by the node to calls that had ended.
     of_node: Seq,
     /// Given out by any node to calls that had ended.
@@ -42,14 +43,15 @@ impl Truth {
     }
 
     pub(super) fn floor(&self, node: usize) -> Floor {
-        Floor { of_node: self.of_nodes[node], of_all: self.highest() }
+        Floor { node, of_node: self.of_nodes[node], of_all: self.highest() }
     }
 
     /// What is wrong with what a call got, which is given out now.
     pub(super) fn give(
         &mut self,
-        (node, floor): (usize, Floor),
-        (count, above): (u32, Seq),
+        floor: Floor,
+        count: u32,
+        above: Seq,
         ranges: &[SeqRange],
         is_calm: bool,
     ) -> Result<(), String> {
@@ -65,7 +67,7 @@ impl Truth {
         if let Some(twice) = numbers.iter().find(|number| !self.given.insert(**number)) {
             return Err(format!("{twice} was given out before"));
         }
-        let last = &mut self.of_nodes[node];
+        let last = &mut self.of_nodes[floor.node];
         *last = numbers[numbers.len() - 1].max(*last);
         Ok(())
     }

@@ -297,14 +297,14 @@ async fn pages_go_on_by_ordinal() {
     for reader in [e, b, d] {
         mark_up_to(&node, reader, &id, seq).await;
     }
-    let page = async |size, token: &str| receipt_calls::readers(&node, a, &id, seq, (size, token)).await;
+    let page = async |size, token: &str| receipt_calls::readers(&node, a, &id, seq, size, token).await;
     let (first, token) = page(2, "").await.unwrap();
     assert_eq!(first, [b, d]);
     mark_up_to(&node, c, &id, seq).await;
     assert_eq!(page(2, &token).await.unwrap(), (vec![e], String::new()));
     assert_eq!(page(4, "").await.unwrap(), (vec![b, c, d, e], String::new()));
     let other = say_to(&node, a, group).await;
-    assert_invalid(receipt_calls::readers(&node, a, &id, other, (2, &token)).await, "page_token");
+    assert_invalid(receipt_calls::readers(&node, a, &id, other, 2, &token).await, "page_token");
 }
 
 /// A node that keeps copies for as long as it may.

@@ -23,7 +23,9 @@ fn with_totals(request: ReceiveRequest) -> ReceiveRequest {
     ReceiveRequest { notice_audiences: vec![1], ..request }
 }
 
-fn is(audience_id: i32, (read, unread, unconfirmed): (i32, i32, i32)) -> What {
+/// The numbers of read, unread and unconfirmed notices of an audience.
+fn is(audience_id: i32, totals: [i32; 3]) -> What {
+    let [read, unread, unconfirmed] = totals;
     What::NoticeTotals(NoticeTotals { audience_id, read, unread, unconfirmed })
 }
 
@@ -46,18 +48,18 @@ async fn other_devices_mark_changes_totals_within_2_s() {
     let first = publish(&node, for_all()).await.notice_id;
     let second = publish(&node, for_all()).await.notice_id;
     let (mut phone, before) = live_with_totals(&node, ann).await;
-    assert_eq!(before, [is(1, (0, 2, 0))]);
+    assert_eq!(before, [is(1, [0, 2, 0])]);
     let (mut tablet, _) = live_with_totals(&node, ann).await;
     let begun = Instant::now();
     mark(&node, 1, ann, &[first]).await;
     for stream in [&mut phone, &mut tablet] {
-        assert_eq!(stream.next().await, is(1, (1, 1, 0)));
+        assert_eq!(stream.next().await, is(1, [1, 1, 0]));
     }
     assert!(begun.elapsed() < LATE, "{:?}", begun.elapsed());
     mark(&node, 1, ann, &[second]).await;
-    assert_eq!(phone.next().await, is(1, (2, 0, 0)));
+    assert_eq!(phone.next().await, is(1, [2, 0, 0]));
     unmark(&node, 1, ann, &[first]).await;
-    assert_eq!(phone.next().await, is(1, (1, 1, 0)));
+    assert_eq!(phone.next().await, is(1, [1, 1, 0]));
 }
 
 #[tokio::test]
@@ -65,18 +67,18 @@ async fn notice_changes_change_the_totals() {
     let (node, [ann]) = with_users().await;
     audience(&node, 1, true).await;
     let (mut stream, before) = live_with_totals(&node, ann).await;
-    assert_eq!(before, [is(1, (0, 0, 0))]);
+    assert_eq!(before, [is(1, [0, 0, 0])]);
     let begun = Instant::now();
     let notice_id = publish(&node, Notice { must_confirm: true, ..for_all() }).await.notice_id;
-    assert_eq!(stream.next().await, is(1, (0, 1, 1)));
+    assert_eq!(stream.next().await, is(1, [0, 1, 1]));
     assert!(begun.elapsed() < LATE, "{:?}", begun.elapsed());
     let (notice_ids, confirm) = (vec![notice_id], true);
     let request = MarkReadRequest { audience_id: 1, reader_id: ann, notice_ids, confirm, all: false };
     node.notices().mark_read(request).await.unwrap();
-    assert_eq!(stream.next().await, is(1, (1, 0, 0)));
+    assert_eq!(stream.next().await, is(1, [1, 0, 0]));
     let request = DeleteNoticeRequest { notice_id, ..Default::default() };
     node.notices().delete_notice(request).await.unwrap();
-    assert_eq!(stream.next().await, is(1, (0, 0, 0)));
+    assert_eq!(stream.next().await, is(1, [0, 0, 0]));
 }
 
 #[tokio::test]
@@ -87,9 +89,9 @@ async fn due_and_expiring_notices_change_the_totals() {
     let expire_time = Some(in_seconds(4));
     publish(&node, Notice { publish_time, expire_time, ..for_all() }).await;
     let (mut stream, before) = live_with_totals(&node, ann).await;
-    assert_eq!(before, [is(1, (0, 0, 0))]);
-    assert_eq!(stream.next().await, is(1, (0, 1, 0)));
-    assert_eq!(stream.next().await, is(1, (0, 0, 0)));
+    assert_eq!(before, [is(1, [0, 0, 0])]);
+    assert_eq!(stream.next().await, is(1, [0, 1, 0]));
+    assert_eq!(stream.next().await, is(1, [0, 0, 0]));
     assert_eq!(totals(&node, 1, ann).await, (0, 0, 0));
 }
 
@@ -102,10 +104,10 @@ async fn each_audience_has_its_own_totals() {
     publish(&node, Notice { audience_ids: vec![2, 3], ..for_all() }).await;
     let request = ReceiveRequest { notice_audiences: vec![2, 1], ..now() };
     let mut stream = open(&node, ann, request).await.unwrap();
-    assert_eq!(stream.until_live().await, [is(2, (0, 1, 0)), is(1, (0, 0, 0))]);
+    assert_eq!(stream.until_live().await, [is(2, [0, 1, 0]), is(1, [0, 0, 0])]);
     publish(&node, Notice { audience_ids: vec![3], ..for_all() }).await;
     publish(&node, for_all()).await;
-    assert_eq!(stream.next().await, is(1, (0, 1, 0)), "audience 3 is not asked for");
+    assert_eq!(stream.next().await, is(1, [0, 1, 0]), "audience 3 is not asked for");
 }
 
 #[tokio::test]
@@ -115,7 +117,7 @@ async fn totals_come_at_every_start_not_in_cursors() {
     let (mut stream, _) = live_with_totals(&node, ann).await;
     publish(&node, for_all()).await;
     let changed = stream.next().await;
-    assert_eq!(changed, is(1, (0, 1, 0)));
+    assert_eq!(changed, is(1, [0, 1, 0]));
     let cursor = stream.cursor.clone();
     drop(stream);
     say(&node, ann, To::UserId(ann), "x").await.unwrap();
@@ -145,8 +147,8 @@ async fn first_totals_equal_count_notices() {
     let publish_time = Some(in_seconds(-100));
     publish(&node, Notice { publish_time, ..new_notice(&[1]) }).await;
     let (mut stream, before) = live_with_totals(&node, ann).await;
-    assert_eq!(before, [is(1, (0, 0, 0))]);
+    assert_eq!(before, [is(1, [0, 0, 0])]);
     publish(&node, Notice { publish_time: Some(in_seconds(1)), ..new_notice(&[1]) }).await;
-    assert_eq!(stream.next().await, is(1, (0, 1, 0)));
+    assert_eq!(stream.next().await, is(1, [0, 1, 0]));
     assert_eq!(totals(&node, 1, ann).await, (0, 1, 0));
 }
