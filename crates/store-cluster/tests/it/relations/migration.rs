@@ -48,8 +48,13 @@ async fn lost_cassandra_is_not_waited_for() {
     let stage = Stage::open().await;
     let (node, handle) = stage.node(|_| ()).await;
     let probe = handle.cql_probe().unwrap();
-    for _ in 0..2 {
-        assert_eq!(probe.unfit(Duration::ZERO).await, Some(CqlUnfit::Away), "no server answers in no time");
+    // A timer fires within a millisecond, and a few answers come sooner.
+    let (mut unanswered, mut tries) = (0, 0);
+    while unanswered < 2 {
+        tries += 1;
+        assert!(tries < 1_000, "a server answers in no time");
+        let is_away = probe.unfit(Duration::ZERO).await == Some(CqlUnfit::Away);
+        unanswered = if is_away { unanswered + 1 } else { 0 };
     }
     let error = node.follows.follow(edge(1, 2), KEPT, now()).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
