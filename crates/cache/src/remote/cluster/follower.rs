@@ -41,6 +41,7 @@ pub(in crate::remote) struct Follower<'a> {
     member: &'a ClusterNode,
     pub(in crate::remote) epoch: u64,
     pub(in crate::remote) server: String,
+    /// The position in the log, whose entries are chained by their nonces.
     chain: LogPosition,
     frames: Box<dyn Frames>,
     /// The latest probe whose end of the log is not applied yet: the number of that entry, and when the probe was sent.
@@ -120,10 +121,10 @@ impl<'a> Follower<'a> {
 
     /// Reads the missed entries from the log, in order, and applies them.
     async fn repair(&mut self) -> Result<(), End> {
-        let began = self.chain.number();
+        let first = self.chain.number();
         loop {
-            let most = self.member.following.replay_page;
-            let page = self.member.shared().replay(self.epoch, self.chain.number(), most).await?;
+            let size = self.member.following.replay_page;
+            let page = self.member.shared().replay(self.epoch, self.chain.number(), size).await?;
             match self.chain.continues(page.first()) {
                 Some(true) => {}
                 Some(false) if rules::chain_before() => return Err(End::Fork),
@@ -141,10 +142,10 @@ impl<'a> Follower<'a> {
                     FrameOrder::Gap | FrameOrder::Fork => return Err(End::Fork),
                 }
             }
-            if page.len() < most {
+            if page.len() < size {
                 return Ok(());
             }
-            if self.chain.number() - began > self.member.following.replay_max {
+            if self.chain.number() - first > self.member.following.replay_max {
                 return self.rebase().await;
             }
         }

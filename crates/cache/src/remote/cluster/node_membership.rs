@@ -20,8 +20,8 @@ pub struct Following {
     pub probe_every: Duration,
     /// Time between two reads of the epoch in the store.
     pub look_every: Duration,
-    /// How long memory is trusted. Counted from the time when a probe was sent that is answered, once all entries up to
-    /// the answered end of the log are applied.
+    /// How long memory is trusted after a probe was sent. The probe must be answered, and all entries up to the end of the
+    /// log in its answer must be applied.
     pub trust: Duration,
     /// How long memory is still not trusted after trust was lost and the server answers again: other nodes may still have to
     /// publish changes.
