@@ -229,7 +229,7 @@ async fn chain(shared: &dyn Shared) {
     for nonce in 100..150 {
         shared.change(1, &[], entry(nonce)).await.unwrap();
         let frame = entry_told(&mut frames).await;
-        assert_eq!((chain.hear(&frame), frame.nonce), (FrameOrder::Next, nonce));
+        assert_eq!((chain.classify(&frame), frame.nonce), (FrameOrder::Next, nonce));
         assert_eq!(frame.message, b"told");
         chain.applied(&frame);
         assert_eq!(shared.replay(1, frame.number, 1).await.unwrap(), [frame]);

@@ -8,9 +8,9 @@ use crate::write::cache_defaults::{CacheDefaults, seldom_there};
 
 const AUDIENCE_SHARES: u64 = 1;
 const NOTICE_SHARES: u64 = 3;
-/// With 256 MiB, some 50,000 readers.
+/// About 50,000 readers in a memory of 256 MiB.
 const READER_SHARES: u64 = 5;
-/// Shares of the memory.
+/// Shares of the memory that the namespaces of notices have together.
 pub const SHARES: u64 = AUDIENCE_SHARES + NOTICE_SHARES + READER_SHARES;
 
 /// Policies of the namespaces of notices.

@@ -14,9 +14,9 @@ use crate::{
     user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
 };
 
-/// Audiences of one read.
+/// Number of audiences that are read at a time.
 const AUDIENCES_AT_ONCE: usize = 100;
-/// A reader that was forgotten within this time is not forgotten again: the clean-up is repeated for about a minute.
+/// A reader that was cleared within this time is not cleared again: the clean-up is repeated for about a minute.
 const FORGOTTEN_MS: i64 = 120_000;
 
 /// Clears the marks of deleted users in audiences whose readers are users. Cheap to clone.
@@ -43,13 +43,13 @@ impl NoticeCleanup {
 
 #[async_trait]
 impl AccountCleanup for NoticeCleanup {
-    /// All in one step. It may be repeated.
+    /// Clears the marks in all audiences with one call. May be repeated.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
         let Ok(reader) = ReaderId::new(user.get()) else { return Ok(Cleaned::All) };
         let (now, mut after): (_, Option<AudienceId>) = (Timestamp::now(), None);
         loop {
-            let some = self.0.store.audience_list(after, AUDIENCES_AT_ONCE).await.map_err(notice_error)?;
-            let of_users = some.iter().filter(|audience| audience.of_users);
+            let page = self.0.store.audience_list(after, AUDIENCES_AT_ONCE).await.map_err(notice_error)?;
+            let of_users = page.iter().filter(|audience| audience.of_users);
             let keys: Vec<ReaderKey> =
                 of_users.map(|audience| ReaderKey { audience: audience.id, reader }).collect();
             for found in self.0.reader_store.readers(&keys, true).await.map_err(reader_error)? {
@@ -57,8 +57,8 @@ impl AccountCleanup for NoticeCleanup {
                     self.forget(found, now).await?;
                 }
             }
-            after = some.last().map(|last| last.id);
-            if some.len() < AUDIENCES_AT_ONCE {
+            after = page.last().map(|last| last.id);
+            if page.len() < AUDIENCES_AT_ONCE {
                 return Ok(Cleaned::All);
             }
         }

@@ -1,4 +1,4 @@
-//! What is configured about notices, with its defaults.
+//! The configuration of notices, with its defaults.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     size,
 };
 
-/// Most entries of a cached audience, of 33 bytes each.
+/// Highest `live_max`: a cached audience has an entry of 33 bytes for each live notice.
 const LIVE_MAX: usize = 4_000;
 const READERS_MAX: u32 = 16_000_000;
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -54,10 +54,10 @@ impl Default for NoticesConfig {
 }
 
 impl NoticesConfig {
-    /// Whether each value can be taken.
+    /// Checks that each value is within its limits.
     ///
     /// # Errors
-    /// Names the key and its limit.
+    /// Names the first invalid key and its limit.
     pub fn check(&self) -> Result<(), InvalidValue> {
         above_zero(&[
             ("notices.live_max", self.live_max == 0),
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_outside_of_their_limits_are_refused() {
+    fn value_beyond_its_limit_is_refused() {
         let refused = |change: fn(&mut NoticesConfig)| {
             let mut config = NoticesConfig::default();
             change(&mut config);

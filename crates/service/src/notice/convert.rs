@@ -1,4 +1,4 @@
-//! Notices between wire and domain. Raw numbers and strings do not pass this module.
+//! Converts notices between wire and domain. Other modules see no unchecked numbers and strings of a request.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ use crate::{
     },
 };
 
-/// Most notices of one mark or read of states.
+/// Maximum notices of a mark, or of a read of states.
 const NOTICES_AT_ONCE: usize = 1_000;
 const NAME_CHARS_MAX: usize = 64;
-/// The meaning of `*`.
+/// The fields that the mask `*` names.
 const ALL_FIELDS: [&str; 8] =
     ["title", "body", "params", "audience_ids", "publish_time", "expire_time", "pinned", "for_newcomers"];
 
@@ -43,9 +43,9 @@ pub(super) fn reader_id(field: &'static str, id: i64) -> Result<ReaderId, Error>
     valid(field, ReaderId::new(id))
 }
 
-/// Ids of a mark or of a read of states.
-pub(super) fn notice_ids(ids: &[i64], most: Option<usize>) -> Result<Vec<NoticeId>, Error> {
-    check_count("notice_ids", ids.len(), most.unwrap_or(NOTICES_AT_ONCE))?;
+/// The ids of a request: at most `max`, or [`NOTICES_AT_ONCE`] if it is `None`.
+pub(super) fn notice_ids(ids: &[i64], max: Option<usize>) -> Result<Vec<NoticeId>, Error> {
+    check_count("notice_ids", ids.len(), max.unwrap_or(NOTICES_AT_ONCE))?;
     ids.iter().map(|id| valid("notice_ids", NoticeId::new(*id))).collect()
 }
 
@@ -72,7 +72,7 @@ pub(super) fn new_readers(
     readers.iter().map(reader).collect()
 }
 
-/// A notice to be published, and its id if it has one.
+/// A notice to publish, and its id if the caller chose one.
 pub(super) fn new_notice(
     notice: &wire::Notice,
     body_bytes: usize,
@@ -95,7 +95,7 @@ pub(super) fn new_notice(
     Ok((id, new))
 }
 
-/// The change that a mask makes.
+/// The changes of the fields that a mask names.
 pub(super) fn patch(
     notice: &wire::Notice,
     paths: &[String],
@@ -143,7 +143,7 @@ fn take_field(
     Ok(())
 }
 
-/// Audiences of a deletion; none: all.
+/// The audiences from which a notice is removed. Empty: all.
 pub(super) fn some_audiences(ids: &[i32]) -> Result<Vec<AudienceId>, Error> {
     check_count("audience_ids", ids.len(), NOTICE_AUDIENCES_MAX)?;
     ids.iter().map(|id| audience_id("audience_ids", *id)).collect()
@@ -156,7 +156,7 @@ pub(super) fn reader_state(state: i32) -> Result<ReaderState, Error> {
         Ok(wire::ReaderState::Confirmed) => Ok(ReaderState::Confirmed),
         Ok(wire::ReaderState::Unconfirmed) => Ok(ReaderState::Unconfirmed),
         Ok(wire::ReaderState::Unspecified) | Err(_) => {
-            Err(Error::invalid("state", "must be one of the states"))
+            Err(Error::invalid("state", "must be one of read, unread, confirmed and unconfirmed"))
         }
     }
 }

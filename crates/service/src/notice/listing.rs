@@ -13,7 +13,7 @@ use crate::{
     rpc::call::{Principal, only_services},
 };
 
-/// The place of a notice in a list: whether it is pinned, its publish time, its id.
+/// The place of a notice in a list: whether it is pinned (1 or 0), its publish time, its id.
 pub(super) type NoticePlace = [i64; 3];
 
 /// A notice of a list, with the marks of the reader.
@@ -24,7 +24,7 @@ pub(super) struct ListedNotice {
     pub(super) place: NoticePlace,
 }
 
-/// A page of a list to read.
+/// The page of a list that a call requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoticeListRequest {
     pub(super) audience: AudienceId,
@@ -40,7 +40,7 @@ pub(super) struct NoticeListRequest {
 #[derive(Clone, Debug)]
 pub(super) struct NoticePage {
     pub(super) notices: Vec<ListedNotice>,
-    /// The place of the last one that was examined, if there are more.
+    /// The place of the last notice that was examined, if more follow.
     pub(super) more: Option<NoticePlace>,
 }
 
@@ -51,11 +51,11 @@ impl NoticeRecords {
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(super) async fn list(
         &self,
-        asked: NoticeListRequest,
+        request: NoticeListRequest,
         principal: Principal,
         consistency: &Consistency,
     ) -> Result<NoticePage, Error> {
-        let NoticeListRequest { audience, reader, after, size } = asked;
+        let NoticeListRequest { audience, reader, after, size } = request;
         let (audience, view) = match reader {
             Some(reader) => {
                 let key = ReaderKey { audience, reader };
@@ -75,7 +75,7 @@ impl NoticeRecords {
         let ids: Vec<NoticeId> = entries.iter().map(|entry| entry.notice).collect();
         let found = self.notices_of(&ids, consistency).await?;
         let view = view.unwrap_or_else(|| ReaderView { since: Timestamp(0), bits: ReadBits::default() });
-        // One that was deleted in between is left out.
+        // A notice that was deleted in between is left out.
         let listed = entries.iter().zip(found).filter_map(|(entry, notice)| {
             Some(ListedNotice { notice: notice?, state: view.state(entry), place: place(entry) })
         });
@@ -94,7 +94,7 @@ fn entries(audience: &Audience, view: Option<&ReaderView>) -> Vec<AudienceEntry>
     }
 }
 
-/// Falls along the list.
+/// Places descend along the list.
 fn place(entry: &AudienceEntry) -> NoticePlace {
     [i64::from(entry.pinned), entry.publish.0, entry.notice.get()]
 }

@@ -1,4 +1,4 @@
-//! Marks of readers.
+//! Writes marks of readers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,14 +22,14 @@ use crate::{
     write::mutations::{Committed, RecordWrite},
 };
 
-/// The kinds of marks.
+/// The marks that a caller can make.
 #[derive(Clone, Debug)]
-pub(super) enum Deed {
-    /// These are read, and optionally confirmed.
+pub(super) enum NoticeMark {
+    /// Marks these notices as read, and optionally as confirmed.
     Read { notices: Vec<NoticeId>, confirm: bool },
-    /// All visible ones are read, or all that need a confirmation are confirmed.
+    /// Marks all visible notices as read or, with `confirm`, all that need a confirmation as confirmed.
     ReadAll { confirm: bool },
-    /// These are unread.
+    /// Marks these notices as unread.
     Unread(Vec<NoticeId>),
 }
 
@@ -42,8 +42,8 @@ pub(super) struct NoticeMarkResult {
     pub(super) token: Token,
 }
 
-/// The bits of a mark.
-struct Chosen {
+/// The bits that a mark changes, and the notices of the request that the reader does not see.
+struct ChosenBits {
     mark: ReaderMark,
     not_found: Vec<NoticeId>,
 }
@@ -56,28 +56,28 @@ impl NoticeRecords {
     pub(super) async fn mark(
         &self,
         key: ReaderKey,
-        deed: Deed,
+        mark: NoticeMark,
         principal: Principal,
         deadline: Instant,
     ) -> Result<NoticeMarkResult, Error> {
         let this = self.clone();
-        let work = async move { this.mark_now(key, &deed, principal).await };
+        let work = async move { this.mark_now(key, &mark, principal).await };
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
     async fn mark_now(
         &self,
         key: ReaderKey,
-        deed: &Deed,
+        mark: &NoticeMark,
         principal: Principal,
     ) -> Result<NoticeMarkResult, Error> {
         let mut audience = self.audience_for(key, principal, &Consistency::Cached).await?;
         let view = self.view(&audience, key, &Consistency::Cached).await?;
-        let mut chosen = chosen(deed, &audience, &view)?;
+        let mut chosen = choose_bits(mark, &audience, &view)?;
         if !chosen.not_found.is_empty() {
-            // Another node may have just published them.
+            // Another node may have just published the notices that were not found.
             audience = self.audience(key.audience, &Consistency::Strong).await?;
-            chosen = self::chosen(deed, &audience, &view)?;
+            chosen = choose_bits(mark, &audience, &view)?;
         }
         let written = self.write_mark(&audience, key, chosen.mark, view.since).await.map_err(reader_error)?;
         let NoticeReader { since, bits, .. } = &written.record.reader;
@@ -85,8 +85,8 @@ impl NoticeRecords {
         Ok(NoticeMarkResult { totals, not_found: chosen.not_found, token: written.token })
     }
 
-    /// Writes a mark to the store, then to the bitmaps of readers. `since`: that of the reader, if it is not
-    /// registered. Must be called within [`Mutations::run`](crate::write::mutations::Mutations::run).
+    /// Writes a mark to the store, then to the bitmaps of readers. A reader that is not registered is registered with
+    /// `since`. Must be called within [`Mutations::run`](crate::write::mutations::Mutations::run).
     pub(super) async fn write_mark(
         &self,
         audience: &Audience,
@@ -94,18 +94,18 @@ impl NoticeRecords {
         mark: ReaderMark,
         since: Timestamp,
     ) -> Result<Committed<MarkedReader>, StoreError> {
-        let (store, most) = (Arc::clone(&self.reader_store), self.config.readers_max);
+        let (store, readers_max) = (Arc::clone(&self.reader_store), self.config.readers_max);
         let known = self.known(key).await;
-        let (made, dead_pages) = (mark.clone(), dead_pages(audience, known.as_deref()));
+        let (to_write, dead_pages) = (mark.clone(), dead_pages(audience, known.as_deref()));
         let write = Box::pin(async move {
-            let mut marked = store.mark_reader(key, made.clone(), &dead_pages).await?;
+            let mut marked = store.mark_reader(key, to_write.clone(), &dead_pages).await?;
             if marked.is_none() {
-                store.register_readers(key.audience, &[(key.reader, since)], most).await?;
-                marked = store.mark_reader(key, made, &dead_pages).await?;
+                store.register_readers(key.audience, &[(key.reader, since)], readers_max).await?;
+                marked = store.mark_reader(key, to_write, &dead_pages).await?;
             }
             Ok(Applied { record: marked.ok_or(StoreError::NotFound)?, replayed: false })
         });
-        let job = RecordWrite { key, write, change: put };
+        let job = RecordWrite { key, write, change: put_reader };
         match self.mutations.write(&self.readers, job).await {
             Ok(written) => {
                 self.counts.marked(&written.record, &mark, known.as_deref()).await;
@@ -120,7 +120,7 @@ impl NoticeRecords {
         }
     }
 
-    /// The reader from the tiers.
+    /// The cached reader. `None` if it is not registered or cannot be read.
     async fn known(&self, key: ReaderKey) -> Option<Arc<NoticeReader>> {
         self.readers.get_with(&key, &Consistency::Cached).await.ok()?.map(|entry| entry.value)
     }
@@ -140,8 +140,8 @@ impl NoticeRecords {
             this.audience(audience, &Consistency::Cached).await?;
             let keys: HashSet<ReaderKey> =
                 readers.iter().map(|(reader, _)| ReaderKey { audience, reader: *reader }).collect();
-            let (store, most) = (Arc::clone(&this.reader_store), this.config.readers_max);
-            let write = Box::pin(async move { store.register_readers(audience, &readers, most).await });
+            let (store, limit) = (Arc::clone(&this.reader_store), this.config.readers_max);
+            let write = Box::pin(async move { store.register_readers(audience, &readers, limit).await });
             let keys = keys.into_iter().collect();
             this.mutations.write_all(&this.readers, keys, write).await.map_err(reader_error)
         };
@@ -149,14 +149,14 @@ impl NoticeRecords {
     }
 }
 
-/// Pages of a reader without a live notice.
+/// The pages of a reader in which no bit belongs to a notice.
 fn dead_pages(audience: &Audience, known: Option<&NoticeReader>) -> Vec<u32> {
     let pages = known.into_iter().flat_map(|reader| reader.bits.words().map(|(page, _)| page));
     pages.filter(|page| audience.is_dead_page(*page)).collect()
 }
 
-/// The bits of a mark, for the notices that the reader sees.
-fn chosen(deed: &Deed, audience: &Audience, view: &ReaderView) -> Result<Chosen, Error> {
+/// Returns the bits of a mark, for the notices that the reader sees.
+fn choose_bits(mark: &NoticeMark, audience: &Audience, view: &ReaderView) -> Result<ChosenBits, Error> {
     let visible: HashMap<NoticeId, &AudienceEntry> =
         view.visible(audience).map(|entry| (entry.notice, entry)).collect();
     let missing = |notices: &[NoticeId]| {
@@ -165,34 +165,34 @@ fn chosen(deed: &Deed, audience: &Audience, view: &ReaderView) -> Result<Chosen,
     let found = |notices: &[NoticeId]| {
         notices.iter().filter_map(|id| visible.get(id).copied()).collect::<Vec<&AudienceEntry>>()
     };
-    match deed {
-        Deed::ReadAll { confirm } => {
+    match mark {
+        NoticeMark::ReadAll { confirm } => {
             let all = visible.values().filter(|entry| !confirm || entry.confirm_slot.is_some());
             let slots = all.flat_map(|entry| read_slots(entry, *confirm)).collect();
-            Ok(Chosen { mark: ReaderMark::Read(slots), not_found: Vec::new() })
+            Ok(ChosenBits { mark: ReaderMark::Read(slots), not_found: Vec::new() })
         }
-        Deed::Read { notices, confirm } => {
+        NoticeMark::Read { notices, confirm } => {
             let entries = found(notices);
             if *confirm && entries.iter().any(|entry| entry.confirm_slot.is_none()) {
                 let why = "must be false for notices without must_confirm";
                 return Err(Error::invalid("confirm", why));
             }
             let slots = entries.into_iter().flat_map(|entry| read_slots(entry, *confirm)).collect();
-            Ok(Chosen { mark: ReaderMark::Read(slots), not_found: missing(notices) })
+            Ok(ChosenBits { mark: ReaderMark::Read(slots), not_found: missing(notices) })
         }
-        Deed::Unread(notices) => {
+        NoticeMark::Unread(notices) => {
             let slots = found(notices).into_iter().map(|entry| entry.slot).collect();
-            Ok(Chosen { mark: ReaderMark::Unread(slots), not_found: missing(notices) })
+            Ok(ChosenBits { mark: ReaderMark::Unread(slots), not_found: missing(notices) })
         }
     }
 }
 
-/// A confirmed notice is read, too.
+/// The bits that a mark as read sets. To confirm a notice also marks it as read.
 fn read_slots(entry: &AudienceEntry, confirm: bool) -> impl Iterator<Item = Slot> {
     [Some(entry.slot), entry.confirm_slot.filter(|_| confirm)].into_iter().flatten()
 }
 
-fn put(marked: &Arc<MarkedReader>) -> Change<NoticeReader> {
+fn put_reader(marked: &Arc<MarkedReader>) -> Change<NoticeReader> {
     let version = cache_version(marked.reader.version);
     Change::Put { value: Arc::new(marked.reader.clone()), version }
 }

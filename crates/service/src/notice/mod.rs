@@ -1,12 +1,13 @@
 //! Notices to all readers of an audience, and the marks of readers (ADR 0042).
 //!
-//! **Durability.** Every mark is in the store before it is acknowledged. A reader is one versioned record that has the
-//! read bits of all notices of its audience, cached as a user is: its unread notices are computed from two cached
-//! records.
+//! **Durability.** Every mark is in the store before it is acknowledged. A reader is one versioned record with the read
+//! bits of all notices of its audience. It is cached like a user. The unread notices of a reader are computed from two
+//! cached records: the reader and the audience.
 //!
 //! **Totals on streams** are compared in memory once a second.
 //!
-//! **Counts** of readers are derived: from bitmaps in Redis where nodes share one, else from scans that are at most 10 s old.
+//! **Counts** of readers are derived data: from bitmaps in Redis if nodes share one, else from scans of the store that are
+//! at most 10 s old.
 
 pub mod cache;
 mod cleanup;

@@ -1,4 +1,4 @@
-//! Changes of audiences and notices. Each is one commit, and copies on other nodes are dropped before the call returns.
+//! Changes of audiences and notices. Each change is one commit. Copies on other nodes are dropped before the call returns.
 
 use std::{
     collections::BTreeSet,
@@ -24,11 +24,11 @@ use crate::{
     },
 };
 
-/// How many allocated ids may turn out to be taken by callers' own ids before a publication gives up.
+/// Maximum attempts to publish with an allocated id: callers may have used such an id for a notice.
 const ID_TRIES: usize = 16;
 
 impl NoticeRecords {
-    /// Registers or renames an audience, and returns it.
+    /// Registers or renames an audience. Returns the audience.
     ///
     /// # Errors
     /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or errors of the store.
@@ -40,8 +40,8 @@ impl NoticeRecords {
         let write = context.write(&self.hasher).await?;
         let (this, id) = (self.clone(), new.id);
         let work = async move {
-            let (store, most) = (Arc::clone(&this.store), this.config.audiences_max);
-            let write = Box::pin(async move { store.register_audience(new, most, write).await });
+            let (store, limit) = (Arc::clone(&this.store), this.config.audiences_max);
+            let write = Box::pin(async move { store.register_audience(new, limit, write).await });
             let change = |_: &Arc<()>| Change::Invalidate { version: None };
             let job = RecordWrite { key: id, write, change };
             let written = this.mutations.write(&this.audiences, job).await.map_err(notice_error)?;
@@ -51,7 +51,7 @@ impl NoticeRecords {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// Publishes a notice; an id is allocated if `id` is `None`.
+    /// Publishes a notice. Allocates an id if `id` is `None`.
     ///
     /// # Errors
     /// ALREADY_EXISTS, NOT_FOUND, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or errors of the store.
@@ -99,7 +99,7 @@ impl NoticeRecords {
     /// As [`Self::change`]. Must be called within [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::change`].
     pub(super) async fn change_now(
         &self,
         id: NoticeId,
@@ -116,8 +116,8 @@ impl NoticeRecords {
         self.write_change(id, change, audiences, write).await.map_err(notice_error)
     }
 
-    /// Writes a change. `audiences`: those that it is expected to change. An old copy of the notice may not have named all of
-    /// them: copies of the others are dropped after the write, before the call returns.
+    /// Writes a change. `audiences`: those that it is expected to change. Some may be missing, if they come from an old copy
+    /// of the notice: the copies of these are dropped after the write, before the call returns.
     async fn write_change(
         &self,
         id: NoticeId,
@@ -126,15 +126,15 @@ impl NoticeRecords {
         write: Write,
     ) -> Result<Committed<NoticeChanged>, StoreError> {
         let (store, live_max) = (Arc::clone(&self.store), self.config.live_max);
-        let of_new_slots: &[AudienceId] = if may_give_slots(&change) { &audiences } else { &[] };
+        let of_new_slots: &[AudienceId] = if may_assign_slots(&change) { &audiences } else { &[] };
         let prepared = self.counts.prepare(of_new_slots).await;
         let is_new = Arc::<AtomicBool>::default();
-        let made = Arc::clone(&is_new);
+        let is_new_in_write = Arc::clone(&is_new);
         let write = Box::pin(async move {
             let applied = store.change_notice(id, change, live_max, write).await;
-            applied.inspect(|applied| made.store(!applied.replayed, Ordering::Release))
+            applied.inspect(|applied| is_new_in_write.store(!applied.replayed, Ordering::Release))
         });
-        let job = RecordWrite { key: id, write, change: put };
+        let job = RecordWrite { key: id, write, change: put_notice };
         let guard = self.audiences.begin_write(&audiences).await;
         let invalidations = RecordInvalidations { guard, keys: audiences.clone() };
         let written =
@@ -159,7 +159,7 @@ impl NoticeRecords {
         valid("notice_id", NoticeId::new(id))
     }
 
-    /// Removes what expired long ago from an audience. Must be called within
+    /// Removes the entries of an audience that expired an hour ago. Must be called within
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     pub(super) async fn remove_expired(&self, id: AudienceId) -> Result<(), StoreError> {
         let store = Arc::clone(&self.store);
@@ -173,8 +173,8 @@ impl NoticeRecords {
     }
 }
 
-/// Whether a change may assign slots, except in audiences that an old copy of the notice does not name.
-fn may_give_slots(change: &NoticeChange) -> bool {
+/// Whether a change may assign slots in the audiences that are known before the write.
+fn may_assign_slots(change: &NoticeChange) -> bool {
     match change {
         NoticeChange::Publish(_) => true,
         NoticeChange::Update(patch) => patch.make_unread || patch.audiences.is_some(),
@@ -182,7 +182,7 @@ fn may_give_slots(change: &NoticeChange) -> bool {
     }
 }
 
-fn put(changed: &Arc<NoticeChanged>) -> Change<kith_store::Notice> {
+fn put_notice(changed: &Arc<NoticeChanged>) -> Change<kith_store::Notice> {
     let version = cache_version(changed.version);
     match &changed.notice {
         Some(notice) => Change::Put { value: Arc::new(notice.clone()), version },

@@ -1,4 +1,4 @@
-//! Lists of the readers who have, or have not, read a notice.
+//! Lists of the readers that have, or have not, read or confirmed a notice.
 
 use kith_cache::Consistency;
 use kith_store::{
@@ -8,7 +8,7 @@ use kith_store::{
 use super::{NOTICES, NoticeRecords, records::reader_error};
 use crate::error::Error;
 
-/// The state of the readers of a list.
+/// The state of the readers to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReaderState {
     Read,
@@ -40,8 +40,8 @@ impl NoticeRecords {
         Err(Error::not_found(NOTICES))
     }
 
-    /// Reads registered readers from an ordinal on, in their order: readers to whom the notice may be visible and who
-    /// are in this state. Examines at most [`READERS_SCANNED`], and returns at most `size`.
+    /// Reads registered readers in this state, in the order of their ordinals, beginning at `from`. Readers that never see the
+    /// notice are not listed as unread or unconfirmed. Examines at most [`READERS_SCANNED`], and returns at most `size`.
     ///
     /// # Errors
     /// NOT_FOUND, INVALID_ARGUMENT, or errors of the store.

@@ -20,7 +20,7 @@ pub(super) struct NoticeReadState {
 }
 
 impl ReaderView {
-    /// The state of a notice.
+    /// Whether the reader has read and confirmed a notice.
     pub(super) fn state(&self, entry: &AudienceEntry) -> NoticeReadState {
         NoticeReadState {
             notice: entry.notice,
@@ -36,22 +36,22 @@ impl ReaderView {
     }
 }
 
-/// Checks that the caller is the user of the reader, or a service.
+/// Checks that the caller is the reader itself, or a service.
 ///
 /// # Errors
 /// PERMISSION_DENIED.
-pub(super) fn own(audience: &Audience, key: ReaderKey, principal: Principal) -> Result<(), Error> {
+pub(super) fn check_caller(audience: &Audience, key: ReaderKey, principal: Principal) -> Result<(), Error> {
     match principal {
         Principal::Service => Ok(()),
         Principal::User(user) if audience.of_users && user.get() == key.reader.get() => Ok(()),
         Principal::User(_) => Err(Error::not_allowed(
-            "only services may do this, and the user named by reader_id in an audience with of_users",
+            "requires a service or, in an audience with of_users, the user whose id is reader_id",
         )),
     }
 }
 
 impl NoticeRecords {
-    /// Reads an audience for a reader. The caller's rights were checked.
+    /// Reads an audience, and checks that the caller may act for the reader.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -62,7 +62,7 @@ impl NoticeRecords {
         consistency: &Consistency,
     ) -> Result<Arc<Audience>, Error> {
         let audience = self.audience(key.audience, consistency).await?;
-        own(&audience, key, principal)?;
+        check_caller(&audience, key, principal)?;
         Ok(audience)
     }
 
@@ -81,7 +81,7 @@ impl NoticeRecords {
         Ok(NoticeTotals::of(&audience, view.since, &view.bits, Timestamp::now()))
     }
 
-    /// The states of the notices that a reader sees among these, in their order.
+    /// Returns the states of those of these notices that the reader sees, in the order of the ids.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -99,7 +99,7 @@ impl NoticeRecords {
         Ok(ids.iter().filter_map(|id| visible.get(id)).map(|entry| view.state(entry)).collect())
     }
 
-    /// Reads one notice for a service, or for a user who sees it in some audience.
+    /// Reads one notice for a service, or for a user who sees it in at least one audience.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.

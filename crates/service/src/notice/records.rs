@@ -1,4 +1,4 @@
-//! Records of audiences, notices and readers through the tiers of this node.
+//! Reads audiences, notices and readers through the tiers of this node.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     write::{ids::Ids, mutations::Mutations, record_codec::RecordCodec},
 };
 
-/// Ids of notices that are reserved at a time.
+/// Number of notice ids that are reserved at a time.
 const ID_BLOCK: u32 = 100;
 
 /// Audiences, notices and readers of a deployment, through the tiers of this node. Cheap to clone.
@@ -43,7 +43,7 @@ pub struct NoticeRecords {
 /// The state that decides which notices a reader sees and has read.
 #[derive(Clone, Debug)]
 pub(super) struct ReaderView {
-    /// The publish time from which on it sees notices.
+    /// The reader sees notices that were published at or after this time.
     pub(super) since: Timestamp,
     pub(super) bits: ReadBits,
 }
@@ -92,7 +92,7 @@ impl NoticeRecords {
         found.map(|entry| entry.value).ok_or_else(|| Error::not_found(AUDIENCES))
     }
 
-    /// Reads notices, in the order of the ids; `None` if it does not exist.
+    /// Reads notices, in the order of the ids; `None` for a notice that does not exist.
     pub(super) async fn notices_of(
         &self,
         ids: &[NoticeId],
@@ -106,10 +106,10 @@ impl NoticeRecords {
         found.map(notice).collect()
     }
 
-    /// The visibility and the read bits of a reader in an audience. One that is not registered has read nothing.
+    /// The visibility and the read bits of a reader in an audience. A reader that is not registered has read nothing.
     ///
     /// # Errors
-    /// NOT_FOUND if it would be a user that does not exist, or errors of the store.
+    /// NOT_FOUND if the reader is a user that does not exist, or errors of the store.
     pub(super) async fn view(
         &self,
         audience: &Audience,
@@ -126,7 +126,7 @@ impl NoticeRecords {
         }
     }
 
-    /// The `since` of a reader that is not registered: the creation of the user, or always.
+    /// The `since` of a reader that is not registered: the creation time of the user, or 0 if readers are not users.
     pub(super) async fn since_of_new(&self, audience: &Audience, key: ReaderKey) -> Result<Timestamp, Error> {
         if !audience.of_users {
             return Ok(Timestamp(0));

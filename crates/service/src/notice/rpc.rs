@@ -1,11 +1,11 @@
-//! The notice service on the wire: each method decodes, calls once, and encodes.
+//! The gRPC notice service: each method decodes the request, makes one call, and encodes the response.
 
 use kith_cache::Consistency;
 use kith_proto::notice::v1::{self as wire, notice_service_server::NoticeService};
 use kith_store::{NoticeChange, ReaderOrdinal, Slot, Timestamp};
 use tonic::{Request, Response};
 
-use super::{NoticeRecords, convert, listing::NoticeListRequest, marks::Deed};
+use super::{NoticeRecords, convert, listing::NoticeListRequest, marks::NoticeMark};
 use crate::{
     error::Error,
     rpc::{
@@ -17,12 +17,12 @@ use crate::{
     },
 };
 
-/// Notices of a page.
+/// Sizes of a page of notices.
 const PAGES: PageSizes = PageSizes { default: 50, max: 100 };
-/// Notices whose readers are counted by one call.
+/// Maximum notices of one CountReaders call.
 const COUNTED_AT_ONCE: usize = 100;
 
-/// The notice service on the wire.
+/// The gRPC notice service.
 #[derive(Clone, Debug)]
 pub struct NoticeRpc {
     records: NoticeRecords,
@@ -138,8 +138,8 @@ impl NoticeService for NoticeRpc {
         let after = self.pages.open_all(&query, &request.page_token)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let mut quota = self.limits.records.page(call, PAGES.of(request.page_size)?)?;
-        let asked = NoticeListRequest { audience, reader, after, size: quota.size };
-        let page = self.records.list(asked, call.principal, &consistency).await?;
+        let list = NoticeListRequest { audience, reader, after, size: quota.size };
+        let page = self.records.list(list, call.principal, &consistency).await?;
         let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
         let (mut notices, mut last) = (Vec::new(), page.more);
         for listed in &page.notices {
@@ -159,14 +159,14 @@ impl NoticeService for NoticeRpc {
         let (call, request) = Call::open(request);
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
         let notices = convert::notice_ids(&request.notice_ids, None)?;
-        let deed = match request.all {
+        let mark = match request.all {
             true if !notices.is_empty() => {
                 return Err(Error::invalid("notice_ids", "must be empty with all").into());
             }
-            true => Deed::ReadAll { confirm: request.confirm },
-            false => Deed::Read { notices, confirm: request.confirm },
+            true => NoticeMark::ReadAll { confirm: request.confirm },
+            false => NoticeMark::Read { notices, confirm: request.confirm },
         };
-        let marked = self.records.mark(key, deed, call.principal, call.deadline).await?;
+        let marked = self.records.mark(key, mark, call.principal, call.deadline).await?;
         Ok(Response::new(wire::MarkReadResponse {
             totals: Some(convert::totals_to_wire(marked.totals)),
             not_found: marked.not_found.iter().map(|id| id.get()).collect(),
@@ -180,8 +180,8 @@ impl NoticeService for NoticeRpc {
     ) -> RpcResult<wire::MarkUnreadResponse> {
         let (call, request) = Call::open(request);
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
-        let deed = Deed::Unread(convert::notice_ids(&request.notice_ids, None)?);
-        let marked = self.records.mark(key, deed, call.principal, call.deadline).await?;
+        let mark = NoticeMark::Unread(convert::notice_ids(&request.notice_ids, None)?);
+        let marked = self.records.mark(key, mark, call.principal, call.deadline).await?;
         Ok(Response::new(wire::MarkUnreadResponse {
             totals: Some(convert::totals_to_wire(marked.totals)),
             not_found: marked.not_found.iter().map(|id| id.get()).collect(),
@@ -227,14 +227,14 @@ impl NoticeService for NoticeRpc {
         let audience = self.records.audience(audience, &Consistency::Cached).await?;
         let slots: Vec<Slot> = entries.iter().flat_map(|entry| entry.slots()).collect();
         let counted = self.records.counts.count(&audience, &slots).await?;
-        let of = |slot: Slot| {
+        let count_of = |slot: Slot| {
             let at = slots.iter().position(|known| *known == slot).unwrap_or(usize::MAX);
             counted.counts.get(at).map_or(0, |count| i64::try_from(*count).unwrap_or(i64::MAX))
         };
         let counts = entries.iter().map(|entry| wire::ReaderCount {
             notice_id: entry.notice.get(),
-            read: of(entry.slot),
-            confirmed: entry.confirm_slot.map_or(0, of),
+            read: count_of(entry.slot),
+            confirmed: entry.confirm_slot.map_or(0, count_of),
         });
         Ok(Response::new(wire::CountReadersResponse {
             counts: counts.collect(),

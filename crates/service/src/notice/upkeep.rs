@@ -1,5 +1,5 @@
-//! Upkeep of notices: entries that expired an hour ago are removed, and notices that expired long ago are deleted. One
-//! node of several does it, by a lease; each step may be done twice, so the lease only saves work.
+//! Upkeep of notices: removes entries that expired an hour ago, and deletes notices that expired long ago. The node that
+//! holds a lease does this. Each step may be repeated, so the lease only saves work.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::{
 const PERIOD: Duration = Duration::from_secs(60);
 /// Name of the lease.
 const LEASE: &str = "notices";
-/// A few times as long as a round takes.
+/// Several times the duration of a round.
 const LEASE_LASTS: Duration = Duration::from_secs(120);
-/// Audiences, and notices, of one read.
+/// Number of audiences, or of notices, that are read at a time.
 const AT_ONCE: usize = 100;
-/// Deadline for the begin of a step of the store, which begins at once and runs to its end.
+/// Deadline by which a write must have begun. Once begun, it runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
-/// The job that removes expired entries and notices, and repairs counts. `among`: the id of this node, if there are others.
+/// The job that removes expired entries and notices, and repairs counts. `among`: the id of this node in a cluster.
 #[must_use]
 pub fn upkeep_job(context: DomainContext<'_>, records: NoticeRecords, among: Option<&str>) -> BackgroundJob {
     let lease = Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS);
@@ -46,7 +46,7 @@ impl NoticeUpkeepRounds {
             if self.lease.is_held().await.unwrap_or(false)
                 && let Err(error) = self.round().await
             {
-                tracing::warn!(%error, "expired notices could not be removed; it is tried again");
+                tracing::warn!(%error, "expired notices could not be removed; the next round tries again");
             }
             sleep(PERIOD.mul_f64(rand::random_range(0.75..1.25))).await;
         }
@@ -60,16 +60,16 @@ impl NoticeUpkeepRounds {
     async fn remove_entries(&self) -> Result<(), Error> {
         let (now, mut after): (_, Option<AudienceId>) = (Timestamp::now(), None);
         loop {
-            let some = self.records.store.audience_list(after, AT_ONCE).await.map_err(notice_error)?;
-            let is_over =
+            let page = self.records.store.audience_list(after, AT_ONCE).await.map_err(notice_error)?;
+            let is_due =
                 |entry: &AudienceEntry| entry.expire.is_some_and(|expire| expire.after(EXPIRED_KEPT) <= now);
-            for audience in some.iter().filter(|audience| audience.entries.iter().any(is_over)) {
+            for audience in page.iter().filter(|audience| audience.entries.iter().any(is_due)) {
                 let (records, id) = (self.records.clone(), audience.id);
                 let work = async move { records.remove_expired(id).await.map_err(notice_error) };
                 self.records.mutations.run(Instant::now() + BEGUN_WITHIN, work).await?;
             }
-            after = some.last().map(|last| last.id);
-            if some.len() < AT_ONCE {
+            after = page.last().map(|last| last.id);
+            if page.len() < AT_ONCE {
                 return Ok(());
             }
         }

@@ -1,5 +1,5 @@
-//! The store's change feed: it publishes the changes of writers that died between commit and broadcast, and what other
-//! programs wrote into the store (coherence, "Change feeds").
+//! Reads the change feed of the store. It publishes the changes of writers that died between commit and broadcast, and
+//! the changes that other programs made in the store (ADR 0012).
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,26 +11,26 @@ use crate::{Invalidation, testing::rules};
 /// The change feed of a store, which one node at a time reads.
 #[async_trait::async_trait]
 pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
-    /// Takes the lead of reading, or extends it, for this long. False: another node has it.
+    /// Takes the lead, which is a lease of the right to read the feed, or extends it. False: another node has it.
     ///
     /// # Errors
-    /// If the store does not answer; the lead may be taken, and expires.
+    /// If the store does not answer. The lead may have been taken, and then expires.
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError>;
 
-    /// Gives the lead up, so that another node need not wait for its end.
+    /// Gives up the lead, so that another node need not wait until it expires.
     async fn yield_lead(&self);
 
-    /// Opens the feed after the last change that was saved, or, `again`, at the present.
+    /// Opens the feed after the saved position or, with `at_end`, at its present end.
     ///
     /// # Errors
     /// [`FeedError::Lost`] if no position was saved, or the changes since then are no longer available.
-    async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError>;
+    async fn open(&self, at_end: bool) -> Result<Box<dyn Changes>, FeedError>;
 
-    /// Further changes that must be published after these, for example of lists to which the records may belong now.
-    /// None unless a feed overrides this.
+    /// Further changes that must be published after these, for example of lists that may now contain the records. None by
+    /// default.
     ///
     /// # Errors
-    /// If the store does not answer; the changes are then read again.
+    /// If the store does not answer. All changes are then read again.
     async fn besides(&self, _changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
         Ok(Vec::new())
     }
@@ -39,13 +39,13 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
 /// An open feed.
 #[async_trait::async_trait]
 pub trait Changes: std::fmt::Debug + Send {
-    /// The next changes, in the order of the store; none if there are none for this long.
+    /// The next changes, in the order of the store. Empty if there are none for this long.
     ///
     /// # Errors
-    /// When the store does not answer, or the feed ended.
+    /// If the store does not answer, or the feed ended.
     async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError>;
 
-    /// All that was returned is published: from now on the feed is opened after it. False: another node leads.
+    /// Saves the position after the returned changes, which are all published. False: another node leads.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -56,10 +56,10 @@ pub trait Changes: std::fmt::Debug + Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeedError {
     /// The store does not answer.
-    #[error("the change feed is away")]
+    #[error("the change feed does not answer")]
     Away,
-    /// Changes were missed for good.
-    #[error("the change feed does not go back so far")]
+    /// The position was lost, or changes after it are no longer available.
+    #[error("the change feed does not reach back far enough")]
     Lost,
 }
 
@@ -88,25 +88,25 @@ impl Default for Reading {
     }
 }
 
-/// Reads the feed when it is this node's turn, and publishes what no writer published.
+/// Reads the feed while this node leads, and publishes the changes that no writer published.
 #[derive(Debug)]
 pub struct FeedReader {
     /// The node that publishes the changes, and raises the epoch if some were missed.
     pub member: ClusterNode,
-    /// What is read.
+    /// The feed that is read.
     pub feed: Arc<dyn Feed>,
-    /// Times.
+    /// Times of reading.
     pub reading: Reading,
 }
 
 impl FeedReader {
-    /// Reads, or waits for its turn, until it is dropped. Then its lead expires.
+    /// Reads, or waits for the lead, until it is dropped. Then its lead expires.
     pub async fn read(&self) {
         loop {
             if self.feed.lead(self.reading.lease).await == Ok(true) {
                 self.member.recent.remember(true);
-                if let Err(error) = self.lead().await {
-                    tracing::debug!(?error, "reads the change feed no longer");
+                if let Err(error) = self.read_as_leader().await {
+                    tracing::debug!(?error, "stopped reading the change feed");
                 }
                 self.member.recent.remember(false);
                 self.feed.yield_lead().await;
@@ -115,16 +115,16 @@ impl FeedReader {
         }
     }
 
-    /// Reads until the lead is lost, the store does not answer, or a change cannot be published: another node may reach
-    /// what this one does not.
-    async fn lead(&self) -> Result<(), FeedError> {
+    /// Reads until the lead is lost, the store does not answer, or a change cannot be published. Then another node may lead:
+    /// it may reach the server that this node does not reach.
+    async fn read_as_leader(&self) -> Result<(), FeedError> {
         let epoch = self.member.node.epoch();
         let mut changes = self.open().await?;
-        let (mut kept, mut saved) = (Instant::now(), Instant::now());
+        let (mut extended, mut saved) = (Instant::now(), Instant::now());
         loop {
             let batch = changes.next(self.reading.try_every).await?;
-            // What was published in a log that nodes have left may be lost with it: it is read again.
-            if !self.tell(epoch, batch).await && rules::feed_left() || self.member.node.epoch() != epoch {
+            // Changes published in a log that nodes have left may be lost with it: they are read again.
+            if !self.publish(epoch, batch).await && rules::feed_left() || self.member.node.epoch() != epoch {
                 return Ok(());
             }
             if saved.elapsed() >= self.reading.save_every {
@@ -133,8 +133,8 @@ impl FeedReader {
                     return Ok(());
                 }
             }
-            if kept.elapsed() >= self.reading.try_every {
-                kept = Instant::now();
+            if extended.elapsed() >= self.reading.try_every {
+                extended = Instant::now();
                 if !self.feed.lead(self.reading.lease).await? {
                     return Ok(());
                 }
@@ -142,39 +142,39 @@ impl FeedReader {
         }
     }
 
-    /// Opens the feed at the saved position. If that is lost, every copy is discarded, after the feed is open again, so
-    /// that no change is missed in between.
+    /// Opens the feed at the saved position. If the position is lost, opens the feed at its end, and then discards all
+    /// copies. In this order no change is missed in between.
     async fn open(&self) -> Result<Box<dyn Changes>, FeedError> {
         match self.feed.open(false).await {
             Err(FeedError::Lost) => {}
             opened => return opened,
         }
         let mut changes = self.feed.open(true).await?;
-        tracing::info!("the change feed of the store begins again: all copies are discarded");
-        self.member.bus.give_up_copies().await.map_err(|_| FeedError::Away)?;
+        tracing::info!("the position in the change feed of the store was lost: all copies are discarded");
+        self.member.bus.discard_copies().await.map_err(|_| FeedError::Away)?;
         changes.save().await?;
         Ok(changes)
     }
 
-    /// Publishes what the writers did not publish meanwhile. False: it is not possible.
-    async fn tell(&self, epoch: u64, batch: Vec<Invalidation>) -> bool {
+    /// Publishes the changes that their writers do not publish within `grace`. False: a change could not be published.
+    async fn publish(&self, epoch: u64, batch: Vec<Invalidation>) -> bool {
         if batch.is_empty() || !rules::feed_tells() {
             return true;
         }
         sleep(self.reading.grace).await;
-        let untold: Vec<Invalidation> =
-            batch.into_iter().filter(|change| self.is_untold(epoch, change)).collect();
-        self.member.tally.fed.add(u64::try_from(untold.len()).unwrap_or(u64::MAX));
-        if self.member.bus.tell_now(&self.member.node, &untold).await.is_err() {
+        let missing: Vec<Invalidation> =
+            batch.into_iter().filter(|change| self.is_missing(epoch, change)).collect();
+        self.member.stats.fed.add(u64::try_from(missing.len()).unwrap_or(u64::MAX));
+        if self.member.bus.publish_now(&self.member.node, &missing).await.is_err() {
             return false;
         }
-        let Ok(besides) = self.feed.besides(&untold).await else { return false };
-        self.member.bus.tell_now(&self.member.node, &besides).await.is_ok()
+        let Ok(further) = self.feed.besides(&missing).await else { return false };
+        self.member.bus.publish_now(&self.member.node, &further).await.is_ok()
     }
 
-    /// Whether a change has to be broadcast. Must be called in the order of the changes: after one without a version,
-    /// such as that of a document that was removed by hand, the same version may occur again with another state.
-    fn is_untold(&self, epoch: u64, change: &Invalidation) -> bool {
+    /// Whether no writer has published a change. Must be called in the order of the changes: after a change without a
+    /// version, such as the removal of a document by hand, the same version may occur again with another state.
+    fn is_missing(&self, epoch: u64, change: &Invalidation) -> bool {
         match change.version {
             Some(version) => !self.member.recent.knows(epoch, change.namespace, &change.key, version),
             None => {

@@ -1,5 +1,5 @@
-//! What a strict writer must know of the other nodes before it may acknowledge a write (coherence, "Strict
-//! namespaces").
+//! The confirmations of other nodes, for which a strict write waits before it is acknowledged (docs/coherence.md, "Strict
+//! records").
 
 use std::{collections::HashMap, time::Duration};
 
@@ -16,11 +16,11 @@ use crate::{
     testing::rules,
 };
 
-/// The state of this node among the others: since when it follows its epoch, and what they have confirmed to it.
+/// Since when this node follows its epoch, and which entries the other nodes have confirmed to it.
 #[derive(Debug)]
 pub struct PeerConfirmations {
     /// Maximum time for which a silent node may still serve its memory, counted from its last probe.
-    deaf: Duration,
+    silence_max: Duration,
     state: Mutex<ConfirmationState>,
     /// Wakes tasks that wait for a confirmation, in the order of waiting.
     heard: Notify,
@@ -41,14 +41,14 @@ struct FollowedEpoch {
 }
 
 impl PeerConfirmations {
-    /// For nodes that trust their memory for this long after a probe. The speeds of clocks may differ by a fiftieth.
+    /// For nodes that trust their memory for this long after a probe. Tolerates clocks whose speeds differ by a fiftieth.
     #[must_use]
     pub fn new(trust: Duration) -> Self {
-        let deaf = trust + trust / 50 + Duration::from_millis(20);
-        Self { deaf, state: Mutex::default(), heard: Notify::new() }
+        let silence_max = trust + trust / 50 + Duration::from_millis(20);
+        Self { silence_max, state: Mutex::default(), heard: Notify::new() }
     }
 
-    /// This node follows the epoch of this server from now on. Confirmations in an earlier one no longer count.
+    /// This node follows the epoch of this server from now on. Confirmations in an earlier epoch no longer count.
     pub fn adopted(&self, epoch: u64, server: &str) {
         let followed = FollowedEpoch { number: epoch, server: server.to_owned(), since: Instant::now() };
         let mut state = self.state.lock();
@@ -56,7 +56,7 @@ impl PeerConfirmations {
         state.followed = Some(followed);
     }
 
-    /// The epoch in which this node trusts its memory, and its server; `None`: it does not trust it.
+    /// The epoch in which this node trusts its memory, and the server of the epoch. `None`: it does not trust its memory.
     #[must_use]
     pub fn trusted(&self, node: &Node) -> Option<(u64, String)> {
         let state = self.state.lock();
@@ -64,13 +64,13 @@ impl PeerConfirmations {
         node.trusted().then(|| (followed.number, followed.server.clone()))
     }
 
-    /// Returns when no node trusts its memory because of an earlier epoch than this one, which is the present one.
-    /// Takes at most as long as nodes trust their memory without a probe.
+    /// Returns when no node trusts its memory in an epoch before this one, which is the present one. Takes at most as long
+    /// as nodes trust their memory without a probe.
     pub async fn earlier_epochs_ended(&self, epoch: u64) {
-        sleep_until(self.alone_from(epoch, Instant::now())).await;
+        sleep_until(self.earlier_epochs_end(epoch, Instant::now())).await;
     }
 
-    /// A node has confirmed.
+    /// Records the confirmation of a node.
     pub fn heard(&self, confirmed: Confirmed) {
         let mut state = self.state.lock();
         let number = state.confirmed.entry(confirmed.node).or_default();
@@ -79,8 +79,8 @@ impl PeerConfirmations {
         self.heard.notify_waiters();
     }
 
-    /// Returns when no node but `me` can still serve the replaced value from memory: each has confirmed it, or has been
-    /// silent for longer than it may trust its memory. Takes at most that long.
+    /// Returns when no node but `me` can still serve the replaced value from memory: each has confirmed the change, or has
+    /// been silent for longer than it may trust its memory. Takes at most that long.
     pub(crate) async fn settled(&self, me: u64, epoch: u64, changed: &Changed) {
         if !rules::strict_confirmed() {
             return;
@@ -89,9 +89,9 @@ impl PeerConfirmations {
         for peer in changed.peers.iter().filter(|peer| peer.node != me) {
             self.confirmed(peer, changed.number, answered).await;
         }
-        // Nodes of the epoch before are not in the registry of this one.
+        // Nodes that still follow an earlier epoch are not in the registry of this one.
         if rules::strict_after_epoch() {
-            sleep_until(self.alone_from(epoch, answered)).await;
+            sleep_until(self.earlier_epochs_end(epoch, answered)).await;
         }
     }
 
@@ -99,17 +99,17 @@ impl PeerConfirmations {
         if peer.applied >= number {
             return;
         }
-        let deaf = answered + self.deaf.saturating_sub(peer.silent);
+        let deadline = answered + self.silence_max.saturating_sub(peer.silent);
         let confirms = || self.state.lock().confirmed.get(&peer.node).is_some_and(|known| *known >= number);
         // The deadline covers a node that never confirms.
-        drop(timeout_at(deaf, until(&self.heard, confirms)).await);
+        drop(timeout_at(deadline, until(&self.heard, confirms)).await);
     }
 
     /// When no node of an earlier epoch trusts its memory any more.
-    fn alone_from(&self, epoch: u64, now: Instant) -> Instant {
+    fn earlier_epochs_end(&self, epoch: u64, now: Instant) -> Instant {
         match &self.state.lock().followed {
-            Some(followed) if followed.number == epoch => followed.since + self.deaf,
-            Some(_) | None => now + self.deaf,
+            Some(followed) if followed.number == epoch => followed.since + self.silence_max,
+            Some(_) | None => now + self.silence_max,
         }
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_it_or_confirms_it_is_not_waited_for() {
+    async fn peer_that_has_the_change_is_not_awaited() {
         let confirmations = settled().await;
         confirmations.heard(Confirmed { node: 2, number: 10 });
         assert_eq!(

@@ -1,5 +1,5 @@
-//! How a node follows the log: it receives, repairs, and trusts its memory only while it can prove that it missed no
-//! change (coherence, "Log, broadcast, chain" and "Trust is a deadline").
+//! How a node follows the log: it receives entries, repairs gaps, and trusts its memory only while it can prove that it
+//! missed no change (ADR 0012; docs/coherence.md, "When a node trusts its memory").
 
 use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -17,9 +17,9 @@ use crate::{
     testing::rules,
 };
 
-/// Number of messages that are read in a row before other due work has its turn: outsiders who publish more than a node
-/// can read must not prevent its probes.
-const HEARD_IN_A_ROW: u32 = 64;
+/// Maximum messages that are read before other due work is done. Outsiders who publish more than a node can read must not
+/// prevent its probes.
+const RECEIVED_IN_A_ROW: u32 = 64;
 
 /// A probe in progress: when the next one is due, the state when it was sent, and its answer.
 type Probing = Pin<Box<dyn Future<Output = (Instant, Sent, Result<Probed, SharedError>)> + Send>>;
@@ -36,17 +36,18 @@ struct Sent {
     applied: u64,
 }
 
-/// A member that is subscribed and has a baseline.
+/// A node that is subscribed to a log and has a position in it.
 pub(in crate::remote) struct Follower<'a> {
     member: &'a ClusterNode,
     pub(in crate::remote) epoch: u64,
     pub(in crate::remote) server: String,
+    /// The position in the log, whose entries are chained by their nonces.
     chain: LogPosition,
     frames: Box<dyn Frames>,
-    /// A probe whose end of the log is not applied yet: number, and the moment when it was sent.
-    unreached: Option<(u64, Moment)>,
-    /// Nodes that wait for a confirmation of this one.
-    asked: BTreeSet<u64>,
+    /// The latest probe whose end of the log is not applied yet: the number of that entry, and when the probe was sent.
+    unapplied: Option<(u64, Moment)>,
+    /// Strict writers that wait for a confirmation of this node.
+    waiting: BTreeSet<u64>,
     confirming: Option<Confirming>,
     /// When memory is trusted again after trust was lost.
     settled: Option<Moment>,
@@ -60,21 +61,21 @@ impl<'a> Follower<'a> {
         chain: LogPosition,
         frames: Box<dyn Frames>,
     ) -> Self {
-        let (asked, confirming) = (BTreeSet::new(), None);
-        Self { member, epoch, server, chain, frames, unreached: None, asked, confirming, settled: None }
+        let (waiting, confirming) = (BTreeSet::new(), None);
+        Self { member, epoch, server, chain, frames, unapplied: None, waiting, confirming, settled: None }
     }
 
-    /// Receives and probes until it cannot continue.
+    /// Receives entries and sends probes until it cannot continue.
     pub(in crate::remote) async fn run(&mut self) -> End {
         let (mut probing, mut looking) = (self.probe(Instant::now()), self.look(Instant::now()));
-        let mut heard = 0;
+        let mut received = 0;
         loop {
             let step = tokio::select! {
                 biased;
-                news = self.frames.next(), if heard < HEARD_IN_A_ROW => {
-                    heard += 1;
+                news = self.frames.next(), if received < RECEIVED_IN_A_ROW => {
+                    received += 1;
                     match news {
-                        Some(news) => self.hear(news).await,
+                        Some(news) => self.receive(news).await,
                         None => Err(End::Away),
                     }
                 }
@@ -93,14 +94,14 @@ impl<'a> Follower<'a> {
                         Ok(probed) => self.probed(sent, &probed).await,
                         // Trust ends at its deadline if no later probe is answered.
                         Err(_) => {
-                            self.member.tally.probes_failed.add(1);
+                            self.member.stats.probes_failed.add(1);
                             Ok(())
                         }
                     }
                 }
-                // Nothing else was due.
-                () = std::future::ready(()), if heard >= HEARD_IN_A_ROW => {
-                    heard = 0;
+                // No other work was due.
+                () = std::future::ready(()), if received >= RECEIVED_IN_A_ROW => {
+                    received = 0;
                     Ok(())
                 }
             };
@@ -111,19 +112,19 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Subscribes again, and reads what was missed.
+    /// Subscribes again, and reads the missed entries.
     pub(super) async fn resume(&mut self) -> Result<(), End> {
         self.frames = self.member.shared().subscribe(self.epoch, self.member.bus.id).await?;
-        self.unreached = None;
+        self.unapplied = None;
         self.repair().await
     }
 
-    /// Reads what was missed from the log, in order.
+    /// Reads the missed entries from the log, in order, and applies them.
     async fn repair(&mut self) -> Result<(), End> {
-        let began = self.chain.number();
+        let first = self.chain.number();
         loop {
-            let most = self.member.following.replay_page;
-            let page = self.member.shared().replay(self.epoch, self.chain.number(), most).await?;
+            let size = self.member.following.replay_page;
+            let page = self.member.shared().replay(self.epoch, self.chain.number(), size).await?;
             match self.chain.continues(page.first()) {
                 Some(true) => {}
                 Some(false) if rules::chain_before() => return Err(End::Fork),
@@ -131,45 +132,45 @@ impl<'a> Follower<'a> {
                 None => return self.rebase().await,
             }
             for frame in &page {
-                match self.heard(frame) {
+                match self.order_of(frame) {
                     FrameOrder::Next => {
-                        self.member.tally.replayed.add(1);
+                        self.member.stats.replayed.add(1);
                         let message = self.member.bus.seal.open(frame.nonce, &frame.message);
                         self.apply(frame, message.and_then(Message::decode));
                     }
-                    FrameOrder::Twice => {}
+                    FrameOrder::Repeated => {}
                     FrameOrder::Gap | FrameOrder::Fork => return Err(End::Fork),
                 }
             }
-            if page.len() < most {
+            if page.len() < size {
                 return Ok(());
             }
-            if self.chain.number() - began > self.member.following.replay_max {
+            if self.chain.number() - first > self.member.following.replay_max {
                 return self.rebase().await;
             }
         }
     }
 
-    /// Takes a new baseline: memory is emptied.
+    /// Takes the probed end of the log as a new baseline, and empties memory.
     pub(in crate::remote) fn adopt(&mut self, probed: &Probed) {
         self.chain = LogPosition::at(probed.number, probed.nonce);
-        self.unreached = None;
-        self.member.tally.baselines.add(1);
-        self.member.tally.has_seen(probed.number);
+        self.unapplied = None;
+        self.member.stats.baselines.add(1);
+        self.member.stats.has_seen(probed.number);
         self.member.node.adopt(self.epoch, probed.number);
     }
 
-    /// Too many entries were missed to read them all.
+    /// Takes a new baseline if too many entries were missed, or the log was trimmed beyond the position.
     async fn rebase(&mut self) -> Result<(), End> {
         let probed = self.member.shared().probe(self.epoch, &self.member.alive(self.epoch)).await?;
-        if self.forgotten(&probed) {
+        if self.has_lost_epoch(&probed) {
             return Err(End::Fork);
         }
         self.adopt(&probed);
         Ok(())
     }
 
-    /// A probe at this time, and when the next one is due.
+    /// Sends a probe at this time.
     fn probe(&self, at: Instant) -> Probing {
         let (member, epoch) = (self.member.clone(), self.epoch);
         Box::pin(async move {
@@ -182,8 +183,8 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// Reads the epoch in the store a while after this time: the node that raised it may have died before it wrote it
-    /// to the shared server.
+    /// Reads the epoch in the store `look_every` after this time. The node that raised the epoch may have died before it
+    /// wrote the epoch to the shared server.
     fn look(&self, from: Instant) -> Looking {
         let (epochs, every) = (Arc::clone(&self.member.bus.epochs), self.member.following.look_every);
         Box::pin(async move {
@@ -193,59 +194,59 @@ impl<'a> Follower<'a> {
         })
     }
 
-    async fn hear(&mut self, news: News) -> Result<(), End> {
+    async fn receive(&mut self, news: News) -> Result<(), End> {
         match news {
-            News::Entry(bytes) => return self.hear_entry(&bytes).await,
+            News::Entry(bytes) => return self.receive_entry(&bytes).await,
             News::Filled(address) => self.member.bus.sharing.wakes.wake(&address),
             News::Confirmed(confirmed) => self.member.bus.confirmations.heard(confirmed),
         }
         Ok(())
     }
 
-    async fn hear_entry(&mut self, bytes: &[u8]) -> Result<(), End> {
-        // Other programs may write to the channel; a lost entry shows as a gap.
+    async fn receive_entry(&mut self, bytes: &[u8]) -> Result<(), End> {
+        // Other programs may write to the channel. If an entry is dropped here, the next one shows a gap.
         let frame = Frame::heard(bytes);
         let message = frame.as_ref().and_then(|frame| self.member.bus.seal.open(frame.nonce, &frame.message));
         let Some(frame) = frame.as_ref().filter(|_| message.is_some() || !rules::sealed()) else {
-            self.member.tally.forged.add(1);
+            self.member.stats.forged.add(1);
             return Ok(());
         };
-        match self.heard(frame) {
+        match self.order_of(frame) {
             FrameOrder::Next => {
                 let message = message.and_then(Message::decode);
-                self.measure(message.as_ref());
+                self.record_delay(message.as_ref());
                 self.apply(frame, message);
             }
-            FrameOrder::Twice => {}
+            FrameOrder::Repeated => {}
             FrameOrder::Gap => {
-                self.member.tally.gaps.add(1);
+                self.member.stats.gaps.add(1);
                 self.repair().await?;
             }
-            // Only the log distinguishes a fork from a repeated message.
+            // Any program may send a message. Only the log is proof of a fork.
             FrameOrder::Fork if rules::fork_by_log() => self.repair().await?,
             FrameOrder::Fork => return Err(End::Fork),
         }
         Ok(())
     }
 
-    fn measure(&self, message: Option<&Message<'_>>) {
+    fn record_delay(&self, message: Option<&Message<'_>>) {
         if let Some(message) = message {
             let late = wall_clock_ms().saturating_sub(message.sent_ms);
-            self.member.tally.propagation.record(Duration::from_millis(late));
+            self.member.stats.propagation.record(Duration::from_millis(late));
         }
     }
 
-    fn heard(&self, frame: &Frame) -> FrameOrder {
-        match self.chain.hear(frame) {
+    fn order_of(&self, frame: &Frame) -> FrameOrder {
+        match self.chain.classify(frame) {
             FrameOrder::Fork if !rules::chain_before() => {
                 if frame.number > self.chain.number() {
                     FrameOrder::Next
                 } else {
-                    FrameOrder::Twice
+                    FrameOrder::Repeated
                 }
             }
             FrameOrder::Gap if !rules::chain_gap() && frame.number > self.chain.number() => FrameOrder::Next,
-            heard => heard,
+            order => order,
         }
     }
 
@@ -261,66 +262,66 @@ impl<'a> Follower<'a> {
             self.server.clone_from(&probed.server);
             return Err(End::Fork);
         }
-        if self.forgotten(probed) {
+        if self.has_lost_epoch(probed) {
             return Err(End::Fork);
         }
         if probed.number < sent.applied && rules::probe_behind() {
             // The log lacks an entry that this node had applied when it sent the probe.
             return Err(End::Fork);
         }
-        self.member.tally.has_seen(probed.number);
-        if self.unreached.is_some_and(|(number, _)| number > self.chain.number()) {
+        self.member.stats.has_seen(probed.number);
+        if self.unapplied.is_some_and(|(number, _)| number > self.chain.number()) {
             self.repair().await?;
         }
         match self.chain.knows(probed.number, probed.nonce) {
             Some(true) => self.trust(sent.at),
             Some(false) if rules::chain_before() => return Err(End::Fork),
             Some(false) => self.trust(sent.at),
-            None if probed.number > self.chain.number() => self.unreached = Some((probed.number, sent.at)),
+            None if probed.number > self.chain.number() => self.unapplied = Some((probed.number, sent.at)),
             None => self.repair().await?,
         }
         Ok(())
     }
 
-    /// Whether the server has lost the epoch that this node sent when it entered it.
-    fn forgotten(&self, probed: &Probed) -> bool {
+    /// Whether the server has lost the epoch, which this node sent to it when it entered the epoch.
+    fn has_lost_epoch(&self, probed: &Probed) -> bool {
         probed.epoch < self.epoch && rules::probe_forgotten()
     }
 
-    /// Applies the frame. `None`: it was written by a newer version of the product, or by an outsider; what changed is
-    /// not known here.
+    /// Applies a frame. `message` is `None` if a newer version of the product or an outsider wrote the frame. What changed is
+    /// then unknown, and memory is emptied.
     fn apply(&mut self, frame: &Frame, message: Option<Message<'_>>) {
         let member = self.member;
         match message {
             Some(message) => {
-                for told in &message.changes {
-                    member.node.hear(told);
-                    member.recent.heard(self.epoch, told);
+                for change in &message.changes {
+                    member.node.hear(change);
+                    member.recent.record(self.epoch, change);
                 }
                 if message.strict && message.origin != member.bus.id {
-                    self.asked.insert(message.origin);
+                    self.waiting.insert(message.origin);
                 }
             }
             None => {
-                member.tally.forged.add(1);
+                member.stats.forged.add(1);
                 if rules::unread_flushes() {
                     member.node.flush();
                 }
             }
         }
-        member.tally.applied.add(1);
+        member.stats.applied.add(1);
         self.chain.applied(frame);
         member.node.reach(frame.number);
-        if let Some((number, sent)) = self.unreached
+        if let Some((number, sent)) = self.unapplied
             && number <= frame.number
         {
-            self.unreached = None;
+            self.unapplied = None;
             self.trust(sent);
         }
     }
 
-    /// After a time without trust other nodes may have lost it, too, and may still have changes to publish: they get a
-    /// moment before memory is trusted again.
+    /// Trusts memory again, counted from the time when the probe was sent. After trust was lost, memory must settle first:
+    /// other nodes may have lost trust, too, and may still have changes to publish.
     fn trust(&mut self, sent: Moment) {
         let now = self.member.node.now();
         if self.member.node.has_lapsed(now) && rules::settles_first() {
@@ -334,24 +335,24 @@ impl<'a> Follower<'a> {
         self.member.node.trust_until(from.after(self.member.following.trust));
     }
 
-    /// Begins to confirm to the nodes that wait, unless confirmations are in progress: then further requests are part
-    /// of the next ones.
+    /// Begins to confirm to the nodes that wait, unless confirmations are in progress. Nodes that begin to wait meanwhile get
+    /// the next confirmations.
     fn confirm(&mut self) {
-        if self.confirming.is_some() || self.asked.is_empty() {
+        if self.confirming.is_some() || self.waiting.is_empty() {
             return;
         }
         let (shared, epoch) = (Arc::clone(self.member.shared()), self.epoch);
         let confirmed = Confirmed { node: self.member.bus.id, number: self.chain.number() };
-        let asked = std::mem::take(&mut self.asked);
+        let waiting = std::mem::take(&mut self.waiting);
         self.confirming = Some(Box::pin(async move {
-            let confirmations = asked.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));
-            // A node that receives no confirmation waits until this node can no longer trust its memory.
+            let confirmations = waiting.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));
+            // A writer that receives no confirmation waits until this node can no longer trust its memory.
             drop(join_all(confirmations).await);
         }));
     }
 }
 
-/// The end of the confirmations in progress; never, if there are none.
+/// Waits for the end of the confirmations in progress. Never returns if there are none.
 async fn confirmed(confirming: &mut Option<Confirming>) {
     match confirming {
         Some(confirming) => confirming.await,

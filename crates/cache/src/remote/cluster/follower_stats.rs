@@ -5,10 +5,10 @@ use std::{
 
 use crate::metrics::{bus::Propagation, counters::Counter};
 
-/// How far a node is with the log.
+/// How far a node has followed the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
-    /// Entries that were known at its last probe and are not applied.
+    /// Entries up to the end of the log at the last probe that are not applied.
     pub behind: u64,
     /// Time since it sent the last probe whose answer proved that it had missed no change; `None` before the first.
     pub since_proof: Option<Duration>,
@@ -19,21 +19,21 @@ pub struct Followed {
 /// Counters of a node that follows the log, since its start.
 #[derive(Debug, Default)]
 pub struct FollowerStats {
-    /// Entries applied, received or read from the log.
+    /// Entries applied, whether received or read from the log.
     pub(crate) applied: Counter,
-    /// Of them, those that were read from the log.
+    /// Applied entries that were read from the log.
     pub(crate) replayed: Counter,
     /// Times that entries were missing.
     pub(crate) gaps: Counter,
-    /// Times that the log was another one than the one followed.
+    /// Times that the log was not the one that was followed.
     pub(crate) forks: Counter,
     /// Times that the subscription was lost.
     pub(crate) cuts: Counter,
-    /// Times that memory was emptied because what was missed could not be read.
+    /// Times that the node took a new baseline and emptied its memory, when it joined or could not read all missed entries.
     pub(crate) baselines: Counter,
-    /// Messages without valid authentication, and bytes that are no message.
+    /// Messages without valid authentication, and data that is no message.
     pub(crate) forged: Counter,
-    /// Changes that were published for writers that did not publish them.
+    /// Changes that the reader of the change feed published because their writers did not.
     pub(crate) fed: Counter,
     /// Probes that were not answered.
     pub(crate) probes_failed: Counter,
@@ -44,12 +44,12 @@ pub struct FollowerStats {
 }
 
 impl FollowerStats {
-    /// A probe returned that this is the last entry of the log.
+    /// Records the number of the last entry of the log, as a probe returned it.
     pub(crate) fn has_seen(&self, head: u64) {
         self.head.store(head, Ordering::Relaxed);
     }
 
-    /// Entries after this one up to the end that the last probe returned.
+    /// Number of entries after this one, up to the end of the log at the last probe.
     pub(crate) fn behind(&self, applied: u64) -> u64 {
         self.head.load(Ordering::Relaxed).saturating_sub(applied)
     }
@@ -66,12 +66,12 @@ mod tests {
 
     #[test]
     fn lag_is_the_probed_end_minus_applied() {
-        let tally = FollowerStats::default();
-        assert_eq!(tally.behind(0), 0);
-        tally.has_seen(7);
-        assert_eq!([5, 7, 9].map(|applied| tally.behind(applied)), [2, 0, 0]);
-        tally.gaps.add(1);
-        tally.baselines.add(2);
-        assert_eq!(tally.repairs(), 3);
+        let stats = FollowerStats::default();
+        assert_eq!(stats.behind(0), 0);
+        stats.has_seen(7);
+        assert_eq!([5, 7, 9].map(|applied| stats.behind(applied)), [2, 0, 0]);
+        stats.gaps.add(1);
+        stats.baselines.add(2);
+        assert_eq!(stats.repairs(), 3);
     }
 }

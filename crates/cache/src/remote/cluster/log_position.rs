@@ -1,49 +1,50 @@
-//! The position of a node in the log, and whether the next received entry continues it.
+//! The position of a node in the log, and whether a received entry is the next one.
 
 use std::collections::VecDeque;
 
 use crate::remote::shared::Frame;
 
-/// Number of entry names that are remembered: repetitions are mostly of recent entries.
+/// Number of remembered nonces: most repeated entries are recent.
 const REMEMBERED: usize = 1_024;
 
-/// The last entry that a node has applied.
+/// The position of a node in the log: the last entry that it has applied.
 #[derive(Clone, Debug)]
 pub struct LogPosition {
     number: u64,
-    /// Names of the last entries applied, the newest last. Empty at a baseline of 0.
+    /// Nonces of the last applied entries, the newest last. At a new position: only that of its entry.
     nonces: VecDeque<u64>,
 }
 
-/// The relation of a frame to a node's position.
+/// The relation of a frame to the position of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameOrder {
-    /// The next one: apply it.
+    /// It follows the last applied entry: apply it.
     Next,
     /// It was applied before.
-    Twice,
-    /// Entries in between are missing: read the log from [`LogPosition::number`] on.
+    Repeated,
+    /// Entries may be missing: read the log from [`LogPosition::number`] on.
     Gap,
-    /// It belongs to another log, or to another history of this one: none of it can be trusted.
+    /// It belongs to another log, or to another history of this log, which must not be followed.
     Fork,
 }
 
 impl LogPosition {
-    /// A chain that begins after this entry; its nonce is 0 if the log is empty.
+    /// The position after this entry. `number` and `nonce` are 0 if the log is empty.
     #[must_use]
     pub fn at(number: u64, nonce: u64) -> Self {
         Self { number, nonces: VecDeque::from([nonce]) }
     }
 
-    /// Number of the last entry applied.
+    /// Number of the last applied entry.
     #[must_use]
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Classifies the frame. An older one that is not remembered is a gap: the log shows what it is.
+    /// Compares a frame with the position. An older frame whose nonce is not remembered is a gap: only the log can
+    /// distinguish a repetition from a fork.
     #[must_use]
-    pub fn hear(&self, frame: &Frame) -> FrameOrder {
+    pub fn classify(&self, frame: &Frame) -> FrameOrder {
         if frame.number == self.number + 1 {
             return if self.nonces.back() == Some(&frame.before) {
                 FrameOrder::Next
@@ -55,13 +56,13 @@ impl LogPosition {
             return FrameOrder::Gap;
         }
         match self.nonce(frame.number) {
-            Some(nonce) if nonce == frame.nonce => FrameOrder::Twice,
+            Some(nonce) if nonce == frame.nonce => FrameOrder::Repeated,
             Some(_) => FrameOrder::Fork,
             None => FrameOrder::Gap,
         }
     }
 
-    /// Applied the frame, which was [`FrameOrder::Next`].
+    /// Moves on to an applied frame, which must be [`FrameOrder::Next`].
     pub fn applied(&mut self, frame: &Frame) {
         self.number = frame.number;
         self.nonces.push_back(frame.nonce);
@@ -70,9 +71,9 @@ impl LogPosition {
         }
     }
 
-    /// Whether the log, read from [`Self::number`] on, is the one that was followed: its first entry is the last one
-    /// applied. An empty log at number 0 is the beginning. `None`: the log was trimmed beyond this entry, which proves
-    /// nothing; the node needs a new baseline.
+    /// Whether the log is the one that was followed. `first` is the first entry of the log from [`Self::number`] on: the
+    /// last applied entry, or the one after it. An empty log continues number 0. `None`: the log was trimmed beyond the last
+    /// applied entry, which proves nothing; the node needs a new baseline.
     #[must_use]
     pub fn continues(&self, first: Option<&Frame>) -> Option<bool> {
         match first {
@@ -83,7 +84,7 @@ impl LogPosition {
         }
     }
 
-    /// Whether the entry of this number was applied under this name. `None`: it is ahead, or too long ago.
+    /// Whether the applied entry of this number has this nonce. `None`: it is not applied yet, or no longer remembered.
     #[must_use]
     pub fn knows(&self, number: u64, nonce: u64) -> Option<bool> {
         if number > self.number { None } else { self.nonce(number).map(|known| known == nonce) }
@@ -108,46 +109,46 @@ mod tests {
         let mut chain = LogPosition::at(0, 0);
         for number in 1..=to {
             let next = frame(number, 100 + number, if number == 1 { 0 } else { 99 + number });
-            assert_eq!(chain.hear(&next), FrameOrder::Next);
+            assert_eq!(chain.classify(&next), FrameOrder::Next);
             chain.applied(&next);
         }
         chain
     }
 
     #[test]
-    fn the_next_entry_names_the_last_one_applied() {
+    fn next_entry_must_name_the_last_applied_one() {
         let chain = followed(5);
-        assert_eq!(chain.hear(&frame(6, 106, 105)), FrameOrder::Next);
-        assert_eq!(chain.hear(&frame(6, 106, 104)), FrameOrder::Fork, "a right number over another past");
-        assert_eq!(chain.hear(&frame(7, 107, 106)), FrameOrder::Gap);
+        assert_eq!(chain.classify(&frame(6, 106, 105)), FrameOrder::Next);
+        assert_eq!(chain.classify(&frame(6, 106, 104)), FrameOrder::Fork, "right number, other history");
+        assert_eq!(chain.classify(&frame(7, 107, 106)), FrameOrder::Gap);
     }
 
     #[test]
-    fn what_came_before_is_known_by_its_name() {
+    fn applied_entry_is_recognized_by_its_nonce() {
         let chain = followed(5);
-        assert_eq!(chain.hear(&frame(5, 105, 104)), FrameOrder::Twice);
-        assert_eq!(chain.hear(&frame(2, 102, 101)), FrameOrder::Twice);
+        assert_eq!(chain.classify(&frame(5, 105, 104)), FrameOrder::Repeated);
+        assert_eq!(chain.classify(&frame(2, 102, 101)), FrameOrder::Repeated);
         assert_eq!(
-            chain.hear(&frame(2, 7, 101)),
+            chain.classify(&frame(2, 7, 101)),
             FrameOrder::Fork,
             "a promoted replica that lacked the last writes"
         );
         assert_eq!(
-            LogPosition::at(5, 105).hear(&frame(3, 103, 102)),
+            LogPosition::at(5, 105).classify(&frame(3, 103, 102)),
             FrameOrder::Gap,
-            "not remembered: the log tells"
+            "not remembered: the log decides"
         );
     }
 
     #[test]
-    fn names_are_remembered_within_a_bound() {
+    fn remembered_nonces_are_bounded() {
         let chain = followed(REMEMBERED as u64 + 10);
         assert_eq!(chain.nonces.len(), REMEMBERED);
-        assert_eq!(chain.hear(&frame(3, 103, 102)), FrameOrder::Gap);
+        assert_eq!(chain.classify(&frame(3, 103, 102)), FrameOrder::Gap);
     }
 
     #[test]
-    fn a_log_is_recognised_by_the_last_entry_applied() {
+    fn log_is_recognized_by_the_last_applied_entry() {
         let chain = followed(5);
         assert_eq!(chain.continues(Some(&frame(5, 105, 104))), Some(true));
         assert_eq!(chain.continues(Some(&frame(6, 106, 105))), Some(true));

@@ -1,4 +1,4 @@
-//! Metrics of how a node follows the log, as they are exported.
+//! Exports the metrics of a node that follows the log.
 
 use metrics::{counter, gauge};
 
@@ -9,24 +9,24 @@ use crate::metrics::{
 };
 
 impl ClusterNode {
-    /// Brings the metrics of the log up to date. Call it before metrics are rendered.
+    /// Updates the metrics of the log. Must be called before metrics are rendered.
     pub fn export_metrics(&self) {
-        let (tally, node) = (&self.tally, &self.node);
-        let replayed = tally.replayed.get();
+        let (stats, node) = (&self.stats, &self.node);
+        let replayed = stats.replayed.get();
         counter!(ENTRIES.name, "how" => "replayed").absolute(replayed);
-        counter!(ENTRIES.name, "how" => "heard").absolute(tally.applied.get().saturating_sub(replayed));
+        counter!(ENTRIES.name, "how" => "heard").absolute(stats.applied.get().saturating_sub(replayed));
         let causes = [
-            ("gap", &tally.gaps),
-            ("cut", &tally.cuts),
-            ("fork", &tally.forks),
-            ("baseline", &tally.baselines),
+            ("gap", &stats.gaps),
+            ("cut", &stats.cuts),
+            ("fork", &stats.forks),
+            ("baseline", &stats.baselines),
         ];
         for (cause, count) in causes {
             counter!(REPAIRS.name, "cause" => cause).absolute(count.get());
         }
-        counter!(FORGED.name).absolute(tally.forged.get());
-        counter!(FED.name).absolute(tally.fed.get());
-        counter!(PROBES_FAILED.name).absolute(tally.probes_failed.get());
+        counter!(FORGED.name).absolute(stats.forged.get());
+        counter!(FED.name).absolute(stats.fed.get());
+        counter!(PROBES_FAILED.name).absolute(stats.probes_failed.get());
         gauge!(QUEUE.name).set(float(u64::try_from(self.bus.sharing.queue.len()).unwrap_or(u64::MAX)));
         gauge!(TRUSTED.name).set(if node.trusted() { 1.0 } else { 0.0 });
         gauge!(EPOCH.name).set(float(node.epoch()));

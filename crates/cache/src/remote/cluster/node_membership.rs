@@ -1,4 +1,4 @@
-//! A node among others: how it joins them, and joins again when it cannot continue (coherence, "Epoch").
+//! A node of a cluster: how it joins an epoch, and joins again if it cannot continue (ADR 0012).
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,22 +20,22 @@ pub struct Following {
     pub probe_every: Duration,
     /// Time between two reads of the epoch in the store.
     pub look_every: Duration,
-    /// How long memory is trusted, counted from the sending of a probe that was answered and whose end of the log is
-    /// applied.
+    /// How long memory is trusted after a probe was sent. The probe must be answered, and all entries up to the end of the
+    /// log in its answer must be applied.
     pub trust: Duration,
-    /// How long memory is still not trusted when the server answers again after trust was lost: others may have changes
-    /// that they could not publish.
+    /// How long memory is still not trusted after trust was lost and the server answers again: other nodes may still have to
+    /// publish changes.
     pub settle: Duration,
-    /// Entries that one step of a repair reads.
+    /// Maximum entries that one step of a repair reads.
     pub replay_page: usize,
-    /// Entries that a repair reads at most before it takes a new baseline.
+    /// A repair that has read more entries than this takes a new baseline.
     pub replay_max: u64,
     /// Maximum pause between two attempts to join.
     pub retry_max: Duration,
 }
 
 impl Default for Following {
-    /// 250 ms, 1 s, 1.5 s, 1.5 s, 1,000, 50,000, 500 ms.
+    /// In the order of the fields: 250 ms, 1 s, 1.5 s, 1.5 s, 1,000, 50,000, 500 ms.
     fn default() -> Self {
         Self {
             probe_every: Duration::from_millis(250),
@@ -62,19 +62,19 @@ impl About for String {
     }
 }
 
-/// A node among others.
+/// A node of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterNode {
-    /// The node whose memory follows.
+    /// The node whose memory follows the log.
     pub node: Node,
-    /// How it publishes its own changes: over the server that it follows.
+    /// Publishes the changes of the node, through the server whose log it follows.
     pub bus: Arc<SharedBus>,
     /// What it publishes about itself.
     pub about: Arc<dyn About>,
     /// Changes that it has received recently.
     pub recent: Arc<RecentChanges>,
     /// Counters.
-    pub tally: Arc<FollowerStats>,
+    pub stats: Arc<FollowerStats>,
     /// Times and bounds.
     pub following: Following,
     /// Spreads retries at random.
@@ -88,7 +88,7 @@ pub(in crate::remote) enum End {
     Away,
     /// There is a higher epoch.
     Moved,
-    /// The log is not the one that was followed, or the server not the one of the epoch.
+    /// The log is not the one that was followed, or the server does not belong to the epoch.
     Fork,
 }
 
@@ -99,18 +99,18 @@ impl From<SharedError> for End {
 }
 
 impl ClusterNode {
-    /// A node that has not followed yet, and spreads its retries by [`ThreadRandom`].
+    /// A node that does not follow a log yet, and spreads its retries by [`ThreadRandom`].
     #[must_use]
     pub fn new(node: Node, bus: Arc<SharedBus>, about: Arc<dyn About>, following: Following) -> Self {
-        let (recent, tally, random) = (Arc::default(), Arc::default(), Arc::new(ThreadRandom));
-        Self { node, bus, about, recent, tally, following, random }
+        let (recent, stats, random) = (Arc::default(), Arc::default(), Arc::new(ThreadRandom));
+        Self { node, bus, about, recent, stats, following, random }
     }
 
-    /// Follows until it is dropped. Trust ends by itself when it is.
+    /// Follows the log until it is dropped. Trust then ends at its deadline.
     pub async fn follow(&self) {
         loop {
             let Err(end) = self.try_follow().await;
-            tracing::debug!(?end, "follows no longer; joining again");
+            tracing::debug!(?end, "stopped following the log; joining again");
             sleep(self.following.retry_max.mul_f64(0.1 + 0.9 * self.random.unit())).await;
         }
     }
@@ -119,18 +119,18 @@ impl ClusterNode {
     #[must_use]
     pub fn followed(&self) -> Followed {
         Followed {
-            behind: self.tally.behind(self.node.applied()),
+            behind: self.stats.behind(self.node.applied()),
             since_proof: self.node.since_proof(self.following.trust),
-            repairs: self.tally.repairs(),
+            repairs: self.stats.repairs(),
         }
     }
 
-    /// The server that the nodes share.
+    /// The shared server of the nodes.
     pub(in crate::remote) fn shared(&self) -> &Arc<dyn Shared> {
         &self.bus.sharing.shared
     }
 
-    /// What the node publishes about itself now, to the nodes of this epoch.
+    /// What the node now publishes about itself to the nodes of this epoch.
     pub(in crate::remote) fn alive(&self, epoch: u64) -> Alive {
         Alive { node: self.bus.id, applied: self.node.applied(), about: self.about.text(epoch) }
     }
@@ -141,12 +141,12 @@ impl ClusterNode {
         loop {
             end = match end {
                 End::Away => {
-                    self.tally.cuts.add(1);
+                    self.stats.cuts.add(1);
                     self.rejoin(&mut follower).await
                 }
                 End::Fork => {
-                    self.tally.forks.add(1);
-                    self.give_up(follower.epoch, &follower.server).await;
+                    self.stats.forks.add(1);
+                    self.raise_epoch(follower.epoch, &follower.server).await;
                     return Err(End::Fork);
                 }
                 End::Moved => return Err(End::Moved),
@@ -154,20 +154,20 @@ impl ClusterNode {
         }
     }
 
-    /// Raises the epoch, with any number of attempts: until then this log must not be followed.
-    async fn give_up(&self, epoch: u64, server: &str) {
+    /// Raises the epoch, and repeats this until it succeeds: before that, this log must not be followed.
+    async fn raise_epoch(&self, epoch: u64, server: &str) {
         while self.bus.epochs.raise(epoch, server).await.is_err() {
             sleep(self.following.retry_max).await;
         }
     }
 
-    /// Subscribes first and then reads the baseline: what is published in between is received.
+    /// Subscribes first, and then reads the baseline: entries that are published in between are received.
     async fn join(&self) -> Result<Follower<'_>, End> {
         let (epoch, server) = self.bus.epochs.current().await?;
         let frames = self.shared().subscribe(epoch, self.bus.id).await?;
-        // Positions in another log mean nothing here.
+        // A position in another log has no meaning in this one.
         let probed = self.shared().enter(epoch, &Alive { applied: 0, ..self.alive(epoch) }).await?;
-        // Another server, or a store that was restored to an epoch before the one that nodes have seen.
+        // It is another server, or the store was restored to an epoch before one that nodes have already seen.
         if probed.server != server || probed.epoch > epoch {
             self.bus.epochs.raise(epoch, &probed.server).await?;
             return Err(End::Moved);
@@ -181,7 +181,7 @@ impl ClusterNode {
         Ok(follower)
     }
 
-    /// The connection was lost, and the position is known: replays what was missed as soon as possible, and continues.
+    /// Continues after a lost connection, from the known position: replays the missed entries as soon as possible.
     async fn rejoin(&self, follower: &mut Follower<'_>) -> End {
         let mut pause = RETRY_FIRST;
         loop {

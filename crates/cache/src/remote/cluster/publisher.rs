@@ -1,4 +1,4 @@
-//! The bus of a cluster: a change of cells, an entry of the log and a broadcast in one step.
+//! The bus of a cluster: it changes cells, appends to the log and broadcasts, in one atomic step.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,15 +14,15 @@ use crate::{
     testing::rules,
 };
 
-/// A number that no log reaches: of a change that could not be published yet.
+/// The number of a change that is not published yet. No log reaches it.
 pub const UNTOLD: u64 = u64::MAX;
 
 /// Maximum changes that one step publishes.
 const STEP: usize = 500;
-/// Pauses between two attempts to publish what waits.
+/// First and maximum pause between two attempts to publish queued changes.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 
-/// Publishes changes through the shared server; queues what it cannot publish until it can.
+/// Publishes changes through the shared server. Queues changes that it cannot publish until it can.
 #[derive(Debug)]
 pub struct SharedBus {
     /// Number of this node.
@@ -40,8 +40,8 @@ pub struct SharedBus {
 }
 
 impl SharedBus {
-    /// Publishes changes in the log that nodes follow now. If it was one that they have left, publishes them again.
-    async fn tell(
+    /// Publishes changes in the log that nodes follow now. If nodes had already left the log, publishes them again.
+    async fn publish_in_present_log(
         &self,
         node: &Node,
         changes: &[Invalidation],
@@ -50,7 +50,7 @@ impl SharedBus {
         let strict = acknowledge == Acknowledge::Confirmed;
         let (mut epoch, mut applied) = (node.epoch(), node.applied());
         loop {
-            let changed = self.tell_in(node, epoch, changes, strict).await?;
+            let changed = self.publish_in(node, epoch, changes, strict).await?;
             if changed.epoch > epoch && rules::told_in_epoch() {
                 (epoch, applied) = (changed.epoch, 0);
                 continue;
@@ -66,7 +66,7 @@ impl SharedBus {
         }
     }
 
-    async fn tell_in(
+    async fn publish_in(
         &self,
         node: &Node,
         epoch: u64,
@@ -74,8 +74,8 @@ impl SharedBus {
         strict: bool,
     ) -> Result<Changed, SharedError> {
         let nonce = node.token_number();
-        let told = changes.iter().map(PublishedChange::of).collect();
-        let message = Message { origin: self.id, strict, sent_ms: wall_clock_ms(), changes: told };
+        let published = changes.iter().map(PublishedChange::of).collect();
+        let message = Message { origin: self.id, strict, sent_ms: wall_clock_ms(), changes: published };
         let message = message.encode().ok_or(SharedError::Unexpected)?;
         let message = self.seal.close(nonce, &message);
         let orders = orders(changes, epoch, nonce);
@@ -84,24 +84,24 @@ impl SharedBus {
         timeout(self.bound, change).await.unwrap_or(Err(SharedError::Timeout))
     }
 
-    /// Publishes these changes, or fails; nothing is queued.
+    /// Publishes these changes, or fails. Queues no change.
     ///
     /// # Errors
-    /// If the server does not answer; some may be published.
-    pub async fn tell_now(&self, node: &Node, changes: &[Invalidation]) -> Result<(), SharedError> {
+    /// If the server does not answer. Some of the changes may be published.
+    pub async fn publish_now(&self, node: &Node, changes: &[Invalidation]) -> Result<(), SharedError> {
         for step in changes.chunks(STEP) {
-            self.tell(node, step, Acknowledge::Told).await?;
+            self.publish_in_present_log(node, step, Acknowledge::Told).await?;
         }
         Ok(())
     }
 
-    /// Publishes queued changes, whenever there are some, until it is dropped.
+    /// Publishes queued changes as soon as possible, until it is dropped.
     pub async fn drain(&self, node: &Node) {
         let mut pause = RETRY.0;
         loop {
             self.sharing.queue.filled().await;
             let (some, turns) = self.sharing.queue.some(STEP);
-            match self.tell(node, &some, Acknowledge::Told).await {
+            match self.publish_in_present_log(node, &some, Acknowledge::Told).await {
                 Ok(_) => {
                     self.sharing.queue.told(&some, &turns);
                     pause = RETRY.0;
@@ -115,21 +115,21 @@ impl SharedBus {
     }
 
     /// Queues changes. If the queue is full, the epoch is raised: instead of single keys, all copies are invalidated.
-    async fn wait(&self, changes: &[Invalidation]) -> Result<(), BusError> {
-        let fit = !rules::untold_waits() || changes.iter().all(|change| self.sharing.queue.add(change));
-        if fit { Ok(()) } else { self.give_up_copies().await.map_err(BusError::new) }
+    async fn enqueue(&self, changes: &[Invalidation]) -> Result<(), BusError> {
+        let is_queued = !rules::untold_waits() || changes.iter().all(|change| self.sharing.queue.add(change));
+        if is_queued { Ok(()) } else { self.discard_copies().await.map_err(BusError::new) }
     }
 
-    /// Raises the epoch, so that no earlier copy is used: this node moves at once, and others with it.
-    pub(super) async fn give_up_copies(&self) -> Result<(), SharedError> {
+    /// Raises the epoch, so that no earlier copy is used. This node moves to the new epoch at once, and other nodes follow.
+    pub(super) async fn discard_copies(&self) -> Result<(), SharedError> {
         let epoch = self.epochs.raise_present().await?;
         self.sharing.queue.overflowed(epoch);
         Ok(())
     }
 }
 
-/// Whether the server lost the epoch, or entries of its log that the node has applied. Others may follow a later epoch
-/// than this one, and such a server does not know it.
+/// Whether the server has lost the epoch, or entries of its log that the node has applied. Such a server does not know that
+/// other nodes may follow a later epoch.
 fn fell_back(changed: &Changed, epoch: u64, applied: u64) -> bool {
     changed.epoch < epoch && rules::told_where_known() || changed.number <= applied && rules::told_beyond()
 }
@@ -159,10 +159,10 @@ impl Bus for SharedBus {
     ) -> Result<Position, BusError> {
         let mut last = Position { partition: 0, epoch: node.epoch(), number: 0 };
         for step in changes.chunks(STEP) {
-            match self.tell(node, step, acknowledge).await {
+            match self.publish_in_present_log(node, step, acknowledge).await {
                 Ok(position) => last = last.max(position),
                 Err(error) => {
-                    self.wait(step).await?;
+                    self.enqueue(step).await?;
                     last.number = UNTOLD;
                     if acknowledge == Acknowledge::Confirmed && rules::strict_told() {
                         return Err(BusError::new(error));
