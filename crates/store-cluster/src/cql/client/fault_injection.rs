@@ -43,10 +43,10 @@ pub(in crate::cql) fn reach(place: &str) {
         OnceLock,
         atomic::{AtomicU64, Ordering},
     };
-    static CONFIGURED: OnceLock<String> = OnceLock::new();
+    static SETTING: OnceLock<String> = OnceLock::new();
     static TIMES: AtomicU64 = AtomicU64::new(0);
-    let configured = CONFIGURED.get_or_init(|| std::env::var("KITH_FAILPOINT").unwrap_or_default());
-    let every = configured.strip_prefix(place).and_then(|rest| rest.strip_prefix("=die@")?.parse::<u64>().ok());
+    let setting = SETTING.get_or_init(|| std::env::var("KITH_FAILPOINT").unwrap_or_default());
+    let every = setting.strip_prefix(place).and_then(|rest| rest.strip_prefix("=die@")?.parse::<u64>().ok());
     let Some(every) = every.filter(|every| *every > 0) else { return };
     if (TIMES.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every) {
         std::process::abort();
