@@ -122,7 +122,7 @@ pub const LOAD_TESTS: [LoadTest; 27] = [
         "messages are recalled and edited on one node and read on the others at once, while nodes are cut from Redis or paused",
         LoadTestKind::Recalled,
     ),
-    load_test("F62", "members are removed and added again while messages are sent in their groups", LoadTestKind::Removed),
+    load_test("F62", "members are removed and added while their groups send messages", LoadTestKind::Removed),
     load_test(
         "F63",
         "the messages of a user are erased, and the erasing node is killed midway",
