@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use commands::{AlertsArguments, CheckArguments, DemoArguments, HuntArguments, MutantsArguments};
 
 #[derive(Debug, Parser)]
-#[command(name = "kith-lab", about = "Tries to make real clusters break what Kith promises")]
+#[command(name = "kith-lab", about = "Tests the promises of Kith on real clusters under faults")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

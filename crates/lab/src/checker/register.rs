@@ -18,9 +18,9 @@
 //!
 //! They are sufficient. Order the calls by rank; within a rank the write is first, then its reads by the time at which
 //! they began. Every read then follows its own write with no other write in between. It remains to show that the order
-//! agrees with real time. Let a end before b begins. By 3, the rank of b is not lower. If it is higher, b
-//! comes after a. If it is the same, b is no write, because 3 requires a higher rank of a write. So a comes first, whether
-//! it is the write or a read that began earlier; by 1, no read ended before its own write began. For the highest rank, the
+//! agrees with real time. Let `a` end before `b` begins. By 3, the rank of `b` is not lower. If it is higher, `b` comes
+//! after `a`. If it is the same, `b` is no write, because 3 requires a higher rank of a write. So `a` comes first, whether it
+//! is the write or a read that began earlier; by 1, no read ended before its own write began. For the highest rank, the
 //! deletion that began first is the write, and the other calls that found or made the record deleted are reads.
 //!
 //! A write with an open outcome that was seen has the version with which it was seen, and never ends. One that was not seen

@@ -24,7 +24,9 @@ use crate::cql::{
 #[derive(Debug)]
 pub(in crate::cql) struct Draft {
     pub(in crate::cql) group: GroupId,
+    /// The roster that was read.
     before: SeenRoster,
+    /// The rows that were read.
     was: BTreeMap<UserId, MemberRow>,
     roster: Roster,
     rows: BTreeMap<UserId, MemberRow>,
@@ -37,6 +39,7 @@ pub(in crate::cql) struct Draft {
     changes: Vec<(Version, Vec<UserId>)>,
     /// The last version that changed the roster alone.
     roster_change: Option<Version>,
+    /// The statements that store answers to requests.
     answers: Vec<Bound>,
     /// The end of the log of the group.
     log_end: Result<Seq, StoreError>,
@@ -112,7 +115,7 @@ impl Draft {
         !self.changes_group() && self.answers.is_empty()
     }
 
-    /// Whether the group is changed, in addition to stored answers.
+    /// Whether the group is changed. If not, at most answers are written.
     pub(in crate::cql) fn changes_group(&self) -> bool {
         self.roster != self.before.roster
     }

@@ -28,6 +28,7 @@ impl Cql {
         }
     }
 
+    /// Ends up to `limit` members by one conditional write. Returns how many are left.
     async fn end_at_once(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
         let mut about = ChangeLogEntry::about(self, Subject::Roster(group));
         for tries in 0..TRIES_MAX {

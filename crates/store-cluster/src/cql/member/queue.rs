@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::cql::{client::error::unavailable, idempotency::RequestKey};
 
-/// Maximum number of changes in one step: those that one conditional write makes.
+/// Maximum number of changes in one step, which one conditional write makes.
 const STEP_MAX: usize = 50;
 /// Maximum number of changes that wait for one group.
 const WAITING_MAX: usize = 1_024;
@@ -26,7 +26,7 @@ pub(in crate::cql) struct PendingChange {
     pub(in crate::cql) change: MemberChange,
     pub(in crate::cql) terms: ChangeContext,
     pub(in crate::cql) write: Write,
-    /// When its request was first made, if it has one.
+    /// When the request was first made, if there is one.
     begun: Option<i64>,
     answer: oneshot::Sender<ChangeResult>,
 }

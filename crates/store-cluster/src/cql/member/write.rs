@@ -61,7 +61,7 @@ impl Cql {
         changed
     }
 
-    /// Queues a change, and waits for its result.
+    /// Queues a change, and waits for its result. Starts the task that decides the changes of the group, if none runs.
     async fn enqueue(
         &self,
         group: GroupId,
@@ -83,7 +83,7 @@ impl Cql {
                     if let Some(before) = ending.take() {
                         before.await.ok();
                     }
-                    // The follow-up of a change takes as long as the next change, which need not wait for it.
+                    // The follow-up takes as long as the next step, which need not wait for it.
                     ending = made.map(|made| tokio::spawn(Arc::clone(&this).end_step(made)));
                 }
             });

@@ -15,13 +15,14 @@ const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::Deaf];
 const CUT_FOR: Duration = Duration::from_secs(2);
 /// Pause between two faults, from when both nodes trust their memories again.
 const WHOLE_FOR: Duration = Duration::from_millis(500);
+/// Time between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(20);
 /// With a fault, the goal has this many times fewer writes, because most of them wait.
 const FEWER: u64 = 10;
 /// The writer dies at every 300th commit, before its broadcast.
 const DIES: &str = "after_commit=die@300";
 
-/// The fault of a row.
+/// The fault of a row of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::faults::load_tests) enum StrictFault {
     /// No fault.
