@@ -119,7 +119,7 @@ pub const LOAD_TESTS: [LoadTest; 27] = [
     ),
     load_test(
         "F61",
-        "messages are recalled and edited on one node and read on the others at once, while nodes are cut from Redis or paused",
+        "messages are recalled and edited on one node and read on others; nodes are cut from Redis or paused",
         LoadTestKind::Recalled,
     ),
     load_test("F62", "members are removed and added while their groups send messages", LoadTestKind::Removed),

@@ -33,8 +33,8 @@ const COUNT: Statement = Statement::read(
 );
 /// A time to live of 0 means no expiry.
 const PUT: Statement = Statement::conditional(
-    "INSERT INTO %k.members (joined, muted_until, named, grp, kind, place, member) VALUES (?, ?, ?, ?, 4, 0, ?) \
-     USING TTL ?",
+    "INSERT INTO %k.members (joined, muted_until, named, grp, kind, place, member) \
+     VALUES (?, ?, ?, ?, 4, 0, ?) USING TTL ?",
 );
 const REMOVE: Statement =
     Statement::conditional("DELETE FROM %k.members WHERE grp = ? AND kind = 4 AND place = 0 AND member = ?");

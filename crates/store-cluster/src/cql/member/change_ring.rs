@@ -22,8 +22,8 @@ const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.members (grp, kind, place, member, changed, named) VALUES (?, 2, ?, 0, ?, ?)",
 );
 const SLICE: Statement = Statement::read(
-    "SELECT changed, named FROM %k.members WHERE grp = ? AND kind = 2 AND place >= ? AND place <= ? AND changed >= ? \
-     LIMIT ? ALLOW FILTERING",
+    "SELECT changed, named FROM %k.members \
+     WHERE grp = ? AND kind = 2 AND place >= ? AND place <= ? AND changed >= ? LIMIT ? ALLOW FILTERING",
 );
 
 impl Cql {

@@ -17,7 +17,8 @@ use crate::cql::{
 /// Needs no condition of its own. A retry first reads that there is no answer. If an earlier attempt changes the group
 /// afterwards, the condition on the roster fails.
 const PUT: Statement = Statement::conditional(
-    "INSERT INTO %k.members (grp, kind, place, member, request, reply) VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
+    "INSERT INTO %k.members (grp, kind, place, member, request, reply) \
+     VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
 );
 const ANSWERS: Statement = Statement::serial(
     "SELECT place, member, request, reply FROM %k.members WHERE grp = ? AND kind = 3 AND place IN ?",

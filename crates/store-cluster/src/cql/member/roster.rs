@@ -22,11 +22,13 @@ const DECIDED: Statement = Statement::serial(
 );
 /// For a new group the compared version is null.
 const CHANGE: Statement = Statement::conditional(
-    "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? WHERE grp = ? IF version = ?",
+    "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? \
+     WHERE grp = ? IF version = ?",
 );
 /// For test builds that lack the condition: this one is always true.
 const CHANGE_ANYHOW: Statement = Statement::conditional(
-    "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? WHERE grp = ? IF version >= ?",
+    "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? \
+     WHERE grp = ? IF version >= ?",
 );
 /// Stored if a user or group is not muted.
 const NEVER: i64 = i64::MIN;

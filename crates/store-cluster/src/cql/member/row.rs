@@ -31,7 +31,8 @@ const ALL: Statement = Statement::read(
 );
 const ABOVE: Statement = Statement::read(
     "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
-     WHERE grp = ? AND kind = 1 AND place = 0 AND member > ? AND live = 1 AND role >= ? LIMIT ? ALLOW FILTERING",
+     WHERE grp = ? AND kind = 1 AND place = 0 AND member > ? AND live = 1 AND role >= ? \
+     LIMIT ? ALLOW FILTERING",
 );
 /// Former members with a mute.
 const MUTED: Statement = Statement::read(
