@@ -1,4 +1,4 @@
-//! The command of the laboratory.
+//! The command line of the laboratory.
 
 mod commands;
 
@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use commands::{AlertsArguments, CheckArguments, DemoArguments, HuntArguments, MutantsArguments};
 
 #[derive(Debug, Parser)]
-#[command(name = "kith-lab", about = "Tries to make real clusters break what Kith promises")]
+#[command(name = "kith-lab", about = "Tests the promises of Kith on real clusters under faults")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -18,19 +18,19 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Does to a cluster of real processes what a row of the table of faults says, and writes down what clients see.
+    /// Causes the faults of a row in a cluster of real processes, records what clients see, and judges it.
     Hunt(HuntArguments),
-    /// Runs clusters that lack one rule each; ends with code 1 when the checker does not notice one of them.
+    /// Runs clusters that lack a rule; ends with code 1 if the checker does not detect one of them.
     Mutants(MutantsArguments),
-    /// Shows that faults of real clusters set off the alerts that are published; ends with code 1 when one is not.
+    /// Checks that faults of real clusters trigger the published alerts; ends with code 1 if a case fails.
     Alerts(AlertsArguments),
-    /// Judges a history and prints what it shows; ends with code 1 when a check does not hold.
+    /// Judges a history and prints the report; ends with code 1 if a check does not hold.
     Check(CheckArguments),
-    /// Shows a cluster at work: three nodes, each tier, writes that the others follow, Redis away, a node killed.
+    /// Demonstrates a cluster: three nodes, each tier, writes seen by other nodes, an outage of Redis, a killed node.
     Demo(DemoArguments),
 }
 
-/// Errors are printed in one line, whatever `RUST_BACKTRACE` says: they are about servers and arguments.
+/// Prints an error in one line, without a backtrace: errors are about servers and arguments.
 #[tokio::main]
 async fn main() -> ExitCode {
     match run(Arguments::parse().command).await {

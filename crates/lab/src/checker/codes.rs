@@ -1,4 +1,4 @@
-//! C17: codes of answers.
+//! C17: error codes.
 
 use super::{Run, faults::Faults, messages, relations, report::Checked};
 use crate::history::{Call, Outcome, What};
@@ -6,7 +6,7 @@ use crate::history::{Call, Outcome, What};
 /// Codes that any call may return during a fault or shortly after it, and at no other time.
 const DISTURBED: [&str; 4] = ["RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"];
 
-/// C17: the answer to every call fits the call, and its code is allowed at that time. `INTERNAL` and `UNKNOWN` are
+/// C17: every answer is one that its call can get, and its code is allowed at that time. `INTERNAL` and `UNKNOWN` are
 /// never allowed.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C17 codes");
@@ -30,7 +30,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
     checked
 }
 
-/// Whether the code shows the state of the cluster, and not the request.
+/// Whether the code reports the state of the cluster and not a fault of the request.
 pub(crate) fn of_a_disturbance(code: &str) -> bool {
     DISTURBED.contains(&code)
 }
@@ -44,12 +44,12 @@ const fn refusals(what: &What) -> &'static [&'static str] {
     }
 }
 
-/// What is wrong with a code of a call that began and ended then. `None`: a fault was near that explains it.
+/// Why a code is not allowed for a call. `call`: when it began and ended. `None`: a fault at that time explains the code.
 pub(super) fn wrong_code(faults: &Faults<'_>, code: &str, call: [u64; 2]) -> Option<&'static str> {
     match of_a_disturbance(code) {
-        false => Some("is never allowed of it"),
+        false => Some("is never allowed"),
         true if faults.disturbed(call) => None,
-        true => Some("while no fault was near"),
+        true => Some("is not allowed without a fault"),
     }
 }
 

@@ -8,22 +8,23 @@ use crate::history::Fault;
 /// The times of faults of the cluster.
 #[derive(Debug)]
 pub(super) struct Faults<'a> {
-    by_name: BTreeMap<&'a str, Spells>,
+    by_name: BTreeMap<&'a str, FaultSpans>,
     /// When any fault had an effect.
     any: Vec<[u64; 2]>,
 }
 
-/// When a fault was active and had an effect: disjoint times, in their order.
+/// When a fault was active and when it had an effect, as disjoint times in order.
 #[derive(Debug)]
-struct Spells {
+struct FaultSpans {
     bound: u64,
     heals: u64,
-    on: Vec<[u64; 2]>,
+    active: Vec<[u64; 2]>,
+    /// The active times, each with the healing time after it.
     felt: Vec<[u64; 2]>,
 }
 
 impl<'a> Faults<'a> {
-    /// A fault without an end lasts to the end; one without a begin was active from the beginning.
+    /// A fault without an end lasts until the end of the run, and one without a begin from its beginning.
     pub(super) fn new(faults: impl Iterator<Item = &'a Fault>, bounds: &Bounds) -> Self {
         let mut all: Vec<&Fault> = faults.collect();
         all.sort_by_key(|fault| (fault.at, !fault.on));
@@ -31,47 +32,47 @@ impl<'a> Faults<'a> {
         for fault in all {
             turns.entry(&fault.what).or_default().push(fault);
         }
-        let by_name = turns.into_iter().map(|(name, turns)| (name, Spells::new(name, &turns, bounds)));
-        let by_name: BTreeMap<&str, Spells> = by_name.collect();
-        let any = joined(by_name.values().flat_map(|spells| &spells.felt).copied().collect());
+        let by_name = turns.into_iter().map(|(name, turns)| (name, FaultSpans::new(name, &turns, bounds)));
+        let by_name: BTreeMap<&str, FaultSpans> = by_name.collect();
+        let any = joined(by_name.values().flat_map(|spans| &spans.felt).copied().collect());
         Self { by_name, any }
     }
 
-    /// Whether a fault was active during a call that began and ended then, or shortly before it.
+    /// Whether any fault had an effect during a call. `call`: when it began and ended.
     pub(super) fn disturbed(&self, call: [u64; 2]) -> bool {
         meets(&self.any, call)
     }
 
-    /// The faults that were active during the call or shortly before it, by name.
+    /// The names of the faults that had an effect during a call.
     pub(super) fn around(&self, call: [u64; 2]) -> impl Iterator<Item = &'a str> {
-        let met = self.by_name.iter().filter(move |(_, spells)| meets(&spells.felt, call));
+        let met = self.by_name.iter().filter(move |(_, spans)| meets(&spans.felt, call));
         met.map(|(name, _)| *name)
     }
 
-    /// The bound of reads near to only this fault. `None`: there was no such fault.
+    /// The bound of reads under this fault alone. `None`: there was no such fault.
     pub(super) fn bound(&self, name: &str) -> Option<u64> {
-        self.by_name.get(name).map(|spells| spells.bound)
+        self.by_name.get(name).map(|spans| spans.bound)
     }
 
     /// The times of faults, in the order of time.
     pub(super) fn times(&self) -> Vec<FaultTime> {
-        let times = self.by_name.iter().flat_map(|(name, spells)| spells.times(name));
+        let times = self.by_name.iter().flat_map(|(name, spans)| spans.times(name));
         let mut times: Vec<FaultTime> = times.collect();
         times.sort_by_key(|time| time.from);
         times
     }
 }
 
-impl Spells {
+impl FaultSpans {
     fn new(name: &str, turns: &[&Fault], bounds: &Bounds) -> Self {
-        let (felt, on) = (bounds.of(name), times(turns));
-        let heals = nanos(felt.heals);
-        let longer = on.iter().map(|[began, ended]| [*began, ended.saturating_add(heals)]).collect();
-        Self { bound: nanos(felt.bound), heals, felt: joined(longer), on }
+        let (effect, active) = (bounds.of(name), times(turns));
+        let heals = nanos(effect.heals);
+        let felt = active.iter().map(|[began, ended]| [*began, ended.saturating_add(heals)]).collect();
+        Self { bound: nanos(effect.bound), heals, felt: joined(felt), active }
     }
 
     fn times(&self, name: &str) -> impl Iterator<Item = FaultTime> {
-        self.on.iter().map(move |[from, until]| FaultTime {
+        self.active.iter().map(move |[from, until]| FaultTime {
             name: name.to_owned(),
             from: *from,
             until: *until,
@@ -81,17 +82,18 @@ impl Spells {
     }
 }
 
+/// Whether one of the times overlaps this one.
 fn meets(times: &[[u64; 2]], [began, ended]: [u64; 2]) -> bool {
     let before = times.partition_point(|[on, _]| *on <= ended);
     before > 0 && times[before - 1][1] >= began
 }
 
-/// In nanoseconds, at most the maximum.
+/// Converts to nanoseconds, at most `u64::MAX`.
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// When the fault of these events, which are in order, was active.
+/// When a fault was active, by its events in order.
 fn times(turns: &[&Fault]) -> Vec<[u64; 2]> {
     let mut times = Vec::new();
     let mut on: Vec<u64> = Vec::new();

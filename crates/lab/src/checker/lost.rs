@@ -1,4 +1,4 @@
-//! C5: what the store has at the end.
+//! C5: no acknowledged write is lost.
 
 use super::{
     Run,
@@ -8,9 +8,8 @@ use super::{
 };
 use crate::history::{Event, Held, Outcome, Place, What};
 
-/// C5: every acknowledged write is in the store at the end, or was followed by another one with a later version;
-/// acknowledged deletions are in effect; and what the store has was written. Checks nothing if the history does not
-/// contain the final state of the store.
+/// C5: at the end the store has every acknowledged write, or a later version; acknowledged deletions are in effect; and
+/// every stored value was written. Checks nothing if the history does not contain the final state of the store.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C5 no lost write");
     let of_store = |event: &Event| matches!(event, Event::Held(Held { place: Place::Store, .. }));
@@ -63,7 +62,7 @@ fn end(record: &Record<'_>, checked: &mut Checked) {
     let Some(End::Is { version, value }) = record.end() else { return };
     if !record.written(value).iter().any(|write| write.version == Some(version)) {
         checked.violation(|| {
-            format!("{}: the store has {}, which nobody wrote", record.key, record.end_in_words())
+            format!("{}: the store has {}, which no call wrote", record.key, record.end_in_words())
         });
     }
 }

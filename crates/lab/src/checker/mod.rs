@@ -1,11 +1,11 @@
 //! Judges a history: whether the cluster kept its promises under the faults.
 //!
-//! [`check`] groups the events by record, and each check looks at all of them. Versions make this cheap: the store
-//! numbers the writes of a record, so the answers show the order in which they took effect, and it need not be searched
-//! for. Every check is linear in the events, except for sorting.
+//! [`check`] groups the events by record, and each check reads all records. The store numbers the writes of a record, so
+//! the answers show the order in which writes took effect, and no search for an order is needed. Every check is linear in
+//! the number of events, except for sorting.
 //!
-//! It needs the events themselves (some 200 bytes each) and about 80 bytes more for each; two million take some seconds
-//! of a release build. At most [`KEPT`] violations of a check are kept as text, the others are counted.
+//! Memory: about 200 bytes for each event, and 80 more during the check. Two million events take some seconds in a release
+//! build. At most [`KEPT`] violations of each check are kept as text, the others are counted.
 //!
 //! A history must be complete: it contains the creation of every record that is read in it, and every write.
 
@@ -48,9 +48,9 @@ use crate::history::{Call, Event, Fault, Held, Outcome, What};
 /// How old a cached answer may be, and what counts as undisturbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Maximum staleness of a read without a fault near to it: none was active during it or had just ended.
+    /// Maximum staleness of an undisturbed read: no fault had an effect during it.
     pub healthy: Duration,
-    /// The effect of faults without an entry of their own.
+    /// The effect of faults without an entry in `by_fault`.
     pub faulty: Felt,
     /// The effect of these faults, by name.
     pub by_fault: BTreeMap<String, Felt>,
@@ -59,9 +59,9 @@ pub struct Bounds {
 /// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Felt {
-    /// Maximum staleness of a read near to it. For a read near to several faults, the highest bound applies.
+    /// Maximum staleness of a read under the fault. Under several faults, the highest bound applies.
     pub bound: Duration,
-    /// How long after its end it may still have an effect.
+    /// How long the fault may have an effect after its end.
     pub heals: Duration,
 }
 
@@ -71,14 +71,14 @@ impl Bounds {
     }
 }
 
-/// What a call is for the totals of a report.
+/// How a call counts in the totals of a report.
 struct CallTraits {
     reads: bool,
     refused: bool,
     open: bool,
 }
 
-/// The data of a check.
+/// The data of one run, as the checks need it.
 struct Run<'a> {
     events: &'a [Event],
     records: Records<'a>,
@@ -100,7 +100,7 @@ impl<'a> Run<'a> {
         calls(self.events)
     }
 
-    /// How old a cached answer of this time may be.
+    /// Maximum age of a cached answer to a call that began and ended at these times.
     fn bound(&self, when: [u64; 2]) -> u64 {
         let most = self.faults.around(when).filter_map(|name| self.faults.bound(name)).max();
         most.unwrap_or_else(|| nanos(self.bounds.healthy))

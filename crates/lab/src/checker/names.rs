@@ -1,4 +1,4 @@
-//! C8: names of users.
+//! C8: unique names of users.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use crate::history::{Call, Outcome, What};
 
 const TAKEN: &str = "ALREADY_EXISTS";
 
-/// C8: no two records that exist at one time have the same name, and a name is refused as taken only if another client
-/// may have taken it: of a race for a free name exactly one wins.
+/// C8: no two records with the same name exist at the same time, and a name is refused as taken only if a creation may have
+/// taken it. So exactly one creation wins a race for a free name.
 ///
-/// A record certainly exists from the first answer that shows it to the first request to delete it. If these periods of
-/// two records do not overlap, they can have existed one after the other.
+/// A record certainly exists from the first answer that shows it to the first request to delete it. Two records whose
+/// periods do not overlap may have existed one after the other.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C8 unique names");
     let mut owners: Vec<Owner<'_>> = run.records.iter().filter_map(owner).collect();
@@ -19,11 +19,11 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
     for same in owners.chunk_by(|a, b| a.name == b.name) {
         one_at_a_time(same, &mut checked);
     }
-    taken_by_somebody(run, &mut checked);
+    refused_only_if_taken(run, &mut checked);
     checked
 }
 
-/// A record that certainly existed.
+/// A record with a name, and when it certainly existed.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Owner<'a> {
     name: &'a str,
@@ -42,7 +42,7 @@ fn owner<'a>(record: &Record<'a>) -> Option<Owner<'a>> {
     Some(Owner { name, from: record.known?, until, key: record.key })
 }
 
-/// Owners of one name, in the order of time.
+/// Checks the owners of one name, which are in the order of time.
 fn one_at_a_time(owners: &[Owner<'_>], checked: &mut Checked) {
     let mut last: Option<&Owner<'_>> = None;
     for owner in owners.iter().filter(|owner| owner.from < owner.until) {
@@ -57,7 +57,7 @@ fn one_at_a_time(owners: &[Owner<'_>], checked: &mut Checked) {
     }
 }
 
-fn taken_by_somebody(run: &Run<'_>, checked: &mut Checked) {
+fn refused_only_if_taken(run: &Run<'_>, checked: &mut Checked) {
     let mut first: HashMap<&str, u64, ahash::RandomState> = HashMap::default();
     for (name, call) in creations(run) {
         if !matches!(call.outcome, Outcome::Refused(_)) {
@@ -73,7 +73,7 @@ fn taken_by_somebody(run: &Run<'_>, checked: &mut Checked) {
         checked.look();
         if first.get(name).is_none_or(|began| *began > call.ended) {
             checked.violation(|| {
-                format!("{name} was refused to client {} at {} ns and nobody had it", call.client, call.ended)
+                format!("{name} was refused to client {} at {} ns and was free", call.client, call.ended)
             });
         }
     }

@@ -1,35 +1,35 @@
-//! How old cached reads were, over the time of a run.
+//! The ages of cached reads over the time of a run.
 
-/// Length of a slot of a short run, in nanoseconds.
+/// Initial length of a slot, in nanoseconds.
 const SLOT: u64 = 100_000_000;
-/// Maximum slots: seven minutes of the shortest ones.
+/// Maximum number of slots: seven minutes of the initial length.
 const SLOTS: u64 = 4_096;
 
-/// The oldest cached read of each slot of time. There are never more than 4096 slots: for a longer run, two become one.
+/// The oldest cached read of each slot of time. At most 4096 slots: in a longer run, each two slots are merged into one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverTime {
     /// When the first slot begins: at the first cached read.
     pub from: u64,
-    /// The length of a slot, in nanoseconds: 100 ms, doubled until the slots are enough.
+    /// The length of a slot, in nanoseconds: 100 ms, doubled until the slots cover the run.
     pub slot: u64,
-    /// The age of the oldest read that began in each slot, in nanoseconds; 0 if none was stale, or there was none.
+    /// The age of the oldest read that began in each slot, in nanoseconds; 0 without a stale read.
     pub worst: Vec<u64>,
     /// The times of faults, in the order of time.
     pub faults: Vec<FaultTime>,
 }
 
-/// A time at which a fault was active.
+/// A period in which a fault was active.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultTime {
-    /// Of the fault.
+    /// Name of the fault.
     pub name: String,
     /// When it began.
     pub from: u64,
     /// When it ended; `u64::MAX`: never.
     pub until: u64,
-    /// Until when it had an effect.
+    /// Until when it may have had an effect.
     pub healed: u64,
-    /// How old a read may be until then, in nanoseconds.
+    /// Maximum age of a read until `healed`, in nanoseconds.
     pub bound: u64,
 }
 
@@ -40,12 +40,12 @@ impl Default for OverTime {
 }
 
 impl OverTime {
-    /// For reads that begin at this time or later.
+    /// Empty, for reads that begin at `from` or later.
     pub(super) const fn new(from: u64, faults: Vec<FaultTime>) -> Self {
         Self { from, slot: SLOT, worst: Vec::new(), faults }
     }
 
-    /// Adds a read with its begin and its age.
+    /// Adds a read that began at this time, with its age.
     pub(super) fn add(&mut self, began: u64, age: u64) {
         let since = began.saturating_sub(self.from);
         while since / self.slot >= SLOTS {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_read_of_a_slot_is_kept() {
+    fn slot_keeps_oldest_read() {
         let mut over_time = OverTime::new(5 * SLOT, Vec::new());
         for (began, age) in [(5 * SLOT, 3), (6 * SLOT - 1, 7), (6 * SLOT - 2, 2), (8 * SLOT, 1)] {
             over_time.add(began, age);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_grow_before_they_are_too_many() {
+    fn slots_are_merged_at_their_maximum() {
         let mut over_time = OverTime::new(0, Vec::new());
         for at in 0..3 * SLOTS {
             over_time.add(at * SLOT, at);

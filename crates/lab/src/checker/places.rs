@@ -1,4 +1,4 @@
-//! C7: copies at the end.
+//! C7: all copies agree with the store at the end.
 
 use super::{
     Run,
@@ -7,8 +7,8 @@ use super::{
 };
 use crate::history::{Held, Place};
 
-/// C7: at the end Redis and every memory have for each record what the store has, or nothing. Of a copy that shows only
-/// its version, the version is compared.
+/// C7: at the end Redis and the memory of every node have the same state of each record as the store, or no copy. A copy
+/// that shows only its version is compared by version.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C7 convergence");
     for record in run.records.iter() {

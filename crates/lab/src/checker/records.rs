@@ -1,4 +1,4 @@
-//! Calls about users, grouped by record.
+//! The calls about users, grouped by record.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,15 +8,15 @@ use std::{
 use super::{calls, held};
 use crate::history::{Call, Event, Held, Outcome, Place, What};
 
-/// The state of a record: before its creation, at a version, or deleted. It only rises, because no key is used again after
-/// a deletion.
+/// The state of a record: before its creation, at a version, or deleted. It only rises, because a key is not reused after a
+/// deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u64);
 
 impl Rank {
-    /// The record was not created yet. The default.
+    /// Not created yet. The default.
     pub(super) const NEVER: Self = Self(0);
-    /// The record was deleted.
+    /// Deleted.
     pub(super) const DELETED: Self = Self(u64::MAX);
 
     pub(super) const fn at(version: u64) -> Self {
@@ -38,9 +38,9 @@ impl fmt::Display for Rank {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     pub(super) value: u64,
-    /// The version in the acknowledgement, otherwise the one with which the value was first found. `None`: neither.
+    /// The acknowledged version, else the version with which the value was first found. `None`: neither exists.
     pub(super) version: Option<u64>,
-    /// When it was first sent: it took effect after this.
+    /// When it was first sent. It took effect after this.
     pub(super) began: u64,
     /// When it was first acknowledged. `None`: never, so it may take effect at any time after `began`.
     pub(super) acked: Option<u64>,
@@ -50,23 +50,23 @@ pub(super) struct Write {
 #[derive(Debug)]
 pub(super) struct Record<'a> {
     pub(super) key: &'a str,
-    /// Ordered by their begin.
+    /// Ordered by begin.
     pub(super) calls: Vec<&'a Call>,
-    /// Ordered by value; a value that was acknowledged with two versions is there twice.
+    /// Ordered by value. A value that was acknowledged with two versions is listed twice.
     pub(super) writes: Vec<Write>,
     pub(super) held: Vec<&'a Held>,
     /// When an answer first showed that the record exists.
     pub(super) known: Option<u64>,
-    /// When the first deletion was sent that was not refused.
+    /// When the first deletion that was not refused was sent.
     deleting: Option<u64>,
 }
 
 impl<'a> Record<'a> {
-    /// The state that the call found or made. `None`: its answer shows none.
+    /// The state that the call found or made. `None`: its answer does not show a state.
     ///
-    /// The answer "does not exist" counts as "not created yet" whenever that is possible: no answer had shown the record
-    /// before the call began. This choice constrains no later call. Otherwise it counts as "deleted", if a deletion was
-    /// sent before the answer came.
+    /// The answer "does not exist" counts as "not created yet" if no answer had shown the record before the call began. This
+    /// choice constrains no later call. Otherwise it counts as "deleted" if a deletion was sent before the answer came, else
+    /// also as "not created yet".
     pub(super) fn rank(&self, call: &Call) -> Option<Rank> {
         match call.outcome {
             Outcome::Done { version, .. } => Some(Rank::at(version)),
@@ -82,18 +82,18 @@ impl<'a> Record<'a> {
         &self.writes[from..to]
     }
 
-    /// Its state at the end, from the store. `None`: it was not read.
+    /// The state in the store at the end. `None`: it was not read.
     pub(super) fn end(&self) -> Option<End> {
         let truth = self.held.iter().find(|held| held.place == Place::Store)?;
         Some(End::of(truth).unwrap_or(End::Gone))
     }
 
-    /// What the store has of it at the end, for violations.
+    /// The state in the store at the end, as text for violations.
     pub(super) fn end_in_words(&self) -> String {
-        self.end().map_or_else(|| "no line".to_owned(), |end| end.to_string())
+        self.end().map_or_else(|| "no line in the history".to_owned(), |end| end.to_string())
     }
 
-    /// When its deletion was first sent. `None`: never, or the record exists at the end, so the deletion had no effect.
+    /// When a deletion was first sent. `None`: never, or the record exists at the end, so no deletion had an effect.
     pub(super) fn may_be_deleted(&self) -> Option<u64> {
         self.deleting.filter(|_| !matches!(self.end(), Some(End::Is { .. })))
     }
@@ -104,10 +104,11 @@ impl<'a> Record<'a> {
         if was_there && deleting { Rank::DELETED } else { Rank::NEVER }
     }
 
+    /// Derives the other fields, once all calls and places are added.
     fn seal(&mut self) {
         self.calls.sort_by_key(|call| (call.began, call.ended));
-        let there = |call: &&&Call| matches!(call.outcome, Outcome::Done { .. });
-        self.known = self.calls.iter().filter(there).map(|call| call.ended).min();
+        let found = |call: &&&Call| matches!(call.outcome, Outcome::Done { .. });
+        self.known = self.calls.iter().filter(found).map(|call| call.ended).min();
         let deletes =
             |call: &&&Call| call.what == What::Delete && !matches!(call.outcome, Outcome::Refused(_));
         self.deleting = self.calls.iter().find(deletes).map(|call| call.began);
@@ -121,7 +122,7 @@ impl<'a> Record<'a> {
         let held = self.held.iter().filter_map(|held| held.state.and_then(|(at, value)| Some((value?, at))));
         for (value, version) in read.chain(held) {
             if let Ok(at) = self.writes.binary_search_by_key(&value, |write| write.value) {
-                // Of several writes of one value each has a version.
+                // If several writes have the value, each already has a version.
                 self.writes[at].version.get_or_insert(version);
             }
         }
@@ -131,7 +132,7 @@ impl<'a> Record<'a> {
 /// The state of a record in one place at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The place knows that it does not exist.
+    /// The place reports that it does not exist.
     Gone,
     /// It exists.
     Is {
@@ -143,7 +144,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// `None`: the place held no copy, or did not show its value.
+    /// `None`: the place has no copy, or does not show its value.
     pub(super) const fn of(held: &Held) -> Option<Self> {
         match held.state {
             _ if held.gone => Some(Self::Gone),
@@ -224,8 +225,8 @@ pub(super) const fn writes_value(what: &What) -> Option<u64> {
 
 type Made<'a> = HashMap<u64, &'a str, ahash::RandomState>;
 
-/// The record that the creation of a value made, for creations with a call of open outcome. It is known from the
-/// answer to another attempt, otherwise from where the value was first found.
+/// The keys of records whose creation had a call with an open outcome, by value. A key is known from the answer to another
+/// attempt, else from the record in which the value was first found.
 fn made(events: &[Event]) -> Made<'_> {
     let open = calls(events).filter_map(|call| match (&call.what, &call.outcome) {
         (What::Create { value, .. }, Outcome::Open(_)) => Some(*value),
@@ -256,7 +257,7 @@ fn key<'a>(call: &'a Call, made: &Made<'a>) -> &'a str {
 /// The writes among these calls that had an effect or may have had one.
 fn writes(calls: &[&Call]) -> Vec<Write> {
     let mut all: Vec<Write> = calls.iter().filter_map(|call| write(call)).collect();
-    // Unacknowledged writes are first within their value.
+    // Within a value, unacknowledged writes are first.
     all.sort_by_key(|write| (write.value, write.version, write.acked));
     all.chunk_by(|a, b| a.value == b.value).flat_map(same_value).collect()
 }

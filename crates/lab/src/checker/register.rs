@@ -1,7 +1,7 @@
-//! C4: strong reads and writes of a record are linearizable: they can be put into one order, each at a moment between
-//! its beginning and its end, in which every read finds the last write before it.
+//! C4: strong reads and writes of a record are linearizable: there is an order in which each call takes effect between its
+//! begin and its end, and every read finds the last write before it.
 //!
-//! In general such an order has to be searched for. Here the answers show it, because the answer to a write has its
+//! In general such an order has to be searched for. Here the answers show it, because the answer to a write contains its
 //! version, and no two writes write the same value. The rank of a call is the version that it made or found. It is 0 if
 //! the call found that the record did not exist yet, and above all versions if the call found or made the record deleted.
 //! The calls are linearizable if and only if
@@ -9,22 +9,22 @@
 //! 1. each value that a read found is from a write that began before the read ended (that there is such a write is C6);
 //! 2. no two writes have the same version;
 //! 3. if one call ended before another began, the later one has at least the same rank; if it is a write, a higher one;
-//! 4. each version above the first that no answer showed, below one that answers showed, belongs to a write with an open
-//!    outcome that began before any answer showed a newer version. The first version is that of the creation: an open one
-//!    belongs to no record until its value is found.
+//! 4. each missing version belongs to a write with an open outcome that began before any answer showed a newer version. A
+//!    version is missing if no answer showed it, and answers showed a higher one. The first version, that of the creation,
+//!    is exempt: a creation with an open outcome belongs to no record until its value is found.
 //!
 //! The rules are necessary: writes take effect in the order of their versions, and a call that ended has taken effect
 //! before one that begins later.
 //!
 //! They are sufficient. Order the calls by rank; within a rank the write is first, then its reads by the time at which
-//! they began. Every read then follows its own write with no other write in between. The order also agrees with real time,
-//! which is all that is left to show. Let a end before b begins. By 3, the rank of b is not lower. If it is higher, b
-//! comes after a. If it is the same, b is no write, because 3 requires a higher rank of a write. So a comes first, whether
-//! it is the write or a read that began earlier; by 1, no read ended before its own write began. For the highest rank, the
+//! they began. Every read then follows its own write with no other write in between. It remains to show that the order
+//! agrees with real time. Let `a` end before `b` begins. By 3, the rank of `b` is not lower. If it is higher, `b` comes
+//! after `a`. If it is the same, `b` is no write, because 3 requires a higher rank of a write. So `a` comes first, whether it
+//! is the write or a read that began earlier; by 1, no read ended before its own write began. For the highest rank, the
 //! deletion that began first is the write, and the other calls that found or made the record deleted are reads.
 //!
-//! Writes with an open outcome: one that was seen has the version with which it was seen, and never ends. One that was not
-//! seen is left out, because it had no effect, or none yet. The exceptions are those that 4 needs. They are assigned in
+//! A write with an open outcome that was seen has the version with which it was seen, and never ends. One that was not seen
+//! is left out, because it had no effect, or none yet, unless rule 4 needs it for a missing version. These are assigned in
 //! order: the write that began first gets the lowest missing version. This finds an assignment if there is one, because
 //! the latest permitted begin rises with the version.
 //!
@@ -34,8 +34,8 @@
 //! began: that violates no rule, and constrains no later call. Otherwise it counts as the highest rank, which requires a
 //! deletion that began before the answer came.
 //!
-//! Cached answers are checked only by 1. But no copy is ahead of the store, so they show which version the store had
-//! reached: a call that begins after such an answer must not find an older one.
+//! Cached answers are checked only by 1. But no copy is ahead of the store, so a cached answer shows that the store had
+//! reached its version: a call that begins after such an answer must not find an older version.
 
 use super::{
     Run,
@@ -49,7 +49,7 @@ use crate::history::{Call, Level, Outcome, What};
 /// The version that a creation makes.
 const FIRST: u64 = 1;
 
-/// C4: see the module.
+/// C4: see the module documentation.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C4 strong reads");
     for record in run.records.iter() {
@@ -119,11 +119,11 @@ fn without_gaps(record: &Record<'_>, versions: &[u64], shown: &ShownSince<Rank>,
     let before = std::iter::once(&FIRST).chain(versions);
     for (before, version) in before.zip(versions) {
         // Stops at the first version without an open write, so a large gap costs nothing.
-        let nobody = (before + 1..*version).find(|version| {
+        let unmade = (before + 1..*version).find(|version| {
             let until = shown.newer_than(Rank::at(*version)).unwrap_or(u64::MAX);
             unseen.next().is_none_or(|began| began > until)
         });
-        if let Some(version) = nobody {
+        if let Some(version) = unmade {
             checked.violation(|| format!("{}: no write can have made version {version}", record.key));
         }
     }
@@ -166,7 +166,7 @@ fn asked(record: &Record<'_>) -> Vec<RegisterCall> {
     all
 }
 
-/// Whether the store itself must have answered.
+/// Whether the answer must come from the store itself.
 const fn judged(call: &Call) -> bool {
     !matches!(call.what, What::Read(Level::Cached | Level::AtLeast(_)))
 }

@@ -1,4 +1,4 @@
-//! What checks found, and the report of all of them.
+//! The results of the checks, and the report of all of them.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use super::{Ages, Staleness};
 /// Maximum violations of a check that are kept as text.
 pub const KEPT: usize = 20;
 
-/// What one check found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// Number and name of the check.
     pub name: &'static str,
-    /// How many calls, records or places it judged, depending on the check. 0: the history contains none.
+    /// Number of judged calls, records or places, depending on the check. 0: the history contains none.
     pub looked_at: u64,
     /// The violations, at most [`KEPT`], in the order in which they were found.
     pub violations: Vec<String>,
@@ -54,10 +54,10 @@ impl Checked {
     }
 }
 
-/// The result for a history. Its text: tables in Markdown, and the violations below them.
+/// The result for a history. Displayed as tables in Markdown, followed by the violations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// One for each check, ordered by number.
+    /// The result of each check, ordered by number.
     pub checks: Vec<Checked>,
     /// The ages of cached answers.
     pub staleness: Staleness,
@@ -89,7 +89,7 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{events} events: {reads} reads, {writes} writes ({refused} calls refused, {open} open), \
-             {faults} turns of faults\n"
+             {faults} begins and ends of faults\n"
         )?;
         let head = ["check", "looked at", "violations", "holds"].map(str::to_owned);
         writeln!(f, "{}", table::aligned(&head, self.checks.iter().map(cells)))?;

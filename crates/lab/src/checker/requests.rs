@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{Run, codes, records::acknowledged, relations, report::Checked};
 use crate::history::{Call, Outcome};
 
-/// C16: calls with one request id have the same request and one effect, and all answers are the same; after the first
-/// answer, no later call is refused because of its request.
+/// C16: calls with the same request id are the same call, have one effect, and get the same answer. After the first answer,
+/// no call is refused because of its request.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C16 request ids");
     for (id, calls) in repeated(run.calls(), |call| call.request_id.as_deref()) {
@@ -52,7 +52,7 @@ fn request(id: &str, calls: &[&Call], checked: &mut Checked) {
     }
 }
 
-/// Whether it was refused because of its request, and not because of the state of the cluster.
+/// Whether the call was refused because of its request, and not because of the state of the cluster.
 fn judged(call: &Call) -> bool {
     match &call.outcome {
         Outcome::Refused(code) => !codes::of_a_disturbance(code),

@@ -20,7 +20,7 @@ impl Runs {
         Self(starts)
     }
 
-    /// The run of the node at this time.
+    /// The number of restarts of the node until this time.
     pub(super) fn number(&self, node: u32, began: u64) -> usize {
         self.0.get(&node).map_or(0, |starts| starts.partition_point(|at| *at <= began))
     }

@@ -1,4 +1,4 @@
-//! C1 and C2: what a client reads after what it read and wrote.
+//! C1 and C2: monotonic reads and reads of own writes.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ type ByClient<T> = HashMap<u32, T, ahash::RandomState>;
 /// By client, and by the run of its node.
 type ByRun<T> = HashMap<(u32, usize), T, ahash::RandomState>;
 
-/// C1: no read of a client that stays with one node is older than its read of this record before, while the node is not
-/// restarted, and no read is older than its token.
+/// C1: no read of a client is older than its previous read of the record on the same node, until the node is restarted;
+/// and no read is older than its token.
 pub(super) fn monotonic(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C1 monotonic reads");
     for record in run.records.iter() {
@@ -44,8 +44,8 @@ pub(super) fn monotonic(run: &Run<'_>) -> Checked {
     checked
 }
 
-/// C2: a client's read of what it wrote is no older than that write, on the node that it wrote to, and on another one
-/// with a token of that write.
+/// C2: a read of a client is no older than its own acknowledged write to the record, on the node of the write, and with a
+/// token of the write on any node.
 pub(super) fn own_writes(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C2 read your writes");
     for record in run.records.iter() {

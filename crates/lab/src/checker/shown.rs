@@ -1,4 +1,4 @@
-//! How far answers showed that something had come: a record to a rank, a follow to a version, a log to a number.
+//! The states that answers showed, by time: the rank of a record, the version of a follow, or the last number of a log.
 
 /// When answers first showed something newer than a state.
 #[derive(Debug, Default)]
@@ -20,12 +20,12 @@ impl<R: Ord + Copy> ShownSince<R> {
         Self(answers)
     }
 
-    /// `None`: nothing newer was ever shown.
+    /// When a state newer than this one was first shown. `None`: never.
     pub(super) fn newer_than(&self, state: R) -> Option<u64> {
         self.0.get(self.0.partition_point(|(shown, _)| *shown <= state)).map(|(_, at)| *at)
     }
 
-    /// For how long something newer had been shown at a time; 0: it had not.
+    /// For how long a newer state had been shown at this time. 0 if none had.
     pub(super) fn age(&self, state: R, time: u64) -> u64 {
         self.newer_than(state).map_or(0, |since| time.saturating_sub(since))
     }
@@ -44,7 +44,7 @@ impl<R: Ord + Copy + Default> ShownUntil<R> {
         Self(all)
     }
 
-    /// The default if nothing was shown before the time.
+    /// The newest state that was shown before this time, else the default.
     pub(super) fn before(&self, time: u64) -> R {
         let shown = self.0.partition_point(|(at, _)| *at < time);
         shown.checked_sub(1).map_or_else(R::default, |last| self.0[last].1)
@@ -56,13 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_answers_of_before_count() {
+    fn only_earlier_answers_count() {
         let shown = ShownUntil::new([(5, 10), (9, 20)]);
         assert_eq!([10, 11, 20, 21].map(|time| shown.before(time)), [0, 5, 5, 9]);
     }
 
     #[test]
-    fn farthest_answer_counts_and_not_the_last() {
+    fn newest_state_counts_not_last_answer() {
         assert_eq!(ShownUntil::new([(7, 10), (2, 20)]).before(30), 7);
     }
 }

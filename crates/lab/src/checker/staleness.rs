@@ -1,4 +1,4 @@
-//! C3: how old cached answers are.
+//! C3: the ages of cached answers.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use super::{
 };
 use crate::history::{Edge, Level, What};
 
-/// The ages of cached answers: for how long a newer state had been acknowledged when the read began; 0 if the answer was
-/// not stale. All cached reads count, also those within their bound.
+/// The ages of all cached answers. The age is the time from the acknowledgement of a newer state to the begin of the read;
+/// 0 if the answer was not stale.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Staleness {
-    /// Of all cached reads.
+    /// The ages of all cached reads.
     pub all: Ages,
-    /// Of the reads without a fault near to them.
+    /// The ages of reads without a fault.
     pub undisturbed: Ages,
-    /// Of the reads near to a fault, by the name of the fault. A read that is near to several counts for each.
+    /// The ages of reads under a fault, by its name. A read under several faults counts for each.
     pub by_fault: BTreeMap<String, Ages>,
     /// The highest ages, over the time of the run.
     pub over_time: OverTime,
@@ -29,7 +29,7 @@ pub struct Staleness {
 /// Quantiles of ages, in nanoseconds; all 0 without a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
-    /// How many reads.
+    /// Number of reads.
     pub reads: u64,
     /// The age that half of the reads do not exceed.
     pub p50: u64,
@@ -39,9 +39,9 @@ pub struct Ages {
     pub p999: u64,
     /// The highest age.
     pub max: u64,
-    /// The bound of these reads. `None`: it was not the same for all. A read near to several faults may have a higher one.
+    /// The bound of these reads. `None`: they have different bounds. A read under several faults may have a higher one.
     pub bound: Option<u64>,
-    /// How many reads exceeded their own bound.
+    /// Number of reads that exceeded their own bound.
     pub over: u64,
 }
 
@@ -147,7 +147,7 @@ impl AgeSample {
     fn ages(mut self, bound: Option<u64>) -> Ages {
         self.ages.sort_unstable();
         let of = |thousandths: usize| {
-            // The smallest age that this many do not exceed.
+            // The smallest age that this share of the reads does not exceed.
             let rank = self.ages.len().saturating_mul(thousandths).div_ceil(1_000);
             self.ages.get(rank.saturating_sub(1)).copied().unwrap_or_default()
         };

@@ -1,4 +1,4 @@
-//! C6: values that were read.
+//! C6: every value that was read was written.
 
 use super::{
     Run,
@@ -8,8 +8,8 @@ use super::{
 };
 use crate::history::Outcome;
 
-/// C6: what a read found was written to this record, by a write that was acknowledged or is open, and has the version
-/// with which that was acknowledged, or else with which it was first found.
+/// C6: every value that a read found was written to the record, by a write that was acknowledged or has an open outcome. It
+/// has the version of the acknowledgement, or else always the version with which it was first found.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C6 no phantom");
     for record in run.records.iter() {
@@ -39,5 +39,5 @@ fn why(record: &Record<'_>, value: u64) -> String {
         .calls
         .iter()
         .any(|call| writes_value(&call.what) == Some(value) && matches!(call.outcome, Outcome::Refused(_)));
-    if refused { "whose write was refused".to_owned() } else { "which nobody wrote there".to_owned() }
+    if refused { "whose write was refused".to_owned() } else { "which no call wrote".to_owned() }
 }

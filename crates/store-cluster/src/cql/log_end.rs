@@ -52,9 +52,9 @@ impl Cql {
     pub(super) async fn log_end_for(
         &self,
         group: GroupId,
-        wishes: &[PendingChange],
+        queued: &[PendingChange],
     ) -> Result<Seq, StoreError> {
-        if wishes.iter().any(|wish| wish.change.reads_end()) {
+        if queued.iter().any(|pending| pending.change.reads_end()) {
             self.log_end(group).await
         } else {
             Err(not_read())

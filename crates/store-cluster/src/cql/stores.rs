@@ -20,7 +20,7 @@ use super::{
 pub(crate) struct Cql {
     pub(crate) client: Arc<Client>,
     pub(super) heads: BucketCache,
-    pub(super) wishes: ChangeQueue,
+    pub(super) change_queue: ChangeQueue,
     pub(super) log_ends: OnceLock<Weak<dyn LogEnds>>,
     /// For work that continues after its call has ended.
     pub(super) this: Weak<Self>,
@@ -34,7 +34,7 @@ impl Cql {
         Some(Arc::new_cyclic(|this| Self {
             client,
             heads: BucketCache::new(bucket_entries),
-            wishes: ChangeQueue::new(calls),
+            change_queue: ChangeQueue::new(calls),
             log_ends: OnceLock::new(),
             this: Weak::clone(this),
         }))

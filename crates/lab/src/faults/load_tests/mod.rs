@@ -1,5 +1,5 @@
-//! Rows of the table of faults that are measured, each by calls of its own, and not judged by a history: those about load,
-//! and those that ask for one thing very often.
+//! The rows that are measured with their own calls instead of judged by a history: those about load, and those that repeat
+//! one case very often.
 
 mod aged;
 mod alone;
@@ -36,12 +36,12 @@ use self::{
 };
 use super::{Figure, Plan};
 
-/// A row that is measured.
+/// A measured row.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadTest {
-    /// `F35a`.
+    /// Name in the table of faults, such as `F35a`.
     pub name: &'static str,
-    /// In a few words.
+    /// Short description.
     pub what: &'static str,
     kind: LoadTestKind,
 }
@@ -67,45 +67,45 @@ enum LoadTestKind {
     Removed,
 }
 
-/// All rows of this kind, in the order of their names.
+/// All measured rows, in the order of their names.
 pub const LOAD_TESTS: [LoadTest; 27] = [
-    load_test("F35a", "ten times the reads that the store bears", LoadTestKind::Reads),
-    load_test("F35b", "ten times the writes that the store bears", LoadTestKind::Writes),
-    load_test("F36", "one caller floods", LoadTestKind::Flooder),
+    load_test("F35a", "ten times the reads that the store can serve", LoadTestKind::Reads),
+    load_test("F35b", "ten times the writes that the store can serve", LoadTestKind::Writes),
+    load_test("F36", "one user floods a node with searches", LoadTestKind::Flooder),
     load_test(
         "F40b",
         "a rolling restart of what compose starts, under clients of the published service configuration",
         LoadTestKind::Rolling,
     ),
-    load_test("F44", "nobody takes logs and metrics", LoadTestKind::Blocked),
-    blocks("F50a", "blocks are set on one node and read on another one at once", StrictFault::Nothing),
+    load_test("F44", "logs and metrics are not read", LoadTestKind::Blocked),
+    blocks("F50a", "blocks are set on one node and read on another at once", StrictFault::Nothing),
     blocks("F50b", "the same, and the writer is cut from Redis again and again", StrictFault::WriterCut),
     blocks("F50c", "the same, and the reader is cut from Redis again and again", StrictFault::ReaderCut),
     blocks("F50d", "the same, and the writer dies before its broadcasts", StrictFault::WriterDies),
     load_test("F51", "the writer of a follow or a block dies before its broadcast", LoadTestKind::Orphaned),
-    members("F52a", "members are removed on one node and read on another one at once", StrictFault::Nothing),
+    members("F52a", "members are removed on one node and read on another at once", StrictFault::Nothing),
     members("F52b", "the same, and the writer is cut from Redis again and again", StrictFault::WriterCut),
     members("F52c", "the same, and the reader is cut from Redis again and again", StrictFault::ReaderCut),
     members("F52d", "the same, and the writer dies before its broadcasts", StrictFault::WriterDies),
     load_test(
         "F53",
-        "three decide about the same applications through a node each, and a node is killed every 5 s",
+        "three users decide the same applications, each through another node, and a node is killed every 5 s",
         LoadTestKind::Decided,
     ),
-    load_test("F54a", "a gateway dies without a word", LoadTestKind::Online(SessionLoss::Gateway)),
+    load_test("F54a", "a gateway dies without a last call", LoadTestKind::Online(SessionLoss::Gateway)),
     load_test(
         "F54b",
-        "the node of a gateway is killed, once with the gateway",
+        "the node of a gateway is killed, then another node together with the gateway",
         LoadTestKind::Online(SessionLoss::Node),
     ),
-    load_test("F54c", "Redis is emptied under sessions that go on", LoadTestKind::Online(SessionLoss::Redis)),
+    load_test("F54c", "Redis is emptied while sessions continue", LoadTestKind::Online(SessionLoss::Redis)),
     load_test(
         "F55",
-        "the database is dropped and Redis is not; nodes of another database use the prefix",
+        "the database is dropped but not Redis; a node of another database uses the same prefix",
         LoadTestKind::Dropped,
     ),
     load_test("F56", "Redis forbids its channels and allows them again", LoadTestKind::Forbidden),
-    load_test("F57", "documents are changed by hand, and their versions with them", LoadTestKind::ByHand),
+    load_test("F57", "documents and their versions are changed by hand", LoadTestKind::ByHand),
     load_test("F58", "relations are counted right after they change", LoadTestKind::Counted),
     load_test(
         "F59a",
@@ -119,13 +119,13 @@ pub const LOAD_TESTS: [LoadTest; 27] = [
     ),
     load_test(
         "F61",
-        "messages are recalled and edited on one node and read on the others at once, while nodes are cut from Redis or paused",
+        "messages are recalled and edited on one node and read on others; nodes are cut from Redis or paused",
         LoadTestKind::Recalled,
     ),
-    load_test("F62", "members are removed while their groups talk, and come back", LoadTestKind::Removed),
+    load_test("F62", "members are removed and added while their groups send messages", LoadTestKind::Removed),
     load_test(
         "F63",
-        "the messages of a user are erased, and the node that does it is killed midway",
+        "the messages of a user are erased, and the erasing node is killed midway",
         LoadTestKind::Erased,
     ),
 ];
@@ -142,27 +142,27 @@ const fn members(name: &'static str, what: &'static str, fault: StrictFault) -> 
     load_test(name, what, LoadTestKind::Strict(StrictSubject::Members, fault))
 }
 
-/// How long and how much.
+/// Durations and amounts of the rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Reads, or writes, that may be with the store at once: what it bears follows from it.
+    /// Concurrent reads, or writes, of the store. Its capacity follows from this.
     pub turns: u32,
-    /// How long what it bears is measured.
+    /// How long the capacity is measured.
     pub measured: Duration,
-    /// How long the fault is on.
+    /// Duration of the fault.
     pub lasts: Duration,
-    /// Searches that each caller may make in a minute.
+    /// Searches that each user may make in a minute.
     pub searches: u32,
-    /// Turns of each side of what is compared.
+    /// Number of turns of each side of a comparison.
     pub rounds: u32,
-    /// How long a turn takes.
+    /// Duration of a turn.
     pub turn: Duration,
-    /// Writes that are to be acknowledged where each is asked for on another node; a tenth of it under a fault.
+    /// Goal of acknowledged writes in rows that read each write on another node; a tenth under a fault.
     pub writes: u64,
 }
 
 impl Sizes {
-    /// What the table of faults asks for.
+    /// The sizes in the table of faults.
     pub const FULL: Self = Self {
         turns: 64,
         measured: Duration::from_secs(5),
@@ -185,7 +185,7 @@ impl Sizes {
 }
 
 impl LoadTest {
-    /// Whether it needs a build of the program with fail points.
+    /// Whether the row needs a build with fail points.
     #[must_use]
     pub const fn needs_failpoints(&self) -> bool {
         matches!(
@@ -196,7 +196,7 @@ impl LoadTest {
         )
     }
 
-    /// Whether it has a Cassandra that others may have, too.
+    /// Whether the row needs a Cassandra, which it shares with other rows.
     #[must_use]
     pub const fn shares_cassandra(&self) -> bool {
         matches!(
@@ -213,10 +213,11 @@ impl LoadTest {
         )
     }
 
-    /// Starts what the row needs, measures, and ends it. Figures in a fixed order, each named after the row.
+    /// Starts the servers of the row, measures, and stops them. Returns the figures in a fixed order, each with the name of
+    /// the row.
     ///
     /// # Errors
-    /// When a server does not start, or what has to be so before anything can be measured is not.
+    /// If a server does not start, or a precondition of the measurement is not met.
     pub async fn run(&self, plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         let figures = match self.kind {
             LoadTestKind::Reads => overload::reads(plan, sizes).await,

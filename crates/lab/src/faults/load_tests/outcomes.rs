@@ -1,4 +1,4 @@
-//! Counts of what should not be: violations by their kinds, and calls that were not answered by their codes.
+//! Counts of violations, by kind, and of failed calls, by code.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use crate::{checker::of_a_disturbance, faults::Figure};
 /// Number of violations that are printed in full.
 const PRINTED_MAX: u64 = 5;
 
-/// Violations, by the names of their kinds.
+/// The number of violations of each kind.
 #[derive(Debug, Default)]
 pub(super) struct Violations(BTreeMap<&'static str, u64>);
 
-/// Calls that were not answered.
+/// Calls that failed.
 #[derive(Debug, Default)]
 pub(super) struct FailedCalls {
     pub(super) count: u64,
     /// Codes that no disturbance explains.
-    strange: BTreeMap<String, u64>,
+    unexpected: BTreeMap<String, u64>,
 }
 
 impl Violations {
-    /// Counts a violation, and describes the first ones.
+    /// Counts a violation, and prints the first ones.
     pub(super) fn add(&mut self, kind: &'static str, about: impl FnOnce() -> String) {
         *self.0.entry(kind).or_default() += 1;
         if self.0.values().sum::<u64>() <= PRINTED_MAX {
@@ -35,18 +35,18 @@ impl Violations {
 }
 
 impl FailedCalls {
-    /// A call was not answered, with this code.
+    /// Counts a failed call with this code.
     pub(super) fn add(&mut self, code: &str) {
         self.count += 1;
         if !of_a_disturbance(code) {
-            *self.strange.entry(code.to_owned()).or_default() += 1;
+            *self.unexpected.entry(code.to_owned()).or_default() += 1;
         }
     }
 
-    /// Those with codes that no disturbance explains, in all and by code.
+    /// The calls with codes that no disturbance explains, in total and by code.
     pub(super) fn figures(&self) -> Vec<Figure> {
-        let mut figures = vec![Figure::none("other answers", self.strange.values().sum())];
-        let by_code = self.strange.iter();
+        let mut figures = vec![Figure::none("other answers", self.unexpected.values().sum())];
+        let by_code = self.unexpected.iter();
         figures.extend(by_code.map(|(code, count)| Figure::none(format!("answered with {code}"), *count)));
         figures
     }

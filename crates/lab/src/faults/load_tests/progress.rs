@@ -1,4 +1,4 @@
-//! How far the callers of a row have come, and their end.
+//! The progress of the callers of a row, and how they are ended.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,15 +11,15 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Number of lines about the progress of a run.
+/// Maximum number of lines about the progress of a run.
 const LINES: u64 = 10;
-/// Longer than any row takes in a healthy laboratory.
+/// Time limit of a row, longer than any takes in a healthy laboratory.
 pub(super) const LONGEST: Duration = Duration::from_secs(60 * 60);
 
-/// What callers share: how much is done, and whether they are to end.
+/// The progress that callers share, and whether they have to end.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// What is counted: `writes`.
+    /// What is counted, with its verb: `writes are acknowledged`.
     name: &'static str,
     goal: u64,
     done: AtomicU64,
@@ -39,7 +39,7 @@ impl Progress {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Counts what is done, and reports it ten times in a run.
+    /// Adds to the count, and prints it about ten times in a run.
     pub(super) fn add(&self, count: u64) {
         let before = self.done.fetch_add(count, Ordering::Relaxed);
         let (after, step) = (before + count, self.goal.div_ceil(LINES).max(1));
@@ -52,7 +52,7 @@ impl Progress {
         self.done() >= self.goal
     }
 
-    /// Asks callers to end.
+    /// Asks the callers to end.
     pub(super) fn end(&self) {
         self.is_ended.store(true, Ordering::Relaxed);
     }
@@ -62,10 +62,11 @@ impl Progress {
     }
 }
 
-/// Runs a disturbance to its end under callers, then ends them. Returns the results of both, and how long it took.
+/// Runs a disturbance to its end while callers call, then ends the callers. Returns the results of both, and the duration of
+/// the disturbance.
 ///
 /// # Errors
-/// Those of both, or if it takes too long.
+/// Those of the disturbance and of the callers, or if the disturbance takes longer than [`LONGEST`].
 pub(super) async fn disturb<T, C: 'static>(
     progress: &Progress,
     calling: JoinSet<Result<C>>,

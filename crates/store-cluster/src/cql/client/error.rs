@@ -1,47 +1,47 @@
-//! Errors of the driver as errors of the contract.
+//! Converts errors of the driver to errors of the store contract.
 
 use std::{fmt::Debug, io, sync::Arc};
 
 use kith_store::{Outcome, StoreError};
 use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
 
-/// The part of a driver's error that is kept. The error's own text may contain values and addresses.
+/// The cause of an error, in fixed words: the driver's own text may contain values and addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("cql: {0}")]
 struct CqlFailure(&'static str);
 
-/// Stored data are malformed.
+/// A column that is missing or malformed.
 #[derive(Debug, thiserror::Error)]
 #[error("the column {0} is missing or malformed")]
 struct MalformedColumn(&'static str);
 
-/// An error for a column that cannot be read.
+/// The error for a column that cannot be read.
 pub(in crate::cql) fn malformed(column: &'static str) -> StoreError {
     StoreError::Corrupt { source: Arc::new(MalformedColumn(column)) }
 }
 
-/// There is no connection.
+/// The error of a call without a connection.
 pub(in crate::cql) fn away() -> StoreError {
     unavailable("not connected", Outcome::NotApplied)
 }
 
-/// The store did not answer in time.
+/// The error of a call that was not answered in time.
 pub(in crate::cql) fn out_of_time(outcome: Outcome) -> StoreError {
     StoreError::Unavailable { outcome, source: Arc::new(io::Error::from(io::ErrorKind::TimedOut)) }
 }
 
-pub(in crate::cql) fn unavailable(said: &'static str, outcome: Outcome) -> StoreError {
-    StoreError::Unavailable { outcome, source: Arc::new(CqlFailure(said)) }
+pub(in crate::cql) fn unavailable(cause: &'static str, outcome: Outcome) -> StoreError {
+    StoreError::Unavailable { outcome, source: Arc::new(CqlFailure(cause)) }
 }
 
-/// The same error with this outcome, for a step after which the whole change may have taken effect. Errors that imply
-/// that nothing was applied are replaced.
+/// The same error with the outcome of the whole change. If that is unknown, an error that implies that nothing was
+/// applied is replaced.
 pub(in crate::cql) fn as_outcome(error: StoreError, outcome: Outcome) -> StoreError {
     match error {
         StoreError::Unavailable { source, .. } => StoreError::Unavailable { outcome, source },
         StoreError::Internal { source, .. } => StoreError::Internal { outcome, source },
         StoreError::Overloaded if outcome == Outcome::Unknown => {
-            unavailable("too much to do after a write", outcome)
+            unavailable("overloaded after a write", outcome)
         }
         StoreError::Corrupt { source } if outcome == Outcome::Unknown => {
             StoreError::Internal { outcome, source }
@@ -50,26 +50,26 @@ pub(in crate::cql) fn as_outcome(error: StoreError, outcome: Outcome) -> StoreEr
     }
 }
 
-/// An error of a read, which has no effect.
+/// The error of a read, which has no effect.
 pub(in crate::cql) fn read_failed(error: &ExecutionError) -> StoreError {
     store_error(error, Outcome::NotApplied)
 }
 
-/// An error of a write.
+/// The error of a write.
 pub(in crate::cql) fn write_failed(error: &ExecutionError) -> StoreError {
     store_error(error, outcome(error))
 }
 
-/// An error of preparing a statement: it has not run.
+/// The error of a statement that could not be prepared, and so has not run.
 pub(in crate::cql) fn prepare_failed(error: &PrepareError) -> StoreError {
     match error {
-        PrepareError::AllAttemptsFailed { first_attempt } => of_attempt(first_attempt, Outcome::NotApplied),
+        PrepareError::AllAttemptsFailed { first_attempt } => from_attempt(first_attempt, Outcome::NotApplied),
         _ => unavailable("a statement could not be prepared", Outcome::NotApplied),
     }
 }
 
 /// Whether a well-formed statement was refused because a table or keyspace does not exist.
-pub(in crate::cql) fn names_what_is_not_there(error: &ExecutionError) -> bool {
+pub(in crate::cql) fn is_missing_table(error: &ExecutionError) -> bool {
     let attempt = match error {
         ExecutionError::LastAttemptError(attempt)
         | ExecutionError::PrepareError(PrepareError::AllAttemptsFailed { first_attempt: attempt }) => attempt,
@@ -108,52 +108,52 @@ pub(in crate::cql) fn may_have_run(attempt: &RequestAttemptError) -> bool {
 
 fn store_error(error: &ExecutionError, outcome: Outcome) -> StoreError {
     match error {
-        ExecutionError::LastAttemptError(error) => of_attempt(error, outcome),
+        ExecutionError::LastAttemptError(error) => from_attempt(error, outcome),
         ExecutionError::PrepareError(error) => prepare_failed(error),
         ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => {
             unavailable("no node can be reached", outcome)
         }
         ExecutionError::RequestTimeout(_) => unavailable("no answer in time", outcome),
-        ExecutionError::BadQuery(_) => internal("a request that cannot be sent", outcome),
+        ExecutionError::BadQuery(_) => internal("the request cannot be sent", outcome),
         _ => internal("driver error", outcome),
     }
 }
 
-fn of_attempt(error: &RequestAttemptError, outcome: Outcome) -> StoreError {
+fn from_attempt(error: &RequestAttemptError, outcome: Outcome) -> StoreError {
     let RequestAttemptError::DbError(error, _) = error else {
         return match error {
             RequestAttemptError::BrokenConnectionError(_) => unavailable("connection lost", outcome),
             RequestAttemptError::UnableToAllocStreamId => StoreError::Overloaded,
-            _ => internal("answer not understood", outcome),
+            _ => internal("the answer was not understood", outcome),
         };
     };
     match error {
         DbError::Overloaded | DbError::RateLimitReached { .. } => StoreError::Overloaded,
         DbError::Unavailable { .. } | DbError::IsBootstrapping => {
-            unavailable("too few nodes are there", outcome)
+            unavailable("too few nodes are available", outcome)
         }
         DbError::ReadTimeout { .. } | DbError::WriteTimeout { .. } => {
             unavailable("too few nodes answered in time", outcome)
         }
         DbError::ReadFailure { .. } | DbError::WriteFailure { .. } => unavailable("nodes failed", outcome),
-        // A generic error, for example if it has no disk space or memory at this moment.
+        // Generic, for example if the server has no disk space or memory at the moment.
         DbError::ServerError => unavailable("the server failed", outcome),
-        DbError::AuthenticationError | DbError::Unauthorized => unavailable("access refused", outcome),
+        DbError::AuthenticationError | DbError::Unauthorized => unavailable("access was refused", outcome),
         // For a prepared statement this means that a table does not exist: the migrations were not applied.
-        DbError::Invalid => unavailable("the tables are not there", outcome),
-        _ => internal("request refused", outcome),
+        DbError::Invalid => unavailable("the tables do not exist", outcome),
+        _ => internal("the request was refused", outcome),
     }
 }
 
-fn internal(said: &'static str, outcome: Outcome) -> StoreError {
-    StoreError::Internal { outcome, source: Arc::new(CqlFailure(said)) }
+fn internal(cause: &'static str, outcome: Outcome) -> StoreError {
+    StoreError::Internal { outcome, source: Arc::new(CqlFailure(cause)) }
 }
 
-/// Whether the driver could not connect because the user or the password was refused. The nesting of connection errors
-/// changes with each version of the driver; this one name does not.
+/// Whether the driver could not connect because the user or the password was refused. Compares names in the debug text,
+/// because the nesting of connection errors changes with each version of the driver.
 pub(in crate::cql) fn is_refused(error: &impl Debug) -> bool {
-    let said = format!("{error:?}");
-    said.contains("AuthenticationError") || said.contains("AuthenticationRequired")
+    let text = format!("{error:?}");
+    text.contains("AuthenticationError") || text.contains("AuthenticationRequired")
 }
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    fn said(error: DbError) -> ExecutionError {
+    fn execution_error(error: DbError) -> ExecutionError {
         ExecutionError::LastAttemptError(attempt(error))
     }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_write_is_unknown_refused_write_is_not() {
+    fn timed_out_write_has_unknown_outcome() {
         let late = DbError::WriteTimeout {
             consistency: Consistency::LocalQuorum,
             received: 0,
@@ -179,21 +179,21 @@ mod tests {
             write_type: WriteType::Cas,
         };
         let few = DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 };
-        assert_eq!(write_failed(&said(late)).outcome(), Outcome::Unknown);
-        assert_eq!(write_failed(&said(few)).outcome(), Outcome::NotApplied);
+        assert_eq!(write_failed(&execution_error(late)).outcome(), Outcome::Unknown);
+        assert_eq!(write_failed(&execution_error(few)).outcome(), Outcome::NotApplied);
         let cut = ExecutionError::RequestTimeout(std::time::Duration::from_secs(5));
         assert_eq!(write_failed(&cut).outcome(), Outcome::Unknown);
         assert_eq!(read_failed(&cut).outcome(), Outcome::NotApplied);
     }
 
     #[test]
-    fn a_store_that_has_too_much_to_do_is_overloaded() {
-        assert!(matches!(write_failed(&said(DbError::Overloaded)), StoreError::Overloaded));
-        assert!(matches!(read_failed(&said(DbError::Overloaded)), StoreError::Overloaded));
+    fn overloaded_server_returns_overloaded() {
+        assert!(matches!(write_failed(&execution_error(DbError::Overloaded)), StoreError::Overloaded));
+        assert!(matches!(read_failed(&execution_error(DbError::Overloaded)), StoreError::Overloaded));
     }
 
     #[test]
-    fn error_after_a_write_is_never_not_applied() {
+    fn error_after_write_is_never_not_applied() {
         for error in [StoreError::Overloaded, malformed("body"), away(), internal("", Outcome::NotApplied)] {
             assert_eq!(as_outcome(error.clone(), Outcome::Unknown).outcome(), Outcome::Unknown, "{error:?}");
             let before = as_outcome(error, Outcome::NotApplied);
@@ -205,32 +205,33 @@ mod tests {
     #[test]
     fn missing_table_is_recognised_by_code() {
         let unprepared = PrepareError::AllAttemptsFailed { first_attempt: attempt(DbError::Invalid) };
-        for error in [said(DbError::Invalid), ExecutionError::PrepareError(unprepared)] {
-            assert!(names_what_is_not_there(&error), "{error:?}");
+        for error in [execution_error(DbError::Invalid), ExecutionError::PrepareError(unprepared)] {
+            assert!(is_missing_table(&error), "{error:?}");
         }
-        let worded = RequestAttemptError::DbError(DbError::ServerError, "Invalid".to_owned());
+        let only_text = RequestAttemptError::DbError(DbError::ServerError, "Invalid".to_owned());
         let late = ExecutionError::RequestTimeout(std::time::Duration::from_secs(5));
-        for error in [ExecutionError::LastAttemptError(worded), late, said(DbError::Unauthorized)] {
-            assert!(!names_what_is_not_there(&error), "{error:?}");
+        let unauthorized = execution_error(DbError::Unauthorized);
+        for error in [ExecutionError::LastAttemptError(only_text), late, unauthorized] {
+            assert!(!is_missing_table(&error), "{error:?}");
         }
     }
 
     #[test]
-    fn a_server_that_fails_may_answer_later() {
+    fn server_error_is_unavailable() {
         assert!(matches!(
-            write_failed(&said(DbError::ServerError)),
+            write_failed(&execution_error(DbError::ServerError)),
             StoreError::Unavailable { outcome: Outcome::Unknown, .. }
         ));
         assert!(matches!(
-            read_failed(&said(DbError::ServerError)),
+            read_failed(&execution_error(DbError::ServerError)),
             StoreError::Unavailable { outcome: Outcome::NotApplied, .. }
         ));
     }
 
     #[test]
-    fn no_error_repeats_what_the_driver_said() {
+    fn error_hides_text_of_driver() {
         for error in [DbError::Invalid, DbError::ServerError, DbError::SyntaxError] {
-            let error = write_failed(&said(error));
+            let error = write_failed(&execution_error(error));
             assert!(!format!("{error} {error:?}").contains("secret"));
         }
     }

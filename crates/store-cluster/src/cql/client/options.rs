@@ -9,21 +9,21 @@ use crate::cql::log_end::LogEnds;
 /// Addresses, timeouts and limits for Cassandra or ScyllaDB.
 #[derive(Clone)]
 pub struct CqlOptions {
-    /// `host:port` of some of the nodes; the others are found through them.
+    /// `host:port` of some of the servers; the others are found through them.
     pub contact_points: Vec<String>,
     /// Name of the keyspace.
     pub keyspace: String,
-    /// Replication of the keyspace, if it has to be created, as CQL's map: `{'class': ..., ...}`.
+    /// Replication of the keyspace if it has to be created, as a map in CQL: `{'class': ..., ...}`.
     pub replication: String,
-    /// User and password. Never shown.
+    /// User and password. Never printed.
     pub credentials: Option<(String, String)>,
-    /// How long a connection may take to be made.
+    /// Time limit of a connection attempt.
     pub connect: Duration,
-    /// How long one request may take.
+    /// Time limit of one request.
     pub request: Duration,
-    /// Largest number of calls at a time; further ones are refused.
+    /// Maximum number of concurrent calls; further ones are refused.
     pub calls_max: u32,
-    /// About how many entries a bucket of a list has before the next one is opened.
+    /// Approximate number of entries in a bucket of a list before the next bucket is opened.
     pub bucket_entries: u32,
     /// Number of change feeds. Must not change once data are stored.
     pub feed_shards: u32,
@@ -53,12 +53,13 @@ impl CqlOptions {
         Self { contact_points, keyspace: keyspace.into(), ..Self::default() }
     }
 
-    /// The largest number of calls at a time, as semaphores take it.
+    /// The maximum number of concurrent calls, at most what a semaphore supports.
     pub(in crate::cql) fn calls(&self) -> usize {
         usize::try_from(self.calls_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
     }
 
-    /// Whether the keyspace, the replication and the bounds can be used.
+    /// Whether the options are valid. The keyspace and the replication become part of statements, so their characters are
+    /// restricted.
     pub(in crate::cql) fn are_usable(&self) -> bool {
         let in_name = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         let name = self.keyspace.as_bytes();
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_do_not_show_addresses_and_passwords() {
+    fn debug_text_hides_addresses_and_passwords() {
         let credentials = Some(("ann".to_owned(), "sesame".to_owned()));
         let shown = format!("{:?}", CqlOptions { credentials, ..CqlOptions::new(["host:9042"], "kith") });
         assert!(!shown.contains("sesame") && !shown.contains("ann") && !shown.contains("host"), "{shown}");

@@ -7,36 +7,36 @@ use std::{
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-const QUEUES: usize = 1024;
+const LOCKS: usize = 1024;
 
-/// Serialises conditional writes of one partition: concurrent ones of one node would only refuse each other. Partitions
-/// that share a queue wait for each other, too.
+/// Serialises the conditional writes of this node to a partition, because concurrent ones would only refuse each other.
+/// Partitions that share one of the locks also wait for each other.
 #[derive(Debug)]
 pub(in crate::cql) struct PartitionLocks {
-    queues: Vec<Arc<Mutex<()>>>,
+    locks: Vec<Arc<Mutex<()>>>,
     hasher: RandomState,
 }
 
 impl PartitionLocks {
-    /// Waits for earlier writers. Their number is bounded by the limit of calls.
+    /// Locks a partition, after the writers that already wait. The limit of calls bounds their number.
     pub(in crate::cql) async fn of(&self, partition: i64) -> OwnedMutexGuard<()> {
-        self.queue(partition).lock_owned().await
+        self.lock(partition).lock_owned().await
     }
 
-    /// The same if no other task waits; else `None`.
+    /// Locks a partition if it is free, else returns `None`.
     pub(in crate::cql) fn at_once(&self, partition: i64) -> Option<OwnedMutexGuard<()>> {
-        self.queue(partition).try_lock_owned().ok()
+        self.lock(partition).try_lock_owned().ok()
     }
 
-    fn queue(&self, partition: i64) -> Arc<Mutex<()>> {
-        let queue = usize::try_from(self.hasher.hash_one(partition) % QUEUES as u64).unwrap_or_default();
-        Arc::clone(&self.queues[queue])
+    fn lock(&self, partition: i64) -> Arc<Mutex<()>> {
+        let lock = usize::try_from(self.hasher.hash_one(partition) % LOCKS as u64).unwrap_or_default();
+        Arc::clone(&self.locks[lock])
     }
 }
 
 impl Default for PartitionLocks {
     fn default() -> Self {
-        let queues = (0..QUEUES).map(|_| Arc::default()).collect();
-        Self { queues, hasher: RandomState::new() }
+        let locks = (0..LOCKS).map(|_| Arc::default()).collect();
+        Self { locks, hasher: RandomState::new() }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the store of relations serves.
+//! The health check of the relation store.
 
 use std::{
     fmt,
@@ -6,20 +6,20 @@ use std::{
     time::Duration,
 };
 
-use super::{error::names_what_is_not_there, session::Client};
+use super::{error::is_missing_table, session::Client};
 
-/// Why the store of relations does not serve.
+/// Why the relation store cannot serve calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CqlUnfit {
-    /// No node answers, or too few of them.
+    /// Too few servers answer, or none.
     Away,
-    /// The user or the password is refused, or required.
+    /// The server refuses the user or the password, or requires them.
     Credentials,
     /// The tables do not exist: the migrations were not applied.
     NotMigrated,
 }
 
-/// Asks the store of relations whether it serves. Cheap to clone.
+/// Checks whether the relation store can serve calls. Cheap to clone.
 #[derive(Clone)]
 pub struct CqlProbe {
     client: Weak<Client>,
@@ -30,12 +30,13 @@ impl CqlProbe {
         Self { client: Arc::downgrade(client) }
     }
 
-    /// Why it does not serve, found within twice the `limit`; `None`: it serves. Two small reads. While no server
-    /// answers them, calls are refused at once.
+    /// Returns why the store cannot serve calls, or `None` if it can. Makes two small reads, each within `limit`. While no
+    /// server answers them, calls are refused at once.
     pub async fn unfit(&self, limit: Duration) -> Option<CqlUnfit> {
         let Some(client) = self.client.upgrade() else { return Some(CqlUnfit::Away) };
         let unfit = unfit(&client, limit).await;
-        // Before the first connection calls are refused anyway; after it they must not be refused because of this.
+        // Before the first connection, calls are refused anyway. A failed check must not count then: it would still refuse
+        // calls for a while after the connection is made.
         client.reach.pinged(unfit != Some(CqlUnfit::Away) || client.session().is_err());
         unfit
     }
@@ -54,7 +55,7 @@ async fn unfit(client: &Client, limit: Duration) -> Option<CqlUnfit> {
     let table = client.text("SELECT bucket FROM %k.follow_buckets WHERE owner = 1 LIMIT 1");
     match tokio::time::timeout(limit, session.query_unpaged(table, ())).await {
         Ok(Ok(_)) => None,
-        Ok(Err(error)) if names_what_is_not_there(&error) => Some(CqlUnfit::NotMigrated),
+        Ok(Err(error)) if is_missing_table(&error) => Some(CqlUnfit::NotMigrated),
         Ok(Err(_)) | Err(_) => Some(CqlUnfit::Away),
     }
 }

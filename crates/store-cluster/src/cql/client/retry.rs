@@ -1,4 +1,4 @@
-//! How often a request is sent, and whether it may have taken effect when all attempts have failed.
+//! Retries of requests, and whether a request may have taken effect after all attempts have failed.
 
 use std::sync::{
     Arc,
@@ -13,18 +13,18 @@ use scylla::{
 
 use super::error::{as_outcome, may_have_run, write_failed};
 
-/// Retries of one request: repeats once, at another node, an idempotent request that met an unreachable node. A request
-/// that met an overloaded node is not repeated, which would add load.
+/// The attempts of one request. A request is retried once, on another server: if the server was not ready, or, for an
+/// idempotent request, if the connection broke. An overloaded server is no reason to retry, which would add load.
 ///
-/// The driver returns only the last error. That no other node could be reached does not say whether the node to which
-/// the request was sent first executed it, so this keeps whether any attempt may have taken effect.
+/// The driver returns only the last error, which does not show whether an earlier attempt was executed. So this remembers
+/// whether any attempt may have taken effect.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cql) struct Attempts {
     may_have_run: Arc<AtomicBool>,
 }
 
 impl Attempts {
-    /// The error of a write with these attempts.
+    /// The error of a write after these attempts.
     pub(in crate::cql) fn failed(&self, error: &ExecutionError) -> StoreError {
         let failed = write_failed(error);
         if self.may_have_run.load(Ordering::Acquire) { as_outcome(failed, Outcome::Unknown) } else { failed }
@@ -52,7 +52,7 @@ impl RetrySession for Tries {
     fn decide_should_retry(&mut self, info: RequestInfo<'_>) -> RetryDecision {
         self.attempts.note(info.error);
         self.made += 1;
-        if self.made == 1 && is_tried_again(info.error, info.is_idempotent) {
+        if self.made == 1 && is_retried(info.error, info.is_idempotent) {
             return RetryDecision::RetryNextTarget(None);
         }
         RetryDecision::DontRetry
@@ -63,7 +63,7 @@ impl RetrySession for Tries {
     }
 }
 
-fn is_tried_again(error: &RequestAttemptError, is_idempotent: bool) -> bool {
+fn is_retried(error: &RequestAttemptError, is_idempotent: bool) -> bool {
     match error {
         RequestAttemptError::DbError(DbError::IsBootstrapping | DbError::Unavailable { .. }, _) => true,
         RequestAttemptError::BrokenConnectionError(_) => is_idempotent,
@@ -86,21 +86,21 @@ mod tests {
     #[test]
     fn failed_retry_keeps_outcome_unknown() {
         let attempts = Attempts::default();
-        let nobody = ExecutionError::EmptyPlan;
-        assert_eq!(attempts.failed(&nobody).outcome(), Outcome::NotApplied);
+        let no_server = ExecutionError::EmptyPlan;
+        assert_eq!(attempts.failed(&no_server).outcome(), Outcome::NotApplied);
         attempts.note(&RequestAttemptError::DbError(unavailable(), String::new()));
-        assert_eq!(attempts.failed(&nobody).outcome(), Outcome::NotApplied);
+        assert_eq!(attempts.failed(&no_server).outcome(), Outcome::NotApplied);
         attempts.clone().note(&RequestAttemptError::DbError(DbError::ServerError, String::new()));
-        assert_eq!(attempts.failed(&nobody).outcome(), Outcome::Unknown);
+        assert_eq!(attempts.failed(&no_server).outcome(), Outcome::Unknown);
     }
 
     #[test]
-    fn only_unready_node_is_retried_elsewhere() {
+    fn unready_is_retried_and_overloaded_is_not() {
         for idempotent in [true, false] {
             let not_ready = RequestAttemptError::DbError(unavailable(), String::new());
-            let too_much = RequestAttemptError::DbError(DbError::Overloaded, String::new());
-            assert!(is_tried_again(&not_ready, idempotent));
-            assert!(!is_tried_again(&too_much, idempotent));
+            let overloaded = RequestAttemptError::DbError(DbError::Overloaded, String::new());
+            assert!(is_retried(&not_ready, idempotent));
+            assert!(!is_retried(&overloaded, idempotent));
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::malformed;
 
-/// A row with columns by name: the answer to a conditional write has different columns on each kind of server.
+/// A row whose columns are read by name, because the columns of the answer to a conditional write depend on the server.
 #[derive(Debug)]
 pub(in crate::cql) struct NamedRow {
     /// Shared by all rows of an answer.
@@ -36,6 +36,7 @@ impl NamedRow {
         }
     }
 
+    /// A number, or `None` for null. The readers below without an `Option` return an error for null.
     pub(in crate::cql) fn number(&self, name: &'static str) -> Result<Option<i64>, StoreError> {
         match self.column(name) {
             None => Ok(None),
@@ -53,7 +54,7 @@ impl NamedRow {
         }
     }
 
-    /// Decodes a text as JSON.
+    /// Decodes a text column as JSON.
     pub(in crate::cql) fn json<T: DeserializeOwned>(&self, name: &'static str) -> Result<T, StoreError> {
         let text = self.text(name)?.ok_or_else(|| malformed(name))?;
         serde_json::from_str(text).map_err(|_| malformed(name))
@@ -67,6 +68,7 @@ impl NamedRow {
         }
     }
 
+    /// A list of numbers; null is an empty list.
     pub(in crate::cql) fn numbers(&self, name: &'static str) -> Result<Vec<i64>, StoreError> {
         let number = |value: &CqlValue| match value {
             CqlValue::BigInt(number) => Ok(*number),

@@ -1,4 +1,4 @@
-//! The tables, and the keyspace if it has to be created. Every statement may be run again.
+//! Creates the keyspace and the tables if they do not exist. Every statement is idempotent.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ const TABLES: [(u32, &str); 5] = [
     (7, include_str!("../../../../../migrations/cql/0007_relation_log.cql")),
     (8, include_str!("../../../../../migrations/cql/0008_bans.cql")),
 ];
-/// Changes of the schema are slow.
+/// Time limit of one statement: changes of the schema are slow.
 const LIMIT: Duration = Duration::from_secs(60);
 const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
 
 impl Client {
-    /// Applies the part of a migration for these tables, if there is one.
+    /// Applies the CQL part of a migration, if there is one.
     pub(crate) async fn apply(&self, number: u32) -> Result<(), StoreError> {
         let Some((_, text)) = TABLES.iter().find(|(known, _)| *known == number) else { return Ok(()) };
         let session = self.connected(CONNECTED_WITHIN).await?;
@@ -32,7 +32,7 @@ impl Client {
         }
         match tokio::time::timeout(LIMIT, session.await_schema_agreement()).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(unavailable("the nodes do not agree on the tables", Outcome::Unknown)),
+            Ok(Err(_)) => Err(unavailable("the servers do not agree on the schema", Outcome::Unknown)),
             Err(_) => Err(out_of_time(Outcome::Unknown)),
         }
     }
@@ -47,8 +47,8 @@ impl Client {
             format!("CREATE KEYSPACE IF NOT EXISTS %k WITH replication = {}", self.options.replication);
         text.push_str(" AND durable_writes = true");
         if has_tablets(session).await {
-            // Conditional writes there need a keyspace without tablets.
-            tracing::info!("the keyspace is made for ScyllaDB, without tablets");
+            // Conditional writes of ScyllaDB need a keyspace without tablets.
+            tracing::info!("the keyspace is created for ScyllaDB, without tablets");
             text.push_str(" AND tablets = {'enabled': false}");
         }
         Ok(self.text(&text))
@@ -61,12 +61,12 @@ impl Client {
     }
 }
 
-/// Whether the server is a ScyllaDB that knows tablets; Cassandra has none of these tables.
+/// Whether the server is a ScyllaDB with tablets: only that has the system table.
 async fn has_tablets(session: &Session) -> bool {
     session.query_unpaged("SELECT table_name FROM system.tablets LIMIT 1", ()).await.is_ok()
 }
 
-/// The statements of a file, without its comments.
+/// The statements of a migration file, without its comments.
 fn statements(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
     let whole = lines.join("\n");

@@ -1,4 +1,4 @@
-//! The connection, and how statements are run over it.
+//! The client: connects, and runs statements.
 
 use std::{
     collections::HashMap,
@@ -36,16 +36,16 @@ use crate::reach::Reach;
 
 const RECONNECT: Duration = Duration::from_millis(500);
 
-/// The effect of a statement, which decides how it is sent.
+/// The kind of a statement, which decides its consistency and whether it may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::cql) enum Kind {
-    /// Reads what a quorum has.
+    /// Reads at quorum.
     Read,
-    /// Reads, and first ends the conditional writes in progress.
+    /// Reads, and first completes conditional writes in progress.
     Serial,
-    /// Writes, and may be repeated.
+    /// Writes without a condition, and may be retried.
     Plain,
-    /// Writes under a condition.
+    /// Writes under a condition; is not idempotent.
     Conditional,
 }
 
@@ -80,7 +80,7 @@ pub(in crate::cql) type Values = Vec<Option<CqlValue>>;
 #[derive(Clone, Debug)]
 pub(in crate::cql) struct Bound(pub(in crate::cql) &'static Statement, pub(in crate::cql) Values);
 
-/// Values of the types of the columns.
+/// Converts a value to the type of its column.
 pub(in crate::cql) trait IntoValue {
     fn into_value(self) -> Option<CqlValue>;
 }
@@ -139,13 +139,13 @@ impl<T: IntoValue> IntoValue for Option<T> {
     }
 }
 
-/// Values for a statement, in the order of its marks.
+/// The values of a statement, in the order of its `?`.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { vec![$($crate::cql::client::session::IntoValue::into_value($value)),*] };
 }
 pub(in crate::cql) use values;
 
-/// The connection to the servers, and what every statement needs. Knows no domain.
+/// The connection to the servers, and the state that statements share.
 pub(crate) struct Client {
     pub(in crate::cql) options: CqlOptions,
     pub(in crate::cql) clock: VersionClock,
@@ -153,7 +153,7 @@ pub(crate) struct Client {
     session: OnceLock<Session>,
     refused: AtomicBool,
     closing: AtomicBool,
-    /// By kind and text: a read and a serial read of one text differ in their consistency.
+    /// By kind and text, because a read and a serial read of the same text differ in consistency.
     prepared: RwLock<HashMap<(Kind, &'static str), PreparedStatement>>,
     pub(in crate::cql) reach: Reach,
     gate: Semaphore,
@@ -180,7 +180,8 @@ impl Client {
         Some(client)
     }
 
-    /// Lets a call in, or refuses it at once: if too many run, or if the servers are known not to answer.
+    /// Admits a call for as long as the permit is held. Refuses it at once if too many run, or if the servers are known
+    /// not to answer.
     pub(in crate::cql) fn enter(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         if self.reach.is_lost() {
             return Err(away());
@@ -192,7 +193,7 @@ impl Client {
         self.session.get().ok_or_else(away)
     }
 
-    /// Waits until there is a connection.
+    /// Waits for the first connection, for at most `limit`.
     pub(in crate::cql) async fn connected(&self, limit: Duration) -> Result<&Session, StoreError> {
         let give_up = tokio::time::Instant::now() + limit;
         while self.session.get().is_none() {
@@ -209,7 +210,7 @@ impl Client {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Ends the background work.
+    /// Asks the background work to end.
     pub(in crate::cql) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
@@ -218,12 +219,12 @@ impl Client {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// The text with the name of the keyspace.
+    /// Replaces `%k` by the name of the keyspace.
     pub(in crate::cql) fn text(&self, text: &str) -> String {
         text.replace("%k", &self.options.keyspace)
     }
 
-    /// Runs a statement that reads.
+    /// Runs a read.
     pub(in crate::cql) async fn read(
         &self,
         statement: &'static Statement,
@@ -235,7 +236,7 @@ impl Client {
         answer.into_rows_result().map_err(|_| malformed("rows"))
     }
 
-    /// Runs a statement that reads, and decodes its rows by name.
+    /// Runs a read, and returns its rows with columns by name.
     pub(in crate::cql) async fn records(
         &self,
         statement: &'static Statement,
@@ -244,7 +245,7 @@ impl Client {
         NamedRow::all(&self.read(statement, values).await?)
     }
 
-    /// Writes, with this timestamp if one is given.
+    /// Runs a write. `None`: the driver or the statement sets the timestamp.
     pub(in crate::cql) async fn write(
         &self,
         Bound(statement, values): Bound,
@@ -255,8 +256,8 @@ impl Client {
         self.send(prepared, values).await.map(drop)
     }
 
-    /// Writes all parts, or after a crash none; of an unlogged batch possibly some. `None`: each part has its own
-    /// timestamp.
+    /// Writes all parts, or none if it fails. A failed unlogged batch may have written some of them. `timestamp`: `None`
+    /// if each part has its own.
     pub(in crate::cql) async fn batch(
         &self,
         kind: BatchType,
@@ -269,7 +270,8 @@ impl Client {
         self.run(batch, parts).await.map(drop)
     }
 
-    /// Writes under a condition. The answer to a refusal depends on the server; see [`NamedRow::applied`].
+    /// Writes all parts if the conditions hold. Returns `None` if it did, else the first row of the refusal, whose columns
+    /// depend on the server.
     pub(in crate::cql) async fn decide(&self, parts: Vec<Bound>) -> Result<Option<NamedRow>, StoreError> {
         let answer = match <[Bound; 1]>::try_from(parts) {
             Ok([Bound(statement, values)]) => self.send(self.prepared(statement).await?, values).await?,
@@ -280,7 +282,7 @@ impl Client {
         if first.applied()? { Ok(None) } else { Ok(Some(first)) }
     }
 
-    /// Sends one statement that writes.
+    /// Sends one write.
     async fn send(
         &self,
         mut statement: PreparedStatement,
@@ -292,7 +294,7 @@ impl Client {
         answer.map_err(|error| attempts.failed(&error))
     }
 
-    /// Sends a batch of them.
+    /// Sends a batch of writes.
     async fn run(&self, mut batch: Batch, parts: Vec<Bound>) -> Result<QueryResult, StoreError> {
         let attempts = Attempts::default();
         batch.set_retry_policy(Some(Arc::new(attempts.clone())));
@@ -336,8 +338,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Connects, however many attempts it takes, as long as the store is in use. From then on the driver reconnects by
-/// itself.
+/// Tries to connect until it succeeds or the client is dropped. Afterwards the driver reconnects by itself.
 async fn connect(to: Weak<Client>) {
     loop {
         let Some(options) = to.upgrade().map(|client| client.options.clone()) else { return };
@@ -356,20 +357,20 @@ async fn connect(to: Weak<Client>) {
     }
 }
 
-/// On failure: whether the user or the password was refused.
+/// Connects once. The error: whether the user or the password was refused.
 async fn build(options: &CqlOptions) -> Result<Session, bool> {
     let profile = ExecutionProfile::builder()
         .consistency(Consistency::LocalQuorum)
         .serial_consistency(Some(SerialConsistency::LocalSerial))
         .request_timeout(Some(options.request))
-        // For reads, which have no effect; each write has its own.
+        // For reads, which have no effect. Each write has its own policy, which remembers its attempts.
         .retry_policy(Arc::new(Attempts::default()))
         .build();
     let mut builder = SessionBuilder::new()
         .known_nodes(&options.contact_points)
         .connection_timeout(options.connect)
         .default_execution_profile_handle(profile.into_handle())
-        // Only the replication of the keyspace and the partition keys of its tables, which requests are routed by.
+        // Routing needs only the replication of the keyspace and the partition keys of its tables.
         .keyspaces_to_fetch([&options.keyspace])
         .fetch_full_schema_metadata(false);
     if let Some((user, password)) = &options.credentials {

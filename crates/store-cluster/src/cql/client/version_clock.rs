@@ -1,18 +1,18 @@
-//! The clock that gives writes their versions.
+//! Assigns versions to writes.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// The low bits of a version distinguish writes of one moment.
+/// The low bits of a version, which distinguish writes of the same moment.
 const LOW: i64 = (1 << 10) - 1;
-/// Above all versions of imports until the year 2112, and far below those of other writes.
+/// Above the versions of all imports until the year 2112, and far below the versions of other writes.
 pub(in crate::cql) const IMPORTED_MAX: i64 = 1 << 47;
 
-/// Assigns versions of follows, which are also the timestamps of their rows: microseconds since 1970 by the clock of
-/// this node, but above the previous version. Of two concurrent writes, on any nodes, the higher version wins in every
-/// row.
+/// Assigns versions of follows: microseconds since 1970 by the clock of this node, but above the previous version. A
+/// version is also the timestamp of its rows, so that of two concurrent writes, on any nodes, the one with the higher
+/// version wins in every row.
 #[derive(Debug)]
 pub(in crate::cql) struct VersionClock {
     ahead: i64,
@@ -20,20 +20,20 @@ pub(in crate::cql) struct VersionClock {
 }
 
 impl VersionClock {
-    /// A clock that is ahead of that of the machine by this many milliseconds.
+    /// A clock that is this many milliseconds ahead of the clock of the machine.
     pub(in crate::cql) fn new(ahead: i64) -> Self {
         Self { ahead, sequence: AtomicI64::new(rand::random_range(0..=LOW)) }
     }
 
-    /// A version above `after`, which no other write at this moment gets.
+    /// A version above `after` that no other write of this node gets at the same moment.
     pub(in crate::cql) fn version(&self, after: i64) -> i64 {
         let after = if super::fault_injection::lacks("version_above") { 0 } else { after };
         let low = self.sequence.fetch_add(1, Ordering::Relaxed) & LOW;
         self.micros().saturating_sub(LOW).max((after | LOW).saturating_add(1)) & !LOW | low
     }
 
-    /// A version for an import: below that of every other write, and the earlier the higher, so that of two concurrent
-    /// imports the later one changes nothing.
+    /// A version for an import, below those of all other writes. Versions of imports fall with time, so that of two
+    /// concurrent imports the later one changes nothing.
     pub(in crate::cql) fn imported_version(&self) -> i64 {
         IMPORTED_MAX - (self.version(0) >> 5)
     }
@@ -57,12 +57,12 @@ impl VersionClock {
     }
 }
 
-/// Whether this is the version of an imported follow that was not changed since.
+/// Whether this is the version of an imported follow that has not changed since.
 pub(in crate::cql) const fn is_imported(version: i64) -> bool {
     version < IMPORTED_MAX
 }
 
-/// When a follow of this version was written, in microseconds since 1970, about.
+/// Approximately when a follow of this version was written, in microseconds since 1970.
 pub(in crate::cql) const fn written(version: i64) -> i64 {
     if is_imported(version) { (IMPORTED_MAX - version) << 5 } else { version }
 }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_are_told_from_other_writes() {
+    fn imported_versions_are_recognised() {
         for ahead in [-60_000, 0, 60_000] {
             let clock = VersionClock::new(ahead);
             let (earlier, later) = (clock.imported_version(), clock.imported_version());

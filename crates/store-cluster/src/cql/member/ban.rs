@@ -1,9 +1,9 @@
-//! Bans of users from a group. They are rows of the partition of its members, so that the conditional writes that
-//! decide joins change them, too.
+//! Bans of users from a group. They are rows of the partition of its members, so that one conditional write decides
+//! joins and bans.
 //!
-//! Invariant: a group that bans a user is in `banned_from` of the user. A ban is noted there before it is written, and
-//! an unban afterwards, each with its version: if something fails in between, there may be a superfluous note, but
-//! never a missing one.
+//! Invariant: a group that bans a user is in `banned_from` of the user. A ban is noted there before it is written. The
+//! note is removed after the ban has ended. Both use the version of the change as timestamp. A failure in between may
+//! leave a superfluous note, but no ban without a note.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Ban, BanRow, GroupId, MemberKey, StoreError, Timestamp, UserId, Version};
@@ -31,10 +31,10 @@ const COUNT: Statement = Statement::read(
     "SELECT count(member) AS bans FROM %k.members \
      WHERE grp = ? AND kind = 4 AND place = 0 AND muted_until > ? ALLOW FILTERING",
 );
-/// A time to live of 0 is none.
+/// A time to live of 0 means no expiry.
 const PUT: Statement = Statement::conditional(
-    "INSERT INTO %k.members (joined, muted_until, named, grp, kind, place, member) VALUES (?, ?, ?, ?, 4, 0, ?) \
-     USING TTL ?",
+    "INSERT INTO %k.members (joined, muted_until, named, grp, kind, place, member) \
+     VALUES (?, ?, ?, ?, 4, 0, ?) USING TTL ?",
 );
 const REMOVE: Statement =
     Statement::conditional("DELETE FROM %k.members WHERE grp = ? AND kind = 4 AND place = 0 AND member = ?");
@@ -44,17 +44,17 @@ const FORGET: Statement =
     Statement::plain("DELETE FROM %k.banned_from USING TIMESTAMP ? WHERE member = ? AND grp = ?");
 const GROUPS: Statement =
     Statement::read("SELECT grp FROM %k.banned_from WHERE member = ? AND grp > ? LIMIT ?");
-/// The end of a ban that has none.
+/// The stored end of a ban without an end.
 const FOREVER: i64 = i64::MAX;
-/// Maximum time to live of a row in seconds: more is refused. A longer ban is kept until the group ends.
+/// Maximum time to live of a row in seconds: the server refuses more. The row of a longer ban does not expire.
 const TTL_MAX: i64 = 20 * 365 * 24 * 60 * 60;
-/// Seconds that a ban is kept beyond its end: clocks of servers and nodes differ.
+/// Seconds for which a ban is kept after its end, because the clocks of servers and nodes differ.
 const TTL_SPARE: i64 = 3_600;
-/// Notes in one batch. Each is a partition: servers warn of batches with more.
-const TOGETHER: usize = 10;
+/// Notes in one batch. Each is in its own partition, and servers warn of batches with more partitions.
+const BATCHED: usize = 10;
 
 impl Cql {
-    /// The bans of these users, as a quorum has them, including expired ones.
+    /// Reads the bans of these users at quorum, including expired ones.
     pub(in crate::cql) async fn bans_of(
         &self,
         group: GroupId,
@@ -68,7 +68,7 @@ impl Cql {
         rows.iter().map(|row| ban(group, row)).collect()
     }
 
-    /// Some of the bans of a group that end after this time, by rising user id.
+    /// Lists up to `limit` bans of a group that end after `now`, by rising user id.
     pub(in crate::cql) async fn list_bans(
         &self,
         group: GroupId,
@@ -85,14 +85,14 @@ impl Cql {
         rows.iter().map(|row| ban(group, row)).collect()
     }
 
-    /// How many bans of a group end after this time. Costs a scan of them; only called when users are banned.
+    /// Counts the bans of a group that end after `now`. Scans all of them, so it is only called when users are banned.
     pub(in crate::cql) async fn count_bans(&self, group: GroupId, now: Timestamp) -> Result<u32, StoreError> {
         let rows = self.client.records(&COUNT, values![group.get(), now.0]).await?;
         let count = rows.first().map_or(Ok(0), |row| row.some_number("bans"))?;
         u32::try_from(count).map_err(|_| malformed("bans"))
     }
 
-    /// The groups that may have banned a user, by rising id.
+    /// Lists up to `limit` groups that may have banned a user, by rising id.
     pub(in crate::cql) async fn groups_that_banned(
         &self,
         user: UserId,
@@ -108,7 +108,7 @@ impl Cql {
         rows.iter().map(|row| GroupId::new(row.some_number("grp")?).map_err(|_| malformed("grp"))).collect()
     }
 
-    /// Notes bans that are about to be made, each with the version that makes it.
+    /// Notes the bans that are about to be written, each with its version.
     pub(in crate::cql) async fn note_bans(&self, changes: &[(Version, BanRow)]) -> Result<(), StoreError> {
         let made = changes.iter().filter(|(_, row)| row.live);
         let parts = made.map(|(version, BanRow { ban, .. })| {
@@ -130,11 +130,11 @@ impl Cql {
 
     async fn write_notes(&self, parts: Vec<Bound>) -> Result<(), StoreError> {
         let put = |parts: &[Bound]| self.client.batch(BatchType::Unlogged, parts.to_vec(), None);
-        stream::iter(parts.chunks(TOGETHER)).map(put).buffer_unordered(AT_A_TIME).try_collect().await
+        stream::iter(parts.chunks(BATCHED)).map(put).buffer_unordered(AT_A_TIME).try_collect().await
     }
 }
 
-/// The row of a ban that was made or ended.
+/// The statement that writes a new ban, or deletes one that has ended.
 pub(in crate::cql) fn ban_part(BanRow { ban, live }: &BanRow) -> Bound {
     let Ban { key: MemberKey { group, user }, by, since, until } = *ban;
     if !live {
@@ -146,10 +146,10 @@ pub(in crate::cql) fn ban_part(BanRow { ban, live }: &BanRow) -> Bound {
     Bound(&PUT, row)
 }
 
-/// In seconds; 0: no expiry.
+/// The time to live of a ban in seconds; 0: no expiry.
 fn time_to_live(since: Timestamp, until: Option<Timestamp>) -> i32 {
-    let lasts = until.map(|until| until.0.saturating_sub(since.0) / 1_000 + TTL_SPARE);
-    lasts.filter(|lasts| *lasts <= TTL_MAX).and_then(|lasts| i32::try_from(lasts).ok()).unwrap_or(0)
+    let ttl = until.map(|until| until.0.saturating_sub(since.0) / 1_000 + TTL_SPARE);
+    ttl.filter(|ttl| *ttl <= TTL_MAX).and_then(|ttl| i32::try_from(ttl).ok()).unwrap_or(0)
 }
 
 fn ban(group: GroupId, row: &NamedRow) -> Result<Ban, StoreError> {
@@ -169,9 +169,9 @@ mod tests {
 
     #[test]
     fn time_to_live_covers_the_ban() {
-        let of = |until| time_to_live(Timestamp(1_000), until);
-        assert_eq!(of(None), 0);
-        assert_eq!(of(Some(Timestamp(61_999))), 60 + 3_600);
-        assert_eq!(of(Some(Timestamp(253_402_300_799_999))), 0, "longer than a row may live");
+        let ttl = |until| time_to_live(Timestamp(1_000), until);
+        assert_eq!(ttl(None), 0);
+        assert_eq!(ttl(Some(Timestamp(61_999))), 60 + 3_600);
+        assert_eq!(ttl(Some(Timestamp(253_402_300_799_999))), 0, "more than the maximum time to live");
     }
 }

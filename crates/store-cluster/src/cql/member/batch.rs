@@ -20,30 +20,33 @@ use crate::cql::{
     log_end::not_read,
 };
 
-/// A group as it was read, and its new state.
+/// A group as it was read, and its state after changes that are not written yet.
 #[derive(Debug)]
 pub(in crate::cql) struct Draft {
     pub(in crate::cql) group: GroupId,
+    /// The roster that was read.
     before: SeenRoster,
+    /// The rows that were read.
     was: BTreeMap<UserId, MemberRow>,
     roster: Roster,
     rows: BTreeMap<UserId, MemberRow>,
     bans: BTreeMap<UserId, Ban>,
-    /// Bans of the group in total.
+    /// Number of bans of the group.
     ban_count: u32,
-    /// The bans that each version made and ended.
+    /// The new and ended bans, each with the version of its change.
     ban_changes: Vec<(Version, BanRow)>,
-    /// Whom each version changed.
+    /// The users that each version changed.
     changes: Vec<(Version, Vec<UserId>)>,
-    /// The last version that changed no user.
-    of_all: Option<Version>,
+    /// The last version that changed the roster alone.
+    roster_change: Option<Version>,
+    /// The statements that store answers to requests.
     answers: Vec<Bound>,
-    /// Of the log of the group.
+    /// The end of the log of the group.
     log_end: Result<Seq, StoreError>,
 }
 
 impl Draft {
-    /// From what was read: the roster first, so that the rows are not older.
+    /// A draft without changes. The roster must have been read before the rows, so that the rows are not older.
     pub(in crate::cql) fn new(
         group: GroupId,
         before: SeenRoster,
@@ -61,81 +64,82 @@ impl Draft {
             ban_count: 0,
             ban_changes: Vec::new(),
             changes: Vec::new(),
-            of_all: None,
+            roster_change: None,
             answers: Vec::new(),
             log_end: Err(not_read()),
         }
     }
 
-    /// The same with the bans, which were also read after the roster.
+    /// The same with the bans, which must also have been read after the roster.
     pub(in crate::cql) fn with_bans(self, Bans { named, count }: Bans) -> Self {
         let bans = named.into_iter().map(|ban| (ban.key.user, ban)).collect();
         Self { bans, ban_count: count, ..self }
     }
 
-    /// The same with the end of the log of the group, which was also read after the roster. If it could not be read,
-    /// joins and leaves fail.
+    /// The same with the end of the log of the group, which must also have been read after the roster. If it could not
+    /// be read, joins and leaves fail.
     pub(in crate::cql) fn with_log_end(self, log_end: Result<Seq, StoreError>) -> Self {
         Self { log_end, ..self }
     }
 
-    /// Decides a change on the state that the changes before it have left, each with its own moment.
-    pub(in crate::cql) fn decide(&mut self, wish: &PendingChange) -> Result<MembersUpdated, StoreError> {
+    /// Decides a change at its own time, on the state after the previous changes.
+    pub(in crate::cql) fn decide(&mut self, pending: &PendingChange) -> Result<MembersUpdated, StoreError> {
         let current = self.roster.version;
-        if wish.write.expected.is_some_and(|expected| expected != current) {
+        if pending.write.expected.is_some_and(|expected| expected != current) {
             return Err(StoreError::Conflict { current });
         }
-        let named: BTreeSet<UserId> = wish.users().chain(self.roster.owner).collect();
+        let named: BTreeSet<UserId> = pending.users().chain(self.roster.owner).collect();
         let rows = named.iter().filter_map(|user| self.rows.get(user)).cloned();
         let bans = named.iter().filter_map(|user| self.bans.get(user)).copied().collect();
         let bans = Bans { named: bans, count: self.ban_count };
-        let mut transition = self.transition(rows, bans, wish.write.now);
-        transition.change(&wish.change, wish.terms)?;
+        let mut transition = self.transition(rows, bans, pending.write.now);
+        transition.change(&pending.change, pending.terms)?;
         let changed = self.decided(&transition)?;
-        self.answers.extend(wish.answer_part(self.group, &changed)?);
-        self.take(&changed);
+        self.answers.extend(pending.answer_part(self.group, &changed)?);
+        self.apply(&changed);
         Ok(changed)
     }
 
-    /// Ends all whose rows were read.
+    /// Ends all memberships, mutes and bans that were read.
     pub(in crate::cql) fn end(&mut self, now: Timestamp) -> Result<Roster, StoreError> {
         let bans = Bans { named: self.bans.values().copied().collect(), count: self.ban_count };
         let mut transition = self.transition(self.rows.values().cloned(), bans, now);
         transition.end();
         let ended = self.decided(&transition)?;
-        self.take(&ended);
+        self.apply(&ended);
         Ok(self.roster)
     }
 
-    /// Whether nothing is to be written.
+    /// Whether there is nothing to write.
     pub(in crate::cql) fn is_empty(&self) -> bool {
-        !self.changes_something() && self.answers.is_empty()
+        !self.changes_group() && self.answers.is_empty()
     }
 
-    /// Whether the group is changed, and not only a request answered.
-    pub(in crate::cql) fn changes_something(&self) -> bool {
+    /// Whether the group is changed. If not, at most answers are written.
+    pub(in crate::cql) fn changes_group(&self) -> bool {
         self.roster != self.before.roster
     }
 
-    /// The notes of the changed users, like this one of the roster.
-    pub(in crate::cql) fn notes(&self, of_all: ChangeLogEntry) -> Vec<ChangeLogEntry> {
+    /// The notes of the changed users, and of a change of the roster alone. `about`: the note of the roster, without a
+    /// version.
+    pub(in crate::cql) fn notes(&self, about: ChangeLogEntry) -> Vec<ChangeLogEntry> {
         let of_member = |row: &MemberRow| ChangeLogEntry {
             subject: Subject::Member(row.member.key),
             version: Some(row.member.version),
-            ..of_all
+            ..about
         };
         let mut notes: Vec<ChangeLogEntry> = self.changed().into_iter().map(of_member).collect();
-        notes.extend(self.of_all.map(|version| ChangeLogEntry { version: Some(version), ..of_all }));
+        notes.extend(self.roster_change.map(|version| ChangeLogEntry { version: Some(version), ..about }));
         notes
     }
 
-    /// The new roster. If no user is changed, it keeps the writer of the last change of a user.
+    /// The new roster. If the group is not changed, it keeps the previous writer.
     pub(in crate::cql) fn after(&self, writer: i64) -> SeenRoster {
-        let writer = if self.changes_something() { writer } else { self.before.writer };
+        let writer = if self.changes_group() { writer } else { self.before.writer };
         SeenRoster { roster: self.roster, writer }
     }
 
-    /// All statements, with one condition.
+    /// All statements of the conditional write. That of the roster has the condition.
     pub(in crate::cql) fn parts(&self, after: SeenRoster) -> Vec<Bound> {
         let mut parts = vec![roster_part(self.group, self.before.roster.version, after)];
         for row in self.changed() {
@@ -150,17 +154,17 @@ impl Draft {
     }
 
     /// The members who joined or left.
-    pub(in crate::cql) fn crossed(&self) -> Vec<MemberRow> {
-        let lived = |row: &MemberRow| self.was.get(&row.member.key.user).is_some_and(|was| was.live);
-        self.changed().into_iter().filter(|row| row.live != lived(row)).cloned().collect()
+    pub(in crate::cql) fn joined_or_left(&self) -> Vec<MemberRow> {
+        let was_in = |row: &MemberRow| self.was.get(&row.member.key.user).is_some_and(|was| was.live);
+        self.changed().into_iter().filter(|row| row.live != was_in(row)).cloned().collect()
     }
 
-    /// The bans that are made and ended, each with its version.
+    /// The new and ended bans, each with its version.
     pub(in crate::cql) fn ban_changes(&self) -> &[(Version, BanRow)] {
         &self.ban_changes
     }
 
-    /// The snapshot for one change.
+    /// The snapshot from which one change is decided.
     fn transition(
         &self,
         rows: impl IntoIterator<Item = MemberRow>,
@@ -171,7 +175,7 @@ impl Draft {
         MembershipTransition::new(self.group, self.roster, rows, now).with_bans(bans).with_log_end(log_end)
     }
 
-    /// The effect of a change, if it could be decided.
+    /// The effect of a change. Fails if the change needs the end of the log and it was not read.
     fn decided(&self, transition: &MembershipTransition) -> Result<MembersUpdated, StoreError> {
         if transition.lacks_log_end() {
             return Err(self.log_end.clone().err().unwrap_or_else(not_read));
@@ -179,12 +183,13 @@ impl Draft {
         Ok(transition.outcome())
     }
 
-    fn take(&mut self, changed: &MembersUpdated) {
+    /// Applies the effect of a change to the draft.
+    fn apply(&mut self, changed: &MembersUpdated) {
         let MembersUpdated { roster, rows, bans } = changed;
-        self.take_bans(roster.version, bans);
+        self.apply_bans(roster.version, bans);
         if roster.version > self.roster.version {
             if rows.is_empty() {
-                self.of_all = Some(roster.version);
+                self.roster_change = Some(roster.version);
             } else {
                 self.changes.push((roster.version, rows.iter().map(|row| row.member.key.user).collect()));
             }
@@ -193,7 +198,7 @@ impl Draft {
         self.rows.extend(rows.iter().map(|row| (row.member.key.user, row.clone())));
     }
 
-    fn take_bans(&mut self, version: Version, changed: &[BanRow]) {
+    fn apply_bans(&mut self, version: Version, changed: &[BanRow]) {
         for row in changed {
             let user = row.ban.key.user;
             let before = if row.live { self.bans.insert(user, row.ban) } else { self.bans.remove(&user) };

@@ -1,6 +1,6 @@
-//! The users that the last versions of a group changed: a ring of rows, each of which is overwritten in place when its
-//! turn comes again, so that it neither grows nor needs deletions. A row contains all versions of one write, and is at
-//! the index of the last of them.
+//! The users that the last versions of a group changed, as a ring of rows. Rows are overwritten in place, so that the
+//! ring does not grow and needs no deletions. A row contains all versions of one write, and its index is that of the last
+//! of these versions.
 
 use kith_store::{GroupId, MEMBER_CHANGES_KEPT, MemberChangeEvent, StoreError, UserId, Version};
 
@@ -13,7 +13,8 @@ use crate::cql::{
     stores::Cql,
 };
 
-/// More than are returned: a row that was overwritten since the roster was read is recognised by its version.
+/// More rows than versions that are returned. A row that was overwritten after the roster was read has a version above
+/// that of the roster.
 const SLOTS: i64 = 1_024;
 const _: () = assert!(SLOTS > MEMBER_CHANGES_KEPT);
 
@@ -21,11 +22,12 @@ const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.members (grp, kind, place, member, changed, named) VALUES (?, 2, ?, 0, ?, ?)",
 );
 const SLICE: Statement = Statement::read(
-    "SELECT changed, named FROM %k.members WHERE grp = ? AND kind = 2 AND place >= ? AND place <= ? AND changed >= ? \
-     LIMIT ? ALLOW FILTERING",
+    "SELECT changed, named FROM %k.members \
+     WHERE grp = ? AND kind = 2 AND place >= ? AND place <= ? AND changed >= ? LIMIT ? ALLOW FILTERING",
 );
 
 impl Cql {
+    /// Lists up to `limit` changes after this one. `None`: the ring no longer has all of them.
     pub(in crate::cql) async fn changes_after(
         &self,
         group: GroupId,
@@ -36,7 +38,7 @@ impl Cql {
         if !(0..=MEMBER_CHANGES_KEPT).contains(&(last.get() - after.version.get())) {
             return Ok(None);
         }
-        // The known version may be part of a complete row.
+        // One row more, because the row of the known version may have no newer change.
         let rows_max = limit.saturating_add(1);
         let mut found = Vec::new();
         for (from, to) in slices(after.version, last) {
@@ -46,18 +48,18 @@ impl Cql {
             }
             let slice = values![group.get(), from, to, after.version.get(), room];
             let rows = self.client.records(&SLICE, slice).await?;
-            found.extend(rows.iter().map(|row| Ok((row.version("changed")?, told(row)?))));
+            found.extend(rows.iter().map(|row| Ok((row.version("changed")?, events(row)?))));
         }
         let found = found.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
         if found.iter().any(|(version, _)| *version > last) {
-            // An entry newer than the known version was overwritten: too much has been changed since.
+            // A row was overwritten after the roster was read, so a change may be missing.
             return Ok(None);
         }
-        let all = found.into_iter().flat_map(|(_, told)| told);
-        let mut told: Vec<MemberChangeEvent> = all.filter(|changed| *changed > after).collect();
-        told.sort_unstable();
-        told.truncate(limit);
-        Ok(Some(told))
+        let all = found.into_iter().flat_map(|(_, events)| events);
+        let mut newer: Vec<MemberChangeEvent> = all.filter(|event| *event > after).collect();
+        newer.sort_unstable();
+        newer.truncate(limit);
+        Ok(Some(newer))
     }
 }
 
@@ -76,20 +78,20 @@ fn slot(version: Version) -> i64 {
     version.get() % SLOTS
 }
 
-/// The ranges of indexes of these versions, in their order.
+/// The ranges of indexes of the versions from `first` to `last`, in the order of versions.
 fn slices(first: Version, last: Version) -> Vec<(i64, i64)> {
     let (from, to) = (slot(first), slot(last));
     if from <= to { vec![(from, to)] } else { vec![(from, SLOTS - 1), (0, to)] }
 }
 
-fn told(row: &NamedRow) -> Result<Vec<MemberChangeEvent>, StoreError> {
+fn events(row: &NamedRow) -> Result<Vec<MemberChangeEvent>, StoreError> {
     let named = row.numbers("named")?;
     let (pairs, []) = named.as_chunks() else { return Err(malformed("named")) };
-    let changed = |[version, user]: &[i64; 2]| {
+    let event = |[version, user]: &[i64; 2]| {
         let user = UserId::new(*user).map_err(|_| malformed("named"))?;
         Ok(MemberChangeEvent { version: Version::new(*version).ok_or_else(|| malformed("named"))?, user })
     };
-    pairs.iter().map(changed).collect()
+    pairs.iter().map(event).collect()
 }
 
 #[cfg(test)]
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_stand_in_one_slice_or_in_two() {
+    fn versions_past_ring_end_make_two_slices() {
         let of = |first, last| slices(Version::new(first).unwrap(), Version::new(last).unwrap());
         assert_eq!(of(0, 0), [(0, 0)]);
         assert_eq!(of(3, 1_003), [(3, 1_003)]);

@@ -1,4 +1,4 @@
-//! The end of the members of a group that is dismissed.
+//! Ends the members of a dismissed group.
 
 use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
 
@@ -10,7 +10,7 @@ use crate::cql::{
 };
 
 impl Cql {
-    /// Ends some members; returns how many are left.
+    /// Ends up to `limit` members. Returns how many are left.
     pub(in crate::cql) async fn end_some(
         &self,
         group: GroupId,
@@ -28,13 +28,14 @@ impl Cql {
         }
     }
 
+    /// Ends up to `limit` members by one conditional write. Returns how many are left.
     async fn end_at_once(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
         let mut about = ChangeLogEntry::about(self, Subject::Roster(group));
         for tries in 0..TRIES_MAX {
-            about = self.fresh(about);
+            about = self.renewed(about);
             let before = self.roster(group).await?;
             let mut rows = self.list_members(group, Role::Member, None, limit).await?;
-            // Mutes and bans end when no member is left.
+            // Mutes and bans are ended in the last step, with the last members.
             let only_members = rows.len() >= limit;
             let (mut named, mut is_more) = (Vec::new(), only_members);
             if !only_members {
@@ -49,7 +50,7 @@ impl Cql {
             let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
             let left = draft.end(now)?.count.max(u32::from(is_more));
             let after = draft.after(rand::random());
-            if let Some(notes) = self.make(&draft, after, about).await? {
+            if let Some(notes) = self.write_draft(&draft, after, about).await? {
                 self.follow_up(&draft, notes).await?;
                 return Ok(left);
             }

@@ -1,5 +1,5 @@
-//! Answers to requests about members. An answer is kept in the partition of the group for a day, and is written with
-//! the change itself.
+//! Stored answers to requests that change members. An answer is in the partition of the group, is written with the
+//! change itself, and is kept for a day.
 
 use kith_store::{Applied, GroupId, MemberKey, MembersUpdated, Outcome, StoreError};
 
@@ -14,46 +14,50 @@ use crate::cql::{
     stores::Cql,
 };
 
-/// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
-/// condition on the roster holds as long as none was written.
+/// Needs no condition of its own. A retry first reads that there is no answer. If an earlier attempt changes the group
+/// afterwards, the condition on the roster fails.
 const PUT: Statement = Statement::conditional(
-    "INSERT INTO %k.members (grp, kind, place, member, request, reply) VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
+    "INSERT INTO %k.members (grp, kind, place, member, request, reply) \
+     VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
 );
 const ANSWERS: Statement = Statement::serial(
     "SELECT place, member, request, reply FROM %k.members WHERE grp = ? AND kind = 3 AND place IN ?",
 );
 
 impl Cql {
-    /// Answers those of the wishes that were answered before, and keeps the others. A serial read, which first ends
-    /// what an earlier call left in progress.
-    pub(in crate::cql) async fn answer_again(
+    /// Responds to the changes whose requests were answered before, and keeps the others in `queued`. Uses a serial
+    /// read, which first completes conditional writes in progress.
+    pub(in crate::cql) async fn answer_repeated(
         &self,
         group: GroupId,
-        wishes: &mut Vec<PendingChange>,
+        queued: &mut Vec<PendingChange>,
     ) -> Result<(), StoreError> {
-        let places: Vec<i64> = wishes.iter().filter_map(|wish| wish.key().map(|key| key.place().1)).collect();
+        let keys = queued.iter().filter_map(PendingChange::key);
+        let places: Vec<i64> = keys.map(|key| key.place().1).collect();
         if places.is_empty() {
             return Ok(());
         }
         let answers = self.client.records(&ANSWERS, values![group.get(), places]).await?;
-        for wish in std::mem::take(wishes) {
-            match wish.key().and_then(|key| answers.iter().find(|row| is_of(row, key))) {
-                None => wishes.push(wish),
-                Some(row) => wish.respond(row.json("reply").map(|record| Applied { record, replayed: true })),
+        for pending in std::mem::take(queued) {
+            match pending.key().and_then(|key| answers.iter().find(|row| is_of(row, key))) {
+                None => queued.push(pending),
+                Some(row) => {
+                    pending.respond(row.json("reply").map(|record| Applied { record, replayed: true }));
+                }
             }
         }
         Ok(())
     }
 
-    /// Completes what may be incomplete after the write of a repeated request.
-    pub(in crate::cql) async fn end_memberships(&self, done: &MembersUpdated) -> Result<(), StoreError> {
+    /// Writes the memberships that the first call of a repeated request may not have written.
+    pub(in crate::cql) async fn complete_memberships(&self, done: &MembersUpdated) -> Result<(), StoreError> {
         let keys: Vec<MemberKey> = done.rows.iter().map(|row| row.member.key).collect();
         self.mend_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 }
 
 impl PendingChange {
-    /// The stored part of the answer, if it has a request.
+    /// The statement that stores the answer, if the change has a request.
     pub(in crate::cql) fn answer_part(
         &self,
         group: GroupId,

@@ -1,5 +1,5 @@
-//! The groups of a user. They are written after the members of the groups: before a change is acknowledged, and by the
-//! sweep if its node has died. Of several writes the highest version wins, in any order of arrival.
+//! The groups of each user. They are written after the members of the group, before the change is acknowledged; if the
+//! node dies in between, the sweep writes them. Of several writes the highest version wins, in any order of arrival.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{GroupId, MemberKey, MemberRow, StoreError, UserId};
@@ -14,17 +14,18 @@ use crate::cql::{
     stores::Cql,
 };
 
-/// The versions of one group rise, and a row belongs to one group: so each is written with its version as timestamp.
+/// The timestamp is the version: a row belongs to one group, whose versions rise.
 const PUT: Statement = Statement::plain(
     "INSERT INTO %k.memberships (member, grp, live, version) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
 );
 const LIST: Statement = Statement::read(
     "SELECT grp FROM %k.memberships WHERE member = ? AND grp > ? AND live = 1 LIMIT ? ALLOW FILTERING",
 );
-/// Memberships in one batch. Each is a partition: servers warn of batches with more.
-const TOGETHER: usize = 10;
+/// Memberships in one batch. Each is in its own partition, and servers warn of batches with more partitions.
+const BATCHED: usize = 10;
 
 impl Cql {
+    /// Lists up to `limit` groups of a user, by rising id.
     pub(in crate::cql) async fn groups_of(
         &self,
         user: UserId,
@@ -40,16 +41,16 @@ impl Cql {
         rows.iter().map(|row| GroupId::new(row.some_number("grp")?).map_err(|_| malformed("grp"))).collect()
     }
 
-    /// Writes the memberships of these members, in their present state.
+    /// Writes the memberships of these members as given.
     pub(in crate::cql) async fn write_memberships(&self, rows: &[MemberRow]) -> Result<(), StoreError> {
         let put = |rows: &[MemberRow]| {
             let parts = rows.iter().map(part).collect();
             self.client.batch(BatchType::Unlogged, parts, None)
         };
-        stream::iter(rows.chunks(TOGETHER)).map(put).buffer_unordered(AT_A_TIME).try_collect().await
+        stream::iter(rows.chunks(BATCHED)).map(put).buffer_unordered(AT_A_TIME).try_collect().await
     }
 
-    /// Writes the memberships of these members once more, after the writes in progress have ended.
+    /// Writes the memberships of these members once more, as stored after all conditional writes in progress.
     pub(in crate::cql) async fn mend_memberships(&self, mut keys: Vec<MemberKey>) -> Result<(), StoreError> {
         keys.sort_unstable();
         keys.dedup();

@@ -1,5 +1,5 @@
-//! Changes of members that wait for their group. Changes of one group are decided by one task at a time, many in one
-//! step: concurrent conditional writes of one partition would only refuse each other.
+//! Queues of member changes, one for each group. One task at a time decides the changes of a group, many in one step,
+//! because concurrent conditional writes of one partition would only refuse each other.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 
 use crate::cql::{client::error::unavailable, idempotency::RequestKey};
 
-/// Maximum changes in one step.
+/// Maximum number of changes in one step, which one conditional write makes.
 const STEP_MAX: usize = 50;
-/// Changes that wait for one group.
+/// Maximum number of changes that wait for one group.
 const WAITING_MAX: usize = 1_024;
 
 /// The result of a change.
@@ -26,13 +26,13 @@ pub(in crate::cql) struct PendingChange {
     pub(in crate::cql) change: MemberChange,
     pub(in crate::cql) terms: ChangeContext,
     pub(in crate::cql) write: Write,
-    /// When its request was first made, if it has one.
+    /// When the request was first made, if there is one.
     begun: Option<i64>,
     answer: oneshot::Sender<ChangeResult>,
 }
 
 impl PendingChange {
-    /// A wish, and the receiver of its answer.
+    /// A change, and the receiver of its answer.
     pub(in crate::cql) fn new(
         change: MemberChange,
         terms: ChangeContext,
@@ -43,12 +43,12 @@ impl PendingChange {
         (Self { change, terms, write, begun, answer }, answered)
     }
 
-    /// The users that are needed for the decision, except for the owner.
+    /// The users whose rows the decision needs, except for the owner.
     pub(in crate::cql) fn users(&self) -> impl Iterator<Item = UserId> {
         self.change.users().into_iter().chain(self.terms.by)
     }
 
-    /// The key of its request, if it has one.
+    /// The key of the request, if there is one.
     pub(in crate::cql) fn key(&self) -> Option<RequestKey<'_>> {
         let request = self.write.request.as_ref()?;
         self.begun.map(|begun| RequestKey { request, begun })
@@ -59,18 +59,18 @@ impl PendingChange {
         self.answer.send(answer).ok();
     }
 
-    fn is_of_request(&self, other: &Self) -> bool {
-        let id = |wish: &Self| wish.write.request.as_ref().map(|request| request.id.clone());
+    fn has_same_request(&self, other: &Self) -> bool {
+        let id = |pending: &Self| pending.write.request.as_ref().map(|request| request.id.clone());
         id(self).is_some_and(|own| id(other) == Some(own))
     }
 }
 
-/// Waits for the answer to a wish.
+/// Waits for the answer to a change.
 pub(in crate::cql) async fn answer(answered: oneshot::Receiver<ChangeResult>) -> ChangeResult {
-    answered.await.unwrap_or_else(|_| Err(unavailable("the change was given up", Outcome::Unknown)))
+    answered.await.unwrap_or_else(|_| Err(unavailable("the change was abandoned", Outcome::Unknown)))
 }
 
-/// All waiting changes. A group is in the map as long as a task decides for it.
+/// All waiting changes. A group is in the map as long as a task decides its changes.
 #[derive(Debug, Default)]
 struct Waiting {
     groups: HashMap<GroupId, VecDeque<PendingChange>>,
@@ -81,45 +81,46 @@ struct Waiting {
 #[derive(Debug)]
 pub(in crate::cql) struct ChangeQueue {
     waiting: Mutex<Waiting>,
-    /// Maximum waiting changes of all groups.
-    most: usize,
+    /// Maximum number of waiting changes of all groups.
+    waiting_max: usize,
 }
 
 impl ChangeQueue {
-    pub(in crate::cql) fn new(most: usize) -> Self {
-        Self { waiting: Mutex::default(), most }
+    pub(in crate::cql) fn new(waiting_max: usize) -> Self {
+        Self { waiting: Mutex::default(), waiting_max }
     }
 
-    /// Queues a wish; returns whether the caller has to start a task that decides.
-    pub(in crate::cql) fn push(&self, group: GroupId, wish: PendingChange) -> Result<bool, StoreError> {
+    /// Queues a change. Returns whether the caller has to start the task that decides the changes of the group. Returns
+    /// `Overloaded` if too many wait.
+    pub(in crate::cql) fn push(&self, group: GroupId, pending: PendingChange) -> Result<bool, StoreError> {
         let mut waiting = self.waiting.lock();
         let before = waiting.groups.get(&group).map(VecDeque::len);
-        if waiting.count >= self.most || before.is_some_and(|before| before >= WAITING_MAX) {
+        if waiting.count >= self.waiting_max || before.is_some_and(|before| before >= WAITING_MAX) {
             return Err(StoreError::Overloaded);
         }
         waiting.count += 1;
-        waiting.groups.entry(group).or_default().push_back(wish);
+        waiting.groups.entry(group).or_default().push_back(pending);
         Ok(before.is_none())
     }
 
-    /// Begins to decide for a group.
+    /// The turn of the task that decides the changes of a group.
     pub(in crate::cql) fn turn(&self, group: GroupId) -> Turn<'_> {
-        Turn { wishes: self, group, ended: false }
+        Turn { queue: self, group, ended: false }
     }
 }
 
-/// The right to decide for a group.
+/// The right to decide the changes of a group. At most one exists for each group.
 #[derive(Debug)]
 pub(in crate::cql) struct Turn<'a> {
-    wishes: &'a ChangeQueue,
+    queue: &'a ChangeQueue,
     group: GroupId,
     ended: bool,
 }
 
 impl Turn<'_> {
-    /// The next changes, in the order of arrival; `None`: nothing waits, and the turn has ended.
+    /// The changes of the next step, in the order of arrival. `None`: no change waits, and the turn has ended.
     pub(in crate::cql) fn next(&mut self) -> Option<Vec<PendingChange>> {
-        let mut waiting = self.wishes.waiting.lock();
+        let mut waiting = self.queue.waiting.lock();
         let Waiting { groups, count } = &mut *waiting;
         let step = groups.get_mut(&self.group).map(step_of);
         let (step, taken) = step.unwrap_or_default();
@@ -134,19 +135,19 @@ impl Turn<'_> {
 }
 
 impl Drop for Turn<'_> {
-    /// If it was dropped early, waiters get an error, and the next caller begins a new turn.
+    /// If the turn is dropped before it has ended, waiting callers get an error, and the next change begins a new turn.
     fn drop(&mut self) {
         if self.ended {
             return;
         }
-        let mut waiting = self.wishes.waiting.lock();
+        let mut waiting = self.queue.waiting.lock();
         let left = waiting.groups.remove(&self.group).unwrap_or_default();
         waiting.count -= left.len();
     }
 }
 
-/// The changes of one step: as many users as one change may name, and no request twice. Returns how many it took,
-/// including those whose callers are gone.
+/// Takes the changes of one step: at most as many users as one change may name, and no request twice. Also returns how
+/// many changes it took, including those whose callers are gone.
 fn step_of(queue: &mut VecDeque<PendingChange>) -> (Vec<PendingChange>, usize) {
     let before = queue.len();
     let (mut step, mut users) = (Vec::new(), 0);
@@ -157,7 +158,7 @@ fn step_of(queue: &mut VecDeque<PendingChange>) -> (Vec<PendingChange>, usize) {
         }
         users += next.change.users().len();
         let is_full = step.len() >= STEP_MAX || users > MEMBERS_AT_ONCE;
-        if !step.is_empty() && (is_full || step.iter().any(|before| next.is_of_request(before))) {
+        if !step.is_empty() && (is_full || step.iter().any(|before| next.has_same_request(before))) {
             break;
         }
         step.extend(queue.pop_front());
@@ -181,15 +182,15 @@ mod tests {
         (1..=count).map(|id| UserId::new(id).unwrap()).collect()
     }
 
-    fn wish(count: i64) -> (PendingChange, oneshot::Receiver<ChangeResult>) {
+    fn pending(count: i64) -> (PendingChange, oneshot::Receiver<ChangeResult>) {
         let terms = ChangeContext { by: None, members_max: 9, bans_max: 9, history: false };
         PendingChange::new(MemberChange::Add(users(count)), terms, Write::at(Timestamp(7)), None)
     }
 
     fn asked(id: &str) -> (PendingChange, oneshot::Receiver<ChangeResult>) {
-        let (wish, answered) = wish(1);
+        let (pending, answered) = pending(1);
         let request = Some(Request { id: id.parse().unwrap(), fingerprint: [7; 32] });
-        (PendingChange { write: Write { request, ..wish.write }, begun: Some(7), ..wish }, answered)
+        (PendingChange { write: Write { request, ..pending.write }, begun: Some(7), ..pending }, answered)
     }
 
     fn sizes(turn: &mut Turn<'_>) -> Vec<usize> {
@@ -197,51 +198,51 @@ mod tests {
     }
 
     #[test]
-    fn one_decides_for_a_group_until_nothing_waits() {
-        let wishes = ChangeQueue::new(LARGE);
-        let (first, second, other, later) = (wish(1), wish(1), wish(1), wish(1));
-        assert!(wishes.push(group(1), first.0).unwrap());
-        assert!(!wishes.push(group(1), second.0).unwrap(), "somebody does already");
-        assert!(wishes.push(group(2), other.0).unwrap(), "of another group");
-        let mut turn = wishes.turn(group(1));
+    fn group_has_one_turn_at_a_time() {
+        let queue = ChangeQueue::new(LARGE);
+        let (first, second, other, later) = (pending(1), pending(1), pending(1), pending(1));
+        assert!(queue.push(group(1), first.0).unwrap());
+        assert!(!queue.push(group(1), second.0).unwrap(), "the group has a turn");
+        assert!(queue.push(group(2), other.0).unwrap(), "another group");
+        let mut turn = queue.turn(group(1));
         assert_eq!(turn.next().map(|step| step.len()), Some(2));
         assert!(turn.next().is_none());
         drop(turn);
-        assert!(wishes.push(group(1), later.0).unwrap());
+        assert!(queue.push(group(1), later.0).unwrap());
     }
 
     #[test]
-    fn a_step_has_bounds() {
-        let wishes = ChangeQueue::new(LARGE);
+    fn step_bounds_changes_and_users() {
+        let queue = ChangeQueue::new(LARGE);
         let mut waits = Vec::new();
         for count in [60, 40, 100, 1].into_iter().chain([1; 60]) {
-            let (wish, answered) = wish(count);
-            wishes.push(group(1), wish).unwrap();
+            let (pending, answered) = pending(count);
+            queue.push(group(1), pending).unwrap();
             waits.push(answered);
         }
-        assert_eq!(sizes(&mut wishes.turn(group(1))), [2, 1, 50, 11]);
+        assert_eq!(sizes(&mut queue.turn(group(1))), [2, 1, 50, 11]);
     }
 
     #[test]
-    fn a_request_is_in_a_step_once() {
-        let wishes = ChangeQueue::new(LARGE);
+    fn step_has_each_request_once() {
+        let queue = ChangeQueue::new(LARGE);
         let mut waits = Vec::new();
         for id in ["a", "b", "a", "c"] {
-            let (wish, answered) = asked(id);
-            wishes.push(group(1), wish).unwrap();
+            let (pending, answered) = asked(id);
+            queue.push(group(1), pending).unwrap();
             waits.push(answered);
         }
-        assert_eq!(sizes(&mut wishes.turn(group(1))), [2, 2]);
+        assert_eq!(sizes(&mut queue.turn(group(1))), [2, 2]);
     }
 
     #[test]
-    fn what_waits_is_bounded_for_a_group_and_for_all() {
-        let wishes = ChangeQueue::new(WAITING_MAX + 1);
+    fn waiting_changes_are_bounded() {
+        let queue = ChangeQueue::new(WAITING_MAX + 1);
         let mut waits = Vec::new();
         let mut push = |of| {
-            let (wish, answered) = wish(1);
+            let (pending, answered) = pending(1);
             waits.push(answered);
-            wishes.push(group(of), wish)
+            queue.push(group(of), pending)
         };
         assert!((0..WAITING_MAX).all(|_| push(1).is_ok()));
         assert!(matches!(push(1), Err(StoreError::Overloaded)));
@@ -250,24 +251,24 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_does_not_wait_any_more() {
-        let wishes = ChangeQueue::new(2);
-        let (gone, stays) = (wish(1), wish(1));
+    fn changes_of_gone_callers_are_dropped() {
+        let queue = ChangeQueue::new(2);
+        let (gone, stays) = (pending(1), pending(1));
         drop(gone.1);
-        wishes.push(group(1), gone.0).unwrap();
-        wishes.push(group(1), stays.0).unwrap();
-        assert_eq!(sizes(&mut wishes.turn(group(1))), [1]);
-        assert!(wishes.push(group(1), wish(1).0).is_ok() && wishes.push(group(1), wish(1).0).is_ok());
+        queue.push(group(1), gone.0).unwrap();
+        queue.push(group(1), stays.0).unwrap();
+        assert_eq!(sizes(&mut queue.turn(group(1))), [1]);
+        assert!(queue.push(group(1), pending(1).0).is_ok() && queue.push(group(1), pending(1).0).is_ok());
     }
 
     #[tokio::test]
-    async fn cut_turn_answers_waiters_and_next_one_runs() {
-        let wishes = ChangeQueue::new(LARGE);
-        let (waits, later) = (wish(1), wish(1));
-        wishes.push(group(1), waits.0).unwrap();
-        drop(wishes.turn(group(1)));
-        let told = answer(waits.1).await.unwrap_err();
-        assert_eq!(told.outcome(), Outcome::Unknown);
-        assert!(wishes.push(group(1), later.0).unwrap());
+    async fn dropped_turn_fails_waiters_and_frees_group() {
+        let queue = ChangeQueue::new(LARGE);
+        let (waits, later) = (pending(1), pending(1));
+        queue.push(group(1), waits.0).unwrap();
+        drop(queue.turn(group(1)));
+        let error = answer(waits.1).await.unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown);
+        assert!(queue.push(group(1), later.0).unwrap());
     }
 }

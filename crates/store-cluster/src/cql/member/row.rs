@@ -1,5 +1,5 @@
-//! The stored form of members: each once among all present and former members, and those with a role above member once
-//! more in a separate kind, so that they are found among many.
+//! The rows of members. Kind 0 has all present and former members. Kind 1 has those with a role above member once more,
+//! so that they are found without a scan of all members.
 
 use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, Seq, Stays, StoreError, UserId};
 
@@ -31,7 +31,8 @@ const ALL: Statement = Statement::read(
 );
 const ABOVE: Statement = Statement::read(
     "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
-     WHERE grp = ? AND kind = 1 AND place = 0 AND member > ? AND live = 1 AND role >= ? LIMIT ? ALLOW FILTERING",
+     WHERE grp = ? AND kind = 1 AND place = 0 AND member > ? AND live = 1 AND role >= ? \
+     LIMIT ? ALLOW FILTERING",
 );
 /// Former members with a mute.
 const MUTED: Statement = Statement::read(
@@ -43,11 +44,11 @@ const PUT: Statement = Statement::conditional(
      (live, changed, role, ordinal, remark, muted_until, joined, named, grp, kind, place, member) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
 );
-/// Maximum users in one request: ScyllaDB accepts no more.
+/// Maximum number of users in one request: ScyllaDB accepts no more.
 const NAMED_MAX: usize = 100;
 
 impl Cql {
-    /// The rows of these users, as a quorum has them; users who were never members are left out.
+    /// Reads the rows of these users at quorum. Users who were never members are left out.
     pub(in crate::cql) async fn members_of(
         &self,
         group: GroupId,
@@ -56,7 +57,7 @@ impl Cql {
         self.read_members(&ROWS, group, users).await
     }
 
-    /// The rows of these users, after the writes in progress have ended.
+    /// Reads the rows of these users after all conditional writes in progress.
     pub(in crate::cql) async fn decided_members(
         &self,
         group: GroupId,
@@ -65,7 +66,7 @@ impl Cql {
         self.read_members(&DECIDED, group, users).await
     }
 
-    /// Some of the members of a group, by rising id.
+    /// Lists up to `limit` members of a group with at least this role, by rising id.
     pub(in crate::cql) async fn list_members(
         &self,
         group: GroupId,
@@ -86,7 +87,7 @@ impl Cql {
         rows.iter().map(|row| member_row(group, row)).collect()
     }
 
-    /// Some of the present and former members of a group, by rising id.
+    /// Lists up to `limit` present and former members of a group, by rising id.
     pub(in crate::cql) async fn list_rows(
         &self,
         group: GroupId,
@@ -102,7 +103,7 @@ impl Cql {
         rows.iter().map(|row| member_row(group, row)).collect()
     }
 
-    /// Some of the former members of a group whose mutes are kept. Costs a scan of all present and former members.
+    /// Lists up to `limit` former members of a group who are muted. Scans all present and former members.
     pub(in crate::cql) async fn muted_former_members(
         &self,
         group: GroupId,
@@ -130,10 +131,10 @@ impl Cql {
     }
 }
 
-/// The rows of a member that was changed.
+/// The statements that write a changed member.
 pub(in crate::cql) fn member_parts(before: Option<&MemberRow>, after: &MemberRow) -> Vec<Bound> {
     let mut parts = vec![part(after, after.live, 0)];
-    // In the kind above member it is marked and not deleted: tombstones make pages slow.
+    // A row of kind 1 is marked as not live instead of deleted, because tombstones make pages slow.
     if is_above(after) || before.is_some_and(is_above) {
         parts.push(part(after, is_above(after), 1));
     }
@@ -173,13 +174,13 @@ fn member_row(group: GroupId, row: &NamedRow) -> Result<MemberRow, StoreError> {
 }
 
 /// The message numbers of a member, as stored in `named`: `from_seq`, `joined_seq`, `left_seq`, `first_seq`, and then
-/// the first and the last of each earlier stay. These rows had this column unused, so that no table had to be altered.
+/// the first and the last of each earlier stay. Rows of members had no other use for this column, so no table was altered.
 fn numbers_of(member: &Member, stays: &Stays) -> Vec<Seq> {
     let last = [member.from_seq, member.joined_seq, stays.left_seq, stays.first_seq];
     last.into_iter().chain(stays.earlier.iter().flat_map(|(first, last)| [*first, *last])).collect()
 }
 
-/// The same as `from_seq`, `joined_seq` and the rest; all are 0 in a row that was written before there were messages.
+/// Decodes `named` into `from_seq`, `joined_seq` and the rest. All are 0 in a row from before messages existed.
 fn ranges_of(row: &NamedRow) -> Result<(Seq, Seq, Stays), StoreError> {
     let numbers = row.numbers("named")?;
     if numbers.is_empty() {

@@ -1,5 +1,5 @@
-//! Members of groups. All of one group is in one partition, so that the roster, the members, the users of the last
-//! versions and the answers to requests change by one conditional write.
+//! The store of members. All rows of a group are in one partition, so that one conditional write changes its roster, its
+//! members, the users of its last versions and the answers to requests.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -131,13 +131,13 @@ impl MemberStore for Cql {
 }
 
 impl Cql {
-    /// The rows of these members, each once, in any order.
+    /// Reads the rows of these members, each once, in any order.
     async fn member_rows(&self, keys: &[MemberKey]) -> Result<Vec<MemberRow>, StoreError> {
         let mut sorted = keys.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
         let groups: Vec<(GroupId, Vec<UserId>)> =
-            sorted.chunk_by(|a, b| a.group == b.group).map(named).collect();
+            sorted.chunk_by(|a, b| a.group == b.group).map(group_and_users).collect();
         let reads =
             groups.into_iter().map(|(group, users)| async move { self.members_of(group, &users).await });
         let found: Vec<Vec<MemberRow>> =
@@ -146,8 +146,8 @@ impl Cql {
     }
 }
 
-/// The group of these keys, and the users.
-fn named(keys: &[MemberKey]) -> (GroupId, Vec<UserId>) {
+/// The group of these keys, and their users.
+fn group_and_users(keys: &[MemberKey]) -> (GroupId, Vec<UserId>) {
     (keys[0].group, keys.iter().map(|key| key.user).collect())
 }
 

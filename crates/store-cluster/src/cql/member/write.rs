@@ -1,8 +1,9 @@
-//! Changes of members. Changes of a group that wait on this node are decided one after the other and made by one
+//! Changes of members. The changes of a group that wait on this node are decided one after the other, and written by one
 //! conditional write.
 //!
-//! The changed users are noted before the write, and once more with the versions when their groups are written, too.
-//! What a dead node left in between is found by the note without a version, and completed by the sweep.
+//! The changed users are noted in the change log before the write, and once more, with their versions, after the
+//! follow-up (the groups of these users). If the node dies in between, the sweep finds the note without a version and
+//! completes the follow-up.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,22 +26,22 @@ use crate::cql::{
 
 pub(in crate::cql) const TRIES_MAX: u32 = 16;
 const BACKOFF: Duration = Duration::from_millis(5);
-/// Attempts of one change use the same note while it is not older than this, in microseconds: the note of an attempt
-/// without effect is then ended by the final note, and no sweep has to check it.
+/// Attempts of one change share a note that is not older than this, in microseconds. The final note then replaces it,
+/// and no sweep has to check the note of an attempt without effect.
 const NOTED_AT_ONCE: i64 = 1_000_000;
 
-/// Changes that were made, and are not answered yet.
+/// Changes that were written, and are not answered yet.
 struct MadeChanges {
     draft: Draft,
     /// The notes of these changes.
     notes: Vec<ChangeLogEntry>,
-    /// The roster as it was written.
+    /// The roster that was written. `None`: none was, or other nodes also change the group.
     left: Option<SeenRoster>,
     answers: Vec<(PendingChange, Result<MembersUpdated, StoreError>)>,
 }
 
 impl Cql {
-    /// Makes a change, for a request at most once.
+    /// Makes a change, at most once for a request.
     pub(in crate::cql) async fn change_for_request(
         &self,
         group: GroupId,
@@ -49,19 +50,19 @@ impl Cql {
         write: Write,
     ) -> ChangeResult {
         let Some(request) = write.request.clone() else {
-            return self.wish(group, change, terms, write, None).await;
+            return self.enqueue(group, change, terms, write, None).await;
         };
         let (begun, is_new) = self.begun(&request, write.now).await?;
-        let changed = self.wish(group, change, terms, write, Some(begun)).await;
+        let changed = self.enqueue(group, change, terms, write, Some(begun)).await;
         if let Ok(Applied { record, replayed: true }) = &changed {
-            self.end_memberships(record).await?;
+            self.complete_memberships(record).await?;
         }
         self.close_request(&request, is_new, changed.as_ref().err()).await?;
         changed
     }
 
-    /// Queues a change, and waits for its result.
-    async fn wish(
+    /// Queues a change, and waits for its result. Starts the task that decides the changes of the group, if none runs.
+    async fn enqueue(
         &self,
         group: GroupId,
         change: MemberChange,
@@ -70,11 +71,11 @@ impl Cql {
         begun: Option<i64>,
     ) -> ChangeResult {
         let this = self.this.upgrade().ok_or_else(away)?;
-        let (wish, answered) = PendingChange::new(change, terms, write, begun);
-        if self.wishes.push(group, wish)? {
+        let (pending, answered) = PendingChange::new(change, terms, write, begun);
+        if self.change_queue.push(group, pending)? {
             // In a separate task: the changes of other callers must not end with this call.
             tokio::spawn(async move {
-                let (mut turn, mut ending) = (this.wishes.turn(group), None::<JoinHandle<()>>);
+                let (mut turn, mut ending) = (this.change_queue.turn(group), None::<JoinHandle<()>>);
                 let mut known = None;
                 while let Some(step) = turn.next() {
                     let made = Box::pin(this.step(group, step, known)).await;
@@ -82,7 +83,7 @@ impl Cql {
                     if let Some(before) = ending.take() {
                         before.await.ok();
                     }
-                    // The follow-up of a change takes as long as the next change, which need not wait for it.
+                    // The follow-up takes as long as the next step, which need not wait for it.
                     ending = made.map(|made| tokio::spawn(Arc::clone(&this).end_step(made)));
                 }
             });
@@ -90,39 +91,40 @@ impl Cql {
         answer(answered).await
     }
 
-    /// Decides these changes and makes them, whatever is changed meanwhile. `None`: all are answered. `known`: the
-    /// roster that the step before left, which no other write may have changed since.
+    /// Decides and writes these changes, and tries again if another write changed the group meanwhile. `known`: the
+    /// roster that the previous step wrote. If another node has changed it since, the conditional write fails. `None`: all
+    /// changes are answered.
     async fn step(
         &self,
         group: GroupId,
-        mut wishes: Vec<PendingChange>,
+        mut queued: Vec<PendingChange>,
         mut known: Option<SeenRoster>,
     ) -> Option<MadeChanges> {
         let mut about = ChangeLogEntry::about(self, Subject::Roster(group));
         for tries in 0..TRIES_MAX {
-            about = self.fresh(about);
-            match self.try_step(group, &mut wishes, known.take(), about).await {
-                // If other nodes change the group, too, the next step should read first.
+            about = self.renewed(about);
+            match self.try_step(group, &mut queued, known.take(), about).await {
+                // Other nodes change the group, too, so the next step reads the roster first.
                 Ok(Some(made)) if tries > 0 => return Some(MadeChanges { left: None, ..made }),
                 Ok(Some(made)) => return Some(made),
                 Ok(None) => self.back_off(tries).await,
                 Err(error) => {
-                    respond_all(wishes, &error);
+                    respond_all(queued, &error);
                     return None;
                 }
             }
         }
-        respond_all(wishes, &StoreError::Overloaded);
+        respond_all(queued, &StoreError::Overloaded);
         None
     }
 
-    /// Writes the follow-up of changes, and answers them.
+    /// Writes the follow-up of changes, and sends their answers.
     async fn end_step(self: Arc<Self>, made: MadeChanges) {
         let followed = self.follow_up(&made.draft, made.notes).await;
-        for (wish, decided) in made.answers {
-            // A refusal does not depend on the follow-up of the others.
+        for (pending, decided) in made.answers {
+            // The answer to a refused change does not depend on the follow-up.
             let answer = decided.and_then(|record| followed.clone().map(|()| record));
-            wish.respond(answer.map(|record| Applied { record, replayed: false }));
+            pending.respond(answer.map(|record| Applied { record, replayed: false }));
         }
     }
 
@@ -131,65 +133,68 @@ impl Cql {
         tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
     }
 
-    /// The note of an attempt.
-    pub(in crate::cql) fn fresh(&self, about: ChangeLogEntry) -> ChangeLogEntry {
+    /// The note for the next attempt: this one, or a new one if it is too old.
+    pub(in crate::cql) fn renewed(&self, about: ChangeLogEntry) -> ChangeLogEntry {
         let is_old = self.client.clock.micros() - about.stamp > NOTED_AT_ONCE;
         if is_old { ChangeLogEntry::about(self, about.subject) } else { about }
     }
 
-    /// Decides these changes from what is stored and makes them; `None`: another write changed the group meanwhile.
+    /// Decides these changes from the stored state, and writes them. `None`: another write changed the group meanwhile.
     async fn try_step(
         &self,
         group: GroupId,
-        wishes: &mut Vec<PendingChange>,
+        queued: &mut Vec<PendingChange>,
         known: Option<SeenRoster>,
         about: ChangeLogEntry,
     ) -> Result<Option<MadeChanges>, StoreError> {
-        // Read first: the write is conditional on this version, so nothing that is read later can be older.
+        // The roster is read first: the write is conditional on its version, so no later read can be older.
         let before = match known {
             Some(known) => known,
             None => self.roster(group).await?,
         };
         let mut users: Vec<UserId> =
-            wishes.iter().flat_map(PendingChange::users).chain(before.roster.owner).collect();
+            queued.iter().flat_map(PendingChange::users).chain(before.roster.owner).collect();
         users.sort_unstable();
         users.dedup();
-        let read = async { tokio::try_join!(self.members_of(group, &users), self.bans_for(group, &*wishes)) };
-        let (read, log_end) = tokio::join!(read, self.log_end_for(group, &*wishes));
+        let read = async { tokio::try_join!(self.members_of(group, &users), self.bans_for(group, &*queued)) };
+        let (read, log_end) = tokio::join!(read, self.log_end_for(group, &*queued));
         let (rows, bans) = read?;
-        // Read last: if the effect of this request is in what was read, its answer is stored by now, so the request is
-        // not refused because of its own effect.
-        self.answer_again(group, wishes).await?;
+        // The answers are read last. If the rows already contain the effect of this request, its answer is stored by
+        // now, and the request is not refused because of its own effect.
+        self.answer_repeated(group, queued).await?;
         let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
-        let decided: Vec<_> = wishes.iter().map(|wish| draft.decide(wish)).collect();
+        let decided: Vec<_> = queued.iter().map(|pending| draft.decide(pending)).collect();
         if known.is_some() && draft.is_empty() {
-            // Without a write, nothing proves that the known roster is current, and answers might depend on a stale
-            // one.
+            // Without a write, no condition proves that the known roster is current, and answers might depend on a stale
+            // roster.
             return Ok(None);
         }
         let after = draft.after(rand::random());
-        let Some(notes) = self.make(&draft, after, about).await? else { return Ok(None) };
+        let Some(notes) = self.write_draft(&draft, after, about).await? else { return Ok(None) };
         let left = (!draft.is_empty()).then_some(after);
-        Ok(Some(MadeChanges { draft, notes, left, answers: wishes.drain(..).zip(decided).collect() }))
+        Ok(Some(MadeChanges { draft, notes, left, answers: queued.drain(..).zip(decided).collect() }))
     }
 
     /// The bans that these changes depend on.
-    async fn bans_for(&self, group: GroupId, wishes: &[PendingChange]) -> Result<Bans, StoreError> {
-        let reading: Vec<&PendingChange> = wishes.iter().filter(|wish| wish.change.reads_bans()).collect();
-        let Some(now) = reading.iter().map(|wish| wish.write.now).min() else { return Ok(Bans::default()) };
-        let mut users: Vec<UserId> = reading.iter().flat_map(|wish| wish.change.users()).collect();
+    async fn bans_for(&self, group: GroupId, queued: &[PendingChange]) -> Result<Bans, StoreError> {
+        let reads_bans = |pending: &&PendingChange| pending.change.reads_bans();
+        let reading: Vec<&PendingChange> = queued.iter().filter(reads_bans).collect();
+        let Some(now) = reading.iter().map(|pending| pending.write.now).min() else {
+            return Ok(Bans::default());
+        };
+        let mut users: Vec<UserId> = reading.iter().flat_map(|pending| pending.change.users()).collect();
         users.sort_unstable();
         users.dedup();
         let mut named = self.bans_of(group, &users).await?;
         named.retain(|ban| ban.holds(now));
-        let is_counted = reading.iter().any(|wish| matches!(wish.change, MemberChange::Ban(..)));
+        let is_counted = reading.iter().any(|pending| matches!(pending.change, MemberChange::Ban(..)));
         let count = if is_counted { self.count_bans(group, now).await? } else { 0 };
         Ok(Bans { named, count })
     }
 
-    /// Writes a draft, if there is something to write; `None`: another write changed the group meanwhile. The result
-    /// must be given to [`Self::follow_up`]. `after`: the new roster, by [`Draft::after`].
-    pub(in crate::cql) async fn make(
+    /// Writes a draft, unless it is empty. `after`: the new roster, by [`Draft::after`]. The returned notes must be passed
+    /// to [`Self::follow_up`]. `None`: another write changed the group meanwhile.
+    pub(in crate::cql) async fn write_draft(
         &self,
         draft: &Draft,
         after: SeenRoster,
@@ -216,16 +221,16 @@ impl Cql {
         notes: Vec<ChangeLogEntry>,
     ) -> Result<(), StoreError> {
         let ended = async {
-            self.write_memberships(&draft.crossed()).await?;
+            self.write_memberships(&draft.joined_or_left()).await?;
             self.forget_bans(draft.ban_changes()).await?;
-            // Only now: the note says that nothing remains to be done.
+            // Last: a note with a version says that the follow-up is complete.
             self.note_members(notes).await
         };
         ended.await.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
-    /// Writes notes of one group and moment, which are in one partition. Of several notes of this node for the moment,
-    /// the last one wins.
+    /// Writes notes of one group with one stamp, which are in one partition. Of several notes of this node with the same
+    /// stamp, the last one wins.
     async fn note_members(&self, notes: Vec<ChangeLogEntry>) -> Result<(), StoreError> {
         let Some(first) = notes.first() else { return Ok(()) };
         let timestamp = self.client.clock.micros().max(first.stamp + i64::from(first.version.is_some()));
@@ -235,14 +240,14 @@ impl Cql {
     async fn put(&self, draft: &Draft, after: SeenRoster) -> Result<bool, StoreError> {
         match self.client.decide(draft.parts(after)).await {
             Ok(refused) => Ok(refused.is_none()),
-            // The answer to the request is read before the next attempt.
-            Err(error) if error.outcome() == Outcome::Unknown && !draft.changes_something() => Ok(false),
+            // Only answers were written. The next attempt reads whether they are stored.
+            Err(error) if error.outcome() == Outcome::Unknown && !draft.changes_group() => Ok(false),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // The serial read ends writes in progress, so that this write has now taken effect or never will.
+                // The serial read completes writes in progress: afterwards this write has taken effect, or never will.
                 let found = self.decided_roster(draft.group).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 if found.roster.version > after.roster.version {
-                    // Other writes may have followed this one.
+                    // Other writes may have followed this one, so whether it took effect stays unknown.
                     return Err(error);
                 }
                 Ok(found == after)
@@ -252,8 +257,8 @@ impl Cql {
     }
 }
 
-fn respond_all(wishes: Vec<PendingChange>, error: &StoreError) {
-    for wish in wishes {
-        wish.respond(Err(error.clone()));
+fn respond_all(queued: Vec<PendingChange>, error: &StoreError) {
+    for pending in queued {
+        pending.respond(Err(error.clone()));
     }
 }

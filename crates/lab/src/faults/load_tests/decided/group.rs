@@ -1,4 +1,4 @@
-//! One group: who asks to be let in, who decides, and what was answered.
+//! One group: its applicants, those who decide, and their answers.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -27,57 +27,58 @@ use tonic::{Code, Request, Response, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
 use super::{
-    DecisionDesk, NODES, OF_A_GROUP,
-    tally::{DECIDED_TWICE, EFFECT_AGAIN, LOST, NO_EFFECT, UNCALLED},
+    DecisionState, NODES, OF_A_GROUP,
+    tally::{DECIDED_TWICE, EFFECT_AGAIN, LOST, NO_EFFECT, UNACCEPTED},
 };
 use crate::faults::{
     answered::{make_group, until_answered_but},
     calls::code_of,
 };
 
-/// Between two looks at an application.
+/// Pause between two reads of an application.
 const PAUSE: Duration = Duration::from_millis(30);
-/// Looks at an application that has no effect yet.
+/// Maximum number of reads of an application that has no effect yet.
 const TRIES: usize = 400;
 
-/// What was answered about one application.
+/// The answer to a decision of one application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DecisionAnswer {
     accepted: bool,
     decider: i64,
 }
 
-/// A group whose owner and two admins decide.
+/// A group whose owner and two admins decide the same applications.
 #[derive(Debug)]
-pub(super) struct Bench {
-    desk: Arc<DecisionDesk>,
+pub(super) struct DecidedGroup {
+    state: Arc<DecisionState>,
     pub(super) group: i64,
-    /// By user the application, and what all agree on.
+    /// By user: the application, and the first answer about it.
     decided: BTreeMap<i64, (i64, DecisionAnswer)>,
-    /// Who left once it was in.
+    /// Users who left after they had joined.
     left: Vec<i64>,
 }
 
-impl Bench {
-    /// A group whose applications are all decided.
-    pub(super) async fn decided(desk: &Arc<DecisionDesk>, group: i64) -> Result<Self> {
-        let mut bench = Self { desk: Arc::clone(desk), group, decided: BTreeMap::new(), left: Vec::new() };
-        bench.found().await?;
-        let asked = try_join_all((1..=OF_A_GROUP).map(|number| bench.ask(i64::from(NODES) + number))).await?;
+impl DecidedGroup {
+    /// Creates a group, sends its applications, and has all of them decided.
+    pub(super) async fn decided(state: &Arc<DecisionState>, group: i64) -> Result<Self> {
+        let mut opened = Self { state: Arc::clone(state), group, decided: BTreeMap::new(), left: Vec::new() };
+        opened.create().await?;
+        let asked = try_join_all((1..=OF_A_GROUP).map(|number| opened.ask(i64::from(NODES) + number))).await?;
         let answers = Mutex::default();
-        try_join_all((1..=i64::from(NODES)).map(|decider| bench.decide_all(decider, &asked, &answers)))
+        try_join_all((1..=i64::from(NODES)).map(|decider| opened.decide_all(decider, &asked, &answers)))
             .await?;
-        bench.decided = answers.into_inner();
-        bench.part().await?;
-        let mut tally = desk.tally.lock();
-        tally.decided += bench.decided.len() as u64;
-        tally.accepted += bench.accepted() as u64;
-        tally.left += bench.left.len() as u64;
+        opened.decided = answers.into_inner();
+        opened.leave().await?;
+        let mut tally = state.tally.lock();
+        tally.decided += opened.decided.len() as u64;
+        tally.accepted += opened.accepted() as u64;
+        tally.left += opened.left.len() as u64;
         drop(tally);
-        Ok(bench)
+        Ok(opened)
     }
 
-    async fn found(&self) -> Result<()> {
+    /// Creates the group with its admins.
+    async fn create(&self) -> Result<()> {
         let group = Group {
             group_id: self.group,
             name: "decided".to_owned(),
@@ -86,7 +87,7 @@ impl Bench {
             ..Group::default()
         };
         let admins: Vec<i64> = (2..=i64::from(NODES)).collect();
-        make_group(&self.desk.nodes, group, admins.clone()).await?;
+        make_group(&self.state.nodes, group, admins.clone()).await?;
         for user_id in admins {
             let role = Role::Admin.into();
             let request = SetRoleRequest { group_id: self.group, user_id, role, ..Default::default() };
@@ -115,14 +116,14 @@ impl Bench {
         Ok((user, application.application_id))
     }
 
-    /// One who decides goes through all of them.
+    /// Decides all applications as one user, and compares the answers with the first ones.
     async fn decide_all(
         &self,
         decider: i64,
         asked: &[(i64, i64)],
         answers: &Mutex<BTreeMap<i64, (i64, DecisionAnswer)>>,
     ) -> Result<()> {
-        let seed = self.desk.seed.wrapping_add(self.group.unsigned_abs() * 8 + decider.unsigned_abs());
+        let seed = self.state.seed.wrapping_add(self.group.unsigned_abs() * 8 + decider.unsigned_abs());
         let mut random = SmallRng::seed_from_u64(seed);
         for (user, id) in asked {
             let accept = random.random_ratio(2, 3);
@@ -134,13 +135,13 @@ impl Bench {
                 }
                 Entry::Occupied(known) => *known.get(),
             };
-            let mut tally = self.desk.tally.lock();
+            let mut tally = self.state.tally.lock();
             if before.1 == answer {
                 tally.later += 1;
             } else {
                 let group = self.group;
                 tally.violations.add(DECIDED_TWICE, || {
-                    format!("group {group}, application {id}: {before:?}, then {answer:?} told to {decider}")
+                    format!("group {group}, application {id}: {before:?}, then {answer:?} to {decider}")
                 });
             }
         }
@@ -165,8 +166,8 @@ impl Bench {
         }
     }
 
-    /// Half of those who were taken in leave again, once it is answered that they are in.
-    async fn part(&mut self) -> Result<()> {
+    /// Lets every second accepted user leave, as soon as its application is reported as effective.
+    async fn leave(&mut self) -> Result<()> {
         for (user, (id, answer)) in &self.decided {
             if !answer.accepted || user % 2 == 0 {
                 continue;
@@ -180,7 +181,7 @@ impl Bench {
             let gone = self.until_answered(self.at(*user), request, |node, request| async move {
                 MemberServiceClient::new(node).leave(request).await
             });
-            gone.await.with_context(|| format!("{user} cannot leave group {}", self.group))?;
+            gone.await.with_context(|| format!("user {user} cannot leave group {}", self.group))?;
             self.left.push(*user);
         }
         Ok(())
@@ -193,10 +194,10 @@ impl Bench {
             }
             sleep(2 * PAUSE).await;
         }
-        bail!("what application {id} of group {} asked for does not come about", self.group)
+        bail!("application {id} of group {} has no effect", self.group)
     }
 
-    /// Compares what is stored with the answers. Pending effects are waited for until then.
+    /// Compares the stored applications and members with the answers. Waits for outstanding effects until `until`.
     pub(super) async fn judge(&self, until: Instant) -> Result<()> {
         let mut done = BTreeMap::new();
         for (user, (id, answer)) in &self.decided {
@@ -216,11 +217,11 @@ impl Bench {
             let accepted = self.decided.get(&user).is_some_and(|(_, answer)| answer.accepted);
             let left = self.left.contains(&user);
             match (is_in, accepted, left) {
-                (true, true, true) => self.blame(EFFECT_AGAIN, user, "it had left"),
-                (true, false, _) => self.blame(UNCALLED, user, "it was not accepted"),
-                (false, true, false) => self.blame(NO_EFFECT, user, "it is not in"),
+                (true, true, true) => self.blame(EFFECT_AGAIN, user, "the user had left"),
+                (true, false, _) => self.blame(UNACCEPTED, user, "the user was not accepted"),
+                (false, true, false) => self.blame(NO_EFFECT, user, "the user is not a member"),
                 _ if accepted && done.get(&user) != Some(&true) => {
-                    self.blame(NO_EFFECT, user, "its application does not say so");
+                    self.blame(NO_EFFECT, user, "the application is not reported as effective");
                 }
                 _ => {}
             }
@@ -228,7 +229,7 @@ impl Bench {
         Ok(())
     }
 
-    /// How many are in a group of which all is as it was answered.
+    /// The number of members according to the answers.
     pub(super) fn stayed(&self) -> usize {
         usize::try_from(NODES).unwrap_or(0) + self.accepted() - self.left.len()
     }
@@ -237,9 +238,10 @@ impl Bench {
         self.decided.values().filter(|(_, answer)| answer.accepted).count()
     }
 
+    /// Counts a violation about a user. User 0: about the group.
     pub(super) fn blame(&self, kind: &'static str, user: i64, what: &str) {
         let group = self.group;
-        self.desk.tally.lock().violations.add(kind, || format!("group {group}, user {user}: {what}"));
+        self.state.tally.lock().violations.add(kind, || format!("group {group}, user {user}: {what}"));
     }
 
     async fn members(&self) -> Result<Vec<(i64, bool)>> {
@@ -252,7 +254,7 @@ impl Bench {
         let answered = self.until_answered(0, request, |node, request| async move {
             MemberServiceClient::new(node).batch_is_member(request).await
         });
-        let results = answered.await.context("members are not answered")?.results;
+        let results = answered.await.context("the members cannot be read")?.results;
         let members = results.into_iter().map(|found| match found.result {
             Some(member_result::Result::Role(role)) => {
                 Ok((found.user_id, role != i32::from(Role::Unspecified)))
@@ -270,7 +272,7 @@ impl Bench {
         Ok(answered.await.context("an application cannot be read")?.application)
     }
 
-    /// Sends a call to one node after the other until one answers it, or refuses it.
+    /// Sends a call to one node after the other until one answers or refuses it.
     pub(super) async fn until_answered<Q, A, F>(
         &self,
         first: usize,
@@ -281,11 +283,11 @@ impl Bench {
         Q: Clone,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        until_answered_but(&self.desk.nodes, first, request, send, is_of_a_disturbance).await
+        until_answered_but(&self.state.nodes, first, request, send, is_outage).await
     }
 
     fn at(&self, user: i64) -> usize {
-        usize::try_from(user).unwrap_or(0) % self.desk.nodes.len()
+        usize::try_from(user).unwrap_or(0) % self.state.nodes.len()
     }
 
     const fn receiver(&self) -> Receiver {
@@ -303,12 +305,12 @@ fn answer_of(application: Option<&Application>) -> Result<DecisionAnswer> {
     Ok(DecisionAnswer { accepted, decider: application.decider_id })
 }
 
-/// The answer to a decision that comes too late.
+/// Reads the earlier decision from the error that a later decision gets.
 fn late_answer(status: &Status) -> Result<DecisionAnswer> {
     let details = status.get_error_details();
-    let said = details.error_info().map(|info| &info.metadata);
-    let said = said.with_context(|| format!("{status:?} has no ErrorInfo"))?;
-    let text = |name: &str| said.get(name).with_context(|| format!("{status} has no {name}"));
+    let found = details.error_info().map(|info| &info.metadata);
+    let found = found.with_context(|| format!("{status:?} has no ErrorInfo"))?;
+    let text = |name: &str| found.get(name).with_context(|| format!("{status} has no {name}"));
     let accepted = match text("state")?.as_str() {
         "accepted" => true,
         "refused" => false,
@@ -321,9 +323,9 @@ fn act_as<T>(request: &mut Request<T>, user: i64) {
     request.metadata_mut().insert("kith-acting-user", user.into());
 }
 
-/// Whether the call is to be sent again. The node that it was sent to may have been killed after the head of its answer: the client
-/// calls that INTERNAL, with the error of the connection as its source.
-fn is_of_a_disturbance(status: &Status) -> bool {
+/// Whether the call is sent again. If the node was killed after the head of its answer, the client reports `INTERNAL` with the
+/// connection error as its source.
+fn is_outage(status: &Status) -> bool {
     matches!(
         code_of(status),
         Code::Unavailable
@@ -340,17 +342,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broken_connection_is_sent_again() {
+    fn call_over_broken_connection_is_repeated() {
         let mut broken = Status::internal("error reading a body from connection");
         broken.set_source(Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
-        assert!(is_of_a_disturbance(&broken));
-        assert!(!is_of_a_disturbance(&Status::internal("of the node itself")));
-        assert!(!is_of_a_disturbance(&Status::failed_precondition("decided before")));
+        assert!(is_outage(&broken));
+        assert!(!is_outage(&Status::internal("a bug of the node")));
+        assert!(!is_outage(&Status::failed_precondition("decided before")));
     }
 
     #[test]
     fn error_without_details_reports_its_status() {
-        let error = late_answer(&Status::internal("of the node itself")).expect_err("it decides nothing");
-        assert!(format!("{error:#}").contains("of the node itself"), "{error:#}");
+        let error = late_answer(&Status::internal("a bug of the node")).expect_err("it has no decision");
+        assert!(format!("{error:#}").contains("a bug of the node"), "{error:#}");
     }
 }

@@ -1,5 +1,5 @@
-//! An owner and two admins, each through another node, decide about the same applications while a node is killed every few
-//! seconds: each application is decided once, and what was accepted comes about once.
+//! An owner and two admins, each through another node, decide the same applications while a node is killed every few
+//! seconds. Each application must be decided once, and the effect of an acceptance applied once (C11).
 
 mod group;
 mod roll;
@@ -21,96 +21,96 @@ use tokio::{
 };
 use tonic::transport::Channel;
 
-use self::{group::Bench, tally::DecisionTally};
+use self::{group::DecidedGroup, tally::DecisionTally};
 use super::{
     Sizes,
     progress::{LONGEST, Progress, all_ended},
 };
 use crate::faults::{Figure, Plan, Site};
 
-/// One for each of those who decide.
+/// One node for each user who decides.
 const NODES: u32 = 3;
-/// Applications to one group, each of another user.
+/// Applications to one group, each by another user.
 const OF_A_GROUP: i64 = 50;
-/// Groups that are decided about at the same time.
+/// Groups whose applications are decided at the same time.
 const AT_ONCE: usize = 8;
-/// One in so many writes of other rows is an application here.
+/// The goal is this many times fewer applications than writes of other rows.
 const FEWER: u64 = 10;
-/// Between two deaths.
+/// Time between two kills.
 const DEATH_EVERY: Duration = Duration::from_secs(5);
-/// Before the first one, so that one falls also into a short run.
+/// Time before the first kill, so that a short run has one, too.
 const DEATH_FIRST: Duration = Duration::from_secs(1);
-/// What a dead node left is done by others after at most so long, and some more for a machine that has much to do.
+/// Time limit for other nodes to complete what a dead node left, including a reserve for a busy machine.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
 
 /// The shared state of a run.
 #[derive(Debug)]
-struct DecisionDesk {
+struct DecisionState {
     nodes: Vec<Channel>,
     tally: Mutex<DecisionTally>,
     /// Groups whose applications are decided.
     progress: Progress,
-    /// The next group that was not begun.
+    /// The number of the next group.
     next: AtomicU64,
     seed: u64,
 }
 
-/// Figures: what was decided, what was wrong about it, and how many died meanwhile.
+/// Runs the row. The figures: decisions, violations, and killed nodes.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let mut site = Site::with_users(&plan, i64::from(NODES) + OF_A_GROUP).await?;
     let goal = sizes.writes.div_ceil(FEWER);
-    let groups = goal.div_ceil(OF_A_GROUP.unsigned_abs());
-    let desk = Arc::new(DecisionDesk {
+    let group_count = goal.div_ceil(OF_A_GROUP.unsigned_abs());
+    let state = Arc::new(DecisionState {
         nodes: site.channels(),
         tally: Mutex::default(),
-        progress: Progress::new("groups are decided", groups),
+        progress: Progress::new("groups are decided", group_count),
         next: AtomicU64::new(0),
         seed: plan.seed,
     });
     let began = Instant::now();
-    let benches = timeout(LONGEST, decide_all(&desk, &mut site));
-    let (benches, deaths) = benches.await.context("the applications are not decided in time")??;
+    let deciding = timeout(LONGEST, decide_all(&state, &mut site));
+    let (groups, deaths) = deciding.await.context("the applications are not decided in time")??;
     let took = began.elapsed();
     site.until_trusted().await?;
-    judge(benches).await?;
-    let mut figures = desk.tally.lock().figures(goal);
+    judge(groups).await?;
+    let mut figures = state.tally.lock().figures(goal);
     figures.extend([Figure::at_least_count("deaths", deaths, 1), Figure::took(took)]);
     Ok(figures)
 }
 
-/// Has all groups decided, while nodes die. Returns how many died.
-async fn decide_all(desk: &Arc<DecisionDesk>, site: &mut Site) -> Result<(Vec<Bench>, u64)> {
+/// Decides all groups while nodes are killed. Returns the groups and the number of kills.
+async fn decide_all(state: &Arc<DecisionState>, site: &mut Site) -> Result<(Vec<DecidedGroup>, u64)> {
     let mut deciding = JoinSet::new();
     for _ in 0..AT_ONCE {
-        let desk = Arc::clone(desk);
+        let state = Arc::clone(state);
         deciding.spawn(async move {
-            let mut benches = Vec::new();
+            let mut groups = Vec::new();
             loop {
-                let number = desk.next.fetch_add(1, Ordering::Relaxed);
-                if number >= desk.progress.goal() {
-                    return anyhow::Ok(benches);
+                let number = state.next.fetch_add(1, Ordering::Relaxed);
+                if number >= state.progress.goal() {
+                    return anyhow::Ok(groups);
                 }
-                benches.push(Bench::decided(&desk, i64::try_from(number)? + 1).await?);
-                desk.progress.add(1);
+                groups.push(DecidedGroup::decided(&state, i64::try_from(number)? + 1).await?);
+                state.progress.add(1);
             }
         });
     }
     let all = async {
-        let benches = all_ended(deciding).await?;
-        desk.progress.end();
-        anyhow::Ok(benches.into_iter().flatten().collect())
+        let groups = all_ended(deciding).await?;
+        state.progress.end();
+        anyhow::Ok(groups.into_iter().flatten().collect())
     };
-    // An error ends the run at once: what could still be decided would not be judged.
-    tokio::try_join!(all, kill_by_turns(desk, site))
+    // An error ends the run at once, because further decisions would not be judged.
+    tokio::try_join!(all, kill_by_turns(state, site))
 }
 
-async fn kill_by_turns(desk: &DecisionDesk, site: &mut Site) -> Result<u64> {
+async fn kill_by_turns(state: &DecisionState, site: &mut Site) -> Result<u64> {
     let mut deaths = 0;
     loop {
         let until = Instant::now() + if deaths == 0 { DEATH_FIRST } else { DEATH_EVERY };
         while Instant::now() < until {
-            if desk.progress.is_ended() {
+            if state.progress.is_ended() {
                 return Ok(deaths);
             }
             sleep(Duration::from_millis(50)).await;
@@ -123,12 +123,12 @@ async fn kill_by_turns(desk: &DecisionDesk, site: &mut Site) -> Result<u64> {
     }
 }
 
-/// Compares what the store has in the end with what was answered.
-async fn judge(benches: Vec<Bench>) -> Result<()> {
+/// Compares what is stored at the end with the answers.
+async fn judge(groups: Vec<DecidedGroup>) -> Result<()> {
     let until = Instant::now() + SETTLED_AFTER;
-    for bench in benches {
-        bench.judge(until).await?;
-        bench.judge_roll().await?;
+    for group in groups {
+        group.judge(until).await?;
+        group.judge_members().await?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Who is in a group in the end, by its list, its count and its ordinals (C13).
+//! The members of a group at the end, by its list, its count and its ordinals (C13).
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use kith_proto::{
     r#type::v1::{Consistency, consistency::Level},
 };
 
-use super::{NODES, OF_A_GROUP, group::Bench, tally::MISCOUNTED};
+use super::{NODES, OF_A_GROUP, group::DecidedGroup, tally::MISCOUNTED};
 
-impl Bench {
-    /// Compares the list of members with their count and with who was taken in and stayed.
-    pub(super) async fn judge_roll(&self) -> Result<()> {
+impl DecidedGroup {
+    /// Compares the list of members with the count, with the ordinals, and with the users who joined and stayed.
+    pub(super) async fn judge_members(&self) -> Result<()> {
         let (listed, ordinals) = self.listed().await?;
         let (counted, stayed) = (self.counted().await?, self.stayed());
         let distinct: BTreeSet<u32> = ordinals.iter().copied().collect();
@@ -25,7 +25,7 @@ impl Bench {
         Ok(())
     }
 
-    /// How many the list has, and their ordinals.
+    /// The length of the list of members, and their ordinals.
     async fn listed(&self) -> Result<(usize, Vec<u32>)> {
         let request = ListMembersRequest {
             group_id: self.group,
@@ -36,7 +36,7 @@ impl Bench {
         let answered = self.until_answered(0, request, |node, request| async move {
             MemberServiceClient::new(node).list_members(request).await
         });
-        let members = answered.await.context("members are not listed")?.members;
+        let members = answered.await.context("the members cannot be listed")?.members;
         Ok((members.len(), members.iter().map(|member| member.ordinal).collect()))
     }
 
@@ -45,7 +45,7 @@ impl Bench {
         let answered = self.until_answered(0, request, |node, request| async move {
             MemberServiceClient::new(node).count_members(request).await
         });
-        let roster = answered.await.context("members are not counted")?.roster;
+        let roster = answered.await.context("the members cannot be counted")?.roster;
         Ok(roster.context("an answer without roster")?.count)
     }
 }

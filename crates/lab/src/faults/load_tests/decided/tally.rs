@@ -4,15 +4,15 @@ use crate::faults::{Figure, load_tests::outcomes::Violations};
 
 /// Two answers report different decisions.
 pub(super) const DECIDED_TWICE: &str = "decided twice";
-/// A decision is not stored, though it was answered.
+/// A decision was answered and is not stored.
 pub(super) const LOST: &str = "decisions lost";
 /// An accepted application has no effect.
 pub(super) const NO_EFFECT: &str = "effects missing";
-/// It had its effect again after the user had left.
+/// The effect was applied again after the user had left.
 pub(super) const EFFECT_AGAIN: &str = "effects that came again";
-/// A user is a member whose application was not accepted.
-pub(super) const UNCALLED: &str = "effects of nothing";
-/// A group is counted otherwise than listed, or two of its members have one ordinal.
+/// A user is a member without an accepted application.
+pub(super) const UNACCEPTED: &str = "effects of nothing";
+/// The count of a group differs from its list, or two of its members have the same ordinal.
 pub(super) const MISCOUNTED: &str = "groups that are counted wrong";
 
 /// The counts of outcomes.
@@ -21,14 +21,14 @@ pub(super) struct DecisionTally {
     pub(super) decided: u64,
     pub(super) accepted: u64,
     pub(super) left: u64,
-    /// Answers of those who came too late, and of those who asked again.
+    /// Answers to later decisions, and to repeated calls, that agree with the first answer.
     pub(super) later: u64,
     pub(super) violations: Violations,
 }
 
 impl DecisionTally {
     pub(super) fn figures(&self, goal: u64) -> Vec<Figure> {
-        let kinds = [DECIDED_TWICE, LOST, NO_EFFECT, EFFECT_AGAIN, UNCALLED, MISCOUNTED];
+        let kinds = [DECIDED_TWICE, LOST, NO_EFFECT, EFFECT_AGAIN, UNACCEPTED, MISCOUNTED];
         let mut figures = vec![Figure::at_least_count("applications decided", self.decided, goal)];
         figures.extend(self.violations.figures(kinds));
         figures.extend([

@@ -1,4 +1,5 @@
-//! A caller that sets something about another user on one node, and asks the other node what it decides, at once.
+//! A caller that sets a block or permissions on one node, and asks the other node for the decision as soon as the write is
+//! acknowledged.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use tokio::time::sleep;
 use tonic::{Code, Status};
 
 use super::{
-    CALLERS, StrictDesk,
+    CALLERS, StrictState,
     pair::{RelationPair, SettingsAnswer},
 };
 use crate::{
@@ -22,11 +23,11 @@ use crate::{
     history::{About, Edge, Level, Relates, Setting, Settings},
 };
 
-/// Pairs of each caller, all of them of one user.
+/// Pairs of each caller. All have the same first user.
 const PAIRS: i64 = 4;
-/// All that can be permitted.
+/// All permissions.
 const ALL: u8 = 63;
-/// One question in so many is about all pairs of the caller at once.
+/// One in this many reads is a batch of all pairs of the caller.
 const BATCH_EVERY: u32 = 8;
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -36,7 +37,7 @@ const TRIES: usize = 100;
 /// One caller, with pairs of its own.
 #[derive(Debug)]
 pub(super) struct Caller {
-    desk: Arc<StrictDesk>,
+    state: Arc<StrictState>,
     user: i64,
     pairs: Vec<RelationPair>,
     random: SmallRng,
@@ -45,41 +46,41 @@ pub(super) struct Caller {
 
 impl Caller {
     /// The caller of this user.
-    pub(super) fn new(desk: &Arc<StrictDesk>, user: i64, seed: u64) -> Self {
+    pub(super) fn new(state: &Arc<StrictState>, user: i64, seed: u64) -> Self {
         let pairs = (1..=PAIRS).map(|step| RelationPair::new(Edge(user, (user + step - 1) % CALLERS + 1)));
         let random = SmallRng::seed_from_u64(seed.wrapping_add(user.cast_unsigned()));
-        Self { desk: Arc::clone(desk), user, pairs: pairs.collect(), random, sent: 0 }
+        Self { state: Arc::clone(state), user, pairs: pairs.collect(), random, sent: 0 }
     }
 
-    /// Calls until enough is acknowledged.
+    /// Calls until enough writes are acknowledged.
     pub(super) async fn work(mut self) -> Result<()> {
-        while !self.desk.is_over() {
+        while !self.state.is_over() {
             let at = self.random.random_range(0..self.pairs.len());
             self.sent += 1;
             let what = About::Set(self.pairs[at].edge, self.setting(at));
-            let named = self.random.random_ratio(1, self.desk.named_every);
-            let request_id = if named { format!("{}-{}", self.user, self.sent) } else { String::new() };
+            let has_id = self.random.random_ratio(1, self.state.id_every);
+            let request_id = if has_id { format!("{}-{}", self.user, self.sent) } else { String::new() };
             let asked = AskedAbout { request_id, ..AskedAbout::strong(what) };
-            if !self.write(at, 0, &asked).await? && named {
-                // As a caller that is not answered: the same again, on the other node.
+            if !self.write(at, 0, &asked).await? && has_id {
+                // As a client does without an answer: the same request again, on the other node.
                 self.write(at, 1, &asked).await?;
             }
         }
         Ok(())
     }
 
-    /// Writes on that node, and asks the other one. Returns whether the write was acknowledged.
+    /// Writes on `node`, and reads from the other node. Returns whether the write was acknowledged.
     async fn write(&mut self, at: usize, node: usize, asked: &AskedAbout) -> Result<bool> {
-        match asked.send(self.desk.nodes[node].clone()).await.0 {
+        match asked.send(self.state.nodes[node].clone()).await.0 {
             Relates::Set(settings, _) => {
                 self.pairs[at].known.value = Some(settings);
-                self.desk.progress.add(1);
+                self.state.progress.add(1);
                 self.ask(at, 1 - node).await?;
                 Ok(true)
             }
             Relates::Open(code) | Relates::Refused(code) => {
                 self.pairs[at].known.forget();
-                self.desk.tally.lock().fail_write(&code);
+                self.state.tally.lock().fail_write(&code);
                 sleep(PAUSE).await;
                 Ok(false)
             }
@@ -87,7 +88,7 @@ impl Caller {
         }
     }
 
-    /// What has an effect: something else than what is.
+    /// A setting that differs from the known one, so that it has an effect.
     fn setting(&mut self, at: usize) -> Setting {
         let Some(known) = self.pairs[at].known.value else {
             return Setting::Permissions(self.random.random_range(0..=ALL));
@@ -103,16 +104,16 @@ impl Caller {
 
     async fn ask(&mut self, at: usize, node: usize) -> Result<()> {
         if self.random.random_ratio(1, BATCH_EVERY) {
-            return self.ask_of_all(node).await;
+            return self.ask_about_all(node).await;
         }
         let asked = if self.random.random_ratio(1, 4) { 0 } else { ALL };
         let check = AskedAbout::strong(About::Check(self.pairs[at].edge, asked));
-        match check.send(self.desk.nodes[node].clone()).await.0 {
+        match check.send(self.state.nodes[node].clone()).await.0 {
             Relates::Allows(all, denied) => {
                 self.judge(at, node, SettingsAnswer::Denied(asked, denied, all)).await
             }
             Relates::Refused(code) | Relates::Open(code) => {
-                self.desk.tally.lock().fail(&code);
+                self.state.tally.lock().fail(&code);
                 sleep(PAUSE).await;
             }
             outcome => anyhow::bail!("a decision is {outcome:?}"),
@@ -120,51 +121,51 @@ impl Caller {
         Ok(())
     }
 
-    async fn ask_of_all(&mut self, node: usize) -> Result<()> {
+    async fn ask_about_all(&mut self, node: usize) -> Result<()> {
         match self.batch(node).await {
-            Ok(told) => {
-                for (at, told) in told.into_iter().enumerate() {
-                    match told {
-                        Ok(told) => self.judge(at, node, told).await,
-                        Err(code) => self.desk.tally.lock().fail(&code),
+            Ok(answers) => {
+                for (at, answer) in answers.into_iter().enumerate() {
+                    match answer {
+                        Ok(answer) => self.judge(at, node, answer).await,
+                        Err(code) => self.state.tally.lock().fail(&code),
                     }
                 }
             }
             Err(status) => {
-                self.desk.tally.lock().fail(&failed(&status, true).0);
+                self.state.tally.lock().fail(&failed(&status, true).0);
                 sleep(PAUSE).await;
             }
         }
         Ok(())
     }
 
-    /// What is set of each pair, in their order, or why it could not be read.
+    /// The settings of each pair, in order, or the code of the error.
     async fn batch(&self, node: usize) -> Result<Vec<Result<SettingsAnswer, String>>, Status> {
         let target_ids = self.pairs.iter().map(|pair| pair.edge.1).collect();
         let asked = BatchGetRelationsRequest { user_id: self.user, target_ids, consistency: None };
-        let mut client = RelationServiceClient::new(self.desk.nodes[node].clone());
-        let said = client.batch_get_relations(within(asked)).await?.into_inner();
-        said.results.into_iter().map(|found| told(found.result)).collect()
+        let mut client = RelationServiceClient::new(self.state.nodes[node].clone());
+        let answer = client.batch_get_relations(within(asked)).await?.into_inner();
+        answer.results.into_iter().map(|found| answer_of(found.result)).collect()
     }
 
-    /// Of a pair whose last write is not acknowledged nothing is judged.
-    async fn judge(&self, at: usize, node: usize, told: SettingsAnswer) {
+    /// Judges an answer about a pair, unless its last write was not acknowledged.
+    async fn judge(&self, at: usize, node: usize, answer: SettingsAnswer) {
         let pair = &self.pairs[at];
         let Some(known) = pair.known.value else { return };
-        let decided = match pair.judge(told) {
+        let decided = match pair.judge(answer) {
             Some(decided) => decided,
             None => pair.judge_by(self.stored(pair.edge).await),
         };
-        self.desk.tally.lock().decide(decided, || {
-            format!("{:?}: node {node} tells {told:?} after {known:?} was acknowledged", pair.edge)
+        self.state.tally.lock().decide(decided, || {
+            format!("{:?}: node {node} returned {answer:?} after {known:?} was acknowledged", pair.edge)
         });
     }
 
-    /// What the store has of it; `None`: it cannot be asked.
+    /// The settings in the store, by a strong read. `None`: no node answers.
     async fn stored(&self, edge: Edge) -> Option<Settings> {
         let asked = AskedAbout::strong(About::Get(edge, Level::Strong));
-        for at in (0..self.desk.nodes.len()).cycle().take(TRIES) {
-            match asked.send(self.desk.nodes[at].clone()).await.0 {
+        for at in (0..self.state.nodes.len()).cycle().take(TRIES) {
+            match asked.send(self.state.nodes[at].clone()).await.0 {
                 Relates::Found { settings, .. } => return Some(settings),
                 _ => sleep(PAUSE).await,
             }
@@ -173,12 +174,12 @@ impl Caller {
     }
 }
 
-fn told(result: Option<relation_result::Result>) -> Result<Result<SettingsAnswer, String>, Status> {
+fn answer_of(result: Option<relation_result::Result>) -> Result<Result<SettingsAnswer, String>, Status> {
     match result {
         Some(relation_result::Result::Relation(relation)) => {
             Ok(Ok(SettingsAnswer::Whole(settings(relation.settings.as_ref())?)))
         }
         Some(relation_result::Result::Error(error)) => Ok(Err(name_of(Code::from(error.code)))),
-        None => Err(Status::internal("an answer without what was asked for")),
+        None => Err(Status::internal("a result without a value")),
     }
 }

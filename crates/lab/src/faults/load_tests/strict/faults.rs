@@ -1,4 +1,4 @@
-//! What is done to the two nodes meanwhile, again and again.
+//! The faults of the two nodes, which are repeated while callers call.
 
 use std::time::Duration;
 
@@ -6,34 +6,37 @@ use anyhow::{Context as _, Result, ensure};
 use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
-use super::StrictDesk;
+use super::StrictState;
 use crate::faults::{Figure, Member, Node, Site};
 
-/// How a way to Redis is closed, by turns.
+/// How the link of a node to Redis is cut, in turn.
 const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::Deaf];
-/// For so long: memory is trusted at first, and then not any more.
+/// Duration of a cut: long enough that the node first trusts its memory and then does not.
 const CUT_FOR: Duration = Duration::from_secs(2);
-/// Between two faults, once both nodes trust their memories again.
+/// Pause between two faults, from when both nodes trust their memories again.
 const WHOLE_FOR: Duration = Duration::from_millis(500);
+/// Time between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(20);
-/// Where something is wrong there are so many times fewer writes: most wait.
+/// With a fault, the goal has this many times fewer writes, because most of them wait.
 const FEWER: u64 = 10;
-/// The writer dies every this many times between a commit and its broadcast.
+/// The writer dies at every 300th commit, before its broadcast.
 const DIES: &str = "after_commit=die@300";
 
-/// Of one of the rows.
+/// The fault of a row of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::faults::load_tests) enum StrictFault {
-    /// Nothing is wrong.
+    /// No fault.
     Nothing,
+    /// The link of the writer to Redis is cut.
     WriterCut,
+    /// The link of the reader to Redis is cut.
     ReaderCut,
-    /// Between commit and broadcast; and it is started again.
+    /// The writer dies between commit and broadcast, and is restarted.
     WriterDies,
 }
 
 impl StrictFault {
-    /// How many are to be acknowledged, where it would be so many without a fault.
+    /// The goal of acknowledged writes. `whole`: the goal without a fault.
     pub(super) const fn writes(self, whole: u64) -> u64 {
         match self {
             Self::Nothing => whole,
@@ -41,35 +44,35 @@ impl StrictFault {
         }
     }
 
-    /// One write in so many can be sent again: where much fails, every second one. To keep a request costs the store as
-    /// much as a block itself.
-    pub(super) const fn named_every(self) -> u32 {
+    /// One in this many writes has a `request_id`, so that it can be sent again: every second one if many writes fail. Not
+    /// all, because storing a request costs as much as a block.
+    pub(super) const fn id_every(self) -> u32 {
         if matches!(self, Self::Nothing) { 8 } else { 2 }
     }
 
-    /// Goes on until enough is acknowledged. Returns how often it was.
-    pub(super) async fn go_on(self, site: &mut Site, desk: &StrictDesk) -> Result<u64> {
+    /// Repeats the fault until enough writes are acknowledged. Returns how often it occurred.
+    pub(super) async fn inject(self, site: &mut Site, state: &StrictState) -> Result<u64> {
         let mut times = 0;
-        while !desk.progress.has_enough() {
+        while !state.progress.has_enough() {
             match self {
                 Self::Nothing => sleep(LOOK).await,
                 Self::WriterCut => cut(site, 0, times).await?,
                 Self::ReaderCut => cut(site, 1, times).await?,
-                Self::WriterDies => die(site, desk).await?,
+                Self::WriterDies => die(site, state).await?,
             }
             times += 1;
         }
         Ok(times)
     }
 
-    /// How often it was; none where nothing is done.
+    /// How often the fault occurred. `None` without a fault.
     pub(super) fn figure(self, times: u64) -> Option<Figure> {
-        let what = match self {
+        let name = match self {
             Self::Nothing => return None,
             Self::WriterCut | Self::ReaderCut => "cuts",
             Self::WriterDies => "deaths",
         };
-        Some(Figure::at_least_count(what, times, 1))
+        Some(Figure::at_least_count(name, times, 1))
     }
 }
 
@@ -83,13 +86,13 @@ async fn cut(site: &mut Site, at: usize, times: u64) -> Result<()> {
     Ok(())
 }
 
-async fn die(site: &mut Site, desk: &StrictDesk) -> Result<()> {
+async fn die(site: &mut Site, state: &StrictState) -> Result<()> {
     let node: &mut Node = &mut site.members.first_mut().context("there are two nodes")?.node;
     node.kill();
     node.run_told(&[("KITH_FAILPOINT", DIES)])?;
-    while !node.ended()? && !desk.progress.has_enough() {
+    while !node.ended()? && !state.progress.has_enough() {
         sleep(LOOK).await;
     }
-    ensure!(desk.progress.has_enough() || node.died()?, "the program is no build with fail points");
+    ensure!(state.progress.has_enough() || node.died()?, "the program is not a build with fail points");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What users set about others, and who is in a group, is set on one node, and asked of another one as soon as it is
-//! acknowledged: no decision may be that of before.
+//! Callers write blocks, permissions or memberships on one node, and read them from the other node as soon as a write is
+//! acknowledged. No answer may use the previous value.
 
 mod caller;
 mod faults;
@@ -15,66 +15,66 @@ use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 pub(super) use self::faults::StrictFault;
-use self::{caller::Caller, kicker::Kicker, tally::StrictTally};
+use self::{caller::Caller, kicker::GroupCaller, tally::StrictTally};
 use super::{
     Sizes,
     progress::{Progress, disturb},
 };
 use crate::faults::{Figure, Plan, Site};
 
-/// One writes, the other one is asked.
+/// One node for the writes, one for the reads.
 const NODES: u32 = 2;
-/// Each has pairs of its own.
+/// Each has its own pairs, or its own group.
 const CALLERS: i64 = 32;
 
-/// The shared state of callers.
+/// The state that callers share.
 #[derive(Debug)]
-struct StrictDesk {
+struct StrictState {
     /// The channels of the writer and of the reader.
     nodes: Vec<Channel>,
     /// Writes that are acknowledged.
     progress: Progress,
-    /// One in so many has a `request_id`.
-    named_every: u32,
+    /// One in this many writes has a `request_id`.
+    id_every: u32,
     tally: Mutex<StrictTally>,
 }
 
-impl StrictDesk {
+impl StrictState {
     fn is_over(&self) -> bool {
         self.progress.is_ended() || self.progress.has_enough()
     }
 }
 
-/// What is set, and asked for.
+/// What is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StrictSubject {
     /// Blocks and permissions.
     Blocks,
-    /// Who is in a group.
+    /// Members of groups.
     Members,
 }
 
-/// Figures: what was acknowledged, what was decided, what failed.
+/// Runs the row. The figures: acknowledged writes, decisions, failed calls, and how often the fault occurred.
 pub(super) async fn run(
     plan: &Plan,
     sizes: &Sizes,
-    about: StrictSubject,
+    subject: StrictSubject,
     fault: StrictFault,
 ) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let mut site = Site::with_users(&plan, CALLERS).await?;
     let progress = Progress::new("writes are acknowledged", fault.writes(sizes.writes));
-    let (nodes, named_every, tally) = (site.channels(), fault.named_every(), Mutex::default());
-    let desk = Arc::new(StrictDesk { nodes, progress, named_every, tally });
+    let (nodes, id_every, tally) = (site.channels(), fault.id_every(), Mutex::default());
+    let state = Arc::new(StrictState { nodes, progress, id_every, tally });
     let mut calling = JoinSet::new();
     for number in 1..=CALLERS {
-        match about {
-            StrictSubject::Blocks => calling.spawn(Caller::new(&desk, number, plan.seed).work()),
-            StrictSubject::Members => calling.spawn(Kicker::new(&desk, number, plan.seed).work()),
+        match subject {
+            StrictSubject::Blocks => calling.spawn(Caller::new(&state, number, plan.seed).work()),
+            StrictSubject::Members => calling.spawn(GroupCaller::new(&state, number, plan.seed).work()),
         };
     }
-    let (times, _, took) = disturb(&desk.progress, calling, fault.go_on(&mut site, &desk)).await?;
-    let mut figures = desk.tally.lock().figures(&desk.progress);
+    let (times, _, took) = disturb(&state.progress, calling, fault.inject(&mut site, &state)).await?;
+    let mut figures = state.tally.lock().figures(&state.progress);
     figures.extend(fault.figure(times));
     figures.push(Figure::took(took));
     Ok(figures)

@@ -1,4 +1,4 @@
-//! What one caller knows of what it has set about a user.
+//! What a caller knows of its own writes, and how it judges answers by them.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use tokio::time::Instant;
 use super::tally::Decided;
 use crate::history::{Edge, Settings};
 
-/// For so long a write of unknown outcome may yet have its effect: longer than a node tries, and the store.
+/// How long a write of unknown outcome may still take effect. Longer than a node or the store tries.
 const LATE: Duration = Duration::from_secs(30);
 
-/// What a caller knows by its own writes.
+/// The value that a caller has written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<T> {
-    /// As acknowledged; `None`: nothing is, or a write since then is of unknown outcome.
+    /// The last acknowledged value. `None`: no write was acknowledged, or a later one has an unknown outcome.
     pub(super) value: Option<T>,
-    /// When the last write of unknown outcome was given up.
+    /// When the last write of unknown outcome failed.
     open: Option<Instant>,
 }
 
@@ -24,12 +24,12 @@ impl<T> Known<T> {
         Self { value: None, open: None }
     }
 
-    /// A write was not acknowledged: either is right until the next one is.
+    /// A write was not acknowledged: both values are correct until the next acknowledgement.
     pub(super) fn forget(&mut self) {
         *self = Self { value: None, open: Some(Instant::now()) };
     }
 
-    /// Whether a write of unknown outcome may yet have its effect.
+    /// Whether a write of unknown outcome may still take effect.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some_and(|since| since.elapsed() < LATE)
     }
@@ -42,12 +42,12 @@ pub(super) struct RelationPair {
     pub(super) known: Known<Settings>,
 }
 
-/// What a node has returned of the settings.
+/// What a node returned about the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SettingsAnswer {
-    /// Of these permissions these are denied, and whether all is allowed.
+    /// The requested permissions, those that are denied, and whether everything is allowed.
     Denied(u8, u8, bool),
-    /// All of it.
+    /// All settings.
     Whole(Settings),
 }
 
@@ -56,35 +56,36 @@ impl RelationPair {
         Self { edge, known: Known::nothing() }
     }
 
-    /// The decision; `None`: unknown, or a later write of unknown outcome may have taken effect, which the store shows.
-    pub(super) fn judge(&self, told: SettingsAnswer) -> Option<Decided> {
+    /// Judges an answer. `None`: no value is known, or a write of unknown outcome may have taken effect later, which only the
+    /// store shows.
+    pub(super) fn judge(&self, answer: SettingsAnswer) -> Option<Decided> {
         let known = self.known.value?;
-        match told {
-            SettingsAnswer::Whole(settings) if settings == known => Some(Decided::New),
+        match answer {
+            SettingsAnswer::Whole(settings) if settings == known => Some(Decided::Current),
             SettingsAnswer::Whole(settings) if settings.version > known.version && self.known.is_open() => {
                 Some(Decided::Later)
             }
-            SettingsAnswer::Denied(asked, denied, all) if decides(known, asked, denied, all) => {
-                Some(Decided::New)
+            SettingsAnswer::Denied(asked, denied, all) if agrees(known, asked, denied, all) => {
+                Some(Decided::Current)
             }
             SettingsAnswer::Denied(..) if self.known.is_open() => None,
-            SettingsAnswer::Whole(_) | SettingsAnswer::Denied(..) => Some(Decided::Old),
+            SettingsAnswer::Whole(_) | SettingsAnswer::Denied(..) => Some(Decided::Stale),
         }
     }
 
-    /// The same, where the store has this.
+    /// Judges an answer that [`Self::judge`] could not, by the settings in the store.
     pub(super) fn judge_by(&self, stored: Option<Settings>) -> Decided {
         let later =
             stored.zip(self.known.value).is_some_and(|(stored, known)| stored.version > known.version);
-        if later && self.known.is_open() { Decided::Later } else { Decided::Old }
+        if later && self.known.is_open() { Decided::Later } else { Decided::Stale }
     }
 }
 
-/// Whether what is set allows so much.
-fn decides(settings: Settings, asked: u8, denied: u8, all: bool) -> bool {
+/// Whether the settings lead to this answer.
+fn agrees(settings: Settings, asked: u8, denied: u8, all: bool) -> bool {
     match settings.denied(asked) {
         Some(should) => denied == should && all == (should == 0 && !settings.blocked),
-        // The default decides, and no user is blocked.
+        // The default decides, and no user is blocked: any answer is right.
         None => true,
     }
 }
@@ -107,30 +108,34 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_by_what_was_before_is_old() {
+    fn decision_by_previous_value_is_stale() {
         let (allows, denies) =
             (SettingsAnswer::Denied(ALL, 0, true), SettingsAnswer::Denied(ALL, ALL, false));
-        assert_eq!(pair(BLOCKED).judge(denies), Some(Decided::New));
-        assert_eq!(pair(BLOCKED).judge(allows), Some(Decided::Old));
-        assert_eq!(pair(SET).judge(denies), Some(Decided::Old));
-        assert_eq!(pair(SET).judge(SettingsAnswer::Denied(ALL, 1, false)), Some(Decided::Old));
-        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Denied(0, 0, true)), Some(Decided::Old), "a message");
-        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Denied(0, 0, false)), Some(Decided::New));
+        assert_eq!(pair(BLOCKED).judge(denies), Some(Decided::Current));
+        assert_eq!(pair(BLOCKED).judge(allows), Some(Decided::Stale));
+        assert_eq!(pair(SET).judge(denies), Some(Decided::Stale));
+        assert_eq!(pair(SET).judge(SettingsAnswer::Denied(ALL, 1, false)), Some(Decided::Stale));
+        assert_eq!(
+            pair(BLOCKED).judge(SettingsAnswer::Denied(0, 0, true)),
+            Some(Decided::Stale),
+            "a message needs no permission, but no block"
+        );
+        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Denied(0, 0, false)), Some(Decided::Current));
     }
 
     #[test]
-    fn a_record_is_old_by_its_version() {
-        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Whole(SET)), Some(Decided::Old));
+    fn lower_or_unwritten_version_is_stale() {
+        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Whole(SET)), Some(Decided::Stale));
         assert_eq!(
             open(BLOCKED).judge(SettingsAnswer::Whole(SET)),
-            Some(Decided::Old),
-            "no write makes it lower"
+            Some(Decided::Stale),
+            "no write lowers a version"
         );
-        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Whole(BLOCKED)), Some(Decided::New));
+        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Whole(BLOCKED)), Some(Decided::Current));
         assert_eq!(
             pair(SET).judge(SettingsAnswer::Whole(BLOCKED)),
-            Some(Decided::Old),
-            "nobody has made it so"
+            Some(Decided::Stale),
+            "no write may have made it"
         );
         assert_eq!(open(SET).judge(SettingsAnswer::Whole(BLOCKED)), Some(Decided::Later));
     }
@@ -139,19 +144,19 @@ mod tests {
     fn store_shows_whether_unknown_write_applied() {
         let allows = SettingsAnswer::Denied(ALL, 0, true);
         assert_eq!(open(BLOCKED).judge(allows), None);
-        assert_eq!(open(BLOCKED).judge_by(Some(BLOCKED)), Decided::Old);
-        assert_eq!(open(BLOCKED).judge_by(None), Decided::Old);
+        assert_eq!(open(BLOCKED).judge_by(Some(BLOCKED)), Decided::Stale);
+        assert_eq!(open(BLOCKED).judge_by(None), Decided::Stale);
         assert_eq!(open(BLOCKED).judge_by(Some(Settings { version: 5, ..SET })), Decided::Later);
-        assert_eq!(pair(BLOCKED).judge_by(Some(Settings { version: 5, ..SET })), Decided::Old);
+        assert_eq!(pair(BLOCKED).judge_by(Some(Settings { version: 5, ..SET })), Decided::Stale);
     }
 
     #[test]
-    fn after_unknown_write_either_decision_is_right() {
+    fn unknown_write_permits_both_decisions() {
         let mut pair = pair(SET);
         pair.known.forget();
         assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), None);
         assert!(pair.known.value.is_none());
         pair.known.value = Some(BLOCKED);
-        assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), Some(Decided::New));
+        assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), Some(Decided::Current));
     }
 }

@@ -7,53 +7,53 @@ use crate::faults::{
     load_tests::outcomes::{FailedCalls, Violations},
 };
 
-/// A decision was that of before.
+/// Decisions by the previous value.
 const OLD: &str = "old decisions";
 
-/// What a decision was.
+/// The value by which a node decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decided {
-    /// By what was acknowledged.
+    /// The acknowledged value.
     New,
-    /// By what was before.
+    /// The previous value.
     Old,
-    /// By a write of unknown outcome that came after.
+    /// The value of a write of unknown outcome that was applied later.
     Later,
 }
 
 /// The counts of outcomes.
 #[derive(Debug, Default)]
 pub(super) struct StrictTally {
-    /// Writes of unknown outcome, or refused.
+    /// Writes that were refused, or whose outcome is unknown.
     unacknowledged: u64,
     decisions: u64,
     later: u64,
-    /// Nothing was decided.
+    /// Reads that failed.
     undecided: u64,
     failed: FailedCalls,
     violations: Violations,
 }
 
 impl StrictTally {
-    /// A write was not acknowledged, with this code.
+    /// Counts a write that was not acknowledged, with its code.
     pub(super) fn fail_write(&mut self, code: &str) {
         self.unacknowledged += 1;
         self.failed.add(code);
     }
 
-    /// Nothing was decided, with this code.
+    /// Counts a read that failed, with its code.
     pub(super) fn fail(&mut self, code: &str) {
         self.undecided += 1;
         self.failed.add(code);
     }
 
-    /// Counts a decision, and describes it if it is old.
+    /// Counts a decision, and describes it if it is stale.
     pub(super) fn decide(&mut self, decided: Decided, about: impl FnOnce() -> String) {
         self.decisions += 1;
         match decided {
-            Decided::New => {}
+            Decided::Current => {}
             Decided::Later => self.later += 1,
-            Decided::Old => self.violations.add(OLD, about),
+            Decided::Stale => self.violations.add(OLD, about),
         }
     }
 
@@ -79,7 +79,7 @@ impl StrictTally {
 mod tests {
     use super::*;
 
-    /// Of two writes that are the goal, as many are acknowledged as decisions followed.
+    /// The figures with a goal of two writes, of which one was acknowledged for each decision.
     fn figures(tally: &StrictTally) -> Vec<Figure> {
         let progress = Progress::new("writes are acknowledged", 2);
         progress.add(tally.decisions);
@@ -101,17 +101,17 @@ mod tests {
     }
 
     #[test]
-    fn old_decision_does_not_hold_and_failures_do() {
-        let mut tally = of(&[Decided::New, Decided::Later]);
+    fn stale_decision_fails_and_outage_does_not() {
+        let mut tally = of(&[Decided::Current, Decided::Later]);
         tally.fail("UNAVAILABLE");
         tally.fail_write("DEADLINE_EXCEEDED");
         assert!(figures(&tally).iter().all(|figure| figure.holds), "{:?}", figures(&tally));
-        assert_eq!(figure(&of(&[Decided::New, Decided::Old]), "old decisions"), (Some(1.0), false));
+        assert_eq!(figure(&of(&[Decided::Current, Decided::Stale]), "old decisions"), (Some(1.0), false));
     }
 
     #[test]
     fn too_few_writes_or_unexpected_codes_fail() {
-        let mut tally = of(&[Decided::New]);
+        let mut tally = of(&[Decided::Current]);
         assert_eq!(figure(&tally, "writes acknowledged"), (Some(1.0), false));
         tally.fail("INTERNAL");
         assert_eq!(figure(&tally, "answered with INTERNAL"), (Some(1.0), false));
