@@ -423,7 +423,7 @@ proptest! {
     }
 }
 
-/// The bits for which lists stand.
+/// The bits that the lists represent.
 fn unpacked(lists: &OrdinalLists, max_id: u32) -> Vec<u8> {
     let bytes = usize::try_from(max_id).unwrap().div_ceil(8);
     let bits = |is_set: &dyn Fn(u32) -> bool| {
