@@ -48,7 +48,7 @@ const SKIP_SEQS: &str = "UPDATE sequences SET last = last + ?1";
 pub enum Replace {
     /// It may not.
     Never,
-    /// It is kept under another name, beside the restored data.
+    /// It is kept under another name, next to the restored data.
     KeepAside,
 }
 
@@ -223,7 +223,7 @@ fn put_aside(file: &Path, is_folded: bool) -> io::Result<Option<PathBuf>> {
     }
     let log = files::with_suffix(file, "-wal");
     if !is_folded && log.exists() {
-        // SQLite would apply it to the new file; beside its own file it is still valid.
+        // SQLite would apply it to the new file; next to its own file it is still valid.
         fs::rename(log, files::with_suffix(&kept, "-wal"))?;
     }
     files::remove_logs(file)?;
