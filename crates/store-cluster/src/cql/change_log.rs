@@ -290,8 +290,9 @@ mod tests {
 
     #[test]
     fn row_of_many_follows_reads_as_single_rows() {
-        let told = ChangeLogEntry::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
-        let seats: Vec<ListSlot> = told.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
+        let notes =
+            ChangeLogEntry::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
+        let seats: Vec<ListSlot> = notes.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
         assert_eq!(
             seats,
             [(70, 0, 3), (71, 1, 0)].map(|(at, in_following, in_fans)| ListSlot {
@@ -305,9 +306,9 @@ mod tests {
         };
         let apart =
             [alone(1, 2, 9, 0, 3), alone(4, 5, 8, 1, 0)].map(|row| ChangeLogEntry::read(1, row).unwrap());
-        let told: Vec<ChangeLogEntry> =
-            told.into_iter().map(|note| ChangeLogEntry { brought: None, ..note }).collect();
-        assert_eq!(told, apart.concat());
+        let notes: Vec<ChangeLogEntry> =
+            notes.into_iter().map(|note| ChangeLogEntry { brought: None, ..note }).collect();
+        assert_eq!(notes, apart.concat());
     }
 
     #[test]

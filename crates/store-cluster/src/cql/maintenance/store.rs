@@ -69,13 +69,13 @@ impl EdgeUpkeep for Cql {
             let counted = self.recount(part).await?;
             recount.add(part, counted, row.some_number("ring")?)?;
             if recount.entries >= i64::try_from(limit).unwrap_or(i64::MAX) {
-                return Ok(recount.told());
+                return Ok(recount.result());
             }
         }
         if rows.len() < PARTS_AT_ONCE {
-            return Ok(CountsRebuilt { next: None, done: 1.0, ..recount.told() });
+            return Ok(CountsRebuilt { next: None, done: 1.0, ..recount.result() });
         }
-        Ok(recount.told())
+        Ok(recount.result())
     }
 
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError> {
@@ -131,7 +131,7 @@ impl Recount {
         Ok(())
     }
 
-    fn told(self) -> CountsRebuilt {
+    fn result(self) -> CountsRebuilt {
         CountsRebuilt { corrected_of: self.corrected_of.into_iter().collect(), ..self.rebuilt }
     }
 }
