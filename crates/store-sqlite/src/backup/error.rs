@@ -82,7 +82,7 @@ pub enum BackupError {
         known: u32,
     },
     /// Data exists at the target of the restore.
-    #[error("{} holds data already; choose another data folder, or say --force: the existing data is kept next to it",
+    #[error("{} holds data already; choose another data folder, or use --force: the existing data is kept next to it",
         .path.display())]
     HasData {
         /// The file.

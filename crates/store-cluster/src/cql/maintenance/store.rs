@@ -52,7 +52,7 @@ impl EdgeUpkeep for Cql {
             ScanCursor::Follow(key) => self.verify_follows(Some(key), limit, repair).await,
             ScanCursor::Entries => self.verify_entries(None, limit, repair).await,
             ScanCursor::Entry(key) => self.verify_entries(Some(key), limit, repair).await,
-            ScanCursor::Part(_) => Err(ScanCursor::wrong()),
+            ScanCursor::Part(_) => Err(ScanCursor::invalid()),
         }
     }
 
@@ -145,7 +145,7 @@ impl Cql {
                 let (list, bucket) = (ScanCursor::small(list)?, ScanCursor::small(bucket)?);
                 self.client.records(&PARTS_AFTER, values![owner, list, bucket]).await
             }
-            ScanCursor::Follow(_) | ScanCursor::Entries | ScanCursor::Entry(_) => Err(ScanCursor::wrong()),
+            ScanCursor::Follow(_) | ScanCursor::Entries | ScanCursor::Entry(_) => Err(ScanCursor::invalid()),
         }
     }
 
