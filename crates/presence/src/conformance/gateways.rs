@@ -28,7 +28,7 @@ pub async fn id_of_dead_gateway_may_be_claimed(presences: Presences) {
     let second = claimed(&presences, "a", LONG).await;
     assert_ne!(first.incarnation, second.incarnation);
     let late = claim(&presences, "a", Some(first.incarnation), LONG).await;
-    assert_eq!(late, Ok(Claimed::Denied), "whoever came since is the gateway");
+    assert_eq!(late, Ok(Claimed::Denied), "the newer claimant is the gateway");
     let all = presences.sessions.gateways().await.unwrap().all;
     assert_eq!(all.len(), 2, "the dead one stands until it is forgotten");
 }
