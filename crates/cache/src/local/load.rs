@@ -199,7 +199,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         // If memory was filled since the lookup, a flight of the key may have ended before the lock was taken.
         match absence {
             // The only copy may be among the hot entries. A lookup misses it there while its slots are being changed.
-            MissReason::At(fills) if fills == self.memory.fills() && !self.memory.may_stand(key) => {
+            MissReason::At(fills) if fills == self.memory.fills() && !self.memory.may_hold(key) => {
                 return Err(KnownCopy::Nothing);
             }
             MissReason::At(_) | MissReason::Unsure => {}

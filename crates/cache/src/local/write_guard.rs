@@ -35,7 +35,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
             guard.mark(key);
         }
         if !rules::told_after_commit() {
-            guard.tell_too_early();
+            guard.publish_too_early();
         }
         guard
     }
@@ -134,7 +134,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     }
 
     /// Only for test builds without the rule: publishes the changes before the commit.
-    fn tell_too_early(&self) {
+    fn publish_too_early(&self) {
         let notices = self.inner.suspect_here(self.marked.keys());
         let inner = Arc::clone(&self.inner);
         if let Ok(runtime) = Handle::try_current() {

@@ -10,9 +10,9 @@ pub(crate) enum Place {
     /// A write was committed, and not published yet.
     AfterCommit,
     /// This node has dropped its copies, and the shared tier is next.
-    BeforeTold,
+    BeforePublish,
     /// The change was published, and the caller has no answer yet.
-    AfterTold,
+    AfterPublish,
     /// A load has its answer from the store, and has not filled memory yet.
     AfterLoad,
 }
@@ -67,8 +67,8 @@ mod asked {
         let (what, every) = what.split_once('@')?;
         let place = match place {
             "after_commit" => Place::AfterCommit,
-            "before_told" => Place::BeforeTold,
-            "after_told" => Place::AfterTold,
+            "before_told" => Place::BeforePublish,
+            "after_told" => Place::AfterPublish,
             "after_load" => Place::AfterLoad,
             _ => return None,
         };
@@ -88,7 +88,7 @@ mod asked {
         #[test]
         fn failpoint_is_parsed_whole_or_refused() {
             let asked = parse("before_told=die@50").unwrap();
-            assert_eq!((asked.place, asked.wait, asked.every), (Place::BeforeTold, None, 50));
+            assert_eq!((asked.place, asked.wait, asked.every), (Place::BeforePublish, None, 50));
             let asked = parse("after_load=wait:300@10").unwrap();
             assert_eq!((asked.place, asked.wait), (Place::AfterLoad, Some(Duration::from_millis(300))));
             for wrong in [

@@ -120,9 +120,9 @@ impl Run {
     }
 
     /// A write; once it is acknowledged, its node reads nothing older, and of a strict kind no node does.
-    async fn write(&self, peer: &Peer, ids: &[Id], lives: bool) -> Verdict {
+    async fn write(&self, peer: &Peer, ids: &[Id], exists: bool) -> Verdict {
         let truth = &self.world.store.truth;
-        let Some((token, places)) = peer.write(ids, lives).await else {
+        let Some((token, places)) = peer.write(ids, exists).await else {
             return self.may_fail("a write");
         };
         truth.note((peer.id, ids, &places, self.world.began.elapsed()));
@@ -225,7 +225,7 @@ impl Run {
         }
         sleep_until(well).await;
         if !orphans || !weather.has(Fault::NoFeed) {
-            truth.untold().map_or(Ok(()), |untold| Err(format!("nobody was told of {untold:?}")))?;
+            truth.unpublished().map_or(Ok(()), |missing| Err(format!("{missing:?} was not published")))?;
         }
         if !weather.raises() && world.store.epoch() != 1 {
             return Err(format!("the epoch is raised to {} without a reason", world.store.epoch()));

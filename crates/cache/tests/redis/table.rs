@@ -108,7 +108,7 @@ impl Stage {
     }
 
     async fn change(&self, orders: &[(String, Order)], nonce: u64) {
-        let entry = LogEntry { nonce, message: b"told", strict: false };
+        let entry = LogEntry { nonce, message: b"message", strict: false };
         self.shared.change(1, orders, entry).await.unwrap();
     }
 }
@@ -127,14 +127,14 @@ async fn a_lease_is_given_as_the_rules_say() {
             if !again {
                 stage.place(&keys[0], state.as_ref(), age).await;
             }
-            let told = if believed_absent {
+            let acquired = if believed_absent {
                 stage.shared.acquire_absent(&keys, OWN).await.unwrap()
             } else {
                 stage.shared.acquire(&keys, OWN).await.unwrap()
             };
-            match (&told[0], &answer) {
-                (Acquired::Wait(told), Acquired::Wait(most)) => assert!(told <= most && !told.is_zero()),
-                (told, answer) => assert_eq!(told, answer, "{state:?}, again {again}"),
+            match (&acquired[0], &answer) {
+                (Acquired::Wait(wait), Acquired::Wait(most)) => assert!(wait <= most && !wait.is_zero()),
+                (acquired, answer) => assert_eq!(acquired, answer, "{state:?}, again {again}"),
             }
             stage.assert_became(&keys[0], state.as_ref(), &next, "acquire").await;
         }

@@ -192,8 +192,8 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         // answers reads and refuses changes, and a partitioned node may read copies of an epoch that others have left.
         let sure = self.node.serves(self.node.now(), self.strict) || !rules::shared_needs_trust();
         // Copies of keys that wait to be published are stale.
-        let untold = || climb.addresses.iter().any(|address| queue.holds(address));
-        sure && !(climb.demand.strong || overflowed || rules::queue_reads_store() && untold())
+        let unpublished = || climb.addresses.iter().any(|address| queue.holds(address));
+        sure && !(climb.demand.strong || overflowed || rules::queue_reads_store() && unpublished())
     }
 
     /// Reads all keys in one request.
