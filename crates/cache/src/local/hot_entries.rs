@@ -193,7 +193,7 @@ impl<K: std::hash::Hash + Eq + Clone, V> HotEntries<K, V> {
     fn pair(&self, spot: PairMark) -> Option<(&Marks, &RwLock<Copies<K, V>>)> {
         let pairs = self.chunk(spot)?.get()?;
         let marks = &pairs.marks[pair(spot)];
-        marks.place(spot.mark()).is_some().then(|| (marks, &pairs.copies[pair(spot)]))
+        marks.slot_of(spot.mark()).is_some().then(|| (marks, &pairs.copies[pair(spot)]))
     }
 
     #[inline]
@@ -214,13 +214,13 @@ impl<K, V> Default for Pairs<K, V> {
 
 impl Marks {
     #[inline]
-    fn place(&self, mark: u16) -> Option<usize> {
+    fn slot_of(&self, mark: u16) -> Option<usize> {
         self.here.iter().position(|here| here.load(Relaxed) == mark)
     }
 
     fn keep(&self, mark: u16) {
         // Stored only if it differs: all processors read these cache lines.
-        let kept = u8::from(self.place(mark) == Some(1));
+        let kept = u8::from(self.slot_of(mark) == Some(1));
         if self.kept.load(Relaxed) != kept {
             self.kept.store(kept, Relaxed);
         }
@@ -232,7 +232,7 @@ impl Marks {
     fn vote(&self, mark: u16) -> bool {
         let votes = self.votes.load(Relaxed);
         let is_rival = self.rival.load(Relaxed) == mark;
-        if self.place(0).is_some() || (is_rival && votes + 1 >= VOTES) {
+        if self.slot_of(0).is_some() || (is_rival && votes + 1 >= VOTES) {
             self.votes.store(0, Relaxed);
             return true;
         }

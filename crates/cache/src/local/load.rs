@@ -20,7 +20,7 @@ use crate::{
     metrics::counters::Rejection,
     source::read::{Fetched, LoadRequest},
     testing::{
-        failpoints::{Place, reach},
+        failpoints::{Failpoint, reach},
         rules,
     },
 };
@@ -264,7 +264,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let read_at = self.node.now();
         let asked: Vec<K> = keys.iter().copied().cloned().collect();
         let fetched = self.source.fetch(&asked, demand).await?;
-        reach(Place::AfterLoad).await;
+        reach(Failpoint::AfterLoad).await;
         Ok(fetched
             .into_iter()
             .map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep })

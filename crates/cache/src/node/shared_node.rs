@@ -20,7 +20,7 @@ use crate::{
     api::wait_until::until,
     remote::PublishedChange,
     testing::{
-        failpoints::{Place, reach},
+        failpoints::{Failpoint, reach},
         rules,
     },
 };
@@ -265,9 +265,9 @@ impl Node {
         if changes.is_empty() {
             return Ok(self.token());
         }
-        reach(Place::BeforePublish).await;
+        reach(Failpoint::BeforePublish).await;
         let position = self.0.config.bus.publish(self, changes, acknowledge).await;
-        reach(Place::AfterPublish).await;
+        reach(Failpoint::AfterPublish).await;
         position.map(Token::new).map_err(CacheError::Bus)
     }
 

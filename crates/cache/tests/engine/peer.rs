@@ -188,7 +188,7 @@ impl Peer {
     pub(crate) fn place(&self, id: Id, entry: &Entry<u64>) -> u64 {
         let (kind, key) = id;
         if kind.is_versioned() != entry.version.is_versioned() {
-            self.way.store.truth.blame(format!("{kind:?} {key} has version {}", entry.version));
+            self.way.store.truth.report(format!("{kind:?} {key} has version {}", entry.version));
         }
         *entry.value
     }

@@ -53,8 +53,8 @@ pub(crate) async fn run(seed: u64) -> Result<Played, String> {
     let world = World::new(chance, weather, 3 + seed % 3);
     let run = Arc::new(Run { world, tokens: Mutex::default() });
     let verdict = Box::pin(run.play()).await;
-    let wrong = run.world.store.truth.wrong();
-    verdict.and(wrong.map_or(Ok(()), Err)).map_err(|why| format!("{why} ({weather:?})"))?;
+    let violation = run.world.store.truth.violation();
+    verdict.and(violation.map_or(Ok(()), Err)).map_err(|why| format!("{why} ({weather:?})"))?;
     let truth = &run.world.store.truth;
     let fair = if weather.is_fair() { truth.judged() } else { (0, 0) };
     Ok(Played { trace: truth.trace(), fair })

@@ -31,7 +31,7 @@ pub(crate) enum Versions {
 
 /// What the store holds in addition to the records.
 #[derive(Debug)]
-struct Held {
+struct StoreState {
     epoch: (u64, String),
     versions: Versions,
     /// The next load of this record gives a state so many places back.
@@ -47,7 +47,7 @@ struct Held {
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) truth: Truth,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<StoreState>>,
     pub(crate) stream: Stream,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Outcome {
 
 impl Store {
     pub(crate) fn new(truth: &Truth) -> Self {
-        let held = Held {
+        let held = StoreState {
             epoch: (1, "0".to_owned()),
             versions: Versions::Stub,
             lags: None,

@@ -118,7 +118,7 @@ struct Known {
     dumped: u64,
     /// Until when no node can detect that a server was replaced under the same name.
     excused: Option<Instant>,
-    wrong: Vec<String>,
+    violations: Vec<String>,
     trace: u64,
     /// Cached reads that were judged, and those later than [`MOSTLY`].
     judged: (u64, u64),
@@ -243,20 +243,20 @@ impl Truth {
             .is_some_and(|published| cell.header.version.get() < published.version && id.0 != Kind::List)
         {
             let version = cell.header.version;
-            known.wrong.push(format!(
+            known.violations.push(format!(
                 "the server gives version {version} of {id:?} after it published {published:?}"
             ));
         }
     }
 
-    /// Says that something was wrong.
-    pub(crate) fn blame(&self, what: String) {
-        self.0.lock().wrong.push(what);
+    /// Reports a violation.
+    pub(crate) fn report(&self, what: String) {
+        self.0.lock().violations.push(what);
     }
 
-    /// What was found wrong so far.
-    pub(crate) fn wrong(&self) -> Option<String> {
-        self.0.lock().wrong.first().cloned()
+    /// The first violation so far.
+    pub(crate) fn violation(&self) -> Option<String> {
+        self.0.lock().violations.first().cloned()
     }
 
     /// Something that every replay of the run must do alike.

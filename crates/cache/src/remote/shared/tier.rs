@@ -120,7 +120,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
         climb.answers.into_iter().map(|answer| answer.ok_or(CacheError::Timeout)).collect()
     }
 
-    async fn held(&self, key: &K) -> Option<TierCopy> {
+    async fn stored_copy(&self, key: &K) -> Option<TierCopy> {
         let address = address(self.node.epoch(), self.namespace, key);
         let cell = self.side.sharing.shared.read(&[address]).await.ok()?.pop()?;
         Some(shown(cell.as_ref()))
