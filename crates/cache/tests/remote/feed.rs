@@ -73,10 +73,10 @@ impl Feed for Seat {
         self.feed.0.lock().leads = None;
     }
 
-    async fn open(&self, at_present: bool) -> Result<Box<dyn Changes>, FeedError> {
+    async fn open(&self, at_end: bool) -> Result<Box<dyn Changes>, FeedError> {
         let mut state = self.feed.0.lock();
-        let at = if at_present { Some(state.changes.len()) } else { state.saved.filter(|_| !state.lost) };
-        state.lost = state.lost && !at_present;
+        let at = if at_end { Some(state.changes.len()) } else { state.saved.filter(|_| !state.lost) };
+        state.lost = state.lost && !at_end;
         Ok(Box::new(Self { at: at.ok_or(FeedError::Lost)?, ..self.clone() }))
     }
 }
