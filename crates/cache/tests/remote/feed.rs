@@ -143,7 +143,7 @@ async fn feed_publishes_change_of_dead_writer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_writer_told_is_not_told_again() {
+async fn published_change_is_not_published_again() {
     let (stage, peer, feed, _reader) = begun_with_a_copy().await;
     let before = peer.node.applied();
     peer.write(&stage.store, 7, 2).await.unwrap();

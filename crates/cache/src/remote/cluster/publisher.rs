@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The number of a change that is not published yet. No log reaches it.
-pub const UNTOLD: u64 = u64::MAX;
+pub const UNPUBLISHED: u64 = u64::MAX;
 
 /// Maximum changes that one step publishes.
 const STEP: usize = 500;
@@ -61,7 +61,7 @@ impl SharedBus {
             if strict {
                 self.confirmations.settled(self.id, epoch, &changed).await;
             }
-            self.sharing.queue.was_told(epoch, changes);
+            self.sharing.queue.record_published(epoch, changes);
             return Ok(Position { partition: 0, epoch, number: changed.number });
         }
     }
@@ -90,7 +90,7 @@ impl SharedBus {
     /// If the server does not answer. Some of the changes may be published.
     pub async fn publish_now(&self, node: &Node, changes: &[Invalidation]) -> Result<(), SharedError> {
         for step in changes.chunks(STEP) {
-            self.publish_in_present_log(node, step, Acknowledge::Told).await?;
+            self.publish_in_present_log(node, step, Acknowledge::Published).await?;
         }
         Ok(())
     }
@@ -101,9 +101,9 @@ impl SharedBus {
         loop {
             self.sharing.queue.filled().await;
             let (some, turns) = self.sharing.queue.some(STEP);
-            match self.publish_in_present_log(node, &some, Acknowledge::Told).await {
+            match self.publish_in_present_log(node, &some, Acknowledge::Published).await {
                 Ok(_) => {
-                    self.sharing.queue.told(&some, &turns);
+                    self.sharing.queue.remove_published(&some, &turns);
                     pause = RETRY.0;
                 }
                 Err(_) => {
@@ -163,7 +163,7 @@ impl Bus for SharedBus {
                 Ok(position) => last = last.max(position),
                 Err(error) => {
                     self.enqueue(step).await?;
-                    last.number = UNTOLD;
+                    last.number = UNPUBLISHED;
                     if acknowledge == Acknowledge::Confirmed && rules::strict_told() {
                         return Err(BusError::new(error));
                     }
