@@ -51,7 +51,7 @@ impl Feed for StoreFeed {
 
     async fn yield_lead(&self) {}
 
-    async fn open(&self, _anew: bool) -> Result<Box<dyn Changes>, FeedError> {
+    async fn open(&self, _at_present: bool) -> Result<Box<dyn Changes>, FeedError> {
         Ok(Box::new(StoreChanges { feed: self.clone(), at: self.saved.load(Ordering::Acquire) }))
     }
 }
