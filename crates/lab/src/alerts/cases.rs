@@ -97,7 +97,7 @@ pub const CASES: [Case; 24] = [
     case("forged", "strangers publish on every channel", AlertFault::Forged).fires(&["KithForgedMessages"]),
     case(
         "apart",
-        "nodes say of themselves an address at which nobody reaches them",
+        "nodes report an address at which they cannot be reached",
         AlertFault::StartedWith(("KITH_CLUSTER__ADVERTISE", "http://127.0.0.1:1"), LOAD),
     )
     .fires(&["KithNobodyLooks"])
@@ -140,7 +140,7 @@ pub const CASES: [Case; 24] = [
         .fires(&["KithCallsShed calls"])
         .set(&["limits.in_flight=4"])
         .lasts(50),
-    case("log-unread", "nobody takes the log of a node", AlertFault::LogUnread(LOUD))
+    case("log-unread", "the log of a node is not read", AlertFault::LogUnread(LOUD))
         .fires(&["KithLogLinesDropped"])
         .lasts(60),
     Case {

@@ -79,8 +79,8 @@ pub(super) async fn flipped(site: &Site) -> Result<Vec<Figure>> {
     let list = |edge: Edge| About::List(edge.0, Side::Following, Level::Strong);
     let (fresh, flipped) = (reads(&node, list(FRESH)).await?, reads(&node, list(FLIPPED)).await?);
     let listed = asked(&node, list(FLIPPED)).await?;
-    let stands = listed == Relates::Listed(vec![(FLIPPED.1, version)]);
-    ensure!(stands, "after {flips} changes and version {version} the list is {listed:?}");
+    let is_complete = listed == Relates::Listed(vec![(FLIPPED.1, version)]);
+    ensure!(is_complete, "after {flips} changes and version {version} the list is {listed:?}");
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     Ok(vec![
         Figure::without_target("F29 fresh list p99", "ms", millis(fresh), Better::Lower),

@@ -49,7 +49,7 @@ fn list_is_of_an_older_follow(events: &mut Vec<Event>, random: &mut StdRng) -> O
 
 /// The last follow of an edge is missing at the end, without an unfollow.
 fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
-    let stands = |edge: Edge, version: u64| {
+    let is_active = |edge: Edge, version: u64| {
         let follow = calls(events).find(|call| call.outcome == Relates::Follows(version));
         follow.is_some_and(|follow| {
             calls(events).filter(|call| may_end(call, edge)).all(|end| {
@@ -59,7 +59,7 @@ fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String
         })
     };
     let active_edge = |event: &Event| match event {
-        Event::Edge(end) => end.follow.filter(|version| stands(end.edge, *version)).map(|_| end.edge),
+        Event::Edge(end) => end.follow.filter(|version| is_active(end.edge, *version)).map(|_| end.edge),
         _ => None,
     };
     let edges: Vec<Edge> = events.iter().filter_map(active_edge).collect();

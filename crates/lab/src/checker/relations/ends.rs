@@ -129,7 +129,7 @@ fn violation(follow: &Follow<'_>, end: Option<u64>) -> Option<String> {
         return Some(format!("version {version} is active, after version {newest}"));
     }
     if follow.is_end(version) || !follow.may_be(version, u64::MAX) {
-        return Some(format!("version {version} is active, which nobody made"));
+        return Some(format!("version {version} is active, which no client wrote"));
     }
     let known = follow.first_shown(version)?;
     let cut = follow.blocks.iter().find(|write| {

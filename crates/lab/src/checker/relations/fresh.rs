@@ -101,7 +101,7 @@ pub(in crate::checker) fn phantoms(relations: &Relations<'_>, checked: &mut Chec
                 checked.violation(|| {
                     let (Edge(from, to), client) = (edge, look.call.client);
                     let began = look.call.began;
-                    format!("follow:{from},{to}: client {client} saw version {version} at {began} ns, which nobody made")
+                    format!("follow:{from},{to}: client {client} saw version {version} at {began} ns, which no client wrote")
                 });
             }
         }

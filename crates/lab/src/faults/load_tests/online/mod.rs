@@ -150,7 +150,7 @@ impl Stage {
     }
 
     fn figures(self, seen: &[View], places: OnlineAt, more: Vec<Figure>) -> Result<Vec<Figure>> {
-        let watched = self.watched.context("nobody watches")?;
+        let watched = self.watched.context("no stream watches")?;
         let mut figures = vec![
             Figure::count("sessions", self.crowd.sessions()),
             longest("users right on all nodes after", seen, |view| view.users, WITHIN),
@@ -164,7 +164,7 @@ impl Stage {
     }
 
     fn watched(&self) -> Result<&Watched> {
-        self.watched.as_ref().context("nobody watches")
+        self.watched.as_ref().context("no stream watches")
     }
 
     fn node(&mut self, at: usize) -> Result<&mut crate::faults::Node> {
