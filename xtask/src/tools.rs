@@ -24,7 +24,7 @@ const PROMETHEUS: &str = "prometheus";
 /// When there is none and it cannot be built.
 pub(crate) fn grpcurl() -> Result<PathBuf> {
     let cached = cache_folder()?.join("bin").join("grpcurl");
-    found("KITH_TEST_GRPCURL", "grpcurl", cached, |bin| {
+    find_or_install("KITH_TEST_GRPCURL", "grpcurl", cached, |bin| {
         succeed(Command::new("go").args(["install", GRPCURL]).env("GOBIN", bin))
     })
     .context("the tour needs grpcurl: install it, name it in KITH_TEST_GRPCURL, or install Go so that it can be built")
@@ -38,7 +38,7 @@ pub(crate) fn grpcurl() -> Result<PathBuf> {
 pub(crate) fn buf() -> Result<PathBuf> {
     // Of this version: another one brings other rules.
     let folder = cache_folder()?.join(BUF.replace(['@', '/'], "-"));
-    found("KITH_TEST_BUF", "buf", folder.join("node_modules/.bin/buf"), |_| {
+    find_or_install("KITH_TEST_BUF", "buf", folder.join("node_modules/.bin/buf"), |_| {
         let mut npm = Command::new("npm");
         npm.args(["install", "--silent", "--no-save", "--ignore-scripts", BUF, "--prefix"]).arg(&folder);
         succeed(&mut npm)
@@ -53,16 +53,16 @@ pub(crate) fn buf() -> Result<PathBuf> {
 /// When there is none and the package cannot be had.
 pub(crate) fn promtool() -> Result<PathBuf> {
     let unpacked = cache_folder()?.join(PROMETHEUS);
-    found(PROMTOOL, "promtool", unpacked.join("usr/bin/promtool"), |_| unpack(&unpacked)).with_context(|| {
+    find_or_install(PROMTOOL, "promtool", unpacked.join("usr/bin/promtool"), |_| unpack(&unpacked)).with_context(|| {
         format!(
             "the alerts are tested by promtool: name it in {PROMTOOL}, or install the package {PROMETHEUS}"
         )
     })
 }
 
-/// The program that a variable names, else the one of this name on the path, else `cached`, which `install` makes if there is none. It
-/// gets the folder of `cached`.
-fn found(
+/// The program that a variable names, else the one of this name on the path, else `cached`. If `cached` does not exist,
+/// `install` creates it: it gets its folder.
+fn find_or_install(
     variable: &str,
     name: &str,
     cached: PathBuf,

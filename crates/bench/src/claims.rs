@@ -29,7 +29,7 @@ pub struct Plan {
     /// A Redis that may be filled; without it, its rows are not run.
     #[arg(long, env = "KITH_TEST_REDIS", hide_env_values = true)]
     pub redis: Option<String>,
-    /// The program of a node [default: the one beside this program].
+    /// The program of a node [default: `kith` in the folder of this program].
     #[arg(long)]
     pub kith: Option<PathBuf>,
     /// Where the results go.
@@ -237,7 +237,7 @@ claims! {
     NOTICE_TOTALS_100 = Claim::cost("notice_totals_100", "us").target(1.3);
     /// The same of a thousand.
     NOTICE_TOTALS_1000 = Claim::cost("notice_totals_1000", "us").target(1.3);
-    /// The same of ten / by the script that looks at a bitmap of each notice, beside a thousand other keys.
+    /// The same of ten / by the script that looks at a bitmap of each notice, among a thousand other keys.
     NOTICE_TOTALS_10_SCRIPT = Claim::cost("notice_totals_10_script", "us");
     /// The same of a hundred.
     NOTICE_TOTALS_100_SCRIPT = Claim::cost("notice_totals_100_script", "us");

@@ -3,7 +3,7 @@
 //!
 //! [`mod@run`] lists the rows and runs them; `rows` holds one file for each family; `ratio` makes a figure of
 //! the rounds; `results` keeps and `table` shows them. [`echo`], [`frames`] and [`entry`] are the other processes that rows start.
-//! [`comparison`] runs other ways to keep caches and to number things beside Kith's, under the same faults.
+//! [`comparison`] compares Kith's caches and numbers with other schemes, under the same faults.
 
 mod cache_node;
 pub mod claims;

@@ -31,9 +31,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs Kith's cache beside other schemes under the same faults, prints what each met, and writes it down.
+    /// Runs Kith's cache and other schemes under the same faults, prints the results of each, and writes them to a folder.
     Compare(CompareArguments),
-    /// Runs Kith's numbers of sequences beside a published allocator under the same faults, and prints what each gave out twice.
+    /// Runs Kith's numbers of sequences and a published allocator under the same faults, and prints what each gave out twice.
     Numbers(NumbersArguments),
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]

@@ -1,4 +1,4 @@
-//! Numbers of sequences beside a published allocator.
+//! Compares numbers of sequences with a published allocator.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -23,7 +23,7 @@ fn lines(output: &Output) -> String {
     text
 }
 
-/// Measures these rows beside servers, each given with the variable of its address, and finds each in the table.
+/// Measures these rows with servers, each given with the variable of its address, and finds each in the table.
 fn measure(servers: &[(&str, &str)], rows: &[&str]) {
     let servers = servers.iter().map(|(name, variable)| format!("--{name}={}", address(variable)));
     let only = rows.iter().map(|row| format!("--only={row}"));

@@ -44,14 +44,14 @@ impl Watched {
     pub fn start(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
         let output = File::options().create(true).append(true).open(&log)?;
         command.stderr(output.try_clone()?).stdout(output);
-        Self::start_as_told(name, command, log)
+        Self::start_configured(name, command, log)
     }
 
     /// The same for a command that is already configured where to write its output: of the log only its end is read.
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start_as_told(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
+    pub fn start_configured(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
         command.stdin(Stdio::null());
         let mut process = command.spawn().with_context(|| format!("{name} does not start"))?;
         match watch(&process) {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
-/// The program of a node: `given`, else the one beside this program. The path is absolute, since nodes are started in folders
-/// of their own.
+/// The program of a node: `given`, else the file `kith` in the folder of this program. The path is absolute, since
+/// nodes are started in folders of their own.
 ///
 /// # Errors
 /// When the path of this program is not known.

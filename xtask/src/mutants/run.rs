@@ -66,10 +66,10 @@ impl Running {
     /// Waits for the first test that fails, or the end.
     fn first_failure(&mut self) -> Result<Option<String>> {
         let output = self.0.stdout.take().context("the output is a pipe")?;
-        let (told, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::channel();
         // Ends with the program, whose output ends then.
         thread::spawn(move || {
-            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| told.send(line))
+            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         let until = Instant::now() + BOUND;
         loop {

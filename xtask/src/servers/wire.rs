@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_field_that_is_true_is_said() {
+    fn only_a_true_field_is_reported() {
         let answer = |value: u8| Answer([b"\x08isWritablePrimary\0".as_slice(), &[value]].concat());
         assert!(answer(1).says("isWritablePrimary"));
         assert!(!answer(0).says("isWritablePrimary"));

@@ -54,16 +54,16 @@ fn breaking(folder: &Path) -> (bool, String) {
         .args(["breaking", "--error-format", "json", "--against"])
         .arg(root().join("proto/baseline.binpb"));
     let output = command.current_dir(folder).output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8(said).unwrap())
+    let printed = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(printed).unwrap())
 }
 
 #[test]
 #[ignore = "needs buf: cargo xtask test names it in KITH_TEST_BUF"]
 fn contract_breaks_are_refused_by_their_rules() {
     for (number, (file, from, to, rule)) in BREAKS.into_iter().enumerate() {
-        let (accepted, said) = breaking(&changed(&format!("{number}-{rule}"), file, from, to));
-        assert!(!accepted && said.contains(&format!("\"type\":\"{rule}\"")), "{from} -> {to}: {said}");
+        let (accepted, printed) = breaking(&changed(&format!("{number}-{rule}"), file, from, to));
+        assert!(!accepted && printed.contains(&format!("\"type\":\"{rule}\"")), "{from} -> {to}: {printed}");
     }
 }
 
@@ -71,6 +71,6 @@ fn contract_breaks_are_refused_by_their_rules() {
 #[ignore = "needs buf: cargo xtask test names it in KITH_TEST_BUF"]
 fn additions_to_the_contract_are_accepted() {
     let (from, to) = ("message GetUserRequest {\n", "message GetUserRequest {\n  string added = 99;\n");
-    let (accepted, said) = breaking(&changed("addition", USER, from, to));
-    assert!(accepted, "{said}");
+    let (accepted, printed) = breaking(&changed("addition", USER, from, to));
+    assert!(accepted, "{printed}");
 }

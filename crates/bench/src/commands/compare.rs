@@ -20,8 +20,8 @@ pub(crate) struct CompareArguments {
 impl CompareArguments {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let sizes = if self.quick { Sizes::QUICK } else { Sizes::FULL };
-        let tell = |run: &comparison::Run| eprintln!("{}: {}", run.fault.name(), run.scheme.name());
-        let comparison = comparison::compare(&sizes, self.seed, tell).await?;
+        let print_run = |run: &comparison::Run| eprintln!("{}: {}", run.fault.name(), run.scheme.name());
+        let comparison = comparison::compare(&sizes, self.seed, print_run).await?;
         comparison.write(&self.out)?;
         println!("{}", comparison::table(&comparison.runs));
         let (beyond, ever) = comparison.broken_promises();

@@ -12,7 +12,7 @@ use super::{
     site::SchemeSite,
 };
 
-/// How late a read of the store is at most where nothing is said of it, and where loads are raced.
+/// How late a read of the store is at most by default, and where loads are raced.
 const STORE_LATE: Duration = Duration::from_millis(2);
 const RACES_LATE: Duration = Duration::from_millis(30);
 /// What Kith promises of the age of a read: docs/coherence.md.

@@ -1,4 +1,4 @@
-//! Kith's cache beside three well-known ways to keep one, in the same laboratory: the same store, Redis, links,
+//! Compares Kith's cache with three well-known ways to keep one, in the same laboratory: the same store, Redis, links,
 //! reads, writes and faults, one scheme after the other.
 //!
 //! Every scheme has a memory tier on each node over one Redis, and is written as its source describes it:

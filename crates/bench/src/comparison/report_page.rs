@@ -23,7 +23,7 @@ pub(super) fn html(comparison: &Comparison) -> String {
         }
     }
     body += &format!("<h2>All figures</h2>\n<pre>{}</pre>\n", escaped(&table(&comparison.runs)));
-    page("Kith beside other caches", &body)
+    page("Kith and other caches", &body)
 }
 
 const fn colour(scheme: Scheme) -> usize {

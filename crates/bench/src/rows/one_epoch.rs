@@ -40,7 +40,7 @@ pub(super) async fn one_epoch(redis: &RedisServer) -> Result<(Arc<ScriptRunner>,
     Ok((runner, Arc::new(OneEpoch(epoch))))
 }
 
-/// The name by which the server is accepted, once it has said it.
+/// Waits until the server has reported its name, by which it is accepted.
 async fn server_of(runner: &ScriptRunner) -> Result<String> {
     let (seen, script) = (Mutex::new(String::new()), RedisScript::new("return 1"));
     let accept = |server: &str| {

@@ -49,11 +49,11 @@ impl Scale {
     fn step(self, at: f64) -> String {
         let (x, y) = (at * self.across, at * self.up);
         let (across, up) = (self.x(x), self.y(y));
-        let (left, below, beside) = (LEFT - 8.0, BOTTOM + 18.0, up + 4.0);
+        let (left, below, baseline) = (LEFT - 8.0, BOTTOM + 18.0, up + 4.0);
         let (x, y) = (label(x), label(y));
         format!(
             "<line class=\"step\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{up:.1}\" y2=\"{up:.1}\"/>\
-             <text x=\"{left}\" y=\"{beside:.1}\" text-anchor=\"end\">{y}</text>\
+             <text x=\"{left}\" y=\"{baseline:.1}\" text-anchor=\"end\">{y}</text>\
              <text x=\"{across:.1}\" y=\"{below}\" text-anchor=\"middle\">{x}</text>\n"
         )
     }

@@ -237,7 +237,7 @@ async fn connection(mut client: TcpStream, link: Arc<Link>, mut cuts: watch::Rec
     link.open.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Until one side has ended, and what it said has arrived.
+/// Relays until one side has closed its connection, and all that it sent has arrived.
 async fn relay(client: &mut TcpStream, link: &Link) -> io::Result<()> {
     let mut modes = link.modes.subscribe();
     // Fails never: the link holds the sender.

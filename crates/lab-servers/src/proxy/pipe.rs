@@ -57,7 +57,7 @@ impl<'a> Pipe<'a> {
         Self { link, way, waiting, held: 0, taken: 0, last, pieces, subscribed }
     }
 
-    /// Until the sender has ended and all that it said has gone on.
+    /// Runs until the sender has closed its connection and all that it sent is forwarded.
     pub(super) async fn run(
         mut self,
         mut from: impl AsyncRead + Unpin,

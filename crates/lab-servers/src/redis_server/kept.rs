@@ -11,7 +11,7 @@ use super::RedisServer;
 
 /// Folder of the log, within that of the server.
 const LOG: &str = "appendonlydir";
-/// Logs what is written, and gives it to the disk once a second; goes on with a log whose end is torn.
+/// Writes a log, and syncs it to the disk once a second. A log whose end is cut off is loaded.
 const OPTIONS: [(&str, &str); 3] =
     [("appendonly", "yes"), ("appendfsync", "everysec"), ("aof-load-truncated", "yes")];
 
@@ -48,7 +48,7 @@ impl RedisServer {
     ///
     /// # Errors
     /// When there is no log.
-    pub fn tear_log(&self, bytes: u64) -> Result<()> {
+    pub fn cut_log(&self, bytes: u64) -> Result<()> {
         let folder = self.folder.path().join(LOG);
         let is_log = |path: &Path| path.extension().is_some_and(|kind| kind == "aof");
         let newest = fs::read_dir(folder)?

@@ -98,7 +98,7 @@ impl RedisServer {
     /// # Errors
     /// When there is no answer or no such line.
     pub async fn info(&self, name: &str) -> Result<String> {
-        line(&self.ask(&["INFO"]).await?, name).with_context(|| format!("INFO does not tell {name}"))
+        line(&self.ask(&["INFO"]).await?, name).with_context(|| format!("INFO has no {name}"))
     }
 
     /// Ends it at once, as `kill -9` does; what it held is gone.

@@ -66,8 +66,8 @@ async fn stage() -> (RedisServer, Proxy) {
     (server, proxy)
 }
 
-/// Publishes numbers under the tampering, and a word after it has ended.
-async fn told(server: &RedisServer, proxy: &Proxy, tampering: Tampering, count: u32) {
+/// Publishes numbers under the tampering, and a last message after it has ended.
+async fn publish_numbers(server: &RedisServer, proxy: &Proxy, tampering: Tampering, count: u32) {
     proxy.tamper(tampering);
     for number in 0..count {
         server.ask(&["PUBLISH", "news", &number.to_string()]).await.unwrap();
@@ -84,7 +84,7 @@ async fn messages_pass_in_resp2_and_resp3_in_slices() {
     for version in ["2", "3"] {
         let mut subscriber = Subscriber::new(&proxy, version).await;
         proxy.set(Mode::Slice(5));
-        told(&server, &proxy, Tampering::Nothing, 50).await;
+        publish_numbers(&server, &proxy, Tampering::Nothing, 50).await;
         assert_eq!(subscriber.numbers().await, (0..50).collect::<Vec<_>>());
         proxy.set(Mode::Pass);
     }
@@ -95,7 +95,7 @@ async fn messages_pass_in_resp2_and_resp3_in_slices() {
 async fn some_messages_are_lost_and_answers_are_not() {
     let (server, proxy) = stage().await;
     let mut subscriber = Subscriber::new(&proxy, "3").await;
-    told(&server, &proxy, Tampering::Lose(4), 200).await;
+    publish_numbers(&server, &proxy, Tampering::Lose(4), 200).await;
     let numbers = subscriber.numbers().await;
     assert!(numbers.len() > 100 && numbers.len() < 190, "{} of 200", numbers.len());
     assert_eq!(proxy.tampered(), 200 - u64::try_from(numbers.len()).unwrap());
@@ -107,7 +107,7 @@ async fn some_messages_are_lost_and_answers_are_not() {
 async fn every_message_comes_several_times() {
     let (server, proxy) = stage().await;
     let mut subscriber = Subscriber::new(&proxy, "2").await;
-    told(&server, &proxy, Tampering::Repeat(3), 20).await;
+    publish_numbers(&server, &proxy, Tampering::Repeat(3), 20).await;
     let numbers = subscriber.numbers().await;
     assert_eq!(numbers, (0..20).flat_map(|number| [number; 3]).collect::<Vec<_>>());
 }
@@ -116,7 +116,7 @@ async fn every_message_comes_several_times() {
 async fn messages_overtake_each_other_and_none_is_lost() {
     let (server, proxy) = stage().await;
     let mut subscriber = Subscriber::new(&proxy, "3").await;
-    told(&server, &proxy, Tampering::Reorder(3, Duration::from_millis(50)), 100).await;
+    publish_numbers(&server, &proxy, Tampering::Reorder(3, Duration::from_millis(50)), 100).await;
     let mut numbers = subscriber.numbers().await;
     assert!(!numbers.is_sorted());
     numbers.sort_unstable();
@@ -141,11 +141,11 @@ async fn refusing_subscriptions_resets_only_those() {
     let heard = timeout(SOON, hears.read(&mut [0; 256])).await.unwrap();
     assert!(!heard.is_ok_and(|length| length > 0), "the subscription goes on");
     assert!(answers(&mut asks, &["PING"]).await);
-    let mut anew = connect().await.unwrap();
-    assert!(answers(&mut anew, &["PING"]).await);
+    let mut reconnected = connect().await.unwrap();
+    assert!(answers(&mut reconnected, &["PING"]).await);
     // Its word may come before its end.
-    anew.write_all(&resp::command(&["SUBSCRIBE", "news"])).await.unwrap();
-    let ended = async { while anew.read(&mut [0; 256]).await.is_ok_and(|length| length > 0) {} };
+    reconnected.write_all(&resp::command(&["SUBSCRIBE", "news"])).await.unwrap();
+    let ended = async { while reconnected.read(&mut [0; 256]).await.is_ok_and(|length| length > 0) {} };
     timeout(SOON, ended).await.expect("the new subscription ends");
     link.set_subscriptions(Mode::Pass);
     assert!(answers(&mut connect().await.unwrap(), &["SUBSCRIBE", "news"]).await);

@@ -37,11 +37,11 @@ async fn stage() -> (Proxy, TcpStream) {
 async fn connected(proxy: &Proxy) -> TcpStream {
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
     stream.set_nodelay(true).unwrap();
-    assert_eq!(said(&mut stream, b"hello").await, b"hello");
+    assert_eq!(exchange(&mut stream, b"hello").await, b"hello");
     stream
 }
 
-async fn said(stream: &mut TcpStream, words: &[u8]) -> Vec<u8> {
+async fn exchange(stream: &mut TcpStream, words: &[u8]) -> Vec<u8> {
     stream.write_all(words).await.unwrap();
     heard(stream, words.len()).await
 }
@@ -178,11 +178,11 @@ async fn subscription_can_be_frozen_or_refused_alone() {
     let proxy = Proxy::start(echo().await, 1).await.unwrap();
     let subscribe = b"*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n";
     let (mut data, mut subscribed) = (connected(&proxy).await, connected(&proxy).await);
-    assert_eq!(said(&mut subscribed, subscribe).await, subscribe);
+    assert_eq!(exchange(&mut subscribed, subscribe).await, subscribe);
     proxy.set_subscriptions(Mode::Freeze);
     subscribed.write_all(b"later").await.unwrap();
     assert!(is_silent(&mut subscribed).await);
-    assert_eq!(said(&mut data, b"at once").await, b"at once");
+    assert_eq!(exchange(&mut data, b"at once").await, b"at once");
     proxy.set_data(Mode::Freeze);
     proxy.set_subscriptions(Mode::Pass);
     assert_eq!(heard(&mut subscribed, 5).await, b"later");
@@ -192,5 +192,5 @@ async fn subscription_can_be_frozen_or_refused_alone() {
     assert_eq!(heard(&mut data, 5).await, b"later");
     proxy.set_subscriptions(Mode::Refuse);
     assert!(ends(&mut subscribed).await);
-    assert_eq!(said(&mut data, b"still").await, b"still");
+    assert_eq!(exchange(&mut data, b"still").await, b"still");
 }

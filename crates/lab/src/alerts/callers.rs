@@ -35,11 +35,11 @@ impl CallersFault {
             Self::KeyNeeded | Self::FileEmptied => {
                 fs::write(node.folder().join("kith.key"), KEY)?;
                 let often = ("KITH_AUTH__READ_AGAIN_EVERY", "200ms");
-                node.run_told(&[("KITH_API_KEY_FILE", "kith.key"), often])?;
+                node.run_with_variables(&[("KITH_API_KEY_FILE", "kith.key"), often])?;
             }
             Self::KeyEndsSoon => {
                 fs::write(node.folder().join("callers.toml"), ends_in(TEN_DAYS))?;
-                node.run_told(&[("KITH_AUTH__CALLERS_FILE", "callers.toml")])?;
+                node.run_with_variables(&[("KITH_AUTH__CALLERS_FILE", "callers.toml")])?;
             }
         }
         until_serving(node).await?;

@@ -54,7 +54,7 @@ const SENDS: AlertLoad = AlertLoad { sends: 90, writes: 0, ..PATIENT };
 const MARKS: AlertLoad = AlertLoad { marks: 20, writes: 0, ..LOAD };
 /// Nothing is written: a write asks a slow store several times.
 const READS: AlertLoad = AlertLoad { writes: 0, ..LOAD };
-/// Beside the usual ones.
+/// More load than usual.
 const MANY: AlertLoad = AlertLoad { callers: 48, of_nobody: 50, writes: 50, ..LOAD };
 /// So few users that even a small memory has room for them, and more than it has room for. KithHitRateFell begins to
 /// look once there was a call a second, on the average of half an hour.
@@ -97,7 +97,7 @@ pub const CASES: [Case; 24] = [
     case("forged", "strangers publish on every channel", AlertFault::Forged).fires(&["KithForgedMessages"]),
     case(
         "apart",
-        "nodes say of themselves an address at which nobody reaches them",
+        "nodes report an address at which they cannot be reached",
         AlertFault::StartedWith(("KITH_CLUSTER__ADVERTISE", "http://127.0.0.1:1"), LOAD),
     )
     .fires(&["KithNobodyLooks"])
@@ -140,7 +140,7 @@ pub const CASES: [Case; 24] = [
         .fires(&["KithCallsShed calls"])
         .set(&["limits.in_flight=4"])
         .lasts(50),
-    case("log-unread", "nobody takes the log of a node", AlertFault::LogUnread(LOUD))
+    case("log-unread", "the log of a node is not read", AlertFault::LogUnread(LOUD))
         .fires(&["KithLogLinesDropped"])
         .lasts(60),
     Case {
@@ -185,7 +185,7 @@ pub const CASES: [Case; 24] = [
     .lasts(40),
     case(
         "untold",
-        "nobody is told of a change",
+        "changes are not broadcast",
         AlertFault::StartedWith(("KITH_MUTANT", "told,feed_tells"), LOAD),
     )
     .fires(&["KithStaleReads"])

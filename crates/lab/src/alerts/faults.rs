@@ -90,9 +90,9 @@ impl AlertFault {
                 unread(site).await?;
                 crowd.join(load);
             }
-            Self::StartedWith(told, load) => {
+            Self::StartedWith(variable, load) => {
                 crowd.leave().await;
-                start_again(site, told).await?;
+                start_again(site, variable).await?;
                 crowd.join(load);
             }
             Self::Callers(fault) => fault.happen(site).await?,
@@ -151,8 +151,8 @@ async fn leave_behind(site: &mut Site) -> Result<()> {
 
 async fn hear_once_of_a_gateway(site: &Site) -> Result<()> {
     let first = site.members.first().context("there is a node")?;
-    let said = HeartbeatRequest { gateway_id: "mortal".to_owned(), ..HeartbeatRequest::default() };
-    PresenceServiceClient::new(first.node.channel()).heartbeat(said).await?;
+    let request = HeartbeatRequest { gateway_id: "mortal".to_owned(), ..HeartbeatRequest::default() };
+    PresenceServiceClient::new(first.node.channel()).heartbeat(request).await?;
     Ok(())
 }
 
@@ -166,11 +166,11 @@ async fn unread(site: &mut Site) -> Result<()> {
     Ok(())
 }
 
-async fn start_again(site: &mut Site, told: (&str, &str)) -> Result<()> {
+async fn start_again(site: &mut Site, variable: (&str, &str)) -> Result<()> {
     for member in &mut site.members {
         // It is no longer scraped at its former place.
         member.node.end().await?;
-        member.node.run_told(&[told])?;
+        member.node.run_with_variables(&[variable])?;
         member.node.until_trusted().await?;
     }
     Ok(())

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fired_is_told_with_the_time_that_it_took() {
+    fn fired_alert_is_shown_with_its_time() {
         let alarms = alarms(&[("KithNodeNotServing", 435)]);
         assert!(alarms.holds());
         assert!(alarms.text().contains("| KithNodeNotServing 2m15s "), "{}", alarms.text());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_alert_by_alert() {
+    fn violations_are_shown_alert_by_alert() {
         let alarms = alarms(&[("KithStaleReads", 15)]);
         assert!(!alarms.holds());
         let text = alarms.text();

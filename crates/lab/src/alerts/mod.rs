@@ -3,7 +3,7 @@
 //!
 //! [`CASES`] lists what is done and which alerts are to fire. A run has so many scrapes, one every half second; to the
 //! rules each of them is a scrape interval of the published configuration later than the one before, so that ten
-//! minutes of a rule are twenty seconds of a run. What nodes have said is what the rules see, and nothing else.
+//! minutes of a rule are twenty seconds of a run. The rules see only what the nodes reported.
 
 mod callers;
 mod cases;

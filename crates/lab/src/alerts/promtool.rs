@@ -16,7 +16,7 @@ use super::{rules::Rules, scraped::Scraped};
 
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_PROMTOOL";
-/// The rules, beside the files that name them.
+/// The rules, in the folder of the files that name them.
 const RULES: &str = "alerts.yml";
 /// Before what an expression gives that was to give something else.
 const GOT: &str = "got: ";
@@ -44,8 +44,8 @@ pub(super) async fn fired(
     let mut command = Command::new(program.unwrap_or_else(|| OsString::from("promtool")));
     let ran = command.args(["test", "rules"]).arg(&path).kill_on_drop(true).output().await;
     let ran = ran.with_context(|| format!("promtool does not start: {PROGRAM} names the program"))?;
-    let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
-    answer(&said).with_context(|| format!("promtool test rules {}", path.display()))
+    let output = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+    answer(&output).with_context(|| format!("promtool test rules {}", path.display()))
 }
 
 /// The file of `promtool test rules`. What it expects is never so: the tool says then what is.
@@ -57,7 +57,7 @@ fn test_file(name: &str, scraped: &Scraped, interval: Duration) -> String {
     let asked = format!("min by (alertname, what) ({began}) or vector(0)");
     let mut text = format!("rule_files: [{RULES}]\nevaluation_interval: {interval}s\ntests:\n");
     text += &format!("  - name: {name}\n    interval: {interval}s\n    input_series:\n");
-    for (series, values) in scraped.told() {
+    for (series, values) in scraped.values() {
         let series = series.replace('\'', "''");
         text += &format!("      - {{ series: '{series}', values: '{values}' }}\n");
     }
@@ -66,9 +66,9 @@ fn test_file(name: &str, scraped: &Scraped, interval: Duration) -> String {
 }
 
 /// What the tool says that the expression gives: `{alertname="KithNodeUntrusted"} 1.35E+02, {} 0E+00`.
-fn answer(said: &str) -> Result<Fired> {
-    let Some(got) = said.lines().find_map(|line| line.trim_start().strip_prefix(GOT)) else {
-        bail!("it does not say what it got: {said}");
+fn answer(output: &str) -> Result<Fired> {
+    let Some(got) = output.lines().find_map(|line| line.trim_start().strip_prefix(GOT)) else {
+        bail!("it does not say what it got: {output}");
     };
     let all = got.split('{').skip(1).map(|one| entry(one).with_context(|| format!("it says {one}")));
     let all: Vec<(String, Duration)> = all.collect::<Result<_>>()?;
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn what_fires_is_read_from_what_the_tool_says() {
-        let said = "Unit Testing:  a.yml\n  FAILED:\n    expr: \"min\", time: 7m,\n        exp: nil\n        got: {} 0E+00, {alertname=\"KithCallsShed\", what=\"reads\"} 1.65E+02, {alertname=\"KithNoNodeServes\"} 7.5E+01\n";
-        let fired = answer(said).unwrap();
+        let output = "Unit Testing:  a.yml\n  FAILED:\n    expr: \"min\", time: 7m,\n        exp: nil\n        got: {} 0E+00, {alertname=\"KithCallsShed\", what=\"reads\"} 1.65E+02, {alertname=\"KithNoNodeServes\"} 7.5E+01\n";
+        let fired = answer(output).unwrap();
         let found: Vec<_> = fired.iter().map(|(name, at)| (name.as_str(), at.as_secs())).collect();
         assert_eq!(found, [("KithCallsShed reads", 165), ("KithNoNodeServes", 75)]);
         assert!(answer("        got: {} 0E+00\n").unwrap().is_empty());
@@ -124,9 +124,10 @@ mod tests {
 
     #[test]
     fn a_tool_that_does_not_answer_is_an_error() {
-        for said in ["", "SUCCESS", "got: nil\ngroup \"kith-nodes\", rule 3: parse error", "got: {a=\"b\"} x"]
+        for output in
+            ["", "SUCCESS", "got: nil\ngroup \"kith-nodes\", rule 3: parse error", "got: {a=\"b\"} x"]
         {
-            assert!(answer(said).is_err() || answer(said).unwrap().is_empty(), "{said}");
+            assert!(answer(output).is_err() || answer(output).unwrap().is_empty(), "{output}");
         }
         assert!(answer("SUCCESS").is_err() && answer("got: {a=\"b\"} x").is_err());
     }

@@ -1,4 +1,4 @@
-//! The rules that are published, and how often a Prometheus scrapes by the configuration beside them.
+//! The published rules, and how often Prometheus scrapes by the published configuration.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -52,8 +52,8 @@ impl Rules {
 /// # Errors
 /// When the published configuration does not say it in seconds.
 pub(super) fn scrape_interval() -> Result<Duration> {
-    let said = CONFIGURATION.lines().find_map(|line| line.trim_start().strip_prefix("scrape_interval:"));
-    let seconds = said.and_then(|said| said.trim().strip_suffix('s')?.parse().ok());
+    let interval = CONFIGURATION.lines().find_map(|line| line.trim_start().strip_prefix("scrape_interval:"));
+    let seconds = interval.and_then(|interval| interval.trim().strip_suffix('s')?.parse().ok());
     Ok(Duration::from_secs(seconds.context("prometheus.yml says no scrape_interval in seconds")?))
 }
 

@@ -22,7 +22,7 @@ use crate::faults::{Plan, Site};
 const USERS: i64 = 2_000;
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// What nodes have said in a case.
+/// What nodes reported in a case.
 #[derive(Clone, Debug)]
 pub struct Ran {
     case: Case,

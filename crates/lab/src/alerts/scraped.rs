@@ -58,8 +58,8 @@ impl Scraped {
     }
 
     /// Each series with its values as `promtool test rules` reads them.
-    pub(super) fn told(&self) -> impl Iterator<Item = (&str, String)> {
-        self.series.iter().map(|(name, values)| (name.as_str(), told(values, self.scrapes)))
+    pub(super) fn values(&self) -> impl Iterator<Item = (&str, String)> {
+        self.series.iter().map(|(name, values)| (name.as_str(), notation(values, self.scrapes)))
     }
 
     fn put(&mut self, instance: &str, sample: Sample<'_>) {
@@ -74,7 +74,7 @@ impl Scraped {
 
 /// Values one after the other: `1x3` is 1 four times. Where a value is missing after one that was there, Prometheus
 /// notes that the series is stale, and nothing (`_x2`: twice) until it is there again. promtool does not read `infx3`, but `inf inf`.
-fn told(values: &[Option<f64>], scrapes: usize) -> String {
+fn notation(values: &[Option<f64>], scrapes: usize) -> String {
     let absent = std::iter::repeat_n(&None, scrapes.saturating_sub(values.len()));
     let mut all = values.iter().chain(absent).peekable();
     let (mut text, mut there) = (String::new(), false);
@@ -109,14 +109,14 @@ mod tests {
     }
 
     fn values(scraped: &Scraped, series: &str) -> String {
-        let mut told = scraped.told();
-        told.find(|(name, _)| *name == series).unwrap_or_else(|| panic!("{series} is not there")).1
+        let mut all = scraped.values();
+        all.find(|(name, _)| *name == series).unwrap_or_else(|| panic!("{series} is not there")).1
     }
 
     #[test]
     fn series_have_all_labels_and_only_used_metrics() {
         let scraped = scraped(&[[Some("a{c=\"d\"} 1\ne 2\n"), Some("b_total 0.5\n")]]);
-        let names: Vec<_> = scraped.told().map(|(name, _)| name.to_owned()).collect();
+        let names: Vec<_> = scraped.values().map(|(name, _)| name.to_owned()).collect();
         assert_eq!(
             names,
             [
@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn values_that_differ_stand_one_by_one() {
-        assert_eq!(told(&[1.0, 1.0, 2.0, 0.25, -3.0].map(Some), 5), "1x1 2 0.25 -3");
-        assert_eq!(told(&[], 2), "_x2");
-        assert_eq!(told(&[f64::INFINITY, f64::INFINITY, 5.0, 5.0].map(Some), 4), "inf inf 5x1");
+        assert_eq!(notation(&[1.0, 1.0, 2.0, 0.25, -3.0].map(Some), 5), "1x1 2 0.25 -3");
+        assert_eq!(notation(&[], 2), "_x2");
+        assert_eq!(notation(&[f64::INFINITY, f64::INFINITY, 5.0, 5.0].map(Some), 4), "inf inf 5x1");
     }
 
     #[test]

@@ -68,10 +68,10 @@ impl Shown {
             none("before the fault", self.early()),
             none("of something else", self.strange()),
         ];
-        let told = |(alert, after): (&str, Duration)| {
-            Figure::told(format!("{name} {alert} after"), "s", after.as_secs_f64(), Better::Lower)
+        let fired_after = |(alert, after): (&str, Duration)| {
+            Figure::without_target(format!("{name} {alert} after"), "s", after.as_secs_f64(), Better::Lower)
         };
-        figures.extend(self.fired().map(told));
+        figures.extend(self.fired().map(fired_after));
         figures
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct AlertsArguments {
     /// What happens at random follows from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The program of a node [default: the one beside this program].
+    /// The program of a node [default: `kith` in the folder of this program].
     #[arg(long)]
     kith: Option<PathBuf>,
     /// Where the report goes, and in its folder `alerts` what Prometheus' tool was asked.
@@ -40,7 +40,7 @@ impl AlertsArguments {
             }
             let began = Instant::now();
             let shown = self.case(case, &plan, &rules).await;
-            tell(case, &shown, began.elapsed().as_secs());
+            print_case(case, &shown, began.elapsed().as_secs());
             alarms.add(case, shown);
         }
         println!("\n{}", alarms.text());
@@ -57,7 +57,7 @@ impl AlertsArguments {
     }
 }
 
-fn tell(case: &Case, shown: &Result<Shown>, seconds: u64) {
+fn print_case(case: &Case, shown: &Result<Shown>, seconds: u64) {
     match shown {
         Ok(shown) => {
             let holds = if shown.holds() { "holds" } else { "does not hold" };

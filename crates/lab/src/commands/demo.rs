@@ -10,7 +10,7 @@ pub(crate) struct DemoArguments {
     /// Users to import, as JSON Lines.
     #[arg(long, value_name = "FILE", default_value = "target/sample/users.jsonl")]
     users: PathBuf,
-    /// The program of a node [default: the one beside this program].
+    /// The program of a node [default: `kith` in the folder of this program].
     #[arg(long)]
     kith: Option<PathBuf>,
 }

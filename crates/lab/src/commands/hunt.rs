@@ -41,8 +41,9 @@ pub(crate) struct HuntArguments {
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     deaths: u64,
     /// How many rows are run at once, each on a cluster of its own, but for those about load or delay.
-    #[arg(long, value_name = "ROWS", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
-    beside: u8,
+    #[arg(long = "beside", value_name = "ROWS", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
+    at_once: u8,
     /// So many acknowledged writes in the rows F50 and F52, and a tenth of it in those of them that have a fault;
     /// a tenth of it are the applications of F53, the marks of F59, the changes of F61 and the removals of F62, a hundredth the conversations of F63, a 25th the users of F54 [default: 100000]. So many acknowledged messages in
     /// each row F60 [default: 333334; with --seconds as many as there are].
@@ -52,9 +53,9 @@ pub(crate) struct HuntArguments {
     #[arg(long)]
     quick: bool,
     /// A variable for a test build of the program, such as `KITH_MUTANT=chain_gap`; may be given several times.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = told)]
-    told: Vec<(String, String)>,
-    /// The program of a node [default: the one beside this program].
+    #[arg(long = "told", value_name = "NAME=VALUE", value_parser = variable)]
+    environment: Vec<(String, String)>,
+    /// The program of a node [default: `kith` in the folder of this program].
     #[arg(long)]
     kith: Option<PathBuf>,
     /// Where the histories and the reports go.
@@ -67,7 +68,7 @@ impl HuntArguments {
         let names = ROWS.iter().map(|row| row.name).chain(LOAD_TESTS.iter().map(|load_test| load_test.name));
         ensure_known("fault", &self.fault, names)?;
         let plan = Plan::new(program(self.kith.clone())?, self.nodes, self.seed);
-        let plan = Plan { environment: self.told.clone(), ..plan };
+        let plan = Plan { environment: self.environment.clone(), ..plan };
         let findings = match self.minutes {
             Some(minutes) => self.long(&plan, Duration::from_secs(minutes.saturating_mul(60))).await,
             None => self.rows(&plan).await?,
@@ -86,11 +87,11 @@ impl HuntArguments {
 
     async fn long(&self, plan: &Plan, lasts: Duration) -> Findings {
         let (load, began) = (Load { mix: Mix::READING, ..self.load() }, Instant::now());
-        let tell = |row: &Row, calls| {
+        let print_progress = |row: &Row, calls| {
             let seconds = began.elapsed().as_secs();
             eprintln!("{seconds} s: {calls} calls so far; {}: {}", row.name, row.what);
         };
-        let ran = faults::long(plan, load, lasts, &self.out, tell).await;
+        let ran = faults::long(plan, load, lasts, &self.out, print_progress).await;
         if let Ok(judged) = &ran {
             println!("{}", judged.report());
         }
@@ -111,7 +112,7 @@ impl HuntArguments {
         let _kept = kept(shared).await;
         let (alone, others) = rows.into_iter().partition(|row| row.alone);
         self.together(alone, 1, plan, &mut findings).await?;
-        self.together(others, self.beside.into(), plan, &mut findings).await?;
+        self.together(others, self.at_once.into(), plan, &mut findings).await?;
         self.load_tests(plan, &mut findings).await?;
         Ok(findings)
     }
@@ -130,7 +131,7 @@ impl HuntArguments {
         while let Some((row, ran)) = runs.next().await {
             match ran {
                 Ok(row) => {
-                    tell(&row);
+                    print_row(&row);
                     findings.add_judged(row);
                 }
                 Err(error) => {
@@ -179,7 +180,7 @@ async fn kept(shared: bool) -> Option<std::sync::Arc<Cassandra>> {
     if shared { Cassandra::shared().await.ok() } else { None }
 }
 
-fn tell(row: &Judged) {
+fn print_row(row: &Judged) {
     println!("{}: {}", row.name(), if row.holds() { "holds" } else { "does not hold" });
     if row.holds() {
         row.figures().iter().for_each(|figure| println!("  {figure}"));
@@ -188,7 +189,7 @@ fn tell(row: &Judged) {
     }
 }
 
-fn told(text: &str) -> Result<(String, String), String> {
+fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("it has no =")?;
     Ok((name.to_owned(), value.to_owned()))
 }

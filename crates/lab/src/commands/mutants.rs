@@ -15,8 +15,8 @@ pub(crate) struct MutantsArguments {
     /// What happens at random follows from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The program of a node, a build with the features `failpoints` and `mutants` [default: the one beside this
-    /// program].
+    /// The program of a node, a build with the features `failpoints` and `mutants` [default: `kith` in the
+    /// folder of this program].
     #[arg(long)]
     kith: Option<PathBuf>,
     /// Where the histories and the report go.
@@ -68,7 +68,7 @@ impl MutantsArguments {
             let first = broken.name() == BROKEN[0].name();
             ensure!(
                 !first || ran.as_ref().is_ok_and(|judged| !judged.report().holds()),
-                "{} lacks nothing when it is told to: is it a build with the feature `mutants`?",
+                "{} keeps a rule that the variable removes: is it a build with the feature `mutants`?",
                 plan.kith.display()
             );
             caught.add(*broken, ran);

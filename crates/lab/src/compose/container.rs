@@ -52,8 +52,8 @@ impl HostPaths {
         self
     }
 
-    fn here(&self, said: &str) -> String {
-        self.0.iter().fold(said.to_owned(), |said, (there, here)| said.replace(there, here))
+    fn here(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here))
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// Both as they are in the repository: an engine reads the same.
 const COMPOSE: &str = include_str!("../../../../docker-compose.yml");
 const DOCKERFILE: &str = include_str!("../../../../Dockerfile");
-/// What compose waits for a container to stop where nothing is said.
+/// How long compose waits for a container to stop by default.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The compose file.
@@ -71,7 +71,7 @@ impl File {
     /// # Errors
     /// When the file says none.
     pub(super) fn redis_options(&self) -> Result<Vec<(&str, &str)>> {
-        let command = self.service("redis")?.command.as_ref().context("redis is told nothing")?;
+        let command = self.service("redis")?.command.as_ref().context("redis has no command")?;
         let mut words = command.iter().skip(1).map(String::as_str);
         let mut options = Vec::new();
         while let (Some(name), Some(value)) = (words.next(), words.next()) {
@@ -100,9 +100,9 @@ impl Service {
     /// # Errors
     /// When the file says something that is no time.
     pub(super) fn grace(&self) -> Result<Duration> {
-        let said = self.stop_grace_period.as_deref();
-        said.map_or(Ok(GRACE), |said| {
-            humantime::parse_duration(said).with_context(|| format!("{said} is no time"))
+        let period = self.stop_grace_period.as_deref();
+        period.map_or(Ok(GRACE), |period| {
+            humantime::parse_duration(period).with_context(|| format!("{period} is no time"))
         })
     }
 
@@ -117,7 +117,7 @@ impl Image {
     /// # Errors
     /// When it does not say what a container runs.
     pub(super) fn read() -> Result<Self> {
-        let environment = lines("ENV").filter_map(|said| said.split_once('='));
+        let environment = lines("ENV").filter_map(|line| line.split_once('='));
         Ok(Self {
             entrypoint: words("ENTRYPOINT")?,
             command: words("CMD")?,
@@ -131,8 +131,8 @@ fn lines(instruction: &'static str) -> impl Iterator<Item = &'static str> {
 }
 
 fn words(instruction: &'static str) -> Result<Vec<String>> {
-    let said = lines(instruction).last().with_context(|| format!("Dockerfile has no {instruction}"))?;
-    serde_json::from_str(said).with_context(|| format!("Dockerfile: {instruction} {said}"))
+    let value = lines(instruction).last().with_context(|| format!("Dockerfile has no {instruction}"))?;
+    serde_json::from_str(value).with_context(|| format!("Dockerfile: {instruction} {value}"))
 }
 
 #[cfg(test)]

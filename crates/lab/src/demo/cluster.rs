@@ -1,4 +1,4 @@
-//! The cluster that is shown, and what is said of it.
+//! The cluster of the demonstration.
 
 use std::{
     fs::File,
@@ -12,7 +12,7 @@ use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClien
 use tokio::{process::Command, time::Instant};
 use tonic::{Status, transport::Channel};
 
-use super::{Demo, Tell, words::seconds};
+use super::{Demo, PrintLine, words::seconds};
 use crate::faults::{
     Plan, Site,
     calls::{renaming, within},
@@ -42,17 +42,17 @@ pub(super) struct Read {
 
 impl Cluster {
     /// Starts it, fills it, and shows what it is.
-    pub(super) async fn start(demo: &Demo, tell: Tell<'_>) -> Result<Self> {
-        tell("THREE NODES over one Redis and one MongoDB, each in a process of its own");
+    pub(super) async fn start(demo: &Demo, print: PrintLine<'_>) -> Result<Self> {
+        print("THREE NODES over one Redis and one MongoDB, each in a process of its own");
         let began = Instant::now();
         let site = Site::start(&Plan::new(demo.kith.clone(), NODES, 1)).await?;
         let users = first_ids(&demo.users)?;
         let cluster = Self { site, users, kith: demo.kith.clone() };
-        tell(&format!("  started, and each proves that it hears the others: {}", seconds(began.elapsed())));
-        cluster.import(&demo.users, tell).await?;
-        tell("  $ kith status");
+        print(&format!("  started, and each proves that it hears the others: {}", seconds(began.elapsed())));
+        cluster.import(&demo.users, print).await?;
+        print("  $ kith status");
         let addresses = cluster.addresses().join(",");
-        cluster.kith(&["status", "--addr", &addresses, "-o", "table"], tell).await?;
+        cluster.kith(&["status", "--addr", &addresses, "-o", "table"], print).await?;
         Ok(cluster)
     }
 
@@ -65,27 +65,32 @@ impl Cluster {
         self.site.members.iter().map(|member| format!("http://{}", member.node.address())).collect()
     }
 
-    async fn import(&self, users: &Path, tell: Tell<'_>) -> Result<()> {
-        // Beside the file there would be a note of how far it got.
+    async fn import(&self, users: &Path, print: PrintLine<'_>) -> Result<()> {
+        // The command writes its progress into the folder of the file.
         let folder = tempfile::tempdir()?;
         let copy = folder.path().join("users.jsonl");
         std::fs::copy(users, &copy).context("the sample cannot be read")?;
         let (file, address) = (copy.to_string_lossy(), self.addresses().swap_remove(0));
-        tell("  $ kith import users users.jsonl");
+        print("  $ kith import users users.jsonl");
         let began = Instant::now();
-        self.kith(&["import", "users", &file, "--addr", &address, "-o", "table"], tell).await?;
-        tell(&format!("  that took {}", seconds(began.elapsed())));
+        self.kith(&["import", "users", &file, "--addr", &address, "-o", "table"], print).await?;
+        print(&format!("  that took {}", seconds(began.elapsed())));
         Ok(())
     }
 
     /// Runs a command of the program, and prints its output.
-    pub(super) async fn kith(&self, arguments: &[&str], tell: Tell<'_>) -> Result<()> {
+    pub(super) async fn kith(&self, arguments: &[&str], print: PrintLine<'_>) -> Result<()> {
         let output = Command::new(&self.kith).args(arguments).env_clear().kill_on_drop(true).output().await?;
         for line in String::from_utf8_lossy(&output.stdout).lines() {
-            tell(&format!("    {line}"));
+            print(&format!("    {line}"));
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "kith {} ended with {}: {said}", arguments.join(" "), output.status);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "kith {} ended with {}: {errors}",
+            arguments.join(" "),
+            output.status
+        );
         Ok(())
     }
 }

@@ -95,7 +95,7 @@ async fn reads(seen: Arc<DemoSeen>, users: Arc<[i64]>, node: Channel, mut random
 
 async fn writes(seen: Arc<DemoSeen>, users: Arc<[i64]>, nodes: Vec<Channel>) {
     for (number, (user_id, node)) in users.iter().cycle().zip(nodes.iter().cycle()).enumerate() {
-        match write(node.clone(), *user_id, format!("somebody {number}")).await {
+        match write(node.clone(), *user_id, format!("person {number}")).await {
             Ok(version) => {
                 seen.ages.written(*user_id, version);
                 seen.writes.lock().done += 1;

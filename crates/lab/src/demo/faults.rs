@@ -6,7 +6,7 @@ use anyhow::Result;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Tell,
+    PrintLine,
     cluster::Cluster,
     crowd::DemoReaders,
     words::{count, seconds},
@@ -17,38 +17,46 @@ const QUIET: Duration = Duration::from_secs(3);
 const AWAY: Duration = Duration::from_secs(5);
 
 /// Redis is killed, and started again with nothing in it.
-pub(super) async fn redis_away(cluster: &mut Cluster, crowd: &DemoReaders, tell: Tell<'_>) -> Result<()> {
-    tell("");
-    tell("REDIS IS KILLED, for five seconds, while users are read on all nodes and written on A and B");
+pub(super) async fn redis_away(
+    cluster: &mut Cluster,
+    crowd: &DemoReaders,
+    print: PrintLine<'_>,
+) -> Result<()> {
+    print("");
+    print("REDIS IS KILLED, for five seconds, while users are read on all nodes and written on A and B");
     sleep(QUIET).await;
-    say(crowd, "before:", tell);
+    say(crowd, "before:", print);
     cluster.site.redis.kill();
     sleep(AWAY).await;
-    say(crowd, "without it:", tell);
+    say(crowd, "without it:", print);
     let back = Instant::now();
     cluster.site.redis.restart(None).await?;
     cluster.site.until_trusted().await?;
     let trusted = seconds(back.elapsed());
     sleep(QUIET).await;
-    say(crowd, "with it again:", tell);
-    tell(
+    say(crowd, "with it again:", print);
+    print(
         "  nodes that cannot hear each other serve what they have in memory for 3 s at most, then MongoDB answers: so long,",
     );
-    tell(&format!(
+    print(&format!(
         "  and no longer, a read may be old. Redis came back empty; {trusted} later all memories were served again"
     ));
     Ok(())
 }
 
 /// The last node is killed, and started again.
-pub(super) async fn node_killed(cluster: &mut Cluster, crowd: &DemoReaders, tell: Tell<'_>) -> Result<()> {
-    tell("");
-    tell("NODE C IS KILLED with kill -9, and is back two seconds later");
+pub(super) async fn node_killed(
+    cluster: &mut Cluster,
+    crowd: &DemoReaders,
+    print: PrintLine<'_>,
+) -> Result<()> {
+    print("");
+    print("NODE C IS KILLED with kill -9, and is back two seconds later");
     if let Some(last) = cluster.site.members.last_mut() {
         last.node.kill();
     }
     sleep(Duration::from_secs(2)).await;
-    say(crowd, "without it:", tell);
+    say(crowd, "without it:", print);
     let back = Instant::now();
     if let Some(last) = cluster.site.members.last_mut() {
         last.node.run()?;
@@ -56,17 +64,17 @@ pub(super) async fn node_killed(cluster: &mut Cluster, crowd: &DemoReaders, tell
     }
     let trusted = seconds(back.elapsed());
     sleep(QUIET).await;
-    say(crowd, "with it again:", tell);
-    tell(
+    say(crowd, "with it again:", print);
+    print(
         "  unanswered are those who asked C, and nobody else: a client that knows several nodes asks another one.",
     );
-    tell(&format!("  It served from its memory {trusted} after its start"));
+    print(&format!("  It served from its memory {trusted} after its start"));
     Ok(())
 }
 
-fn say(crowd: &DemoReaders, when: &str, tell: Tell<'_>) {
+fn say(crowd: &DemoReaders, when: &str, print: PrintLine<'_>) {
     let (met, writes) = crowd.met();
-    tell(&format!("  {when:<15}{met}"));
+    print(&format!("  {when:<15}{met}"));
     let (done, refused) = (count(writes.done), count(writes.refused));
-    tell(&format!("  {:<15}{done} writes done, {refused} refused", ""));
+    print(&format!("  {:<15}{done} writes done, {refused} refused", ""));
 }

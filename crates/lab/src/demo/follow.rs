@@ -11,7 +11,7 @@ use tokio::{
 use tonic::transport::Channel;
 
 use super::{
-    Tell,
+    PrintLine,
     cluster::{Cluster, read, write},
     words::seconds,
 };
@@ -20,12 +20,12 @@ const WRITES: usize = 300;
 /// The promise in quiet times is a second; who has not followed by then never will.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-pub(super) async fn show(cluster: &Cluster, tell: Tell<'_>) -> Result<()> {
+pub(super) async fn show(cluster: &Cluster, print: PrintLine<'_>) -> Result<()> {
     let nodes: Vec<_> = cluster.nodes().collect();
     let user_id = *cluster.users.first().context("the sample is empty")?;
     let ((_, writer), others) = nodes.split_first().context("there are nodes")?;
-    tell("");
-    tell(&format!("A WRITE on node A is told to all: {WRITES} writes, each until B and C answer with it"));
+    print("");
+    print(&format!("A WRITE on node A is broadcast: {WRITES} writes, each until B and C answer with it"));
     let mut lags = Vec::with_capacity(WRITES);
     for number in 0..WRITES {
         for (_, node) in others {
@@ -39,8 +39,8 @@ pub(super) async fn show(cluster: &Cluster, tell: Tell<'_>) -> Result<()> {
     lags.sort_unstable();
     let at = |part: usize| lags.get(lags.len() * part / 1_000).or(lags.last()).copied().unwrap_or_default();
     let (half, most, all) = (seconds(at(500)), seconds(at(990)), seconds(at(1_000)));
-    tell("  from the acknowledgement until B and C had answered with it, their time to answer included:");
-    tell(&format!("  {half} for half of the writes, {most} for 99 of 100, {all} for all"));
+    print("  from the acknowledgement until B and C had answered with it, their time to answer included:");
+    print(&format!("  {half} for half of the writes, {most} for 99 of 100, {all} for all"));
     Ok(())
 }
 

@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_met_is_said_in_one_line() {
+    fn met_is_shown_in_one_line() {
         let mut met = Met::default();
         for answer in [answer("memory", 1, 0), answer("redis", 3, 0), answer("store", 20, 150)] {
             met.answered(&answer);
         }
         met.refused();
-        let said = "4 reads: 1 from memory, 1 Redis, 1 MongoDB; 1 unanswered; slowest 20 ms; 1 were old, by 150 ms at most";
-        assert_eq!(met.to_string(), said);
+        let line = "4 reads: 1 from memory, 1 Redis, 1 MongoDB; 1 unanswered; slowest 20 ms; 1 were old, by 150 ms at most";
+        assert_eq!(met.to_string(), line);
         let mut all = Met::default();
         all.add(&met);
         assert_eq!(all, met);

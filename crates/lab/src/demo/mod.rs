@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use self::{cluster::Cluster, crowd::DemoReaders, words::seconds};
 use crate::faults::bounds;
 
-/// What is shown, and where what is said goes.
+/// The demonstration: what it runs, and what it imports.
 #[derive(Clone, Debug)]
 pub struct Demo {
     /// The program of a node.
@@ -26,8 +26,8 @@ pub struct Demo {
     pub users: PathBuf,
 }
 
-/// Takes one line.
-pub type Tell<'a> = &'a mut (dyn FnMut(&str) + Send);
+/// Prints one line.
+pub type PrintLine<'a> = &'a mut (dyn FnMut(&str) + Send);
 
 impl Demo {
     /// Runs the demonstration from beginning to end, some forty seconds. Nothing is left: the servers, their data and
@@ -35,26 +35,26 @@ impl Demo {
     ///
     /// # Errors
     /// If a program does not start, or anything is not as the text says, including a read beyond its bound.
-    pub async fn run(&self, tell: Tell<'_>) -> Result<()> {
+    pub async fn run(&self, print: PrintLine<'_>) -> Result<()> {
         let began = Instant::now();
-        let mut cluster = Cluster::start(self, tell).await?;
-        tiers::show(&cluster, tell).await?;
-        follow::show(&cluster, tell).await?;
+        let mut cluster = Cluster::start(self, print).await?;
+        tiers::show(&cluster, print).await?;
+        follow::show(&cluster, print).await?;
         let crowd = DemoReaders::gather(&cluster);
-        faults::redis_away(&mut cluster, &crowd, tell).await?;
-        faults::node_killed(&mut cluster, &crowd, tell).await?;
+        faults::redis_away(&mut cluster, &crowd, print).await?;
+        faults::node_killed(&mut cluster, &crowd, print).await?;
         let met = crowd.part().await;
-        tell("");
-        tell("IN THE END");
-        tell(&format!("  all readers together: {met}"));
+        print("");
+        print("IN THE END");
+        print(&format!("  all readers together: {met}"));
         let bound = bounds().faulty.bound;
         ensure!(met.oldest() <= bound, "a read was older than {}", seconds(bound));
-        tell(&format!(
+        print(&format!(
             "  no read was older than {}, which is promised whatever happens to Redis or a node",
             seconds(bound)
         ));
         drop(cluster);
-        tell(&format!(
+        print(&format!(
             "  the nodes, Redis, MongoDB and their data are gone; that took {}",
             seconds(began.elapsed())
         ));

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 
 use super::{
-    Tell,
+    PrintLine,
     cluster::{Cluster, read},
     words::seconds,
 };
@@ -17,18 +17,18 @@ const READS: [(usize, &str, &str); 4] = [
     (2, "memory", "and keeps one too"),
 ];
 
-pub(super) async fn show(cluster: &Cluster, tell: Tell<'_>) -> Result<()> {
+pub(super) async fn show(cluster: &Cluster, print: PrintLine<'_>) -> Result<()> {
     let user_id = *cluster.users.get(USER).context("the sample is too small")?;
     let nodes: Vec<_> = cluster.nodes().collect();
-    tell("");
-    tell(&format!("A READ climbs from memory to Redis to MongoDB (user {user_id})"));
+    print("");
+    print(&format!("A READ climbs from memory to Redis to MongoDB (user {user_id})"));
     for (node, tier, why) in READS {
         let (name, channel) = &nodes[node];
         let read = read(channel.clone(), user_id).await?;
         ensure!(read.tier == tier, "node {name} answers from {}, and not from {tier}", read.tier);
-        tell(&format!("  node {name} answers from {:<6} in {:>7}: {why}", read.tier, seconds(read.took)));
+        print(&format!("  node {name} answers from {:<6} in {:>7}: {why}", read.tier, seconds(read.took)));
     }
-    tell(&format!("  $ kith inspect user/{user_id}"));
+    print(&format!("  $ kith inspect user/{user_id}"));
     let address = cluster.addresses().swap_remove(0);
-    cluster.kith(&["inspect", &format!("user/{user_id}"), "--addr", &address, "-o", "table"], tell).await
+    cluster.kith(&["inspect", &format!("user/{user_id}"), "--addr", &address, "-o", "table"], print).await
 }

@@ -30,8 +30,9 @@ mod tests {
 
     #[test]
     fn times_are_as_exact_as_they_are_long() {
-        let told = [650, 4_200, 42_000, 949_000, 950_000, 12_340_000].map(Duration::from_micros).map(seconds);
-        assert_eq!(told, ["0.65 ms", "4.2 ms", "42 ms", "949 ms", "0.9 s", "12.3 s"]);
+        let shown =
+            [650, 4_200, 42_000, 949_000, 950_000, 12_340_000].map(Duration::from_micros).map(seconds);
+        assert_eq!(shown, ["0.65 ms", "4.2 ms", "42 ms", "949 ms", "0.9 s", "12.3 s"]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(super) enum Action {
     /// Its settings make memory so.
     MemoryTiny,
     RedisKilled,
-    RedisTorn,
+    RedisLogCut,
     RedisFrozen,
     RedisSlow,
     RedisOld,
@@ -124,7 +124,7 @@ impl Action {
     /// Prepares the fault.
     pub(super) async fn prepare(self, site: &mut Site, kept: &mut Kept) -> Result<()> {
         match self {
-            Self::RedisTorn => site.redis.keep_log().await?,
+            Self::RedisLogCut => site.redis.keep_log().await?,
             Self::RedisDiskFull => kept.disk = Some(persisted::disk_of_redis(site).await?),
             Self::RedisOld => kept.dump = Some(site.redis.dump().await?),
             Self::RedisPromoted => {
@@ -144,7 +144,7 @@ impl Action {
             Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, kept, lasts).await?,
             Self::NodeDies(place) => dies(site, kept, place, lasts).await?,
             Self::HalfNewer => kept.deaths = upgrade::half(site, lasts).await?,
-            Self::RedisTorn => kept.deaths = persisted::torn(site, lasts).await?,
+            Self::RedisLogCut => kept.deaths = persisted::log_cut(site, lasts).await?,
             Self::RedisByTurns => redis_by_turns(site, kept, lasts).await?,
             Self::RedisDiskFull => {
                 let disk = kept.disk.as_ref().context("Redis has a small disk")?;
@@ -227,7 +227,7 @@ impl Action {
             | Self::HalfNewer
             | Self::NamesShared
             | Self::RequestsForgotten
-            | Self::RedisTorn
+            | Self::RedisLogCut
             | Self::RedisDiskFull
             | Self::MongodbDiskFull
             | Self::NodeDies(_) => {}
@@ -311,7 +311,7 @@ async fn dies(site: &mut Site, kept: &mut Kept, place: &str, lasts: Duration) ->
     let goes_on = |deaths| began.elapsed() < if deaths > 0 { lasts } else { lasts * 3 };
     while goes_on(kept.deaths) {
         node.kill();
-        node.run_told(&[("KITH_FAILPOINT", place)])?;
+        node.run_with_variables(&[("KITH_FAILPOINT", place)])?;
         while !node.ended()? && goes_on(kept.deaths) {
             sleep(LOOK).await;
         }

@@ -68,7 +68,7 @@ impl UserCall {
                 let consistency = consistency(*level, &self.token);
                 let asked = GetUserRequest { user_id: self.user_id, consistency };
                 let user = users.get_user(within(asked)).await?.into_inner().user;
-                Ok(Answered { outcome: found(user.as_ref())?, token: None })
+                Ok(Answered { outcome: outcome_of(user.as_ref())?, token: None })
             }
             What::Create { name, value } => {
                 let user = User {
@@ -79,7 +79,7 @@ impl UserCall {
                 };
                 let request = CreateUserRequest { user: Some(user), request_id: self.request_id.clone() };
                 let created = users.create_user(within(request)).await?.into_inner();
-                let mut outcome = found(created.user.as_ref())?;
+                let mut outcome = outcome_of(created.user.as_ref())?;
                 if let (Outcome::Done { key, .. }, Some(user)) = (&mut outcome, &created.user) {
                     *key = Some(key_of(user.user_id));
                 }
@@ -89,7 +89,7 @@ impl UserCall {
                 let asked = renaming(self.user_id, value.to_string(), self.request_id.clone());
                 let updated = users.update_user(within(asked)).await?.into_inner();
                 Ok(Answered {
-                    outcome: found(updated.user.as_ref())?,
+                    outcome: outcome_of(updated.user.as_ref())?,
                     token: Some(updated.consistency_token),
                 })
             }
@@ -167,7 +167,7 @@ pub(super) fn key_of(user_id: i64) -> String {
 }
 
 /// The value of a found record. One without a value of the run is an error of the run.
-pub(super) fn found(user: Option<&User>) -> Result<Outcome, Status> {
+pub(super) fn outcome_of(user: Option<&User>) -> Result<Outcome, Status> {
     let read = user.and_then(|user| Some((user.version.try_into().ok()?, user.nick_name.parse().ok()?)));
     let (version, value) = read.ok_or_else(|| Status::internal("an answer without a user of the run"))?;
     Ok(Outcome::Done { version, value, key: None })

@@ -50,8 +50,8 @@ pub struct Cassandra {
 /// The part of a Cassandra that a run has.
 #[derive(Debug)]
 pub(super) enum Served {
-    /// A keyspace, beside others.
-    Beside(Arc<Cassandra>),
+    /// A keyspace: others use it, too.
+    Shared(Arc<Cassandra>),
     /// All of it.
     Alone(Cassandra),
 }
@@ -132,7 +132,7 @@ impl Cassandra {
 impl Served {
     pub(super) fn address(&self) -> SocketAddr {
         match self {
-            Self::Beside(cassandra) => cassandra.address(),
+            Self::Shared(cassandra) => cassandra.address(),
             Self::Alone(cassandra) => cassandra.address(),
         }
     }
@@ -142,7 +142,7 @@ impl Served {
     pub(super) fn alone(&mut self) -> Result<&mut Cassandra> {
         match self {
             Self::Alone(cassandra) => Ok(cassandra),
-            Self::Beside(_) => bail!("others use this Cassandra"),
+            Self::Shared(_) => bail!("others use this Cassandra"),
         }
     }
 }

@@ -38,14 +38,14 @@ pub struct Figure {
 impl Figure {
     /// One that must not be above its target.
     pub(crate) fn at_most(name: impl Into<String>, unit: &'static str, figure: f64, target: f64) -> Self {
-        let told = Self::told(name, unit, figure, Better::Lower);
-        Self { target: Some(target), holds: figure <= target, ..told }
+        let base = Self::without_target(name, unit, figure, Better::Lower);
+        Self { target: Some(target), holds: figure <= target, ..base }
     }
 
     /// One that must not be below its target.
     pub(super) fn at_least(name: impl Into<String>, unit: &'static str, figure: f64, target: f64) -> Self {
-        let told = Self::told(name, unit, figure, Better::Higher);
-        Self { target: Some(target), holds: figure >= target, ..told }
+        let base = Self::without_target(name, unit, figure, Better::Higher);
+        Self { target: Some(target), holds: figure >= target, ..base }
     }
 
     /// A count of violations, which must be 0.
@@ -54,14 +54,19 @@ impl Figure {
     }
 
     /// One without a target, of which so much is better.
-    pub(crate) fn told(name: impl Into<String>, unit: &'static str, figure: f64, better: Better) -> Self {
+    pub(crate) fn without_target(
+        name: impl Into<String>,
+        unit: &'static str,
+        figure: f64,
+        better: Better,
+    ) -> Self {
         let (name, figure) = (name.into(), Some(figure));
         Self { name, unit, figure, target: None, better, holds: true, not_run: None }
     }
 
     /// A count without a target, of which more is better.
     pub(super) fn count(name: impl Into<String>, count: u64) -> Self {
-        Self::told(name, "count", float(count), Better::Higher)
+        Self::without_target(name, "count", float(count), Better::Higher)
     }
 
     /// A count that must not be below its target.
@@ -76,7 +81,7 @@ impl Figure {
 
     /// How long a row took, in seconds.
     pub(super) fn took(time: Duration) -> Self {
-        Self::told("took", "s", time.as_secs_f64(), Better::Lower)
+        Self::without_target("took", "s", time.as_secs_f64(), Better::Lower)
     }
 
     /// The same, of this row.

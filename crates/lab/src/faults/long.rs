@@ -37,11 +37,11 @@ pub async fn long(
     load: Load,
     lasts: Duration,
     folder: &Path,
-    tell: impl Fn(&Row, u64),
+    on_turn: impl Fn(&Row, u64),
 ) -> Result<Judged> {
     let history = folder.join(format!("{NAME}.jsonl"));
     let turns = turns(plan.seed, lasts, load.before);
-    let hunted = course(&turns, plan, load, &history, tell).await?;
+    let hunted = course(&turns, plan, load, &history, on_turn).await?;
     let subject = Subject { name: NAME, what: WHAT, bound: None, promises: &[] };
     Judged::of(subject, hunted, &history)
 }

@@ -113,16 +113,16 @@ impl Node {
     /// # Errors
     /// When the program does not start.
     pub fn run(&mut self) -> Result<()> {
-        self.run_told(&[])
+        self.run_with_variables(&[])
     }
 
-    /// The same for a test build with these variables in addition to those of all nodes.
+    /// Starts a test build with these variables in addition to those of all nodes.
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn run_told(&mut self, told: &[(&str, &str)]) -> Result<()> {
+    pub fn run_with_variables(&mut self, variables: &[(&str, &str)]) -> Result<()> {
         self.starts.push(std::time::Instant::now());
-        self.process = Some(Watched::start("kith", self.command(told), self.log())?);
+        self.process = Some(Watched::start("kith", self.command(variables), self.log())?);
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl Node {
         self.starts.push(std::time::Instant::now());
         let mut command = self.command(&[]);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        self.process = Some(Watched::start_as_told("kith", command, self.log())?);
+        self.process = Some(Watched::start_configured("kith", command, self.log())?);
         Ok(())
     }
 
@@ -233,8 +233,8 @@ impl Node {
     pub async fn serves(&self) -> Option<bool> {
         let mut health = HealthClient::new(self.channel());
         let asked = health.check(HealthCheckRequest::default());
-        let said = timeout(ANSWER_WITHIN, asked).await.ok()?.ok()?.into_inner();
-        Some(said.status() == ServingStatus::Serving)
+        let answer = timeout(ANSWER_WITHIN, asked).await.ok()?.ok()?.into_inner();
+        Some(answer.status() == ServingStatus::Serving)
     }
 
     /// # Errors
@@ -265,7 +265,7 @@ impl Node {
         Ok(timeout(ANSWER_WITHIN, admin.get_node(GetNodeRequest {})).await??.into_inner())
     }
 
-    fn command(&self, told: &[(&str, &str)]) -> Command {
+    fn command(&self, variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(&self.shape.kith);
         command.env_clear().current_dir(self.folder.path()).args(["serve", "--log=warn"]);
         command.arg(format!("--listen={}", self.address()));
@@ -288,7 +288,7 @@ impl Node {
         command.env("KITH_STORE__MONGODB__URI", &self.mongodb);
         command.env("KITH_REDIS__URL", format!("redis://{}", self.redis));
         command.envs(self.shape.environment.iter().map(|(name, value)| (name, value)));
-        command.envs(told.iter().copied());
+        command.envs(variables.iter().copied());
         command
     }
 }

@@ -10,7 +10,7 @@ use super::{disk::SmallDisk, site::Site};
 
 /// Bytes that are lost of the end of the log of Redis, each time another number of them: within an entry, and up to
 /// what is written in a second.
-const TORN: [u64; 5] = [1, 40, 400, 4_000, 40_000];
+const CUT_BYTES: [u64; 5] = [1, 40, 400, 4_000, 40_000];
 /// How long Redis runs between two deaths: nodes have come to trust their memories again.
 const ALIVE: Duration = Duration::from_secs(3);
 /// Between two looks at a disk that shall stay full.
@@ -21,13 +21,13 @@ const NOTICED: Duration = Duration::from_secs(60);
 const OF_REDIS: u64 = 64 << 20;
 const OF_MONGODB: u64 = 1_500 << 20;
 
-/// Redis is killed again and again, and comes back with a log whose end is torn. How often.
-pub(super) async fn torn(site: &mut Site, lasts: Duration) -> Result<u64> {
+/// Kills Redis again and again, and starts it with a log whose end is cut off. Returns how often.
+pub(super) async fn log_cut(site: &mut Site, lasts: Duration) -> Result<u64> {
     let until = Instant::now() + lasts;
     let mut deaths = 0;
-    for bytes in TORN.into_iter().cycle() {
+    for bytes in CUT_BYTES.into_iter().cycle() {
         site.redis.kill();
-        site.redis.tear_log(bytes)?;
+        site.redis.cut_log(bytes)?;
         site.redis.restart(None).await?;
         let held = site.redis.ask(&["DBSIZE"]).await?;
         ensure!(held != Value::Number(0), "nothing came back from the log");

@@ -62,8 +62,8 @@ impl AskedAbout {
                     let permissions = u32::from(permissions);
                     let (user_id, target_id) = (other, user);
                     let asked = CheckPermissionRequest { user_id, target_id, permissions, consistency: None };
-                    let said = client.check_permission(within(asked)).await?.into_inner();
-                    Relates::Allows(said.allowed, u8::try_from(said.denied).map_err(strange)?)
+                    let answer = client.check_permission(within(asked)).await?.into_inner();
+                    Relates::Allows(answer.allowed, u8::try_from(answer.denied).map_err(strange)?)
                 }
                 About::List(user, side, level) => self.list(client, user, side, level).await?,
                 About::Count(user_id) => counted(client, user_id, None).await?,
@@ -75,9 +75,9 @@ impl AskedAbout {
     async fn follow(&self, mut client: RelationRpc, edge: Edge) -> Result<(Relates, Option<String>), Status> {
         let Edge(user_id, target_id) = edge;
         let asked = FollowRequest { user_id, target_id, request_id: self.request_id.clone() };
-        let said = client.follow(within(asked)).await?.into_inner();
-        let version = said.follow.as_ref().map(version).ok_or_else(absent)??;
-        Ok((Relates::Follows(version), Some(said.consistency_token)))
+        let answer = client.follow(within(asked)).await?.into_inner();
+        let version = answer.follow.as_ref().map(version).ok_or_else(absent)??;
+        Ok((Relates::Follows(version), Some(answer.consistency_token)))
     }
 
     async fn unfollow(
@@ -87,8 +87,8 @@ impl AskedAbout {
     ) -> Result<(Relates, Option<String>), Status> {
         let Edge(user_id, target_id) = edge;
         let asked = UnfollowRequest { user_id, target_id, request_id: self.request_id.clone() };
-        let said = client.unfollow(within(asked)).await?.into_inner();
-        Ok((Relates::Ended(said.version.try_into().map_err(strange)?), Some(said.consistency_token)))
+        let answer = client.unfollow(within(asked)).await?.into_inner();
+        Ok((Relates::Ended(answer.version.try_into().map_err(strange)?), Some(answer.consistency_token)))
     }
 
     async fn set(&self, mut client: RelationRpc, edge: Edge, setting: Setting) -> Result<Relates, Status> {
@@ -97,8 +97,8 @@ impl AskedAbout {
         let (set, cuts) = match setting {
             Setting::Block => {
                 let asked = BlockRequest { user_id, target_id, expected_version, request_id };
-                let said = client.block(within(asked)).await?.into_inner();
-                (said.settings, said.follow_ended)
+                let answer = client.block(within(asked)).await?.into_inner();
+                (answer.settings, answer.follow_ended)
             }
             Setting::Unblock => {
                 let asked = UnblockRequest { user_id, target_id, expected_version, request_id };
@@ -117,11 +117,11 @@ impl AskedAbout {
     async fn get(&self, mut client: RelationRpc, edge: Edge, level: Level) -> Result<Relates, Status> {
         let Edge(user_id, target_id) = edge;
         let asked = GetRelationRequest { user_id, target_id, consistency: self.consistency(level) };
-        let said = client.get_relation(within(asked)).await?.into_inner().relation.ok_or_else(absent)?;
+        let answer = client.get_relation(within(asked)).await?.into_inner().relation.ok_or_else(absent)?;
         Ok(Relates::Found {
-            follow: said.follow.as_ref().map(version).transpose()?,
-            followed_by: said.followed_by.as_ref().map(version).transpose()?,
-            settings: settings(said.settings.as_ref())?,
+            follow: answer.follow.as_ref().map(version).transpose()?,
+            followed_by: answer.followed_by.as_ref().map(version).transpose()?,
+            settings: settings(answer.settings.as_ref())?,
         })
     }
 
@@ -139,13 +139,13 @@ impl AskedAbout {
             let (follows, next) = match side {
                 Side::Following => {
                     let asked = ListFollowingRequest { user_id, page_size, page_token, consistency };
-                    let said = client.list_following(within(asked)).await?.into_inner();
-                    (said.follows, said.next_page_token)
+                    let answer = client.list_following(within(asked)).await?.into_inner();
+                    (answer.follows, answer.next_page_token)
                 }
                 Side::Fans => {
                     let asked = ListFansRequest { user_id, page_size, page_token, consistency };
-                    let said = client.list_fans(within(asked)).await?.into_inner();
-                    (said.follows, said.next_page_token)
+                    let answer = client.list_fans(within(asked)).await?.into_inner();
+                    (answer.follows, answer.next_page_token)
                 }
             };
             for follow in &follows {
@@ -174,9 +174,9 @@ async fn counted(
     user_id: i64,
     consistency: Option<Consistency>,
 ) -> Result<Relates, Status> {
-    let said =
+    let answer =
         client.count_relations(within(CountRelationsRequest { user_id, consistency })).await?.into_inner();
-    Ok(Relates::Counted(said.following, said.fans))
+    Ok(Relates::Counted(answer.following, answer.fans))
 }
 
 fn version(follow: &Follow) -> Result<u64, Status> {

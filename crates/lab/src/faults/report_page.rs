@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_is_too_old_is_told_in_words() {
+    fn too_old_read_is_described() {
         let page = page_of(&Findings::of_rows(vec![judged("F10", 3_100)], Vec::new()));
         assert!(page.contains("Not all holds.") && page.contains("<td class=\"no\">NO</td>"), "{page}");
         assert!(page.contains("<li>user:1: client 1 read version 1 at 4101000000 ns"), "{page}");
     }
 
     #[test]
-    fn a_row_that_was_not_run_is_told_and_why() {
+    fn skipped_row_is_shown_with_its_reason() {
         let failed = NotRun::failed("F30", &anyhow::anyhow!("mongod <does> not start"));
         let page = page_of(&Findings::of_rows(Vec::new(), vec![failed]));
         assert!(page.contains("<td>F30</td><td>mongod &lt;does&gt; not start</td>"), "{page}");

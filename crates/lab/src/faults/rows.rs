@@ -74,7 +74,7 @@ pub const ROWS: [Row; 45] = [
     row("F01", "Redis is down, connections are refused", Action::RedisKilled),
     row("F02", "Redis is a black hole", Action::RedisFrozen),
     row("F03", "Redis answers 300 ms later", Action::RedisSlow),
-    row("F04", "Redis dies, and the end of its log is torn", Action::RedisTorn),
+    row("F04", "Redis dies, and the end of its log is lost", Action::RedisLogCut),
     row("F05", "Redis comes back with a dump from before", Action::RedisOld),
     row("F06", "Redis is emptied", Action::RedisEmptied),
     row("F07", "a replica that lags is promoted", Action::RedisPromoted),
@@ -87,10 +87,10 @@ pub const ROWS: [Row; 45] = [
     row("F12b", "broadcasts are held back by up to 5 s", Action::Reordered),
     row("F13", "50,000 messages of strangers a second", Action::Flooded).alone(),
     row("F14", "strangers publish on every channel", Action::Forged),
-    row("F15a", "a node dies between commit and telling", Action::NodeDies("after_commit=die@10"))
+    row("F15a", "a node dies between commit and broadcast", Action::NodeDies("after_commit=die@10"))
         .failing()
         .within(ORPHANED),
-    row("F15b", "a node dies between telling and answer", Action::NodeDies("after_told=die@10"))
+    row("F15b", "a node dies between broadcast and answer", Action::NodeDies("after_told=die@10"))
         .failing()
         .within(ORPHANED),
     row("F16a", "a node dies between the seat of a follow and its state", Action::NodeDies("seated=die@2"))

@@ -130,7 +130,7 @@ pub(super) async fn course(
     plan: &Plan,
     load: Load,
     history: &Path,
-    tell: impl Fn(&Row, u64),
+    on_turn: impl Fn(&Row, u64),
 ) -> Result<Hunted> {
     let began = Instant::now();
     let mut site = start(turns, plan).await?;
@@ -154,7 +154,7 @@ pub(super) async fn course(
     }
     // An error of a client ends the run at once: it might wait for what that client does.
     let happened = tokio::select! {
-        happened = all_happen(turns, &mut site, &desk, tell) => happened,
+        happened = all_happen(turns, &mut site, &desk, on_turn) => happened,
         error = first_error(&mut clients) => Err(error),
     };
     desk.over.store(true, Ordering::Relaxed);
@@ -215,7 +215,7 @@ async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
     }
     let cassandra = match rows().find(|row| row.ties.is_some() || row.sends > 0) {
         Some(row) if row.action.harms_cassandra() => Some(Served::Alone(Cassandra::lasting().await?)),
-        Some(_) => Some(Served::Beside(Cassandra::shared().await?)),
+        Some(_) => Some(Served::Shared(Cassandra::shared().await?)),
         None => None,
     };
     let mongods = rows().map(|row| row.mongods).max().unwrap_or(1);
@@ -227,12 +227,12 @@ async fn all_happen(
     turns: &[Turn],
     site: &mut Site,
     desk: &ClientDesk,
-    tell: impl Fn(&Row, u64),
+    on_turn: impl Fn(&Row, u64),
 ) -> Result<(u64, Vec<Figure>)> {
     let (mut deaths, mut figures) = (0, Vec::new());
     for turn in turns {
         site.until_trusted().await?;
-        tell(&turn.row, desk.calls.load(Ordering::Relaxed));
+        on_turn(&turn.row, desk.calls.load(Ordering::Relaxed));
         let happened = happen(turn, site, desk).await;
         let kept = happened.with_context(|| format!("{}: {}", turn.row.name, turn.row.what))?;
         deaths += kept.deaths;
@@ -246,14 +246,14 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &ClientDesk) -> Result<Kept>
     let mut kept = Kept::with_deaths(turn.deaths);
     row.action.prepare(site, &mut kept).await?;
     sleep(turn.before).await;
-    let tell = |on| {
+    let record = |on| {
         let fault = Fault { at: desk.recorder.now(), what: row.name.to_owned(), on };
         desk.recorder.write(&Event::Fault(fault))
     };
     // Without a fault nothing begins.
     let disturbs = row.action.disturbs();
     if disturbs {
-        tell(true)?;
+        record(true)?;
     }
     row.action.happen(site, &mut kept, turn.lasts).await?;
     let give_up = Instant::now() + LONGEST;
@@ -262,7 +262,7 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &ClientDesk) -> Result<Kept>
         row.action.happen(site, &mut kept, turn.lasts).await?;
     }
     if disturbs {
-        tell(false)?;
+        record(false)?;
     }
     sleep(turn.after).await;
     Ok(kept)
@@ -270,7 +270,7 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &ClientDesk) -> Result<Kept>
 
 /// Creates the users of the run.
 ///
-/// Beside a Cassandra, which takes its time to start, a machine may be slow: few at a time then, each until it is there.
+/// While a Cassandra starts, the machine may be slow: few at a time then, each until it is there.
 async fn fill(desk: &ClientDesk, slow: bool) -> Result<()> {
     let filling = stream::iter(1..=desk.users).map(|user| create(desk, user, slow));
     let at_once = if slow { AT_ONCE_SLOW } else { AT_ONCE };

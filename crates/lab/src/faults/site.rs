@@ -119,7 +119,7 @@ impl Site {
     /// # Errors
     /// When a part does not start.
     pub(super) async fn with_cassandra(plan: &Plan) -> Result<Self> {
-        let cassandra = Served::Beside(Cassandra::shared().await?);
+        let cassandra = Served::Shared(Cassandra::shared().await?);
         Self::start_over(plan, 1, None, Some(cassandra)).await
     }
 

@@ -28,11 +28,11 @@ pub(super) async fn half(site: &mut Site, lasts: Duration) -> Result<u64> {
     Ok(newer + replace(site, &[]).await?)
 }
 
-async fn replace(site: &mut Site, told: &[(&str, &str)]) -> Result<u64> {
+async fn replace(site: &mut Site, variables: &[(&str, &str)]) -> Result<u64> {
     let (half, mut replaced) = (site.members.len() / 2, 0);
     for member in &mut site.members[..half] {
         member.node.end().await?;
-        member.node.run_told(told)?;
+        member.node.run_with_variables(variables)?;
         member.node.until_trusted().await?;
         replaced += 1;
     }

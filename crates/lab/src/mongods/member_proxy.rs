@@ -249,8 +249,8 @@ mod tests {
         heard(&mut passing, &of_member(9)).await;
         drop(proxy);
         assert_eq!(timeout(SOON, passing.read(&mut [0; 8])).await.unwrap().unwrap_or_default(), 0);
-        let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        let proxy = MemberProxy::start(nobody).await.unwrap();
+        let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let proxy = MemberProxy::start(unused).await.unwrap();
         let mut refused = dial(&proxy, &of_member(9)).await;
         assert_eq!(timeout(SOON, refused.read(&mut [0; 8])).await.unwrap().unwrap_or_default(), 0);
     }

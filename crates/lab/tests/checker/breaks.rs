@@ -142,8 +142,8 @@ fn name_has_two_owners(events: &mut Vec<Event>, random: &mut StdRng) -> Option<S
     let key = "user:9999".to_owned();
     let create = choose(events, random, |create| {
         let What::Create { name, .. } = &create.what else { return false };
-        let lives = facts.owners.get(name).is_some_and(|ended| *ended < create.began);
-        lives && create.outcome == Outcome::Refused("ALREADY_EXISTS".to_owned()) && facts.sent_once(create)
+        let is_taken = facts.owners.get(name).is_some_and(|ended| *ended < create.began);
+        is_taken && create.outcome == Outcome::Refused("ALREADY_EXISTS".to_owned()) && facts.sent_once(create)
     })?;
     let What::Create { value, .. } = create.what else { return None };
     create.outcome = Outcome::Done { version: 1, value, key: Some(key.clone()) };

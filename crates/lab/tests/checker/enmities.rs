@@ -49,7 +49,7 @@ fn list_is_of_an_older_follow(events: &mut Vec<Event>, random: &mut StdRng) -> O
 
 /// The last follow of an edge is missing at the end, without an unfollow.
 fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
-    let stands = |edge: Edge, version: u64| {
+    let is_active = |edge: Edge, version: u64| {
         let follow = calls(events).find(|call| call.outcome == Relates::Follows(version));
         follow.is_some_and(|follow| {
             calls(events).filter(|call| may_end(call, edge)).all(|end| {
@@ -58,11 +58,11 @@ fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String
             })
         })
     };
-    let lives = |event: &Event| match event {
-        Event::Edge(end) => end.follow.filter(|version| stands(end.edge, *version)).map(|_| end.edge),
+    let active_edge = |event: &Event| match event {
+        Event::Edge(end) => end.follow.filter(|version| is_active(end.edge, *version)).map(|_| end.edge),
         _ => None,
     };
-    let edges: Vec<Edge> = events.iter().filter_map(lives).collect();
+    let edges: Vec<Edge> = events.iter().filter_map(active_edge).collect();
     let edge = *edges.choose(random)?;
     for event in events {
         match event {
@@ -123,12 +123,12 @@ fn old_settings_are_read(events: &mut Vec<Event>, random: &mut StdRng) -> Option
         .collect();
     let older = |call: &RelationCall| match (call.what, &call.outcome) {
         (About::Get(edge, _), Relates::Found { settings, .. }) => {
-            let told = known.iter().any(|(of, ended, known)| {
+            let is_known = known.iter().any(|(of, ended, known)| {
                 *of == edge && known.version == settings.version && *ended < call.began
             });
             let before =
                 known.iter().find(|(of, _, known)| *of == edge && known.version + 1 == settings.version);
-            before.filter(|_| told).map(|(_, _, known)| *known)
+            before.filter(|_| is_known).map(|(_, _, known)| *known)
         }
         _ => None,
     };

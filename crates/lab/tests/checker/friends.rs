@@ -177,10 +177,10 @@ impl Friends {
         states.iter().rev().find(|(at, _)| *at <= time)?.1
     }
 
-    fn write(&mut self, edge: Edge, now: u64, lives: bool) -> u64 {
+    fn write(&mut self, edge: Edge, now: u64, is_active: bool) -> u64 {
         self.version += self.random.random_range(2..1_000);
         let version = self.version;
-        self.follows.entry(edge).or_default().push((now, lives.then_some(version)));
+        self.follows.entry(edge).or_default().push((now, is_active.then_some(version)));
         version
     }
 

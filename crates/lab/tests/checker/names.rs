@@ -63,6 +63,6 @@ fn a_name_has_one_owner_at_a_time() {
         // The dump leaves out the second owner.
         ("the store still has the first owner", &["C5", "C8"], still.held(Store, 1, 10)),
         ("an owner that was only seen", SOUND, seen.clone()),
-        ("a second owner beside it", C8, seen.call(made(2, 40, 45))),
+        ("a second owner of the name", C8, seen.call(made(2, 40, 45))),
     ]);
 }

@@ -116,7 +116,7 @@ pub(crate) fn relates(client: u32, time: [u64; 2], what: About, outcome: Relates
     RelationCall { client, pinned: false, node: client, began, ended, what, request_id, outcome }
 }
 
-/// A strong read of [`KEY`] by a client that moves between nodes, until something else is said.
+/// A strong read of [`KEY`] by a client that moves between nodes: the default of the calls.
 pub(crate) fn calls(client: u32, node: u32) -> Calls {
     Calls(Call {
         client,

@@ -18,15 +18,15 @@ async fn every_chapter_is_shown_and_the_promise_holds() {
         writeln!(lines, "{{\"userId\":{id},\"userName\":\"person_{id}\"}}").unwrap();
     }
     fs::write(&users, lines).unwrap();
-    let mut said = Vec::new();
-    let ended = Demo { kith: kith(), users }.run(&mut |line| said.push(line.to_owned())).await;
-    let said = said.join("\n");
-    ended.unwrap_or_else(|error| panic!("{error:#}\n{said}"));
+    let mut printed = Vec::new();
+    let ended = Demo { kith: kith(), users }.run(&mut |line| printed.push(line.to_owned())).await;
+    let printed = printed.join("\n");
+    ended.unwrap_or_else(|error| panic!("{error:#}\n{printed}"));
     let chapters = ["THREE NODES", "A READ", "A WRITE", "REDIS IS KILLED", "NODE C IS KILLED", "IN THE END"];
     for chapter in chapters {
-        assert!(said.contains(chapter), "{chapter} is missing in:\n{said}");
+        assert!(printed.contains(chapter), "{chapter} is missing in:\n{printed}");
     }
     for shown in ["250", "answers from redis", "user/", "writes done, 0 refused", "from memory"] {
-        assert!(said.contains(shown), "{shown} is missing in:\n{said}");
+        assert!(printed.contains(shown), "{shown} is missing in:\n{printed}");
     }
 }

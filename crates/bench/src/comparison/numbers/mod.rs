@@ -1,4 +1,5 @@
-//! Kith's numbers of sequences beside a published allocator, over the same Redis, store and faults, one scheme after the other.
+//! Compares Kith's numbers of sequences with a published allocator, over the same Redis, store and faults,
+//! one scheme after the other.
 //!
 //! `PublishedAllocator` is written as its source describes it, and a second time as the program has it that the source describes.
 

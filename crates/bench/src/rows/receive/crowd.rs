@@ -55,7 +55,7 @@ pub(super) struct Sent {
 struct Shared {
     /// The connections of the node that is to be used.
     connections: Mutex<Arc<Vec<Channel>>>,
-    /// Streams that have said that they are live since the connections were changed.
+    /// Streams that have reported that they are live since the connections were changed.
     live: AtomicUsize,
     /// When messages came, by the second user of the pair and the number; `None`: that is not measured now.
     arrivals: Mutex<Option<HashMap<(i64, i64), Instant>>>,

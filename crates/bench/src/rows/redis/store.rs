@@ -33,7 +33,7 @@ struct ByHand {
 impl Reads for ByHand {
     type Read = Vec<Document>;
 
-    /// Redis has nothing; MongoDB is asked, and Redis is given what it said.
+    /// Redis has nothing: reads from MongoDB, and writes the answer to Redis.
     async fn read(&self, ids: &[i64]) -> Result<Self::Read> {
         for id in ids {
             self.redis.ask_for_nothing(*id).await?;

@@ -27,7 +27,7 @@ use crate::{
 
 /// Readers of each notice, whose bits the script's bitmaps have.
 const READERS: u32 = 100_000;
-/// Keys of others beside those of the notices.
+/// Keys other than those of the notices.
 const OTHERS: usize = 1_000;
 const READER: i64 = 7;
 /// The published way: finds the keys of all notices, and looks at the bit of one reader in each of them.

@@ -35,7 +35,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&BATCH_RELATIONS_CPU, relations(plan)).await
 }
 
-/// Of pairs of users of whom one has said what the other may do.
+/// Of pairs of users of whom one has set the permissions of the other.
 async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let kith = Served::kith(plan)?;
     let users = people::shuffled(plan.size(10_000, 200), 1);

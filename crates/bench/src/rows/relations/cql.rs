@@ -36,7 +36,7 @@ const AT_ONCE: usize = 64;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A keyspace of its own, beside a database of its own.
+/// A keyspace and a database of its own.
 pub(in crate::rows) struct Keyspace {
     pub(in crate::rows) stores: Stores,
     pub(in crate::rows) raw: RawFollows,
@@ -254,7 +254,7 @@ impl RawFollows {
     }
 
     /// Writes all rows of these follows as an import of so many at a time leaves them: the three of each follow in one logged
-    /// batch, many at one time, and beside them what has changed.
+    /// batch, many at one time, and the notes of the changes.
     pub(in crate::rows) async fn write_rows(&self, graph: &[ImportedFollow], together: usize) -> Result<()> {
         let stamp = 1_700_000_000_000_000_i64;
         let rows = stream::iter(graph.iter().zip(stamp..))

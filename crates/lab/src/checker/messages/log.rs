@@ -15,15 +15,15 @@ use crate::{
 pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
     let mut checked = Checked::new("C9 messages");
     for (conversation, log) in &messages.logs {
-        let mut wrong = |text: String| checked.violation(|| format!("{conversation}: {text}"));
+        let mut violation = |text: String| checked.violation(|| format!("{conversation}: {text}"));
         if let Some(stored) = log.stored {
-            holes(stored, &mut wrong);
-            contents(log, stored, &mut wrong);
-            acknowledged(log, stored, &mut wrong);
-            copies(log, stored, &mut wrong);
+            holes(stored, &mut violation);
+            contents(log, stored, &mut violation);
+            acknowledged(log, stored, &mut violation);
+            copies(log, stored, &mut violation);
         }
-        real_time(log, &mut wrong);
-        reads::check(log, &mut wrong);
+        real_time(log, &mut violation);
+        reads::check(log, &mut violation);
         log.sends.iter().filter(|(_, sends)| !sends.acks.is_empty()).for_each(|_| checked.look());
     }
     for call in &messages.calls {
@@ -33,28 +33,28 @@ pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
 }
 
 /// Numbers rise by one from 1. Only the first violation is reported: all after it are wrong, too.
-fn holes(stored: &LogCopy, wrong: &mut impl FnMut(String)) {
+fn holes(stored: &LogCopy, violation: &mut impl FnMut(String)) {
     let mut numbered = (1..).zip(&stored.messages);
     if let Some((expected, found)) = numbered.find(|(expected, message)| *expected != message.seq) {
-        wrong(format!("number {expected} is missing, {} comes next", found.seq));
+        violation(format!("number {expected} is missing, {} comes next", found.seq));
     }
 }
 
 /// Each message has the content that was sent, and is there once.
-fn contents(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String)) {
+fn contents(log: &Log<'_>, stored: &LogCopy, violation: &mut impl FnMut(String)) {
     let mut seen: HashMap<u64, u64, ahash::RandomState> = HashMap::default();
     for message in &stored.messages {
         let Some(value) = message.value else { continue };
         if !log.sends.get(&value).is_some_and(|sends| is_of(message, sends.draft)) {
-            wrong(format!("{message:?} is stored, and was not sent"));
+            violation(format!("{message:?} is stored, and was not sent"));
         }
         if let Some(before) = seen.insert(value, message.seq) {
-            wrong(format!("value {value} is stored with the numbers {before} and {}", message.seq));
+            violation(format!("value {value} is stored with the numbers {before} and {}", message.seq));
         }
     }
 }
 
-fn acknowledged(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String)) {
+fn acknowledged(log: &Log<'_>, stored: &LogCopy, violation: &mut impl FnMut(String)) {
     let by_number: HashMap<u64, &Logged, ahash::RandomState> =
         stored.messages.iter().map(|message| (message.seq, message)).collect();
     let sends: BTreeMap<_, _> = log.sends.iter().collect();
@@ -63,7 +63,7 @@ fn acknowledged(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String))
             let found = by_number.get(seq).filter(|message| message.value == Some(*value));
             if found.is_none() {
                 let there = by_number.get(seq);
-                wrong(format!(
+                violation(format!(
                     "value {value} was acknowledged at {ended} ns with the number {seq}, where {there:?} is"
                 ));
             }
@@ -72,18 +72,18 @@ fn acknowledged(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String))
 }
 
 /// Reads through the nodes at the end return what the database has.
-fn copies(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String)) {
+fn copies(log: &Log<'_>, stored: &LogCopy, violation: &mut impl FnMut(String)) {
     for copy in &log.copies {
         let (read, there) = (&copy.messages, &stored.messages);
         let differs = (0..read.len().max(there.len())).find(|at| read.get(*at) != there.get(*at));
         if let Some(at) = differs {
             let (read, there) = (read.get(at), there.get(at));
-            wrong(format!("node {:?} reads {read:?} at the end, where {there:?} is stored", copy.node));
+            violation(format!("node {:?} reads {read:?} at the end, where {there:?} is stored", copy.node));
         }
     }
 }
 
-fn real_time(log: &Log<'_>, wrong: &mut impl FnMut(String)) {
+fn real_time(log: &Log<'_>, violation: &mut impl FnMut(String)) {
     let numbers = log.numbers();
     let acknowledged = ShownUntil::new(log.sends.values().flat_map(|sends| sends.acks.iter().copied()));
     let mut sends: Vec<_> = log.sends.iter().map(|(value, sends)| (sends.began, *value)).collect();
@@ -91,7 +91,7 @@ fn real_time(log: &Log<'_>, wrong: &mut impl FnMut(String)) {
     for (began, value) in sends {
         let (Some(number), farthest) = (numbers.get(&value), acknowledged.before(began)) else { continue };
         if *number < farthest {
-            wrong(format!(
+            violation(format!(
                 "value {value} has number {number}, though number {farthest} was acknowledged before {began} ns, \
                  when it was sent"
             ));

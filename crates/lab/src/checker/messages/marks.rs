@@ -17,10 +17,11 @@ const OF_COUNT: u64 = 1_000;
 pub(in crate::checker) fn check(messages: &Messages<'_>, bound: impl Fn([u64; 2]) -> u64) -> Checked {
     let mut checked = Checked::new("C15 read marks");
     for ((user, conversation), marks) in &messages.marks {
-        let mut wrong = |text: String| checked.violation(|| format!("user {user} in {conversation}: {text}"));
-        rising(marks, &bound, &mut wrong);
+        let mut violation =
+            |text: String| checked.violation(|| format!("user {user} in {conversation}: {text}"));
+        rising(marks, &bound, &mut violation);
         if let Some(log) = messages.logs.get(conversation) {
-            marks.ends.iter().for_each(|end| at_the_end(*user, marks, log, end, &mut wrong));
+            marks.ends.iter().for_each(|end| at_the_end(*user, marks, log, end, &mut violation));
         }
         answers(marks).for_each(|_| checked.look());
         marks.ends.iter().for_each(|_| checked.look());
@@ -36,14 +37,14 @@ fn answers<'a>(marks: &ReadMarks<'a>) -> impl Iterator<Item = (&'a MessageCall, 
     })
 }
 
-fn rising(marks: &ReadMarks<'_>, bound: impl Fn([u64; 2]) -> u64, wrong: &mut impl FnMut(String)) {
+fn rising(marks: &ReadMarks<'_>, bound: impl Fn([u64; 2]) -> u64, violation: &mut impl FnMut(String)) {
     let acknowledged = ShownSince::new(answers(marks).map(|(call, mark)| (mark, call.ended)).collect());
     for (call, mark) in answers(marks) {
         let MessageCall { client, node, began, ended, .. } = call;
         let age = acknowledged.age(mark, *began);
         let most = if asked(call) == 0 { 0 } else { bound([*began, *ended]) };
         if age > most {
-            wrong(format!(
+            violation(format!(
                 "the mark is {mark} by node {node} for client {client} at {began} ns, and was higher {age} ns before"
             ));
         }
@@ -52,7 +53,7 @@ fn rising(marks: &ReadMarks<'_>, bound: impl Fn([u64; 2]) -> u64, wrong: &mut im
     let min = marks.ends.first().map_or(1, |end| end.min);
     for (call, mark) in answers(marks) {
         if mark < asked(call) && asked(call) >= min {
-            wrong(format!("the mark is {mark} after {:?} at {} ns", call.request, call.began));
+            violation(format!("the mark is {mark} after {:?} at {} ns", call.request, call.began));
         }
     }
 }
@@ -67,7 +68,7 @@ fn at_the_end(
     marks: &ReadMarks<'_>,
     log: &Log<'_>,
     end: &DialogEnd,
-    wrong: &mut impl FnMut(String),
+    violation: &mut impl FnMut(String),
 ) {
     let Some(stored) = log.stored else { return };
     let acknowledged = answers(marks).map(|(_, mark)| mark).max().unwrap_or_default();
@@ -76,17 +77,17 @@ fn at_the_end(
     let most = marks.calls.iter().map(|call| asked(call)).max().unwrap_or_default().max(own);
     if !(acknowledged..=most).contains(&end.read_seq) {
         let mark = end.read_seq;
-        wrong(format!(
+        violation(format!(
             "the mark is {mark} at the end; {acknowledged} was acknowledged, at most {most} marked"
         ));
     }
     let expected = [OF_LIST, OF_COUNT].map(|window| unread(user, stored, end, window));
     if [end.unread, end.counted] != expected {
-        wrong(format!("{end:?}, and by the log {expected:?} are unread"));
+        violation(format!("{end:?}, and by the log {expected:?} are unread"));
     }
     let last = stored.messages.last().map_or(0, |last| last.seq);
     if end.max != last {
-        wrong(format!("{end:?}, and the log ends with {last}"));
+        violation(format!("{end:?}, and the log ends with {last}"));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::history::{Logged, MessageCall, MessageOutcome, MessageRequest, Pages}
 
 /// Reads return what was sent before they ended and what the log has at these numbers, omit nothing, and reach the
 /// number that the reader knew.
-pub(super) fn check(log: &Log<'_>, wrong: &mut impl FnMut(String)) {
+pub(super) fn check(log: &Log<'_>, report: &mut impl FnMut(String)) {
     for call in &log.reads {
         let (MessageRequest::Read { pages, at_least, .. }, MessageOutcome::Read { messages, range, more }) =
             (&call.request, &call.outcome)
@@ -14,7 +14,7 @@ pub(super) fn check(log: &Log<'_>, wrong: &mut impl FnMut(String)) {
         };
         let mut violation = |text: String| {
             let MessageCall { client, node, began, .. } = call;
-            wrong(format!("client {client} read through node {node} at {began} ns: {text}"));
+            report(format!("client {client} read through node {node} at {began} ns: {text}"));
         };
         if let Some(message) = messages.iter().find(|message| !is_right(log, message, call.ended)) {
             violation(format!("{message:?}, which is not of the log"));
@@ -102,7 +102,7 @@ fn left_out(pages: &Pages, messages: &[Logged], range: Option<(u64, u64)>, more:
 mod tests {
     use super::*;
 
-    fn wrong(pages: &Pages, found: &[u64], end: u64, more: bool) -> bool {
+    fn is_wrong(pages: &Pages, found: &[u64], end: u64, more: bool) -> bool {
         let logged = |seq: &u64| Logged { seq: *seq, value: Some(*seq), sender: 1, silent: false };
         left_out(pages, &found.iter().map(logged).collect::<Vec<_>>(), Some((1, end)), more).is_some()
     }
@@ -110,22 +110,24 @@ mod tests {
     #[test]
     fn page_has_all_from_its_first_number_on() {
         let from = Pages::From(3);
-        assert!(!wrong(&from, &[3, 4, 5], 5, false) && !wrong(&from, &[3, 4], 5, true));
-        assert!(wrong(&from, &[3, 4], 5, false) && wrong(&from, &[3, 5], 5, false));
-        assert!(wrong(&from, &[4, 5], 5, false) && wrong(&from, &[], 5, true));
-        assert!(!wrong(&from, &[], 2, false) && wrong(&from, &[3], 2, false));
+        assert!(!is_wrong(&from, &[3, 4, 5], 5, false) && !is_wrong(&from, &[3, 4], 5, true));
+        assert!(is_wrong(&from, &[3, 4], 5, false) && is_wrong(&from, &[3, 5], 5, false));
+        assert!(is_wrong(&from, &[4, 5], 5, false) && is_wrong(&from, &[], 5, true));
+        assert!(!is_wrong(&from, &[], 2, false) && is_wrong(&from, &[3], 2, false));
     }
 
     #[test]
     fn page_backwards_begins_at_the_end() {
-        assert!(!wrong(&Pages::Before(0), &[5, 4], 5, true) && !wrong(&Pages::Before(3), &[2, 1], 5, false));
-        assert!(wrong(&Pages::Before(0), &[4, 3], 5, true) && wrong(&Pages::Before(3), &[2], 5, false));
+        assert!(
+            !is_wrong(&Pages::Before(0), &[5, 4], 5, true) && !is_wrong(&Pages::Before(3), &[2, 1], 5, false)
+        );
+        assert!(is_wrong(&Pages::Before(0), &[4, 3], 5, true) && is_wrong(&Pages::Before(3), &[2], 5, false));
     }
 
     #[test]
     fn single_numbers_are_left_out_from_the_end_only() {
         let these = Pages::These(vec![7, 2, 2]);
-        assert!(!wrong(&these, &[2, 7], 9, false) && !wrong(&these, &[2], 9, false));
-        assert!(wrong(&these, &[7], 9, false) && wrong(&these, &[2, 3], 9, false));
+        assert!(!is_wrong(&these, &[2, 7], 9, false) && !is_wrong(&these, &[2], 9, false));
+        assert!(is_wrong(&these, &[7], 9, false) && is_wrong(&these, &[2, 3], 9, false));
     }
 }

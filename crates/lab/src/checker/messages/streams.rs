@@ -14,7 +14,7 @@ pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
     for received in &messages.received {
         checked.look();
         let log = messages.logs.get(received.conversation.as_str()).and_then(|log| log.stored);
-        for text in wrong(received, log) {
+        for text in violations(received, log) {
             let Received { receiver, user, conversation, .. } = received;
             checked.violation(|| format!("receiver {receiver} of user {user} in {conversation}: {text}"));
         }
@@ -22,23 +22,24 @@ pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
     checked
 }
 
-fn wrong(received: &Received, log: Option<&LogCopy>) -> Vec<String> {
+fn violations(received: &Received, log: Option<&LogCopy>) -> Vec<String> {
     let out_of_order =
         received.wrong.iter().map(|(expected, came)| format!("{came} came where {expected} is next"));
-    let mut wrong: Vec<String> = out_of_order.collect();
+    let mut violations: Vec<String> = out_of_order.collect();
     let mut parts: Vec<(u64, u64)> = received.runs.iter().map(|run| (run.first, run.last)).collect();
     parts.extend(&received.missed);
     parts.sort_unstable();
     let gaps = parts.windows(2).filter(|pair| pair[0].1 + 1 != pair[1].0);
-    wrong.extend(gaps.map(|pair| format!("{:?} is followed by {:?}", pair[0], pair[1])));
-    let Some(log) = log else { return wrong };
+    violations.extend(gaps.map(|pair| format!("{:?} is followed by {:?}", pair[0], pair[1])));
+    let Some(log) = log else { return violations };
     let (last, end) = (parts.last().map_or(0, |part| part.1), log.messages.last().map_or(0, |last| last.seq));
     if last != end {
-        wrong.push(format!("the last number is {last}, and the log ends with {end}"));
+        violations.push(format!("the last number is {last}, and the log ends with {end}"));
     }
     let other = received.runs.iter().filter(|run| digest(log, run) != Some(run.digest));
-    wrong.extend(other.map(|run| format!("the log has other contents from {} to {}", run.first, run.last)));
-    wrong
+    violations
+        .extend(other.map(|run| format!("the log has other contents from {} to {}", run.first, run.last)));
+    violations
 }
 
 /// The digest of the same numbers in the log; `None`: it does not have them all.

@@ -18,7 +18,7 @@ pub(super) struct Blocks<'a> {
     edge: Edge,
     pub(super) changes: Vec<RelationWrite<'a>>,
     /// Reads of it.
-    pub(super) told: Vec<(&'a RelationCall, Settings)>,
+    pub(super) reads: Vec<(&'a RelationCall, Settings)>,
     /// Calls that were decided by it.
     pub(super) decisions: Vec<&'a RelationCall>,
     /// Acknowledged opposite follows: no block may have been in force.
@@ -75,7 +75,7 @@ pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked)
 pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> Checked {
     let mut checked = Checked::new("C14 new enemy");
     for blocks in relations.blocks.values() {
-        for (call, settings) in &blocks.told {
+        for (call, settings) in &blocks.reads {
             checked.look();
             if let Some(wrong) = blocks.wrong_read(call, *settings) {
                 checked.violation(|| blocks.violation(call.client, call.began, &wrong));
@@ -141,12 +141,12 @@ impl<'a> Blocks<'a> {
         });
         self.states = acked.collect();
         self.states.sort_by_key(|state| (state.settings.version, state.began));
-        let others = self.told.iter().filter(|(_, read)| !self.is_acknowledged(read.version));
+        let others = self.reads.iter().filter(|(_, read)| !self.is_acknowledged(read.version));
         self.others = others.map(|(_, read)| *read).collect();
-        let by_memories = self.told.iter().filter(|(call, _)| !may_ask_the_store(call));
-        let told = by_memories.map(|(call, read)| (read.version, call.ended));
+        let by_memories = self.reads.iter().filter(|(call, _)| !may_ask_the_store(call));
+        let shown = by_memories.map(|(call, read)| (read.version, call.ended));
         let acked = self.states.iter().map(|state| (state.settings.version, state.ended));
-        self.shown = ShownUntil::new(told.chain(acked));
+        self.shown = ShownUntil::new(shown.chain(acked));
         self.others.sort_unstable_by_key(|read| (read.version, read.blocked, read.permissions));
         self.others.dedup();
     }

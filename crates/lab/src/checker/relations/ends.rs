@@ -15,8 +15,8 @@ pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> Checked {
     agreed(relations, &mut checked);
     for follow in relations.follows.values() {
         let Some(end) = follow.end else { continue };
-        if let Some(wrong) = wrong(follow, end) {
-            checked.violation(|| format!("follow:{},{}: {wrong}", follow.edge.0, follow.edge.1));
+        if let Some(violation) = violation(follow, end) {
+            checked.violation(|| format!("follow:{},{}: {violation}", follow.edge.0, follow.edge.1));
         }
     }
     checked
@@ -43,8 +43,9 @@ fn agreed(relations: &Relations<'_>, checked: &mut Checked) {
         }
         let blocked = |other: &Blocks<'_>| other.end.is_some_and(|settings| settings.blocked);
         if end.is_some() && relations.blocks.get(&edge.reversed()).is_some_and(blocked) {
-            checked
-                .violation(|| format!("follow:{},{}: {end:?} lives, though it is blocked", edge.0, edge.1));
+            checked.violation(|| {
+                format!("follow:{},{}: {end:?} is active, though it is blocked", edge.0, edge.1)
+            });
         }
     }
     for (side, lists) in &listed {
@@ -118,22 +119,22 @@ fn asymmetric(Edge(from, to): Edge, side: Side, in_list: Option<u64>, end: Optio
 }
 
 /// What is wrong with the final state.
-fn wrong(follow: &Follow<'_>, end: Option<u64>) -> Option<String> {
-    let told = follow.told_before(u64::MAX);
+fn violation(follow: &Follow<'_>, end: Option<u64>) -> Option<String> {
+    let newest = follow.shown_before(u64::MAX);
     let Some(version) = end else {
-        let lost = follow.ended_until(u64::MAX) < told;
-        return lost.then(|| format!("the follow of version {told} is lost"));
+        let lost = follow.ended_until(u64::MAX) < newest;
+        return lost.then(|| format!("the follow of version {newest} is lost"));
     };
-    if version < told {
-        return Some(format!("version {version} lives, after version {told}"));
+    if version < newest {
+        return Some(format!("version {version} is active, after version {newest}"));
     }
     if follow.is_end(version) || !follow.may_be(version, u64::MAX) {
-        return Some(format!("version {version} lives, which nobody made"));
+        return Some(format!("version {version} is active, which no client wrote"));
     }
-    let known = follow.first_told(version)?;
+    let known = follow.first_shown(version)?;
     let cut = follow.blocks.iter().find(|write| {
         let blocks = matches!(write.what, About::Set(_, Setting::Block));
         blocks && write.began > known && matches!(write.fate, Fate::Done(_))
     })?;
-    Some(format!("version {version} lives, which the block of {} ns has ended", cut.began))
+    Some(format!("version {version} is active, which the block of {} ns has ended", cut.began))
 }

@@ -32,7 +32,7 @@ pub(super) struct Follow<'a> {
     /// Versions of acknowledged ends.
     ended: BTreeSet<u64>,
     /// When the first follow was sent that was not acknowledged and may have taken effect; `None`: none was.
-    untold: Option<u64>,
+    first_unacknowledged: Option<u64>,
 }
 
 /// A read that shows whether the follow exists.
@@ -57,11 +57,11 @@ impl<'a> Follow<'a> {
         let ended = self.writes.iter().filter(|write| matches!(write.what, About::Unfollow(_)));
         self.ended = ended.filter_map(RelationWrite::version).collect();
         let begins = self.writes.iter().filter(|write| matches!(write.what, About::Follow(_)));
-        let untold = begins.filter(|write| matches!(write.fate, Fate::Open | Fate::Denied));
-        self.untold = untold.map(|write| write.began).min();
-        let told = self.all_told();
-        self.until = ShownUntil::new(told.iter().copied());
-        self.since = ShownSince::new(told);
+        let unacknowledged = begins.filter(|write| matches!(write.fate, Fate::Open | Fate::Denied));
+        self.first_unacknowledged = unacknowledged.map(|write| write.began).min();
+        let shown = self.all_shown();
+        self.until = ShownUntil::new(shown.iter().copied());
+        self.since = ShownSince::new(shown);
     }
 
     /// The follows that were acknowledged.
@@ -82,7 +82,7 @@ impl<'a> Follow<'a> {
     }
 
     /// The highest version that an answer showed before then; 0: none.
-    pub(super) fn told_before(&self, time: u64) -> u64 {
+    pub(super) fn shown_before(&self, time: u64) -> u64 {
         self.until.before(time)
     }
 
@@ -94,7 +94,7 @@ impl<'a> Follow<'a> {
 
     /// Whether a follow that was sent until then may have this version.
     pub(super) fn may_be(&self, version: u64, until: u64) -> bool {
-        self.living.contains(&version) || self.untold.is_some_and(|began| began <= until)
+        self.living.contains(&version) || self.first_unacknowledged.is_some_and(|began| began <= until)
     }
 
     /// Whether this version is known to be an end, and not that of an active follow.
@@ -103,7 +103,7 @@ impl<'a> Follow<'a> {
     }
 
     /// When an answer first showed this version of the follow; `None`: never.
-    pub(super) fn first_told(&self, version: u64) -> Option<u64> {
+    pub(super) fn first_shown(&self, version: u64) -> Option<u64> {
         let acked = self.begun().filter(|write| write.version() == Some(version)).map(|write| write.ended);
         let seen = self.looks.iter().filter(|look| look.seen == Some(version)).map(|look| look.call.ended);
         acked.chain(seen).min()
@@ -150,14 +150,14 @@ impl<'a> Follow<'a> {
     }
 
     /// Versions, and when answers showed them.
-    fn all_told(&self) -> Vec<(u64, u64)> {
+    fn all_shown(&self) -> Vec<(u64, u64)> {
         let acked = self.writes.iter().filter_map(|write| Some((write.version()?, write.ended)));
         let seen = self.looks.iter().filter_map(|look| Some((look.seen?, look.call.ended)));
-        let mut told: Vec<(u64, u64)> = acked.chain(seen).collect();
-        let until = ShownUntil::new(told.iter().copied());
+        let mut shown: Vec<(u64, u64)> = acked.chain(seen).collect();
+        let until = ShownUntil::new(shown.iter().copied());
         let cuts = self.blocks.iter().filter(|write| matches!(write.fate, Fate::Done(Relates::Set(_, true))));
         // The end by a block is above every version shown before the block.
-        told.extend(cuts.map(|write| (until.before(write.began) + 1, write.ended)).filter(|cut| cut.0 > 1));
-        told
+        shown.extend(cuts.map(|write| (until.before(write.began) + 1, write.ended)).filter(|cut| cut.0 > 1));
+        shown
     }
 }

@@ -68,15 +68,15 @@ pub(in crate::checker) fn strong(relations: &Relations<'_>, checked: &mut Checke
     for (edge, follow) in &relations.follows {
         for look in follow.looks.iter().filter(|look| look.level == Level::Strong) {
             checked.look();
-            let floor = follow.told_before(look.call.began);
+            let floor = follow.shown_before(look.call.began);
             if follow.most(look) < floor {
-                checked.violation(|| below(*edge, look, "what was told before", floor));
+                checked.violation(|| below(*edge, look, "what was shown before", floor));
             }
         }
         for write in &follow.writes {
             let Some(version) = write.version() else { continue };
             checked.look();
-            let (floor, begins) = (follow.told_before(write.began), matches!(write.what, About::Follow(_)));
+            let (floor, begins) = (follow.shown_before(write.began), matches!(write.what, About::Follow(_)));
             // For an existing follow the answer has its state.
             if version < floor || version == floor && !begins {
                 checked.violation(|| {
@@ -101,7 +101,7 @@ pub(in crate::checker) fn phantoms(relations: &Relations<'_>, checked: &mut Chec
                 checked.violation(|| {
                     let (Edge(from, to), client) = (edge, look.call.client);
                     let began = look.call.began;
-                    format!("follow:{from},{to}: client {client} saw version {version} at {began} ns, which nobody made")
+                    format!("follow:{from},{to}: client {client} saw version {version} at {began} ns, which no client wrote")
                 });
             }
         }

@@ -47,7 +47,7 @@ impl<'a> Relations<'a> {
         }
         calls.sort_by_key(|call| (call.began, call.ended));
         let mut relations = Self { calls, follows: BTreeMap::new(), blocks: BTreeMap::new(), lists };
-        relations.told(&ends);
+        relations.fill(&ends);
         relations
     }
 
@@ -62,7 +62,7 @@ impl<'a> Relations<'a> {
         self.follows.iter().flat_map(|(edge, follow)| follow.ages().map(|(call, age)| (call, *edge, age)))
     }
 
-    fn told(&mut self, ends: &[&'a EdgeEnd]) {
+    fn fill(&mut self, ends: &[&'a EdgeEnd]) {
         for end in ends {
             self.follow(end.edge).end = Some(end.follow);
             self.blocks(end.edge).end = Some(end.settings);
@@ -96,7 +96,7 @@ impl<'a> Relations<'a> {
                     let level = if level == Level::Strong { level } else { Level::Cached };
                     let other = Look { call, level, seen: *followed_by, of_list: false };
                     self.follow(edge.reversed()).looks.push(other);
-                    self.blocks(edge).told.push((call, *settings));
+                    self.blocks(edge).reads.push((call, *settings));
                 }
                 (About::Check(edge, _), Relates::Allows(..)) => self.blocks(edge).decisions.push(call),
                 (About::List(user, side, level), Relates::Listed(entries)) => {

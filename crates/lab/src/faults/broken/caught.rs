@@ -100,7 +100,12 @@ impl Caught {
         for (broken, judged) in &self.tried {
             let (name, found) = (broken.name(), float(broken.noticed(judged)));
             figures.push(Figure::at_least(format!("{name} noticed"), "count", found, 1.0));
-            figures.push(Figure::told(format!("{name} takes"), "s", judged.seconds(), Better::Lower));
+            figures.push(Figure::without_target(
+                format!("{name} takes"),
+                "s",
+                judged.seconds(),
+                Better::Lower,
+            ));
         }
         let failed = self.failed.iter();
         figures

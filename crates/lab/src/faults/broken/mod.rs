@@ -19,7 +19,7 @@ use super::{
 
 /// The variable for test builds that lack rules, see `crates/cache/src/testing/rules.rs`, and for relations
 /// `crates/store-cluster/src/cql/client/fault_injection.rs`.
-const TOLD: &str = "KITH_MUTANT";
+const MUTANT: &str = "KITH_MUTANT";
 /// The variable for test builds that wait, see `crates/cache/src/testing/failpoints.rs`.
 const WAITS: &str = "KITH_FAILPOINT";
 /// Every second load waits this long between its answer and the fill of memory.
@@ -75,11 +75,15 @@ pub const CONTROLS: [Control; 3] = [
 /// removed: the store's change feed soon publishes what no writer published, and memory keeps nothing that is older
 /// than what it has.
 pub const BROKEN: [Broken; 11] = [
-    broken("told,feed_tells", row("M01", "nobody is told of a change", Action::Nothing).within(HEALTHY)),
+    broken("told,feed_tells", row("M01", "changes are not broadcast", Action::Nothing).within(HEALTHY)),
     broken(
         "told_after_commit,feed_tells",
-        row("M02", "others are told before the commit", Action::MongodbJittered(Duration::from_millis(30)))
-            .within(HEALTHY),
+        row(
+            "M02",
+            "changes are broadcast before the commit",
+            Action::MongodbJittered(Duration::from_millis(30)),
+        )
+        .within(HEALTHY),
     ),
     broken(
         "fill_floor,fill_newer_only",
@@ -160,7 +164,7 @@ impl Control {
     /// # Errors
     /// As [`run`](super::run).
     pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<Judged> {
-        judged(&self.row, &told(plan, "", self.waits), LOAD, folder).await
+        judged(&self.row, &with_defects(plan, "", self.waits), LOAD, folder).await
     }
 }
 
@@ -176,7 +180,7 @@ impl Broken {
     /// # Errors
     /// As [`run`](super::run).
     pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<Judged> {
-        judged(&self.row, &told(plan, self.rules, self.waits), self.load, folder).await
+        judged(&self.row, &with_defects(plan, self.rules, self.waits), self.load, folder).await
     }
 
     /// Whether one of its checks has noticed something.
@@ -211,11 +215,11 @@ impl Broken {
     }
 }
 
-/// The program of the plan without these rules, which waits there.
-fn told(plan: &Plan, rules: &str, waits: &str) -> Plan {
+/// The plan with a program that lacks these rules, and waits at this fail point.
+fn with_defects(plan: &Plan, rules: &str, waits: &str) -> Plan {
     let mut plan = plan.clone();
-    let told = [(TOLD, rules), (WAITS, waits)].into_iter().filter(|(_, what)| !what.is_empty());
-    plan.environment.extend(told.map(|(name, what)| (name.to_owned(), what.to_owned())));
+    let variables = [(MUTANT, rules), (WAITS, waits)].into_iter().filter(|(_, what)| !what.is_empty());
+    plan.environment.extend(variables.map(|(name, what)| (name.to_owned(), what.to_owned())));
     plan
 }
 
@@ -237,7 +241,7 @@ mod tests {
     #[test]
     fn environment_holds_only_requested_defects() {
         let plan = Plan::new("kith".into(), 4, 1);
-        let environment = |rules, waits| told(&plan, rules, waits).environment;
+        let environment = |rules, waits| with_defects(&plan, rules, waits).environment;
         let pair = |name: &str, what: &str| (name.to_owned(), what.to_owned());
         assert_eq!(environment("told,feed_tells", ""), [pair("KITH_MUTANT", "told,feed_tells")]);
         assert_eq!(environment("", LATE_LOADS), [pair("KITH_FAILPOINT", LATE_LOADS)]);

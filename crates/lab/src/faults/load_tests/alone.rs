@@ -1,4 +1,4 @@
-//! A node with nothing beside it, whose log goes where a row wants it.
+//! A single node, whose log goes where a row wants it.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -44,7 +44,7 @@ impl Alone {
         for setting in settings {
             command.args(["--set", setting]);
         }
-        let process = Watched::start_as_told("kith", command, data.path().join("kith.log"))?;
+        let process = Watched::start_configured("kith", command, data.path().join("kith.log"))?;
         let node = Self { address, operations, process, _data: data };
         let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
         fill_up_to(channel, users).await?;

@@ -127,7 +127,7 @@ async fn find(documents: &Collection<Document>, id: i64) -> Result<Document> {
 async fn nick_name(node: Channel, user_id: i64) -> Option<Option<String>> {
     let asked = within(GetUserRequest { user_id, consistency: None });
     match UserServiceClient::new(node).get_user(asked).await {
-        Ok(said) => Some(said.into_inner().user.map(|user| user.nick_name)),
+        Ok(answer) => Some(answer.into_inner().user.map(|user| user.nick_name)),
         Err(status) => (status.code() == Code::NotFound).then_some(None),
     }
 }

@@ -69,7 +69,7 @@ impl Callers {
     /// The same on behalf of these users, by turns.
     pub(super) fn on_behalf_of(&self, users: &[i64]) -> Result<Self> {
         let heads: Vec<_> = users.iter().map(|user| head(Some(*user))).collect::<Result<_>>()?;
-        ensure!(!heads.is_empty(), "there is nobody to act for");
+        ensure!(!heads.is_empty(), "there is no user to act for");
         Ok(Self { heads: heads.into(), ..self.clone() })
     }
 

@@ -57,10 +57,10 @@ async fn write(edges: &[Edge], count: i64, nodes: &[Channel]) -> Result<Vec<Coun
     let mut written = Vec::new();
     for (edge, writer) in edges.iter().zip(nodes.iter().cycle()) {
         let what = if count == 1 { About::Follow(*edge) } else { About::Unfollow(*edge) };
-        let said = AskedAbout::write(what).send(writer.clone()).await.0;
+        let answer = AskedAbout::write(what).send(writer.clone()).await.0;
         ensure!(
-            matches!(said, Relates::Follows(_) | Relates::Ended(_)),
-            "the write was answered with {said:?}"
+            matches!(answer, Relates::Follows(_) | Relates::Ended(_)),
+            "the write was answered with {answer:?}"
         );
         let change = Counted { edge: *edge, count, at: Instant::now() };
         join_all(nodes.iter().map(|node| change.is_seen(node.clone()))).await;

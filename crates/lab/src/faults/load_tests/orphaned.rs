@@ -54,7 +54,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
 }
 
 impl Change {
-    const fn place(self) -> &'static str {
+    const fn fail_point(self) -> &'static str {
         match self {
             Self::Follow | Self::Block => "after_commit=die@1",
             Self::BlockUnnoted => "blocked=die@1",
@@ -94,8 +94,8 @@ impl Change {
     }
 
     /// Whether an answer shows the change; `None`: it is no answer.
-    fn told(self, said: &Relates) -> Option<bool> {
-        match (self, said) {
+    fn is_shown_by(self, answer: &Relates) -> Option<bool> {
+        match (self, answer) {
             (Self::Follow, Relates::Found { follow, .. }) => Some(follow.is_some()),
             (_, Relates::Found { settings, .. }) => Some(settings.blocked),
             (_, Relates::Allows(all, _)) => Some(!all),
@@ -118,7 +118,7 @@ impl Change {
                 longest,
                 VISIBLE_WITHIN.as_secs_f64(),
             ),
-            Figure::told(format!("{name} visible, at best"), "s", shortest, Better::Lower),
+            Figure::without_target(format!("{name} visible, at best"), "s", shortest, Better::Lower),
         ]
     }
 }
@@ -172,14 +172,14 @@ impl Deaths<'_> {
     async fn restart(&mut self, at: usize) -> Result<()> {
         let node = &mut self.site.members[at].node;
         node.kill();
-        node.run_told(&[("KITH_FAILPOINT", self.change.place())])?;
+        node.run_with_variables(&[("KITH_FAILPOINT", self.change.fail_point())])?;
         self.site.until_trusted().await
     }
 
     /// One writes and dies. `None`: it had written nothing.
     async fn die(&mut self) -> Result<Option<Duration>> {
         let other = self.site.members[1 - self.victim].node.channel();
-        let is_shown = async || Ok(self.tells(&other, self.is).await);
+        let is_shown = async || Ok(self.shows(&other, self.is).await);
         wait::until("the state of before is not shown", PATIENCE, is_shown).await?;
         if self.site.members[self.victim].node.ended()? {
             // Of something else that it wrote.
@@ -187,30 +187,30 @@ impl Deaths<'_> {
         }
         let (began, so) = (Instant::now(), !self.is);
         let writer = self.site.members[self.victim].node.channel();
-        let said = AskedAbout::write(self.change.write(so)).send(writer).await.0;
+        let answer = AskedAbout::write(self.change.write(so)).send(writer).await.0;
         ensure!(
-            matches!(said, Relates::Open(_)),
-            "the program is no build with fail points: the write was answered with {said:?}"
+            matches!(answer, Relates::Open(_)),
+            "the program is no build with fail points: the write was answered with {answer:?}"
         );
         self.site.members[self.victim].node.until_died(PATIENCE).await?;
         while began.elapsed() < LOOKED_FOR {
-            if self.tells(&other, so).await {
+            if self.shows(&other, so).await {
                 self.is = so;
                 return Ok(Some(began.elapsed()));
             }
             sleep(LOOK).await;
         }
         let strong = AskedAbout::strong(About::Get(EDGE, Level::Strong)).send(other).await.0;
-        let stands = self.change.told(&strong).context("the store cannot be read")? == so;
-        self.is = if stands { so } else { self.is };
-        Ok(stands.then_some(LOOKED_FOR))
+        let is_stored = self.change.is_shown_by(&strong).context("the store cannot be read")? == so;
+        self.is = if is_stored { so } else { self.is };
+        Ok(is_stored.then_some(LOOKED_FOR))
     }
 
     /// Whether all answers of the node from its copies show the change, or show that it is not there.
-    async fn tells(&self, node: &Channel, so: bool) -> bool {
+    async fn shows(&self, node: &Channel, so: bool) -> bool {
         for view in self.change.views() {
-            let said = AskedAbout::strong(view).send(node.clone()).await.0;
-            if self.change.told(&said) != Some(so) {
+            let answer = AskedAbout::strong(view).send(node.clone()).await.0;
+            if self.change.is_shown_by(&answer) != Some(so) {
                 return false;
             }
         }

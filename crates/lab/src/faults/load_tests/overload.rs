@@ -150,12 +150,12 @@ impl OverloadRun<'_> {
         let offered = float(tally.answered() + tally.held_back) / seconds;
         let sent = float(tally.answered()) / seconds;
         vec![
-            Figure::told("capacity", "1/s", capacity, Better::Higher),
-            Figure::told("offered", "1/s", offered, Better::Higher),
+            Figure::without_target("capacity", "1/s", capacity, Better::Higher),
+            Figure::without_target("offered", "1/s", offered, Better::Higher),
             Figure::at_least("sent of offered", "ratio", sent / offered, 0.99),
             Figure::at_least("offered of capacity", "ratio", offered / capacity, TIMES * 0.95),
             Figure::at_least("goodput", "ratio", float(tally.in_time) / seconds / capacity, 0.8),
-            Figure::told("done p99", "ms", tally.done_p99(), Better::Lower),
+            Figure::without_target("done p99", "ms", tally.done_p99(), Better::Lower),
             Figure::at_most("shed p99", "ms", tally.shed_p99(), 10.0),
             Figure::at_most("other errors", "count", float(tally.failed()), 0.0),
             Figure::at_most("memory", "ratio", memory, 1.5),

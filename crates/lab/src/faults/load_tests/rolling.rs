@@ -118,11 +118,11 @@ impl Clients {
         let failed = self.failed.lock();
         let ms = |time: &Mutex<Duration>| time.lock().as_secs_f64() * 1e3;
         let mut figures = vec![
-            Figure::told("lasted", "s", lasted.as_secs_f64(), Better::Lower),
+            Figure::without_target("lasted", "s", lasted.as_secs_f64(), Better::Lower),
             Figure::count("calls", self.calls.load(Ordering::Relaxed)),
             Figure::at_least_count("calls tried again", self.balanced.again(), 1),
             Figure::none("calls failed", failed.values().sum()),
-            Figure::told("slowest call", "ms", ms(&self.slowest), Better::Lower),
+            Figure::without_target("slowest call", "ms", ms(&self.slowest), Better::Lower),
             Figure::at_most("oldest read", "ms", ms(&self.oldest), HEALTHY.as_secs_f64() * 1e3),
         ];
         let by_code = failed.iter();

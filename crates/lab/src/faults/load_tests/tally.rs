@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_told_apart_and_joined() {
+    fn answers_are_counted_by_kind_and_merged() {
         let mut one = CallTally::new().unwrap();
         one.count(Code::Ok, Duration::from_millis(8), true);
         one.count(Code::ResourceExhausted, Duration::from_millis(1), true);

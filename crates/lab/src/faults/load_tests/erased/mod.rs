@@ -1,5 +1,5 @@
 //! All messages of a user are erased, and the node that does it is killed midway: another one goes on. When the erasure has
-//! finished, no content is in the store, in Redis, or read through any node; before that, none is read beside its event.
+//! finished, no content is in the store, in Redis, or read through any node; before that, none is read together with its event.
 
 mod content;
 mod watcher;
@@ -95,7 +95,7 @@ fn figures(desk: &ErasureDesk, erased: &EraseUserMessagesResponse, sent: u64) ->
         Figure::at_least_count("conversations done", done, desk.conversations),
         Figure::at_least_count("messages erased", erased.messages.unsigned_abs(), most),
         Figure::none("contents that were read", found.contents),
-        Figure::none("contents that were read beside the event", found.beside_events),
+        Figure::none("contents that were read beside the event", found.with_events),
         Figure::at_least_count("events", found.events, events),
         Figure::at_most("events at most", "count", float(found.events), float(events)),
     ]

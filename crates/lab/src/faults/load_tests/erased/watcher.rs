@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Found {
     pub(super) contents: u64,
     /// Contents below the event that says that they are erased, on the same page.
-    pub(super) beside_events: u64,
+    pub(super) with_events: u64,
     pub(super) events: u64,
 }
 
@@ -92,7 +92,7 @@ impl Found {
         let contents = || messages.iter().filter(|message| has_secret(message));
         let below = |message: &&Message| event.is_some_and(|event| message.seq < event);
         self.contents += count(contents());
-        self.beside_events += count(contents().filter(below));
+        self.with_events += count(contents().filter(below));
         self.events += count(messages.iter().filter(|message| is_event(message)));
     }
 }
@@ -128,8 +128,8 @@ mod tests {
     fn content_below_its_event_is_counted() {
         let mut found = Found::default();
         found.add(&[secret(1), Message { seq: 2, body: "kept".into(), ..Message::default() }, secret(3)]);
-        assert_eq!((found.contents, found.beside_events, found.events), (2, 0, 0));
+        assert_eq!((found.contents, found.with_events, found.events), (2, 0, 0));
         found.add(&[secret(1), event(4), secret(5)]);
-        assert_eq!((found.contents, found.beside_events, found.events), (4, 1, 1));
+        assert_eq!((found.contents, found.with_events, found.events), (4, 1, 1));
     }
 }

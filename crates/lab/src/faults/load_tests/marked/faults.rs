@@ -120,7 +120,7 @@ async fn lose_node(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts> 
         }
         let node = &mut site.members.get_mut(at).context("there are three nodes")?.node;
         node.kill();
-        node.run_told(&[("KITH_FAILPOINT", DIES)])?;
+        node.run_with_variables(&[("KITH_FAILPOINT", DIES)])?;
         node.until_died(DIES_WITHIN).await.context("is the program a build with fail points?")?;
         times.deaths += 1;
         node.run()?;

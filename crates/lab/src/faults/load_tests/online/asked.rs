@@ -42,7 +42,7 @@ pub(super) struct View {
     pub(super) users: Option<Duration>,
     /// The same of groups.
     pub(super) groups: Option<Duration>,
-    /// The same of that they are said to be whole.
+    /// The same of groups that are reported as complete.
     pub(super) whole: Option<Duration>,
 }
 
@@ -78,11 +78,11 @@ impl View {
         }
         let seen = self.began.elapsed() > SEEN_WITHIN;
         let asked = crowd.groups().map(|(group, members)| async move {
-            Ok::<_, Status>((told(node, group).await?, GroupPresence::expected(members, places)))
+            Ok::<_, Status>((group_presence(node, group).await?, GroupPresence::expected(members, places)))
         });
         if let Some(all) = tally.answered(try_join_all(asked).await) {
-            let (groups, whole) = all.iter().fold((true, true), |(groups, whole), (told, so)| {
-                (tally.compares(told, so, seen) & groups, !told.incomplete & whole)
+            let (groups, whole) = all.iter().fold((true, true), |(groups, whole), (answer, expected)| {
+                (tally.compares(answer, expected, seen) & groups, !answer.incomplete & whole)
             });
             self.groups = since(self.groups, groups, self.began);
             self.whole = since(self.whole, whole, self.began);
@@ -92,30 +92,30 @@ impl View {
 
 impl PresenceTally {
     /// Whether the user is where it is.
-    fn takes(&mut self, told: &Presence, places: OnlineAt) -> bool {
+    fn takes(&mut self, answer: &Presence, places: OnlineAt) -> bool {
         self.answers += 1;
-        let expected = Crowd::gateways_of(told.user_id, places);
-        let mut gateways: Vec<&str> = told.sessions.iter().map(|session| &*session.gateway_id).collect();
+        let expected = Crowd::gateways_of(answer.user_id, places);
+        let mut gateways: Vec<&str> = answer.sessions.iter().map(|session| &*session.gateway_id).collect();
         gateways.sort_unstable();
-        match told.state() {
+        match answer.state() {
             PresenceState::Unknown => self.unknown += 1,
             PresenceState::Offline if !expected.is_empty() => self.offline += 1,
             _ => {}
         }
         let state = if expected.is_empty() { PresenceState::Offline } else { PresenceState::Online };
-        told.state() == state && gateways == expected
+        answer.state() == state && gateways == expected
     }
 
     /// Whether a group is as it should be. `seen`: a loss before has been seen by now.
-    fn compares(&mut self, told: &GroupPresence, expected: &GroupPresence, seen: bool) -> bool {
+    fn compares(&mut self, answer: &GroupPresence, expected: &GroupPresence, seen: bool) -> bool {
         self.answers += 1;
-        let is_in = |user: &i64| told.members.iter().any(|(member, _)| member == user);
+        let is_in = |user: &i64| answer.members.iter().any(|(member, _)| member == user);
         let lacks = !expected.members.iter().all(|(user, _)| is_in(user));
-        if seen && !told.incomplete && (told.count < expected.count || lacks) {
+        if seen && !answer.incomplete && (answer.count < expected.count || lacks) {
             self.short += 1;
         }
-        let same = told.gateways == expected.gateways && told.members == expected.members;
-        same && told.count == expected.count
+        let same = answer.gateways == expected.gateways && answer.members == expected.members;
+        same && answer.count == expected.count
     }
 
     /// A call that failed shows nothing.
@@ -127,7 +127,7 @@ impl PresenceTally {
     pub(super) fn figures(&self) -> Vec<Figure> {
         vec![
             Figure::count("answers", self.answers),
-            Figure::told("calls that failed", "count", float(self.failed), Better::Lower),
+            Figure::without_target("calls that failed", "count", float(self.failed), Better::Lower),
             Figure::none("answers that call somebody offline who has a session", self.offline),
             Figure::none("groups that lack somebody and are said to be whole", self.short),
         ]
@@ -175,7 +175,7 @@ async fn users(node: &Channel, users: &[i64]) -> Result<Vec<Presence>, Status> {
     Ok(all)
 }
 
-async fn told(node: &Channel, group_id: i64) -> Result<GroupPresence, Status> {
+async fn group_presence(node: &Channel, group_id: i64) -> Result<GroupPresence, Status> {
     let mut client = PresenceServiceClient::new(node.clone());
     let request = CountActiveMembersRequest { group_id, consistency: None };
     let counted = client.count_active_members(within(request)).await?.into_inner();

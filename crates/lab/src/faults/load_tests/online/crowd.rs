@@ -38,7 +38,7 @@ impl Crowd {
     pub(super) async fn new(node: &Channel, users: i64) -> Result<Self> {
         let crowd = Self { users };
         fill_up_to(node.clone(), users + 1).await?;
-        try_join_all(crowd.groups().map(|(group, members)| crowd.found(node, group, members))).await?;
+        try_join_all(crowd.groups().map(|(group, members)| crowd.create_group(node, group, members))).await?;
         Ok(crowd)
     }
 
@@ -72,7 +72,7 @@ impl Crowd {
         (self.sessions_at(GOING).len() + self.sessions_at(STAYING).len()) as u64
     }
 
-    async fn found(self, node: &Channel, group_id: i64, members: RangeInclusive<i64>) -> Result<()> {
+    async fn create_group(self, node: &Channel, group_id: i64, members: RangeInclusive<i64>) -> Result<()> {
         let group =
             Group { group_id, name: "online".to_owned(), creator_id: self.users + 1, ..Group::default() };
         make_group(std::slice::from_ref(node), group, members.collect()).await

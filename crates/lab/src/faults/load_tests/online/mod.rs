@@ -99,8 +99,8 @@ impl Stage {
     async fn node_dies(mut self) -> Result<Vec<Figure>> {
         self.node(0)?.kill();
         self.look(&[1, 2], OnlineAt::Both).await?;
-        let told = self.watched()?.offline();
-        let moved = vec![Figure::none("offline although the gateway had moved", told)];
+        let offline = self.watched()?.offline();
+        let moved = vec![Figure::none("offline although the gateway had moved", offline)];
         self.node(0)?.run()?;
         self.site.until_trusted().await?;
         self.going = None;
@@ -115,7 +115,12 @@ impl Stage {
         let opened = self.going.as_ref().map_or(0, Gateway::opened_again) + self.staying.opened_again();
         let more = vec![
             Figure::at_least_count("answers that were unknown", self.tally.unknown, 1),
-            Figure::told("sessions that gateways opened again", "count", float(opened), Better::Lower),
+            Figure::without_target(
+                "sessions that gateways opened again",
+                "count",
+                float(opened),
+                Better::Lower,
+            ),
         ];
         self.figures(&seen, OnlineAt::Both, more)
     }
@@ -133,7 +138,7 @@ impl Stage {
     /// on.
     async fn look(&mut self, at: &[usize], places: OnlineAt) -> Result<Vec<View>> {
         let began = Instant::now();
-        self.watched()?.begin_anew(began);
+        self.watched()?.time_from(began);
         let mut views: Vec<View> = at.iter().map(|_| View::new(began)).collect();
         while began.elapsed() < LOOKED_FOR {
             for (at, view) in at.iter().zip(&mut views) {
@@ -145,7 +150,7 @@ impl Stage {
     }
 
     fn figures(self, seen: &[View], places: OnlineAt, more: Vec<Figure>) -> Result<Vec<Figure>> {
-        let watched = self.watched.context("nobody watches")?;
+        let watched = self.watched.context("no stream watches")?;
         let mut figures = vec![
             Figure::count("sessions", self.crowd.sessions()),
             longest("users right on all nodes after", seen, |view| view.users, WITHIN),
@@ -159,7 +164,7 @@ impl Stage {
     }
 
     fn watched(&self) -> Result<&Watched> {
-        self.watched.as_ref().context("nobody watches")
+        self.watched.as_ref().context("no stream watches")
     }
 
     fn node(&mut self, at: usize) -> Result<&mut crate::faults::Node> {

@@ -57,17 +57,18 @@ impl Watched {
         let mut streams = JoinSet::new();
         for users in crowd.users().chunks(OF_A_STREAM) {
             let request = WatchPresenceRequest { user_ids: users.to_vec() };
-            let told = PresenceServiceClient::new(node.clone()).watch_presence(request).await?.into_inner();
+            let responses =
+                PresenceServiceClient::new(node.clone()).watch_presence(request).await?.into_inner();
             let heard = Arc::clone(&heard);
-            streams.spawn(hear(told, heard));
+            streams.spawn(hear(responses, heard));
         }
         let watched = Self { heard, _streams: streams };
         watched.until_online(crowd.users().len()).await?;
         Ok(watched)
     }
 
-    /// What is heard from now on is timed from this moment on.
-    pub(super) fn begin_anew(&self, began: Instant) {
+    /// Times all further responses from this moment on.
+    pub(super) fn time_from(&self, began: Instant) {
         self.heard.lock().began = began;
     }
 
@@ -112,8 +113,8 @@ impl Watched {
 }
 
 impl Heard {
-    fn take(&mut self, told: &WatchPresenceResponse) {
-        let Some(presence) = &told.presence else { return };
+    fn take(&mut self, response: &WatchPresenceResponse) {
+        let Some(presence) = &response.presence else { return };
         let last = self.users.entry(presence.user_id).or_default();
         self.fell += u64::from(presence.session_version < last.version);
         (last.state, last.version) = (presence.state(), presence.session_version);
@@ -124,10 +125,10 @@ impl Heard {
     }
 }
 
-async fn hear(mut told: Streaming<WatchPresenceResponse>, heard: Arc<Mutex<Heard>>) {
+async fn hear(mut responses: Streaming<WatchPresenceResponse>, heard: Arc<Mutex<Heard>>) {
     let why: Result<(), Status> = async {
-        while let Some(told) = told.message().await? {
-            heard.lock().take(&told);
+        while let Some(response) = responses.message().await? {
+            heard.lock().take(&response);
         }
         Ok(())
     }

@@ -57,11 +57,11 @@ struct SentMessage {
 }
 
 impl Talking {
-    /// Makes a group of this number that has its owner alone.
+    /// Creates the group of this number, with only its owner.
     ///
     /// # Errors
     /// If it is not made.
-    pub(super) async fn found(desk: &Arc<RemovalDesk>, id: i64) -> Result<Self> {
+    pub(super) async fn create(desk: &Arc<RemovalDesk>, id: i64) -> Result<Self> {
         let first = (id - 1) * (SEATS + 1) + 1;
         let group = Group { group_id: id, name: "talking".to_owned(), creator_id: first, ..Group::default() };
         make_group(&desk.nodes, group, Vec::new()).await?;

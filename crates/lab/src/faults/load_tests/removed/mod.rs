@@ -80,7 +80,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
 async fn talk_and_remove(desk: &Arc<RemovalDesk>) -> Result<Vec<Arc<Talking>>> {
     let (mut tasks, mut groups) = (JoinSet::new(), Vec::new());
     for number in 1..=GROUPS {
-        let group = Arc::new(Talking::found(desk, number).await?);
+        let group = Arc::new(Talking::create(desk, number).await?);
         for seat in 0..group.seats.len() {
             tasks.spawn(Arc::clone(&group).talk(seat));
         }

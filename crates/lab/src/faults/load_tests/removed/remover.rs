@@ -44,7 +44,7 @@ impl Remover {
     async fn round(&self, seat: usize, hidden: Option<u64>) -> Result<u64> {
         let Some(seat) = self.group.seats.get(seat) else { bail!("there is no such seat") };
         let node = self.rounds % self.group.desk.nodes.len();
-        self.take_in(seat, node, hidden).await?;
+        self.add_back(seat, node, hidden).await?;
         let request_id = format!("{}-removed-{}", self.group.id, self.rounds);
         self.group.change(seat.user, false, node, &request_id).await?;
         seat.absences.lock().push(Absence { from: Instant::now(), until: None });
@@ -63,7 +63,7 @@ impl Remover {
     }
 
     /// It sends at once through another node, and reads nothing of its absence.
-    async fn take_in(&self, seat: &RemovedUser, node: usize, hidden: Option<u64>) -> Result<()> {
+    async fn add_back(&self, seat: &RemovedUser, node: usize, hidden: Option<u64>) -> Result<()> {
         if let Some(absence) = seat.absences.lock().last_mut() {
             absence.until = Some(Instant::now());
         }

@@ -39,7 +39,7 @@ impl RemovalTally {
             // Each removal is followed by two sends.
             Figure::at_least_count("sends of removed users", self.forbidden, removed),
             Figure::count("reads of removed users", self.looks),
-            Figure::told("calls failed", "count", float(self.failed.count), Better::Lower),
+            Figure::without_target("calls failed", "count", float(self.failed.count), Better::Lower),
         ];
         figures.extend(self.violations.figures(VIOLATIONS));
         figures.extend(self.failed.figures());

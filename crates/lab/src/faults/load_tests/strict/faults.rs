@@ -89,7 +89,7 @@ async fn cut(site: &mut Site, at: usize, times: u64) -> Result<()> {
 async fn die(site: &mut Site, state: &StrictState) -> Result<()> {
     let node: &mut Node = &mut site.members.first_mut().context("there are two nodes")?.node;
     node.kill();
-    node.run_told(&[("KITH_FAILPOINT", DIES)])?;
+    node.run_with_variables(&[("KITH_FAILPOINT", DIES)])?;
     while !node.ended()? && !state.progress.has_enough() {
         sleep(LOOK).await;
     }

@@ -60,12 +60,17 @@ impl StrictTally {
     pub(super) fn figures(&self, progress: &Progress) -> Vec<Figure> {
         let acknowledged = progress.done();
         let percent = |name: &str, of: u64, others: u64| {
-            Figure::told(name, "percent", 100.0 * float(of) / float((of + others).max(1)), Better::Lower)
+            Figure::without_target(
+                name,
+                "percent",
+                100.0 * float(of) / float((of + others).max(1)),
+                Better::Lower,
+            )
         };
         let mut figures = vec![
             Figure::at_least_count("writes acknowledged", acknowledged, progress.goal()),
             Figure::count("decisions", self.decisions),
-            Figure::told("decided by a later write", "count", float(self.later), Better::Lower),
+            Figure::without_target("decided by a later write", "count", float(self.later), Better::Lower),
             percent("decisions that failed", self.undecided, self.decisions),
             percent("writes not acknowledged", self.unacknowledged, acknowledged),
         ];
