@@ -78,8 +78,8 @@ pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8
         Err(error) => {
             // The configuration is unknown, so checks that depend on it are skipped.
             let finding = configuration::refused(&error, common.config.as_deref());
-            let told = diagnosis.findings.iter().any(|one| one.finding.run == finding.run);
-            diagnosis.took("configuration", if told { Vec::new() } else { vec![finding] });
+            let reported = diagnosis.findings.iter().any(|one| one.finding.run == finding.run);
+            diagnosis.took("configuration", if reported { Vec::new() } else { vec![finding] });
             Config::default()
         }
     };

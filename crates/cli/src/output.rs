@@ -116,7 +116,7 @@ impl Output {
 
     /// Writes the report to standard error, for commands whose standard output has records. Fails if standard error cannot
     /// be written.
-    pub(super) fn print_beside(self, report: &impl Report) -> Result<(), Unwritable> {
+    pub(super) fn print_to_stderr(self, report: &impl Report) -> Result<(), Unwritable> {
         let usual = if io::stderr().is_terminal() { Form::Table } else { Form::Plain };
         let text = rendered(report, self.form.unwrap_or(usual)).map_err(Unwritable::error)?;
         io::stderr().lock().write_all(text.as_bytes()).map_err(Unwritable::error)

@@ -50,7 +50,7 @@ async fn backup_under_writes_is_one_moment() {
         }));
     }
     wait_for(&clock, 200).await;
-    let (began, told, ended) = {
+    let (began, report, ended) = {
         let (clock, data, to) = (Arc::clone(&clock), data.clone(), to.clone());
         let take = move || (clock.tick(), backup(&data, &to), clock.tick());
         tokio::task::spawn_blocking(take).await.unwrap()
@@ -67,11 +67,11 @@ async fn backup_under_writes_is_one_moment() {
     );
 
     let result = restore(&to, &restored);
-    assert_eq!((&result["users"], &result["groups"]), (&told["users"], &told["groups"]));
-    assert_eq!(told["users"], 400 + WRITERS);
+    assert_eq!((&result["users"], &result["groups"]), (&report["users"], &report["groups"]));
+    assert_eq!(report["users"], 400 + WRITERS);
     let again = Node::start(&restored).await;
     let held = held(&again.channel).await;
-    assert_eq!(told["groups"], held.groups.len());
+    assert_eq!(report["groups"], held.groups.len());
     assert_is_cut(&writers, &held, began, ended);
     assert_codes_and_requests_belong(&again.channel, &held).await;
     assert_ids_are_new(&again.channel, &writers).await;
