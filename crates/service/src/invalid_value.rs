@@ -19,7 +19,7 @@ pub fn wrong(key: &'static str, text: &str) -> Result<(), InvalidValue> {
     Err(InvalidValue { key, text: format!("{key} {text}") })
 }
 
-/// Refuses the first of these keys whose rule does not hold, with the rule beside it.
+/// Refuses the first of these keys whose rule does not hold, with the text of the rule.
 ///
 /// # Errors
 /// If one does not hold.
@@ -45,7 +45,7 @@ pub fn within<T: Copy + Display + PartialOrd>(
     wrong(key, &format!("is {value}; it must be from {} to {}", range.start(), range.end()))
 }
 
-/// Refuses the first of these keys whose value is 0, with the text beside it.
+/// Refuses the first of these keys whose value is 0.
 ///
 /// # Errors
 /// If one is 0.

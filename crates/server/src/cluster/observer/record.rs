@@ -1,5 +1,5 @@
 //! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as the mark
-//! beside the lease of its writer.
+//! of the lease of its writer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use kith_service::{
     error::Error,
     write::{
         caches::CacheFactory,
-        mutations::{Mutations, RecordWrite, is_told},
+        mutations::{Mutations, RecordWrite, is_published},
     },
 };
 use kith_store::{Applied, Coordination, StoreError, Stores};
@@ -106,7 +106,7 @@ impl Canary for CanaryRecord {
             written.map_err(|error| Error::store(CANARIES, &error))
         };
         let written = self.mutations.run(Instant::now() + PATIENCE, work).await.ok()?;
-        is_told(&written.token).then_some(*written.record)
+        is_published(&written.token).then_some(*written.record)
     }
 }
 
