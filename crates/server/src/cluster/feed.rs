@@ -59,8 +59,8 @@ impl Feed for StoreFeed {
         drop(self.coordination.release(&self.name, &self.holder).await);
     }
 
-    async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError> {
-        if anew {
+    async fn open(&self, restart: bool) -> Result<Box<dyn Changes>, FeedError> {
+        if restart {
             return Ok(Box::new(self.begin().await?));
         }
         let mark = self.coordination.mark(&self.name).await.map_err(|_| FeedError::Away)?;

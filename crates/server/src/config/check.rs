@@ -76,8 +76,8 @@ fn from_file(
 fn listening(config: &Config) -> Result<(), InvalidValue> {
     let tls = &config.tls;
     match (&tls.cert_file, &tls.key_file) {
-        (Some(_), None) => return wrong("tls.cert_file", "needs tls.key_file beside it"),
-        (None, Some(_)) => return wrong("tls.key_file", "needs tls.cert_file beside it"),
+        (Some(_), None) => return wrong("tls.cert_file", "requires tls.key_file"),
+        (None, Some(_)) => return wrong("tls.key_file", "requires tls.cert_file"),
         _ => {}
     }
     if config.is_reached_by_others() && tls.cert_file.is_none() && !config.insecure_listen {

@@ -1,4 +1,4 @@
-//! A node for tests: data in memory alone, sandboxes, and what else holds then when nothing is said.
+//! A node for tests: data in memory alone, sandboxes, and its other defaults.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -46,25 +46,25 @@ impl Config {
     }
 }
 
-/// Puts what suits tests where no source said anything else, and notes it among the origins.
+/// Sets the defaults for tests where no source sets a value, and records them in the origins.
 pub(super) fn settle(config: &mut Config, origins: &mut BTreeMap<String, String>) {
     if !config.ephemeral.enabled {
         return;
     }
-    let mut unsaid = |key: &str| {
-        let unsaid = !origins.contains_key(key);
-        if unsaid {
+    let mut unset = |key: &str| {
+        let unset = !origins.contains_key(key);
+        if unset {
             origins.insert(key.to_owned(), ORIGIN.to_owned());
         }
-        unsaid
+        unset
     };
-    if unsaid("drain") {
+    if unset("drain") {
         config.drain = DRAIN;
     }
-    if unsaid("drain_wait") {
+    if unset("drain_wait") {
         config.drain_wait = Duration::ZERO;
     }
-    if unsaid("telemetry.log_filter") {
+    if unset("telemetry.log_filter") {
         LOG_FILTER.clone_into(&mut config.telemetry.log_filter);
     }
 }
@@ -106,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_holds_for_a_node_for_tests_too() {
-        let said = [("ephemeral.enabled", "true"), ("telemetry.log_filter", "debug"), ("drain", "7s")];
-        let loaded = with(&said).unwrap();
+    fn configured_values_apply_to_a_node_for_tests() {
+        let settings = [("ephemeral.enabled", "true"), ("telemetry.log_filter", "debug"), ("drain", "7s")];
+        let loaded = with(&settings).unwrap();
         assert_eq!(loaded.config.telemetry.log_filter, "debug");
         assert_eq!(loaded.config.drain.as_secs(), 7);
     }

@@ -189,7 +189,7 @@ fn check(by: &Identity, rule: Rule, acting: Principal) -> Result<(), Error> {
     }
 }
 
-/// Who acts; the service itself when nothing is said.
+/// The acting user; the service itself if the metadata names none.
 fn acting_user(headers: &HeaderMap) -> Result<Principal, Box<Status>> {
     let Some(value) = headers.get(ACTING) else { return Ok(Principal::Service) };
     let wrong = |why: &str| Box::new(answer::invalid_metadata(ACTING, why));

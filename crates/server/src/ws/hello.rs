@@ -216,8 +216,8 @@ mod tests {
             ("[4929]", "hello"),
             (r#"[null,7,null,null,null,null,null]"#, "hello"),
         ] {
-            let said = wrong(text);
-            assert!(said.starts_with(field) && !said.contains("4929"), "{text}: {said}");
+            let error = wrong(text);
+            assert!(error.starts_with(field) && !error.contains("4929"), "{text}: {error}");
         }
     }
 
