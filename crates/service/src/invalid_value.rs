@@ -15,7 +15,7 @@ pub struct InvalidValue {
 ///
 /// # Errors
 /// Always.
-pub fn wrong(key: &'static str, text: &str) -> Result<(), InvalidValue> {
+pub fn refuse(key: &'static str, text: &str) -> Result<(), InvalidValue> {
     Err(InvalidValue { key, text: format!("{key} {text}") })
 }
 
@@ -25,7 +25,7 @@ pub fn wrong(key: &'static str, text: &str) -> Result<(), InvalidValue> {
 /// If one does not hold.
 pub fn all_hold(rules: &[(&'static str, bool, &str)]) -> Result<(), InvalidValue> {
     match rules.iter().find(|(_, holds, _)| !holds) {
-        Some((key, _, rule)) => wrong(key, rule),
+        Some((key, _, rule)) => refuse(key, rule),
         None => Ok(()),
     }
 }
@@ -42,7 +42,7 @@ pub fn within<T: Copy + Display + PartialOrd>(
     if range.contains(&value) {
         return Ok(());
     }
-    wrong(key, &format!("is {value}; it must be from {} to {}", range.start(), range.end()))
+    refuse(key, &format!("is {value}; it must be from {} to {}", range.start(), range.end()))
 }
 
 /// Refuses the first of these keys whose value is 0.
@@ -51,7 +51,7 @@ pub fn within<T: Copy + Display + PartialOrd>(
 /// If one is 0.
 pub fn above_zero(values: &[(&'static str, bool)]) -> Result<(), InvalidValue> {
     match values.iter().find(|(_, zero)| *zero) {
-        Some((key, _)) => wrong(key, "is 0; it must be above 0"),
+        Some((key, _)) => refuse(key, "is 0; it must be above 0"),
         None => Ok(()),
     }
 }
