@@ -72,23 +72,23 @@ pub(super) fn settle(config: &mut Config, origins: &mut BTreeMap<String, String>
 /// Refuses what contradicts data in memory.
 pub(super) fn check(config: &Config, origins: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     let ephemeral = &config.ephemeral;
-    let wrong = |text: &str| Err(ConfigError(text.to_owned()));
+    let refuse = |text: &str| Err(ConfigError(text.to_owned()));
     if !ephemeral.enabled {
         return match ephemeral.seed {
             Some(_) => {
-                wrong("ephemeral.seed is for a node that says --ephemeral; use kith import for others")
+                refuse("ephemeral.seed is for a node that says --ephemeral; use kith import for others")
             }
             None => Ok(()),
         };
     }
     if config.store.backend == Backend::Cluster {
-        return wrong("an ephemeral node keeps data in memory; leave store.backend = \"cluster\" out");
+        return refuse("an ephemeral node keeps data in memory; leave store.backend = \"cluster\" out");
     }
     if let Some(place) = origins.get("data_dir").filter(|place| place.starts_with("--")) {
         return Err(ConfigError(format!("an ephemeral node keeps data in memory; leave {place} out")));
     }
     if ephemeral.sandboxes == 0 {
-        return wrong("ephemeral.sandboxes must be above 0");
+        return refuse("ephemeral.sandboxes must be above 0");
     }
     Ok(())
 }
