@@ -220,21 +220,21 @@ mod tests {
     use super::*;
 
     #[derive(Serialize)]
-    struct Found {
+    struct NamedValue {
         name: &'static str,
         value: Value,
     }
 
-    impl Report for Found {
+    impl Report for NamedValue {
         const COLUMNS: &'static [&'static str] = &["name", "value"];
     }
 
     /// A row for each value.
-    fn found(values: &[Value]) -> Vec<Found> {
+    fn found(values: &[Value]) -> Vec<NamedValue> {
         ["a", "b", "c", "d"]
             .into_iter()
             .zip(values)
-            .map(|(name, value)| Found { name, value: value.clone() })
+            .map(|(name, value)| NamedValue { name, value: value.clone() })
             .collect()
     }
 
