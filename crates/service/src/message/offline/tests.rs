@@ -102,7 +102,7 @@ async fn entry_is_there_once() {
 
 async fn watch(logs: &OfflineLogs, cursor: &str) -> OfflineStream {
     let (tokens, places) = (PageTokens::new([7; 32]), Arc::new(Semaphore::new(1)));
-    let place = watch::place(&tokens, cursor).unwrap();
+    let place = watch::position(&tokens, cursor).unwrap();
     logs.watch(place, tokens, places.try_acquire_owned().unwrap()).await.unwrap()
 }
 
