@@ -46,7 +46,7 @@ pub(super) struct DemoOptions {
     silent: bool,
 }
 
-/// What is said once the page can be opened.
+/// The output once the page can be opened.
 #[derive(Debug, Serialize)]
 struct Ready {
     /// The page.
@@ -154,7 +154,7 @@ fn present(common: &Common, ready: &Ready) -> Result<(), StartError> {
     Ok(write(text.as_bytes())?)
 }
 
-/// Where there is no browser the address has been said.
+/// Opens the page in a browser. Without a browser nothing happens: the address is printed already.
 fn open(url: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let opened = Command::new(program)

@@ -78,8 +78,8 @@ pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8
         Err(error) => {
             // The configuration is unknown, so checks that depend on it are skipped.
             let finding = configuration::refused(&error, common.config.as_deref());
-            let told = diagnosis.findings.iter().any(|one| one.finding.run == finding.run);
-            diagnosis.took("configuration", if told { Vec::new() } else { vec![finding] });
+            let reported = diagnosis.findings.iter().any(|one| one.finding.run == finding.run);
+            diagnosis.took("configuration", if reported { Vec::new() } else { vec![finding] });
             Config::default()
         }
     };
@@ -96,15 +96,15 @@ pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8
 async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis) {
     diagnosis.took("tls", tls::findings(&config.tls));
     diagnosis.took("callers", callers::findings(config));
-    let held = port::held(config, limit).await;
-    diagnosis.took("port", held.findings.clone());
+    let ports = port::check(config, limit).await;
+    diagnosis.took("port", ports.findings.clone());
     diagnosis.took("data", data::findings(config));
-    if held.by_kith {
+    if ports.by_kith {
         let mut found = node::findings(config, limit).await;
         found.extend(remarks::findings(config, limit).await);
         diagnosis.took("node", found);
     }
-    diagnosis.took("store", store::findings(config, held.by_kith, limit).await);
+    diagnosis.took("store", store::findings(config, ports.by_kith, limit).await);
     diagnosis.took("redis", Box::pin(redis::findings(config, limit)).await);
 }
 

@@ -72,7 +72,7 @@ pub(super) async fn run(common: &Common, options: &ExportOptions) -> Result<u8> 
             ("messages", export(&OfConversation(conversation.clone()), sink).await?)
         }
     };
-    common.output.print_beside(&Exported { kind, exported })?;
+    common.output.print_to_stderr(&Exported { kind, exported })?;
     Ok(OK)
 }
 

@@ -138,7 +138,7 @@ impl ImportSource {
                 bail!("{} is read once and has no progress to keep; leave out --progress-file", input.name)
             }
             Some(given) => Ok(Some(given.clone())),
-            None => Ok(input.is_file().then(|| progress::beside(&self.file))),
+            None => Ok(input.is_file().then(|| progress::sibling(&self.file))),
         }
     }
 

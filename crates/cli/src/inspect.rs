@@ -175,15 +175,15 @@ impl TierState {
         self.presence != "none" || self.tier == STORE
     }
 
-    fn lives(&self) -> bool {
+    fn has_value(&self) -> bool {
         self.presence == "value"
     }
 }
 
 fn verdict(copies: &[TierState]) -> (&'static str, u8) {
     let speaking: Vec<_> = copies.iter().filter(|copy| copy.speaks()).collect();
-    let Some(first) = speaking.iter().find(|copy| copy.lives()) else { return ("absent", ABSENT) };
-    match speaking.iter().all(|copy| copy.lives() && copy.version == first.version) {
+    let Some(first) = speaking.iter().find(|copy| copy.has_value()) else { return ("absent", ABSENT) };
+    match speaking.iter().all(|copy| copy.has_value() && copy.version == first.version) {
         true => ("same", OK),
         false => ("differing", DIFFERING),
     }

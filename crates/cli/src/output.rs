@@ -116,7 +116,7 @@ impl Output {
 
     /// Writes the report to standard error, for commands whose standard output has records. Fails if standard error cannot
     /// be written.
-    pub(super) fn print_beside(self, report: &impl Report) -> Result<(), Unwritable> {
+    pub(super) fn print_to_stderr(self, report: &impl Report) -> Result<(), Unwritable> {
         let usual = if io::stderr().is_terminal() { Form::Table } else { Form::Plain };
         let text = rendered(report, self.form.unwrap_or(usual)).map_err(Unwritable::error)?;
         io::stderr().lock().write_all(text.as_bytes()).map_err(Unwritable::error)
@@ -220,21 +220,21 @@ mod tests {
     use super::*;
 
     #[derive(Serialize)]
-    struct Found {
+    struct NamedValue {
         name: &'static str,
         value: Value,
     }
 
-    impl Report for Found {
+    impl Report for NamedValue {
         const COLUMNS: &'static [&'static str] = &["name", "value"];
     }
 
     /// A row for each value.
-    fn found(values: &[Value]) -> Vec<Found> {
+    fn found(values: &[Value]) -> Vec<NamedValue> {
         ["a", "b", "c", "d"]
             .into_iter()
             .zip(values)
-            .map(|(name, value)| Found { name, value: value.clone() })
+            .map(|(name, value)| NamedValue { name, value: value.clone() })
             .collect()
     }
 

@@ -38,14 +38,14 @@ impl PortsFile {
             operations: addresses.operations.map(|address| address.to_string()),
             pid,
         };
-        let beside = self.path.with_added_extension(pid.to_string());
+        let sibling = self.path.with_added_extension(pid.to_string());
         let written = serde_json::to_string(&ports)
             .map_err(io::Error::from)
-            .and_then(|text| fs::write(&beside, text + "\n"))
-            .and_then(|()| fs::rename(&beside, &self.path));
+            .and_then(|text| fs::write(&sibling, text + "\n"))
+            .and_then(|()| fs::rename(&sibling, &self.path));
         written.map_err(|error| {
             // It may not exist, and the error is returned already.
-            fs::remove_file(&beside).ok();
+            fs::remove_file(&sibling).ok();
             cannot(&self.path, &error)
         })
     }

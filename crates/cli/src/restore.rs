@@ -9,7 +9,7 @@ use super::Common;
 
 #[derive(Args, Debug)]
 pub(super) struct RestoreOptions {
-    /// A file that `kith backup` has written; its manifest must be beside it
+    /// A file that `kith backup` has written; its manifest must be in the same folder
     file: PathBuf,
     /// Keep existing data under another name that contains the time
     #[arg(long)]

@@ -98,30 +98,30 @@ fn row(target: &Target, facts: &Result<Facts>) -> StatusRow {
         }
     };
     let row = StatusRow { node, state: facts.state().to_owned(), ..StatusRow::default() };
-    let Some(said) = &facts.node else { return row };
-    let shares = !said.redis.is_empty();
+    let Some(answer) = &facts.node else { return row };
+    let shares = !answer.redis.is_empty();
     StatusRow {
-        version: Some(said.version.clone()),
-        store: Some(said.store_backend.clone()),
-        store_answers: Some(said.store_answers),
-        epoch: Some(said.epoch),
-        applied: Some(said.applied),
-        trusted: Some(said.trusted),
-        entries_behind: shares.then_some(said.entries_behind),
+        version: Some(answer.version.clone()),
+        store: Some(answer.store_backend.clone()),
+        store_answers: Some(answer.store_answers),
+        epoch: Some(answer.epoch),
+        applied: Some(answer.applied),
+        trusted: Some(answer.trusted),
+        entries_behind: shares.then_some(answer.entries_behind),
         since_proof_seconds: facts.since_proof().map(|since| since.as_secs_f64()),
         redis_hit_rate: facts.redis_hit_rate(),
-        redis: shares.then(|| said.redis.clone()),
-        redis_breaker: shares.then(|| said.redis_breaker.clone()),
-        nodes: shares.then_some(said.nodes),
-        changes_waiting: shares.then_some(said.changes_waiting),
+        redis: shares.then(|| answer.redis.clone()),
+        redis_breaker: shares.then(|| answer.redis_breaker.clone()),
+        nodes: shares.then_some(answer.nodes),
+        changes_waiting: shares.then_some(answer.changes_waiting),
         uptime_seconds: facts.uptime().map(|uptime| uptime.as_secs()),
-        migrations_pending: Some(said.migrations_pending).filter(|_| said.store_answers),
+        migrations_pending: Some(answer.migrations_pending).filter(|_| answer.store_answers),
         memory_hit_rate: facts.hit_rate(),
         loads: Some(facts.sum(|one| one.loads)),
         p99_ms: facts.p99().map(|p99| p99.as_secs_f64() * 1_000.0),
         memory_entries: Some(facts.sum(|one| one.entries)),
-        calls_in_flight: Some(said.calls_in_flight),
-        callers_digest: Some(said.callers_digest.clone()).filter(|digest| !digest.is_empty()),
+        calls_in_flight: Some(answer.calls_in_flight),
+        callers_digest: Some(answer.callers_digest.clone()).filter(|digest| !digest.is_empty()),
         ..row
     }
 }

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_value() {
+    fn errors_do_not_contain_the_value() {
         for (line, expected) in [
             (r#"{"userId":1.5}"#, "user_id must be a whole number of 64 bits"),
             (r#"{"age":4294967296}"#, "age must be a whole number of 32 bits"),

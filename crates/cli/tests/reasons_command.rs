@@ -31,16 +31,16 @@ fn the_list_has_every_reason_in_every_form() {
 }
 
 #[test]
-fn one_reason_is_told_in_full() {
+fn one_reason_is_shown_in_full() {
     for name in ["NAME_TAKEN", "name_taken", "name-taken"] {
         let (code, json, _) = errors(&[name, "-o", "json"]);
-        let told: Value = serde_json::from_str(&json).unwrap();
+        let shown: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(
-            (code, &told["reason"], &told["code"]),
+            (code, &shown["reason"], &shown["code"]),
             (0, &"NAME_TAKEN".into(), &"ALREADY_EXISTS".into())
         );
         for part in ["cause", "fix", "retry", "link"] {
-            assert!(told[part].as_str().unwrap().len() > 10, "{told}");
+            assert!(shown[part].as_str().unwrap().len() > 10, "{shown}");
         }
     }
 }

@@ -175,11 +175,11 @@ impl Reporter {
     }
 
     /// Sets a state with a reason of its own; the same state may be set again with another message.
-    pub fn because(&self, state: State, told: HealthCause) {
-        self.change(state, told);
+    pub fn because(&self, state: State, cause: HealthCause) {
+        self.change(state, cause);
     }
 
-    fn change(&self, state: State, told: HealthCause) {
+    fn change(&self, state: State, cause: HealthCause) {
         let mut causes = self.causes.lock();
         let before = self.state();
         if before == State::Stopping {
@@ -187,8 +187,8 @@ impl Reporter {
         }
         match state {
             State::Serving => causes.clear(),
-            State::Stopping => causes.insert(0, told),
-            State::Starting | State::MigrationPending | State::StoreAway => *causes = vec![told],
+            State::Stopping => causes.insert(0, cause),
+            State::Starting | State::MigrationPending | State::StoreAway => *causes = vec![cause],
         }
         if before != state {
             self.state.send_replace(state);
@@ -248,10 +248,10 @@ impl Health for Reporter {
             return Ok(Response::new(unknown.chain(futures::stream::pending()).boxed()));
         }
         let states = WatchStream::new(self.state.subscribe());
-        let mut told = None;
+        let mut sent = None;
         let changes = states.filter_map(move |state| {
             let status = state.status();
-            let news = told.replace(status) != Some(status);
+            let news = sent.replace(status) != Some(status);
             futures::future::ready(news.then(|| Ok(response(status))))
         });
         Ok(Response::new(changes.boxed()))

@@ -107,14 +107,14 @@ async fn stop_is_announced_and_serves_until_then() {
     let (grpc, port) = (node.addresses().grpc, node.addresses().operations.unwrap());
     let mut users = UserServiceClient::connect(format!("http://{grpc}")).await.unwrap();
     let stopping = tokio::spawn(node.stop(std::future::pending()));
-    let mut told = (0, String::new());
+    let mut answer = (0, String::new());
     for _ in 0..100 {
-        told = operations(port, "/readyz").await;
-        if told.0 == 503 {
+        answer = operations(port, "/readyz").await;
+        if answer.0 == 503 {
             break;
         }
     }
-    assert!(told.0 == 503 && told.1.contains("stops"), "{told:?}");
+    assert!(answer.0 == 503 && answer.1.contains("stops"), "{answer:?}");
     let user = User { user_name: "ann".to_owned(), ..User::default() };
     let created = users.create_user(CreateUserRequest { user: Some(user), ..Default::default() }).await;
     assert!(created.is_ok(), "while load balancers have not noticed: {created:?}");

@@ -15,17 +15,17 @@ pub struct InvalidValue {
 ///
 /// # Errors
 /// Always.
-pub fn wrong(key: &'static str, text: &str) -> Result<(), InvalidValue> {
+pub fn refuse(key: &'static str, text: &str) -> Result<(), InvalidValue> {
     Err(InvalidValue { key, text: format!("{key} {text}") })
 }
 
-/// Refuses the first of these keys whose rule does not hold, with the rule beside it.
+/// Refuses the first of these keys whose rule does not hold, with the text of the rule.
 ///
 /// # Errors
 /// If one does not hold.
 pub fn all_hold(rules: &[(&'static str, bool, &str)]) -> Result<(), InvalidValue> {
     match rules.iter().find(|(_, holds, _)| !holds) {
-        Some((key, _, rule)) => wrong(key, rule),
+        Some((key, _, rule)) => refuse(key, rule),
         None => Ok(()),
     }
 }
@@ -42,16 +42,16 @@ pub fn within<T: Copy + Display + PartialOrd>(
     if range.contains(&value) {
         return Ok(());
     }
-    wrong(key, &format!("is {value}; it must be from {} to {}", range.start(), range.end()))
+    refuse(key, &format!("is {value}; it must be from {} to {}", range.start(), range.end()))
 }
 
-/// Refuses the first of these keys whose value is 0, with the text beside it.
+/// Refuses the first of these keys whose value is 0.
 ///
 /// # Errors
 /// If one is 0.
 pub fn above_zero(values: &[(&'static str, bool)]) -> Result<(), InvalidValue> {
     match values.iter().find(|(_, zero)| *zero) {
-        Some((key, _)) => wrong(key, "is 0; it must be above 0"),
+        Some((key, _)) => refuse(key, "is 0; it must be above 0"),
         None => Ok(()),
     }
 }

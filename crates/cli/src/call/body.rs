@@ -127,8 +127,8 @@ mod tests {
             ("", "the body is empty"),
             ("[]", "the body must be a JSON object"),
         ] {
-            let told = refused(text);
-            assert!(told.starts_with(words), "{text}: {told}");
+            let error = refused(text);
+            assert!(error.starts_with(words), "{text}: {error}");
         }
         assert!(refused("@absent.json").starts_with("could not read absent.json"));
     }

@@ -78,8 +78,8 @@ mod tests {
             "INVALID_ARGUMENT INVALID_FIELD: user_id must be above 0; field user_id; more: kith errors INVALID_FIELD"
         );
         let status = Status::from(Error::new(Reason::Overloaded, "too much work"));
-        let told = Failure::of(&status).to_string();
-        assert!(told.contains("RESOURCE_EXHAUSTED OVERLOADED") && told.contains("after 200 ms"), "{told}");
+        let text = Failure::of(&status).to_string();
+        assert!(text.contains("RESOURCE_EXHAUSTED OVERLOADED") && text.contains("after 200 ms"), "{text}");
     }
 
     #[test]

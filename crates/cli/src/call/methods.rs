@@ -8,7 +8,7 @@ use kith_server::descriptors;
 /// Least similarity of a proposed name.
 const LIKENESS: f64 = 0.8;
 /// Names that are printed if several match.
-const TOLD: usize = 5;
+const NAMES_PRINTED: usize = 5;
 
 /// Methods that are known.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Methods {
             1 => Ok(found.swap_remove(0)),
             0 => bail!(absent(name, &all)),
             _ => {
-                let names: Vec<_> = found.iter().take(TOLD).map(full).collect();
+                let names: Vec<_> = found.iter().take(NAMES_PRINTED).map(full).collect();
                 bail!("{name} may be {}; say which", names.join(" or "))
             }
         }

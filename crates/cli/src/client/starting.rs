@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The time after which a command reports that it waits.
 const ANNOUNCED: Duration = Duration::from_secs(1);
 /// Time limit for a node to report whether it is starting.
-const SAID: Duration = Duration::from_secs(1);
+const STATE_LIMIT: Duration = Duration::from_secs(1);
 
 /// The default time to wait: nodes on other machines were started long before.
 pub(super) fn default_wait(endpoint: &Endpoint) -> Duration {
@@ -53,7 +53,8 @@ pub(super) async fn wait_for(
 /// Whether a node listens that has no store yet.
 async fn is_starting(target: &Target, channel: &Channel) -> bool {
     let mut client = AdminServiceClient::new(channel.clone());
-    let answer = timeout(SAID, target.answer(client.get_node(target.request(GetNodeRequest {})))).await;
+    let answer =
+        timeout(STATE_LIMIT, target.answer(client.get_node(target.request(GetNodeRequest {})))).await;
     let Ok(Err(status)) = answer else { return false };
     let details = status.get_error_details();
     let info = details.error_info();

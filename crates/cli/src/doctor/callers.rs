@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    fn said(change: impl FnOnce(&mut CallerKey)) -> Option<String> {
+    fn finding(change: impl FnOnce(&mut CallerKey)) -> Option<String> {
         let mut key = CallerKey {
             name: "chat".to_owned(),
             rights: Rights::of(&[Scope::UserRead]),
@@ -116,15 +116,18 @@ mod tests {
     #[test]
     fn keys_that_end_are_old_or_may_do_all_are_found() {
         let day = |day| Some(SystemTime::UNIX_EPOCH + day * DAY);
-        assert_eq!(said(|_| {}), None);
-        assert_eq!(said(|key| key.expires = day(1000)).unwrap(), "the key ID of chat has expired");
-        assert_eq!(said(|key| key.expires = day(1013)).unwrap(), "the key ID of chat expires in 13 days");
-        assert_eq!(said(|key| key.expires = day(1014)), None);
-        assert_eq!(said(|key| key.made = day(634)).unwrap(), "the key ID of chat is older than a year");
-        assert_eq!(said(|key| key.made = day(635)), None);
-        assert_eq!(said(|key| key.rights = Rights::ALL).unwrap(), "the caller chat may do everything (all)");
+        assert_eq!(finding(|_| {}), None);
+        assert_eq!(finding(|key| key.expires = day(1000)).unwrap(), "the key ID of chat has expired");
+        assert_eq!(finding(|key| key.expires = day(1013)).unwrap(), "the key ID of chat expires in 13 days");
+        assert_eq!(finding(|key| key.expires = day(1014)), None);
+        assert_eq!(finding(|key| key.made = day(634)).unwrap(), "the key ID of chat is older than a year");
+        assert_eq!(finding(|key| key.made = day(635)), None);
+        assert_eq!(
+            finding(|key| key.rights = Rights::ALL).unwrap(),
+            "the caller chat may do everything (all)"
+        );
         let default = |key: &mut CallerKey| (key.rights, key.name) = (Rights::ALL, "default".to_owned());
-        assert_eq!(said(default), None);
+        assert_eq!(finding(default), None);
     }
 
     #[test]
@@ -136,17 +139,17 @@ mod tests {
         let issuer = serde_json::json!({"issuer": "one", "audience": ["kith"], "jwks_file": file});
         let mut config = Config::default();
         config.auth.issuers.push(serde_json::from_value(issuer).unwrap());
-        let said = |config: &Config| {
+        let text = |config: &Config| {
             findings(config).into_iter().map(|one| one.finding).collect::<Vec<_>>().join("; ")
         };
         assert_eq!(
-            said(&config),
+            text(&config),
             "only users with tokens can call (auth.issuers): no caller with a key is configured"
         );
         config.auth.issuers[0].lifetime_max = 30 * DAY;
-        assert!(said(&config).contains("tokens of one may be valid for 30days"), "{}", said(&config));
+        assert!(text(&config).contains("tokens of one may be valid for 30days"), "{}", text(&config));
         std::fs::write(&file, "{}").unwrap();
-        assert!(said(&config).starts_with("auth.issuers: jwks_file: "), "{}", said(&config));
+        assert!(text(&config).starts_with("auth.issuers: jwks_file: "), "{}", text(&config));
     }
 
     #[test]

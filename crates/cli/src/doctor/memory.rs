@@ -28,8 +28,8 @@ fn finding(config: &Config, granted: u64) -> Option<Finding> {
         }
         Backend::Cluster => 0,
     };
-    let beside = ITSELF.saturating_add(sqlite);
-    let needed = cache.saturating_add(beside);
+    let overhead = ITSELF.saturating_add(sqlite);
+    let needed = cache.saturating_add(overhead);
     if granted >= needed {
         return None;
     }
@@ -41,7 +41,7 @@ fn finding(config: &Config, granted: u64) -> Option<Finding> {
         sqlite / MIB,
         ITSELF / MIB
     );
-    let room = granted.saturating_sub(beside);
+    let room = granted.saturating_sub(overhead);
     let run = if room >= CACHE_LEAST {
         format!("kith serve --set cache.memory_bytes={}MiB  # or grant {needed_mib} MiB", room / MIB)
     } else {

@@ -63,7 +63,7 @@ mod tests {
         43 42 0:43 / /mnt rw - fuse.sshfs host: rw\n";
 
     #[test]
-    fn the_nearest_mount_tells_the_file_system() {
+    fn nearest_mount_gives_the_file_system() {
         for (folder, expected) in [
             ("/var/lib/kith", "ext4"),
             ("/srv/kith", "nfs4"),

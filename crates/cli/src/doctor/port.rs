@@ -15,16 +15,16 @@ use crate::{client::Target, facts};
 /// The start of an answer of an operations port.
 const ANSWER_BYTES: u64 = 64 << 10;
 
-/// The programs at the ports.
+/// What was found at the ports.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PortCheck {
     pub(super) findings: Vec<Finding>,
     /// Whether a node answers at the gRPC port.
     pub(super) by_kith: bool,
 }
 
 /// Tries to bind each port, and queries the program that has it.
-pub(super) async fn held(config: &Config, limit: Duration) -> Held {
+pub(super) async fn check(config: &Config, limit: Duration) -> PortCheck {
     let mut findings = Vec::new();
     let mut by_kith = false;
     if let Some(error) = taken(config.listen).await {
@@ -41,7 +41,7 @@ pub(super) async fn held(config: &Config, limit: Duration) -> Held {
     {
         findings.push(finding(operations.listen, &error, "--set operations.listen="));
     }
-    Held { findings, by_kith }
+    PortCheck { findings, by_kith }
 }
 
 async fn taken(address: SocketAddr) -> Option<io::Error> {

@@ -92,8 +92,8 @@ async fn pending(config: &Config, store: &Opened, limit: Duration) -> Vec<Findin
             (pending > 0).then(|| Finding::new(finding, "kith migrate")).into_iter().collect()
         }
         Ok(Err(error)) => {
-            let told = about.why(&error).await.line().to_string();
-            vec![Finding::new(told, "kith --version; kith migrate --status")]
+            let finding = about.why(&error).await.line().to_string();
+            vec![Finding::new(finding, "kith --version; kith migrate --status")]
         }
         Err(_) => {
             let finding = format!("{}: no answer within the time", about.data().place);

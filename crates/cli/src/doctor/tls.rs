@@ -96,11 +96,11 @@ mod tests {
         let file = pair(dir.path()).cert_file.unwrap();
         let der = CertificateDer::from_pem_file(&file).unwrap();
         let end = humantime::parse_rfc3339("2030-01-01T00:00:00Z").unwrap();
-        let said = |now| period(&file, &der, now).map(|finding| finding.finding);
-        assert_eq!(said(end - DAY * 100), None);
-        assert!(said(end - DAY).unwrap().contains("ends on 2030-01-01"));
-        assert!(said(end + DAY).unwrap().contains("has ended on 2030-01-01"));
-        assert!(said(end - DAY * 365 * 11).unwrap().contains("from 2020-01-01"));
+        let finding_at = |now| period(&file, &der, now).map(|finding| finding.finding);
+        assert_eq!(finding_at(end - DAY * 100), None);
+        assert!(finding_at(end - DAY).unwrap().contains("ends on 2030-01-01"));
+        assert!(finding_at(end + DAY).unwrap().contains("has ended on 2030-01-01"));
+        assert!(finding_at(end - DAY * 365 * 11).unwrap().contains("from 2020-01-01"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The progress of an import, stored beside its file, so that a killed run can be resumed.
+//! The progress of an import, stored next to its file, so that a killed run can be resumed.
 
 use std::{
     fs::{self, File},
@@ -102,12 +102,12 @@ impl Progress {
 
     /// Replaces the file, atomically: `file` has either the new or the previous content after a failure.
     pub(super) fn save(&self, file: &Path) -> Result<()> {
-        let beside = file.with_added_extension("new");
+        let sibling = file.with_added_extension("new");
         let write = || -> io::Result<()> {
-            let mut new = File::create(&beside)?;
+            let mut new = File::create(&sibling)?;
             new.write_all(&serde_json::to_vec(self)?)?;
             new.sync_all()?;
-            fs::rename(&beside, file)
+            fs::rename(&sibling, file)
         };
         write().with_context(|| {
             format!("could not write {} (name another file with --progress-file)", file.display())
@@ -131,7 +131,7 @@ impl Progress {
 }
 
 /// The file that keeps the progress of an import of `file`.
-pub(super) fn beside(file: &Path) -> PathBuf {
+pub(super) fn sibling(file: &Path) -> PathBuf {
     file.with_added_extension("kith-progress")
 }
 
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_run_goes_on_with_what_the_one_before_noted() {
         let (_folder, file, job) = job("users", "{}\n");
-        let kept = beside(&file);
+        let kept = sibling(&file);
         assert_eq!(Progress::load(&kept, &job).unwrap(), None);
         let mut progress = Progress::new(job.clone());
         let bad = BadLine { line: 1, why: "bad".to_owned() };
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn progress_of_another_job_is_refused_in_words() {
         let (_folder, file, first) = job("users", "{}\n");
-        let kept = beside(&file);
+        let kept = sibling(&file);
         Progress::new(first.clone()).save(&kept).unwrap();
         for (other, words) in [
             (Job { kind: "groups".to_owned(), ..first.clone() }, "an import of users was interrupted"),

@@ -18,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Endpoint};
 
 use super::{
-    progress::{Tally, beside},
+    progress::{Tally, sibling},
     *,
 };
 use crate::{
@@ -155,7 +155,7 @@ fn file(ids: std::ops::Range<i64>) -> (tempfile::TempDir, PathBuf) {
 /// One run over `file`, in chunks of ten lines, that gives up at the third failure.
 async fn run(file: &Path) -> Result<Tally> {
     let job = Job::of("users", "http://here", file)?;
-    let kept = beside(file);
+    let kept = sibling(file);
     let progress = Progress::load(&kept, &job)?.unwrap_or_else(|| Progress::new(job));
     progress.save(&kept)?;
     let source = Cursor::new(fs::read(file)?[usize::try_from(progress.at.offset)?..].to_vec());
@@ -228,7 +228,7 @@ async fn equal_record_is_there_and_another_one_is_bad() {
             version: 4,
             ..User::default()
         };
-        node.users.extend([(2, user(2, "u2")), (3, user(3, "somebody else"))]);
+        node.users.extend([(2, user(2, "u2")), (3, user(3, "another user"))]);
     });
     assert_eq!(run(&file).await.unwrap(), tally(3, 1, 1));
 }
@@ -237,7 +237,7 @@ async fn equal_record_is_there_and_another_one_is_bad() {
 async fn a_file_imported_before_is_already_there() {
     let (_folder, file) = file(1..9);
     run(&file).await.unwrap();
-    fs::remove_file(beside(&file)).unwrap();
+    fs::remove_file(sibling(&file)).unwrap();
     assert_eq!(run(&file).await.unwrap(), tally(0, 8, 0));
 }
 

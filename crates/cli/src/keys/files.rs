@@ -21,15 +21,15 @@ const OF_CALLERS: u32 = 0o644;
 /// part of a key under the name. Fails when the file cannot be written.
 pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
     let unwritable = || format!("{} cannot be written", path.display());
-    let beside = beside(path);
-    let written = new(&beside, OF_KEY).and_then(|mut file| {
+    let sibling = sibling(path);
+    let written = new(&sibling, OF_KEY).and_then(|mut file| {
         file.write_all(key.as_bytes())?;
         file.write_all(b"\n")?;
         file.sync_all()
     });
     // A link does not replace an existing file, as a rename would.
-    let linked = written.and_then(|()| fs::hard_link(&beside, path));
-    drop(fs::remove_file(&beside));
+    let linked = written.and_then(|()| fs::hard_link(&sibling, path));
+    drop(fs::remove_file(&sibling));
     match linked {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -46,28 +46,28 @@ pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, NotE
     let before = text(path)?;
     let after = change(before.as_deref().unwrap_or_default())
         .map_err(|why| anyhow::anyhow!("{}{why}", path.display()))?;
-    let beside = beside(path);
-    let replaced = write_beside(&beside, path, &after).and_then(|()| {
+    let sibling = sibling(path);
+    let replaced = write_sibling(&sibling, path, &after).and_then(|()| {
         if text(path)? != before {
             bail!("{} was changed by another program; try again", path.display());
         }
-        fs::rename(&beside, path).with_context(|| format!("{} cannot be written", path.display()))
+        fs::rename(&sibling, path).with_context(|| format!("{} cannot be written", path.display()))
     });
     if replaced.is_err() {
-        drop(fs::remove_file(&beside));
+        drop(fs::remove_file(&sibling));
     }
     replaced
 }
 
-fn write_beside(beside: &Path, path: &Path, text: &str) -> Result<()> {
-    let written = new(beside, OF_CALLERS).and_then(|mut file| {
+fn write_sibling(sibling: &Path, path: &Path, text: &str) -> Result<()> {
+    let written = new(sibling, OF_CALLERS).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         if let Ok(data) = fs::metadata(path) {
             file.set_permissions(data.permissions())?;
         }
         file.sync_all()
     });
-    written.with_context(|| format!("{} cannot be written", beside.display()))
+    written.with_context(|| format!("{} cannot be written", sibling.display()))
 }
 
 /// `None` where there is no file.
@@ -83,7 +83,7 @@ pub(super) fn read(path: &Path) -> Result<String> {
 }
 
 /// In the same folder, so that it can take the place of the other.
-fn beside(path: &Path) -> PathBuf {
+fn sibling(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}", std::process::id()))
 }
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("sesame\n", 0o600));
         assert!(!create(&path, "other").unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "sesame\n");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
         let error = create(&folder.path().join("absent/kith.key"), "sesame").unwrap_err();
         assert!(!format!("{error:#}").contains("sesame"), "{error:#}");
     }
@@ -142,6 +142,6 @@ mod tests {
         });
         assert!(raced.unwrap_err().to_string().contains("another program"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "by another");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
     }
 }

@@ -149,23 +149,24 @@ impl Browser {
             let frame =
                 timeout(PATIENCE, self.socket.next()).await.expect("an answer of the browser").unwrap();
             let Ok(Message::Text(text)) = frame else { continue };
-            let mut said: Value = serde_json::from_str(&text).unwrap();
-            if said["id"] == self.next {
-                assert!(said.get("error").is_none(), "{method}: {said}");
-                return said["result"].take();
+            let mut message: Value = serde_json::from_str(&text).unwrap();
+            if message["id"] == self.next {
+                assert!(message.get("error").is_none(), "{method}: {message}");
+                return message["result"].take();
             }
-            self.note(said);
+            self.note(message);
         }
     }
 
-    fn note(&mut self, said: Value) {
-        let entry = &said["params"]["entry"];
-        let refused =
-            said["method"] == "Log.entryAdded" && entry["level"] == "error" && entry["source"] != "network";
-        if said["method"] == "Runtime.exceptionThrown" || refused {
+    fn note(&mut self, message: Value) {
+        let entry = &message["params"]["entry"];
+        let refused = message["method"] == "Log.entryAdded"
+            && entry["level"] == "error"
+            && entry["source"] != "network";
+        if message["method"] == "Runtime.exceptionThrown" || refused {
             // That a connection ends is what the test does.
-            if !said.to_string().contains("WebSocket connection to") {
-                self.problems.push(said);
+            if !message.to_string().contains("WebSocket connection to") {
+                self.problems.push(message);
             }
         }
     }

@@ -68,13 +68,13 @@ async fn two_windows_talk_while_the_node_is_killed() {
     see(&mut browser, &ann, "And here it is.").await;
 
     let (of_ann, of_bea) = (texts(&mut browser, &ann).await, texts(&mut browser, &bea).await);
-    let said = [
+    let sent = [
         "Shall we take the early train?",
         "Yes! Ten past eight.",
         "Sent while the node was away",
         "And here it is.",
     ];
-    assert_eq!(of_ann[2..], said, "once and in order, after the two of the demo");
+    assert_eq!(of_ann[2..], sent, "once and in order, after the two of the demo");
     assert_eq!(of_ann, of_bea);
     image(&mut browser, &ann, "demo-chat").await;
     browser.run(&bea, "document.querySelector('#app .language').click()").await;
@@ -150,8 +150,8 @@ async fn bell_changes_when_another_window_reads() {
     browser.press(&phone, "Enter").await;
     browser.until(&tablet, &format!("{LABEL} === 'Notices, 1 unread'")).await;
     assert!(read.elapsed() < Duration::from_secs(2), "{:?}", read.elapsed());
-    let said = "document.getElementById('bell-said').textContent";
-    browser.until(&tablet, &format!("{said} === 'Notices, 1 unread'")).await;
+    let announced = "document.getElementById('bell-said').textContent";
+    browser.until(&tablet, &format!("{announced} === 'Notices, 1 unread'")).await;
     browser.until(&phone, "document.querySelectorAll('#notice-list .unread').length === 1").await;
     let within = format!("document.getElementById('notices').contains({FOCUSED})");
     assert_eq!(browser.run(&phone, &within).await, true, "the focus stays in the list");

@@ -152,8 +152,8 @@ fn callers_change_and_a_wrong_file_is_visible() {
     block_until(PATIENCE, || event(&second, "caller_added"), || "the new key is not valid");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("backend", "bakend")).unwrap();
-    let said = node.until_ready(|_, body| body["reasons"][0]["reason"] == "callers_not_reloaded");
-    let message = said["reasons"][0]["message"].as_str().unwrap();
+    let answer = node.until_ready(|_, body| body["reasons"][0]["reason"] == "callers_not_reloaded");
+    let message = answer["reasons"][0]["message"].as_str().unwrap();
     assert!(message.contains("callers.toml:3") && message.contains("did you mean `backend`?"), "{message}");
     assert_eq!(node.figure("kith_callers_not_reloaded"), 1);
     fs::write(&file, text).unwrap();
@@ -322,8 +322,8 @@ fn created_key_is_in_its_file_as_digest_alone() {
         let output = process.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    let (code, said) = check(&format!("{key}\n"), &["--file", "callers.toml"]);
-    assert!(code == Some(0) && said.contains("chat") && !said.contains(key), "{said}");
+    let (code, printed) = check(&format!("{key}\n"), &["--file", "callers.toml"]);
+    assert!(code == Some(0) && printed.contains("chat") && !printed.contains(key), "{printed}");
     assert_eq!(check(&key[..key.len() - 1], &[]).0, Some(1), "cut");
     assert_eq!(check(CHOSEN, &[]).0, Some(0));
     assert_eq!(check(CHOSEN, &["--file", "callers.toml"]).0, Some(1), "of no caller");

@@ -105,8 +105,8 @@ async fn sighup_applies_what_can_change_and_reports() {
 
     write("info", 200);
     node.hang_up();
-    let said = "SIGHUP: taken on: telemetry.log_filter; only by a restart: limits.in_flight";
-    until(PATIENCE, async || node.logged().contains(said)).await;
+    let line = "SIGHUP: taken on: telemetry.log_filter; only by a restart: limits.in_flight";
+    until(PATIENCE, async || node.logged().contains(line)).await;
     fs::write(&file, "limits.in_flight = \"many\"\n").unwrap();
     node.hang_up();
     until(PATIENCE, async || node.logged().contains("nothing has changed")).await;
@@ -126,9 +126,9 @@ async fn log_filter_holds_for_the_requested_time() {
         spawned::ended(spawned::kith(dir.path(), &asked))
     };
     let holds = |arguments: &[&str]| {
-        let (code, said, _) = filter(arguments);
+        let (code, printed, _) = filter(arguments);
         assert_eq!(code, Some(0));
-        serde_json::from_str::<serde_json::Value>(&said).unwrap()
+        serde_json::from_str::<serde_json::Value>(&printed).unwrap()
     };
     let now = holds(&["info", "--for", "1h"]);
     assert_eq!(
@@ -139,8 +139,8 @@ async fn log_filter_holds_for_the_requested_time() {
     assert_eq!((&now["filter"], &now["seconds"]), (&"error".into(), &serde_json::Value::Null));
 
     for (wrong, field) in [(&["info", "--for", "25h"], "lasts"), (&["a=b=c=d", "--for", "1h"], "filter")] {
-        let (code, _, said) = filter(wrong);
-        assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains(field), "{said}");
+        let (code, _, error) = filter(wrong);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains(field), "{error}");
     }
 }

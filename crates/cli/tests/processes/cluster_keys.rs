@@ -55,14 +55,14 @@ impl tonic::service::Interceptor for Keyed {
 type Calls = InterceptedService<Channel, Keyed>;
 
 /// A node at addresses that it keeps when it starts again.
-struct Place {
+struct NodeSlot {
     grpc: String,
     operations: String,
     folder: TempDir,
     site: Site,
 }
 
-impl Place {
+impl NodeSlot {
     fn new(site: &Site) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { grpc: free_address(), operations: free_address(), folder, site: site.clone() }
@@ -102,7 +102,7 @@ async fn create(users: &mut UserServiceClient<Calls>) -> i64 {
 
 /// Inspects a record and empties memories through each node, and looks that every other one answers; then that canaries of each
 /// node are seen.
-async fn assert_nodes_call_each_other(places: &[Arc<Place>], user_id: i64) {
+async fn assert_nodes_call_each_other(places: &[Arc<NodeSlot>], user_id: i64) {
     for place in places {
         let mut admin = AdminServiceClient::new(place.calls());
         until(PATIENCE, async || {
@@ -189,7 +189,7 @@ fn is_away(status: &Status) -> bool {
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn nodes_with_keys_survive_a_rolling_restart() {
     let site = Site::in_redis_of_tests();
-    let places = [(); 3].map(|()| Arc::new(Place::new(&site)));
+    let places = [(); 3].map(|()| Arc::new(NodeSlot::new(&site)));
     let mut nodes: Vec<_> = places.iter().map(|place| place.start()).collect();
     let user_id = create(&mut UserServiceClient::new(places[0].calls())).await;
     assert_nodes_call_each_other(&places, user_id).await;
@@ -220,7 +220,7 @@ async fn nodes_with_keys_survive_a_rolling_restart() {
     nodes.into_iter().for_each(Started::stop);
 }
 
-fn restarted(node: Started, place: &Place) -> Started {
+fn restarted(node: Started, place: &NodeSlot) -> Started {
     node.stop();
     place.start()
 }

@@ -38,7 +38,7 @@ fn an_unknown_key_and_an_open_port_are_refused() {
 }
 
 #[test]
-fn the_file_beside_it_is_read_and_checked() {
+fn file_in_the_folder_is_read_and_checked() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("kith.toml"), "[limits]\ntokens = 3\n").unwrap();
     let (code, stdout, _) = run(dir.path(), &["config"]);

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::spawned::KilledOnDrop;
 
-/// A demo that has said where its page is; killed when dropped.
+/// A demo that has printed the address of its page; killed when dropped.
 struct Demo {
-    said: Value,
+    ready: Value,
     process: KilledOnDrop,
 }
 
@@ -32,12 +32,12 @@ impl Demo {
         let mut process = command.args(["--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said = serde_json::from_str(&line).unwrap_or_else(|_| panic!("a line of JSON: {line}"));
-        Self { said, process: KilledOnDrop(process) }
+        let ready = serde_json::from_str(&line).unwrap_or_else(|_| panic!("a line of JSON: {line}"));
+        Self { ready, process: KilledOnDrop(process) }
     }
 
     fn url(&self) -> &str {
-        self.said["url"].as_str().unwrap()
+        self.ready["url"].as_str().unwrap()
     }
 
     fn call(&self, method: &str, body: &Value) -> Value {
@@ -64,7 +64,7 @@ fn text(curl: &[&str]) -> String {
 fn people_and_messages_are_there_when_ready() {
     let folder = tempfile::tempdir().unwrap();
     let demo = Demo::start(folder.path(), &["--silent"]);
-    assert_eq!(demo.said["data"], "memory");
+    assert_eq!(demo.ready["data"], "memory");
     assert!(text(&["-fsS", demo.url()]).starts_with("<!doctype html>"));
     let ids: Vec<i64> = (1..=200).collect();
     let users = demo.call("/kith.user.v1.UserService/BatchGetUsers", &json!({ "userIds": ids }));
@@ -108,9 +108,9 @@ fn keys_for_other_nodes_are_not_used() {
         assert!(text(&["-fsS", demo.url()]).starts_with("<!doctype html>"), "{name}");
         demo.call("/kith.user.v1.UserService/GetUser", &json!({"userId": 1}));
         demo.process.0.kill().unwrap();
-        let said = std::io::read_to_string(demo.process.0.stderr.take().unwrap()).unwrap();
-        assert!(said.contains(&format!("not used: {name}")), "{said}");
-        assert!(!said.contains("horse"), "{said}");
+        let errors = std::io::read_to_string(demo.process.0.stderr.take().unwrap()).unwrap();
+        assert!(errors.contains(&format!("not used: {name}")), "{errors}");
+        assert!(!errors.contains("horse"), "{errors}");
     }
 }
 
@@ -119,7 +119,7 @@ fn other_machines_are_not_served() {
     let folder = tempfile::tempdir().unwrap();
     let open = ["--listen", "0.0.0.0:0", "--insecure-listen"];
     let refused = command(folder.path(), &open).stderr(Stdio::piped()).output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("ws.trusted") && said.trim().lines().count() == 1, "{said}");
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("ws.trusted") && errors.trim().lines().count() == 1, "{errors}");
 }

@@ -38,8 +38,8 @@ fn start(dir: &Path, room: &str) -> Option<Started> {
     Some(Started::of(command))
 }
 
-/// A command that sees the disk of the node.
-fn beside(dir: &Path, node: &Started, arguments: &[&str]) -> Command {
+/// A command in the mount namespace of the node: it has the same disk.
+fn in_mounts_of(dir: &Path, node: &Started, arguments: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     command.args(["-t", &node.banner["pid"].to_string(), "-U", "-m", "--preserve-credentials"]);
     command.arg("sh").args(["-c", "cd \"$0\" && exec \"$@\""]).arg(dir).arg(env!("CARGO_BIN_EXE_kith"));
@@ -104,7 +104,7 @@ async fn full_disk_refuses_writes_until_there_is_room() {
         assert_read(&mut users, *user_id, *there).await;
     }
     assert_eq!(node.readyz().0, 200);
-    let (code, found, _) = ended(beside(dir.path(), &node, &["doctor"]));
+    let (code, found, _) = ended(in_mounts_of(dir.path(), &node, &["doctor"]));
     assert_eq!(code, Some(1), "{found}");
     assert!(found.contains("0 MiB are free where ./data lies") && found.contains("df -h"), "{found}");
 
@@ -114,6 +114,6 @@ async fn full_disk_refuses_writes_until_there_is_room() {
         assert_read(&mut users, *user_id, true).await;
     }
     // Which checks what it has copied, as `PRAGMA integrity_check` does.
-    let (code, _, errors) = ended(beside(dir.path(), &node, &["backup", "--to", "copy.db"]));
+    let (code, _, errors) = ended(in_mounts_of(dir.path(), &node, &["backup", "--to", "copy.db"]));
     assert_eq!(code, Some(0), "{errors}");
 }

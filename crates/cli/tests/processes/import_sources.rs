@@ -29,7 +29,7 @@ fn assert_counts(ended: &Ended, imported: u64, already_there: u64) {
     assert!(ended.out.ends_with(&format!("\nusers\t{imported}\t{already_there}\t0\n")), "{ended:?}");
 }
 
-/// Checks that it could not begin, and said why in this line.
+/// Checks that it could not begin, and printed this line as the reason.
 #[track_caller]
 fn assert_refused(ended: &Ended, line: &str) {
     assert_eq!((ended.code, ended.notes()), (2, vec![line]));

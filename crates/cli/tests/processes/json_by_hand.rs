@@ -53,13 +53,13 @@ async fn a_mask_may_be_written_in_both_forms() {
 }
 
 #[tokio::test]
-async fn health_is_told_as_json_too() {
+async fn health_is_answered_as_json_too() {
     let node = TestNode::start().await;
     let answer = post(node.address, "/grpc.health.v1.Health/Check", "{}").await;
     assert_eq!((answer.code, answer.json()), (200, json!({"status": "SERVING"})));
 }
 
-/// What is sent, what is said of it, and the field that is named.
+/// The method, the body, the field that the error names, and its message.
 const FIELDS: [(&str, &str, &str, &str); 14] = [
     (GET_USER, r#"{"usrId":"7"}"#, "usrId", "usrId is no field of GetUserRequest; did you mean userId?"),
     (GET_USER, r#"{"userId":true}"#, "user_id", "user_id must be a whole number of 64 bits"),
@@ -106,7 +106,7 @@ async fn a_wrong_field_is_named_with_what_it_must_be() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_told_where_it_ends_to_be() {
+async fn invalid_json_is_refused_with_its_position() {
     let node = TestNode::start().await;
     let deep = "[".repeat(100_000);
     let within = format!(r#"{{"consistency":{{"atLeast":{{"consistencyTokens":{deep}"#);
@@ -133,7 +133,7 @@ async fn what_is_no_json_is_told_where_it_ends_to_be() {
 }
 
 #[tokio::test]
-async fn what_is_no_call_is_told_what_would_be_one() {
+async fn invalid_request_is_refused_with_the_fix() {
     let node = TestNode::start().await;
     let got = send(node.address, "GET", GET_USER, &[], "").await;
     got.assert_refused(405, "unimplemented", "NOT_POSTED");
@@ -214,7 +214,7 @@ async fn announced_too_large_body_is_not_read() {
 }
 
 #[tokio::test]
-async fn who_forgets_the_content_type_is_told_it() {
+async fn missing_content_type_is_named() {
     let node = TestNode::start().await;
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let answer = send(node.address, "POST", GET_USER, &form, r#"{"userId":"7"}"#).await;

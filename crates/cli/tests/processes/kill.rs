@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(feature = "embedded")]
 
-use crate::{backup::node::Node, torn::End};
+use crate::{backup::node::Node, damaged_log::End};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -45,7 +45,7 @@ impl Ledger {
 async fn node_killed_100_times_loses_no_write() {
     let full = std::env::vars().any(|(name, value)| name == "KITH_FULL" && value == "1");
     let kills = KILLS[usize::from(full)];
-    let mut torn = 0;
+    let mut damaged = 0;
     let data = tempfile::tempdir().unwrap();
     let ledger = Arc::new(Ledger::default());
     for round in 0..kills {
@@ -67,11 +67,11 @@ async fn node_killed_100_times_loses_no_write() {
         for writer in writers {
             writer.await.unwrap();
         }
-        torn += usize::from(End::of_round(round).tear(data.path(), u64::try_from(round).unwrap()));
+        damaged += usize::from(End::of_round(round).damage(data.path(), u64::try_from(round).unwrap()));
     }
     let writes = ledger.writes.load(Ordering::Relaxed);
-    println!("{kills} kills, {torn} torn logs, {writes} acknowledged writes");
-    assert!(torn > kills / 2, "{torn}");
+    println!("{kills} kills, {damaged} damaged logs, {writes} acknowledged writes");
+    assert!(damaged > kills / 2, "{damaged}");
     let node = Node::start(data.path()).await;
     verify(&node.channel, &ledger).await;
     drop(node);

@@ -16,6 +16,7 @@ mod config_command;
 mod configuration_schema;
 #[path = "../../../server/tests/it/corrupt_lists/mod.rs"]
 mod corrupt_lists;
+mod damaged_log;
 mod demo;
 mod deploy;
 mod disk_full;
@@ -48,7 +49,6 @@ mod start_logs;
 mod start_refused;
 mod start_waits;
 mod terminal;
-mod torn;
 mod tour;
 #[cfg(feature = "embedded")]
 mod tour_sockets;

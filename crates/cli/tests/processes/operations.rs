@@ -96,9 +96,9 @@ fn failing_store_hides_its_driver_from_callers() {
         let wrapped = CacheError::Load(LoadError::new(failure.clone()));
         for error in [Error::store("user", &failure), Error::cache("user", &wrapped)] {
             let status = tonic::Status::from(error);
-            let told = format!("{status:?} {}", String::from_utf8_lossy(status.details()));
+            let text = format!("{status:?} {}", String::from_utf8_lossy(status.details()));
             for secret in ["hunter2", "mongodb", "db.internal", "SELECT", "quagga", ".rs:"] {
-                assert!(!told.contains(secret), "{secret}: {told}");
+                assert!(!text.contains(secret), "{secret}: {text}");
             }
         }
         assert!(!failure.to_string().contains("hunter2"), "nor the log that writes its text");

@@ -37,7 +37,7 @@ fn assert_refused(dir: &Path, arguments: &[&str], expected: &str) {
     assert_eq!(refused(dir, kith(dir, arguments)), expected);
 }
 
-/// On free ports, with these arguments beside.
+/// On free ports, with these additional arguments.
 #[track_caller]
 fn assert_free_refused(dir: &Path, arguments: &[&str], expected: &str) {
     assert_refused(dir, &[&FREE, arguments].concat(), expected);
@@ -81,7 +81,7 @@ fn wrong_values_are_named_with_place_and_form() {
             "zzzzzzzzzzzz=1",
             "--set zzzzzzzzzzzz: unknown key `zzzzzzzzzzzz`; `kith config` lists the keys that there are",
         ),
-        ("tls.cert_file=a.pem", "--set tls.cert_file: tls.cert_file needs tls.key_file beside it"),
+        ("tls.cert_file=a.pem", "--set tls.cert_file: tls.cert_file requires tls.key_file"),
         (
             "secrets.invite_code_key=",
             "--set secrets.invite_code_key: secrets.invite_code_key is empty; give it a value, or leave it out",
@@ -259,13 +259,13 @@ fn newer(path: &Path) {
 }
 
 /// A user who is not root, also if root runs the test.
-struct Somebody {
+struct UnprivilegedUser {
     dir: tempfile::TempDir,
     uid: u32,
     root: bool,
 }
 
-impl Somebody {
+impl UnprivilegedUser {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -285,14 +285,14 @@ impl Somebody {
 
 #[test]
 fn unwritable_paths_are_named_with_line_to_run() {
-    let somebody = Somebody::new();
-    let (dir, uid) = (somebody.dir.path(), somebody.uid);
+    let user = UnprivilegedUser::new();
+    let (dir, uid) = (user.dir.path(), user.uid);
     let mode = |path: &str, mode| {
         fs::set_permissions(dir.join(path), fs::Permissions::from_mode(mode)).unwrap();
     };
     let owner = fs::metadata(dir).unwrap().uid();
     let way_out = |path: &str| {
-        if somebody.root {
+        if user.root {
             format!("make them the same: sudo chown -R {uid} <dir>/{path} (--data-dir)")
         } else {
             format!("give the right back: chmod -R u+rwX <dir>/{path} (--data-dir)")
@@ -308,24 +308,24 @@ fn unwritable_paths_are_named_with_line_to_run() {
     fs::create_dir(dir.join("closed")).unwrap();
     mode("closed", 0o555);
     let expected = line("closed", "555") + &way_out("closed");
-    assert_eq!(somebody.refused(&["--data-dir", "closed"]), expected);
+    assert_eq!(user.refused(&["--data-dir", "closed"]), expected);
 
     let expected = line("closed", "555")
         + &format!("make the folder: sudo install -d -m 700 -o {uid} <dir>/closed/in (--data-dir)");
-    assert_eq!(somebody.refused(&["--data-dir", "closed/in"]), expected);
+    assert_eq!(user.refused(&["--data-dir", "closed/in"]), expected);
 
     fs::create_dir(dir.join("open")).unwrap();
     mode("open", 0o777);
     fs::write(dir.join("open/kith.db"), "").unwrap();
     mode("open/kith.db", 0o400);
     let expected = line("open/kith.db", "400") + &way_out("open");
-    assert_eq!(somebody.refused(&["--data-dir", "open"]), expected);
+    assert_eq!(user.refused(&["--data-dir", "open"]), expected);
 }
 
 #[test]
 fn a_working_folder_of_another_user_has_no_file() {
-    let somebody = Somebody::new();
-    let (closed, data) = (somebody.dir.path().join("closed"), somebody.dir.path().join("data"));
+    let user = UnprivilegedUser::new();
+    let (closed, data) = (user.dir.path().join("closed"), user.dir.path().join("data"));
     fs::create_dir(&closed).unwrap();
     fs::write(closed.join("kith.toml"), "wrong = 1\n").unwrap();
     let mode = |mode| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
@@ -333,8 +333,8 @@ fn a_working_folder_of_another_user_has_no_file() {
         // A shell that is in the folder already: it may not be entered any more.
         let mut command = Command::new("sh");
         command.args(["-c", "cd \"$1\" && chmod 000 . && shift && exec \"$@\"", "sh"]).arg(&closed);
-        if somebody.root {
-            let uid = somebody.uid.to_string();
+        if user.root {
+            let uid = user.uid.to_string();
             command.args(["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups"]);
         }
         command.args([env!("CARGO_BIN_EXE_kith"), "config", "--check", "--data-dir"]).arg(&data);
@@ -347,17 +347,17 @@ fn a_working_folder_of_another_user_has_no_file() {
 
 #[test]
 fn unreadable_file_is_not_taken_for_absent() {
-    let somebody = Somebody::new();
-    let file = somebody.dir.path().join("kith.toml");
+    let user = UnprivilegedUser::new();
+    let file = user.dir.path().join("kith.toml");
     fs::write(&file, "").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
     assert_eq!(
-        somebody.refused(&[]),
+        user.refused(&[]),
         "kith: kith.toml: ./kith.toml may not be read by this user; give it the right to, or name another"
     );
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    assert_eq!(somebody.refused(&[]), "kith: kith.toml: ./kith.toml is a folder; name a file");
+    assert_eq!(user.refused(&[]), "kith: kith.toml: ./kith.toml is a folder; name a file");
 }
 
 #[test]

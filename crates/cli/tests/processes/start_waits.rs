@@ -127,7 +127,7 @@ fn migrate_without_mongodb_fails_in_time() {
 #[cfg(feature = "cluster")]
 #[test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-fn a_mongodb_that_refuses_is_told_in_one_line() {
+fn refusal_of_mongodb_is_one_line() {
     let (dir, host) = (tempfile::tempdir().unwrap(), host());
     for (uri, expected) in [
         (format!("mongodb://ann:hunter2@{host}/?replicaSet=rs0"), "refuses the user or password"),

@@ -124,8 +124,8 @@ impl Stage {
         assert!(matches(&expected, &got), "$ {command}\nprints\n{printed}\nand not\n{}", step.printed);
     }
 
-    /// Starts the node as `cargo run --release` does, but for its addresses, so that it may run beside another
-    /// one, its folder and its build.
+    /// Starts the node as `cargo run --release` does, but for its folder, its build and its
+    /// addresses: another node may run at the same time.
     fn start(&mut self, flags: &str) {
         let settings: Vec<&str> = flags.split(" --set ").skip(1).collect();
         let node = Node::start_with(tempfile::tempdir().unwrap(), &settings);

@@ -51,7 +51,7 @@ impl AdminContext {
                 epoch,
                 applied: signed(peer.applied),
                 last_heard: Some(kith_service::rpc::versions::wire_duration(peer.silent)),
-                ..said(&NodeInfo::decode(&peer.about))
+                ..wire_node_info(&NodeInfo::decode(&peer.about))
             })
             .collect();
         others.sort_by(|one, other| one.node_id.cmp(&other.node_id));
@@ -62,7 +62,7 @@ impl AdminContext {
     fn itself(&self, facts: &NodeFacts) -> wire::NodeInfo {
         let (epoch, applied) = (signed(self.node.epoch()), signed(self.node.applied()));
         let info = match &self.cluster {
-            Some(cluster) => said(cluster.node_info()),
+            Some(cluster) => wire_node_info(cluster.node_info()),
             None => wire::NodeInfo {
                 node_id: facts.node_id.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -103,7 +103,7 @@ impl AdminContext {
     }
 }
 
-fn said(node_info: &NodeInfo) -> wire::NodeInfo {
+fn wire_node_info(node_info: &NodeInfo) -> wire::NodeInfo {
     wire::NodeInfo {
         node_id: node_info.id.clone(),
         address: node_info.address.clone(),

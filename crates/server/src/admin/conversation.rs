@@ -66,9 +66,9 @@ impl ConversationLogs {
             ConversationId::Group(group) => Ok(matches!(self.groups.group(group).await?, Stored::Live(_))),
             ConversationId::Direct(one, other) => {
                 let users = self.users.users(&[one, other]).await?;
-                let lives =
+                let is_live =
                     |id| users.iter().any(|(user, found)| *user == id && matches!(found, Stored::Live(_)));
-                Ok(lives(one) && lives(other))
+                Ok(is_live(one) && is_live(other))
             }
             ConversationId::Offline(_) => Ok(false),
         }

@@ -13,7 +13,7 @@ const UNPROVEN: &str = "not called: its record in Redis does not prove that it i
 pub(super) struct Answer<T> {
     pub(super) node_info: NodeInfo,
     /// The error, if there is no answer.
-    pub(super) said: Result<T, String>,
+    pub(super) result: Result<T, String>,
 }
 
 /// The answers of the other nodes by their ids, and whether they are complete: the registry may not answer. `only`: of
@@ -30,8 +30,8 @@ where
     others.retain(|other| only.is_none_or(|id| other.node_info.id == id));
     others.sort_by(|one, other| one.node_info.id.cmp(&other.node_info.id));
     let asked = others.into_iter().map(|Listed { node_info, is_proven }| async move {
-        let said = if is_proven { one(cluster, &node_info, call).await } else { Err(UNPROVEN.to_owned()) };
-        Answer { node_info, said }
+        let result = if is_proven { one(cluster, &node_info, call).await } else { Err(UNPROVEN.to_owned()) };
+        Answer { node_info, result }
     });
     (join_all(asked).await, true)
 }
@@ -57,8 +57,10 @@ where
 impl Answer<wire::InspectKeyResponse> {
     pub(super) fn copies(self) -> wire::NodeCopies {
         let NodeInfo { id, address, .. } = self.node_info;
-        match self.said {
-            Ok(said) => wire::NodeCopies { node_id: id, address, copies: said.copies, ..Default::default() },
+        match self.result {
+            Ok(answer) => {
+                wire::NodeCopies { node_id: id, address, copies: answer.copies, ..Default::default() }
+            }
             Err(unanswered) => wire::NodeCopies { node_id: id, address, unanswered, ..Default::default() },
         }
     }
@@ -68,6 +70,6 @@ impl<T> Answer<T> {
     /// Whether it succeeded.
     pub(super) fn done(self) -> wire::NodeAnswer {
         let NodeInfo { id, address, .. } = self.node_info;
-        wire::NodeAnswer { node_id: id, address, unanswered: self.said.err().unwrap_or_default() }
+        wire::NodeAnswer { node_id: id, address, unanswered: self.result.err().unwrap_or_default() }
     }
 }

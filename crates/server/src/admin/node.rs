@@ -16,7 +16,7 @@ impl AdminRpc {
     pub(super) async fn node(&self) -> wire::GetNodeResponse {
         let (store, nodes) = tokio::join!(self.node_status.store(), self.nodes_known());
         let load = self.node_status.load();
-        let said = wire::GetNodeResponse {
+        let response = wire::GetNodeResponse {
             node_id: self.facts.node_id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             start_time: Some(wire_time(self.facts.started)),
@@ -41,18 +41,18 @@ impl AdminRpc {
             ..Default::default()
         };
         match self.context.cluster.as_deref() {
-            Some(cluster) => self.among_others(cluster, said),
-            None => said,
+            Some(cluster) => self.among_others(cluster, response),
+            None => response,
         }
     }
 
     /// The same, with its state among the others.
-    fn among_others(&self, cluster: &Cluster, said: wire::GetNodeResponse) -> wire::GetNodeResponse {
+    fn among_others(&self, cluster: &Cluster, response: wire::GetNodeResponse) -> wire::GetNodeResponse {
         let followed = cluster.followed();
         let (checked, stale) = self.context.observed.as_ref().map_or((0, 0), |observed| observed.so_far());
         wire::GetNodeResponse {
             address: cluster.node_info().address.clone(),
-            redis: if said.trusted { "follows" } else { "away" }.to_owned(),
+            redis: if response.trusted { "follows" } else { "away" }.to_owned(),
             redis_breaker: cluster.breaker().to_owned(),
             changes_waiting: count(cluster.waiting()),
             entries_behind: signed(followed.behind),
@@ -60,7 +60,7 @@ impl AdminRpc {
             repairs: signed(followed.repairs),
             observer_checked: signed(checked),
             observer_stale: signed(stale),
-            ..said
+            ..response
         }
     }
 

@@ -20,7 +20,7 @@ use super::{
     edges::{EdgeRuns, Steps},
     fan_out::{self, Answer},
     log_filter, resync,
-    watch::{Told, Watchers},
+    watch::{NodeUpdates, Watchers},
 };
 use crate::cluster::Admin;
 
@@ -241,13 +241,13 @@ impl AdminService for AdminRpc {
         Ok(Response::new(wire::GetCacheStatsResponse { namespaces }))
     }
 
-    type WatchNodeStream = Told;
+    type WatchNodeStream = NodeUpdates;
 
     async fn watch_node(
         &self,
         request: Request<wire::WatchNodeRequest>,
     ) -> Result<Response<Self::WatchNodeStream>, Status> {
-        Ok(Response::new(self.told(request.into_inner().interval)?))
+        Ok(Response::new(self.node_updates(request.into_inner().interval)?))
     }
 
     type VerifyEdgesStream = Steps<wire::VerifyEdgesResponse>;

@@ -30,7 +30,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(60);
 
 /// The stream for a watcher.
-pub(super) type Told = BoxStream<'static, Result<wire::WatchNodeResponse, Status>>;
+pub(super) type NodeUpdates = BoxStream<'static, Result<wire::WatchNodeResponse, Status>>;
 
 /// The limit of watchers.
 #[derive(Clone, Debug)]
@@ -71,18 +71,18 @@ impl AdminRpc {
     ///
     /// # Errors
     /// INVALID_FIELD for an interval out of bounds, OVERLOADED if the limit of watchers is reached.
-    pub(super) fn told(&self, interval: Option<prost_types::Duration>) -> Result<Told, Error> {
+    pub(super) fn node_updates(&self, interval: Option<prost_types::Duration>) -> Result<NodeUpdates, Error> {
         let interval = bounded(interval)?;
         let place = self.watchers.one_more()?;
         let mut ticks = interval_at(Instant::now() + interval, interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let watcher = Watcher { node: self.clone(), ticks, before: self.seen(), _place: place };
-        let told = stream::unfold(watcher, |mut watcher| async move {
+        let updates = stream::unfold(watcher, |mut watcher| async move {
             watcher.ticks.tick().await;
-            let told = watcher.tell().await;
-            Some((Ok(told), watcher))
+            let update = watcher.next_update().await;
+            Some((Ok(update), watcher))
         });
-        Ok(told.boxed())
+        Ok(updates.boxed())
     }
 
     fn seen(&self) -> LastReading {
@@ -100,7 +100,7 @@ impl AdminRpc {
 }
 
 impl Watcher {
-    async fn tell(&mut self) -> wire::WatchNodeResponse {
+    async fn next_update(&mut self) -> wire::WatchNodeResponse {
         let node = self.node.node().await;
         let now = self.node.seen();
         let calls = stats::calls_since(&now.calls, &self.before.calls);

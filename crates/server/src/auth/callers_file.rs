@@ -44,11 +44,11 @@ pub fn parse(text: &str) -> Result<CallerSet, WrongFile> {
 pub(super) fn entries(text: &str) -> Result<Vec<CallerEntry>, WrongFile> {
     let reader = Reader { text };
     let table = DeTable::parse(text)
-        .map_err(|error| reader.wrong(error.span().map_or(0, |span| span.start), "", "is no TOML"))?;
+        .map_err(|error| reader.error(error.span().map_or(0, |span| span.start), "", "is no TOML"))?;
     let table = table.get_ref();
     reader.known(table, "", &["caller"])?;
     let Some(callers) = table.get("caller") else {
-        return Err(reader.wrong(
+        return Err(reader.error(
             0,
             "",
             "has no [[caller]]; to let everybody call, leave auth.callers_file out",
@@ -59,14 +59,14 @@ pub(super) fn entries(text: &str) -> Result<Vec<CallerEntry>, WrongFile> {
         let entry = reader.caller(caller, &format!("caller[{at}]"))?;
         let start = caller.span().start;
         names.insert(entry.name.clone()).then_some(()).ok_or_else(|| {
-            reader.wrong(start, &format!("caller[{at}].name"), "is the name of a caller above")
+            reader.error(start, &format!("caller[{at}].name"), "is the name of a caller above")
         })?;
         entries.push(entry);
     }
     let keys = || entries.iter().flat_map(|entry| &entry.keys).map(|(key, _)| key);
-    distinct(keys()).map_err(|why| reader.wrong(0, "caller", why))?;
+    distinct(keys()).map_err(|why| reader.error(0, "caller", why))?;
     if keys().next().is_none() {
-        return Err(reader.wrong(0, "caller", "has no key at all, so that nothing could call"));
+        return Err(reader.error(0, "caller", "has no key at all, so that nothing could call"));
     }
     Ok(entries)
 }
@@ -147,7 +147,7 @@ impl Reader<'_> {
         let name = self.string(of("name")?, &format!("{field}.name"))?;
         if !is_name(name) {
             let what = "must be 1 to 64 of a-z, 0-9 and -";
-            return Err(self.wrong(of("name")?.span().start, &format!("{field}.name"), what));
+            return Err(self.error(of("name")?.span().start, &format!("{field}.name"), what));
         }
         let rights = {
             let (scopes, field) = (of("scopes")?, format!("{field}.scopes"));
@@ -157,15 +157,15 @@ impl Reader<'_> {
                 .map(|text| self.string(text, &field))
                 .collect::<Result<_, _>>()?;
             if texts.is_empty() {
-                return Err(self.wrong(scopes.span().start, &field, "is empty: name presets or scopes"));
+                return Err(self.error(scopes.span().start, &field, "is empty: name presets or scopes"));
             }
             parse_scopes(texts)
-                .map_err(|unknown| self.wrong(scopes.span().start, &field, format!("has an {unknown}")))?
+                .map_err(|unknown| self.error(scopes.span().start, &field, format!("has an {unknown}")))?
         };
         let (keys, field) = (of("keys")?, format!("{field}.keys"));
         let listed = self.array(keys, &field)?;
         if listed.len() > KEYS_MAX {
-            return Err(self.wrong(keys.span().start, &field, "has more than 8 keys; remove old ones"));
+            return Err(self.error(keys.span().start, &field, "has more than 8 keys; remove old ones"));
         }
         let key = |(at, key): (usize, &TomlValue<'_>)| -> Result<(CallerKey, Range<usize>), WrongFile> {
             let (digest, made, expires) = self.key(key, &format!("{field}[{at}]"))?;
@@ -183,7 +183,7 @@ impl Reader<'_> {
         let digest = Digest::from_hex(self.string(hex, &field_of("sha256"))?).ok_or_else(|| {
             let what =
                 "must be the 64 hexadecimal digits of a SHA-256, not a key: kith keys create makes both";
-            self.wrong(hex.span().start, &field_of("sha256"), what)
+            self.error(hex.span().start, &field_of("sha256"), what)
         })?;
         let date = |name: &str| table.get(name).map(|value| self.date(value, &field_of(name))).transpose();
         Ok((digest, date("made")?, date("expires")?))
@@ -194,7 +194,7 @@ impl Reader<'_> {
         found.ok_or_else(|| {
             let what =
                 "must be a date as 2027-05-25, or a time in UTC as 2027-05-25T10:00:00Z, without quotes";
-            self.wrong(value.span().start, field, what)
+            self.error(value.span().start, field, what)
         })
     }
 
@@ -208,7 +208,7 @@ impl Reader<'_> {
             name.len() <= FIELD_SHOWN_MAX && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let name = if shown { format!(" `{name}`") } else { String::new() };
         let what = format!("has an unknown field{name}; there are {}", known.join(", "));
-        Err(self.wrong(key.span().start, if field.is_empty() { "the file" } else { field }, what))
+        Err(self.error(key.span().start, if field.is_empty() { "the file" } else { field }, what))
     }
 
     fn required<'v, 'i>(
@@ -218,22 +218,22 @@ impl Reader<'_> {
         field: &str,
         name: &str,
     ) -> Result<&'v TomlValue<'i>, WrongFile> {
-        table.get(name).ok_or_else(|| self.wrong(whole.span().start, field, format!("has no {name}")))
+        table.get(name).ok_or_else(|| self.error(whole.span().start, field, format!("has no {name}")))
     }
 
     fn table<'v, 'i>(&self, value: &'v TomlValue<'i>, field: &str) -> Result<&'v DeTable<'i>, WrongFile> {
-        value.get_ref().as_table().ok_or_else(|| self.wrong(value.span().start, field, "is no table"))
+        value.get_ref().as_table().ok_or_else(|| self.error(value.span().start, field, "is no table"))
     }
 
     fn array<'v, 'i>(&self, value: &'v TomlValue<'i>, field: &str) -> Result<&'v DeArray<'i>, WrongFile> {
-        value.get_ref().as_array().ok_or_else(|| self.wrong(value.span().start, field, "is no list"))
+        value.get_ref().as_array().ok_or_else(|| self.error(value.span().start, field, "is no list"))
     }
 
     fn string<'v>(&self, value: &'v TomlValue<'_>, field: &str) -> Result<&'v str, WrongFile> {
-        value.get_ref().as_str().ok_or_else(|| self.wrong(value.span().start, field, "is no text"))
+        value.get_ref().as_str().ok_or_else(|| self.error(value.span().start, field, "is no text"))
     }
 
-    fn wrong(&self, at: usize, field: &str, what: impl Into<Cow<'static, str>>) -> WrongFile {
+    fn error(&self, at: usize, field: &str, what: impl Into<Cow<'static, str>>) -> WrongFile {
         let line = 1 + self.text.bytes().take(at).filter(|byte| *byte == b'\n').count();
         WrongFile { line, field: field.to_owned(), what: what.into() }
     }

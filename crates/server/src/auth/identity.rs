@@ -284,7 +284,7 @@ mod tests {
 
     use super::{super::CallerKey, *};
 
-    type Found = Result<Option<IdentityLookup>, RefusedCall>;
+    type Lookup = Result<Option<IdentityLookup>, RefusedCall>;
 
     const KEY: &str = "kith_of_the_tests_0123456789abcdef";
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     /// The identity by these headers, and those that are left.
-    fn identity(auth: &Authentication, pairs: &[(&'static str, &str)]) -> (Found, HeaderMap) {
+    fn identity(auth: &Authentication, pairs: &[(&'static str, &str)]) -> (Lookup, HeaderMap) {
         let mut headers = headers(pairs);
         (auth.of(&mut headers, Instant::now(), String::new), headers)
     }

@@ -304,10 +304,10 @@ mod tests {
         let folder = folder();
         let path = file(&folder, 0o604);
         assert_eq!(why(&path, Content::PrivateKey), "everybody on this machine may read FILE");
-        let said =
+        let fixes =
             |content| read(&path, content).unwrap().warnings.iter().map(Warning::run).collect::<Vec<_>>();
-        assert_eq!(said(Content::Keys), [format!("chmod o= {}", path.display())]);
-        assert_eq!(said(Content::Public), Vec::<String>::new());
+        assert_eq!(fixes(Content::Keys), [format!("chmod o= {}", path.display())]);
+        assert_eq!(fixes(Content::Public), Vec::<String>::new());
         let of_group = read(&file(&folder, 0o660), Content::Public).unwrap().warnings;
         assert_eq!(of_group[0].to_string(), format!("the group of the file may write {}", path.display()));
     }

@@ -33,7 +33,7 @@ pub(crate) struct NodeInfo {
     pub(crate) started: Timestamp,
     /// The newest migration that its program knows; 0: the program is older than this field.
     pub(crate) schema: u32,
-    /// Of its callers now, see [`super::CallersDigest`]; empty: it has none, or its program is from before this was said.
+    /// Of its callers now, see [`super::CallersDigest`]; empty: it has none, or its program is older than this field.
     pub(crate) callers: String,
 }
 

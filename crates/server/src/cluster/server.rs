@@ -189,7 +189,7 @@ impl SharedServer {
 
 #[cfg(feature = "cluster")]
 const SILENT: &str = "Redis takes what is published and does not deliver it (something between, or its ACL): nodes \
-                      cannot tell each other what changes; allow the channels of redis.prefix";
+                      do not receive the changes of each other; allow the channels of redis.prefix";
 
 #[cfg(not(feature = "cluster"))]
 const NO_REDIS: &str = "redis.url is given, which this build of kith cannot use";

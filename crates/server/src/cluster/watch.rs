@@ -34,7 +34,7 @@ pub(super) async fn watch(server: SharedServer, node: Node, queue: Arc<Queue>, h
         let due = |every| looked.is_none_or(|at| at.elapsed() >= every);
         if node.trusted() {
             proved = (Instant::now(), SystemTime::now());
-            if away.is_said() || refused.is_said() {
+            if away.is_shown() || refused.is_shown() {
                 tracing::info!(epoch = node.epoch(), "Redis answers again; the node follows");
                 away.set(None, proved.1);
                 refused.set(None, proved.1);
@@ -48,7 +48,7 @@ pub(super) async fn watch(server: SharedServer, node: Node, queue: Arc<Queue>, h
             }
         } else if proved.0.elapsed() >= PATIENCE && due(LOOK_UNTRUSTED) {
             let why = server.refusal().await.map(|refused| refused.line);
-            if !away.is_said() && !refused.is_said() {
+            if !away.is_shown() && !refused.is_shown() {
                 tracing::warn!(waiting = queue.len(), "the node does not trust its memory");
             }
             away.set(why.is_none().then(|| AWAY.to_owned()), proved.1);
@@ -74,21 +74,21 @@ pub(super) async fn keep_prefix(server: SharedServer, health: Reporter) {
 pub(super) struct ReadyzRemark {
     health: Reporter,
     reason: &'static str,
-    said: Option<String>,
+    shown: Option<String>,
 }
 
 impl ReadyzRemark {
     pub(super) const fn new(health: Reporter, reason: &'static str) -> Self {
-        Self { health, reason, said: None }
+        Self { health, reason, shown: None }
     }
 
-    const fn is_said(&self) -> bool {
-        self.said.is_some()
+    const fn is_shown(&self) -> bool {
+        self.shown.is_some()
     }
 
     /// `since`: the time since which the message applies.
     pub(super) fn set(&mut self, message: Option<String>, since: SystemTime) {
-        if self.said == message {
+        if self.shown == message {
             return;
         }
         if let Some(message) = &message {
@@ -98,6 +98,6 @@ impl ReadyzRemark {
             tracing::info!("{} is over", self.reason);
             self.health.remark_off(self.reason);
         }
-        self.said = message;
+        self.shown = message;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
+use kith_service::invalid_value::{InvalidValue, above_zero, refuse};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
@@ -92,19 +92,19 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
     above_zero(&[("auth.read_again_every", config.auth.read_again_every.is_zero())])?;
     tokens::check(&config.auth.issuers)?;
     if config.api_key.is_some() && config.api_key_file.is_some() {
-        return wrong("api_key_file", "and api_key are both given; give one");
+        return refuse("api_key_file", "and api_key are both given; give one");
     }
     if let Some(weak) = config.api_key.as_ref().and_then(|key| key.weak) {
-        return wrong("api_key", &weak.to_string());
+        return refuse("api_key", &weak.to_string());
     }
     if config.insecure_callers && config.has_callers() {
-        return wrong(
+        return refuse(
             "insecure_callers",
             "lets everybody call, and a caller is configured too; leave out one of them",
         );
     }
     if config.ws.trusted && config.has_callers() {
-        return wrong(
+        return refuse(
             "ws.trusted",
             "lets every socket name its user without proof, and callers need a key; leave it off, or configure no caller",
         );
@@ -115,7 +115,7 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
              --file kith.key) and set api_key_file to it, or set insecure_callers",
             config.listen
         );
-        return wrong("listen", &text);
+        return refuse("listen", &text);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::{fmt::Debug, fs, path::Path};
 
 use kith_service::{
-    invalid_value::{InvalidValue, above_zero, wrong},
+    invalid_value::{InvalidValue, above_zero, refuse},
     rpc::{answer_size::MESSAGE_BYTES_MAX, batch::USER_BATCH_IDS},
 };
 
@@ -56,7 +56,7 @@ fn from_file(
     let (of_value, of_file) = keys;
     let Some(file) = file else { return Ok(()) };
     if secret.is_some() {
-        return wrong(of_file, &format!("and {of_value} are both given; give one"));
+        return refuse(of_file, &format!("and {of_value} are both given; give one"));
     }
     let text = fs::read_to_string(file).map_err(|error| InvalidValue {
         key: of_file,
@@ -64,7 +64,7 @@ fn from_file(
     })?;
     let text = text.trim_end_matches(['\r', '\n']);
     if text.trim().is_empty() {
-        return wrong(
+        return refuse(
             of_file,
             &format!("names {}, which is empty; write the secret into it", file.display()),
         );
@@ -76,8 +76,8 @@ fn from_file(
 fn listening(config: &Config) -> Result<(), InvalidValue> {
     let tls = &config.tls;
     match (&tls.cert_file, &tls.key_file) {
-        (Some(_), None) => return wrong("tls.cert_file", "needs tls.key_file beside it"),
-        (None, Some(_)) => return wrong("tls.key_file", "needs tls.cert_file beside it"),
+        (Some(_), None) => return refuse("tls.cert_file", "requires tls.key_file"),
+        (None, Some(_)) => return refuse("tls.key_file", "requires tls.cert_file"),
         _ => {}
     }
     if config.is_reached_by_others() && tls.cert_file.is_none() && !config.insecure_listen {
@@ -86,14 +86,14 @@ fn listening(config: &Config) -> Result<(), InvalidValue> {
              --insecure-listen",
             config.listen
         );
-        return wrong("listen", &text);
+        return refuse("listen", &text);
     }
     Ok(())
 }
 
 fn store(config: &Config) -> Result<(), InvalidValue> {
     if config.store.backend == Backend::Cluster && config.store.mongodb.uri.is_none() {
-        return wrong(
+        return refuse(
             "store.backend",
             "\"cluster\" needs to know where MongoDB is; set store.mongodb.uri or store.mongodb.uri_file",
         );
@@ -104,7 +104,7 @@ fn store(config: &Config) -> Result<(), InvalidValue> {
 fn invite_code_key(config: &Config) -> Result<(), InvalidValue> {
     let secrets = &config.secrets;
     if secrets.invite_code_key.is_some() && secrets.invite_code_key_bytes().is_none() {
-        return wrong(
+        return refuse(
             "secrets.invite_code_key",
             "must be 32 bytes in base64; make one: head -c 32 /dev/urandom | base64",
         );
@@ -173,11 +173,11 @@ fn bounds(config: &Config) -> Result<(), InvalidValue> {
             "is {} bytes; it must not be below {MESSAGE_BYTES_MAX}, which one answer may have",
             limits.unread_bytes_per_connection
         );
-        return wrong("limits.unread_bytes_per_connection", &text);
+        return refuse("limits.unread_bytes_per_connection", &text);
     }
     for (key, value) in [("cache.jitter", cache.jitter), ("cache.early_refresh", cache.early_refresh)] {
         if !(0.0..=1.0).contains(&value) {
-            return wrong(key, &format!("is {value}; it must be between 0 and 1"));
+            return refuse(key, &format!("is {value}; it must be between 0 and 1"));
         }
     }
     not_above("cache.load_soft", cache.load_soft, "cache.load_hard", cache.load_hard)
@@ -190,7 +190,7 @@ pub(super) fn must(
     value: impl Debug,
     rule: &str,
 ) -> Result<(), InvalidValue> {
-    if is_kept { Ok(()) } else { wrong(key, &format!("is {value:?}; it must {rule}")) }
+    if is_kept { Ok(()) } else { refuse(key, &format!("is {value:?}; it must {rule}")) }
 }
 
 /// Makes sure that a value is at most that of another key.

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
+use kith_service::invalid_value::{InvalidValue, above_zero, refuse};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -174,17 +174,17 @@ fn none_is_zero(config: &Config) -> Result<(), InvalidValue> {
 fn shared(config: &Config) -> Result<(), InvalidValue> {
     let scheme = config.redis.url.as_ref().map(|url| url.expose().split("://").next().unwrap_or_default());
     if scheme.is_some_and(|scheme| !SCHEMES.contains(&scheme)) {
-        return wrong(
+        return refuse(
             "redis.url",
             "must be redis://HOST:6379 (rediss with TLS, redis-cluster for a cluster), with USER:PASSWORD@ before \
              HOST where Redis asks for them",
         );
     }
     if config.redis.ca_file.is_some() && !scheme.is_some_and(|scheme| scheme.starts_with("rediss")) {
-        return wrong("redis.ca_file", "needs a redis.url with TLS: rediss://HOST:6379");
+        return refuse("redis.ca_file", "needs a redis.url with TLS: rediss://HOST:6379");
     }
     if config.redis.url.is_some() && config.store.backend == Backend::Sqlite {
-        return wrong(
+        return refuse(
             "redis.url",
             "is for nodes that share a store; one on SQLite has its data for itself: leave it out, or say \
              store.backend = \"cluster\"",
@@ -196,7 +196,7 @@ fn shared(config: &Config) -> Result<(), InvalidValue> {
 fn redis(redis: &RedisConfig) -> Result<(), InvalidValue> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if redis.prefix.is_empty() || redis.prefix.len() > PREFIX_MAX || !redis.prefix.chars().all(allowed) {
-        return wrong("redis.prefix", "must be 1 to 32 letters, digits, _ or -");
+        return refuse("redis.prefix", "must be 1 to 32 letters, digits, _ or -");
     }
     let above = format!("be above redis.takeover, {:?}", redis.takeover);
     must(redis.lease > redis.takeover, "redis.lease", redis.lease, &above)?;
@@ -228,7 +228,7 @@ fn advertised(config: &Config) -> Result<(), InvalidValue> {
     if fine {
         return Ok(());
     }
-    wrong("cluster.advertise", &format!("must be an address with its port, as {scheme}://10.0.0.7:7600"))
+    refuse("cluster.advertise", &format!("must be an address with its port, as {scheme}://10.0.0.7:7600"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
+use kith_service::invalid_value::{InvalidValue, above_zero, refuse};
 use serde::{Deserialize, Serialize};
 
 use super::{Backend, Config, Secret};
@@ -63,7 +63,7 @@ impl Default for CqlConfig {
 pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
     let cql = &config.store.cql;
     if cql.user.is_some() != cql.password.is_some() {
-        return wrong(
+        return refuse(
             "store.cql.user",
             "and store.cql.password (or its file) go together; give both or neither",
         );
@@ -72,21 +72,21 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
         text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
     };
     if !cql.contact_points.iter().all(is_address) {
-        return wrong("store.cql.contact_points", "must hold HOST:PORT, as cassandra-1:9042");
+        return refuse("store.cql.contact_points", "must hold HOST:PORT, as cassandra-1:9042");
     }
     if !names_a_keyspace(&cql.keyspace) {
-        return wrong("store.cql.keyspace", "must be 1 to 48 small letters, digits and _, a letter first");
+        return refuse("store.cql.keyspace", "must be 1 to 48 small letters, digits and _, a letter first");
     }
     if !(cql.replication.starts_with('{') && cql.replication.ends_with('}')) {
-        return wrong("store.cql.replication", "must be a map as CQL writes it, {'class': '...', ...}");
+        return refuse("store.cql.replication", "must be a map as CQL writes it, {'class': '...', ...}");
     }
     if !(1..=SHARDS_MAX).contains(&cql.feed_shards) {
-        return wrong("store.cql.feed_shards", "must be between 1 and 64");
+        return refuse("store.cql.feed_shards", "must be between 1 and 64");
     }
     let keeps_notes = config.store.backend == Backend::Sqlite || !cql.contact_points.is_empty();
     if config.messages.erase_on_delete && !keeps_notes {
         let text = "needs store.cql.contact_points over a cluster: deletions of users are noted there";
-        return wrong("messages.erase_on_delete", text);
+        return refuse("messages.erase_on_delete", text);
     }
     above_zero(&[
         ("store.cql.connect", cql.connect.is_zero()),

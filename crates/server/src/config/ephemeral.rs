@@ -1,4 +1,4 @@
-//! A node for tests: data in memory alone, sandboxes, and what else holds then when nothing is said.
+//! A node for tests: data in memory alone, sandboxes, and its other defaults.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -46,25 +46,25 @@ impl Config {
     }
 }
 
-/// Puts what suits tests where no source said anything else, and notes it among the origins.
+/// Sets the defaults for tests where no source sets a value, and records them in the origins.
 pub(super) fn settle(config: &mut Config, origins: &mut BTreeMap<String, String>) {
     if !config.ephemeral.enabled {
         return;
     }
-    let mut unsaid = |key: &str| {
-        let unsaid = !origins.contains_key(key);
-        if unsaid {
+    let mut unset = |key: &str| {
+        let unset = !origins.contains_key(key);
+        if unset {
             origins.insert(key.to_owned(), ORIGIN.to_owned());
         }
-        unsaid
+        unset
     };
-    if unsaid("drain") {
+    if unset("drain") {
         config.drain = DRAIN;
     }
-    if unsaid("drain_wait") {
+    if unset("drain_wait") {
         config.drain_wait = Duration::ZERO;
     }
-    if unsaid("telemetry.log_filter") {
+    if unset("telemetry.log_filter") {
         LOG_FILTER.clone_into(&mut config.telemetry.log_filter);
     }
 }
@@ -72,23 +72,23 @@ pub(super) fn settle(config: &mut Config, origins: &mut BTreeMap<String, String>
 /// Refuses what contradicts data in memory.
 pub(super) fn check(config: &Config, origins: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     let ephemeral = &config.ephemeral;
-    let wrong = |text: &str| Err(ConfigError(text.to_owned()));
+    let refuse = |text: &str| Err(ConfigError(text.to_owned()));
     if !ephemeral.enabled {
         return match ephemeral.seed {
             Some(_) => {
-                wrong("ephemeral.seed is for a node that says --ephemeral; use kith import for others")
+                refuse("ephemeral.seed is for a node that says --ephemeral; use kith import for others")
             }
             None => Ok(()),
         };
     }
     if config.store.backend == Backend::Cluster {
-        return wrong("an ephemeral node keeps data in memory; leave store.backend = \"cluster\" out");
+        return refuse("an ephemeral node keeps data in memory; leave store.backend = \"cluster\" out");
     }
     if let Some(place) = origins.get("data_dir").filter(|place| place.starts_with("--")) {
         return Err(ConfigError(format!("an ephemeral node keeps data in memory; leave {place} out")));
     }
     if ephemeral.sandboxes == 0 {
-        return wrong("ephemeral.sandboxes must be above 0");
+        return refuse("ephemeral.sandboxes must be above 0");
     }
     Ok(())
 }
@@ -106,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_holds_for_a_node_for_tests_too() {
-        let said = [("ephemeral.enabled", "true"), ("telemetry.log_filter", "debug"), ("drain", "7s")];
-        let loaded = with(&said).unwrap();
+    fn configured_values_apply_to_a_node_for_tests() {
+        let settings = [("ephemeral.enabled", "true"), ("telemetry.log_filter", "debug"), ("drain", "7s")];
+        let loaded = with(&settings).unwrap();
         assert_eq!(loaded.config.telemetry.log_filter, "debug");
         assert_eq!(loaded.config.drain.as_secs(), 7);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use kith_service::invalid_value::{InvalidValue, wrong};
+use kith_service::invalid_value::{InvalidValue, refuse};
 
 const KEY: &str = "http.cors.origins";
 
@@ -39,9 +39,9 @@ pub(super) fn check(http: &HttpConfig) -> Result<(), InvalidValue> {
     match http.cors.origins.iter().find(|origin| !is_origin(origin)) {
         None => Ok(()),
         Some(origin) if origin == "*" => {
-            wrong(KEY, "holds *, which would let every page on the web call this node; name the origins")
+            refuse(KEY, "holds *, which would let every page on the web call this node; name the origins")
         }
-        Some(_) => wrong(
+        Some(_) => refuse(
             KEY,
             "must hold origins such as https://app.example: scheme, host and, if need be, port, in lower case \
              and without a path",

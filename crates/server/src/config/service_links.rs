@@ -31,7 +31,7 @@ fn is_port(name: &str, value: &str) -> bool {
     numbered && known && parts.next().is_none() && is_part(of, port, value)
 }
 
-/// What is said of one port: all of it, or a part.
+/// Whether the value is the URL of a port, or the part of it that the name calls for.
 fn is_part(of: Option<&str>, port: Option<&str>, value: &str) -> bool {
     match of {
         None => is_url(value),

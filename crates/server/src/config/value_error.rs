@@ -1,4 +1,4 @@
-//! What is said of a value that cannot be taken: the value, and what it must be.
+//! The error for a value that is refused: the value, and what it must be.
 
 use std::{io, path::Path};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
+use kith_service::invalid_value::{InvalidValue, above_zero, refuse};
 use serde::{Deserialize, Serialize};
 
 use super::Config;
@@ -53,10 +53,10 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
         ("ws.sockets_waiting", ws.sockets_waiting == 0),
     ])?;
     if ws.demo && !(ws.enabled && ws.trusted) {
-        return wrong("ws.demo", "needs ws.enabled and ws.trusted: the page lets its reader choose a user");
+        return refuse("ws.demo", "needs ws.enabled and ws.trusted: the page lets its reader choose a user");
     }
     if ws.enabled && !ws.trusted && config.auth.issuers.is_empty() {
-        return wrong(
+        return refuse(
             "ws.enabled",
             "needs auth.issuers, whose tokens say who the user of a socket is; or ws.trusted, on the loopback device, to try \
              it out without",
@@ -68,7 +68,7 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
              or leave it off",
             config.listen
         );
-        return wrong("ws.trusted", &text);
+        return refuse("ws.trusted", &text);
     }
     Ok(())
 }

@@ -27,11 +27,11 @@ impl Comments {
     #[must_use]
     pub fn of(file: &FileDescriptorProto) -> Self {
         let locations = file.source_code_info.as_ref().map_or(&[][..], |info| &info.location);
-        let said = locations.iter().filter_map(|location| {
+        let comments = locations.iter().filter_map(|location| {
             let comment = location.leading_comments.as_deref()?;
             Some((location.path.clone(), comment.to_owned()))
         });
-        Self(said.collect())
+        Self(comments.collect())
     }
 
     /// Empty where there is none. Paragraphs stay apart by an empty line.

@@ -189,14 +189,14 @@ fn check(by: &Identity, rule: Rule, acting: Principal) -> Result<(), Error> {
     }
 }
 
-/// Who acts; the service itself when nothing is said.
+/// The acting user; the service itself if the metadata names none.
 fn acting_user(headers: &HeaderMap) -> Result<Principal, Box<Status>> {
     let Some(value) = headers.get(ACTING) else { return Ok(Principal::Service) };
-    let wrong = |why: &str| Box::new(answer::invalid_metadata(ACTING, why));
+    let invalid = |why: &str| Box::new(answer::invalid_metadata(ACTING, why));
     if headers.get_all(ACTING).iter().nth(1).is_some() {
-        return Err(wrong("must be given once"));
+        return Err(invalid("must be given once"));
     }
-    let text = value.to_str().map_err(|_| wrong("must be a whole number above 0"))?;
-    let user: UserId = text.parse().map_err(|why: kith_store::Invalid| wrong(&why.to_string()))?;
+    let text = value.to_str().map_err(|_| invalid("must be a whole number above 0"))?;
+    let user: UserId = text.parse().map_err(|why: kith_store::Invalid| invalid(&why.to_string()))?;
     Ok(Principal::User(user))
 }

@@ -1,5 +1,5 @@
-//! The bound on the bytes of a request. tonic bounds every message of a service alike; most methods of ours
-//! need far less than the batches beside them.
+//! The bound on the bytes of a request. tonic bounds every message of a service alike; most methods
+//! need far less than the batches of the same service.
 
 use std::{
     pin::Pin,

@@ -26,13 +26,13 @@ impl CloseSignal {
 }
 
 /// A signal that a stream looks at before each frame, and waits for while it has none.
-struct Heard {
+struct PolledSignal {
     signal: CloseSignal,
     /// Made when the stream has nothing to send for the first time.
     wait: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
-impl Heard {
+impl PolledSignal {
     const fn new(signal: CloseSignal) -> Self {
         Self { signal, wait: None }
     }
@@ -57,12 +57,12 @@ pub(super) struct Ending {
     last: StreamEnd,
     /// Made when the call has to wait for the first time: an answer from memory needs no timer.
     timer: Option<Pin<Box<Sleep>>>,
-    signals: [Option<Heard>; 2],
+    signals: [Option<PolledSignal>; 2],
 }
 
 impl Ending {
     pub(super) fn new(last: StreamEnd, signals: [Option<CloseSignal>; 2]) -> Self {
-        Self { last, timer: None, signals: signals.map(|signal| signal.map(Heard::new)) }
+        Self { last, timer: None, signals: signals.map(|signal| signal.map(PolledSignal::new)) }
     }
 
     /// Why the call ends now.

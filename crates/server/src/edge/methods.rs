@@ -134,7 +134,7 @@ pub(super) struct Method {
     pub(super) batch: bool,
     answers: [OnceLock<Counter>; CODES.len()],
     seconds: OnceLock<Histogram>,
-    /// The same for whoever watches the node; the recorder of metrics cannot be read.
+    /// The same for watchers of the node; the recorder of metrics cannot be read.
     times: OnceLock<Box<Times>>,
     errors: AtomicU64,
     faults: AtomicU64,
@@ -246,7 +246,7 @@ impl Methods {
         for Declared { service, name, kind, batch, rule, event } in &*CONTRACT {
             add(Method { batch: *batch, event: *event, ..Method::new(service, name, *kind, *rule) });
         }
-        // Which methods there are is said to callers alone.
+        // Only callers learn which methods exist.
         let unknown =
             Method { known: false, ..Method::new("unknown", "unknown", Kind::Unary, Rule::AnyCaller) };
         Self { by_path, unknown: Arc::new(unknown) }

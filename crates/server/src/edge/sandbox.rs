@@ -20,16 +20,16 @@ pub(crate) struct SandboxName(Arc<str>);
 /// not write there.
 pub(super) fn of(headers: &HeaderMap, allowed: bool) -> Result<Option<SandboxName>, Box<Status>> {
     let Some(value) = headers.get(SANDBOX) else { return Ok(None) };
-    let wrong = |why| Err(Box::new(answer::invalid_metadata(SANDBOX, why)));
+    let refuse = |why| Err(Box::new(answer::invalid_metadata(SANDBOX, why)));
     if !allowed {
-        return wrong("is for nodes that were started with --ephemeral; this one keeps its data");
+        return refuse("is for nodes that were started with --ephemeral; this one keeps its data");
     }
     if headers.get_all(SANDBOX).iter().nth(1).is_some() {
-        return wrong("must be given once");
+        return refuse("must be given once");
     }
     match value.to_str() {
         Ok(name) if is_name(name) => Ok(Some(SandboxName(name.into()))),
-        Ok(_) | Err(_) => wrong("must be 1 to 64 of A-Z, a-z, 0-9, _ and -"),
+        Ok(_) | Err(_) => refuse("must be 1 to 64 of A-Z, a-z, 0-9, _ and -"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! How long calls took, counted so that any two moments can be compared.
 //!
-//! Buckets as of an HDR histogram, sixteen in each doubling: a call costs one relaxed addition, whoever looks
-//! subtracts what it saw before, and nobody resets anything, so that any number may look at their own pace.
+//! Buckets as of an HDR histogram, sixteen in each doubling: a call costs one relaxed addition. A
+//! reader subtracts its previous reading, and nothing is reset, so that any number of readers have their own pace.
 
 use std::{
     array,
@@ -12,7 +12,7 @@ use std::{
 /// Buckets in each doubling, as a power of two.
 const FINE_BITS: u32 = 4;
 const FINE: usize = 1 << FINE_BITS;
-/// Times are told apart up to so many doublings of a microsecond: 67 s. Longer ones are in the last bucket.
+/// Times are distinguished up to so many doublings of a microsecond: 67 s. Longer ones are in the last bucket.
 const DOUBLINGS: u32 = 26;
 const BUCKETS: usize = (DOUBLINGS as usize - FINE_BITS as usize + 1) * FINE;
 
@@ -126,8 +126,8 @@ mod tests {
     fn buckets_are_at_most_a_sixteenth_too_long() {
         for micros in (0..5_000).chain((0..26).map(|doubling| (1 << doubling) + 7)).chain([67_000_000]) {
             let time = Duration::from_micros(micros);
-            let told = upper(bucket(time));
-            assert!(told >= time && told <= time + time / 16, "{time:?} is told as {told:?}");
+            let counted = upper(bucket(time));
+            assert!(counted >= time && counted <= time + time / 16, "{time:?} is counted as {counted:?}");
         }
         assert_eq!(bucket(Duration::from_secs(3600)), BUCKETS - 1);
     }
@@ -145,9 +145,9 @@ mod tests {
     fn quantiles_are_those_of_the_calls() {
         let all = taken(1..=1_000);
         let near = |part: f64, micros: u64| {
-            let told = all.quantile(part).unwrap();
+            let counted = all.quantile(part).unwrap();
             let time = Duration::from_micros(micros);
-            assert!(told >= time && told <= time + time / 16, "{part}: {told:?}");
+            assert!(counted >= time && counted <= time + time / 16, "{part}: {counted:?}");
         };
         near(0.5, 500);
         near(0.99, 990);

@@ -1,4 +1,4 @@
-//! A span for every call, where somebody looks at spans.
+//! A span for every call, if spans are enabled.
 
 use http::HeaderMap;
 use opentelemetry::{global, propagation::Extractor};

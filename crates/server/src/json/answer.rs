@@ -97,7 +97,7 @@ pub(crate) fn failure_text(status: &Status) -> Vec<u8> {
 
 fn answered(status: &Status, headers: &HeaderMap, trailers: &HeaderMap) -> Response<Body> {
     let mut response = failure(status);
-    tell(response.headers_mut(), headers, trailers);
+    add_metadata(response.headers_mut(), headers, trailers);
     response
 }
 
@@ -107,7 +107,7 @@ fn success(rpc: &Rpc, framed: &[u8], headers: &HeaderMap, trailers: &HeaderMap) 
     let Some(message) = decoded else { return failure(&internal()) };
     let Ok(text) = serde_json::to_vec(&message) else { return failure(&without_json(&message)) };
     let mut response = json(text);
-    tell(response.headers_mut(), headers, trailers);
+    add_metadata(response.headers_mut(), headers, trailers);
     response
 }
 
@@ -142,7 +142,7 @@ async fn collect(mut body: EdgeBody) -> Result<(Bytes, HeaderMap), Status> {
 }
 
 /// Metadata of the answer: unchanged, and for trailers with the prefix `trailer-`.
-fn tell(into: &mut HeaderMap, headers: &HeaderMap, trailers: &HeaderMap) {
+fn add_metadata(into: &mut HeaderMap, headers: &HeaderMap, trailers: &HeaderMap) {
     for (name, value) in headers.iter().filter(|(name, _)| is_metadata(name)) {
         into.append(name, value.clone());
     }
@@ -187,8 +187,9 @@ struct Detail {
 }
 
 fn details(status: &Status) -> Vec<Detail> {
-    let Ok(told) = pb::Status::decode(status.details()) else { return Vec::new() };
-    told.details
+    let Ok(decoded) = pb::Status::decode(status.details()) else { return Vec::new() };
+    decoded
+        .details
         .into_iter()
         .map(|any| {
             let name = any.type_url.rsplit('/').next().unwrap_or_default().to_owned();
@@ -232,9 +233,9 @@ mod tests {
         let mut trailers = HeaderMap::new();
         trailers.insert("kith-tier", HeaderValue::from_static("memory"));
         trailers.insert("grpc-status", HeaderValue::from_static("0"));
-        let mut told = HeaderMap::new();
-        tell(&mut told, &HeaderMap::new(), &trailers);
-        assert_eq!(told.len(), 1);
-        assert_eq!(told["trailer-kith-tier"], "memory");
+        let mut headers = HeaderMap::new();
+        add_metadata(&mut headers, &HeaderMap::new(), &trailers);
+        assert_eq!(headers.len(), 1);
+        assert_eq!(headers["trailer-kith-tier"], "memory");
     }
 }

@@ -66,7 +66,7 @@ mod tests {
 
     /// The field that the error names, and its text.
     #[track_caller]
-    fn wrong(text: &str) -> (String, String) {
+    fn error_of(text: &str) -> (String, String) {
         let status = read(text).unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
         let bad = status.get_details_bad_request().unwrap();
@@ -105,28 +105,28 @@ mod tests {
         for mask in
             ["7", "[]", r#"["user_name"]"#, r#"{"path":["age"]}"#, r#"{"paths":"age"}"#, r#"{"paths":[1]}"#]
         {
-            let error = wrong(&format!(r#"{{"updateMask":{mask}}}"#));
+            let error = error_of(&format!(r#"{{"updateMask":{mask}}}"#));
             assert_eq!(error, ("update_mask".to_owned(), form.to_owned()), "{mask}");
         }
     }
 
     #[test]
     fn the_field_at_fault_is_named_where_it_stands() {
-        assert_eq!(wrong(r#"{"user":{"usrName":"a"}}"#).0, "user.usrName");
+        assert_eq!(error_of(r#"{"user":{"usrName":"a"}}"#).0, "user.usrName");
         assert_eq!(
-            wrong(r#"{"user":{"age":"old"}}"#),
+            error_of(r#"{"user":{"age":"old"}}"#),
             ("user.age".into(), "user.age must be a whole number of 32 bits".into())
         );
-        assert_eq!(wrong(r#"{"user":{"params":{"color":{}}}}"#).0, "user.params.color");
-        assert_eq!(wrong(r#"{"user":[]}"#), ("user".into(), "user must be an object".into()));
-        assert_eq!(wrong(r#"{"updateMask":["user_name"]}"#).0, "update_mask");
-        assert!(wrong(r#"{"user":{"gender":"MALE"}}"#).1.contains("GENDER_MALE"));
+        assert_eq!(error_of(r#"{"user":{"params":{"color":{}}}}"#).0, "user.params.color");
+        assert_eq!(error_of(r#"{"user":[]}"#), ("user".into(), "user must be an object".into()));
+        assert_eq!(error_of(r#"{"updateMask":["user_name"]}"#).0, "update_mask");
+        assert!(error_of(r#"{"user":{"gender":"MALE"}}"#).1.contains("GENDER_MALE"));
     }
 
     #[test]
     fn duplicates_are_refused_under_both_names() {
-        assert_eq!(wrong(r#"{"requestId":"a","requestId":"a"}"#).1, "request_id is given twice");
-        assert_eq!(wrong(r#"{"user":{"user_id":1,"userId":1}}"#).0, "user.user_id");
+        assert_eq!(error_of(r#"{"requestId":"a","requestId":"a"}"#).1, "request_id is given twice");
+        assert_eq!(error_of(r#"{"user":{"user_id":1,"userId":1}}"#).0, "user.user_id");
         let keys = read(r#"{"user":{"params":{"a_b":"1","aB":"2"}}}"#).unwrap();
         assert_eq!(keys.user.unwrap().params.len(), 2, "keys of a map are what they are");
     }

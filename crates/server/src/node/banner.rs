@@ -56,13 +56,13 @@ struct Security {
     tls: bool,
     /// Whether other machines can reach the port.
     open: bool,
-    callers: CallersSaid,
+    callers: CallerAccess,
 }
 
 /// The permitted callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
-enum CallersSaid {
+enum CallerAccess {
     /// No key is set, and only this machine reaches the port.
     Open,
     /// Callers with a key, and users of so many issuers of tokens.
@@ -78,7 +78,7 @@ impl Banner {
         let security = Security {
             tls: node.config().tls.cert_file.is_some(),
             open: !addresses.grpc.ip().to_canonical().is_loopback(),
-            callers: CallersSaid::of(node),
+            callers: CallerAccess::of(node),
         };
         let urls = Urls::of(addresses.grpc, addresses.operations, security.tls);
         Self {
@@ -98,7 +98,7 @@ impl Banner {
     }
 }
 
-impl CallersSaid {
+impl CallerAccess {
     fn of(node: &Node) -> Self {
         match node.callers() {
             callers if !callers.is_open() => Self::Keys { count: callers.count(), issuers: node.issuers() },
@@ -175,8 +175,8 @@ impl fmt::Display for Banner {
 impl Security {
     fn callers_line(&self) -> String {
         match self.callers {
-            CallersSaid::Open => "anyone on this machine: no key is set".to_owned(),
-            CallersSaid::Keys { count, issuers } => {
+            CallerAccess::Open => "anyone on this machine: no key is set".to_owned(),
+            CallerAccess::Keys { count, issuers } => {
                 let plain = self.open && !self.tls;
                 let sent = |what: &str| {
                     if plain { format!("; {what} ARE SENT IN PLAINTEXT") } else { String::new() }
@@ -194,7 +194,7 @@ impl Security {
                     ),
                 }
             }
-            CallersSaid::Insecure => {
+            CallerAccess::Insecure => {
                 "ANYONE WHO REACHES THE PORT MAY DO EVERYTHING (insecure_callers)".to_owned()
             }
         }
@@ -241,16 +241,16 @@ mod tests {
     }
 
     #[test]
-    fn who_may_call_is_said_in_words_that_are_seen() {
-        let said = |tls, open, callers| Security { tls, open, callers }.callers_line();
-        assert_eq!(said(false, false, CallersSaid::Open), "anyone on this machine: no key is set");
-        assert_eq!(said(true, true, CallersSaid::Keys { count: 1, issuers: 0 }), "1 caller with a key");
-        let plain = said(false, true, CallersSaid::Keys { count: 3, issuers: 0 });
+    fn line_of_callers_names_access() {
+        let line = |tls, open, callers| Security { tls, open, callers }.callers_line();
+        assert_eq!(line(false, false, CallerAccess::Open), "anyone on this machine: no key is set");
+        assert_eq!(line(true, true, CallerAccess::Keys { count: 1, issuers: 0 }), "1 caller with a key");
+        let plain = line(false, true, CallerAccess::Keys { count: 3, issuers: 0 });
         assert_eq!(plain, "3 callers with a key; KEYS ARE SENT IN PLAINTEXT");
-        let tokens = said(true, true, CallersSaid::Keys { count: 1, issuers: 2 });
+        let tokens = line(true, true, CallerAccess::Keys { count: 1, issuers: 2 });
         assert_eq!(tokens, "1 caller with a key, users with tokens of 2 issuers");
         assert!(
-            said(true, true, CallersSaid::Insecure)
+            line(true, true, CallerAccess::Insecure)
                 .starts_with("ANYONE WHO REACHES THE PORT MAY DO EVERYTHING")
         );
     }

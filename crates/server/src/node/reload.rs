@@ -74,8 +74,8 @@ impl Reloading {
 
 impl fmt::Display for Reloaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let said = |list: &[String]| if list.is_empty() { "nothing".to_owned() } else { list.join(", ") };
-        write!(f, "taken on: {}; only by a restart: {}", said(&self.taken), said(&self.left))?;
+        let keys = |list: &[String]| if list.is_empty() { "nothing".to_owned() } else { list.join(", ") };
+        write!(f, "taken on: {}; only by a restart: {}", keys(&self.taken), keys(&self.left))?;
         self.refused.iter().try_for_each(|why| write!(f, "; refused: {why}"))
     }
 }
@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_it_is_said_in_a_line() {
+    fn result_of_a_reload_is_one_line() {
         let reloaded = Reloaded {
             taken: vec!["telemetry.log_filter".to_owned()],
             left: vec!["limits.in_flight".to_owned(), "listen".to_owned()],
             refused: vec!["tls.key_file: no".to_owned()],
         };
-        let said = "taken on: telemetry.log_filter; only by a restart: limits.in_flight, listen; refused: tls.key_file: no";
-        assert_eq!(reloaded.to_string(), said);
+        let expected = "taken on: telemetry.log_filter; only by a restart: limits.in_flight, listen; refused: tls.key_file: no";
+        assert_eq!(reloaded.to_string(), expected);
         assert_eq!(Reloaded::default().to_string(), "taken on: nothing; only by a restart: nothing");
     }
 }

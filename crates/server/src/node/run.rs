@@ -185,7 +185,7 @@ impl Node {
         follow(certificates.clone(), config.tls.read_again_every, &end);
         let connections = port.serve(edge.clone(), &config.limits, health.clone());
         let services = Arc::default();
-        let told = Operations {
+        let endpoints = Operations {
             health: health.clone(),
             edge: edge.clone(),
             connections: connections.clone(),
@@ -193,7 +193,7 @@ impl Node {
             services: Arc::clone(&services),
         };
         let operations =
-            operations.map(|(listener, _)| tokio::spawn(operations::serve(listener, told, end.clone())));
+            operations.map(|(listener, _)| tokio::spawn(operations::serve(listener, endpoints, end.clone())));
         Ok(Self {
             addresses,
             about,

@@ -108,7 +108,7 @@ impl Startup {
                 tokio::spawn(async move { end.run_until_cancelled(self.keep()).await });
             }
             Err(StartupError::Pending(migration)) => {
-                self.tell_pending(&migration);
+                self.report_pending(&migration);
                 self.release().await;
                 tokio::spawn(async move { end.run_until_cancelled(Box::pin(self.when_migrated())).await });
             }
@@ -141,9 +141,9 @@ impl Startup {
         for tries in 1_u64.. {
             match self.serve().await {
                 Ok(()) => break,
-                Err(StartupError::Pending(migration)) => self.tell_pending(&migration),
+                Err(StartupError::Pending(migration)) => self.report_pending(&migration),
                 Err(StartupError::Store(error)) => match self.about.why(&error).await {
-                    StoreFailure::Away(line) => self.tell_away(&line, tries, since),
+                    StoreFailure::Away(line) => self.report_away(&line, tries, since),
                     StoreFailure::Wrong(line) => {
                         self.fatal.send_replace(Some(line));
                         return;
@@ -159,7 +159,7 @@ impl Startup {
                         self.fatal.send_replace(Some(self.claimed(what)));
                         return;
                     }
-                    self.tell_claimed(what, since);
+                    self.report_claimed(what, since);
                 }
                 Err(StartupError::Refused(line)) => {
                     self.fatal.send_replace(Some(line));
@@ -197,19 +197,19 @@ impl Startup {
         }
     }
 
-    fn tell_pending(&self, migration: &Migration) {
+    fn report_pending(&self, migration: &Migration) {
         let line =
             format!("migration {:04} {} pending: run `kith migrate`", migration.number, migration.name);
         if self.health.state() == State::MigrationPending {
             return;
         }
         tracing::warn!("{line}");
-        let told = health::cause(State::MigrationPending, Some(line), SystemTime::now());
-        self.health.because(State::MigrationPending, told);
+        let cause = health::cause(State::MigrationPending, Some(line), SystemTime::now());
+        self.health.because(State::MigrationPending, cause);
     }
 
     /// Logged less and less often, and always returned on request.
-    fn tell_away(&self, line: &StartError, tries: u64, since: SystemTime) {
+    fn report_away(&self, line: &StartError, tries: u64, since: SystemTime) {
         if tries.is_power_of_two() {
             tracing::warn!(tries, "waiting: {line}");
         }
@@ -217,7 +217,7 @@ impl Startup {
         self.health.because(State::Starting, HealthCause { reason: "store_away", message, since });
     }
 
-    fn tell_claimed(&self, what: Claimed, since: SystemTime) {
+    fn report_claimed(&self, what: Claimed, since: SystemTime) {
         let reason = match what {
             Claimed::Database => "store_claimed",
             Claimed::Prefix => "redis_prefix_taken",

@@ -21,21 +21,21 @@ pub(super) enum Protocol {
 
 /// Waits for the greeting; the stream returned yields it again.
 pub(super) async fn greeted<I: AsyncRead + Unpin>(mut io: I) -> io::Result<(Protocol, Prefixed<I>)> {
-    let (mut said, mut count) = ([0; PREFACE.len()], 0);
-    while count < said.len() && said[..count] == PREFACE[..count] {
-        match io.read(&mut said[count..]).await? {
+    let (mut greeting, mut count) = ([0; PREFACE.len()], 0);
+    while count < greeting.len() && greeting[..count] == PREFACE[..count] {
+        match io.read(&mut greeting[count..]).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             more => count += more,
         }
     }
-    let protocol = if said == *PREFACE { Protocol::Http2 } else { Protocol::Http1 };
-    Ok((protocol, Prefixed { said, next: 0, count, io }))
+    let protocol = if greeting == *PREFACE { Protocol::Http2 } else { Protocol::Http1 };
+    Ok((protocol, Prefixed { greeting, next: 0, count, io }))
 }
 
 /// A stream that yields the greeting, then the rest.
 #[derive(Debug)]
 pub(super) struct Prefixed<I> {
-    said: [u8; PREFACE.len()],
+    greeting: [u8; PREFACE.len()],
     next: usize,
     count: usize,
     io: I,
@@ -51,7 +51,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Prefixed<I> {
             return Pin::new(&mut self.io).poll_read(cx, into);
         }
         let end = self.count.min(self.next + into.remaining());
-        into.put_slice(&self.said[self.next..end]);
+        into.put_slice(&self.greeting[self.next..end]);
         self.next = end;
         Poll::Ready(Ok(()))
     }
@@ -89,9 +89,9 @@ mod tests {
 
     use super::*;
 
-    async fn protocol(said: &[u8]) -> (Protocol, Vec<u8>) {
+    async fn protocol(bytes: &[u8]) -> (Protocol, Vec<u8>) {
         let (mut peer, io) = tokio::io::duplex(1024);
-        peer.write_all(said).await.unwrap();
+        peer.write_all(bytes).await.unwrap();
         drop(peer);
         let (protocol, mut io) = greeted(io).await.unwrap();
         let mut again = Vec::new();

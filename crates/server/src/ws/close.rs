@@ -98,7 +98,7 @@ pub(super) enum End {
     Close(Close),
     /// The peer closed it.
     Closed,
-    /// The peer is gone: nothing can be said.
+    /// The peer is gone: nothing can be sent.
     Gone,
 }
 

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_stands_beside_what_was_delivered() {
+    fn delivery_carries_its_cursor() {
         let what = Some(What::Note(Note { what: Some(note::What::FollowerAdded(Default::default())) }));
         let text = delivered(&Delivery { what }, "c-1");
         assert_eq!(parsed(&text), json!({"note": {"followerAdded": {}}, "cursor": "c-1"}));

@@ -29,7 +29,7 @@ const HELD_BACK: u32 = 100;
 
 /// What the socket is to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum FeedOutput {
     /// Send this.
     Frame(String),
     /// Send this, and wait for another hello.
@@ -43,10 +43,10 @@ pub(super) struct Feed {
     pub(super) edge: Edge,
     pub(super) user: Arc<User>,
     pub(super) hello: Hello,
-    pub(super) said: Sender<Said>,
+    pub(super) output: Sender<FeedOutput>,
 }
 
-/// The socket is gone, or the feed has said its last.
+/// The socket is gone, or the feed has sent its last output.
 struct Over;
 
 /// A stream that has begun: its first response is here.
@@ -73,14 +73,14 @@ impl Feed {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            // Its end has been said.
+            // Its end has been sent.
             _over = self.begun(welcome, stream) => {}
             () = online => {}
         }
     }
 
     async fn begun(&mut self, welcome: Value, stream: Received) -> Result<(), Over> {
-        self.say(Said::Frame(frame::said("welcome", &welcome))).await?;
+        self.send(FeedOutput::Frame(frame::named("welcome", &welcome))).await?;
         if self.hello.list {
             self.list().await?;
         }
@@ -98,7 +98,7 @@ impl Feed {
             page_token = page.next_page_token;
             let last = page_token.is_empty();
             for text in delivery::pages(&page.conversations, !last, page.left_out) {
-                self.say(Said::Frame(text)).await?;
+                self.send(FeedOutput::Frame(text)).await?;
             }
             if last {
                 return Ok(());
@@ -129,7 +129,7 @@ impl Feed {
                         Live::NotYet if begins => Live::Due(HELD_BACK),
                         Live::Due(0) => self.is_live(&place).await?,
                         Live::Due(left) => Live::Due(left - 1),
-                        Live::NotYet | Live::Said => live,
+                        Live::NotYet | Live::Sent => live,
                     };
                 }
                 Ok(None) => return self.reset().await,
@@ -142,8 +142,8 @@ impl Feed {
     }
 
     async fn is_live(&mut self, place: &FeedPosition) -> Result<Live, Over> {
-        self.say(Said::Frame(delivery::live(&place.cursor))).await?;
-        Ok(Live::Said)
+        self.send(FeedOutput::Frame(delivery::live(&place.cursor))).await?;
+        Ok(Live::Sent)
     }
 
     fn is_trusted(&self) -> bool {
@@ -151,13 +151,13 @@ impl Feed {
     }
 
     async fn old<T>(&mut self) -> Result<T, Over> {
-        self.say(Said::Close(None, Close::Old)).await?;
+        self.send(FeedOutput::Close(None, Close::Old)).await?;
         Err(Over)
     }
 
     /// The peer says what it has, and the socket goes on from there.
     async fn reset<T>(&mut self) -> Result<T, Over> {
-        self.say(Said::Reset(frame::said("reset", &true))).await?;
+        self.send(FeedOutput::Reset(frame::named("reset", &true))).await?;
         Err(Over)
     }
 
@@ -170,7 +170,7 @@ impl Feed {
                 Some(What::Reset(_)) => return self.reset().await,
                 Some(_) => {
                     let cursor = if at == last { response.cursor.as_str() } else { "" };
-                    self.say(Said::Frame(delivery::delivered(&new, cursor))).await?;
+                    self.send(FeedOutput::Frame(delivery::delivered(&new, cursor))).await?;
                 }
                 // Of a later version of the contract.
                 None => {}
@@ -203,12 +203,12 @@ impl Feed {
     async fn fail(&mut self, status: &Status) -> Over {
         let close = if is_stopping(status) { Close::Stopping } else { Close::after(status) };
         // A socket that is gone needs no reason.
-        drop(self.say(Said::Close(Some(frame::failed(status)), close)).await);
+        drop(self.send(FeedOutput::Close(Some(frame::failed(status)), close)).await);
         Over
     }
 
-    async fn say(&mut self, said: Said) -> Result<(), Over> {
-        self.said.send(said).await.map_err(|_gone| Over)
+    async fn send(&mut self, output: FeedOutput) -> Result<(), Over> {
+        self.output.send(output).await.map_err(|_gone| Over)
     }
 
     fn messages(&self) -> MessageServiceClient<Edge> {
@@ -238,7 +238,7 @@ enum Live {
     NotYet,
     /// It is sent after all that is there, or after so many responses: a peer that is slow always has something left.
     Due(u32),
-    Said,
+    Sent,
 }
 
 /// How far the peer has been served.
@@ -249,7 +249,7 @@ struct FeedPosition {
 
 impl FeedPosition {
     fn after(start: &Start) -> Self {
-        // Positions beside a cursor cut what it would send again; without them the cursor alone would repeat.
+        // Positions together with a cursor cut what it would send again; without them the cursor alone would repeat.
         let cursor = if start.positions.is_empty() { start.cursor.clone() } else { String::new() };
         Self { cursor }
     }

@@ -90,8 +90,8 @@ pub(super) fn failed(status: &Status) -> String {
     format!(r#"{{"error":{}}}"#, with_reason(&json::failure_text(status)))
 }
 
-/// One thing that the node says by itself, under its name.
-pub(super) fn said(name: &str, value: &impl serde::Serialize) -> String {
+/// A value that the node sends by itself, under its name.
+pub(super) fn named(name: &str, value: &impl serde::Serialize) -> String {
     // Names, numbers and texts: nothing of it can fail to be written.
     let value = to_raw_value(value).map_or_else(|_| "{}".to_owned(), |value| value.get().to_owned());
     format!(r#"{{"{name}":{value}}}"#)

@@ -179,7 +179,7 @@ fn by_gateway<T>(message: T) -> Request<T> {
 }
 
 /// Between two heartbeats.
-fn period(said: &HeartbeatResponse) -> Duration {
-    let ttl = said.gateway_ttl.and_then(|ttl| Duration::try_from(ttl).ok());
+fn period(answer: &HeartbeatResponse) -> Duration {
+    let ttl = answer.gateway_ttl.and_then(|ttl| Duration::try_from(ttl).ok());
     ttl.map_or(BEAT, |ttl| (ttl / BEATS).max(Duration::from_millis(10)))
 }

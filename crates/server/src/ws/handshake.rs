@@ -71,7 +71,7 @@ pub(super) fn switched(key: &HeaderValue) -> Response<Body> {
 }
 
 impl HandshakeError {
-    const fn said(self) -> (StatusCode, Reason, &'static str) {
+    const fn answer(self) -> (StatusCode, Reason, &'static str) {
         match self {
             Self::Method => {
                 (StatusCode::METHOD_NOT_ALLOWED, Reason::MethodUnknown, "a socket is opened by GET")
@@ -104,7 +104,7 @@ impl HandshakeError {
 
     /// The answer that says why.
     pub(super) fn response(self) -> Response<Body> {
-        let (http, reason, text) = self.said();
+        let (http, reason, text) = self.answer();
         let mut response = Response::new(Body::from(json::failure_text(&Error::new(reason, text).into())));
         *response.status_mut() = http;
         let headers = response.headers_mut();

@@ -170,7 +170,7 @@ mod tests {
         UserId::new(7).unwrap()
     }
 
-    fn wrong(text: &str) -> String {
+    fn error_of(text: &str) -> String {
         Hello::read(text, true).unwrap_err().message().to_owned()
     }
 
@@ -216,8 +216,8 @@ mod tests {
             ("[4929]", "hello"),
             (r#"[null,7,null,null,null,null,null]"#, "hello"),
         ] {
-            let said = wrong(text);
-            assert!(said.starts_with(field) && !said.contains("4929"), "{text}: {said}");
+            let error = error_of(text);
+            assert!(error.starts_with(field) && !error.contains("4929"), "{text}: {error}");
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
             let why = untrusted(text).unwrap_err();
             assert!(why.message().starts_with(field), "{text}: {why:?}");
         }
-        let why = wrong(r#"{"user":7,"credential":"secret"}"#);
+        let why = error_of(r#"{"user":7,"credential":"secret"}"#);
         assert!(why.contains("ws.trusted") && !why.contains("secret"), "{why}");
         assert_eq!(format!("{:?}", ClaimedUser::Token("secret".to_owned())), "Token");
     }

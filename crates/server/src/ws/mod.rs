@@ -50,7 +50,7 @@ pub(crate) struct SocketShutdown {
 pub(crate) struct Sockets {
     shared: Arc<SocketsShared>,
     slots: Arc<Semaphore>,
-    /// Of those that have not said yet who their user is.
+    /// Slots of sockets whose user is not known yet.
     waiting: Arc<Semaphore>,
     life: SocketShutdown,
 }

@@ -26,7 +26,7 @@ use tonic::Status;
 use super::{
     SocketsShared,
     close::{Close, End},
-    feed::{Feed, Said},
+    feed::{Feed, FeedOutput},
     frame::{self, Incoming},
     hello::{ClaimedUser, Hello},
 };
@@ -63,7 +63,7 @@ pub(super) struct Socket<'a, S> {
 
 /// The feed of the current hello; it ends with this.
 struct Fed {
-    said: Receiver<Said>,
+    output: Receiver<FeedOutput>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -71,7 +71,7 @@ struct Fed {
 enum SocketEvent {
     Frame(Option<Result<Message, Error>>),
     Answer(Option<Result<String, JoinError>>),
-    Said(Option<Said>),
+    Output(Option<FeedOutput>),
     Ping,
     Late,
     Stopping,
@@ -120,9 +120,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         let reads = self.calls.len() < self.shared.config.calls;
         let late = self.hello_until.unwrap_or(self.heard + self.silence()).min(self.heard + self.silence());
         let feed = &mut self.feed;
-        let said = async {
+        let output = async {
             match feed {
-                Some(feed) => feed.said.recv().await,
+                Some(feed) => feed.output.recv().await,
                 None => std::future::pending().await,
             }
         };
@@ -130,7 +130,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             () = self.shared.closing.cancelled() => SocketEvent::Stopping,
             frame = self.stream.next(), if reads => SocketEvent::Frame(frame),
             answer = self.calls.join_next(), if !self.calls.is_empty() => SocketEvent::Answer(answer),
-            said = said => SocketEvent::Said(said),
+            output = output => SocketEvent::Output(output),
             _tick = self.pings.tick() => SocketEvent::Ping,
             // While nothing is read nothing can be heard; what came meanwhile counts.
             () = sleep_until(late), if reads => match self.stream.next().now_or_never() {
@@ -156,7 +156,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             // It panicked: the edge catches the panics of handlers.
             SocketEvent::Answer(Some(Err(_))) => Err(Close::Fault.into()),
             SocketEvent::Answer(None) => Ok(()),
-            SocketEvent::Said(said) => self.pass_on(said).await,
+            SocketEvent::Output(output) => self.pass_on(output).await,
             SocketEvent::Ping => self.write(Message::Ping(Default::default())).await,
             SocketEvent::Late if self.hello_until.is_some_and(|until| until <= Instant::now()) => {
                 Err(Close::NoHello.into())
@@ -227,20 +227,20 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             "pingEvery": humantime::format_duration(config.ping_every).to_string(),
         });
         // No queue: what is not taken waits where it is.
-        let (sender, said) = mpsc::channel(1);
-        let feed = Feed { edge: self.shared.edge.clone(), user, hello, said: sender };
-        Fed { said, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(gateway, welcome))) }
+        let (sender, output) = mpsc::channel(1);
+        let feed = Feed { edge: self.shared.edge.clone(), user, hello, output: sender };
+        Fed { output, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(gateway, welcome))) }
     }
 
-    async fn pass_on(&mut self, said: Option<Said>) -> Result<(), End> {
-        match said {
-            Some(Said::Frame(text)) => self.write(Message::text(text)).await,
-            Some(Said::Reset(text)) => {
+    async fn pass_on(&mut self, output: Option<FeedOutput>) -> Result<(), End> {
+        match output {
+            Some(FeedOutput::Frame(text)) => self.write(Message::text(text)).await,
+            Some(FeedOutput::Reset(text)) => {
                 self.feed = None;
                 self.hello_until = Some(Instant::now() + HELLO);
                 self.write(Message::text(text)).await
             }
-            Some(Said::Close(text, close)) => {
+            Some(FeedOutput::Close(text, close)) => {
                 if let Some(text) = text {
                     self.write(Message::text(text)).await?;
                 }

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use crate::bare_node;
 
 /// Holds a search between its read and its answer.
-pub(crate) struct Held {
+pub(crate) struct HeldSearch {
     pub(crate) reached: oneshot::Receiver<()>,
     pub(crate) release: oneshot::Sender<()>,
 }
@@ -53,10 +53,10 @@ impl Listed {
         self.searches.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn hold_search(&self) -> Held {
+    pub(crate) fn hold_search(&self) -> HeldSearch {
         let ((reach, reached), (release, released)) = (oneshot::channel(), oneshot::channel());
         *self.held.lock() = Some((reach, released));
-        Held { reached, release }
+        HeldSearch { reached, release }
     }
 
     /// The next write lands and its answer is lost.

@@ -178,9 +178,9 @@ async fn the_acting_user_reaches_the_handler() {
 async fn panic_fails_only_its_own_call() {
     let node = serve(|_| {}).await;
     let mut client = node.users().await;
-    let mut beside = client.clone();
-    let held = tokio::spawn(async move { beside.get_user(get(HELD)).await });
-    until("the call beside it is with its handler", || node.seen.calls() == 1).await;
+    let mut other = client.clone();
+    let held = tokio::spawn(async move { other.get_user(get(HELD)).await });
+    until("the other call is with its handler", || node.seen.calls() == 1).await;
     let status = client.get_user(get(PANICS)).await.unwrap_err();
     assert_refused(&status, Code::Internal, "INTERNAL");
     node.seen.release(1);

@@ -136,8 +136,8 @@ async fn node_state_follows_its_store() {
     assert_eq!(answered.status().code(), Code::NotFound);
 
     way.set(Mode::Cut);
-    let told = reaches(&node, State::StoreAway, Duration::from_secs(8)).await;
-    assert!(told > Duration::from_secs(2), "not by a single failure: {told:?}");
+    let elapsed = reaches(&node, State::StoreAway, Duration::from_secs(8)).await;
+    assert!(elapsed > Duration::from_secs(2), "not by a single failure: {elapsed:?}");
     way.set(Mode::Pass);
     reaches(&node, State::Serving, Duration::from_secs(5)).await;
     assert!(node.stop(std::future::ready(())).await);

@@ -40,9 +40,9 @@ async fn a_peer_that_never_greets_is_let_go() {
 #[tokio::test]
 async fn a_peer_that_speaks_no_http_is_let_go() {
     let node = serve(|_| {}).await;
-    for said in [b"EHLO kith\r\n\r\n".as_slice(), b"\x16\x03\x01\x02\x00\x01\r\n\r\n"] {
+    for bytes in [b"EHLO kith\r\n\r\n".as_slice(), b"\x16\x03\x01\x02\x00\x01\r\n\r\n"] {
         let mut socket = TcpStream::connect(node.address).await.unwrap();
-        tokio::io::AsyncWriteExt::write_all(&mut socket, said).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut socket, bytes).await.unwrap();
         assert!(is_closed(socket).await);
     }
     node.assert_healthy().await;

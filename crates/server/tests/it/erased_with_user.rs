@@ -117,8 +117,8 @@ impl Node {
         .await;
     }
 
-    /// What the user said to another one, and nothing of events.
-    async fn said(&self, other: i64) -> Vec<String> {
+    /// The texts that the user sent to another one, without events.
+    async fn texts_to(&self, other: i64) -> Vec<String> {
         let log = ConversationId::direct(id(CHOSEN), id(other));
         let found = self.stores.messages.messages(log, 1, 100).await.unwrap();
         let of_user = found.iter().filter(|message| message.sender == Some(id(CHOSEN)));
@@ -139,7 +139,7 @@ async fn id_is_free_when_the_messages_are_erased(node: Node) {
     assert!(erasure.ended, "{erasure:?}");
     assert_eq!((erasure.run, erasure.conversations_done, erasure.messages), (1, 3, 3));
     for other in others {
-        assert_eq!(node.said(other).await, [""]);
+        assert_eq!(node.texts_to(other).await, [""]);
     }
 }
 
@@ -154,7 +154,7 @@ async fn earlier_erasure_does_not_count(node: Node, ended: bool) {
     let erasure = node.erasure().await;
     assert_eq!((erasure.run, erasure.ended), (2, true));
     for other in others {
-        assert_eq!(node.said(other).await, [""]);
+        assert_eq!(node.texts_to(other).await, [""]);
     }
 }
 

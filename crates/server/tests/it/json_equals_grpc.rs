@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 /// Calls of every method.
 const ROUNDS: usize = 24;
 
-/// What ends with these ends beside them, on each node in its own time: no other call comes after them.
+/// Their effects end in the background, on each node in its own time: no other call comes after them.
 const LAST: [&str; 2] = ["/kith.user.v1.UserService/DeleteUser", "/kith.group.v1.GroupService/DismissGroup"];
 
 /// Its answer says how far a job in the background is.

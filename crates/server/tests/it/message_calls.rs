@@ -169,10 +169,10 @@ pub fn seqs(messages: &[Message]) -> Vec<i64> {
     messages.iter().map(|message| message.seq).collect()
 }
 
-/// What users and services said: events have no text.
+/// The texts of users and services: events have none.
 pub fn texts(messages: &[Message]) -> Vec<String> {
-    let said = messages.iter().filter(|message| message.event.is_none());
-    said.map(|message| String::from_utf8(message.body.to_vec()).unwrap()).collect()
+    let with_text = messages.iter().filter(|message| message.event.is_none());
+    with_text.map(|message| String::from_utf8(message.body.to_vec()).unwrap()).collect()
 }
 
 /// All texts that a user may read.

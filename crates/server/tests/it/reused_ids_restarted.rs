@@ -156,7 +156,7 @@ async fn recreated_user_reads_no_old_message() {
         let shown = conversation(&node, CHOSEN, id).await.unwrap();
         assert_eq!((shown.max_seq, shown.unread, shown.last_message, shown.pinned), (0, 0, None, false));
     }
-    // The stay in the first group began so lately that it might be one of the new account: the dialog hides its messages.
+    // The stay in the first group began so recently that it might be one of the new account: the dialog hides its messages.
     let of_groups = [&*format!("g{shared}"), &format!("g{silent}")];
     assert_eq!(max_seqs(&node, CHOSEN, &of_groups).await, [Ok(0), Err("NOT_FOUND".to_owned())]);
     assert_eq!(read(&node, CHOSEN, &id).await.read_seq, 2, "what was read is kept");

@@ -152,7 +152,7 @@ async fn the_sandbox_unused_for_longest_makes_room() {
     find(&node, "a", "ann").await.unwrap();
     create(&node, "c", "ann").await.unwrap();
     find(&node, "a", "ann").await.unwrap();
-    assert_eq!(find(&node, "b", "ann").await.unwrap_err().code(), Code::NotFound, "it began anew");
+    assert_eq!(find(&node, "b", "ann").await.unwrap_err().code(), Code::NotFound, "it began empty");
     node.stop().await;
 }
 

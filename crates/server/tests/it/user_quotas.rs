@@ -264,7 +264,7 @@ async fn every_list_and_batch_counts_records() {
 async fn list_counts_what_it_answers() {
     let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
     let token = signer.token(ANN);
-    // As often that what they ask for is many times the quota, and what they answer less than is left beside one page.
+    // Repeated until the page sizes add up to many times the quota; all answers and one page are less than the quota.
     for _ in 0..2 {
         for (method, message) in reads(ANN).iter().filter(|(_, message)| message.get("pageSize").is_some()) {
             let answer = call(&node, &token, method, message).await;

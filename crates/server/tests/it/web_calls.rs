@@ -118,7 +118,7 @@ fn preflight(origin: &str) -> [(&str, &str); 3] {
     ]
 }
 
-fn told_of_cors(answer: &Answer) -> bool {
+fn has_cors_headers(answer: &Answer) -> bool {
     answer.headers.iter().any(|(name, _)| name.starts_with("access-control-"))
 }
 
@@ -144,12 +144,12 @@ async fn unlisted_pages_are_refused_by_both_protocols() {
             let headers = [&[("content-type", kind)][..], origin].concat();
             let answer = send(node.address, "POST", CREATE_USER, &headers, name).await;
             answer.assert_refused(403, "permission_denied", "ORIGIN_REFUSED");
-            assert!(!told_of_cors(&answer), "{answer:?}");
+            assert!(!has_cors_headers(&answer), "{answer:?}");
             assert_eq!(answer.header("vary"), Some("origin"));
         }
         let asked =
             send(node.address, "OPTIONS", CREATE_USER, &[&preflight(PAGE)[1..], origin].concat(), "").await;
-        assert_eq!((asked.code, told_of_cors(&asked)), (403, false), "{asked:?}");
+        assert_eq!((asked.code, has_cors_headers(&asked)), (403, false), "{asked:?}");
         let page = send(node.address, "GET", "/demo", origin, "").await;
         assert_eq!(page.code, 403, "{page:?}");
     }
@@ -206,8 +206,8 @@ async fn only_listed_pages_get_cors_headers() {
 
     for other in ["https://evil.example", "https://app.example.evil.example", "http://app.example", "null"] {
         let asked = asks(node.address, other).await;
-        assert_eq!((told_of_cors(&asked), asked.header("vary")), (false, Some("origin")), "{asked:?}");
+        assert_eq!((has_cors_headers(&asked), asked.header("vary")), (false, Some("origin")), "{asked:?}");
         let called = send(node.address, "POST", GET_USER, &[JSON, ("origin", other)], "{}").await;
-        assert!(!told_of_cors(&called), "{called:?}");
+        assert!(!has_cors_headers(&called), "{called:?}");
     }
 }

@@ -36,7 +36,7 @@ async fn stop_closes_idle_connections_first() {
 }
 
 #[tokio::test]
-async fn an_old_connection_is_told_to_go() {
+async fn old_connection_is_asked_to_close() {
     let node = serve(|config| config.limits.connection_age = Duration::from_millis(100)).await;
     let mut old = Connection::open(node.address).await;
     assert_eq!(old.json(GET_USER, &json!({"userId": FINE})).await.code, 200);

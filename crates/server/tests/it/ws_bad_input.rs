@@ -32,7 +32,7 @@ async fn code_of_first(node: &Served, frame: Message) -> u16 {
     socket.closed().await.0
 }
 
-/// The code after this frame on a socket that has said hello.
+/// The code after this frame on a socket whose hello was accepted.
 async fn code_of_later(node: &Served, frame: Message) -> u16 {
     let mut socket = Socket::live(node.address, 7).await;
     socket.message(frame).await;

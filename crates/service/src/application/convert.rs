@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_acts_applies_where_nobody_is_named() {
+    fn caller_is_the_applicant_by_default() {
         let principal = UserId::new(7).unwrap();
         assert_eq!(applicant(0, Principal::User(principal)).unwrap(), principal);
         assert!(

@@ -225,7 +225,7 @@ impl Groups {
             return self.change_with_code(id, patch, write, principal).await;
         }
         self.allow(id, principal, Role::Admin).await?;
-        let before = self.known(id);
+        let before = self.peek(id);
         self.change(id, patch, write, before.as_deref()).await.map_err(store_error)
     }
 
@@ -245,7 +245,7 @@ impl Groups {
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.dismiss_group(id, write).await });
             let job = RecordWrite { key: id, write, change: deleted };
-            let buckets = buckets(&GroupPatch::default(), this.known(id).as_deref());
+            let buckets = buckets(&GroupPatch::default(), this.peek(id).as_deref());
             this.listed(buckets, this.mutations.write(&this.cache, job)).await.map_err(store_error)
         };
         self.mutations.call(context.deadline, work).await

@@ -37,7 +37,7 @@ impl Groups {
     }
 
     /// The record in memory, if there is one.
-    pub(super) fn known(&self, id: GroupId) -> Option<Arc<Group>> {
+    pub(super) fn peek(&self, id: GroupId) -> Option<Arc<Group>> {
         self.cache.peek(&id).map(|entry| entry.value)
     }
 }

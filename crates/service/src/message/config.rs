@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::waiting::STEP_MAX;
 use crate::{
-    invalid_value::{InvalidValue, above_zero, all_hold, within, wrong},
+    invalid_value::{InvalidValue, above_zero, all_hold, refuse, within},
     size,
 };
 
@@ -157,19 +157,19 @@ impl MessagesConfig {
         within("messages.body_bytes_max", self.body_bytes_max, &(1..=BODY_BYTES_MAX))?;
         if self.queue_of_one < STEP_MAX {
             let text = format!("is {}; it must not be below {STEP_MAX}", self.queue_of_one);
-            return wrong("messages.queue_of_one", &text);
+            return refuse("messages.queue_of_one", &text);
         }
         if self.queue < self.queue_of_one {
             let text = format!(
                 "is {}; it must not be below messages.queue_of_one, {}",
                 self.queue, self.queue_of_one
             );
-            return wrong("messages.queue", &text);
+            return refuse("messages.queue", &text);
         }
         within("messages.conversations_max", self.conversations_max, &(1..=CONVERSATIONS_MAX))?;
         if !self.kept.is_zero() && self.kept < SUCCESSOR_AGE {
             let text = format!("is {:?}; it must be 0s, or not below 1h", self.kept);
-            return wrong("messages.kept", &text);
+            return refuse("messages.kept", &text);
         }
         above_zero(&[("messages.erase_rate", self.erase_rate == 0)])?;
         self.check_windows()?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    invalid_value::{InvalidValue, above_zero, all_hold, wrong},
+    invalid_value::{InvalidValue, above_zero, all_hold, refuse},
     size,
 };
 
@@ -66,14 +66,14 @@ impl NoticesConfig {
             ("notices.body_bytes", self.body_bytes == 0),
         ])?;
         if self.live_max > LIVE_MAX {
-            return wrong(
+            return refuse(
                 "notices.live_max",
                 &format!("is {}; it must be at most {LIVE_MAX}", self.live_max),
             );
         }
         if self.readers_max > READERS_MAX {
             let text = format!("is {}; it must be at most {READERS_MAX}", self.readers_max);
-            return wrong("notices.readers_max", &text);
+            return refuse("notices.readers_max", &text);
         }
         let bitmaps_kept = Duration::from_secs(60)..=Duration::from_secs(86_400);
         all_hold(&[

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::invalid_value::{InvalidValue, above_zero, wrong};
+use crate::invalid_value::{InvalidValue, above_zero, refuse};
 
 /// Who is online.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -88,7 +88,7 @@ impl PresenceConfig {
                 "is {:?}; it must not be above presence.gateway_ttl, {:?}",
                 self.look_every, self.gateway_ttl
             );
-            return wrong("presence.look_every", &text);
+            return refuse("presence.look_every", &text);
         }
         Ok(())
     }

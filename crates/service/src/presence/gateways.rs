@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn gateway_that_lives_again_is_not_dead() {
+    fn returned_gateway_is_not_dead() {
         let known = KnownGateways::default();
         known.take(seen(1, 0, &[("a", 1, 0), ("a", 2, 9), ("b", 1, 0)]));
         let ids: Vec<GatewayId> = ["a", "b", "c"].map(|id| id.parse().unwrap()).to_vec();

@@ -209,7 +209,7 @@ mod tests {
         held.note_ended(&event(1, &["a"]));
         held.note_ended(&event(1, &["a", "b"]));
         held.settle(Instant::now());
-        assert_eq!(held.count(), 2, "it is where it was, by what was told later");
+        assert_eq!(held.count(), 2, "the later event says that it is there");
         held.note_ended(&event(1, &[]));
         held.settle(Instant::now());
         assert_eq!(held.count(), 0);

@@ -13,7 +13,6 @@ mod changed_receipts;
 mod config;
 mod convert;
 mod inputs;
-mod kept;
 mod marks;
 mod notifier;
 mod read_marks;
@@ -22,6 +21,7 @@ mod rights;
 mod rpc;
 mod seat_copies;
 mod sent_copies;
+mod weighted_copies;
 
 pub use changed_receipts::{ChangedReceipts, Changes};
 pub use config::{ReceiptsConfig, ReceiptsShown};

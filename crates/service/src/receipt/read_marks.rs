@@ -7,7 +7,7 @@ use kith_store::{BATCH_MAX, ConversationId, Dialog, DialogKey, DialogStore, Read
 use parking_lot::Mutex;
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
-use super::{ReceiptsConfig, kept::Kept, marks::Marks};
+use super::{ReceiptsConfig, marks::Marks, weighted_copies::WeightedCopies};
 use crate::{error::Error, metric::RECEIPT_LOADS};
 
 /// A conversation with more marks is large.
@@ -20,7 +20,7 @@ const READ_AT_ONCE: usize = 4;
 #[derive(Clone, Debug)]
 pub struct ReadMarks {
     store: Arc<dyn DialogStore>,
-    kept: Arc<Mutex<Kept<ConversationId, MarksCell>>>,
+    kept: Arc<Mutex<WeightedCopies<ConversationId, MarksCell>>>,
     config: ReceiptsConfig,
 }
 
@@ -38,7 +38,7 @@ impl ReadMarks {
     /// Creates it over the dialogs of a store.
     #[must_use]
     pub fn new(store: Arc<dyn DialogStore>, config: ReceiptsConfig) -> Self {
-        Self { store, kept: Arc::new(Mutex::new(Kept::new(config.kept))), config }
+        Self { store, kept: Arc::new(Mutex::new(WeightedCopies::new(config.kept))), config }
     }
 
     /// The read marks of these users, each given with its ordinal, rising, in a conversation. `is_fresh`: read now. The

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kith_store::{ConversationId, GroupId};
 use parking_lot::Mutex;
 
-use super::kept::Kept;
+use super::weighted_copies::WeightedCopies;
 use crate::{
     error::Error,
     group::members::{GroupSeats, Members},
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct SeatCopies {
     members: Members,
-    kept: Arc<Mutex<Kept<GroupId, SeatsCell>>>,
+    kept: Arc<Mutex<WeightedCopies<GroupId, SeatsCell>>>,
 }
 
 /// Held while a group is read, so that one call reads it for all.
@@ -24,7 +24,7 @@ type SeatsCell = Arc<tokio::sync::Mutex<Option<Arc<GroupSeats>>>>;
 impl SeatCopies {
     /// Creates it with this limit of seats.
     pub(super) fn new(members: Members, seats_max: usize) -> Self {
-        Self { members, kept: Arc::new(Mutex::new(Kept::new(seats_max))) }
+        Self { members, kept: Arc::new(Mutex::new(WeightedCopies::new(seats_max))) }
     }
 
     /// All present and former users of a conversation, with every change that was acknowledged before the call. The

@@ -6,7 +6,7 @@ use kith_store::{ConversationId, SentMessage, Seq, UserId};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::kept::Kept;
+use super::weighted_copies::WeightedCopies;
 
 /// A number never changes its sender, but a database may be restored to an earlier state.
 const AGE: Duration = Duration::from_secs(10);
@@ -15,7 +15,7 @@ const WEIGHT_MAX: usize = 100_000;
 
 /// The senders of recently read messages, without events. Knows no rights of callers.
 #[derive(Debug)]
-pub(super) struct SentCopies(Mutex<Kept<(ConversationId, Seq), Option<CopiedSender>>>);
+pub(super) struct SentCopies(Mutex<WeightedCopies<(ConversationId, Seq), Option<CopiedSender>>>);
 
 #[derive(Clone, Copy, Debug)]
 struct CopiedSender {
@@ -26,7 +26,7 @@ struct CopiedSender {
 impl SentCopies {
     /// Creates it empty.
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Kept::new(WEIGHT_MAX)))
+        Self(Mutex::new(WeightedCopies::new(WEIGHT_MAX)))
     }
 
     /// All of these messages, by rising number; `None`: one of them is unknown.

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_read_is_said_in_its_place() {
+    fn unreadable_pair_has_its_error_in_place() {
         let [one, other] = [1, 1 << 62].map(|id| UserId::new(id).unwrap());
         let edge = Edge::new(one, other).unwrap();
         let mut results = none(1);

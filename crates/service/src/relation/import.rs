@@ -27,8 +27,8 @@ pub(super) async fn import(
         checked.iter().filter_map(|checked| checked.as_ref().ok()).copied().collect();
     let written = if fine.is_empty() { Ok(()) } else { follows.import(fine, now, limits).await };
     let result = |(record, checked): (&wire::ImportFollow, Result<ImportedFollow, Error>)| {
-        let stands = checked.and_then(|follow| written.clone().map(|()| follow.edge.from.get()));
-        batch::import_result(record.record, stands)
+        let outcome = checked.and_then(|follow| written.clone().map(|()| follow.edge.from.get()));
+        batch::import_result(record.record, outcome)
     };
     records.iter().zip(checked).map(result).collect()
 }

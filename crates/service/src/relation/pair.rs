@@ -36,8 +36,8 @@ impl PairRelation<'_> {
     }
 
     /// Whether the other one has blocked the user: only services see this.
-    pub(super) fn is_blocked(&self, told_to: Principal) -> bool {
-        told_to == Principal::Service && self.set_by_other.is_some_and(|entry| entry.value.blocked.is_some())
+    pub(super) fn is_blocked(&self, viewer: Principal) -> bool {
+        viewer == Principal::Service && self.set_by_other.is_some_and(|entry| entry.value.blocked.is_some())
     }
 }
 

@@ -3,7 +3,7 @@
 use kith_delivery::SequenceLimits;
 use serde::{Deserialize, Serialize};
 
-use crate::invalid_value::{InvalidValue, above_zero, wrong};
+use crate::invalid_value::{InvalidValue, above_zero, refuse};
 
 /// A name that is not used for a day loses the rest of its block.
 const BLOCK_MAX: u32 = 1_000_000;
@@ -44,7 +44,7 @@ impl SequencesConfig {
                 "is {}; it must be from sequences.block, {}, to {BLOCK_MAX}",
                 self.block_max, self.block
             );
-            return wrong("sequences.block_max", &text);
+            return refuse("sequences.block_max", &text);
         }
         Ok(())
     }

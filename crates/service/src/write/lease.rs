@@ -57,7 +57,7 @@ impl Lease {
         self.coordination.mark(self.name).await
     }
 
-    /// Leaves a mark beside the lease; `false` when another node has it.
+    /// Stores a mark with the lease; `false` when another node has it.
     ///
     /// # Errors
     /// If the store cannot answer.

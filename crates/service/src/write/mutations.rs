@@ -232,7 +232,7 @@ impl Mutations {
             Err(_) if cache.is_strict() => return Err(unknown("other nodes may not know of the write yet")),
             Err(_) => self.token_without_publish(),
         };
-        if let (Some(listener), Some(version)) = (&self.listener, version.filter(|_| is_told(&token))) {
+        if let (Some(listener), Some(version)) = (&self.listener, version.filter(|_| is_published(&token))) {
             listener.wrote(cache.name(), &key, version);
         }
         Ok(Committed { record, token })
@@ -277,13 +277,13 @@ impl Mutations {
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<Committed<T>, StoreError> {
         let invalidations = RecordInvalidations { guard: cache.begin_write(&keys).await, keys };
-        let untold = self.token_without_publish();
+        let unpublished = self.token_without_publish();
         let write = async {
             let written = self.bounded(write).await;
             if let Some(permit) = permit {
                 permit.ended();
             }
-            written.map(|record| Committed { record: Arc::new(record), token: untold })
+            written.map(|record| Committed { record: Arc::new(record), token: unpublished })
         };
         write_with_invalidations(invalidations, write).await
     }
@@ -344,7 +344,7 @@ pub(crate) fn unknown(why: &'static str) -> StoreError {
 }
 
 /// Whether the write was published to the other nodes before it was acknowledged.
-pub fn is_told(token: &Token) -> bool {
+pub fn is_published(token: &Token) -> bool {
     token.positions().iter().all(|position| position.number != UNPUBLISHED)
 }
 

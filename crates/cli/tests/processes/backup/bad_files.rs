@@ -38,12 +38,12 @@ async fn broken_or_newer_backup_is_not_restored() {
     };
     case(
         "no-manifest",
-        &|_, beside| fs::remove_file(beside).unwrap(),
+        &|_, manifest| fs::remove_file(manifest).unwrap(),
         &["is missing; a backup is two files"],
     );
     case("no-file", &|file, _| fs::remove_file(file).unwrap(), &["there is no backup at"]);
-    case("not-json", &|_, beside| fs::write(beside, "{").unwrap(), &["is no backup made by kith"]);
-    case("other-format", &|_, beside| edit(beside, |all| all["format"] = 2.into()), &["is no backup"]);
+    case("not-json", &|_, manifest| fs::write(manifest, "{").unwrap(), &["is no backup made by kith"]);
+    case("other-format", &|_, manifest| edit(manifest, |all| all["format"] = 2.into()), &["is no backup"]);
     case(
         "short",
         &|file, _| fs::OpenOptions::new().write(true).open(file).unwrap().set_len(8192).unwrap(),
@@ -55,8 +55,8 @@ async fn broken_or_newer_backup_is_not_restored() {
         fs::write(file, bytes).unwrap();
     };
     case("flipped", &flip, &["SHA-256 differs"]);
-    let newer = |_: &Path, beside: &Path| {
-        edit(beside, |all| (all["schema"], all["kith"]) = (99.into(), "9.9.9".into()));
+    let newer = |_: &Path, manifest: &Path| {
+        edit(manifest, |all| (all["schema"], all["kith"]) = (99.into(), "9.9.9".into()));
     };
     case("newer", &newer, &["kith 9.9.9 at migration 99", env!("CARGO_PKG_VERSION"), "knows 16"]);
 }
@@ -89,9 +89,9 @@ async fn data_are_replaced_only_by_force() {
     let node = Node::start(&data).await;
     refused(&data, &["restore", file, "--force"], &["another kith process (pid", "stop it"]);
     drop(node);
-    let told =
+    let report =
         succeeded("restore", &command(&data, &["restore", file, "--force", "-o", "json"]).output().unwrap());
-    let kept = Path::new(told["kept"].as_str().unwrap());
+    let kept = Path::new(report["kept"].as_str().unwrap());
     assert!(kept.file_name().unwrap().to_str().unwrap().starts_with("kith.db.before-20"), "{kept:?}");
     assert!(kept.metadata().unwrap().len() > 0);
     Node::start(&data).await;
@@ -120,15 +120,15 @@ async fn backup_into_a_folder_is_named_by_its_time() {
     let (data, backups) = (folder.path().join("data"), folder.path().join("backups"));
     filled(&data, 2).await;
     fs::create_dir(&backups).unwrap();
-    let told = backup(&data, &backups);
-    let path = Path::new(told["path"].as_str().unwrap());
+    let report = backup(&data, &backups);
+    let path = Path::new(report["path"].as_str().unwrap());
     assert_eq!(path.parent(), Some(backups.as_path()));
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(name.len() == "kith-20261121T080815Z.db".len() && name.starts_with("kith-20"), "{name}");
-    assert_eq!(told["bytes"], path.metadata().unwrap().len());
+    assert_eq!(report["bytes"], path.metadata().unwrap().len());
     let manifest: Value = serde_json::from_slice(&fs::read(Manifest::path_of(path)).unwrap()).unwrap();
     for field in ["sha256", "users", "groups", "began", "ended", "schema", "epoch", "kith"] {
-        assert_eq!(manifest[field], told[field], "{field}");
+        assert_eq!(manifest[field], report[field], "{field}");
     }
     assert_eq!(restore(path, &folder.path().join("restored"))["kept"], Value::Null);
     let plain = folder.path().join("plain.db");

@@ -27,8 +27,8 @@ async fn killed_backup_leaves_no_file_for_the_next() {
         assert_eq!(running.wait().unwrap().signal(), Some(9));
         assert!(!to.exists() && !folder.path().join("backup.db.manifest.json").exists());
     }
-    let told = backup(&data, &to);
-    assert_eq!(told["users"], 600);
+    let report = backup(&data, &to);
+    assert_eq!(report["users"], 600);
     assert!(!part.exists());
     assert_eq!(restore(&to, &folder.path().join("restored"))["users"], 600);
 }

@@ -28,7 +28,7 @@ use crate::{
 const WRITERS: i64 = 8;
 
 /// What a restored node holds of the writers: how many of its writes each has, and its groups by step.
-struct Held {
+struct StoredGroups {
     steps: BTreeMap<i64, usize>,
     groups: BTreeMap<(i64, usize), i64>,
 }
@@ -50,7 +50,7 @@ async fn backup_under_writes_is_one_moment() {
         }));
     }
     wait_for(&clock, 200).await;
-    let (began, told, ended) = {
+    let (began, report, ended) = {
         let (clock, data, to) = (Arc::clone(&clock), data.clone(), to.clone());
         let take = move || (clock.tick(), backup(&data, &to), clock.tick());
         tokio::task::spawn_blocking(take).await.unwrap()
@@ -67,11 +67,11 @@ async fn backup_under_writes_is_one_moment() {
     );
 
     let result = restore(&to, &restored);
-    assert_eq!((&result["users"], &result["groups"]), (&told["users"], &told["groups"]));
-    assert_eq!(told["users"], 400 + WRITERS);
+    assert_eq!((&result["users"], &result["groups"]), (&report["users"], &report["groups"]));
+    assert_eq!(report["users"], 400 + WRITERS);
     let again = Node::start(&restored).await;
     let held = held(&again.channel).await;
-    assert_eq!(told["groups"], held.groups.len());
+    assert_eq!(report["groups"], held.groups.len());
     assert_is_cut(&writers, &held, began, ended);
     assert_codes_and_requests_belong(&again.channel, &held).await;
     assert_ids_are_new(&again.channel, &writers).await;
@@ -83,7 +83,7 @@ async fn wait_for(clock: &Clock, moment: u64) {
     until(Duration::from_secs(60), async || clock.tick() >= moment).await;
 }
 
-async fn held(channel: &Channel) -> Held {
+async fn held(channel: &Channel) -> StoredGroups {
     let mut users = UserServiceClient::new(channel.clone());
     let mut steps = BTreeMap::new();
     for id in 1..=WRITERS {
@@ -97,12 +97,12 @@ async fn held(channel: &Channel) -> Held {
         let (writer, step) = group.name.split_once('/').unwrap();
         ((writer.parse().unwrap(), step.parse().unwrap()), group.group_id)
     });
-    Held { steps, groups: groups.collect() }
+    StoredGroups { steps, groups: groups.collect() }
 }
 
 /// Of every writer a beginning, with all that was acknowledged before the backup and nothing sent after it;
 /// and over all writers nothing without what was acknowledged before it was sent.
-fn assert_is_cut(writers: &[Writer], held: &Held, began: u64, ended: u64) {
+fn assert_is_cut(writers: &[Writer], held: &StoredGroups, began: u64, ended: u64) {
     let (mut inside, mut outside): (Vec<&Sent>, Vec<&Sent>) = (Vec::new(), Vec::new());
     for writer in writers {
         let made = held.groups.keys().filter(|(id, _)| *id == writer.id).count();
@@ -125,7 +125,7 @@ fn assert_is_cut(writers: &[Writer], held: &Held, began: u64, ended: u64) {
 }
 
 /// The tables of secrets and of requests are of the same moment.
-async fn assert_codes_and_requests_belong(channel: &Channel, held: &Held) {
+async fn assert_codes_and_requests_belong(channel: &Channel, held: &StoredGroups) {
     let mut service = GroupServiceClient::new(channel.clone());
     for ((writer, step), id) in &held.groups {
         let request = groups::GetInviteCodeRequest { group_id: *id };

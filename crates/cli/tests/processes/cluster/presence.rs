@@ -83,7 +83,7 @@ async fn pair_in_redis_of_tests() -> (Site, Peer, Peer) {
 }
 
 /// What the nodes of the site keep, as one of them that does nothing else.
-async fn beside(site: &Site) -> Presences {
+async fn presences_of(site: &Site) -> Presences {
     let url = site.redis.clone().unwrap();
     let options = RedisOptions {
         database_id: database_id(&url, &site.prefix).await,
@@ -208,11 +208,11 @@ async fn others_publish_groups_of_a_dead_node() {
     let group = a.group(&[ann]).await;
     let mut gateway = Gateway::new("gw");
     gateway.beat(&a, &[]).await.unwrap();
-    let beside = beside(&site).await;
-    let instance = beside.sessions.gateways().await.unwrap().all.pop().unwrap().instance;
+    let presences = presences_of(&site).await;
+    let instance = presences.sessions.gateways().await.unwrap().all.pop().unwrap().instance;
     let change = async |op| {
         let change = Change { user: UserId::new(ann).unwrap(), instance: Instance::clone(&instance), op };
-        beside.sessions.change(&[change]).await.pop().unwrap().unwrap()
+        presences.sessions.change(&[change]).await.pop().unwrap().unwrap()
     };
     let opened = change(Op::Open("phone".parse().unwrap(), Duration::from_secs(60))).await;
     assert!(opened.published && opened.state.needs_fan_out());

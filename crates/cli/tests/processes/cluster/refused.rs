@@ -24,8 +24,8 @@ fn remark(peer: &Peer, reason: &str) -> Option<String> {
     peer.node.remarks().into_iter().find(|remark| remark.reason == reason).map(|remark| remark.message)
 }
 
-async fn until_said(peer: &Peer, reason: &str, words: &str) {
-    until(LOOKED, async || remark(peer, reason).is_some_and(|said| said.contains(words))).await;
+async fn until_reported(peer: &Peer, reason: &str, words: &str) {
+    until(LOOKED, async || remark(peer, reason).is_some_and(|message| message.contains(words))).await;
 }
 
 async fn until_over(peer: &Peer, reason: &str) {
@@ -87,7 +87,7 @@ async fn lost_channels_are_reported_and_regained() {
     assert!(both_subscribe(&redis.url(), &site.prefix).await);
     ask(&redis.url(), "ACL SETUSER default resetchannels").await;
     for node in [&a, &b] {
-        until_said(node, "redis_refused", "SUBSCRIBE").await;
+        until_reported(node, "redis_refused", "SUBSCRIBE").await;
         let ready = node.operations("/readyz").await;
         assert!(ready.contains(" 200 ") && !ready.contains("redis_away"), "{ready}");
     }
@@ -118,7 +118,7 @@ async fn what_changes_at_run_time_is_reported() {
         ("CONFIG SET maxmemory 1", "redis_refused", "OOM", "CONFIG SET maxmemory 0"),
     ] {
         assert_eq!(ask(&redis.url(), done).await, "+OK");
-        until_said(&node, reason, words).await;
+        until_reported(&node, reason, words).await;
         assert_eq!(ask(&redis.url(), undone).await, "+OK");
         until_over(&node, reason).await;
     }

@@ -9,8 +9,8 @@ use crate::cluster::site::{Site, stop};
 /// In vain after so many messages.
 const MESSAGES_MAX: usize = 50;
 
-fn of_users(told: &WatchNodeResponse) -> NamespaceStats {
-    told.namespaces.iter().find(|one| one.namespace == "user").cloned().unwrap()
+fn of_users(update: &WatchNodeResponse) -> NamespaceStats {
+    update.namespaces.iter().find(|one| one.namespace == "user").cloned().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,12 +19,12 @@ async fn watcher_sees_proof_of_a_node_and_its_cluster() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     let id = a.create("ann").await.user_id;
     let interval = Some(prost_types::Duration { seconds: 0, nanos: 200_000_000 });
-    let mut told = b.admin().watch_node(WatchNodeRequest { interval }).await.unwrap().into_inner();
+    let mut updates = b.admin().watch_node(WatchNodeRequest { interval }).await.unwrap().into_inner();
     let (mut redis_hits, mut heard) = (0, 0);
     for turn in 0..MESSAGES_MAX {
         a.rename(id, &format!("ann {turn}")).await;
         b.get(id).await;
-        let message = told.message().await.unwrap().unwrap();
+        let message = updates.message().await.unwrap().unwrap();
         let node = message.node.clone().unwrap();
         assert_eq!((node.redis.as_str(), node.redis_breaker.as_str(), node.nodes), ("follows", "closed", 2));
         let since_proof = Duration::try_from(node.since_proof.unwrap()).unwrap();
@@ -39,6 +39,6 @@ async fn watcher_sees_proof_of_a_node_and_its_cluster() {
     let node = b.info().await;
     assert_eq!((node.entries_behind, node.observer_stale), (0, 0));
     assert!(node.repairs > 0, "its first baseline");
-    drop(told);
+    drop(updates);
     stop([a, b]).await;
 }

@@ -32,12 +32,12 @@ fn refused_call_has_code_1_reason_and_hint() {
         (1, "NOT_FOUND NOT_FOUND: no such user; more: kith errors NOT_FOUND")
     );
     let wrong = at(&node, &["call", "GetUser", r#"{"userId":-1}"#, "-o", "json"]);
-    let told: Value = serde_json::from_str(&wrong.err).unwrap();
+    let error: Value = serde_json::from_str(&wrong.err).unwrap();
     assert_eq!(
-        (wrong.code, &told["reason"], &told["field"]),
+        (wrong.code, &error["reason"], &error["field"]),
         (1, &json!("INVALID_FIELD"), &json!("user_id"))
     );
-    assert_eq!(told["code"], "INVALID_ARGUMENT");
+    assert_eq!(error["code"], "INVALID_ARGUMENT");
 }
 
 #[test]

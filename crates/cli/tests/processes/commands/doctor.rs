@@ -98,12 +98,12 @@ fn unfit_data_files_are_found() {
     fs::create_dir(&folder).unwrap();
     fs::write(&file, "").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    let (group, told, run) = finding(&doctor(dir.path(), &[], &[]));
-    assert!(group == "store" && told.contains("pending") && run == "kith migrate", "{told}");
+    let (group, text, run) = finding(&doctor(dir.path(), &[], &[]));
+    assert!(group == "store" && text.contains("pending") && run == "kith migrate", "{text}");
     fs::write(&file, "this is some other file, which SQLite does not know as one of its own".repeat(20))
         .unwrap();
-    let (group, told, _) = finding(&doctor(dir.path(), &[], &[]));
-    assert!(group == "store" && told.contains("is not a kith data file"), "{told}");
+    let (group, text, _) = finding(&doctor(dir.path(), &[], &[]));
+    assert!(group == "store" && text.contains("is not a kith data file"), "{text}");
     fs::remove_file(&file).unwrap();
     let mut migrate = command(dir.path());
     migrate.arg("migrate");
@@ -164,8 +164,8 @@ fn unconfigured_relations_are_found() {
     ];
     let ended = doctor(dir.path(), &arguments, &[]);
     let found = ended.json()["findings"].as_array().unwrap().clone();
-    let told: Vec<_> = found.iter().map(|one| one["finding"].as_str().unwrap()).collect();
-    assert!(told.len() == 2 && told[0].starts_with("store.cql.contact_points is not set"), "{ended:?}");
-    assert!(told[1].contains("migrations are pending"), "{ended:?}");
+    let texts: Vec<_> = found.iter().map(|one| one["finding"].as_str().unwrap()).collect();
+    assert!(texts.len() == 2 && texts[0].starts_with("store.cql.contact_points is not set"), "{ended:?}");
+    assert!(texts[1].contains("migrations are pending"), "{ended:?}");
     assert_eq!(found[0]["run"], "kith config | grep store.cql");
 }

@@ -13,7 +13,7 @@ fn damaged_node() -> Node {
 }
 
 #[test]
-fn what_differs_is_told_mended_and_gone() {
+fn difference_is_reported_and_repaired() {
     let node = damaged_node();
     let found = at(&node, &["edges", "verify", "-o", "json"]);
     assert_eq!(found.code, 1, "{found:?}");

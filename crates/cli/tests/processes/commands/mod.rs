@@ -39,12 +39,12 @@ impl Ended {
         self.err.lines().collect()
     }
 
-    /// The one line that it said about why, after `kith: `.
+    /// The one line that it printed as the reason, after `kith: `.
     #[track_caller]
     pub(crate) fn why(&self) -> &str {
-        let said = self.notes();
-        assert!(said.len() == 1 && self.out.is_empty(), "{self:?}");
-        said[0].strip_prefix("kith: ").unwrap()
+        let notes = self.notes();
+        assert!(notes.len() == 1 && self.out.is_empty(), "{self:?}");
+        notes[0].strip_prefix("kith: ").unwrap()
     }
 }
 

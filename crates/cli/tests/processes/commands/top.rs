@@ -71,12 +71,12 @@ fn unreachable_node_comes_back_by_itself() {
     // Two, so that it does not matter which is there first.
     top.args(["top", "-o", "json", "--interval", "200ms", "--addr", &grpc, "--addr", &other]);
     let mut top = KilledOnDrop(top.stdout(Stdio::piped()).spawn().unwrap());
-    let (tell, states) = mpsc::channel();
+    let (sender, states) = mpsc::channel();
     let out = BufReader::new(top.0.stdout.take().unwrap());
     thread::spawn(move || {
         for line in out.lines().map_while(Result::ok) {
             let sample: Value = serde_json::from_str(&line).unwrap();
-            if tell.send(sample["nodes"][0]["state"].as_str().unwrap().to_owned()).is_err() {
+            if sender.send(sample["nodes"][0]["state"].as_str().unwrap().to_owned()).is_err() {
                 return;
             }
         }

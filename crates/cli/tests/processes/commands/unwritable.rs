@@ -39,9 +39,9 @@ fn each(run: impl Fn(&str, Command)) {
 fn assert_one_line(command: &mut Command) {
     let Output { status, stderr, .. } = command.output().unwrap();
     let err = String::from_utf8(stderr).unwrap();
-    let told =
+    let lines =
         err.lines().filter(|line| line.contains("could not write") || line.contains("cannot be written"));
-    assert_eq!((status.code(), told.count()), (Some(2), 1), "{command:?}: {err}");
+    assert_eq!((status.code(), lines.count()), (Some(2), 1), "{command:?}: {err}");
     assert!(!err.contains("panicked"), "{command:?}: {err}");
 }
 

@@ -38,8 +38,8 @@ impl Stage {
             fs::write(at(name), variable(needed)).unwrap();
         }
         fs::create_dir(at("volume")).unwrap();
-        let said = block(&text(COMPOSE), "x-environment: &environment").unwrap();
-        let here = said
+        let content = block(&text(COMPOSE), "x-environment: &environment").unwrap();
+        let here = content
             .replace("/run/secrets", &folder.path().display().to_string())
             .replace("/var/lib/kith", &at("volume"))
             .replace("scylladb:9042", &variable("KITH_TEST_CQL"))
@@ -67,8 +67,8 @@ impl Stage {
 
     /// What the container runs, as a list of words in JSON: that behind this text of the file.
     fn container(&self, file: &str, before: &str) -> Command {
-        let said = text(file);
-        let line = said.split_once(before).unwrap_or_else(|| panic!("{file} has no {before}")).1;
+        let content = text(file);
+        let line = content.split_once(before).unwrap_or_else(|| panic!("{file} has no {before}")).1;
         let words: Vec<String> = serde_json::from_str(line.lines().next().unwrap()).unwrap();
         let words = words.iter().skip_while(|word| ["CMD", "kith"].contains(&word.as_str()));
         let volume = self.folder.path().join("volume").display().to_string();
@@ -102,8 +102,8 @@ impl Stage {
 
 /// The commands of a document that hold this text.
 fn lines(file: &str, with: &str) -> Vec<String> {
-    let said = text(file);
-    let commands = said.lines().filter_map(|line| line.strip_prefix("    ").or(line.strip_prefix("#   ")));
+    let content = text(file);
+    let commands = content.lines().filter_map(|line| line.strip_prefix("    ").or(line.strip_prefix("#   ")));
     commands.filter(|line| line.contains(with)).map(str::to_owned).collect()
 }
 

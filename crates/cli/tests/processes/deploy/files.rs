@@ -1,4 +1,4 @@
-//! The files that are tested, and what is said in them.
+//! The files that are tested, and their content.
 
 use std::{
     fs,
@@ -58,14 +58,14 @@ pub(crate) fn alerts() -> Vec<Alert> {
     let rules: Vec<&str> = text.split("- alert:").skip(1).collect();
     let alert = |rule: &&str| {
         let name = rule.lines().next().unwrap_or_default().trim();
-        let said = |key: &str| block(rule, key).unwrap_or_else(|| panic!("{name} says no {key}"));
+        let value = |key: &str| block(rule, key).unwrap_or_else(|| panic!("{name} says no {key}"));
         Alert {
             name: name.to_owned(),
-            expression: said("expr:"),
-            severity: said("labels:"),
-            waits: said("for:"),
-            summary: said("summary:"),
-            runbook: said("runbook_url:"),
+            expression: value("expr:"),
+            severity: value("labels:"),
+            waits: value("for:"),
+            summary: value("summary:"),
+            runbook: value("runbook_url:"),
         }
     };
     rules.iter().map(alert).collect()

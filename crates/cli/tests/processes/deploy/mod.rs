@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use files::{alerts, queries, shown, text};
 use promql::named;
-use table::wrong;
+use table::violations;
 
 #[test]
 fn alerts_name_metrics_of_the_table() {
@@ -24,7 +24,7 @@ fn alerts_name_metrics_of_the_table() {
     for alert in alerts {
         let named = named(&alert.expression);
         assert!(!named.metrics.is_empty(), "{} looks at nothing", alert.name);
-        assert_eq!(wrong(&named, &[]), Vec::<String>::new(), "{}", alert.name);
+        assert_eq!(violations(&named, &[]), Vec::<String>::new(), "{}", alert.name);
     }
 }
 
@@ -36,7 +36,7 @@ fn boards_name_metrics_of_the_table() {
     for query in queries {
         let named = named(&query.expression);
         assert!(!named.metrics.is_empty(), "{} looks at nothing", query.place);
-        assert_eq!(wrong(&named, &shown(&query.legend)), Vec::<String>::new(), "{}", query.place);
+        assert_eq!(violations(&named, &shown(&query.legend)), Vec::<String>::new(), "{}", query.place);
         seen.extend(named.metrics.into_keys());
     }
     for board in ["kith_observer_lag_seconds_bucket", "kith_rpc_requests_total", "kith_cache_loads_total"] {
@@ -46,19 +46,20 @@ fn boards_name_metrics_of_the_table() {
 
 #[test]
 fn what_is_in_no_table_is_noticed() {
-    let wrong = |expression: &str, legend: &str| wrong(&named(expression), &shown(legend)).join("; ");
-    assert_eq!(wrong("rate(kith_cache_load_total[5m])", ""), "there is no metric kith_cache_load_total");
-    assert_eq!(wrong("kith_rpc_seconds", ""), "there is no metric kith_rpc_seconds");
-    assert_eq!(wrong("kith_serving_bucket", ""), "there is no metric kith_serving_bucket");
-    assert_eq!(wrong("kith_serving{method=\"a\"}", ""), "kith_serving has no label method");
-    assert_eq!(wrong("sum by (tier) (kith_serving)", ""), "nothing has a label tier");
-    assert_eq!(wrong("kith_serving", "{{tier}}"), "nothing has a label tier");
+    let violations =
+        |expression: &str, legend: &str| violations(&named(expression), &shown(legend)).join("; ");
+    assert_eq!(violations("rate(kith_cache_load_total[5m])", ""), "there is no metric kith_cache_load_total");
+    assert_eq!(violations("kith_rpc_seconds", ""), "there is no metric kith_rpc_seconds");
+    assert_eq!(violations("kith_serving_bucket", ""), "there is no metric kith_serving_bucket");
+    assert_eq!(violations("kith_serving{method=\"a\"}", ""), "kith_serving has no label method");
+    assert_eq!(violations("sum by (tier) (kith_serving)", ""), "nothing has a label tier");
+    assert_eq!(violations("kith_serving", "{{tier}}"), "nothing has a label tier");
     assert_eq!(
-        wrong("kith_bus_repairs_total{cause=~\"fork|knife\"}", ""),
+        violations("kith_bus_repairs_total{cause=~\"fork|knife\"}", ""),
         "no source gives cause the value knife"
     );
     assert_eq!(
-        wrong("sum by (le) (kith_rpc_seconds_bucket{code=~\"$code\"})", ""),
+        violations("sum by (le) (kith_rpc_seconds_bucket{code=~\"$code\"})", ""),
         "kith_rpc_seconds_bucket has no label code"
     );
 }

@@ -10,39 +10,40 @@ use crate::deploy::files::{block, text};
 const COMPOSE: &str = "docker-compose.yml";
 const NODES: &str = "deploy/kubernetes/nodes.yaml";
 
-/// What is said, with a folder of the test in place of the one in which it looks for these secrets.
-fn with_secrets(said: &str, folder: &str, secrets: &[(&str, &str)]) -> (TempDir, String) {
+/// The content, with a folder of the test in place of the folder of these secrets.
+fn with_secrets(content: &str, folder: &str, secrets: &[(&str, &str)]) -> (TempDir, String) {
     let place = tempfile::tempdir().unwrap();
     for (name, secret) in secrets {
-        assert!(said.contains(&format!("{folder}/{name}")), "{folder}/{name} is read by nobody");
+        assert!(content.contains(&format!("{folder}/{name}")), "{folder}/{name} is not read");
         fs::write(place.path().join(name), secret).unwrap();
     }
-    let said = said.replace(folder, &place.path().display().to_string());
-    (place, said)
+    let content = content.replace(folder, &place.path().display().to_string());
+    (place, content)
 }
 
 fn of_compose() -> Config {
-    let said = block(&text(COMPOSE), "x-environment: &environment").unwrap();
+    let content = block(&text(COMPOSE), "x-environment: &environment").unwrap();
     let (uri, url) = (text("deploy/compose/mongodb.uri"), text("deploy/compose/redis.url"));
-    let (_place, said) = with_secrets(&said, "/run/secrets", &[("mongodb_uri", &uri), ("redis_url", &url)]);
+    let (_place, content) =
+        with_secrets(&content, "/run/secrets", &[("mongodb_uri", &uri), ("redis_url", &url)]);
     let pair = |line: &str| {
         let (name, value) = line.split_once(": ").filter(|(name, _)| !name.trim().starts_with('#'))?;
         Some((name.trim().to_owned(), value.trim().trim_matches('"').to_owned()))
     };
-    let environment = said.lines().filter_map(pair).collect();
+    let environment = content.lines().filter_map(pair).collect();
     load(&Sources { environment, ..Sources::default() }).unwrap().config
 }
 
 fn of_kubernetes() -> Config {
-    let said = block(&text("deploy/kubernetes/config.yaml"), "kith.toml:").unwrap();
+    let content = block(&text("deploy/kubernetes/config.yaml"), "kith.toml:").unwrap();
     let secrets = text("deploy/kubernetes/secrets.yaml");
     let secret = |name: &str| block(&secrets, &format!("{name}:")).unwrap();
     let names = ["mongodb-uri", "cql-password", "redis-url", "api-key"];
     let secrets = names.map(|name| (name, secret(name)));
     let secrets: Vec<(&str, &str)> = secrets.iter().map(|(name, secret)| (*name, secret.as_str())).collect();
-    let (place, said) = with_secrets(&said, "/run/secrets/kith", &secrets);
+    let (place, content) = with_secrets(&content, "/run/secrets/kith", &secrets);
     let file = place.path().join("kith.toml");
-    fs::write(&file, said).unwrap();
+    fs::write(&file, content).unwrap();
     load(&Sources { file: Some(file), ..Sources::default() }).unwrap().config
 }
 
@@ -92,8 +93,9 @@ fn compose_nodes_read_the_generated_key() {
 
 #[test]
 fn commands_in_a_pod_send_the_key_of_its_node() {
-    let said = block(&text("deploy/kubernetes/config.yaml"), "kith.toml:").unwrap();
-    let key = said.lines().find_map(|line| line.strip_prefix("api_key_file = ")).unwrap().trim_matches('"');
+    let content = block(&text("deploy/kubernetes/config.yaml"), "kith.toml:").unwrap();
+    let key =
+        content.lines().find_map(|line| line.strip_prefix("api_key_file = ")).unwrap().trim_matches('"');
     assert!(text(NODES).contains(&format!("{{ name: KITH_API_KEY_FILE, value: {key} }}\n")), "{key}");
 }
 
@@ -134,7 +136,7 @@ fn service_links(name: &str, port_name: &str, port: u16) -> Vec<(String, String)
 }
 
 #[test]
-fn services_beside_a_node_do_not_stop_it() {
+fn service_links_do_not_stop_a_node() {
     let manifests = text(NODES);
     for name in ["kith", "kith-nodes"] {
         assert!(manifests.contains(&format!("kind: Service\nmetadata:\n  name: {name}\n")), "{name}");

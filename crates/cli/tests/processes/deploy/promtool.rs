@@ -16,8 +16,8 @@ fn promtool(arguments: &[&str], file: &Path) -> (bool, String) {
 }
 
 fn assert_content(arguments: &[&str], path: &str) {
-    let (content, said) = promtool(arguments, &at(path));
-    assert!(content, "promtool {arguments:?} {path}:\n{said}");
+    let (content, output) = promtool(arguments, &at(path));
+    assert!(content, "promtool {arguments:?} {path}:\n{output}");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn rules_that_are_wrong_do_not_pass() {
         fs::write(folder.path().join("alerts.yml"), rules.replace(from, to)).unwrap();
         let file = folder.path().join("alerts_test.yml");
         fs::write(&file, cases).unwrap();
-        let (content, said) = promtool(&["test", "rules"], &file);
-        assert!(!content, "with {to} all pass:\n{said}");
+        let (content, output) = promtool(&["test", "rules"], &file);
+        assert!(!content, "with {to} all pass:\n{output}");
     }
 }

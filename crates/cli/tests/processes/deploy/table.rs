@@ -29,26 +29,26 @@ fn labels(series: &str) -> Option<BTreeSet<String>> {
     Some(own.iter().chain(&le).chain(&OF_PROMETHEUS).map(|label| (*label).to_owned()).collect())
 }
 
-/// What is wrong with an expression whose series are also distinguished by `shown`; empty: nothing.
-pub(crate) fn wrong(named: &Named, shown: &[String]) -> Vec<String> {
-    let (mut wrong, mut all) = (Vec::new(), BTreeSet::new());
+/// The violations of an expression whose series are also distinguished by `shown`; empty: nothing.
+pub(crate) fn violations(named: &Named, shown: &[String]) -> Vec<String> {
+    let (mut violations, mut all) = (Vec::new(), BTreeSet::new());
     for (series, selected) in &named.metrics {
         let Some(known) = labels(series) else {
-            wrong.push(format!("there is no metric {series}"));
+            violations.push(format!("there is no metric {series}"));
             continue;
         };
-        wrong.extend(selected.difference(&known).map(|label| format!("{series} has no label {label}")));
+        violations.extend(selected.difference(&known).map(|label| format!("{series} has no label {label}")));
         all.extend(known);
     }
     let used = named.grouped.iter().chain(shown);
-    wrong.extend(
+    violations.extend(
         used.filter(|label| !all.contains(*label)).map(|label| format!("nothing has a label {label}")),
     );
     for (label, value) in named.values.iter().filter(|(label, _)| CLOSED.contains(&label.as_str())) {
         let unknown = value.split('|').filter(|value| !value.starts_with('$') && !is_written(value));
-        wrong.extend(unknown.map(|value| format!("no source gives {label} the value {value}")));
+        violations.extend(unknown.map(|value| format!("no source gives {label} the value {value}")));
     }
-    wrong
+    violations
 }
 
 /// Whether a source has this text as a whole.

@@ -101,8 +101,8 @@ fn a_node_ends_with_its_parent_however_that_ends() {
 #[test]
 fn a_node_does_not_end_with_its_parent_unasked() {
     let node = Node::start(&["--ephemeral", "--exit-with-parent"]);
-    let parent_lives = listens(&node.ports.grpc);
-    assert!(parent_lives);
+    let is_listening = listens(&node.ports.grpc);
+    assert!(is_listening);
     assert_eq!(node.stop().0, Some(0));
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Ports {
 /// A node that serves; killed when dropped.
 pub(crate) struct Node {
     pub(crate) ports: Ports,
-    /// From its start until it said that it serves.
+    /// From its start until it announced that it serves.
     pub(crate) ready: Duration,
     process: Started,
     folder: TempDir,

@@ -34,7 +34,7 @@ const STREAMED: usize = 3;
 /// Longer than anything here takes; a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How fast a node is said to follow.
+/// How fast a node is configured to follow.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
     pub(crate) read_again_every: &'static str,

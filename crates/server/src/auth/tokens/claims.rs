@@ -36,7 +36,7 @@ pub(super) struct Valid {
 }
 
 impl Claims {
-    /// Who is said to have issued it.
+    /// The issuer that the token claims.
     pub(super) fn issuer(&self) -> &str {
         &self.iss
     }

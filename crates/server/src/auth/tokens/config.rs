@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-use kith_service::invalid_value::{InvalidValue, wrong};
+use kith_service::invalid_value::{InvalidValue, refuse};
 use serde::{Deserialize, Serialize};
 
 const KEY: &str = "auth.issuers";
@@ -82,9 +82,9 @@ pub(crate) fn check(issuers: &[IssuerConfig]) -> Result<(), InvalidValue> {
     let mut names = BTreeSet::new();
     for issuer in issuers {
         let name = &issuer.issuer;
-        let says = |why: &str| wrong(KEY, &format!("issuer `{name}` {why}"));
+        let says = |why: &str| refuse(KEY, &format!("issuer `{name}` {why}"));
         if name.is_empty() {
-            return wrong(KEY, "has an entry without a name; set issuer to what tokens name (iss)");
+            return refuse(KEY, "has an entry without a name; set issuer to what tokens name (iss)");
         }
         if !names.insert(name) {
             return says("is there twice; write its keys into one file");

@@ -36,7 +36,7 @@ pub(super) async fn follow(canaries: Arc<dyn Canaries>, findings: Arc<Findings>)
         // changes.
         if is_stale(&*canaries, &mut seen).await == Some(true) {
             findings.checked(AFTER, true);
-            findings.tell(AGED, AFTER, 1);
+            findings.log_stale(AGED, AFTER, 1);
         }
     }
 }

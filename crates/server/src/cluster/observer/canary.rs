@@ -59,7 +59,7 @@ pub(super) async fn turn(
     let written = Instant::now();
     let looks = others.iter().map(|peer| look(nodes, peer, findings, version, written, bounds));
     let stale = join_all(looks).await.into_iter().filter(|stale| *stale).count();
-    findings.tell(super::CANARIES, bounds.shown, stale);
+    findings.log_stale(super::CANARIES, bounds.shown, stale);
     true
 }
 
@@ -207,9 +207,9 @@ mod tests {
     async fn unpublished_canary_is_not_checked() {
         let found = ExportedFindings::new(BOUNDS.shown);
         let peer = FakePeer::new(|_| holds(1));
-        let untold = FakeCanary { acknowledged: false, ..FakeCanary::new() };
-        turn(&untold, &*FakeNodes::new(&[&peer]), &found.findings, BOUNDS).await;
-        assert_eq!((untold.written(), peer.asked(), found.at("3s")), (1, 1, (0, 0)));
+        let unpublished = FakeCanary { acknowledged: false, ..FakeCanary::new() };
+        turn(&unpublished, &*FakeNodes::new(&[&peer]), &found.findings, BOUNDS).await;
+        assert_eq!((unpublished.written(), peer.asked(), found.at("3s")), (1, 1, (0, 0)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::sample::AGES;
 
 /// Least time between two log lines about stale copies; the metric counts all of them.
-const TOLD_EVERY: Duration = Duration::from_secs(10);
+const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
 /// From this age of a write on an old copy is a defect.
 const DEFECT: Duration = AGES[1];
@@ -47,7 +47,7 @@ pub(super) struct Findings {
     lag: Histogram,
     of_ages: Vec<OfAge>,
     observed: Arc<Observed>,
-    told: Mutex<Option<Instant>>,
+    logged: Mutex<Option<Instant>>,
 }
 
 /// The figures of writes of one age.
@@ -63,7 +63,7 @@ impl Findings {
     /// `observed`, too.
     pub(super) fn new(bound: Duration, observed: Arc<Observed>) -> Self {
         let of_ages = AGES.into_iter().chain([bound]).map(OfAge::new).collect();
-        Self { lag: histogram!(OBSERVER_LAG.name), of_ages, observed, told: Mutex::new(None) }
+        Self { lag: histogram!(OBSERVER_LAG.name), of_ages, observed, logged: Mutex::new(None) }
     }
 
     /// Records the time in which a node returned the canary.
@@ -84,18 +84,18 @@ impl Findings {
     }
 
     /// Logs that this many nodes have a copy that is too old, unless it was logged recently.
-    pub(super) fn tell(&self, namespace: &str, after: Duration, nodes: usize) {
-        if nodes > 0 && self.may_tell() {
+    pub(super) fn log_stale(&self, namespace: &str, after: Duration, nodes: usize) {
+        if nodes > 0 && self.may_log() {
             tracing::warn!(namespace, ?after, nodes, "nodes hold a copy that is older than it may be");
         }
     }
 
     /// Whether nothing was logged for a while; the caller logs something now.
-    fn may_tell(&self) -> bool {
-        let mut told = self.told.lock();
-        let due = told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
+    fn may_log(&self) -> bool {
+        let mut logged = self.logged.lock();
+        let due = logged.is_none_or(|at| at.elapsed() >= LOGGED_EVERY);
         if due {
-            *told = Some(Instant::now());
+            *logged = Some(Instant::now());
         }
         due
     }
@@ -119,13 +119,13 @@ mod tests {
     use crate::cluster::observer::fake::ExportedFindings;
 
     #[tokio::test(start_paused = true)]
-    async fn old_copies_are_told_once_in_a_while() {
+    async fn stale_copies_are_logged_once_in_10_s() {
         let findings = Findings::new(Duration::from_secs(3), Arc::default());
-        assert!(findings.may_tell() && !findings.may_tell());
-        tokio::time::advance(TOLD_EVERY - Duration::from_millis(1)).await;
-        assert!(!findings.may_tell());
+        assert!(findings.may_log() && !findings.may_log());
+        tokio::time::advance(LOGGED_EVERY - Duration::from_millis(1)).await;
+        assert!(!findings.may_log());
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(findings.may_tell());
+        assert!(findings.may_log());
     }
 
     #[test]

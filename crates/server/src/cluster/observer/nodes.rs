@@ -77,19 +77,19 @@ impl ClusterPeer {
 impl Peer for ClusterPeer {
     async fn canary(&self) -> Option<PeerCopy> {
         let mut admin = self.admin.clone();
-        let said = self.answer(admin.read_canary(wire::ReadCanaryRequest {})).await?;
-        Some(PeerCopy { version: Some(said.version.unsigned_abs()), trusted: said.trusted })
+        let answer = self.answer(admin.read_canary(wire::ReadCanaryRequest {})).await?;
+        Some(PeerCopy { version: Some(answer.version.unsigned_abs()), trusted: answer.trusted })
     }
 
     async fn held(&self, namespace: &str, key: &str) -> Option<PeerCopy> {
         let mut admin = self.admin.clone();
         let key = format!("{namespace}/{key}");
         let request = wire::InspectKeyRequest { key, node_id: SELF.to_owned(), memory_only: true };
-        let said = self.answer(admin.inspect_key(request)).await?;
-        let copy = said.copies.iter().find(|copy| copy.tier == MEMORY)?;
+        let answer = self.answer(admin.inspect_key(request)).await?;
+        let copy = answer.copies.iter().find(|copy| copy.tier == MEMORY)?;
         Some(PeerCopy {
             version: is_served(copy).then_some(copy.version.unsigned_abs()),
-            trusted: said.trusted,
+            trusted: answer.trusted,
         })
     }
 }

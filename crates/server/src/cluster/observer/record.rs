@@ -1,5 +1,5 @@
 //! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as the mark
-//! beside the lease of its writer.
+//! of the lease of its writer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use kith_service::{
     error::Error,
     write::{
         caches::CacheFactory,
-        mutations::{Mutations, RecordWrite, is_told},
+        mutations::{Mutations, RecordWrite, is_published},
     },
 };
 use kith_store::{Applied, Coordination, StoreError, Stores};
@@ -106,14 +106,14 @@ impl Canary for CanaryRecord {
             written.map_err(|error| Error::store(CANARIES, &error))
         };
         let written = self.mutations.run(Instant::now() + PATIENCE, work).await.ok()?;
-        is_told(&written.token).then_some(*written.record)
+        is_published(&written.token).then_some(*written.record)
     }
 }
 
 /// The next version, if the lease is still that of this turn.
 async fn next(coordination: Arc<dyn Coordination>, turn: String) -> Result<Applied<u64>, StoreError> {
-    let stands = stands(&*coordination).await?.unwrap_or(0);
-    let record = stands.saturating_add(1);
+    let stored = stored_version(&*coordination).await?.unwrap_or(0);
+    let record = stored.saturating_add(1);
     if coordination.set_mark(NAME, &turn, &record.to_be_bytes()).await? {
         return Ok(Applied { record, replayed: false });
     }
@@ -121,7 +121,7 @@ async fn next(coordination: Arc<dyn Coordination>, turn: String) -> Result<Appli
     Err(StoreError::NotFound)
 }
 
-async fn stands(coordination: &dyn Coordination) -> Result<Option<u64>, StoreError> {
+async fn stored_version(coordination: &dyn Coordination) -> Result<Option<u64>, StoreError> {
     let Some(mark) = coordination.mark(NAME).await? else { return Ok(None) };
     match <[u8; 8]>::try_from(mark.as_slice()) {
         Ok(bytes) => Ok(Some(u64::from_be_bytes(bytes))),
@@ -144,7 +144,7 @@ impl Loader<u8, u64> for CanaryLoader {
         if *key != KEY {
             return Ok(never);
         }
-        let found = stands(&*self.0).await.map_err(LoadError::new)?;
+        let found = stored_version(&*self.0).await.map_err(LoadError::new)?;
         Ok(found.map_or(never, |version| Loaded::Found {
             value: Arc::new(version),
             version: Version::new(version),

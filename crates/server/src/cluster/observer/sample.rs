@@ -101,7 +101,7 @@ async fn look_for(sample: &Sample, nodes: &dyn Nodes, findings: &Findings, trust
         let looks = others.iter().map(|peer| is_stale_at(&**peer, sample, nodes, trust));
         let found: Vec<bool> = join_all(looks).await.into_iter().flatten().collect();
         found.iter().for_each(|stale| findings.checked(after, *stale));
-        findings.tell(sample.namespace, after, found.into_iter().filter(|stale| *stale).count());
+        findings.log_stale(sample.namespace, after, found.into_iter().filter(|stale| *stale).count());
     }
 }
 
@@ -192,8 +192,9 @@ mod tests {
         let old = FakePeer::new(|_| holds(1));
         assert_eq!(found(FakeNodes::trusting(&[&old], |_| false)).await, [(0, 0); 3]);
         assert_eq!(old.asked(), 0);
-        let told_late = FakePeer::new(|passed| holds(if passed < seconds(8) { 1 } else { 2 }));
-        let back = FakeNodes::trusting(&[&told_late], |passed| passed < seconds(2) || passed > seconds(7));
+        let notified_late = FakePeer::new(|passed| holds(if passed < seconds(8) { 1 } else { 2 }));
+        let back =
+            FakeNodes::trusting(&[&notified_late], |passed| passed < seconds(2) || passed > seconds(7));
         assert_eq!(found(back).await, [(0, 0), (1, 0), (1, 0)]);
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct Hold {
 impl Hold {
     /// The store, under this hold.
     pub(crate) fn over(self: &Arc<Self>, inner: &Arc<dyn UserStore>) -> Arc<dyn UserStore> {
-        Arc::new(Held { hold: Arc::clone(self), inner: Arc::clone(inner) })
+        Arc::new(HeldUserStore { hold: Arc::clone(self), inner: Arc::clone(inner) })
     }
 
     /// The next write waits there.
@@ -79,13 +79,13 @@ fn lost_answer() -> StoreError {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldUserStore {
     hold: Arc<Hold>,
     inner: Arc<dyn UserStore>,
 }
 
 #[async_trait]
-impl UserStore for Held {
+impl UserStore for HeldUserStore {
     async fn user(&self, id: UserId) -> Result<Stored<User>, StoreError> {
         self.inner.user(id).await
     }

@@ -24,7 +24,7 @@ use tonic_health::pb::{
 };
 use tonic_types::StatusExt as _;
 
-use self::service::{FakePresence, FakeUsers, Seen};
+use self::service::{CallLog, FakePresence, FakeUsers};
 
 /// The edge, serving.
 pub struct Served {
@@ -32,7 +32,7 @@ pub struct Served {
     pub edge: Edge,
     pub health: Reporter,
     pub connections: Connections,
-    pub seen: Seen,
+    pub seen: CallLog,
 }
 
 /// A configuration on free ports.
@@ -80,7 +80,7 @@ impl Served {
         UserServiceClient::new(self.channel().await)
     }
 
-    /// A call that its handler holds until [`Seen::release`].
+    /// A call that its handler holds until [`CallLog::release`].
     pub async fn held_call(&self) -> JoinHandle<Result<Response<GetUserResponse>, Status>> {
         let (mut client, before) = (self.users().await, self.seen.calls());
         let held = tokio::spawn(async move { client.get_user(service::get(service::HELD)).await });

@@ -35,7 +35,7 @@ use tonic::{
 
 /// Answered at once, from memory.
 pub const FINE: i64 = 1;
-/// Answered once [`Seen::release`] is called.
+/// Answered once [`CallLog::release`] is called.
 pub const HELD: i64 = 2;
 /// Panics.
 pub const PANICS: i64 = 3;
@@ -51,13 +51,13 @@ pub const LARGE: i64 = 7;
 
 /// What the service saw, and the door for those it holds.
 #[derive(Clone)]
-pub struct Seen {
+pub struct CallLog {
     pub calls: Arc<AtomicUsize>,
     pub ended: Arc<AtomicUsize>,
     door: Arc<Semaphore>,
 }
 
-impl Seen {
+impl CallLog {
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
@@ -71,11 +71,12 @@ impl Seen {
     }
 }
 
-pub struct FakeUsers(Seen);
+pub struct FakeUsers(CallLog);
 
 impl FakeUsers {
-    pub fn new() -> (Self, Seen) {
-        let seen = Seen { calls: Arc::default(), ended: Arc::default(), door: Arc::new(Semaphore::new(0)) };
+    pub fn new() -> (Self, CallLog) {
+        let seen =
+            CallLog { calls: Arc::default(), ended: Arc::default(), door: Arc::new(Semaphore::new(0)) };
         (Self(seen.clone()), seen)
     }
 

@@ -35,7 +35,7 @@ pub struct Stay {
 
 /// What a user keeps about a conversation.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct UserDialog {
     pub stays: Vec<Stay>,
     pub read: BTreeSet<i64>,
     pub read_seq: i64,
@@ -50,7 +50,7 @@ pub struct Kept {
 pub struct Log {
     pub messages: Vec<Sent>,
     pub min: i64,
-    pub users: BTreeMap<i64, Kept>,
+    pub users: BTreeMap<i64, UserDialog>,
 }
 
 impl Log {
@@ -65,7 +65,7 @@ impl Log {
     }
 }
 
-impl Kept {
+impl UserDialog {
     pub fn is_member(&self) -> bool {
         self.stays.last().is_some_and(|stay| stay.to.is_none())
     }
@@ -110,7 +110,7 @@ impl Model {
 
     /// A group with members from the first message on.
     pub fn found(&mut self, id: &str, members: &[i64]) {
-        let kept = || Kept { stays: vec![Stay { from: 1, to: None }], ..Kept::default() };
+        let kept = || UserDialog { stays: vec![Stay { from: 1, to: None }], ..UserDialog::default() };
         let users = members.iter().map(|user| (*user, kept())).collect();
         self.logs.insert(id.to_owned(), Log { users, ..Log::default() });
     }

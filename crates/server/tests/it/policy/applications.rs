@@ -49,7 +49,7 @@ async fn who_is_refused_is_no_friend_and_may_ask_again() {
 }
 
 #[tokio::test]
-async fn whoever_asks_twice_has_asked_once() {
+async fn repeated_application_returns_the_first() {
     let (node, [ann, bob]) = with_users().await;
     let asked = befriend(&node, ann, bob).await;
     let again = ApplyRequest { message: "Hello again".into(), ..to_be_friends(bob) };
@@ -243,7 +243,7 @@ async fn code_must_be_the_groups_and_tries_are_few() {
 }
 
 #[tokio::test]
-async fn whoever_is_invited_decides_and_comes_in() {
+async fn invited_user_decides_and_joins() {
     let (node, [ann, bob, cid]) = with_users().await;
     let chess = public_group(&node, ann, groups::JoinPolicy::Invite).await;
     make_admin(&node, chess, bob).await;

@@ -202,7 +202,7 @@ async fn a84_a_group_has_no_more_members_than_it_may() {
 }
 
 #[tokio::test]
-async fn a_mute_and_a_remark_are_told_with_the_member() {
+async fn mute_and_remark_are_part_of_the_member() {
     let (node, [ann, bob]) = with_users().await;
     let group = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, group, bob, "").await.unwrap();

@@ -67,7 +67,7 @@ async fn members_use_memory_that_others_do_not() {
         let all: i64 = stats.iter().map(|of| of.weight_bytes).sum();
         assert!(all <= 512 << 10, "{all} bytes");
         let members = stats.into_iter().find(|of| of.namespace == "member").unwrap();
-        // That of a user who is in no group: there is no record beside key and bookkeeping.
+        // That of a user who is in no group: there is no record, only key and bookkeeping.
         assert!(members.weight_bytes <= 120 * members.entries, "{} bytes", members.weight_bytes);
         // Their own share is 5 of 64 parts.
         members.entries >= 800 && members.weight_limit_bytes > (512 << 10) * 5 / 64

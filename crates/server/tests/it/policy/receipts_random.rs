@@ -14,7 +14,7 @@ use crate::receipt_calls::{bits, counts};
 use crate::relation_calls::with_users;
 
 /// A message and, by ordinal, in which of its stays each user was then and whether it has read it.
-struct Row {
+struct MessageReads {
     seq: i64,
     sender: i64,
     members: Vec<Option<(usize, bool)>>,
@@ -23,7 +23,7 @@ struct Row {
 /// One bit for each message and member.
 #[derive(Default)]
 struct Matrix {
-    rows: Vec<Row>,
+    rows: Vec<MessageReads>,
     users: Vec<i64>,
     stays: BTreeMap<i64, (usize, bool)>,
 }
@@ -44,7 +44,7 @@ impl Matrix {
     fn send(&mut self, seq: i64, sender: i64) {
         let place = |user: &i64| self.is_in(*user).then(|| (self.stays[user].0, false));
         let members = self.users.iter().map(place).collect();
-        self.rows.push(Row { seq, sender, members });
+        self.rows.push(MessageReads { seq, sender, members });
     }
 
     fn read(&mut self, user: i64, first: i64, last: i64) {
@@ -57,7 +57,7 @@ impl Matrix {
         }
     }
 
-    fn expected(&self, row: &Row) -> (Vec<u8>, [i64; 3]) {
+    fn expected(&self, row: &MessageReads) -> (Vec<u8>, [i64; 3]) {
         let (mut read, mut quit, mut counts) = (0_u8, 0_u8, [0; 3]);
         for (at, member) in row.members.iter().enumerate() {
             let user = self.users[at];

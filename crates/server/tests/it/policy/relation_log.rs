@@ -34,7 +34,7 @@ async fn allow(node: &TestNode, user_id: i64, target_id: i64, permissions: Optio
 }
 
 #[tokio::test]
-async fn who_ends_a_friendship_is_told_to_both_once() {
+async fn end_of_friendship_is_logged_for_both_once() {
     let (node, [ann, bob, cid]) = with_users().await;
     become_friends(&node, ann, bob).await;
     for _ in 0..2 {
@@ -65,7 +65,7 @@ async fn block_is_logged_as_end_of_friendship() {
 }
 
 #[tokio::test]
-async fn a_follow_that_ends_is_told_to_nobody() {
+async fn end_of_follow_is_not_logged() {
     let (node, [ann, bob]) = with_users().await;
     follow(&node, ann, bob).await.unwrap();
     unfollow(&node, ann, bob).await.unwrap();

@@ -86,7 +86,7 @@ async fn block_ends_follow_and_forbids_another() {
     assert_forbidden(follow(&node, bob, ann).await);
     let request = FollowRequest { request_id: "again".into(), ..to_follow(bob, ann) };
     let refused = assert_forbidden(node.relations().follow(request).await);
-    assert!(!refused.message().contains("block"), "who did what is not told");
+    assert!(!refused.message().contains("block"), "the message does not reveal a block");
     unblock(&node, ann, bob).await;
     assert_eq!(fans(&node, ann).await, [0_i64; 0], "an ended follow does not come back");
     follow(&node, bob, ann).await.unwrap();
@@ -245,7 +245,7 @@ async fn a_batch_answers_for_each_target_in_its_order() {
     let answer = node.relations().batch_get_relations(principal(ann, request)).await.unwrap().into_inner();
     for result in answer.results {
         let relation_result::Result::Relation(relation) = result.result.unwrap() else { panic!("an error") };
-        assert!(!relation.blocked_by_target, "users are not told who has blocked them");
+        assert!(!relation.blocked_by_target, "users do not learn who has blocked them");
     }
     let many = BatchGetRelationsRequest { user_id: 1, target_ids: (2..=1002).collect(), consistency: None };
     assert_invalid(node.relations().batch_get_relations(many).await, "target_ids");

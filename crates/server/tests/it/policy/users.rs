@@ -52,7 +52,7 @@ async fn created_user_is_read_back_without_secret() {
 }
 
 #[tokio::test]
-async fn trailing_metadata_tells_tier_version_and_age() {
+async fn trailing_metadata_has_tier_version_and_age() {
     let node = TestNode::start().await;
     let id = node.user("ann").await.user_id;
     node.admin().flush_memory(kith_proto::admin::v1::FlushMemoryRequest::default()).await.unwrap();

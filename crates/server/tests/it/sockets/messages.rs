@@ -26,10 +26,10 @@ type Item = Result<ReceiveResponse, Status>;
 
 /// Two conversations on two pages, and streams that say what they are given.
 #[derive(Clone, Default)]
-pub struct FakeMessages(Arc<Mutex<Seen>>);
+pub struct FakeMessages(Arc<Mutex<Recorded>>);
 
 #[derive(Default)]
-struct Seen {
+struct Recorded {
     requests: Vec<ReceiveRequest>,
     acting: Vec<String>,
     streams: Vec<UnboundedSender<Item>>,

@@ -38,7 +38,7 @@ impl Socket {
         socket
     }
 
-    /// Opened, and greeted by this user; what is said up to `live` is read.
+    /// Opened, and greeted by this user; the frames up to `live` are read.
     pub async fn live(address: SocketAddr, user: i64) -> Self {
         let mut socket = Self::greeted(address, &json!({"user": user})).await;
         socket.until("live").await;

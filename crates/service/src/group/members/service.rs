@@ -161,7 +161,7 @@ impl Members {
         if let Some(creator) = self.roles.founder(&group).await?
             && self.has_account(creator).await?
         {
-            self.found(&group, creator).await?;
+            self.ensure_owner(&group, creator).await?;
         }
         Ok(group)
     }
@@ -192,7 +192,7 @@ impl Members {
         let founded = async {
             let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
             if let Some(creator) = self.roles.creator(&group).await? {
-                self.found(&group, creator).await?;
+                self.ensure_owner(&group, creator).await?;
             }
             Ok::<(), Error>(())
         };
@@ -209,7 +209,7 @@ impl Members {
     ///
     /// # Errors
     /// Errors of the store.
-    pub async fn found(&self, group: &Group, creator: UserId) -> Result<(), Error> {
+    pub async fn ensure_owner(&self, group: &Group, creator: UserId) -> Result<(), Error> {
         let (this, terms, group) = (self.clone(), self.terms_of(group, Principal::Service), group.id);
         let deadline = Instant::now() + FOUNDED_WITHIN;
         let work = async move {

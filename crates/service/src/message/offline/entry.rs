@@ -6,7 +6,7 @@ use kith_store::{
 };
 use prost::{Message as _, bytes::Bytes};
 
-use super::{Absent, standing::Standing};
+use super::{Absent, recipient_state::RecipientState};
 use crate::rpc::versions::wire_time;
 
 /// The same for all entries, so that a second entry of a message is a replay, also if it names other users.
@@ -17,14 +17,14 @@ pub(super) fn of(
     conversation: ConversationId,
     message: &Message,
     absent: &Absent,
-    known: &[(UserId, Standing)],
+    known: &[(UserId, RecipientState)],
 ) -> Option<NewMessage> {
     let is_mentioned = |user: &UserId| message.mentions.contains(user);
     let only_mentioned = matches!(absent, Absent::Mentioned(_));
-    let is_named = |(user, standing): &&(UserId, Standing)| {
+    let is_named = |(user, state): &&(UserId, RecipientState)| {
         message.sender != Some(*user)
-            && standing.read_seq < message.seq
-            && (is_mentioned(user) || !(only_mentioned || standing.do_not_disturb))
+            && state.read_seq < message.seq
+            && (is_mentioned(user) || !(only_mentioned || state.do_not_disturb))
     };
     let mut users: Vec<UserId> = known.iter().filter(is_named).map(|(user, _)| *user).collect();
     users.sort_unstable();

@@ -6,11 +6,11 @@
 //! **At least once.** A send is answered after its entry is stored (`deliver`). One that cannot be stored is pending, as a fan-out
 //! that failed, and the note of its step stays until it is.
 //!
-//! **Users** are selected when the message is fanned out, by the state of each user at that time (`standing.rs`).
+//! **Users** are selected when the message is fanned out, by the state of each user at that time (`recipient_state.rs`).
 
 mod entry;
+mod recipient_state;
 mod rpc;
-mod standing;
 #[cfg(test)]
 pub(super) mod tests;
 mod watch;
@@ -20,8 +20,8 @@ use std::{sync::Arc, time::Duration};
 use kith_store::{ConversationId, Message, MessageStore, NewMessage, Seq, SeqRange, Timestamp, UserId};
 use tokio::sync::watch as signal;
 
+use self::recipient_state::{RecipientStates, StoredRecipientStates};
 pub use self::rpc::OfflineRpc;
-use self::standing::{Standings, StoredStandings};
 use super::{MessagesConfig, waiting::STEP_MAX};
 use crate::{
     dialog::DialogRecords,
@@ -40,7 +40,7 @@ pub struct OfflineLogs(Arc<OfflineLogsInner>);
 #[derive(Debug)]
 struct OfflineLogsInner {
     store: Arc<dyn MessageStore>,
-    standings: Arc<dyn Standings>,
+    states: Arc<dyn RecipientStates>,
     mutations: Mutations,
     kept: Duration,
     /// Wakes the streams of this node.
@@ -66,24 +66,18 @@ impl OfflineLogs {
         config: &MessagesConfig,
     ) -> Option<Self> {
         count_from_zero(OFFLINE_ENTRIES, &[]);
-        let standings = Arc::new(StoredStandings { dialogs, blocks });
+        let states = Arc::new(StoredRecipientStates { dialogs, blocks });
         let (store, mutations) = (Arc::clone(&context.stores.messages), context.mutations.clone());
-        config.offline.then(|| Self::over(store, standings, mutations, config.offline_kept))
+        config.offline.then(|| Self::over(store, states, mutations, config.offline_kept))
     }
 
     fn over(
         store: Arc<dyn MessageStore>,
-        standings: Arc<dyn Standings>,
+        states: Arc<dyn RecipientStates>,
         mutations: Mutations,
         kept: Duration,
     ) -> Self {
-        Self(Arc::new(OfflineLogsInner {
-            store,
-            standings,
-            mutations,
-            kept,
-            entered: signal::Sender::new(()),
-        }))
+        Self(Arc::new(OfflineLogsInner { store, states, mutations, kept, entered: signal::Sender::new(()) }))
     }
 
     /// Enters messages of a conversation, each with those of its recipients who are to be notified. An existing entry
@@ -97,8 +91,8 @@ impl OfflineLogs {
         messages: &[Message],
         absent: &Absent,
     ) -> Result<(), Error> {
-        let standings = self.0.standings.of(conversation, absent.users()).await?;
-        let known: Vec<_> = absent.users().iter().copied().zip(standings).collect();
+        let states = self.0.states.of(conversation, absent.users()).await?;
+        let known: Vec<_> = absent.users().iter().copied().zip(states).collect();
         let named = messages.iter().filter(|message| is_announced(message));
         let entries = named.filter_map(|message| entry::of(conversation, message, absent, &known));
         for some in entries.collect::<Vec<_>>().chunks(STEP_MAX) {

@@ -8,7 +8,7 @@ use tonic::{Request, Response};
 
 use super::{
     OfflineLogs,
-    watch::{OfflineStream, place},
+    watch::{OfflineStream, position},
 };
 use crate::{
     error::{Error, Reason},
@@ -40,9 +40,9 @@ impl OfflineRpc {
     ) -> RpcResult<OfflineStream> {
         let request = request.into_inner();
         let logs = self.logs.as_ref().ok_or_else(off)?;
-        let place = place(&self.tokens, &request.cursor)?;
+        let position = position(&self.tokens, &request.cursor)?;
         let permit = Arc::clone(&self.places).try_acquire_owned().map_err(|_| too_many())?;
-        Ok(Response::new(logs.watch(place, self.tokens.clone(), permit).await?))
+        Ok(Response::new(logs.watch(position, self.tokens.clone(), permit).await?))
     }
 }
 

@@ -7,7 +7,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use kith_proto::message::v1::{OfflineMessage, WatchOfflineResponse};
 use tokio::sync::Semaphore;
 
-use super::{standing::Standing, watch::OfflineStream, *};
+use super::{recipient_state::RecipientState, watch::OfflineStream, *};
 use crate::{
     message::{
         fake_logs::FakeLogs,
@@ -26,24 +26,24 @@ pub(in crate::message) fn entered(logs: &FakeLogs, conversation: ConversationId)
     entries.map(|entry| (entry.seq, entry.user_ids)).collect()
 }
 
-/// Standings of users who have read and set nothing, with exceptions.
+/// States of users who have read and set nothing, with exceptions.
 #[derive(Debug, Default)]
-struct FakeStandings(HashMap<UserId, Standing>);
+struct FakeRecipientStates(HashMap<UserId, RecipientState>);
 
 #[async_trait]
-impl Standings for FakeStandings {
-    async fn of(&self, _: ConversationId, users: &[UserId]) -> Result<Vec<Standing>, Error> {
+impl RecipientStates for FakeRecipientStates {
+    async fn of(&self, _: ConversationId, users: &[UserId]) -> Result<Vec<RecipientState>, Error> {
         Ok(users.iter().map(|user| self.0.get(user).copied().unwrap_or_default()).collect())
     }
 }
 
 /// Over these logs. No user has read or set anything.
 pub(in crate::message) fn over(store: &Arc<FakeLogs>) -> OfflineLogs {
-    with(store, FakeStandings::default())
+    with(store, FakeRecipientStates::default())
 }
 
-fn with(store: &Arc<FakeLogs>, standings: FakeStandings) -> OfflineLogs {
-    OfflineLogs::over(Arc::<FakeLogs>::clone(store), Arc::new(standings), mutations(), KEPT)
+fn with(store: &Arc<FakeLogs>, states: FakeRecipientStates) -> OfflineLogs {
+    OfflineLogs::over(Arc::<FakeLogs>::clone(store), Arc::new(states), mutations(), KEPT)
 }
 
 fn sent_by(seq: Seq, sender: i64, mentions: &[i64]) -> Message {
@@ -52,10 +52,10 @@ fn sent_by(seq: Seq, sender: i64, mentions: &[i64]) -> Message {
 
 /// The users who are named for a message, and the mentioned ones of them.
 fn named(message: &Message, absent: &Absent, known: &[(i64, Seq, bool)]) -> Option<(Vec<i64>, Vec<i64>)> {
-    let standing = |(id, read_seq, do_not_disturb): &(i64, Seq, bool)| {
-        (user(*id), Standing { read_seq: *read_seq, do_not_disturb: *do_not_disturb })
+    let state = |(id, read_seq, do_not_disturb): &(i64, Seq, bool)| {
+        (user(*id), RecipientState { read_seq: *read_seq, do_not_disturb: *do_not_disturb })
     };
-    let known: Vec<_> = known.iter().map(standing).collect();
+    let known: Vec<_> = known.iter().map(state).collect();
     let entry = entry::of(group(9), message, absent, &known)?;
     let entry = entry::read(&entry.numbered(1)).unwrap();
     Some((entry.user_ids, entry.mentioned_user_ids))
@@ -102,7 +102,7 @@ async fn entry_is_there_once() {
 
 async fn watch(logs: &OfflineLogs, cursor: &str) -> OfflineStream {
     let (tokens, places) = (PageTokens::new([7; 32]), Arc::new(Semaphore::new(1)));
-    let place = watch::place(&tokens, cursor).unwrap();
+    let place = watch::position(&tokens, cursor).unwrap();
     logs.watch(place, tokens, places.try_acquire_owned().unwrap()).await.unwrap()
 }
 

@@ -57,11 +57,11 @@ struct NextResponse {
     missed: bool,
 }
 
-/// The place of a cursor; `None`: there is no cursor.
+/// The position of a cursor; `None`: there is no cursor.
 ///
 /// # Errors
 /// INVALID_ARGUMENT if it was not made by this call.
-pub(super) fn place(tokens: &PageTokens, cursor: &str) -> Result<Option<OfflinePosition>, Error> {
+pub(super) fn position(tokens: &PageTokens, cursor: &str) -> Result<Option<OfflinePosition>, Error> {
     let refused = || Error::invalid("cursor", "must be one that WatchOffline returned");
     if cursor.len() > CURSOR_CHARS_MAX {
         return Err(refused());

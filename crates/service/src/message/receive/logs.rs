@@ -49,7 +49,7 @@ impl ReadLogs {
     }
 
     /// Messages were sent to these conversations.
-    pub(super) fn heard(&mut self, logs: &[Fresh]) {
+    pub(super) fn add_news(&mut self, logs: &[Fresh]) {
         logs.iter().for_each(|fresh| keep_newest(&mut self.news, fresh));
     }
 

@@ -254,7 +254,7 @@ impl Receiver {
     async fn wait(&mut self) {
         let ReceiverWork { entry, read, lost, generation, signals, logs, totals } =
             self.place.bell.news().await;
-        self.logs.heard(&logs);
+        self.logs.add_news(&logs);
         // Groups may have grown, and the wakes about it may be lost.
         self.logs.must_track |= generation.is_some();
         for signal in &signals {

@@ -10,33 +10,33 @@ use crate::{dialog::DialogRecords, error::Error, relation::Blocks};
 
 /// The read mark of a user in a conversation, and whether it has set do-not-disturb.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct RecipientState {
     pub(super) read_seq: Seq,
     pub(super) do_not_disturb: bool,
 }
 
-/// Reads the standings of users.
+/// Reads the states of users.
 #[async_trait]
-pub(super) trait Standings: Debug + Send + Sync {
-    /// The standings of these users in a conversation, in their order.
-    async fn of(&self, conversation: ConversationId, users: &[UserId]) -> Result<Vec<Standing>, Error>;
+pub(super) trait RecipientStates: Debug + Send + Sync {
+    /// The states of these users in a conversation, in their order.
+    async fn of(&self, conversation: ConversationId, users: &[UserId]) -> Result<Vec<RecipientState>, Error>;
 }
 
 /// Through the tiers of this node.
 #[derive(Debug)]
-pub(super) struct StoredStandings {
+pub(super) struct StoredRecipientStates {
     pub(super) dialogs: DialogRecords,
     pub(super) blocks: Blocks,
 }
 
 #[async_trait]
-impl Standings for StoredStandings {
-    async fn of(&self, conversation: ConversationId, users: &[UserId]) -> Result<Vec<Standing>, Error> {
+impl RecipientStates for StoredRecipientStates {
+    async fn of(&self, conversation: ConversationId, users: &[UserId]) -> Result<Vec<RecipientState>, Error> {
         let keys: Vec<DialogKey> = users.iter().map(|user| DialogKey { user: *user, conversation }).collect();
         let dialogs = self.dialogs.get_many(&keys, &Consistency::Cached).await?;
-        let mut standings: Vec<Standing> = dialogs
+        let mut states: Vec<RecipientState> = dialogs
             .iter()
-            .map(|dialog| Standing {
+            .map(|dialog| RecipientState {
                 read_seq: dialog.read.read_seq(),
                 do_not_disturb: dialog.do_not_disturb,
             })
@@ -45,10 +45,10 @@ impl Standings for StoredStandings {
             let peer = |user: &UserId| if *user == one { other } else { one };
             let edges: Vec<Edge> = users.iter().map(|user| Edge { from: *user, to: peer(user) }).collect();
             let set = self.blocks.get_many(&edges, &Consistency::Cached).await;
-            for (standing, set) in standings.iter_mut().zip(set) {
-                standing.do_not_disturb |= set?.is_some_and(|entry| entry.value.do_not_disturb.is_some());
+            for (state, set) in states.iter_mut().zip(set) {
+                state.do_not_disturb |= set?.is_some_and(|entry| entry.value.do_not_disturb.is_some());
             }
         }
-        Ok(standings)
+        Ok(states)
     }
 }

@@ -34,8 +34,8 @@ impl End {
         [Self::Left, Self::Cut, Self::Noise, Self::HalfFrame][round % 4]
     }
 
-    /// Makes the log of this data file so. Whether there was a log to be torn.
-    pub fn tear(self, data: &Path, seed: u64) -> bool {
+    /// Makes the log of this data file so. Returns whether there was a log to damage.
+    pub fn damage(self, data: &Path, seed: u64) -> bool {
         let path = data.join("kith.db-wal");
         let Ok(mut log) = fs::read(&path) else { return false };
         let Some((end, page)) = committed(&log) else { return false };

@@ -7,7 +7,7 @@ const BASE: usize = 8;
 
 /// Copies of bounded weight: when there are too many, the least recently used ones are dropped.
 #[derive(Debug)]
-pub(super) struct Kept<K, V> {
+pub(super) struct WeightedCopies<K, V> {
     entries: HashMap<K, KeptCopy<V>>,
     max: usize,
     weight: usize,
@@ -21,7 +21,7 @@ struct KeptCopy<V> {
     used: u64,
 }
 
-impl<K: Copy + Eq + Hash, V: Clone + Default> Kept<K, V> {
+impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
     /// Creates it with this largest weight.
     pub(super) fn new(max: usize) -> Self {
         Self { entries: HashMap::new(), max, weight: 0, uses: 0 }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn copy_stays_until_it_is_removed() {
-        let mut kept: Kept<u8, String> = Kept::new(100);
+        let mut kept: WeightedCopies<u8, String> = WeightedCopies::new(100);
         assert_eq!(kept.get(1), "");
         kept.put(1, "a".to_owned());
         kept.weigh(1, 5);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn copies_that_were_used_longest_ago_are_dropped() {
-        let mut kept: Kept<u8, u8> = Kept::new(80);
+        let mut kept: WeightedCopies<u8, u8> = WeightedCopies::new(80);
         for key in 1..=4 {
             kept.put(key, key);
             kept.weigh(key, 10);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn copy_that_is_too_large_is_not_kept() {
-        let mut kept: Kept<u8, u8> = Kept::new(80);
+        let mut kept: WeightedCopies<u8, u8> = WeightedCopies::new(80);
         kept.put(1, 1);
         kept.weigh(1, 100);
         assert_eq!((kept.entries.len(), kept.weight), (0, 0));
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn empty_copies_weigh_too() {
-        let mut kept: Kept<u16, u8> = Kept::new(80);
+        let mut kept: WeightedCopies<u16, u8> = WeightedCopies::new(80);
         for key in 0..1_000 {
             kept.get(key);
             kept.weigh(key, 0);
