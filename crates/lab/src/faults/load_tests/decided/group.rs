@@ -63,7 +63,8 @@ impl DecidedGroup {
     pub(super) async fn decided(state: &Arc<DecisionState>, group: i64) -> Result<Self> {
         let mut opened = Self { state: Arc::clone(state), group, decided: BTreeMap::new(), left: Vec::new() };
         opened.create().await?;
-        let asked = try_join_all((1..=OF_A_GROUP).map(|number| opened.ask(i64::from(NODES) + number))).await?;
+        let asked =
+            try_join_all((1..=OF_A_GROUP).map(|number| opened.ask(i64::from(NODES) + number))).await?;
         let answers = Mutex::default();
         try_join_all((1..=i64::from(NODES)).map(|decider| opened.decide_all(decider, &asked, &answers)))
             .await?;

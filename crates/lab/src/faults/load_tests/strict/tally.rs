@@ -14,9 +14,9 @@ const OLD: &str = "old decisions";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decided {
     /// The acknowledged value.
-    New,
+    Current,
     /// The previous value.
-    Old,
+    Stale,
     /// The value of a write of unknown outcome that was applied later.
     Later,
 }
