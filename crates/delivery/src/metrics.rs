@@ -28,7 +28,7 @@ pub const METRICS: [Metric; 8] = [
 const READS: Metric = Metric::counter(
     "kith_window_reads_total",
     &["result"],
-    "Reads of the last messages of a conversation, by what its window said: hit, miss (filled from the store), busy (another \
+    "Reads of the last messages of a conversation, by its window's answer: hit, miss (filled from the store), busy (another \
      reader fills it), held (a message is being changed), old (compared with the store first), away (no answer).",
 );
 const APPENDS: Metric = Metric::counter(

@@ -20,5 +20,5 @@ pub use memory::MemoryPresence;
 pub use redis::RedisPresence;
 pub use store::{
     ActiveMember, ActiveStore, Change, Changed, Claim, Claimed, Distribution, Event, GatewayState, Gateways,
-    Heard, Limits, Lookup, Op, PresenceFeed, PresenceStore, Presences, Seen, Session, Standing,
+    Heard, Limits, Lookup, Op, PresenceFeed, PresenceStore, Presences, Seen, Session, UserState,
 };

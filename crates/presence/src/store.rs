@@ -105,7 +105,7 @@ pub trait ActiveStore: Send + Sync + fmt::Debug + 'static {
     async fn apply(
         &self,
         user: UserId,
-        standing: &Standing,
+        state: &UserState,
         groups: &[GroupId],
     ) -> Vec<Result<bool, PresenceError>>;
 
@@ -217,16 +217,16 @@ pub struct Changed {
     /// Whether the session to be renewed, closed or ended existed; false for [`Op::Open`] and [`Op::Look`].
     pub known: bool,
     /// The present gateways of the user.
-    pub standing: Standing,
+    pub state: UserState,
     /// Remaining time of its last session at the gateway; `None`: it has none there.
     pub left: Option<Duration>,
     /// Whether its gateways changed, so that an event was published.
-    pub told: bool,
+    pub published: bool,
 }
 
 /// The gateways of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct UserState {
     /// Rises whenever the gateways change, and never falls, also after a loss; 0: unknown.
     pub version: i64,
     /// The version up to which the groups of the user were notified.
@@ -235,10 +235,10 @@ pub struct Standing {
     pub gateways: Vec<GatewayId>,
 }
 
-impl Standing {
+impl UserState {
     /// Whether groups still have to be notified.
     #[must_use]
-    pub const fn is_untold(&self) -> bool {
+    pub const fn needs_fan_out(&self) -> bool {
         self.fanned < self.version
     }
 }
@@ -255,7 +255,7 @@ pub struct Lookup {
 /// The sessions of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// As in [`Standing`].
+    /// As in [`UserState`].
     pub version: i64,
     /// As there.
     pub fanned: i64,
@@ -279,7 +279,7 @@ pub struct Session {
 pub struct Event {
     /// The user.
     pub user: UserId,
-    /// As in [`Standing`].
+    /// As in [`UserState`].
     pub version: i64,
     /// As there.
     pub gateways: Vec<GatewayId>,
@@ -301,6 +301,6 @@ pub struct Distribution {
 pub struct ActiveMember {
     /// The user.
     pub user: UserId,
-    /// As in [`Standing`].
+    /// As in [`UserState`].
     pub gateways: Vec<GatewayId>,
 }

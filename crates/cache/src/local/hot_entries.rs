@@ -118,12 +118,12 @@ impl<K: std::hash::Hash + Eq + Clone, V> HotEntries<K, V> {
     }
 
     /// The copy of the key, if it is here. Waits for a change of its slots.
-    pub(crate) fn standing(&self, key: &K) -> Option<Slot<V>> {
+    pub(crate) fn get_waiting(&self, key: &K) -> Option<Slot<V>> {
         self.find(self.spot(key), key, |copies| Some(copies.read()))
     }
 
     /// Whether the key may be here, also while its slots are being changed. False is exact if the shard lock is held.
-    pub(crate) fn may_stand(&self, key: &K) -> bool {
+    pub(crate) fn may_hold(&self, key: &K) -> bool {
         self.pair(self.spot(key)).is_some()
     }
 
@@ -193,7 +193,7 @@ impl<K: std::hash::Hash + Eq + Clone, V> HotEntries<K, V> {
     fn pair(&self, spot: PairMark) -> Option<(&Marks, &RwLock<Copies<K, V>>)> {
         let pairs = self.chunk(spot)?.get()?;
         let marks = &pairs.marks[pair(spot)];
-        marks.place(spot.mark()).is_some().then(|| (marks, &pairs.copies[pair(spot)]))
+        marks.slot_of(spot.mark()).is_some().then(|| (marks, &pairs.copies[pair(spot)]))
     }
 
     #[inline]
@@ -214,13 +214,13 @@ impl<K, V> Default for Pairs<K, V> {
 
 impl Marks {
     #[inline]
-    fn place(&self, mark: u16) -> Option<usize> {
+    fn slot_of(&self, mark: u16) -> Option<usize> {
         self.here.iter().position(|here| here.load(Relaxed) == mark)
     }
 
     fn keep(&self, mark: u16) {
         // Stored only if it differs: all processors read these cache lines.
-        let kept = u8::from(self.place(mark) == Some(1));
+        let kept = u8::from(self.slot_of(mark) == Some(1));
         if self.kept.load(Relaxed) != kept {
             self.kept.store(kept, Relaxed);
         }
@@ -232,7 +232,7 @@ impl Marks {
     fn vote(&self, mark: u16) -> bool {
         let votes = self.votes.load(Relaxed);
         let is_rival = self.rival.load(Relaxed) == mark;
-        if self.place(0).is_some() || (is_rival && votes + 1 >= VOTES) {
+        if self.slot_of(0).is_some() || (is_rival && votes + 1 >= VOTES) {
             self.votes.store(0, Relaxed);
             return true;
         }
@@ -287,9 +287,9 @@ mod tests {
     fn copy_stays_until_taken_or_replaced() {
         let recent = HotEntries::new(1 << 20);
         (0..10_000).for_each(|key| recent.put(&key, &slot(key, 100)));
-        let standing: Vec<u64> = (0..10_000).filter(|key| value(&recent, *key).is_some()).collect();
-        assert!((100..=512).contains(&standing.len()), "{}", standing.len());
-        for key in standing {
+        let cached: Vec<u64> = (0..10_000).filter(|key| value(&recent, *key).is_some()).collect();
+        assert!((100..=512).contains(&cached.len()), "{}", cached.len());
+        for key in cached {
             assert_eq!(value(&recent, key), Some(key));
             assert!(recent.take(&key).is_some() && recent.take(&key).is_none());
             assert_eq!(value(&recent, key), None);
@@ -300,8 +300,8 @@ mod tests {
     fn few_keys_collide_at_a_third_of_the_slots() {
         let recent = HotEntries::new(1 << 24);
         (0..2_720).for_each(|key| recent.put(&key, &slot(key, 100)));
-        let standing = (0..2_720).filter(|key| value(&recent, *key).is_some()).count();
-        assert!(standing >= 2_450, "{standing} of 2,720: with one place each some 2,310 would");
+        let cached = (0..2_720).filter(|key| value(&recent, *key).is_some()).count();
+        assert!(cached >= 2_450, "{cached} of 2,720: with one slot each some 2,310 would");
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
         for key in 0..2_000 {
             assert!(value(&recent, key).is_none_or(|value| value == key + 2));
             recent.take(&key);
-            assert_eq!(value(&recent, key), None, "it stood twice");
+            assert_eq!(value(&recent, key), None, "it was stored twice");
         }
     }
 
@@ -332,13 +332,13 @@ mod tests {
         let mut changing = recent.pair(recent.spot(&7)).unwrap().1.write();
         assert_eq!(value(&recent, 7), None, "it is not waited for");
         std::thread::scope(|scope| {
-            let standing = scope.spawn(|| recent.standing(&7).is_some());
-            while !standing.is_finished() {
+            let reader = scope.spawn(|| recent.get_waiting(&7).is_some());
+            while !reader.is_finished() {
                 // Passes the lock to a waiting task, and to no other.
                 RwLockWriteGuard::bump(&mut changing);
                 std::thread::yield_now();
             }
-            assert!(standing.join().unwrap());
+            assert!(reader.join().unwrap());
         });
     }
 
@@ -387,7 +387,7 @@ mod tests {
         let recent = HotEntries::new(1 << 20);
         recent.put(&7, &slot(1, 100));
         let changing = recent.pair(recent.spot(&7)).unwrap().1.write();
-        assert_eq!((value(&recent, 7), recent.may_stand(&7), recent.may_stand(&8)), (None, true, false));
+        assert_eq!((value(&recent, 7), recent.may_hold(&7), recent.may_hold(&8)), (None, true, false));
         drop(changing);
     }
 

@@ -179,11 +179,11 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
 
     pub(crate) async fn publish(&self, changes: &[Invalidation]) -> Result<Token, CacheError> {
         self.counters.invalidations_sent.add(u64::try_from(changes.len()).unwrap_or(u64::MAX));
-        let acknowledge = if self.policy.strict { Acknowledge::Confirmed } else { Acknowledge::Told };
-        let said = if rules::told() { changes } else { &[] };
-        let told = self.node.publish(said, acknowledge).await;
+        let acknowledge = if self.policy.strict { Acknowledge::Confirmed } else { Acknowledge::Published };
+        let published = if rules::told() { changes } else { &[] };
+        let token = self.node.publish(published, acknowledge).await;
         self.drop_again(changes);
-        told
+        token
     }
 
     /// A load that began between the change here and its publication may have read the shared copy before that was

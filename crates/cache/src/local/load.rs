@@ -20,7 +20,7 @@ use crate::{
     metrics::counters::Rejection,
     source::read::{Fetched, LoadRequest},
     testing::{
-        failpoints::{Place, reach},
+        failpoints::{Failpoint, reach},
         rules,
     },
 };
@@ -199,7 +199,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         // If memory was filled since the lookup, a flight of the key may have ended before the lock was taken.
         match absence {
             // The only copy may be among the hot entries. A lookup misses it there while its slots are being changed.
-            MissReason::At(fills) if fills == self.memory.fills() && !self.memory.may_stand(key) => {
+            MissReason::At(fills) if fills == self.memory.fills() && !self.memory.may_hold(key) => {
                 return Err(KnownCopy::Nothing);
             }
             MissReason::At(_) | MissReason::Unsure => {}
@@ -264,7 +264,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let read_at = self.node.now();
         let asked: Vec<K> = keys.iter().copied().cloned().collect();
         let fetched = self.source.fetch(&asked, demand).await?;
-        reach(Place::AfterLoad).await;
+        reach(Failpoint::AfterLoad).await;
         Ok(fetched
             .into_iter()
             .map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep })

@@ -80,7 +80,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     /// The copy, also if it is expired or from before a flush. Finds every copy that reads may find: the hot entries may
     /// have one that the storage has evicted.
     pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
-        self.recent.standing(key).or_else(|| self.cache.get(key))
+        self.recent.get_waiting(key).or_else(|| self.cache.get(key))
     }
 
     /// The same for a read at this moment, and whether the key has earned a slot among the hot entries, which
@@ -117,8 +117,8 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     /// Whether the hot entries may have a copy, also while the slots of the key are being changed. False is exact if the
     /// shard lock is held.
     #[inline]
-    pub(crate) fn may_stand(&self, key: &K) -> bool {
-        self.recent.may_stand(key)
+    pub(crate) fn may_hold(&self, key: &K) -> bool {
+        self.recent.may_hold(key)
     }
 
     /// The copy, expired or not.

@@ -151,7 +151,7 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for CacheState<K, V> {
         if depth == Depth::Memory {
             return Ok(vec![memory]);
         }
-        let held = self.source.held(&key).await;
+        let held = self.source.stored_copy(&key).await;
         let keys = [&key];
         let load = self.fetch(&keys, LoadRequest::STRONG);
         let outcomes = tokio::time::timeout(self.policy.hard_timeout, load).await;

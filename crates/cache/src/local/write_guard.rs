@@ -8,7 +8,7 @@ use super::{delayed_invalidation, inner::CacheState};
 use crate::{
     CacheError, Change, Key, Token, Version,
     testing::{
-        failpoints::{Place, reach},
+        failpoints::{Failpoint, reach},
         rules,
     },
 };
@@ -35,7 +35,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
             guard.mark(key);
         }
         if !rules::told_after_commit() {
-            guard.tell_too_early();
+            guard.publish_too_early();
         }
         guard
     }
@@ -53,7 +53,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     /// [`CacheError::Bus`] if the change could not be published to the other nodes. The write is committed; it is
     /// invalidated as if its outcome were unknown.
     pub async fn committed(mut self, changes: Vec<(K, Change<V>)>) -> Result<Token, CacheError> {
-        reach(Place::AfterCommit).await;
+        reach(Failpoint::AfterCommit).await;
         let versions = changes.iter().map(|(key, change)| (key, change.version()));
         let mut notices = self.inner.invalidate_here(versions);
         for (notice, (_, change)) in notices.iter_mut().zip(&changes) {
@@ -134,7 +134,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     }
 
     /// Only for test builds without the rule: publishes the changes before the commit.
-    fn tell_too_early(&self) {
+    fn publish_too_early(&self) {
         let notices = self.inner.suspect_here(self.marked.keys());
         let inner = Arc::clone(&self.inner);
         if let Ok(runtime) = Handle::try_current() {

@@ -1,6 +1,6 @@
 //! What a metric is.
 
-/// What is said of one metric. Its unit is the end of its name.
+/// The description of one metric. Its name ends with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// As it is exported.

@@ -37,7 +37,7 @@ impl Invalidation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
     /// When it is published, or queued for publication.
-    Told,
+    Published,
     /// When no node can decide by the previous value any more.
     Confirmed,
 }

@@ -20,7 +20,7 @@ use crate::{
     api::wait_until::until,
     remote::PublishedChange,
     testing::{
-        failpoints::{Place, reach},
+        failpoints::{Failpoint, reach},
         rules,
     },
 };
@@ -178,9 +178,9 @@ impl Node {
     }
 
     /// Applies one received change. A namespace that this node does not have is skipped.
-    pub(crate) fn hear(&self, told: &PublishedChange<'_>) {
-        if let Some(namespace) = self.namespace(told.namespace) {
-            namespace.apply(told.key, told.version);
+    pub(crate) fn hear(&self, change: &PublishedChange<'_>) {
+        if let Some(namespace) = self.namespace(change.namespace) {
+            namespace.apply(change.key, change.version);
         }
     }
 
@@ -265,10 +265,10 @@ impl Node {
         if changes.is_empty() {
             return Ok(self.token());
         }
-        reach(Place::BeforeTold).await;
-        let told = self.0.config.bus.publish(self, changes, acknowledge).await;
-        reach(Place::AfterTold).await;
-        told.map(Token::new).map_err(CacheError::Bus)
+        reach(Failpoint::BeforePublish).await;
+        let position = self.0.config.bus.publish(self, changes, acknowledge).await;
+        reach(Failpoint::AfterPublish).await;
+        position.map(Token::new).map_err(CacheError::Bus)
     }
 
     /// Whether a read of this consistency may use memory, waiting a little for changes on their way.

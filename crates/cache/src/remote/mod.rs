@@ -10,7 +10,7 @@ mod shared;
 
 pub use cluster::{
     About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedReader, Followed, FollowerStats, Following,
-    FrameOrder, LogPosition, PeerConfirmations, Reading, RecentChanges, SharedBus, UNTOLD,
+    FrameOrder, LogPosition, PeerConfirmations, Reading, RecentChanges, SharedBus, UNPUBLISHED,
 };
 pub use shared::{
     Acquired, Alive, CHANGES_MAX, Cell, Cells, Changed, Codec, Confirmed, FakeServer, Filled, Frame, Frames,

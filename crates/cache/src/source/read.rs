@@ -49,7 +49,7 @@ pub(crate) trait Source<K, V>: Send + Sync + 'static {
     async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError>;
 
     /// Its own copy of a record, for operators, without side effects. `None`: it has no copies, or does not answer.
-    async fn held(&self, _key: &K) -> Option<TierCopy> {
+    async fn stored_copy(&self, _key: &K) -> Option<TierCopy> {
         None
     }
 }

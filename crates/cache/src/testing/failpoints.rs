@@ -6,13 +6,13 @@
 
 /// A point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Failpoint {
     /// A write was committed, and not published yet.
     AfterCommit,
     /// This node has dropped its copies, and the shared tier is next.
-    BeforeTold,
+    BeforePublish,
     /// The change was published, and the caller has no answer yet.
-    AfterTold,
+    AfterPublish,
     /// A load has its answer from the store, and has not filled memory yet.
     AfterLoad,
 }
@@ -20,7 +20,7 @@ pub(crate) enum Place {
 /// Dies or waits here, if configured.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
-pub(crate) async fn reach(_: Place) {}
+pub(crate) async fn reach(_: Failpoint) {}
 
 #[cfg(feature = "failpoints")]
 pub(crate) use asked::reach;
@@ -35,12 +35,12 @@ mod asked {
         time::Duration,
     };
 
-    use super::Place;
+    use super::Failpoint;
 
     /// The configured action.
     #[derive(Debug)]
     struct Asked {
-        place: Place,
+        place: Failpoint,
         /// `None`: dies.
         wait: Option<Duration>,
         /// At every n-th time.
@@ -48,7 +48,7 @@ mod asked {
         times: AtomicU64,
     }
 
-    pub(crate) async fn reach(place: Place) {
+    pub(crate) async fn reach(place: Failpoint) {
         static ASKED: OnceLock<Option<Asked>> = OnceLock::new();
         #[expect(clippy::disallowed_methods, reason = "only in test builds that die on purpose")]
         let asked = ASKED.get_or_init(|| std::env::var("KITH_FAILPOINT").ok().and_then(|text| parse(&text)));
@@ -66,10 +66,10 @@ mod asked {
         let (place, what) = text.split_once('=')?;
         let (what, every) = what.split_once('@')?;
         let place = match place {
-            "after_commit" => Place::AfterCommit,
-            "before_told" => Place::BeforeTold,
-            "after_told" => Place::AfterTold,
-            "after_load" => Place::AfterLoad,
+            "after_commit" => Failpoint::AfterCommit,
+            "before_told" => Failpoint::BeforePublish,
+            "after_told" => Failpoint::AfterPublish,
+            "after_load" => Failpoint::AfterLoad,
             _ => return None,
         };
         let wait = match what.split_once(':') {
@@ -88,9 +88,9 @@ mod asked {
         #[test]
         fn failpoint_is_parsed_whole_or_refused() {
             let asked = parse("before_told=die@50").unwrap();
-            assert_eq!((asked.place, asked.wait, asked.every), (Place::BeforeTold, None, 50));
+            assert_eq!((asked.place, asked.wait, asked.every), (Failpoint::BeforePublish, None, 50));
             let asked = parse("after_load=wait:300@10").unwrap();
-            assert_eq!((asked.place, asked.wait), (Place::AfterLoad, Some(Duration::from_millis(300))));
+            assert_eq!((asked.place, asked.wait), (Failpoint::AfterLoad, Some(Duration::from_millis(300))));
             for wrong in [
                 "",
                 "before_told",

@@ -37,7 +37,7 @@ guards! {
     shown_noted;
     /// A write that may have landed is no reason to forget what readers had.
     suspect_noted;
-    /// What the store said is kept in mind: copies that nodes share may be older.
+    /// What the store answered is remembered: copies that nodes share may be older.
     ahead_noted;
     /// A load does not go back behind the copy that it replaces.
     expired_is_floor;

@@ -217,7 +217,7 @@ async fn value_loaded_before_flush_does_not_fill() {
 }
 
 #[tokio::test]
-async fn after_a_flush_nobody_joins_an_older_flight() {
+async fn no_read_joins_a_flight_from_before_a_flush() {
     let (stage, gate, old) = Stage::loading(1).await;
     stage.store.put(1, 2);
     stage.node.flush();

@@ -5,7 +5,7 @@ use kith_cache::{CacheError, Depth, Invalidation, Loader, Policy, Presence, Tier
 use crate::stage::{SECOND, Stage};
 
 #[tokio::test]
-async fn inspection_tells_each_tier_and_fills_nothing() {
+async fn inspection_shows_each_tier_and_fills_nothing() {
     let stage = Stage::new();
     stage.store.put(1, 3);
     let namespace = stage.node.namespace("thing").unwrap();

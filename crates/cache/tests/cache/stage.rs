@@ -106,7 +106,7 @@ impl Store {
             }
         }
         self.gates.pass().await;
-        assert!(!std::mem::take(&mut *self.panics.lock()), "the loader was told to panic");
+        assert!(!std::mem::take(&mut *self.panics.lock()), "the loader panics on request");
         if broken { Err(LoadError::new(Broken)) } else { Ok(()) }
     }
 }
@@ -229,9 +229,9 @@ pub(crate) fn value(key: u64, version: u64) -> String {
 /// Version of an entry, whose value must be of that version if the store returned it.
 pub(crate) fn version(entry: Option<Entry<String>>) -> Option<u64> {
     entry.map(|entry| {
-        let told: u64 = entry.value.rsplit(' ').next().unwrap().parse().unwrap();
-        assert!(!entry.version.is_versioned() || entry.version.get() == told, "value and version differ");
-        told
+        let stored: u64 = entry.value.rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(!entry.version.is_versioned() || entry.version.get() == stored, "value and version differ");
+        stored
     })
 }
 

@@ -171,9 +171,13 @@ async fn commit_publishes_version_and_position() {
     let stage = Stage::new();
     let guard = stage.cache.begin_write(&[1, 1, 2]).await;
     let token = guard.committed(vec![put(1, 2), deleted(2, 9)]).await.unwrap();
-    let told: Vec<_> =
-        stage.bus.published().into_iter().map(|told| (told.key, told.version.map(Version::get))).collect();
-    assert_eq!(told, [("1".to_owned(), Some(2)), ("2".to_owned(), Some(9))]);
+    let published: Vec<_> = stage
+        .bus
+        .published()
+        .into_iter()
+        .map(|change| (change.key, change.version.map(Version::get)))
+        .collect();
+    assert_eq!(published, [("1".to_owned(), Some(2)), ("2".to_owned(), Some(9))]);
     assert_eq!(token, stage.node.token());
     assert_eq!(stage.kept(1), Some(2), "a key named twice is marked once");
 }

@@ -63,7 +63,7 @@ async fn evicted_epoch_returns_under_a_new_name() {
     let before = stage.read(&CACHED).await.epoch.unwrap();
     stage.store.add(1, 0x0fff);
     stage.store.remove(1, 1);
-    assert_eq!(stage.first().await, [1, 2, 3], "nobody was told of this change");
+    assert_eq!(stage.first().await, [1, 2, 3], "this change was not published");
     stage.node.namespace("things_epoch").unwrap().flush();
     let after = stage.read(&CACHED).await;
     assert_eq!(after.entry.value.items, [2, 3, 4], "pages of the lost epoch are not found");

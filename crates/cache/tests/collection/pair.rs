@@ -74,7 +74,7 @@ async fn one_is_asked_about_many_in_one_batch() {
 }
 
 #[tokio::test]
-async fn another_node_tells_of_a_pair_by_its_text() {
+async fn change_of_a_pair_is_received_by_its_text() {
     let (node, blocks, cache) = stage();
     assert!(cache.get(&Pair(1, 12)).await.unwrap().is_none());
     assert!(cache.get(&Pair(11, 2)).await.unwrap().is_none());
@@ -83,5 +83,5 @@ async fn another_node_tells_of_a_pair_by_its_text() {
     node.namespace("block").unwrap().apply(&Pair(1, 12).to_string(), None);
     assert!(cache.get(&Pair(1, 12)).await.unwrap().is_some());
     assert!(cache.peek(&Pair(11, 2)).is_none(), "no edge");
-    assert!(cache.get(&Pair(11, 2)).await.unwrap().is_none(), "the other pair was not told of");
+    assert!(cache.get(&Pair(11, 2)).await.unwrap().is_none(), "the other pair did not change");
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kith_cache::{
     Consistency, ListEpoch, Tier, Token,
-    remote::{FakeServer, Kept, UNTOLD, address},
+    remote::{FakeServer, Kept, UNPUBLISHED, address},
 };
 
 use crate::{
@@ -92,7 +92,7 @@ async fn epoch_read_before_publish_is_not_kept() {
     let write = a.list.begin_write(&[1]).await;
     store.remove(1, 2);
     a.wire.changes.set(false);
-    let telling = tokio::spawn(write.committed());
+    let publishing = tokio::spawn(write.committed());
     until(|| a.wire.changes.came() == 1).await;
     // The shared copy of the epoch is read while the change is on its way to it.
     a.wire.reads.set(false);
@@ -101,7 +101,7 @@ async fn epoch_read_before_publish_is_not_kept() {
     let late = tokio::spawn(async move { list.page(&1, &FIRST, &Consistency::Cached).await.unwrap() });
     until(|| a.wire.reads.came() > before).await;
     a.wire.changes.set(true);
-    telling.await.unwrap().unwrap();
+    publishing.await.unwrap().unwrap();
     a.wire.reads.set(true);
     late.await.unwrap();
     assert_eq!(a.items().await, [1, 3, 4]);
@@ -118,7 +118,7 @@ async fn delayed_epoch_is_dropped_after_a_change() {
     a.remove(&store, 2).await;
     until(|| b.node.applied() == a.node.applied() && a.node.applied() == 1).await;
     b.wire.reads.set(true);
-    assert_eq!(late.await.unwrap().entry.value.items, [1, 3, 4], "it was told while it looked");
+    assert_eq!(late.await.unwrap().entry.value.items, [1, 3, 4], "the change came while it loaded");
     assert_eq!(b.items().await, [1, 3, 4]);
 }
 
@@ -140,7 +140,7 @@ async fn read_only_server_delays_other_nodes_only() {
     let (server, store, a, b) = two_followers().await;
     assert_eq!((a.items().await, b.items().await), (vec![1, 2, 3], vec![1, 2, 3]));
     server.fill_up(true);
-    assert_eq!(a.remove(&store, 2).await.positions()[0].number, UNTOLD);
+    assert_eq!(a.remove(&store, 2).await.positions()[0].number, UNPUBLISHED);
     assert_eq!(a.items().await, [1, 3, 4], "its own copy in the server is old, and not believed");
     tokio::time::sleep(Duration::from_secs(3)).await;
     server.fill_up(false);

@@ -39,13 +39,13 @@ async fn one_publish_covers_all_its_lists() {
     let stage = Stage::new().warm().await;
     let write = stage.list.begin_write(&[8, 9]).await;
     write.committed().await.unwrap();
-    let told = |list: u64| Invalidation {
+    let change = |list: u64| Invalidation {
         namespace: "things_epoch",
         key: list.to_string(),
         version: None,
         copy: None,
     };
-    assert_eq!(stage.bus.published(), [told(8), told(9)]);
+    assert_eq!(stage.bus.published(), [change(8), change(9)]);
     assert_eq!(stage.node.applied(), 1, "one number for both");
     stage.first().await;
     assert_eq!(stage.store.loads(), 1);
@@ -63,7 +63,7 @@ async fn list_reads_during_write_keep_nothing() {
     assert_eq!((stage.stats("things_page").entries, stage.stats("things_epoch").entries), (kept, epochs));
     write.aborted().await;
     assert_eq!(stage.first().await, [1, 3, 4]);
-    assert!(stage.bus.published().is_empty(), "nobody is told of what did not happen");
+    assert!(stage.bus.published().is_empty(), "an aborted write is not published");
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn page_loaded_during_write_is_not_kept() {
     write.committed().await.unwrap();
     assert_eq!(stage.first().await, [1, 3, 4], "it joins no load of before the write");
     assert!(gate.open());
-    assert_eq!(reader.await.unwrap(), [1, 3, 4], "the epoch of its page is over: it asks anew");
+    assert_eq!(reader.await.unwrap(), [1, 3, 4], "the epoch of its page is over: it loads again");
     assert_eq!(stage.first().await, [1, 3, 4]);
 }
 

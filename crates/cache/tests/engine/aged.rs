@@ -56,5 +56,5 @@ async fn run(seed: u64) -> Result<(), String> {
     while let Some(call) = calls.join_next().await {
         call.map_err(|error| error.to_string())??;
     }
-    world.store.truth.wrong().map_or(Ok(()), Err)
+    world.store.truth.violation().map_or(Ok(()), Err)
 }

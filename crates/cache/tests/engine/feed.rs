@@ -77,14 +77,14 @@ impl Feed for StoreWay {
         self.store.stream.kept.lock().lead.take_if(|(node, _)| *node == self.node);
     }
 
-    async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError> {
+    async fn open(&self, at_end: bool) -> Result<Box<dyn Changes>, FeedError> {
         self.pass(Call::Feed, Way::There).await;
         let at = {
             let kept = self.store.stream.kept.lock();
-            if !anew && kept.saved < kept.from {
+            if !at_end && kept.saved < kept.from {
                 return Err(FeedError::Lost);
             }
-            if anew { kept.changes.len() } else { kept.saved }
+            if at_end { kept.changes.len() } else { kept.saved }
         };
         let grown = self.store.stream.grown.subscribe();
         Ok(Box::new(Opened { way: self.clone(), at, grown }))

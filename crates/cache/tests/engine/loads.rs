@@ -68,7 +68,7 @@ async fn loads_are_limited_without_a_server() {
     for reader in readers {
         reader.await.unwrap();
     }
-    assert_eq!(world.store.truth.wrong(), None);
+    assert_eq!(world.store.truth.violation(), None);
     assert_eq!(a.loads(ONE.0), 50);
 }
 

@@ -95,7 +95,7 @@ async fn other_server_with_known_data_is_not_trusted() {
 /// The writer is dead, no node received its change, no node reads the change feed, and the server fell back without a
 /// trace.
 #[tokio::test(start_paused = true)]
-async fn what_nobody_can_know_ends_with_the_copies() {
+async fn undetectable_loss_ends_with_the_copies() {
     let (world, [a, b]) = World::holding(ONE).await;
     let dump = world.server.snapshot();
     a.wire.lose(1);
@@ -104,7 +104,7 @@ async fn what_nobody_can_know_ends_with_the_copies() {
     a.kill();
     world.server.fall_back(&dump);
     pass(BOUND).await;
-    assert_eq!(b.read(ONE).await, Some(1), "nothing tells it");
+    assert_eq!(b.read(ONE).await, Some(1), "nothing invalidates it");
     for _ in 0..10 {
         // It is read all the while.
         pass(66_000).await;
@@ -146,7 +146,7 @@ async fn missed_last_entry_is_replayed_by_probe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_write_to_the_channel_moves_nobody() {
+async fn forged_channel_message_moves_no_node() {
     let (world, [a, b]) = World::scripted(&[Fault::NoFeed, Fault::Forged]).await;
     for turn in 1..200 {
         a.put(ONE).await.unwrap();
@@ -215,13 +215,13 @@ async fn record_changed_during_publish_stays_queued() {
     a.put(ONE).await.unwrap();
     world.server.fill_up(true);
     a.put(ONE).await.unwrap();
-    let mut telling = a.holds.hold(Call::Change, Way::Back);
+    let mut publishing = a.holds.hold(Call::Change, Way::Back);
     world.server.fill_up(false);
-    telling.entered().await;
+    publishing.entered().await;
     b.read(ONE).await;
     world.server.fill_up(true);
     a.put(ONE).await.unwrap();
-    telling.open();
+    publishing.open();
     pass(1).await;
     world.server.fill_up(false);
     pass(2_000).await;
@@ -229,7 +229,7 @@ async fn record_changed_during_publish_stays_queued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_told_again_where_nodes_have_moved() {
+async fn change_is_published_again_after_nodes_moved() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     let _behind = a.holds.held(Call::Probe, Way::There).await;

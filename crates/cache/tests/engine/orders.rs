@@ -35,10 +35,10 @@ async fn rolled_back(majority: bool) -> Option<u64> {
 async fn delayed_writer_value_leaves_nothing() {
     let (world, [a, c]) = World::script().await;
     a.put(ONE).await.unwrap();
-    let (told, second) = c.held(Call::Change, Way::There, |c| c.puts(ONE)).await;
+    let (publishing, second) = c.held(Call::Change, Way::There, |c| c.puts(ONE)).await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
-    told.open();
+    publishing.open();
     second.await.unwrap();
     let late = world.start();
     pass(300).await;
@@ -57,11 +57,11 @@ async fn paused_fill(gone: bool) -> Option<u64> {
     let (world, [a, b, c]) = World::script().await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
-    let (told, second) = c.held(Call::Change, Way::There, |c| c.puts(ONE)).await;
+    let (publishing, second) = c.held(Call::Change, Way::There, |c| c.puts(ONE)).await;
     let (fill, reading) = b.held(Call::Fill, Way::There, |b| b.reads(ONE)).await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
-    told.open();
+    publishing.open();
     second.await.unwrap();
     if gone {
         world.evict(ONE);

@@ -89,18 +89,18 @@ impl Peer {
     /// What an owner task of a node does, with records of one kind or, like a follow and a block, of several: one write
     /// of the store changes them all, and each kind is published separately, in the order of `ids`. Returns what was
     /// acknowledged: a token for all of them, and their positions.
-    pub(crate) async fn write(&self, ids: &[Id], lives: bool) -> Option<(Token, Vec<u64>)> {
+    pub(crate) async fn write(&self, ids: &[Id], exists: bool) -> Option<(Token, Vec<u64>)> {
         let mut guards = Vec::new();
         for of_kind in ids.chunk_by(|a, b| a.0 == b.0) {
             let keys: Vec<u64> = of_kind.iter().map(|(_, key)| *key).collect();
             guards.push((of_kind, self.cache(of_kind[0].0).begin_write(&keys).await));
         }
-        match self.way.commit(ids, lives).await {
+        match self.way.commit(ids, exists).await {
             Outcome::Landed(landed) => {
                 let (mut left, mut token) = (landed.iter(), None);
                 for (of_kind, guard) in guards {
                     let change = |((kind, key), (version, place)): (&Id, &(u64, u64))| {
-                        (*key, change(*kind, lives, *version, *place))
+                        (*key, change(*kind, exists, *version, *place))
                     };
                     let changes = of_kind.iter().zip(left.by_ref()).map(change).collect();
                     // Of the later ones a guard that is dropped gives up what memory holds.
@@ -188,7 +188,7 @@ impl Peer {
     pub(crate) fn place(&self, id: Id, entry: &Entry<u64>) -> u64 {
         let (kind, key) = id;
         if kind.is_versioned() != entry.version.is_versioned() {
-            self.way.store.truth.blame(format!("{kind:?} {key} has version {}", entry.version));
+            self.way.store.truth.report(format!("{kind:?} {key} has version {}", entry.version));
         }
         *entry.value
     }
@@ -199,9 +199,9 @@ impl Peer {
     }
 }
 
-fn change(kind: Kind, lives: bool, version: u64, place: u64) -> Change<u64> {
+fn change(kind: Kind, exists: bool, version: u64, place: u64) -> Change<u64> {
     let version = Version::new(version);
-    match (kind, lives) {
+    match (kind, exists) {
         (Kind::List | Kind::Count, _) => Change::Invalidate { version: None },
         (_, true) => Change::Put { value: Arc::new(place), version },
         (_, false) => Change::Deleted { version },

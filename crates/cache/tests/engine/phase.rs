@@ -1,4 +1,4 @@
-//! Nodes that stand still while time goes on, and nodes that die: between any two steps of any of their tasks.
+//! Nodes that are paused while time goes on, and nodes that die: between any two steps of any of their tasks.
 
 use std::{future::Future, pin::pin, sync::Arc};
 
@@ -11,7 +11,7 @@ pub(crate) enum Phase {
     #[default]
     Runs,
     /// As by SIGSTOP.
-    Stands,
+    Paused,
     /// As by SIGKILL.
     Dead,
 }
@@ -61,7 +61,7 @@ impl Phases {
                 _stopped = self.until(|phase| phase != Phase::Runs) => {}
                 output = &mut task => return Some(output),
             }
-            if self.until(|phase| phase != Phase::Stands).await == Phase::Dead {
+            if self.until(|phase| phase != Phase::Paused).await == Phase::Dead {
                 return None;
             }
         }

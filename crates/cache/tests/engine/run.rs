@@ -53,8 +53,8 @@ pub(crate) async fn run(seed: u64) -> Result<Played, String> {
     let world = World::new(chance, weather, 3 + seed % 3);
     let run = Arc::new(Run { world, tokens: Mutex::default() });
     let verdict = Box::pin(run.play()).await;
-    let wrong = run.world.store.truth.wrong();
-    verdict.and(wrong.map_or(Ok(()), Err)).map_err(|why| format!("{why} ({weather:?})"))?;
+    let violation = run.world.store.truth.violation();
+    verdict.and(violation.map_or(Ok(()), Err)).map_err(|why| format!("{why} ({weather:?})"))?;
     let truth = &run.world.store.truth;
     let fair = if weather.is_fair() { truth.judged() } else { (0, 0) };
     Ok(Played { trace: truth.trace(), fair })
@@ -120,9 +120,9 @@ impl Run {
     }
 
     /// A write; once it is acknowledged, its node reads nothing older, and of a strict kind no node does.
-    async fn write(&self, peer: &Peer, ids: &[Id], lives: bool) -> Verdict {
+    async fn write(&self, peer: &Peer, ids: &[Id], exists: bool) -> Verdict {
         let truth = &self.world.store.truth;
-        let Some((token, places)) = peer.write(ids, lives).await else {
+        let Some((token, places)) = peer.write(ids, exists).await else {
             return self.may_fail("a write");
         };
         truth.note((peer.id, ids, &places, self.world.began.elapsed()));
@@ -225,7 +225,7 @@ impl Run {
         }
         sleep_until(well).await;
         if !orphans || !weather.has(Fault::NoFeed) {
-            truth.untold().map_or(Ok(()), |untold| Err(format!("nobody was told of {untold:?}")))?;
+            truth.unpublished().map_or(Ok(()), |missing| Err(format!("{missing:?} was not published")))?;
         }
         if !weather.raises() && world.store.epoch() != 1 {
             return Err(format!("the epoch is raised to {} without a reason", world.store.epoch()));

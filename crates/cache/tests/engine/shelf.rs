@@ -40,7 +40,7 @@ impl Shelf {
         self.loads.fetch_add(1, Ordering::Relaxed);
         let loading = Loading::begin(&self.loading);
         if loading.0.load(Ordering::Relaxed) > LOADS_MAX as u64 {
-            self.way.store.truth.blame(format!("{loading:?} loads of a node are with the store"));
+            self.way.store.truth.report(format!("{loading:?} loads of a node are with the store"));
         }
         self.way.pass(Call::Load, Way::There).await;
         let loaded = keys.iter().map(|key| (*key, self.way.store.read((self.kind, *key)))).collect();

@@ -25,13 +25,13 @@ pub(crate) enum Versions {
     /// From the version before, also when the record was deleted.
     #[default]
     Stub,
-    /// As if a deleted record had never been.
+    /// As if a deleted record had never existed.
     Forgotten,
 }
 
-/// What the store holds beside the records.
+/// What the store holds in addition to the records.
 #[derive(Debug)]
-struct Held {
+struct StoreState {
     epoch: (u64, String),
     versions: Versions,
     /// The next load of this record gives a state so many places back.
@@ -47,7 +47,7 @@ struct Held {
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) truth: Truth,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<StoreState>>,
     pub(crate) stream: Stream,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Outcome {
 
 impl Store {
     pub(crate) fn new(truth: &Truth) -> Self {
-        let held = Held {
+        let held = StoreState {
             epoch: (1, "0".to_owned()),
             versions: Versions::Stub,
             lags: None,
@@ -110,12 +110,12 @@ impl Store {
     }
 
     /// Takes a write. Returns version and place.
-    pub(crate) fn land(&self, id: Id, lives: bool) -> (u64, u64) {
+    pub(crate) fn land(&self, id: Id, exists: bool) -> (u64, u64) {
         let mut held = self.held.lock();
         let (versions, clock) = (held.versions, held.clock.take());
-        let landed = self.truth.land(id, lives, |history| match history.last() {
+        let landed = self.truth.land(id, exists, |history| match history.last() {
             _ if clock.is_some() => clock.unwrap_or_default(),
-            Some(last) if !last.lives && versions == Versions::Forgotten => 1,
+            Some(last) if !last.exists && versions == Versions::Forgotten => 1,
             last => last.map_or(0, |last| last.version) + step(id),
         });
         self.stream.push(id, landed.0);
@@ -137,7 +137,7 @@ impl Store {
         }
         match self.truth.earlier(id, back) {
             None => Loaded::Absent { version: Version::UNVERSIONED },
-            Some((state, _)) if !state.lives => Loaded::Absent { version: versioned(state.version) },
+            Some((state, _)) if !state.exists => Loaded::Absent { version: versioned(state.version) },
             Some((state, place)) => {
                 Loaded::Found { value: Arc::new(place), version: versioned(state.version) }
             }
@@ -174,14 +174,14 @@ impl StoreWay {
     }
 
     /// Writes these records, or deletes them.
-    pub(crate) async fn commit(&self, ids: &[Id], lives: bool) -> Outcome {
+    pub(crate) async fn commit(&self, ids: &[Id], exists: bool) -> Outcome {
         self.pass(Call::Commit, Way::There).await;
-        let land = |way: &Self| ids.iter().map(|id| way.store.land(*id, lives)).collect();
+        let land = |way: &Self| ids.iter().map(|id| way.store.land(*id, exists)).collect();
         if self.weather.has(Fault::Unknown) && self.chance.one_in(8) {
             match self.chance.below(4) {
                 0 => return Outcome::Failed,
                 1 => drop::<Vec<_>>(land(self)),
-                2 => self.land_late(ids, lives),
+                2 => self.land_late(ids, exists),
                 _ => {}
             }
             self.store.held.lock().landing = Instant::now() + Duration::from_secs(5);
@@ -194,13 +194,13 @@ impl StoreWay {
     }
 
     /// The write is still on its way when the writer has long given it up, and maybe died.
-    fn land_late(&self, ids: &[Id], lives: bool) {
+    fn land_late(&self, ids: &[Id], exists: bool) {
         let (ids, store) = (ids.to_vec(), self.store.clone());
         let after = Duration::from_millis(self.chance.below(4_000));
         tokio::spawn(async move {
             sleep(after).await;
             for id in ids {
-                store.land(id, lives);
+                store.land(id, exists);
             }
         });
     }

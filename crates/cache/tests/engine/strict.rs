@@ -1,4 +1,4 @@
-//! Scripts: nodes that stand still, and strict namespaces (interleavings 6 and 8, and what belongs to them).
+//! Scripts: paused nodes, and strict namespaces (interleavings 6 and 8, and what belongs to them).
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn first_answers_after_a_stop_are_right() {
         a.put(id).await.unwrap();
         b.read(id).await;
     }
-    b.phases.set(Phase::Stands);
+    b.phases.set(Phase::Paused);
     for id in [ONE, RIGHT] {
         a.put(id).await.unwrap();
     }
@@ -32,12 +32,12 @@ async fn first_answers_after_a_stop_are_right() {
     assert_eq!((b.read(ONE).await, b.read(RIGHT).await), (Some(2), Some(2)));
 }
 
-/// Interleaving 6: the answer to a probe lay there while the node stood still.
+/// Interleaving 6: the answer to a probe waits while the node is paused.
 #[tokio::test(start_paused = true)]
 async fn old_answer_gives_no_trust_after_a_stop() {
     let (_world, [a, b]) = World::holding(RIGHT).await;
     let probe = b.holds.held(Call::Probe, Way::Back).await;
-    b.phases.set(Phase::Stands);
+    b.phases.set(Phase::Paused);
     b.wire.lose(1);
     probe.open();
     a.put(RIGHT).await.unwrap();

@@ -84,15 +84,15 @@ pub(crate) const RIGHT: Id = (Kind::Right, 1);
 pub(crate) struct State {
     /// As the store gave it.
     pub(crate) version: u64,
-    pub(crate) lives: bool,
+    pub(crate) exists: bool,
     landed: Instant,
-    told: Option<Instant>,
+    published: Option<Instant>,
     acknowledged: Option<Instant>,
 }
 
 impl State {
-    fn tell(&mut self, now: Instant) {
-        self.told.get_or_insert(now);
+    fn set_published(&mut self, now: Instant) {
+        self.published.get_or_insert(now);
     }
 }
 
@@ -118,7 +118,7 @@ struct Known {
     dumped: u64,
     /// Until when no node can detect that a server was replaced under the same name.
     excused: Option<Instant>,
-    wrong: Vec<String>,
+    violations: Vec<String>,
     trace: u64,
     /// Cached reads that were judged, and those later than [`MOSTLY`].
     judged: (u64, u64),
@@ -130,12 +130,12 @@ impl Truth {
     }
 
     /// The store takes a change of the record. Returns the version that it has now, and its place.
-    pub(crate) fn land(&self, id: Id, lives: bool, version: impl FnOnce(&[State]) -> u64) -> (u64, u64) {
+    pub(crate) fn land(&self, id: Id, exists: bool, version: impl FnOnce(&[State]) -> u64) -> (u64, u64) {
         let mut known = self.0.lock();
         let history = known.records.entry(id).or_default();
         let version = version(history);
         crate::trace!("T land {id:?} {version}");
-        history.push(State { version, lives, landed: Instant::now(), told: None, acknowledged: None });
+        history.push(State { version, exists, landed: Instant::now(), published: None, acknowledged: None });
         (version, history.len() as u64)
     }
 
@@ -164,7 +164,7 @@ impl Truth {
                 Order::Invalidate(version) => *version,
                 Order::Put(cell) => Some(cell.header.version),
             };
-            known.told(id, version, epoch, changed);
+            known.record_published(id, version, epoch, changed);
         }
     }
 
@@ -177,7 +177,7 @@ impl Truth {
         }
         known.epoch = epoch;
         crate::trace!("T {now:?} epoch {epoch}");
-        known.records.values_mut().flatten().for_each(|state| state.tell(now));
+        known.records.values_mut().flatten().for_each(|state| state.set_published(now));
         if known.hidden.is_some_and(|hidden| epoch > hidden) {
             known.hidden = None;
             known.swapped = Some(now);
@@ -236,22 +236,27 @@ impl Truth {
         if !matches!(cell.header.kind, Value | Null) || known.hidden.is_some() || epoch < known.logs_from {
             return;
         }
-        let told = known.logs.get(&epoch).and_then(|log| log.get(&id)?.last().copied());
-        let told = told.and_then(|(_, place)| known.records[&id].get(place.checked_sub(1)?).copied());
-        if told.is_some_and(|told| cell.header.version.get() < told.version && id.0 != Kind::List) {
+        let published = known.logs.get(&epoch).and_then(|log| log.get(&id)?.last().copied());
+        let published =
+            published.and_then(|(_, place)| known.records[&id].get(place.checked_sub(1)?).copied());
+        if published
+            .is_some_and(|published| cell.header.version.get() < published.version && id.0 != Kind::List)
+        {
             let version = cell.header.version;
-            known.wrong.push(format!("the server gives version {version} of {id:?} after it told {told:?}"));
+            known.violations.push(format!(
+                "the server gives version {version} of {id:?} after it published {published:?}"
+            ));
         }
     }
 
-    /// Says that something was wrong.
-    pub(crate) fn blame(&self, what: String) {
-        self.0.lock().wrong.push(what);
+    /// Reports a violation.
+    pub(crate) fn report(&self, what: String) {
+        self.0.lock().violations.push(what);
     }
 
-    /// What was found wrong so far.
-    pub(crate) fn wrong(&self) -> Option<String> {
-        self.0.lock().wrong.first().cloned()
+    /// The first violation so far.
+    pub(crate) fn violation(&self) -> Option<String> {
+        self.0.lock().violations.first().cloned()
     }
 
     /// Something that every replay of the run must do alike.
@@ -273,13 +278,13 @@ impl Truth {
     }
 
     /// The first record with a state that was never published.
-    pub(crate) fn untold(&self) -> Option<(Id, usize)> {
+    pub(crate) fn unpublished(&self) -> Option<(Id, usize)> {
         let known = self.0.lock();
-        let untold = |history: &Vec<State>| history.iter().position(|state| state.told.is_none());
-        known.records.iter().find_map(|(id, history)| untold(history).map(|place| (*id, place + 1)))
+        let unpublished = |history: &Vec<State>| history.iter().position(|state| state.published.is_none());
+        known.records.iter().find_map(|(id, history)| unpublished(history).map(|place| (*id, place + 1)))
     }
 
-    /// Judges an answer of a cached read: the place of the state that it gave, or that the record does not live.
+    /// Judges an answer of a cached read: the place of the state that it gave, or that the record does not exist.
     pub(crate) fn judge(
         &self,
         id: Id,
@@ -346,7 +351,7 @@ impl Truth {
             return 0;
         }
         let log = known.logs.get(&epoch).and_then(|log| log.get(&id));
-        let entries = log.into_iter().flatten().filter(|(told, _)| *told <= number);
+        let entries = log.into_iter().flatten().filter(|(logged, _)| *logged <= number);
         entries.map(|(_, place)| *place as u64).max().unwrap_or(0)
     }
 }
@@ -355,18 +360,19 @@ impl Known {
     /// How long before the read a later state than the answer had been published.
     fn late(&self, id: Id, answer: Option<u64>, began: Instant) -> Duration {
         let history = self.records.get(&id).map_or(&[][..], Vec::as_slice);
-        let told = history.iter().skip(place(history, answer)).filter_map(|state| state.told).min();
-        let told = told.map(|told| self.swapped.map_or(told, |swapped| swapped.max(told)));
-        told.map_or(Duration::ZERO, |told| began.saturating_duration_since(told))
+        let published = history.iter().skip(place(history, answer)).filter_map(|state| state.published).min();
+        let published =
+            published.map(|published| self.swapped.map_or(published, |swapped| swapped.max(published)));
+        published.map_or(Duration::ZERO, |published| began.saturating_duration_since(published))
     }
 
-    fn told(&mut self, id: Id, version: Option<Version>, epoch: u64, changed: &Changed) {
+    fn record_published(&mut self, id: Id, version: Option<Version>, epoch: u64, changed: &Changed) {
         let history = self.records.entry(id).or_default();
         let covers = |state: &State| version.is_none_or(|version| state.version <= version.get());
         let place = history.iter().rposition(covers).map_or(0, |at| at + 1);
         if changed.epoch <= epoch && epoch >= self.epoch {
             let now = Instant::now();
-            history[..place].iter_mut().for_each(|state| state.tell(now));
+            history[..place].iter_mut().for_each(|state| state.set_published(now));
         }
         self.logs.entry(epoch).or_default().entry(id).or_default().push((changed.number, place));
     }
@@ -376,7 +382,7 @@ impl Known {
 fn place(history: &[State], answer: Option<u64>) -> usize {
     match answer {
         Some(place) => usize::try_from(place).unwrap(),
-        None => history.iter().rposition(|state| !state.lives).map_or(0, |at| at + 1),
+        None => history.iter().rposition(|state| !state.exists).map_or(0, |at| at + 1),
     }
 }
 

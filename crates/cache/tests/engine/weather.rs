@@ -10,7 +10,7 @@ use crate::chance::Chance;
 pub(crate) enum Fault {
     /// Links are closed, frozen or stalled.
     Links,
-    /// Nodes stand still while time goes on.
+    /// Nodes are paused while time goes on.
     Stops,
     /// Nodes die, others start.
     Crashes,

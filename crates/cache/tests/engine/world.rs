@@ -131,7 +131,7 @@ impl World {
 
     /// A node pauses, mostly for a moment, otherwise until all faults have ended.
     fn stop(&self, peer: &Peer) {
-        peer.phases.set(Phase::Stands);
+        peer.phases.set(Phase::Paused);
         if !self.chance.one_in(4) {
             let (phases, moment) = (peer.phases.clone(), self.chance.below(2_500));
             tokio::spawn(async move {

@@ -76,16 +76,16 @@ fn value(version: u64, token: u64, text: &str) -> Cell {
 }
 
 fn entry(nonce: u64) -> LogEntry<'static> {
-    LogEntry { nonce, message: b"told", strict: false }
+    LogEntry { nonce, message: b"message", strict: false }
 }
 
-async fn told(frames: &mut Box<dyn Frames>) -> News {
-    timeout(PATIENCE, frames.next()).await.expect("something was told").expect("nothing was lost")
+async fn next_news(frames: &mut Box<dyn Frames>) -> News {
+    timeout(PATIENCE, frames.next()).await.expect("news was expected").expect("nothing was lost")
 }
 
-/// The entry of the log that is told next.
-async fn entry_told(frames: &mut Box<dyn Frames>) -> Frame {
-    let News::Entry(bytes) = told(frames).await else { panic!("an entry is told") };
+/// The next entry of the log that is received.
+async fn next_entry(frames: &mut Box<dyn Frames>) -> Frame {
+    let News::Entry(bytes) = next_news(frames).await else { panic!("an entry was expected") };
     Frame::heard(&bytes).unwrap()
 }
 
@@ -200,7 +200,7 @@ async fn wakes(shared: &dyn Shared) {
     for frames in [&mut here, &mut there] {
         let mut heard = BTreeSet::new();
         while !heard.contains(&keys[6]) {
-            let News::Filled(key) = told(frames).await else { panic!("only wakes are told") };
+            let News::Filled(key) = next_news(frames).await else { panic!("only wakes were expected") };
             heard.insert(key);
         }
         assert_eq!(heard, waited.iter().cloned().collect());
@@ -228,9 +228,9 @@ async fn chain(shared: &dyn Shared) {
     let mut chain = LogPosition::at(0, 0);
     for nonce in 100..150 {
         shared.change(1, &[], entry(nonce)).await.unwrap();
-        let frame = entry_told(&mut frames).await;
+        let frame = next_entry(&mut frames).await;
         assert_eq!((chain.hear(&frame), frame.nonce), (FrameOrder::Next, nonce));
-        assert_eq!(frame.message, b"told");
+        assert_eq!(frame.message, b"message");
         chain.applied(&frame);
         assert_eq!(shared.replay(1, frame.number, 1).await.unwrap(), [frame]);
     }
@@ -243,7 +243,7 @@ async fn subscribed_first(shared: &dyn Shared) {
     for nonce in 1..=30 {
         let mut frames = shared.subscribe(1, nonce).await.unwrap();
         let number = shared.change(1, &[], entry(nonce)).await.unwrap().number;
-        assert_eq!(entry_told(&mut frames).await.number, number);
+        assert_eq!(next_entry(&mut frames).await.number, number);
     }
 }
 
@@ -254,7 +254,7 @@ async fn sent_again(shared: &dyn Shared) {
         assert_eq!(shared.change(1, &[], entry(nonce)).await.unwrap().number, number);
     }
     for nonce in [7, 8, 7] {
-        assert_eq!(entry_told(&mut frames).await.nonce, nonce);
+        assert_eq!(next_entry(&mut frames).await.nonce, nonce);
     }
     assert_eq!(shared.replay(1, 1, 10).await.unwrap().len(), 3);
 }
@@ -283,9 +283,9 @@ async fn registry(shared: &dyn Shared) {
     let confirmed = Confirmed { node: 3, number: 2 };
     shared.confirm(1, 2, confirmed).await.unwrap();
     shared.confirm(1, 2, Confirmed { node: 77, number: 2 }).await.unwrap();
-    assert_eq!(told(&mut two).await, News::Confirmed(confirmed));
+    assert_eq!(next_news(&mut two).await, News::Confirmed(confirmed));
     shared.confirm(1, 3, Confirmed { node: 3, number: 1 }).await.unwrap();
-    assert_eq!(told(&mut three).await, News::Confirmed(Confirmed { node: 3, number: 1 }));
+    assert_eq!(next_news(&mut three).await, News::Confirmed(Confirmed { node: 3, number: 1 }));
     shared.leave(1, 2).await.unwrap();
     let peers = shared.peers(1).await.unwrap();
     let numbers: Vec<_> = peers.iter().map(|peer| (peer.node, peer.applied)).collect();

@@ -1,4 +1,4 @@
-//! A server that answers and refuses: what is said of it, and that no refusal passes for a success.
+//! A server that answers and refuses: what is reported, and that no refusal passes for a success.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -52,7 +52,7 @@ async fn refused_subscription_is_an_error() {
     assert_eq!(denied, rights(&["PUBLISH", "SUBSCRIBE"]));
     command(&operator, "ACL", &["SETUSER", "default", "allchannels"]).await;
     let mut frames = shared.subscribe(1, 1).await.unwrap();
-    shared.change(1, &[], LogEntry { nonce: 1, message: b"told", strict: false }).await.unwrap();
+    shared.change(1, &[], LogEntry { nonce: 1, message: b"message", strict: false }).await.unwrap();
     assert!(matches!(frames.next().await, Some(News::Entry(_))));
     assert_eq!(shared.refusal().await, None);
 }
@@ -157,7 +157,7 @@ async fn prefix_belongs_to_one_database_at_a_time() {
     assert_eq!(other.own_prefix(long).await, Ok(Some(1)));
     assert_eq!(other.prefix_owner(long).await, Ok(Some(1)));
     one.enter(3, &Alive::default()).await.unwrap();
-    one.change(3, &[], LogEntry { nonce: 1, message: b"told", strict: false }).await.unwrap();
+    one.change(3, &[], LogEntry { nonce: 1, message: b"message", strict: false }).await.unwrap();
     eventually("it is free", async || other.own_prefix(short).await == Ok(None)).await;
     assert_eq!(one.own_prefix(long).await, Ok(Some(u64::MAX)));
     for key in ["log:3", "nodes:3", "epoch"] {

@@ -14,8 +14,8 @@ use fred::prelude::*;
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// Below the ports that the kernel gives to connections: no connection takes one of a server that is down.
 const PORTS: Range<u16> = 15_000..22_000;
-/// A cluster's members speak with each other at a port that is so much higher.
-const BESIDE: u16 = 10_000;
+/// Members of a cluster connect to each other at the client port plus this.
+const BUS_PORT_OFFSET: u16 = 10_000;
 
 /// A redis-server with a folder of its own; ends with the test.
 pub(crate) struct Server {
@@ -167,6 +167,6 @@ pub(crate) async fn command(client: &Client, name: &'static str, words: &[&str])
 fn free_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     std::iter::repeat_with(|| rand::random_range(PORTS))
-        .find(|port| is_free(*port) && is_free(*port + BESIDE))
+        .find(|port| is_free(*port) && is_free(*port + BUS_PORT_OFFSET))
         .unwrap()
 }

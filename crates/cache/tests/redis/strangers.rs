@@ -89,7 +89,7 @@ async fn change_removes_a_copy_of_a_newer_format() {
         let mut newer = cell(9).to_bytes();
         newer[1] += 1;
         let _: () = operator.set(&there, bytes::Bytes::from(newer), None, None, false).await.unwrap();
-        shared.change(1, &[(key.clone(), order)], entry(at, b"told")).await.unwrap();
+        shared.change(1, &[(key.clone(), order)], entry(at, b"message")).await.unwrap();
         assert_eq!(shared.read(&[key]).await.unwrap(), [left], "{at}");
         assert_eq!(operator.exists::<i64, _>(&there).await.unwrap(), i64::from(at < 3));
     }
@@ -153,8 +153,9 @@ async fn forged_messages_are_skipped_and_counted() {
     let sealed_by_another = MessageMac::new(&[8; 32]).close(9, &forged);
     for message in [Vec::new(), vec![0xff; 70_000], b"1:a:k".to_vec(), forged, sealed_by_another] {
         for channel in [&wakes, &mine] {
-            let told: i64 = outsider.publish(channel, bytes::Bytes::from(message.clone())).await.unwrap();
-            assert_eq!(told, 1, "somebody listens on {channel}");
+            let receivers: i64 =
+                outsider.publish(channel, bytes::Bytes::from(message.clone())).await.unwrap();
+            assert_eq!(receivers, 1, "one subscriber of {channel}");
         }
     }
     shared.confirm(1, 2, Confirmed { node: 3, number: 4 }).await.unwrap();
@@ -163,8 +164,10 @@ async fn forged_messages_are_skipped_and_counted() {
     assert_eq!(shared.garbled(), 10);
     let entries = format!("{{{prefix}}}:0:log:1");
     let _: i64 = outsider.publish(&entries, "no entry").await.unwrap();
-    let Some(News::Entry(bytes)) = timeout(PATIENCE, frames.next()).await.unwrap() else { panic!("is told") };
-    assert_eq!(Frame::heard(&bytes), None, "whoever follows the log looks at it");
+    let Some(News::Entry(bytes)) = timeout(PATIENCE, frames.next()).await.unwrap() else {
+        panic!("an entry was expected")
+    };
+    assert_eq!(Frame::heard(&bytes), None, "the follower of the log checks it");
 }
 
 #[tokio::test]
@@ -223,7 +226,7 @@ async fn keys_of_a_left_epoch_expire() {
     let lasts = async |key: &str| operator.ttl::<i64, _>(key).await.unwrap();
     for epoch in [4, 5] {
         shared.enter(epoch, &Alive::default()).await.unwrap();
-        shared.change(epoch, &[], entry(1, b"told")).await.unwrap();
+        shared.change(epoch, &[], entry(1, b"message")).await.unwrap();
     }
     for key in keys(4) {
         assert!((1..=600).contains(&lasts(&key).await), "{key}");
@@ -231,7 +234,7 @@ async fn keys_of_a_left_epoch_expire() {
     for key in keys(5) {
         assert_eq!(lasts(&key).await, -1, "{key}");
     }
-    shared.change(3, &[], entry(1, b"told late")).await.unwrap();
+    shared.change(3, &[], entry(1, b"late")).await.unwrap();
     shared.enter(3, &Alive::default()).await.unwrap();
     for key in keys(3) {
         assert!((1..=600).contains(&lasts(&key).await), "{key}");
@@ -270,7 +273,7 @@ async fn a_slow_listener_knows_that_it_has_lost_some() {
     join_all((0..8).map(writer)).await;
     // 12,000 were published, and none was read.
     let mut lost = false;
-    eventually("it is told so", async || {
+    eventually("the loss is reported", async || {
         lost = lost || frames.next().await.is_none();
         lost
     })

@@ -64,8 +64,8 @@ impl Stage {
         format!("{{{}}}:{address}", self.prefix)
     }
 
-    /// Puts a cell there that has been there for a while.
-    async fn place(&self, address: &str, state: Option<&Cell>, age: Duration) {
+    /// Stores a cell of this age.
+    async fn store(&self, address: &str, state: Option<&Cell>, age: Duration) {
         let key = self.key(address);
         let _: i64 = self.operator.del(&key).await.unwrap();
         if let Some(cell) = state {
@@ -76,7 +76,7 @@ impl Stage {
         }
     }
 
-    async fn found(&self, address: &str) -> Option<Cell> {
+    async fn stored(&self, address: &str) -> Option<Cell> {
         let bytes: Option<bytes::Bytes> = self.operator.get(self.key(address)).await.unwrap();
         bytes.map(|bytes| Cell::from_bytes(&bytes).unwrap())
     }
@@ -92,7 +92,7 @@ impl Stage {
             Next::Set(cell) => Some(cell.clone()),
             Next::Delete => None,
         };
-        assert_eq!(self.found(address).await, expected, "{what} on {before:?}");
+        assert_eq!(self.stored(address).await, expected, "{what} on {before:?}");
         let Some(cell) = expected else { return };
         let left: i64 = self.operator.pttl(self.key(address)).await.unwrap();
         let (least, most) = match (next, cell.header.kind) {
@@ -108,7 +108,7 @@ impl Stage {
     }
 
     async fn change(&self, orders: &[(String, Order)], nonce: u64) {
-        let entry = LogEntry { nonce, message: b"told", strict: false };
+        let entry = LogEntry { nonce, message: b"message", strict: false };
         self.shared.change(1, orders, entry).await.unwrap();
     }
 }
@@ -125,16 +125,16 @@ async fn a_lease_is_given_as_the_rules_say() {
         let (next, answer) = Cell::acquire(state.as_ref(), OWN, left(age));
         for (believed_absent, again) in [(false, false), (false, true), (true, false), (true, true)] {
             if !again {
-                stage.place(&keys[0], state.as_ref(), age).await;
+                stage.store(&keys[0], state.as_ref(), age).await;
             }
-            let told = if believed_absent {
+            let acquired = if believed_absent {
                 stage.shared.acquire_absent(&keys, OWN).await.unwrap()
             } else {
                 stage.shared.acquire(&keys, OWN).await.unwrap()
             };
-            match (&told[0], &answer) {
-                (Acquired::Wait(told), Acquired::Wait(most)) => assert!(told <= most && !told.is_zero()),
-                (told, answer) => assert_eq!(told, answer, "{state:?}, again {again}"),
+            match (&acquired[0], &answer) {
+                (Acquired::Wait(wait), Acquired::Wait(most)) => assert!(wait <= most && !wait.is_zero()),
+                (acquired, answer) => assert_eq!(acquired, answer, "{state:?}, again {again}"),
             }
             stage.assert_became(&keys[0], state.as_ref(), &next, "acquire").await;
         }
@@ -149,7 +149,7 @@ async fn a_load_fills_as_the_rules_say() {
         for (version, kind) in
             VERSIONS.into_iter().flat_map(|version| [(version, Kind::Value), (version, Kind::Null)])
         {
-            stage.place(&key, state.as_ref(), AGES[0]).await;
+            stage.store(&key, state.as_ref(), AGES[0]).await;
             let filling = [(key.clone(), cell(kind, version, OWN))];
             let (next, answer) = Cell::fill(state.as_ref(), filling[0].1.clone());
             assert_eq!(stage.shared.fill(&filling).await.unwrap(), [answer], "{state:?}, {version}");
@@ -166,7 +166,7 @@ async fn a_load_fills_as_the_rules_say() {
 async fn a_lease_is_given_up_as_the_rules_say() {
     let (stage, keys) = (Stage::new().await, ["1:a:k".to_owned()]);
     for state in states() {
-        stage.place(&keys[0], state.as_ref(), AGES[0]).await;
+        stage.store(&keys[0], state.as_ref(), AGES[0]).await;
         for _again in [false, true] {
             stage.shared.release(&keys, OWN).await.unwrap();
             stage
@@ -184,7 +184,7 @@ async fn a_write_changes_keys_as_the_rules_say() {
     for state in states() {
         for version in VERSIONS {
             for key in keys {
-                stage.place(key, state.as_ref(), AGES[0]).await;
+                stage.store(key, state.as_ref(), AGES[0]).await;
             }
             let (putting, version) = (cell(Kind::Value, version, 0), Version::new(version));
             let orders =
@@ -200,7 +200,7 @@ async fn a_write_changes_keys_as_the_rules_say() {
                 stage.assert_became(keys[1], state.as_ref(), &put, "put").await;
                 stage.assert_became(keys[2], state.as_ref(), &Next::Delete, "delete").await;
             }
-            let before = stage.found(keys[1]).await;
+            let before = stage.stored(keys[1]).await;
             stage.change(&orders[1..2], 1).await;
             let put = Cell::put(before.as_ref(), putting);
             stage.assert_became_again(keys[1], before.as_ref(), &put).await;
@@ -214,7 +214,7 @@ impl Stage {
         if before.is_some_and(|before| before.header.version.is_versioned()) {
             assert_eq!(next, &Next::Keep, "a put is idempotent");
         }
-        let found = self.found(address).await;
+        let found = self.stored(address).await;
         match next {
             Next::Keep | Next::Await => assert_eq!(found.as_ref(), before),
             Next::Set(cell) => assert_eq!(found.as_ref(), Some(cell)),

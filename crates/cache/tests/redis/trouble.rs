@@ -37,7 +37,8 @@ fn quick(server: &Server) -> RedisOptions {
 
 async fn change(shared: &RedisShared) -> Result<u64, SharedError> {
     let orders = [(key()[0].clone(), Order::Invalidate(Some(Version::new(9))))];
-    let changed = shared.change(1, &orders, LogEntry { nonce: 1, message: b"told", strict: false }).await?;
+    let changed =
+        shared.change(1, &orders, LogEntry { nonce: 1, message: b"message", strict: false }).await?;
     Ok(changed.number)
 }
 
@@ -59,13 +60,13 @@ async fn unaccepted_server_is_not_used() {
     let probed = shared.enter(1, &Alive::default()).await.unwrap();
     assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
     assert_eq!(change(&shared).await, Err(SharedError::Away));
-    shared.accept("somebody else");
+    shared.accept("another");
     assert_eq!(shared.heads(&key()).await, Err(SharedError::Away));
     assert_eq!(shared.acquire(&key(), 1).await, Err(SharedError::Away));
     shared.accept(&probed.server);
     assert_eq!(shared.read(&key()).await, Ok(vec![None]));
     assert_eq!(change(&shared).await, Ok(1));
-    shared.accept("somebody else");
+    shared.accept("another");
     assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
 }
 
@@ -101,7 +102,7 @@ async fn restarted_server_must_be_accepted() {
         }
         accept(&shared).await;
     }
-    assert_eq!(frames.next().await, None, "whoever listened knows that he has lost some");
+    assert_eq!(frames.next().await, None, "the subscriber learns that it lost messages");
 }
 
 #[tokio::test]

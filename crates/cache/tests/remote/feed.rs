@@ -73,10 +73,10 @@ impl Feed for Seat {
         self.feed.0.lock().leads = None;
     }
 
-    async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError> {
+    async fn open(&self, at_end: bool) -> Result<Box<dyn Changes>, FeedError> {
         let mut state = self.feed.0.lock();
-        let at = if anew { Some(state.changes.len()) } else { state.saved.filter(|_| !state.lost) };
-        state.lost = state.lost && !anew;
+        let at = if at_end { Some(state.changes.len()) } else { state.saved.filter(|_| !state.lost) };
+        state.lost = state.lost && !at_end;
         Ok(Box::new(Self { at: at.ok_or(FeedError::Lost)?, ..self.clone() }))
     }
 }
@@ -143,7 +143,7 @@ async fn feed_publishes_change_of_dead_writer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_writer_told_is_not_told_again() {
+async fn published_change_is_not_published_again() {
     let (stage, peer, feed, _reader) = begun_with_a_copy().await;
     let before = peer.node.applied();
     peer.write(&stage.store, 7, 2).await.unwrap();

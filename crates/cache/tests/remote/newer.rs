@@ -1,4 +1,4 @@
-//! A node beside one of a newer version, whose messages and copies it cannot read.
+//! A node together with one of a newer version, whose messages and copies it cannot read.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ async fn newer_write(stage: &Stage, node: &Peer, key: u64, version: u64) {
     stage.store.put(key, version);
     let (epoch, name) = (node.node.epoch(), 1_000_000 * key + version);
     let text = key.to_string();
-    let told = PublishedChange { namespace: "thing", key: &text, version: Some(Version::new(version)) };
-    let mut message = Message { changes: vec![told], ..Message::default() }.encode().unwrap();
+    let change = PublishedChange { namespace: "thing", key: &text, version: Some(Version::new(version)) };
+    let mut message = Message { changes: vec![change], ..Message::default() }.encode().unwrap();
     message[0] += 1;
     assert_eq!(Message::decode(&message), None);
     let message = MessageMac::new(&[7; 32]).close(name, &message);

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kith_cache::{
     Change, Policy, Tier, Version,
-    remote::{Epochs as _, UNTOLD},
+    remote::{Epochs as _, UNPUBLISHED},
 };
 use tokio::time::sleep;
 
@@ -100,9 +100,9 @@ async fn recent_publish_repeats_in_the_next_epoch() {
 }
 
 /// Whether a write of this node counts as published.
-async fn tells(stage: &Stage, one: &Peer, version: u64) -> bool {
+async fn publishes(stage: &Stage, one: &Peer, version: u64) -> bool {
     let token = one.write(&stage.store, 7, version).await.unwrap();
-    token.positions().iter().all(|position| position.number != UNTOLD)
+    token.positions().iter().all(|position| position.number != UNPUBLISHED)
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,18 +112,18 @@ async fn publish_to_forgotten_epoch_counts_as_failed() {
     stage.store.raise(one.node.epoch(), "0").await.unwrap();
     sleep(Duration::from_secs(3)).await;
     assert_eq!(one.node.epoch(), 2);
-    assert!(tells(&stage, &one, 2).await);
+    assert!(publishes(&stage, &one, 2).await);
     stage.server.fall_back(&earlier);
-    assert!(!tells(&stage, &one, 3).await);
+    assert!(!publishes(&stage, &one, 3).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn publish_to_shorter_log_counts_as_failed() {
     let (stage, one, _other) = read_once().await;
-    assert!(tells(&stage, &one, 2).await);
+    assert!(publishes(&stage, &one, 2).await);
     let earlier = stage.server.snapshot();
-    assert!(tells(&stage, &one, 3).await && tells(&stage, &one, 4).await);
+    assert!(publishes(&stage, &one, 3).await && publishes(&stage, &one, 4).await);
     sleep(Duration::from_millis(1)).await;
     stage.server.fall_back(&earlier);
-    assert!(!tells(&stage, &one, 5).await);
+    assert!(!publishes(&stage, &one, 5).await);
 }

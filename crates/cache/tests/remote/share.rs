@@ -102,7 +102,7 @@ async fn read_only_server_loses_trust() {
     sleep(Duration::from_millis(1)).await;
     stage.server.fill_up(true);
     one.write(&stage.store, 7, 2).await.unwrap();
-    assert_eq!(other.read(7).await, (Some(1), Some(Tier::Redis)), "it could not be told");
+    assert_eq!(other.read(7).await, (Some(1), Some(Tier::Redis)), "the change could not be published");
     sleep(Duration::from_secs(3)).await;
     assert_eq!(other.read(7).await, (Some(2), Some(Tier::Store)));
 }

@@ -43,7 +43,7 @@ async fn unpublished_strict_write_is_not_acknowledged() {
     sleep(SETTLED).await;
     stage.server.fill_up(true);
     assert!(one.write(&stage.store, 7, 2).await.is_err());
-    assert!(!one.member.bus.sharing.queue.is_empty(), "and is told as soon as it can be");
+    assert!(!one.member.bus.sharing.queue.is_empty(), "and is published as soon as possible");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Notes: what an inbox holds besides messages.
+//! Notes: what an inbox holds in addition to messages.
 
 use kith_store::{ConversationId, GroupId, Seq, UserId};
 

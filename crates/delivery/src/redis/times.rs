@@ -12,7 +12,7 @@ const SAMPLE_KEPT_MS: u64 = 60_000;
 #[derive(Debug, Default)]
 pub(super) struct ServerTimes(Mutex<Option<Sample>>);
 
-/// The server said this time, in an answer that was received at this moment or earlier.
+/// A time of the server, from an answer that was received at this moment or earlier.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     time: ServerTime,

@@ -28,9 +28,9 @@ pub async fn id_of_dead_gateway_may_be_claimed(presences: Presences) {
     let second = claimed(&presences, "a", LONG).await;
     assert_ne!(first.incarnation, second.incarnation);
     let late = claim(&presences, "a", Some(first.incarnation), LONG).await;
-    assert_eq!(late, Ok(Claimed::Denied), "whoever came since is the gateway");
+    assert_eq!(late, Ok(Claimed::Denied), "the newer claimant is the gateway");
     let all = presences.sessions.gateways().await.unwrap().all;
-    assert_eq!(all.len(), 2, "the dead one stands until it is forgotten");
+    assert_eq!(all.len(), 2, "the dead one is listed until it is forgotten");
 }
 
 pub async fn known_incarnation_is_held_after_data_loss(presences: Presences) {
@@ -42,13 +42,13 @@ pub async fn known_incarnation_is_held_after_data_loss(presences: Presences) {
 pub async fn only_dead_gateway_is_forgotten(presences: Presences) {
     let (dying, living) = (claimed(&presences, "a", SHORT).await, claimed(&presences, "b", LONG).await);
     until(async || is_dead(&presences, "a").await).await;
-    for instance in [&dying, &living, &at("nobody")] {
+    for instance in [&dying, &living, &at("unknown")] {
         presences.sessions.forget(instance).await.unwrap();
     }
     let all = presences.sessions.gateways().await.unwrap().all;
     assert_eq!(all.into_iter().map(|state| state.instance).collect::<Vec<_>>(), [living]);
     let again = claim(&presences, "a", Some(dying.incarnation), LONG).await;
-    assert_eq!(again, Ok(Claimed::Held(dying.incarnation)), "nobody came meanwhile");
+    assert_eq!(again, Ok(Claimed::Held(dying.incarnation)), "no other gateway claimed it meanwhile");
 }
 
 pub async fn gateways_are_limited(presences: Presences) {

@@ -43,7 +43,7 @@ macro_rules! conformance {
             renewal_of_absent_session_is_reported
             sessions_of_a_user_are_limited
             dead_gateway_publishes_one_event_per_user
-            groups_are_untold_until_it_is_noted
+            groups_need_fan_out_until_it_is_recorded
             users_to_check_are_due
             concurrent_changes_are_one_step_each);
     };

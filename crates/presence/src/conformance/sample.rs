@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::{
     Change, Changed, Claim, Claimed, Event, GatewayId, Heard, Incarnation, Instance, Limits, Op,
-    PresenceError, Presences, Standing,
+    PresenceError, Presences, UserState,
 };
 
 /// What presence that is opened for the suite has to be bounded by.
@@ -86,8 +86,8 @@ pub(super) async fn claimed(presences: &Presences, id: &str, lasts: Duration) ->
     }
 }
 
-pub(super) fn standing(version: i64, at: &[&str]) -> Standing {
-    Standing { version, fanned: 0, gateways: at.iter().map(|id| gateway(id)).collect() }
+pub(super) fn state(version: i64, at: &[&str]) -> UserState {
+    UserState { version, fanned: 0, gateways: at.iter().map(|id| gateway(id)).collect() }
 }
 
 pub(super) async fn heard(hearing: &mut dyn Heard) -> Event {
@@ -96,7 +96,7 @@ pub(super) async fn heard(hearing: &mut dyn Heard) -> Event {
 
 /// The last event for a subscriber: what was published before it is received before it.
 pub(super) async fn heard_until(presences: &Presences, hearing: &mut dyn Heard) -> Vec<Event> {
-    let last = change(presences, 4711, &at("last"), open("d", LONG)).await.standing.version;
+    let last = change(presences, 4711, &at("last"), open("d", LONG)).await.state.version;
     let mut all = Vec::new();
     loop {
         let event = heard(hearing).await;

@@ -13,31 +13,35 @@ async fn seen(presences: &Presences, id: i64) -> Seen {
 pub async fn session_sets_user_online_and_its_end_offline(presences: Presences) {
     assert_eq!(seen(&presences, 1).await, Seen::default());
     let opened = change(&presences, 1, &at("a"), open("phone", LONG)).await;
-    assert!(opened.told && !opened.known && opened.standing.version > 0);
-    assert_eq!(opened.standing.gateways, [gateway("a")]);
+    assert!(opened.published && !opened.known && opened.state.version > 0);
+    assert_eq!(opened.state.gateways, [gateway("a")]);
     assert!(opened.left.is_some_and(|left| left > LONG / 2 && left <= LONG));
     let found = seen(&presences, 1).await;
-    assert_eq!((found.version, found.sessions.len()), (opened.standing.version, 1));
+    assert_eq!((found.version, found.sessions.len()), (opened.state.version, 1));
     assert_eq!((found.sessions[0].device.as_str(), &found.sessions[0].instance), ("phone", &at("a")));
     let closed = change(&presences, 1, &at("a"), close("phone")).await;
-    assert!(closed.told && closed.known && closed.left.is_none());
-    assert!(closed.standing.gateways.is_empty() && closed.standing.version > opened.standing.version);
+    assert!(closed.published && closed.known && closed.left.is_none());
+    assert!(closed.state.gateways.is_empty() && closed.state.version > opened.state.version);
     assert!(seen(&presences, 1).await.sessions.is_empty());
     let again = change(&presences, 1, &at("a"), close("phone")).await;
-    assert!(!again.told && !again.known);
-    assert_eq!(again.standing, closed.standing);
-    presences.sessions.fanned(user(1), closed.standing.version).await.unwrap();
-    assert_eq!(seen(&presences, 1).await.version, closed.standing.version, "it is kept for a while");
+    assert!(!again.published && !again.known);
+    assert_eq!(again.state, closed.state);
+    presences.sessions.fanned(user(1), closed.state.version).await.unwrap();
+    assert_eq!(seen(&presences, 1).await.version, closed.state.version, "it is kept for a while");
 }
 
 pub async fn two_devices_of_a_gateway_publish_one_event(presences: Presences) {
     let mut hearing = presences.feed.hear().await.unwrap();
-    for (device, told) in [("phone", true), ("tablet", false), ("phone", false)] {
-        assert_eq!(change(&presences, 1, &at("a"), open(device, LONG)).await.told, told, "{device}");
+    for (device, published) in [("phone", true), ("tablet", false), ("phone", false)] {
+        assert_eq!(
+            change(&presences, 1, &at("a"), open(device, LONG)).await.published,
+            published,
+            "{device}"
+        );
     }
     assert_eq!(seen(&presences, 1).await.sessions.len(), 2);
-    assert!(!change(&presences, 1, &at("a"), close("phone")).await.told);
-    assert!(change(&presences, 1, &at("a"), close("tablet")).await.told);
+    assert!(!change(&presences, 1, &at("a"), close("phone")).await.published);
+    assert!(change(&presences, 1, &at("a"), close("tablet")).await.published);
     let events = heard_until(&presences, &mut *hearing).await;
     let online: Vec<usize> = events.iter().map(|event| event.gateways.len()).collect();
     assert_eq!(online, [1, 0]);
@@ -49,7 +53,7 @@ pub async fn versions_increase_and_events_arrive_in_order(presences: Presences) 
     for round in 0..20 {
         let place = at(if round % 2 == 0 { "a" } else { "b" });
         for op in [open("d", LONG), close("d")] {
-            versions.push(change(&presences, 1, &place, op).await.standing.version);
+            versions.push(change(&presences, 1, &place, op).await.state.version);
         }
     }
     assert!(versions.is_sorted_by(|one, next| one < next), "{versions:?}");
@@ -65,8 +69,8 @@ pub async fn a_session_that_is_not_renewed_ends(presences: Presences) {
     change(&presences, 1, &at("a"), open("short", SHORT)).await;
     until(async || seen(&presences, 1).await.sessions.len() == 1).await;
     let looked = change(&presences, 1, &at("a"), Op::Look).await;
-    assert!(looked.told && looked.left.is_none());
-    assert_eq!(looked.standing.gateways, [gateway("b")]);
+    assert!(looked.published && looked.left.is_none());
+    assert_eq!(looked.state.gateways, [gateway("b")]);
     let events = heard_until(&presences, &mut *hearing).await;
     assert_eq!(events.last().unwrap().gateways, [gateway("b")]);
 }
@@ -76,7 +80,7 @@ pub async fn renewal_of_absent_session_is_reported(presences: Presences) {
     assert!(seen(&presences, 1).await.sessions.is_empty(), "nothing is made by it");
     change(&presences, 1, &at("a"), open("d", LONG / 2)).await;
     let renewed = change(&presences, 1, &at("a"), renew("d")).await;
-    assert!(renewed.known && !renewed.told && renewed.left.is_some_and(|left| left > LONG / 2));
+    assert!(renewed.known && !renewed.published && renewed.left.is_some_and(|left| left > LONG / 2));
     assert!(!change(&presences, 1, &at("b"), renew("d")).await.known, "it is at another gateway");
     change(&presences, 2, &at("a"), open("d", SHORT)).await;
     until(async || seen(&presences, 2).await.sessions.is_empty()).await;
@@ -114,21 +118,21 @@ pub async fn dead_gateway_publishes_one_event_per_user(presences: Presences) {
     .await;
     let mut events = heard_until(&presences, &mut *hearing).await;
     events.sort_by_key(|event| event.user);
-    let told: Vec<_> = events.iter().map(|event| (event.user.get(), event.gateways.len())).collect();
-    assert_eq!(told, [(1, 0), (2, 0), (3, 1)]);
+    let published: Vec<_> = events.iter().map(|event| (event.user.get(), event.gateways.len())).collect();
+    assert_eq!(published, [(1, 0), (2, 0), (3, 1)]);
 }
 
-pub async fn groups_are_untold_until_it_is_noted(presences: Presences) {
-    let opened = change(&presences, 1, &at("a"), open("d", LONG)).await.standing;
-    assert!(opened.is_untold());
-    let closed = change(&presences, 1, &at("a"), close("d")).await.standing;
+pub async fn groups_need_fan_out_until_it_is_recorded(presences: Presences) {
+    let opened = change(&presences, 1, &at("a"), open("d", LONG)).await.state;
+    assert!(opened.needs_fan_out());
+    let closed = change(&presences, 1, &at("a"), close("d")).await.state;
     assert_eq!(presences.sessions.fanned(user(1), opened.version).await, Ok(closed.version));
-    let looked = change(&presences, 1, &at("a"), Op::Look).await.standing;
-    assert!(looked.is_untold() && looked.fanned == opened.version);
+    let looked = change(&presences, 1, &at("a"), Op::Look).await.state;
+    assert!(looked.needs_fan_out() && looked.fanned == opened.version);
     presences.sessions.fanned(user(1), closed.version).await.unwrap();
-    assert!(!change(&presences, 1, &at("a"), Op::Look).await.standing.is_untold());
-    let again = change(&presences, 1, &at("a"), open("d", LONG)).await.standing;
-    assert!(again.is_untold() && again.version > closed.version);
+    assert!(!change(&presences, 1, &at("a"), Op::Look).await.state.needs_fan_out());
+    let again = change(&presences, 1, &at("a"), open("d", LONG)).await.state;
+    assert!(again.needs_fan_out() && again.version > closed.version);
     assert_eq!(presences.sessions.fanned(user(2), 5).await, Ok(0));
 }
 
@@ -150,7 +154,7 @@ pub async fn users_to_check_are_due(presences: Presences) {
     presences.sessions.settle(&place, &looked, false).await.unwrap();
     assert_eq!((due(false).await, due(true).await), (vec![], vec![user(1)]));
     presences.sessions.settle(&place, &[(user(1), None)], false).await.unwrap();
-    assert_eq!(due(true).await, [user(1)], "it came anew");
+    assert_eq!(due(true).await, [user(1)], "it came again");
     presences.sessions.settle(&place, &[(user(1), None)], true).await.unwrap();
     assert_eq!(due(true).await, []);
 }

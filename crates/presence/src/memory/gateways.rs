@@ -79,10 +79,10 @@ impl State {
         }
     }
 
-    /// Schedules a check of a user, at this time or a known earlier one; `again`: not before this time.
-    pub(super) fn note(&mut self, instance: &Instance, user: UserId, at: Instant, anew: bool) {
+    /// Schedules a check of a user, at this time or a known earlier one; `replace`: not before this time.
+    pub(super) fn note(&mut self, instance: &Instance, user: UserId, at: Instant, replace: bool) {
         let due = self.due.entry(instance.clone()).or_default();
         let known = due.entry(user).or_insert(at);
-        *known = if anew { at } else { at.min(*known) };
+        *known = if replace { at } else { at.min(*known) };
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use kith_store::{GroupId, UserId};
 use tokio::time::Instant;
 
-use crate::{ActiveMember, Distribution, GatewayId, Standing};
+use crate::{ActiveMember, Distribution, GatewayId, UserState};
 
 /// Number of long offline users that each change forgets.
 const FORGOTTEN_AT_ONCE: usize = 10;
@@ -45,16 +45,16 @@ impl Groups {
         &mut self,
         group: GroupId,
         user: UserId,
-        standing: &Standing,
+        state: &UserState,
         version: i64,
         kept: Duration,
     ) -> bool {
         self.forget(kept);
         let known = self.groups.get(&group).and_then(|known| known.users.get(&user));
-        if known.is_some_and(|known| known.version > standing.version) {
+        if known.is_some_and(|known| known.version > state.version) {
             return false;
         }
-        let of_user = Entry { version: standing.version, gateways: standing.gateways.clone(), went: None };
+        let of_user = Entry { version: state.version, gateways: state.gateways.clone(), went: None };
         self.put(group, user, of_user, version)
     }
 

@@ -21,7 +21,7 @@ use tokio::{
 use self::{gateways::Registered, groups::Groups, users::User};
 use crate::{
     ActiveMember, ActiveStore, Change, Changed, Claim, Claimed, Distribution, Event, GatewayId, Gateways,
-    Heard, Instance, Limits, Lookup, PresenceError, PresenceFeed, PresenceStore, Presences, Standing,
+    Heard, Instance, Limits, Lookup, PresenceError, PresenceFeed, PresenceStore, Presences, UserState,
 };
 
 /// Changes that a subscriber may be behind.
@@ -110,9 +110,9 @@ impl PresenceStore for MemoryPresence {
         for change in changes {
             let done = state.change(change, &self.limits);
             if let Ok(done) = &done
-                && done.told
+                && done.published
             {
-                let Standing { version, gateways, .. } = done.standing.clone();
+                let UserState { version, gateways, .. } = done.state.clone();
                 // Published within the lock, so that events keep their order; there may be no subscriber.
                 self.events.send(Event { user: change.user, version, gateways }).ok();
             }
@@ -150,14 +150,14 @@ impl ActiveStore for MemoryPresence {
     async fn apply(
         &self,
         user: UserId,
-        standing: &Standing,
+        user_state: &UserState,
         groups: &[GroupId],
     ) -> Vec<Result<bool, PresenceError>> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let version = state.next_version();
         let kept = self.limits.kept;
-        groups.iter().map(|group| Ok(state.groups.apply(*group, user, standing, version, kept))).collect()
+        groups.iter().map(|group| Ok(state.groups.apply(*group, user, user_state, version, kept))).collect()
     }
 
     async fn leave(&self, group: GroupId, users: &[UserId]) -> Vec<Result<bool, PresenceError>> {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::State;
 use crate::{
-    Change, Changed, DeviceId, GatewayId, Instance, Limits, Op, PresenceError, Seen, Session, Standing,
+    Change, Changed, DeviceId, GatewayId, Instance, Limits, Op, PresenceError, Seen, Session, UserState,
 };
 
 /// Number of long offline users that each change forgets.
@@ -21,7 +21,7 @@ const FORGOTTEN_AT_ONCE: usize = 10;
 pub(super) struct User {
     version: i64,
     fanned: i64,
-    told: Vec<GatewayId>,
+    published_gateways: Vec<GatewayId>,
     /// Since when it is offline: it may have returned and gone again since it was recorded.
     went: Option<Instant>,
     sessions: HashMap<(DeviceId, Instance), Instant>,
@@ -40,16 +40,20 @@ impl State {
         user.sessions.retain(|_, deadline| *deadline > now);
         let done = user.make(op, instance, limits, now);
         let gateways = user.gateways();
-        let told = done.is_ok() && gateways != user.told;
-        if told {
+        let published = done.is_ok() && gateways != user.published_gateways;
+        if published {
             user.version = self.next_version();
-            user.told = gateways;
+            user.published_gateways = gateways;
         }
         let of_instance = user.sessions.iter().filter(|((_, at), _)| at == instance);
         let left = of_instance.map(|(_, deadline)| deadline.saturating_duration_since(now)).max();
-        let standing = Standing { version: user.version, fanned: user.fanned, gateways: user.told.clone() };
+        let state = UserState {
+            version: user.version,
+            fanned: user.fanned,
+            gateways: user.published_gateways.clone(),
+        };
         self.keep(*id, user);
-        Ok(Changed { known: done?, standing, left, told })
+        Ok(Changed { known: done?, state, left, published })
     }
 
     pub(super) fn seen(&self, id: UserId) -> Seen {
@@ -101,7 +105,7 @@ impl State {
 impl User {
     /// Offline, by the last event.
     fn is_idle(&self) -> bool {
-        self.sessions.is_empty() && self.told.is_empty() && self.fanned >= self.version
+        self.sessions.is_empty() && self.published_gateways.is_empty() && self.fanned >= self.version
     }
 
     /// Whether a session existed that was renewed, closed or ended.

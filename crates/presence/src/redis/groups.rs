@@ -9,18 +9,17 @@ use super::{
     names::padded,
     reply::{gateways, list, number, parsed, text},
 };
-use crate::{ActiveMember, ActiveStore, Distribution, PresenceError, Standing};
+use crate::{ActiveMember, ActiveStore, Distribution, PresenceError, UserState};
 
 #[async_trait]
 impl ActiveStore for RedisPresence {
     async fn apply(
         &self,
         user: UserId,
-        standing: &Standing,
+        state: &UserState,
         groups: &[GroupId],
     ) -> Vec<Result<bool, PresenceError>> {
-        let calls: Vec<_> =
-            groups.iter().map(|group| self.apply_call(*group, user, Some(standing))).collect();
+        let calls: Vec<_> = groups.iter().map(|group| self.apply_call(*group, user, Some(state))).collect();
         self.each(&calls).await.into_iter().map(|reply| Ok(number(&reply?)? > 0)).collect()
     }
 
@@ -53,17 +52,17 @@ impl ActiveStore for RedisPresence {
 
 impl RedisPresence {
     /// `None`: it left the group.
-    fn apply_call(&self, group: GroupId, user: UserId, standing: Option<&Standing>) -> ScriptCall<'_> {
-        let ids = |standing: &Standing| {
-            let ids: Vec<&str> = standing.gateways.iter().map(|gateway| gateway.as_str()).collect();
+    fn apply_call(&self, group: GroupId, user: UserId, state: Option<&UserState>) -> ScriptCall<'_> {
+        let ids = |state: &UserState| {
+            let ids: Vec<&str> = state.gateways.iter().map(|gateway| gateway.as_str()).collect();
             ids.join(",")
         };
         let arguments = vec![
-            if standing.is_some() { "apply" } else { "leave" }.to_owned(),
+            if state.is_some() { "apply" } else { "leave" }.to_owned(),
             user.to_string(),
             padded(user),
-            standing.map_or(0, |standing| standing.version).to_string(),
-            standing.map(ids).unwrap_or_default(),
+            state.map_or(0, |state| state.version).to_string(),
+            state.map(ids).unwrap_or_default(),
             milliseconds(self.limits.kept),
         ];
         ScriptCall::new(&self.scripts.apply, self.names.group(group), arguments)

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Change, Changed, Claim, Claimed, GatewayState, Gateways, Incarnation, Instance, Lookup, Op,
-    PresenceError, PresenceStore, Seen, Session, Standing,
+    PresenceError, PresenceStore, Seen, Session, UserState,
 };
 
 /// Users of one call that schedules checks: the arguments that a script can pass to a command are limited.
@@ -119,7 +119,7 @@ impl RedisPresence {
         let mut noted: BTreeMap<(&Instance, &str, Duration), Vec<String>> = BTreeMap::new();
         for Change { user, instance, op } in changes {
             let (how, within) = match op {
-                Op::Open(_, lasts) | Op::Renew(_, lasts) => ("anew", *lasts),
+                Op::Open(_, lasts) | Op::Renew(_, lasts) => ("replace", *lasts),
                 Op::Close(_) => ("sooner", self.limits.look_again),
                 Op::End | Op::Look => continue,
             };
@@ -169,18 +169,18 @@ fn changed(reply: Reply) -> Result<Changed, PresenceError> {
         return Err(PresenceError::TooManySessions);
     }
     let replies = list(reply)?;
-    let [known, version, fanned, now, at_instance, told] = &replies[..] else {
+    let [known, version, fanned, now, at_instance, published] = &replies[..] else {
         return Err(PresenceError::Unexpected);
     };
     Ok(Changed {
         known: number(known)? > 0,
-        standing: Standing {
+        state: UserState {
             version: number(version)?,
             fanned: number(fanned)?,
             gateways: gateways(text(now)?)?,
         },
         left: left(at_instance)?,
-        told: number(told)? > 0,
+        published: number(published)? > 0,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _};
-use kith_presence::{Change, Claim, Claimed, Instance, PresenceError, Standing};
+use kith_presence::{Change, Claim, Claimed, Instance, PresenceError, UserState};
 use kith_store::UserId;
 use tokio::{
     sync::mpsc,
@@ -150,13 +150,13 @@ impl BackgroundParts {
         tokio::spawn(async move { drop(Box::pin(fan_out.all(standings)).await) });
     }
 
-    async fn bring(&self, changes: &[Change]) -> Vec<(UserId, Standing)> {
+    async fn bring(&self, changes: &[Change]) -> Vec<(UserId, UserState)> {
         let changed = self.sessions.stores.sessions.change(changes).await;
         if changed.contains(&Err(PresenceError::Unavailable)) {
             tracing::warn!("not all sessions could be restored; gateways learn this when they renew them");
         }
         let standings = changes.iter().zip(changed);
-        standings.filter_map(|(change, changed)| Some((change.user, changed.ok()?.standing))).collect()
+        standings.filter_map(|(change, changed)| Some((change.user, changed.ok()?.state))).collect()
     }
 
     /// Receives the changes, for all watchers on this node.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use kith_cache::Consistency;
-use kith_presence::{Presences, Seen, Standing};
+use kith_presence::{Presences, Seen, UserState};
 use kith_store::{GroupId, MemberKey, UserId};
 use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
@@ -40,7 +40,7 @@ impl FanOut {
     }
 
     /// Begins to notify the groups of a user, if they were not notified, and waits for it for at most this time.
-    pub(super) async fn within(&self, limit: Duration, user: UserId, standing: Standing) {
+    pub(super) async fn within(&self, limit: Duration, user: UserId, standing: UserState) {
         if let Some(notifying) = self.begin(user, standing) {
             // It continues.
             drop(timeout(limit, notifying).await);
@@ -48,8 +48,8 @@ impl FanOut {
     }
 
     /// Begins the same for a change of another node: its fan-out was interrupted, or is still running there.
-    pub(super) fn resume(&self, user: UserId, standing: Standing) {
-        if standing.is_untold() {
+    pub(super) fn resume(&self, user: UserId, standing: UserState) {
+        if standing.needs_fan_out() {
             metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
             drop(self.begin(user, standing));
         }
@@ -59,8 +59,8 @@ impl FanOut {
     ///
     /// # Errors
     /// As [`Self::notify_groups`], of one of them; the groups of the others were notified nevertheless.
-    pub(super) async fn all(&self, users: Vec<(UserId, Standing)>) -> Result<(), Error> {
-        let untold = users.into_iter().filter(|(_, standing)| standing.is_untold());
+    pub(super) async fn all(&self, users: Vec<(UserId, UserState)>) -> Result<(), Error> {
+        let untold = users.into_iter().filter(|(_, standing)| standing.needs_fan_out());
         all_of(untold.map(|(user, standing)| self.notify_groups(user, standing)), self.at_once).await
     }
 
@@ -68,7 +68,7 @@ impl FanOut {
     ///
     /// # Errors
     /// Errors of the store; then some were notified, and the notification is not recorded as complete.
-    pub(super) async fn notify_groups(&self, user: UserId, mut standing: Standing) -> Result<(), Error> {
+    pub(super) async fn notify_groups(&self, user: UserId, mut standing: UserState) -> Result<(), Error> {
         metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
         for _ in 0..TRIES {
             self.tell_all(user, &standing).await?;
@@ -102,8 +102,8 @@ impl FanOut {
         drop(self.aside(async move |this| drop(this.moved(group, &users).await)));
     }
 
-    fn begin(&self, user: UserId, standing: Standing) -> Option<JoinHandle<()>> {
-        if !standing.is_untold() {
+    fn begin(&self, user: UserId, standing: UserState) -> Option<JoinHandle<()>> {
+        if !standing.needs_fan_out() {
             return None;
         }
         self.aside(async move |this| {
@@ -128,12 +128,12 @@ impl FanOut {
         }))
     }
 
-    async fn standing(&self, user: UserId) -> Result<Standing, Error> {
+    async fn standing(&self, user: UserId) -> Result<UserState, Error> {
         let found = self.stores.sessions.sessions(&[user]).await.map_err(Error::presence)?;
         Ok(found.users.into_iter().next().map(of).unwrap_or_default())
     }
 
-    async fn tell_all(&self, user: UserId, standing: &Standing) -> Result<(), Error> {
+    async fn tell_all(&self, user: UserId, standing: &UserState) -> Result<(), Error> {
         let mut after = None;
         loop {
             let (groups, more) = self.members.groups_after(user, after, PAGE).await?;
@@ -149,7 +149,7 @@ impl FanOut {
 
     /// A user who leaves a group during its notification is removed after it: by this, or by the notification of the
     /// leave.
-    async fn notify_part(&self, user: UserId, standing: &Standing, groups: &[GroupId]) -> Result<(), Error> {
+    async fn notify_part(&self, user: UserId, standing: &UserState, groups: &[GroupId]) -> Result<(), Error> {
         if groups.is_empty() {
             return Ok(());
         }
@@ -210,9 +210,9 @@ async fn all_of<F: Future<Output = Result<(), Error>>>(
 }
 
 /// The gateways of a user, by its sessions.
-fn of(seen: Seen) -> Standing {
+fn of(seen: Seen) -> UserState {
     let mut gateways: Vec<_> = seen.sessions.into_iter().map(|session| session.instance.gateway).collect();
     gateways.sort_unstable();
     gateways.dedup();
-    Standing { version: seen.version, fanned: seen.fanned, gateways }
+    UserState { version: seen.version, fanned: seen.fanned, gateways }
 }

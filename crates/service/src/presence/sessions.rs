@@ -153,8 +153,8 @@ impl Sessions {
         let changed = self.change(Change { user, instance: instance.clone(), op }, "open").await?;
         self.recovery.put(user, &instance, &device, self.rules.session_ttl);
         self.warmth.begin(user);
-        let version = changed.standing.version;
-        self.fan_out.within(self.rules.fan_out_wait, user, changed.standing).await;
+        let version = changed.state.version;
+        self.fan_out.within(self.rules.fan_out_wait, user, changed.state).await;
         Ok(SessionChanged { version, gateway_token: token })
     }
 
@@ -187,8 +187,8 @@ impl Sessions {
         let Admitted { instance, token } = self.admit(gateway, &gateway_token).await?;
         self.recovery.remove(user, &instance, &device);
         let changed = self.change(Change { user, instance, op: Op::Close(device) }, "close").await?;
-        let version = changed.standing.version;
-        self.fan_out.within(self.rules.fan_out_wait, user, changed.standing).await;
+        let version = changed.state.version;
+        self.fan_out.within(self.rules.fan_out_wait, user, changed.state).await;
         Ok(SessionChanged { version, gateway_token: token })
     }
 
@@ -220,7 +220,7 @@ impl Sessions {
         }
         for instance in instances {
             let changed = self.change(Change { user, instance, op: Op::End }, "close").await?;
-            self.fan_out.within(self.rules.fan_out_wait, user, changed.standing).await;
+            self.fan_out.within(self.rules.fan_out_wait, user, changed.state).await;
         }
         Ok(())
     }
@@ -240,8 +240,8 @@ impl Sessions {
         let changed = self.stores.sessions.change(&changes).await;
         let mut unknown = Vec::new();
         for (session, changed) in sessions.into_iter().zip(changed) {
-            let Changed { known, standing, .. } = changed.map_err(Error::presence)?;
-            self.fan_out.resume(session.user, standing);
+            let Changed { known, state, .. } = changed.map_err(Error::presence)?;
+            self.fan_out.resume(session.user, state);
             if known {
                 self.recovery.put(session.user, instance, &session.device, lasts);
             } else {

@@ -71,12 +71,12 @@ impl Sweep {
     ) -> Result<(), Error> {
         let mut all_notified = Ok(());
         for looked in looked.chunks(PAGE) {
-            let standings = looked.iter().map(|(user, changed)| (*user, changed.standing.clone())).collect();
+            let standings = looked.iter().map(|(user, changed)| (*user, changed.state.clone())).collect();
             all_notified = all_notified.and(self.fan_out.all(standings).await);
             let users = looked.iter().map(|(user, _)| *user).collect();
             // In between, the gateway may have returned and opened sessions again.
             let now = self.store.change(instance, users, &Op::Look).await?;
-            let noted = now.iter().filter(|(_, changed)| !changed.standing.is_untold());
+            let noted = now.iter().filter(|(_, changed)| !changed.state.needs_fan_out());
             let noted: Vec<_> = noted.map(|(user, changed)| (*user, changed.left)).collect();
             let settled = self.store.0.settle(instance, &noted, left.is_zero());
             settled.await.map_err(Error::presence)?;
@@ -112,9 +112,9 @@ impl Store {
         let op = if is_dead { Op::End } else { Op::Look };
         let looked = self.change(instance, users, &op).await?;
         for (_, changed) in &looked {
-            if changed.told {
+            if changed.published {
                 metrics::counter!(metric::PRESENCE_SWEPT.name).increment(1);
-            } else if changed.standing.is_untold() {
+            } else if changed.state.needs_fan_out() {
                 metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
             }
         }
@@ -169,7 +169,7 @@ mod tests {
             let instance = held[usize::from(user.get() % 2 == 0)].clone();
             let op = Op::Open("phone".parse().unwrap(), Duration::from_secs(600));
             let opened = presences.sessions.change(&[Change { user: *user, instance, op }]).await;
-            assert!(opened[0].as_ref().unwrap().told);
+            assert!(opened[0].as_ref().unwrap().published);
             heard.next().await.unwrap();
         }
         tokio::time::advance(Duration::from_secs(21)).await;
@@ -180,7 +180,7 @@ mod tests {
             assert!(heard.next().await.unwrap().gateways.is_empty());
         }
         assert!(
-            looked.iter().flat_map(|(_, looked)| looked).all(|(_, changed)| changed.standing.is_untold())
+            looked.iter().flat_map(|(_, looked)| looked).all(|(_, changed)| changed.state.needs_fan_out())
         );
         assert_eq!(store.look().await.unwrap().len(), 2, "none is forgotten whose users are not noted");
     }

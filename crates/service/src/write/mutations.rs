@@ -5,7 +5,7 @@ use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use kith_cache::{
     AdmissionQueue, Change, Key, LATE_WRITES_FOR, Node, Permit, Position, TieredCache, Token, Version,
-    remote::UNTOLD,
+    remote::UNPUBLISHED,
 };
 use kith_store::{Applied, GroupId, MemberKey, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
@@ -314,7 +314,7 @@ impl Mutations {
 
     /// The token of a change that is published later: no memory certainly has it.
     pub(crate) fn token_without_publish(&self) -> Token {
-        Token::new(Position { partition: 0, epoch: self.node.epoch(), number: UNTOLD })
+        Token::new(Position { partition: 0, epoch: self.node.epoch(), number: UNPUBLISHED })
     }
 
     /// A driver's future must not be dropped early: after the limit it continues by itself, and the outcome of the
@@ -345,7 +345,7 @@ pub(crate) fn unknown(why: &'static str) -> StoreError {
 
 /// Whether the write was published to the other nodes before it was acknowledged.
 pub fn is_published(token: &Token) -> bool {
-    token.positions().iter().all(|position| position.number != UNTOLD)
+    token.positions().iter().all(|position| position.number != UNPUBLISHED)
 }
 
 #[cfg(test)]

@@ -17,5 +17,5 @@ pub use epochs::Epochs;
 pub use follower_stats::{Followed, FollowerStats};
 pub use log_position::{FrameOrder, LogPosition};
 pub use node_membership::{About, ClusterNode, Following};
-pub use publisher::{SharedBus, UNTOLD};
+pub use publisher::{SharedBus, UNPUBLISHED};
 pub use recent_changes::RecentChanges;

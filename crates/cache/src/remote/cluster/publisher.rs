@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A number that no log reaches: of a change that could not be published yet.
-pub const UNTOLD: u64 = u64::MAX;
+pub const UNPUBLISHED: u64 = u64::MAX;
 
 /// Maximum changes that one step publishes.
 const STEP: usize = 500;
@@ -61,7 +61,7 @@ impl SharedBus {
             if strict {
                 self.confirmations.settled(self.id, epoch, &changed).await;
             }
-            self.sharing.queue.was_told(epoch, changes);
+            self.sharing.queue.record_published(epoch, changes);
             return Ok(Position { partition: 0, epoch, number: changed.number });
         }
     }
@@ -90,7 +90,7 @@ impl SharedBus {
     /// If the server does not answer; some may be published.
     pub async fn tell_now(&self, node: &Node, changes: &[Invalidation]) -> Result<(), SharedError> {
         for step in changes.chunks(STEP) {
-            self.tell(node, step, Acknowledge::Told).await?;
+            self.tell(node, step, Acknowledge::Published).await?;
         }
         Ok(())
     }
@@ -101,9 +101,9 @@ impl SharedBus {
         loop {
             self.sharing.queue.filled().await;
             let (some, turns) = self.sharing.queue.some(STEP);
-            match self.tell(node, &some, Acknowledge::Told).await {
+            match self.tell(node, &some, Acknowledge::Published).await {
                 Ok(_) => {
-                    self.sharing.queue.told(&some, &turns);
+                    self.sharing.queue.remove_published(&some, &turns);
                     pause = RETRY.0;
                 }
                 Err(_) => {
@@ -163,7 +163,7 @@ impl Bus for SharedBus {
                 Ok(position) => last = last.max(position),
                 Err(error) => {
                     self.wait(step).await?;
-                    last.number = UNTOLD;
+                    last.number = UNPUBLISHED;
                     if acknowledge == Acknowledge::Confirmed && rules::strict_told() {
                         return Err(BusError::new(error));
                     }

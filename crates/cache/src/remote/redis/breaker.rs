@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
         assert!(breaker.enter().is_none(), "only one tries");
         trial.end(false);
-        assert!(breaker.enter().is_none(), "a failed try starts the pause anew");
+        assert!(breaker.enter().is_none(), "a failed try starts the pause again");
         advance(PAUSE).await;
         breaker.enter().unwrap().end(true);
         assert_eq!((breaker.state(), breaker.opened()), (BreakerState::Closed, 1));

@@ -73,9 +73,9 @@ impl RedisShared {
         let Ok(mut heard) = Subscription::over(client, bound, vec![channel.clone()]).await else {
             return Broadcast::Away;
         };
-        let told = Instant::now();
-        let tell = self.control.client.publish::<Value, _, _>(channel, values::number(token));
-        if tell.await.is_err() {
+        let sent = Instant::now();
+        let publish = self.control.client.publish::<Value, _, _>(channel, values::number(token));
+        if publish.await.is_err() {
             return Broadcast::Away;
         }
         let hears = async {
@@ -87,7 +87,7 @@ impl RedisShared {
             false
         };
         match timeout(HEARD_WITHIN, hears).await {
-            Ok(true) => Broadcast::Heard(told.elapsed()),
+            Ok(true) => Broadcast::Heard(sent.elapsed()),
             Ok(false) | Err(_) => Broadcast::Silent,
         }
     }
@@ -96,7 +96,7 @@ impl RedisShared {
     /// because it is unavailable or because that is forbidden, is unknown.
     pub async fn fitness(&self) -> Fitness {
         let infos = infos(&self.control.client, &["server", "memory"]).await.unwrap_or_default();
-        let said = |info: &String| Fitness {
+        let reported = |info: &String| Fitness {
             version: field(info, "redis_version").unwrap_or_default().to_owned(),
             eviction: field(info, "maxmemory_policy").unwrap_or_default().to_owned(),
         };
@@ -105,7 +105,7 @@ impl RedisShared {
             None => 1,
             Some(true) => 2,
         };
-        infos.iter().map(said).min_by_key(worst).unwrap_or_default()
+        infos.iter().map(reported).min_by_key(worst).unwrap_or_default()
     }
 }
 

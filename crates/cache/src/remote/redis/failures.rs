@@ -59,15 +59,15 @@ mod tests {
 
     #[test]
     fn read_only_server_is_not_away() {
-        let said = |kind, text: &'static str| meaning(&Error::new(kind, text));
-        assert_eq!(said(ErrorKind::Unknown, "OOM command not allowed"), SharedError::Refused);
-        assert_eq!(said(ErrorKind::Unknown, "READONLY You can't write"), SharedError::Refused);
-        assert_eq!(said(ErrorKind::Unknown, "LOADING Redis is loading"), SharedError::Refused);
-        assert_eq!(said(ErrorKind::Cluster, "CLUSTERDOWN Hash slot not served"), SharedError::Away);
-        assert_eq!(said(ErrorKind::Unknown, "Client is not initialized."), SharedError::Away);
-        assert_eq!(said(ErrorKind::IO, "Connection closed."), SharedError::Away);
-        assert_eq!(said(ErrorKind::Timeout, "Request timed out."), SharedError::Timeout);
-        assert_eq!(said(ErrorKind::Unknown, "ERR unknown command"), SharedError::Unexpected);
-        assert_eq!(said(ErrorKind::InvalidArgument, "WRONGTYPE Operation"), SharedError::Unexpected);
+        let meaning_of = |kind, text: &'static str| meaning(&Error::new(kind, text));
+        assert_eq!(meaning_of(ErrorKind::Unknown, "OOM command not allowed"), SharedError::Refused);
+        assert_eq!(meaning_of(ErrorKind::Unknown, "READONLY You can't write"), SharedError::Refused);
+        assert_eq!(meaning_of(ErrorKind::Unknown, "LOADING Redis is loading"), SharedError::Refused);
+        assert_eq!(meaning_of(ErrorKind::Cluster, "CLUSTERDOWN Hash slot not served"), SharedError::Away);
+        assert_eq!(meaning_of(ErrorKind::Unknown, "Client is not initialized."), SharedError::Away);
+        assert_eq!(meaning_of(ErrorKind::IO, "Connection closed."), SharedError::Away);
+        assert_eq!(meaning_of(ErrorKind::Timeout, "Request timed out."), SharedError::Timeout);
+        assert_eq!(meaning_of(ErrorKind::Unknown, "ERR unknown command"), SharedError::Unexpected);
+        assert_eq!(meaning_of(ErrorKind::InvalidArgument, "WRONGTYPE Operation"), SharedError::Unexpected);
     }
 }

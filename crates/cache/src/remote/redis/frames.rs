@@ -212,10 +212,10 @@ mod tests {
     #[test]
     fn confirmation_holds_for_its_receiver_only() {
         let (seal, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
-        let told = Confirmed { node: 7, number: 9 };
+        let sent = Confirmed { node: 7, number: 9 };
         for seal in [None, Some(&seal)] {
-            let message = confirmation(seal, (3, 1), told);
-            assert_eq!(confirmed(seal, (3, 1), &message), Some(told));
+            let message = confirmation(seal, (3, 1), sent);
+            assert_eq!(confirmed(seal, (3, 1), &message), Some(sent));
             assert_eq!(confirmed(seal, (3, 2), &message), None);
             assert_eq!(confirmed(seal, (4, 1), &message), None);
             assert_eq!(confirmed(Some(&other), (3, 1), &message), None);

@@ -265,7 +265,7 @@ mod tests {
     fn a_link_leads_to_the_server_that_answered() {
         let options = RedisOptions::default();
         let link = Link::new(&options, options.config().unwrap());
-        assert_eq!(link.leads_to(|_| true), None, "no server has said who it is");
+        assert_eq!(link.leads_to(|_| true), None, "no server has reported its name");
         link.begun.next();
         link.learn(1, "one".to_owned());
         assert_eq!(link.leads_to(|server| server == "one"), Some(1));

@@ -1,4 +1,4 @@
-//! Runs scripts of other crates, for data beside the tiers: with their own keys, on separate connections.
+//! Runs scripts of other crates, for data outside the tiers, with their own keys, on separate connections.
 
 use std::{
     fmt,
@@ -311,7 +311,7 @@ mod tests {
         let link = runner.in_turn().next().unwrap();
         let one = |server: &str| server == "one";
         let accepted = Servers::Accepted(&one);
-        assert!(Lead::of(link, accepted).is_none(), "no server has said who it is");
+        assert!(Lead::of(link, accepted).is_none(), "no server has reported its name");
         link.learned("one");
         let lead = Lead::of(link, accepted).unwrap();
         assert!(lead.counts(accepted));

@@ -126,7 +126,7 @@ impl FakeServer {
             }
         }
         if waited {
-            state.channels.keys().for_each(|epoch| state.tell(*epoch, None, News::Filled(key.to_owned())));
+            state.channels.keys().for_each(|epoch| state.publish(*epoch, None, News::Filled(key.to_owned())));
         }
     }
 
@@ -176,12 +176,12 @@ impl ServerState {
         while log.len() > most as usize {
             log.pop_first();
         }
-        self.tell(epoch, None, News::Entry(frame.to_bytes()));
+        self.publish(epoch, None, News::Entry(frame.to_bytes()));
         frame.number
     }
 
     /// Publishes to one node, or to all.
-    fn tell(&self, epoch: u64, to: Option<u64>, news: News) {
+    fn publish(&self, epoch: u64, to: Option<u64>, news: News) {
         if let Some(Channel(sender)) = self.channels.get(&epoch) {
             // No listener is no error.
             drop(sender.send((to, news)));
@@ -295,7 +295,7 @@ impl Log for FakeServer {
         if let Some((alive, _)) = node {
             alive.applied = confirmed.number.max(alive.applied);
         }
-        state.tell(epoch, Some(to), News::Confirmed(confirmed));
+        state.publish(epoch, Some(to), News::Confirmed(confirmed));
         Ok(())
     }
 }
@@ -403,7 +403,7 @@ mod tests {
             log.iter().map(|frame| (frame.number, frame.before)).collect::<Vec<_>>(),
             [(3, 12), (4, 13), (5, 14)]
         );
-        let Some(News::Entry(bytes)) = heard.next().await else { panic!("an entry was told") };
+        let Some(News::Entry(bytes)) = heard.next().await else { panic!("an entry was expected") };
         assert_eq!(Frame::heard(&bytes).unwrap().nonce, 11);
         server.cut();
         for _ in 0..4 {

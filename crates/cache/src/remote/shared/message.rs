@@ -101,8 +101,8 @@ impl<'a> Message<'a> {
     /// Reads the bytes; `None` if they are no message, or one in a newer format.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
-        let ([told, strict], rest) = bytes.split_first_chunk::<2>()?;
-        if *told != form(FORMAT) {
+        let ([format, strict], rest) = bytes.split_first_chunk::<2>()?;
+        if *format != form(FORMAT) {
             return None;
         }
         let (origin, rest) = number(rest)?;
@@ -146,10 +146,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn changes_are_read_back_as_they_were_told(
-            told in proptest::collection::vec((".{0,20}", ".{0,40}", any::<u64>()), 0..20),
+        fn decoded_message_equals_the_encoded_one(
+            changes in proptest::collection::vec((".{0,20}", ".{0,40}", any::<u64>()), 0..20),
         ) {
-            let told: Vec<PublishedChange<'_>> = told
+            let changes: Vec<PublishedChange<'_>> = changes
                 .iter()
                 .map(|(namespace, key, version)| PublishedChange {
                     namespace,
@@ -157,7 +157,7 @@ mod tests {
                     version: Some(Version::new(*version)).filter(|version| version.is_versioned()),
                 })
                 .collect();
-            let message = Message { origin: 7, strict: told.len().is_multiple_of(2), sent_ms: 9, changes: told };
+            let message = Message { origin: 7, strict: changes.len().is_multiple_of(2), sent_ms: 9, changes };
             let bytes = message.encode().unwrap();
             prop_assert_eq!(Message::decode(&bytes), Some(message));
         }
@@ -169,8 +169,8 @@ mod tests {
 
         #[test]
         fn a_message_cut_short_is_refused(cut in 1..40_usize) {
-            let told = PublishedChange { namespace: "user", key: "7", version: Some(Version::new(9)) };
-            let bytes = Message { changes: vec![told; 2], ..Message::default() }.encode().unwrap();
+            let change = PublishedChange { namespace: "user", key: "7", version: Some(Version::new(9)) };
+            let bytes = Message { changes: vec![change; 2], ..Message::default() }.encode().unwrap();
             let cut = bytes.len() - cut.min(bytes.len() - 2);
             let read = Message::decode(&bytes[..cut]);
             prop_assert!(read.is_none_or(|read| read.changes.len() < 2));
@@ -178,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_said() {
+    fn message_over_a_limit_is_not_encoded() {
         let long = "x".repeat(70_000);
-        let told = PublishedChange { namespace: "user", key: &long, version: None };
-        assert_eq!(Message { changes: vec![told], ..Message::default() }.encode(), None);
-        let many = vec![PublishedChange { key: "7", ..told }; CHANGES_MAX + 1];
+        let change = PublishedChange { namespace: "user", key: &long, version: None };
+        assert_eq!(Message { changes: vec![change], ..Message::default() }.encode(), None);
+        let many = vec![PublishedChange { key: "7", ..change }; CHANGES_MAX + 1];
         assert_eq!(Message { changes: many, ..Message::default() }.encode(), None);
     }
 }

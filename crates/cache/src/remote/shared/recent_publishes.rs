@@ -26,28 +26,28 @@ struct RecentPublish {
 }
 
 impl RecentPublishes {
-    /// These were published.
-    pub(in crate::remote) fn told(&self, epoch: u64, changes: &[Invalidation]) {
+    /// Records published changes.
+    pub(in crate::remote) fn record(&self, epoch: u64, changes: &[Invalidation]) {
         let at = Instant::now();
-        let mut told = self.0.lock();
-        while told.front().is_some_and(|first| at - first.at > KEPT) {
-            told.pop_front();
+        let mut publishes = self.0.lock();
+        while publishes.front().is_some_and(|first| at - first.at > KEPT) {
+            publishes.pop_front();
         }
         for change in changes {
-            if told.len() >= MOST {
-                told.pop_front();
+            if publishes.len() >= MOST {
+                publishes.pop_front();
             }
-            told.push_back(RecentPublish { at, epoch, change: change.without_copy() });
+            publishes.push_back(RecentPublish { at, epoch, change: change.without_copy() });
         }
     }
 
     /// Removes and returns what was published in logs before that of this epoch.
     pub(super) fn take_before(&self, epoch: u64) -> Vec<Invalidation> {
-        let (mut told, now) = (self.0.lock(), Instant::now());
+        let (mut publishes, now) = (self.0.lock(), Instant::now());
         let (before, here): (VecDeque<RecentPublish>, VecDeque<RecentPublish>) =
-            told.drain(..).partition(|told| told.epoch < epoch);
-        *told = here;
-        before.into_iter().filter(|told| now - told.at <= KEPT).map(|told| told.change).collect()
+            publishes.drain(..).partition(|publish| publish.epoch < epoch);
+        *publishes = here;
+        before.into_iter().filter(|publish| now - publish.at <= KEPT).map(|publish| publish.change).collect()
     }
 }
 
@@ -65,22 +65,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn recent_publish_of_earlier_log_is_taken_once() {
-        let lately = RecentPublishes::default();
-        lately.told(1, &[change("long ago")]);
+        let recent = RecentPublishes::default();
+        recent.record(1, &[change("long ago")]);
         tokio::time::advance(KEPT * 2).await;
-        lately.told(1, &[change("a"), change("b")]);
-        lately.told(2, &[change("c")]);
-        assert_eq!(keys(&lately.take_before(2)), ["a", "b"]);
-        assert_eq!(keys(&lately.take_before(3)), ["c"]);
-        assert!(lately.take_before(3).is_empty());
+        recent.record(1, &[change("a"), change("b")]);
+        recent.record(2, &[change("c")]);
+        assert_eq!(keys(&recent.take_before(2)), ["a", "b"]);
+        assert_eq!(keys(&recent.take_before(3)), ["c"]);
+        assert!(recent.take_before(3).is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn oldest_publishes_are_dropped_at_limit() {
-        let lately = RecentPublishes::default();
+        let recent = RecentPublishes::default();
         let all: Vec<Invalidation> = (0..=MOST).map(|key| change(&key.to_string())).collect();
-        lately.told(1, &all);
-        let kept = lately.take_before(2);
+        recent.record(1, &all);
+        let kept = recent.take_before(2);
         assert_eq!((kept.len(), kept[0].key.as_str()), (MOST, "1"));
     }
 }

@@ -120,7 +120,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
         climb.answers.into_iter().map(|answer| answer.ok_or(CacheError::Timeout)).collect()
     }
 
-    async fn held(&self, key: &K) -> Option<TierCopy> {
+    async fn stored_copy(&self, key: &K) -> Option<TierCopy> {
         let address = address(self.node.epoch(), self.namespace, key);
         let cell = self.side.sharing.shared.read(&[address]).await.ok()?.pop()?;
         Some(shown(cell.as_ref()))
@@ -192,8 +192,8 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         // answers reads and refuses changes, and a partitioned node may read copies of an epoch that others have left.
         let sure = self.node.serves(self.node.now(), self.strict) || !rules::shared_needs_trust();
         // Copies of keys that wait to be published are stale.
-        let untold = || climb.addresses.iter().any(|address| queue.holds(address));
-        sure && !(climb.demand.strong || overflowed || rules::queue_reads_store() && untold())
+        let unpublished = || climb.addresses.iter().any(|address| queue.holds(address));
+        sure && !(climb.demand.strong || overflowed || rules::queue_reads_store() && unpublished())
     }
 
     /// Reads all keys in one request.

@@ -21,7 +21,7 @@ pub struct Queue {
     filled: Notify,
     /// The epoch that replaces the changes that did not fit; below it this node must not use shared copies.
     barrier: AtomicU64,
-    lately: RecentPublishes,
+    recent: RecentPublishes,
 }
 
 /// A change that waits.
@@ -42,7 +42,7 @@ impl Queue {
             any: AtomicBool::new(false),
             filled: Notify::new(),
             barrier: AtomicU64::new(0),
-            lately: RecentPublishes::default(),
+            recent: RecentPublishes::default(),
         }
     }
 
@@ -97,16 +97,16 @@ impl Queue {
         true
     }
 
-    /// These were published in the log of that epoch.
-    pub(crate) fn was_told(&self, epoch: u64, changes: &[Invalidation]) {
-        self.lately.told(epoch, changes);
+    /// Records changes that were published in the log of this epoch.
+    pub(crate) fn record_published(&self, epoch: u64, changes: &[Invalidation]) {
+        self.recent.record(epoch, changes);
     }
 
     /// The node follows this epoch from now on: what it published recently in an earlier log is queued again, as far as
     /// there is room.
     pub(crate) fn moved_to(&self, epoch: u64) {
         if rules::told_again() {
-            let _fits = self.lately.take_before(epoch).iter().all(|change| self.add(change));
+            let _fits = self.recent.take_before(epoch).iter().all(|change| self.add(change));
         }
     }
 
@@ -122,17 +122,17 @@ impl Queue {
     }
 
     /// Up to this many changes, unordered, and how often each key has changed while it waited; they stay until they are
-    /// [`told`](Self::told).
+    /// [removed](Self::remove_published).
     #[must_use]
     pub fn some(&self, most: usize) -> (Vec<Invalidation>, Vec<u64>) {
         let waiting = self.waiting.lock();
         waiting.values().take(most).map(|waiting| (waiting.change.clone(), waiting.turn)).unzip()
     }
 
-    /// These were published, as they were at these turns: they are removed, unless their keys have changed again since.
-    pub fn told(&self, told: &[Invalidation], turns: &[u64]) {
+    /// Removes published changes of these turns, unless their keys have changed again since.
+    pub fn remove_published(&self, published: &[Invalidation], turns: &[u64]) {
         let mut waiting = self.waiting.lock();
-        for (change, turn) in told.iter().zip(turns) {
+        for (change, turn) in published.iter().zip(turns) {
             let name = name(change);
             if waiting.get(&name).is_some_and(|now| now.turn == *turn || !rules::queue_newest()) {
                 waiting.remove(&name);

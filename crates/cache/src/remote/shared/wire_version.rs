@@ -9,17 +9,18 @@ pub(in crate::remote) const fn form(usual: u8) -> u8 {
 }
 
 #[cfg(feature = "failpoints")]
-pub(in crate::remote) use told::form;
+pub(in crate::remote) use configured::form;
 
 #[cfg(feature = "failpoints")]
-mod told {
+mod configured {
     use std::sync::OnceLock;
 
     /// The format that a test build is configured with (`KITH_FORM=2`) to act as a newer version; otherwise the usual.
     pub(in crate::remote) fn form(usual: u8) -> u8 {
-        static TOLD: OnceLock<Option<u8>> = OnceLock::new();
+        static FORM: OnceLock<Option<u8>> = OnceLock::new();
         #[expect(clippy::disallowed_methods, reason = "only in test builds that stand for a newer version")]
-        let told = TOLD.get_or_init(|| std::env::var("KITH_FORM").ok().and_then(|text| text.parse().ok()));
-        told.unwrap_or(usual)
+        let configured =
+            FORM.get_or_init(|| std::env::var("KITH_FORM").ok().and_then(|text| text.parse().ok()));
+        configured.unwrap_or(usual)
     }
 }

@@ -215,12 +215,12 @@ async fn others_publish_groups_of_a_dead_node() {
         presences.sessions.change(&[change]).await.pop().unwrap().unwrap()
     };
     let opened = change(Op::Open("phone".parse().unwrap(), Duration::from_secs(60))).await;
-    assert!(opened.told && opened.standing.is_untold());
+    assert!(opened.published && opened.state.needs_fan_out());
     assert_eq!(b.counted(group).await.0, 0);
     assert!(gateway.beat(&b, &[(ann, "phone")]).await.unwrap().is_empty(), "it is there");
     until(PATIENCE, async || b.counted(group).await.0 == 1).await;
     let closed = change(Op::Close("phone".parse().unwrap())).await;
-    assert!(closed.told && closed.standing.is_untold());
+    assert!(closed.published && closed.state.needs_fan_out());
     until(PATIENCE, async || {
         gateway.beat(&b, &[]).await.unwrap();
         a.counted(group).await.0 == 0 && b.counted(group).await.0 == 0

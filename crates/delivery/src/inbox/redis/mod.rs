@@ -105,7 +105,7 @@ impl RedisInboxes {
         ScriptCall::new(&self.scripts.fan, keys, arguments)
     }
 
-    /// Takes what the inboxes of one run said.
+    /// Collects the answers of the inboxes of one run.
     fn gather(&self, gathered: &mut Gathered, epoch: u64, users: &[UserId], answers: Vec<Fanned>) {
         for (user, answer) in users.iter().zip(answers) {
             match answer {

@@ -10,7 +10,7 @@ use crate::{
     redis::values::{ReplyResult, WRONG, list, number, text},
 };
 
-/// What the inbox of one recipient said to a fan-out, with the nodes that have receivers now.
+/// The answer of the inbox of one recipient to a fan-out, with the nodes that have receivers now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fanned {
     NoInbox,

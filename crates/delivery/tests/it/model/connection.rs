@@ -58,7 +58,7 @@ pub(crate) fn url() -> String {
     url
 }
 
-/// The name of the server, once it has said it.
+/// Waits for the name of the server.
 async fn name(runner: &ScriptRunner) -> String {
     let (seen, script) = (Mutex::new(String::new()), RedisScript::new("return 1"));
     let accept = |server: &str| {

@@ -1,7 +1,7 @@
--- Notes in a group where a user is online. Of each it keeps 'version:gateways', of those who went too, for a while: what
--- comes late is known by it. KEYS: users, online (ids of equal length, in their order), gateways with how many, gone with
--- when. ARGV: 'apply' or 'leave', user, the same of equal length, version, gateways, how long those who went are kept.
--- Returns 1 if that changes what is known. Whoever comes online has all groups told of it, so each call counts here.
+-- Records in a group where a user is online. Keeps 'version:gateways' of each user, for a while also of offline users, to
+-- recognize late calls. KEYS: users, online users (ids of equal length, in order), counts by gateway, offline users with
+-- the time. ARGV: 'apply' or 'leave', user, the padded user, version, gateways, how long offline users are kept.
+-- Returns 1 if the group changed. A user who comes online causes a call for each group, so the cost of a call matters.
 local user, padded, version, now = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local kept = tonumber(ARGV[6])
 
@@ -20,7 +20,7 @@ local us = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local is_empty = false
 if now == '' then
     local ms = math.floor(us / 1000)
-    -- Whoever goes takes some along who went long ago: so they never become many.
+    -- Removes some users who went offline long ago, so that their number stays bounded.
     local last = string.format('%.0f', ms - kept)
     for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', last, 'LIMIT', 0, 10)) do
         redis.call('ZREM', KEYS[4], old)
@@ -35,13 +35,13 @@ else
     if before == '' then
         if known then redis.call('ZREM', KEYS[4], user) end
         redis.call('ZADD', KEYS[2], 0, padded)
-        -- Only a group without anybody was to be forgotten.
+        -- Only the keys of a group without online users expire.
         if redis.call('ZCARD', KEYS[2]) == 1 then
             for _, key in ipairs({KEYS[1], KEYS[3], KEYS[4]}) do redis.call('PERSIST', key) end
         end
     end
 end
--- Nobody is left online in that of those who are.
+-- No user of the group is online: its keys expire.
 local function forget()
     for _, key in ipairs({KEYS[1], KEYS[3], KEYS[4]}) do redis.call('PEXPIRE', key, kept) end
 end

@@ -1,8 +1,8 @@
--- Changes the sessions of a user and tells whoever hears, if that changes where it is online. A session is a field
--- 'device|gateway~incarnation' with the moment of its end; no other field has '|' in its name.
--- KEYS: the user. ARGV: what, user, channel, device, instance, how long the session lasts, most sessions, how long the
--- user is kept besides. Returns -1 for too many, or: whether one was known, version, version that groups were told,
--- gateways, how long the last session at the instance has (-1: none), whether it was told.
+-- Changes the sessions of a user, and publishes an event if that changes where it is online. A session is a field
+-- 'device|gateway~incarnation' with the time of its end; no other field has '|' in its name.
+-- KEYS: the user. ARGV: operation, user, channel, device, instance, how long the session lasts, maximum of sessions, how
+-- long the user is kept after that. Returns -1 for too many sessions, or: whether one was known, version, version of which
+-- the groups were notified, gateways, time left of the last session at the instance (-1: none), whether it was published.
 local what, device, instance = ARGV[1], ARGV[4], ARGV[5]
 local field, lasts, kept = device .. '|' .. instance, tonumber(ARGV[6]), tonumber(ARGV[8])
 local time = redis.call('TIME')
@@ -10,12 +10,12 @@ local us = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local ms = math.floor(us / 1000)
 
 local all = redis.call('HGETALL', KEYS[1])
-local sessions, count, version, fanned, told = {}, 0, 0, 0, ''
+local sessions, count, version, fanned, published = {}, 0, 0, 0, ''
 for at = 1, #all, 2 do
     local name, value = all[at], all[at + 1]
     if name == 'version' then version = tonumber(value)
     elseif name == 'fanned' then fanned = tonumber(value)
-    elseif name == 'gateways' then told = value
+    elseif name == 'gateways' then published = value
     elseif tonumber(value) > ms then
         sessions[name] = tonumber(value)
         count = count + 1
@@ -62,7 +62,7 @@ end
 table.sort(gateways)
 local now = table.concat(gateways, ',')
 local changed = 0
-if now ~= told then
+if now ~= published then
     changed = 1
     version = math.max(version + 1, us)
     redis.call('HSET', KEYS[1], 'version', string.format('%.0f', version), 'gateways', now)

@@ -1,4 +1,4 @@
--- The groups of a user were told. KEYS: the user. ARGV: up to which version. Returns its version; 0: nothing is known.
+-- Records that the groups of a user were notified. KEYS: the user. ARGV: of which version. Returns its version; 0: unknown.
 local version = redis.call('HGET', KEYS[1], 'version')
 if not version then return 0 end
 local fanned = tonumber(redis.call('HGET', KEYS[1], 'fanned') or '0')

@@ -1,5 +1,5 @@
--- When users of a gateway have to be looked at. KEYS: those of the gateway. ARGV: 'anew' or 'sooner', in how long, how
--- long the key is kept besides, users.
+-- Schedules checks of users of a gateway. KEYS: the users of the gateway. ARGV: 'replace' or 'sooner' (a known earlier time
+-- stays), in how long, how long the key is kept after that, users.
 local time = redis.call('TIME')
 local at = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) + tonumber(ARGV[2])
 local words = { 'ZADD', KEYS[1] }

@@ -1,5 +1,5 @@
--- The sessions of a user. KEYS: the user. Returns version, version that groups were told, then each session and how long
--- it has.
+-- Reads the sessions of a user. KEYS: the user. Returns version, version of which the groups were notified, then each
+-- session with its time left.
 local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local all = redis.call('HGETALL', KEYS[1])

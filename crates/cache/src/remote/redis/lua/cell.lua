@@ -4,7 +4,7 @@
 local VALUE, NULL, TOMB, LEASE = 1, 2, 3, 4
 local ZERO = '\0\0\0\0\0\0\0\0'
 
--- What the key holds: kind, version, token, whether somebody waits; nil for nothing and for what is not of
+-- What the key holds: kind, version, token, whether a reader waits; nil for nothing and for data that is not of
 -- this product.
 local function cell(key)
   local head = redis.pcall('GETRANGE', key, 0, 31)
@@ -35,7 +35,7 @@ local function bare(kind, version, token)
   return MARK .. string.char(kind) .. '\0\0\0\0\0' .. version .. token .. ZERO
 end
 
--- The key holds these bytes for so long; nil: it is gone. Whoever waited is told.
+-- Stores these bytes for this long, or deletes the key (nil). Wakes a reader that waits for it.
 local function become(key, waited, bytes, ms)
   if bytes then redis.call('SET', key, bytes, 'PX', ms) else redis.call('DEL', key) end
   if waited then redis.call('PUBLISH', ARGV[1], key) end

@@ -1,7 +1,7 @@
 -- KEYS: the changed keys, then log, nodes and highest epoch. ARGV: wakes, channel, nonce, message, most
 -- entries of the log, milliseconds of tombs, the epoch, milliseconds after which a node is forgotten; then for
 -- each key 'I' and its version (zero: unknown), or 'P', the milliseconds it is kept (4 bytes) and its bytes.
--- What changes, is logged and is told is one step.
+-- Cells, log and broadcast change in one step.
 local keys = #KEYS - 3
 local log, nodes = KEYS[keys + 1], KEYS[keys + 2]
 for at = 1, keys do
@@ -15,7 +15,7 @@ end
 local before, id = ZERO, nil
 local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
 if last and #last[2][2] >= 8 then before = string.sub(last[2][2], 1, 8) end
--- A client that had no answer sends it again: what stands at the end of the log was told.
+-- A client that had no answer sends the change again: the last entry of the log was published already.
 local again = last and before == ARGV[3]
 local entry = ARGV[3] .. before .. ARGV[4]
 if again then id = last[1] else id = redis.call('XADD', log, 'MAXLEN', '~', ARGV[5], '1-*', 'e', entry) end

@@ -2,14 +2,14 @@
 -- milliseconds after which a node is forgotten ('': none is now), whether the node enters the epoch ('': not).
 -- {number of the last entry, its nonce, highest epoch, who this server is}.
 local log, nodes, node = KEYS[1], KEYS[2], ARGV[2]
-local told, text = highest(KEYS[3])
-local order = compare(ARGV[5], told)
+local known, text = highest(KEYS[3])
+local order = compare(ARGV[5], known)
 if order > 0 and ARGV[8] ~= '' then
   redis.call('SET', KEYS[3], ARGV[5] .. ARGV[6])
   if text then
     left(string.sub(log, 1, -#ARGV[6] - 1) .. text, string.sub(nodes, 1, -#ARGV[6] - 1) .. text)
   end
-  told = ARGV[5]
+  known = ARGV[5]
 end
 redis.call('HSET', nodes, node, ARGV[3] .. clock() .. ARGV[4])
 if order < 0 then left(log, nodes) end
@@ -22,4 +22,4 @@ if last then
 end
 local info = redis.pcall('INFO', 'server')
 local server = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
-return {number, nonce, told, server}
+return {number, nonce, known, server}

@@ -12,7 +12,7 @@ local function silence(entry, now)
   return at and math.max(0, tonumber(now) - at)
 end
 
--- Number, applied, silence in milliseconds and what it says of itself, of each node that was heard of lately.
+-- Number, applied, silence in milliseconds and what it reports about itself, of each node that was active recently.
 local function registered(key, silent_ms)
   local fields, found, now = redis.call('HGETALL', key), {}, clock()
   for at = 1, #fields, 2 do
