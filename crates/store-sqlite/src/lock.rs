@@ -1,4 +1,4 @@
-//! One process for each data file: a lock on a file beside it, which the system drops with the process.
+//! One process for each data file: a lock on a file next to it, which the system drops with the process.
 
 use std::{
     ffi::OsString,
@@ -28,7 +28,7 @@ impl Lock {
     pub(crate) fn take(path: &Path) -> Result<Self, LockError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(beside(path)).map_err(LockError::Io)?;
+        let mut file = options.open(lock_path(path)).map_err(LockError::Io)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(LockError::Held(holder(&mut file))),
@@ -39,7 +39,7 @@ impl Lock {
     }
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn lock_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".lock");
     name.into()

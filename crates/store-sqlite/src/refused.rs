@@ -167,7 +167,7 @@ pub(crate) fn folder_error(path: &Path, error: io::Error) -> OpenError {
     }
 }
 
-/// Of the file at `path`, or of one beside it.
+/// The error for the file at `path`, or for one next to it.
 pub(crate) fn io_error(path: &Path, error: io::Error) -> OpenError {
     match error.kind() {
         io::ErrorKind::IsADirectory => {
@@ -177,7 +177,7 @@ pub(crate) fn io_error(path: &Path, error: io::Error) -> OpenError {
     }
 }
 
-/// Of what SQLite said of the file at `path`.
+/// The error for what SQLite reported for the file at `path`.
 pub(crate) fn refused(path: &Path, error: rusqlite::Error) -> OpenError {
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
@@ -219,7 +219,7 @@ fn folder(path: &Path) -> PathBuf {
 
 /// The file of the store that cannot be written, or their folder.
 fn unwritable(path: &Path) -> PathBuf {
-    let beside = ["", ".lock", "-wal", "-shm"].map(|end| {
+    let files = ["", ".lock", "-wal", "-shm"].map(|end| {
         let mut name = path.as_os_str().to_owned();
         name.push(end);
         PathBuf::from(name)
@@ -228,11 +228,11 @@ fn unwritable(path: &Path) -> PathBuf {
         let opened = fs::OpenOptions::new().write(true).open(file);
         opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied && file.exists())
     };
-    beside.into_iter().find(refused).unwrap_or_else(|| folder(path))
+    files.into_iter().find(refused).unwrap_or_else(|| folder(path))
 }
 
 /// Whether the file at `path` could grow by 64 KiB: when SQLite creates its shared memory, its error does not
-/// distinguish a full disk from a broken one. Writes a file beside it and removes it; call it only after a failure.
+/// distinguish a full disk from a broken one. Writes a file next to it and removes it; call it only after a failure.
 #[must_use]
 pub fn has_room(path: &Path) -> bool {
     let mut name = path.as_os_str().to_owned();

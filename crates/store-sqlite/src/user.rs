@@ -283,7 +283,7 @@ fn free_name(connection: &Connection, name: &UserName, now: Timestamp) -> Result
     run(connection, FREE_NAME, params![name.key(), now.0])
 }
 
-/// `users_name` is the only unique index beside the primary key.
+/// `users_name` is the only unique index besides the primary key.
 fn name_taken(error: rusqlite::Error) -> Failure {
     if is_duplicate(&error) { StoreError::NameTaken.into() } else { error.into() }
 }

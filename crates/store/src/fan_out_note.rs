@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use crate::{ConversationId, NodeName, StoreError};
 
-/// Says that messages of a conversation may not be in the inboxes of all recipients yet. If its node dies, another one finds the
-/// note and delivers them.
+/// Records that messages of a conversation may not be in the inboxes of all recipients yet. If its node dies, another one
+/// finds the note and delivers them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FanOutNote {
     /// The conversation.

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_puts_out_whoever_is_not_below() {
+    fn removal_requires_a_higher_role() {
         let mut transition = transition();
         for (by_user, out) in [(2, 1), (2, 2), (3, 4), (3, 2), (99, 3)] {
             assert!(

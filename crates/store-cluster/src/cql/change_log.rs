@@ -35,7 +35,7 @@ const PAGE: i32 = 1_000;
 const BROUGHT: i32 = 5;
 /// Maximum follows in one such row: 72 bytes each.
 const BROUGHT_MAX: usize = 250;
-type Row = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>, Option<Vec<i64>>);
+type LogRow = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>, Option<Vec<i64>>);
 
 /// The subject of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -211,7 +211,7 @@ impl ChangeLogEntry {
         shards.into_iter().flat_map(of_shard).collect()
     }
 
-    fn read(minute: i64, row: Row) -> Result<Vec<Self>, StoreError> {
+    fn read(minute: i64, row: LogRow) -> Result<Vec<Self>, StoreError> {
         let (stamp, kind, from, to, version, following, fans, named) = row;
         let note = |subject: Subject, version: Option<i64>, buckets: Option<(i32, i32)>| {
             let version = version.filter(|version| *version > 0).and_then(Version::new);
@@ -267,8 +267,8 @@ impl Cql {
             let (stamp, kind, from, to) = last;
             let rows = self.client.read(&READ, values![shard, minute, stamp, kind, from, to, PAGE]).await?;
             let mut read = 0;
-            for row in rows.rows::<Row>().map_err(|_| malformed("note"))? {
-                let row: Row = row.map_err(|_| malformed("note"))?;
+            for row in rows.rows::<LogRow>().map_err(|_| malformed("note"))? {
+                let row: LogRow = row.map_err(|_| malformed("note"))?;
                 last = (row.0, row.1, row.2, row.3);
                 notes.extend(ChangeLogEntry::read(minute, row)?);
                 read += 1;
@@ -284,14 +284,15 @@ impl Cql {
 mod tests {
     use super::*;
 
-    fn row(kind: i32, named: Vec<i64>) -> Row {
+    fn row(kind: i32, named: Vec<i64>) -> LogRow {
         (77, kind, 0, -5, None, None, None, Some(named))
     }
 
     #[test]
     fn row_of_many_follows_reads_as_single_rows() {
-        let told = ChangeLogEntry::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
-        let seats: Vec<ListSlot> = told.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
+        let notes =
+            ChangeLogEntry::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
+        let seats: Vec<ListSlot> = notes.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
         assert_eq!(
             seats,
             [(70, 0, 3), (71, 1, 0)].map(|(at, in_following, in_fans)| ListSlot {
@@ -305,9 +306,9 @@ mod tests {
         };
         let apart =
             [alone(1, 2, 9, 0, 3), alone(4, 5, 8, 1, 0)].map(|row| ChangeLogEntry::read(1, row).unwrap());
-        let told: Vec<ChangeLogEntry> =
-            told.into_iter().map(|note| ChangeLogEntry { brought: None, ..note }).collect();
-        assert_eq!(told, apart.concat());
+        let notes: Vec<ChangeLogEntry> =
+            notes.into_iter().map(|note| ChangeLogEntry { brought: None, ..note }).collect();
+        assert_eq!(notes, apart.concat());
     }
 
     #[test]

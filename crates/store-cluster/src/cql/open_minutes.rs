@@ -33,7 +33,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// For the feed, which publishes to other nodes within its bound.
-    pub(super) const TELLING: Self =
+    pub(super) const FEEDING: Self =
         Self { whole_at_least_every: Duration::from_secs(30), fresh_at_least_every: Duration::from_secs(1) };
     /// For the sweep, which may wait under a high rate of changes: otherwise it would read each note several times.
     pub(super) const COUNTING: Self =
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn busy_shards_are_read_less_often_but_are_read() {
-        let pace = Pace::TELLING;
+        let pace = Pace::FEEDING;
         assert_eq!([0, 50_000].map(|notes| pace.whole(notes)), [WHOLE_EVERY; 2]);
         assert_eq!(pace.whole(200_000), Duration::from_secs(20));
         assert_eq!(pace.whole(usize::MAX), Duration::from_secs(30));
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn quiet_sweep_reads_as_early_as_the_feed() {
         for notes in [0, 1, 1_000, 10_000] {
-            assert_eq!(Pace::COUNTING.fresh(notes), Pace::TELLING.fresh(notes));
-            assert_eq!(Pace::COUNTING.whole(notes), Pace::TELLING.whole(notes));
+            assert_eq!(Pace::COUNTING.fresh(notes), Pace::FEEDING.fresh(notes));
+            assert_eq!(Pace::COUNTING.whole(notes), Pace::FEEDING.whole(notes));
         }
-        assert!(Pace::COUNTING.fresh(50_000) > Pace::TELLING.fresh(50_000));
+        assert!(Pace::COUNTING.fresh(50_000) > Pace::FEEDING.fresh(50_000));
     }
 }

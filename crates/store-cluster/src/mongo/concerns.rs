@@ -136,7 +136,7 @@ async fn strong_read_asks_a_confirmed_primary() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn the_feed_tells_of_what_a_majority_has() {
+async fn feed_reads_what_a_majority_has() {
     let seen = commands(&["aggregate"], async |stores| {
         let feed = &stores.feeds[0].feed;
         let mark = feed.open(None).await.unwrap().next(Duration::ZERO).await.unwrap().mark;

@@ -254,7 +254,7 @@ impl Mongo {
         Ok(StoreError::Overloaded)
     }
 
-    /// A retry of this call may have committed since the attempt checked for one. An unavailable server cannot tell.
+    /// A retry of this call may have committed since the attempt checked for one. An unavailable server cannot report it.
     async fn replayed_settings(
         &self,
         change: &SettingsChange,

@@ -100,14 +100,14 @@ fn outcome(error: &Error) -> Outcome {
 }
 
 fn store_error(error: &Error, outcome: Outcome) -> StoreError {
-    let said = MongoFailure { what: what(error), code: code(error).unwrap_or_default() };
-    if said.code == OUT_OF_DISK_SPACE {
-        return StoreError::Full { source: Arc::new(said) };
+    let failure = MongoFailure { what: what(error), code: code(error).unwrap_or_default() };
+    if failure.code == OUT_OF_DISK_SPACE {
+        return StoreError::Full { source: Arc::new(failure) };
     }
     if is_unavailable(error) {
-        return StoreError::Unavailable { outcome, source: Arc::new(said) };
+        return StoreError::Unavailable { outcome, source: Arc::new(failure) };
     }
-    StoreError::Internal { outcome, source: Arc::new(said) }
+    StoreError::Internal { outcome, source: Arc::new(failure) }
 }
 
 fn is_unavailable(error: &Error) -> bool {

@@ -113,8 +113,8 @@ impl Mongo {
 /// transaction has just written.
 pub(super) fn before_commit(error: Error) -> Failure {
     let collided = error.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_duplicate(&error);
-    let told = read_failed(error);
-    if collided { Failure::Collision(told) } else { Failure::Final(told) }
+    let store_error = read_failed(error);
+    if collided { Failure::Collision(store_error) } else { Failure::Final(store_error) }
 }
 
 async fn commit(session: &mut ClientSession) -> Result<(), Failure> {
@@ -138,6 +138,6 @@ fn not_committed(error: Error) -> Failure {
     if error.contains_label(TRANSIENT_TRANSACTION_ERROR) {
         return Failure::Collision(read_failed(error));
     }
-    let told: StoreError = commit_failed(&error);
-    Failure::Final(told)
+    let store_error: StoreError = commit_failed(&error);
+    Failure::Final(store_error)
 }

@@ -46,7 +46,7 @@ pub(super) enum Change {
     Delete {
         /// Fields that stay.
         keep: &'static [&'static str],
-        /// Operand of `$set`, beside `deleted`.
+        /// Operand of `$set`, besides `deleted`.
         set: Document,
     },
 }

@@ -279,7 +279,7 @@ async fn no_error_repeats_a_name_or_an_address() {
     let made = faulty.stores.users.create_user(ann(SecretChange::new()), write()).await;
     faulty.heal().await;
     let shown = format!("{:?}", made.unwrap_err());
-    for told in ["ann", "27017", "127.0.0.1", faulty.app.as_str()] {
-        assert!(!shown.contains(told), "{shown}");
+    for private in ["ann", "27017", "127.0.0.1", faulty.app.as_str()] {
+        assert!(!shown.contains(private), "{shown}");
     }
 }

@@ -53,7 +53,7 @@ pub enum BackupError {
         /// Where it should be.
         path: PathBuf,
     },
-    /// The manifest, or the file beside it, is something else.
+    /// The manifest, or the file next to it, is something else.
     #[error("{} is no backup made by kith; name a file that kith backup has written", .path.display())]
     NotABackup {
         /// The file.
@@ -82,7 +82,7 @@ pub enum BackupError {
         known: u32,
     },
     /// Data exists at the target of the restore.
-    #[error("{} holds data already; choose another data folder, or say --force: what is there is kept beside it",
+    #[error("{} holds data already; choose another data folder, or use --force: the existing data is kept next to it",
         .path.display())]
     HasData {
         /// The file.

@@ -33,7 +33,7 @@ pub(super) fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what SQLite may have left beside a file.
+/// Removes the files that SQLite may have left next to a file.
 pub(super) fn remove_logs(file: &Path) -> io::Result<()> {
     ["-wal", "-shm", "-journal"].iter().try_for_each(|suffix| remove(&with_suffix(file, suffix)))
 }

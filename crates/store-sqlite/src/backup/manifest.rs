@@ -1,4 +1,4 @@
-//! The file beside a backup.
+//! The file that describes a backup.
 
 use std::{
     fs::{self, File},
@@ -52,7 +52,7 @@ impl Manifest {
 
     /// The path of the manifest of a backup.
     #[must_use]
-    pub fn beside(backup: &Path) -> PathBuf {
+    pub fn path_of(backup: &Path) -> PathBuf {
         with_suffix(backup, ".manifest.json")
     }
 
@@ -61,7 +61,7 @@ impl Manifest {
     /// # Errors
     /// If it is missing, too large, or invalid.
     pub fn of(backup: &Path) -> Result<Self, BackupError> {
-        let path = Self::beside(backup);
+        let path = Self::path_of(backup);
         let mut text = Vec::new();
         let read = File::open(&path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut text));
         match read {
@@ -78,9 +78,9 @@ impl Manifest {
         if manifest.format == FORMAT { Ok(manifest) } else { Err(BackupError::NotABackup { path }) }
     }
 
-    /// Writes it beside `backup`, atomically, replacing an existing one.
+    /// Writes it next to `backup`, atomically, replacing an existing one.
     pub(super) fn save(&self, backup: &Path) -> io::Result<()> {
-        let path = Self::beside(backup);
+        let path = Self::path_of(backup);
         let part = with_suffix(&path, ".part");
         let mut file = private(&part)?;
         file.set_len(0)?;

@@ -48,7 +48,7 @@ const SKIP_SEQS: &str = "UPDATE sequences SET last = last + ?1";
 pub enum Replace {
     /// It may not.
     Never,
-    /// It is kept under another name, beside the restored data.
+    /// It is kept under another name, next to the restored data.
     KeepAside,
 }
 
@@ -109,11 +109,11 @@ fn holds_data(file: &Path) -> bool {
 
 fn write(from: &Path, part: &Path, to: &Path, backup: Manifest) -> Result<Restored, BackupError> {
     let file = fetch(from, part, &backup)?;
-    let seen = Seen::of(to);
-    let epoch = prepare(part, from, &backup, &seen)?;
+    let replaced = ReplacedData::of(to);
+    let epoch = prepare(part, from, &backup, &replaced)?;
     let failed = |error: io::Error| BackupError::failed(to, error);
     file.sync_all().map_err(failed)?;
-    let kept = put_aside(to, seen.is_folded).map_err(failed)?;
+    let kept = put_aside(to, replaced.is_folded).map_err(failed)?;
     fs::rename(part, to).and_then(|()| files::sync_folder(to)).map_err(failed)?;
     Ok(Restored { path: to.to_owned(), kept, epoch: epoch.unsigned_abs(), backup })
 }
@@ -134,7 +134,7 @@ fn fetch(from: &Path, part: &Path, backup: &Manifest) -> Result<File, BackupErro
 
 /// Values in the data to be replaced.
 #[derive(Debug, Default)]
-struct Seen {
+struct ReplacedData {
     epoch: i64,
     /// By the order of [`ID_KINDS`].
     next_ids: [i64; ID_KINDS.len()],
@@ -142,7 +142,7 @@ struct Seen {
     is_folded: bool,
 }
 
-impl Seen {
+impl ReplacedData {
     /// None if there is no data, or if it cannot be read; it is left unchanged.
     fn of(file: &Path) -> Self {
         if file.exists() { Self::read(file).unwrap_or_default() } else { Self::default() }
@@ -164,7 +164,7 @@ impl Seen {
 }
 
 /// Checks the copy and raises its epoch and counters above the values that clients may know. Returns the new epoch.
-fn prepare(part: &Path, from: &Path, backup: &Manifest, seen: &Seen) -> Result<i64, BackupError> {
+fn prepare(part: &Path, from: &Path, backup: &Manifest, replaced: &ReplacedData) -> Result<i64, BackupError> {
     let foreign = |_| BackupError::NotABackup { path: from.to_owned() };
     let connection = open_alone(part).map_err(foreign)?;
     let Facts { schema, epoch, .. } = facts(&connection).map_err(foreign)?;
@@ -179,22 +179,22 @@ fn prepare(part: &Path, from: &Path, backup: &Manifest, seen: &Seen) -> Result<i
         Failure::Store(error) => BackupError::failed(part, error),
     };
     let now = Timestamp::now();
-    let raised = epoch.max(seen.epoch).max(now.0).saturating_add(1);
-    advance(&connection, raised, skipped(backup.began), seen).map_err(failed)?;
+    let raised = epoch.max(replaced.epoch).max(now.0).saturating_add(1);
+    advance(&connection, raised, skipped(backup.began), replaced).map_err(failed)?;
     connection.close().map_err(|(_, error)| BackupError::failed(part, error))?;
     Ok(raised)
 }
 
-fn advance(connection: &Connection, epoch: i64, skip: i64, seen: &Seen) -> Result<(), Failure> {
+fn advance(connection: &Connection, epoch: i64, skip: i64, replaced: &ReplacedData) -> Result<(), Failure> {
     if !has_table(connection, "node_state")? {
         // From a version without an epoch; the tables are those of a migration.
         migrate::migrate(connection)?;
     }
     let transaction = connection.unchecked_transaction()?;
     transaction.execute(RAISE, [epoch])?;
-    for (kind, seen) in ID_KINDS.into_iter().zip(seen.next_ids) {
+    for (kind, replaced) in ID_KINDS.into_iter().zip(replaced.next_ids) {
         let next = next_id(&transaction, kind)?.max(IdKind::FIRST_ALLOCATED).saturating_add(skip);
-        transaction.execute(SKIP, params![kind.name(), next.max(seen)])?;
+        transaction.execute(SKIP, params![kind.name(), next.max(replaced)])?;
     }
     if has_table(&transaction, "sequences")? {
         let skip = skip.saturating_mul(SEQS_OF_AN_ID).min(SEQS_MOST);
@@ -223,7 +223,7 @@ fn put_aside(file: &Path, is_folded: bool) -> io::Result<Option<PathBuf>> {
     }
     let log = files::with_suffix(file, "-wal");
     if !is_folded && log.exists() {
-        // SQLite would apply it to the new file; beside its own file it is still valid.
+        // SQLite would apply it to the new file; next to its own file it is still valid.
         fs::rename(log, files::with_suffix(&kept, "-wal"))?;
     }
     files::remove_logs(file)?;

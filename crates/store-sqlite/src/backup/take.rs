@@ -14,7 +14,7 @@ use super::{
     manifest::now,
 };
 
-/// Backs up the data file `from` to the file `to`, with its [`Manifest`] beside it, also while a node serves from
+/// Backs up the data file `from` to the file `to`, with its [`Manifest`] next to it, also while a node serves from
 /// `from`. The backup is the state of one moment after the call began; it appears under its name complete, checked and
 /// on the disk, or not at all. `progress` is called for every MiB.
 ///

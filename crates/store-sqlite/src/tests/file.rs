@@ -230,7 +230,7 @@ async fn what_cannot_be_read_is_not_shown_in_the_error() {
 }
 
 #[tokio::test]
-async fn the_integrity_check_tells_damage() {
+async fn integrity_check_reports_damage() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open_migrated(&folder).await;
     create(&handle, new_user(1)).await.unwrap();

@@ -174,7 +174,7 @@ async fn import_notes_users_in_several_statements() {
 }
 
 #[tokio::test]
-async fn a_follow_that_lives_is_not_written_again() {
+async fn active_follow_is_not_written_again() {
     let handle = some_follows().await;
     let changes = |connection: &Connection| Ok(connection.total_changes());
     let before = handle.sqlite.writer.write(changes).await.unwrap();

@@ -60,7 +60,7 @@ async fn backup_ignores_writes_during_it() {
     let (mut copied_before, mut calls) = (0, 0);
     let mut progress = |Progress { copied, pages }| {
         calls += 1;
-        assert!(calls < 100, "it begins anew with every write");
+        assert!(calls < 100, "it starts again with every write");
         assert!(copied >= copied_before && copied <= pages, "{copied} of {pages} after {copied_before}");
         copied_before = copied;
         writer.execute("INSERT INTO requests VALUES (hex(randomblob(8)), x'00', '{}', 0)", []).unwrap();
@@ -143,7 +143,7 @@ async fn damaged_data_are_not_backed_up() {
     assert!(matches!(&error, BackupError::Unsound { path: found } if *found == path), "{error:?}");
     assert!(error.is_failure());
     assert!(
-        !to.exists() && !Manifest::beside(&to).exists() && !folder.path().join("backup.db.part").exists()
+        !to.exists() && !Manifest::path_of(&to).exists() && !folder.path().join("backup.db.part").exists()
     );
 }
 

@@ -85,7 +85,7 @@ impl PendingRequests {
     ) -> Result<Verdict, StoreError> {
         let before = found.filter(|found| found.state == ApplicationState::Pending);
         let (pending, ended) = match before {
-            Some(stands) if stands.is_open(now) => return Ok(self.unchanged(stands)),
+            Some(open) if open.is_open(now) => return Ok(self.unchanged(open)),
             Some(expired) => {
                 let Verdict { pending, application, .. } = self.expire(expired, now);
                 (pending, Some(application))
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn first_decision_stands_and_is_returned() {
+    fn first_decision_is_kept_and_returned() {
         let accepted = decide(&applied(), Decision::Accept, 2, NOW.0).unwrap();
         assert_eq!((accepted.pending.requests, accepted.pending.version.get()), (0, 2));
         assert_eq!(accepted.application.effect, ApplicationEffect::Outstanding);

@@ -84,7 +84,7 @@ pub struct DueApplications {
     pub mark: Option<Vec<u8>>,
 }
 
-/// Storage of [`Application`] records and of the lists that they stand in. Changes of the applications to one receiver
+/// Storage of [`Application`] records and of the lists that contain them. Changes of the applications to one receiver
 /// are serial, each in one atomic step. The lists are updated before a change is acknowledged, or soon after if the
 /// node dies in between.
 ///

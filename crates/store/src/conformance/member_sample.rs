@@ -62,7 +62,7 @@ pub(super) async fn founded(stores: &Stores, last: i64) {
 pub(super) async fn state(stores: &Stores, group: i64, user: i64) -> Stored<Member> {
     let asked = key(group, user);
     let read = stores.members.members(&[asked]).await.unwrap();
-    assert!(read.len() <= 1, "one member was asked for, {} were told", read.len());
+    assert!(read.len() <= 1, "one member was asked for, {} were returned", read.len());
     read.into_iter().next().map_or(Stored::Never, |(key, stored)| {
         assert_eq!(key, asked);
         stored
@@ -103,8 +103,8 @@ pub(super) fn refused_as<T: std::fmt::Debug>(result: Result<T, StoreError>, why:
     assert!(matches!(error, StoreError::Member(refusal) if refusal == why), "{error:?}");
 }
 
-/// The versions of those whom a change changed, with whether they are in the group.
-pub(super) fn told(changed: &MembersUpdated) -> Vec<(i64, bool, Version)> {
-    let told = changed.rows.iter();
-    told.map(|row| (row.member.key.user.get(), row.live, row.member.version)).collect()
+/// The user, whether it is in the group, and the version of each member row that a change wrote.
+pub(super) fn changed_rows(changed: &MembersUpdated) -> Vec<(i64, bool, Version)> {
+    let rows = changed.rows.iter();
+    rows.map(|row| (row.member.key.user.get(), row.live, row.member.version)).collect()
 }

@@ -1,6 +1,6 @@
 //! The suite that every backend passes, and every decorator of one.
 //!
-//! A backend has a function that opens empty, migrated stores, and returns with them what must live
+//! A backend has a function that opens empty, migrated stores, and returns with them what must exist
 //! as long as they are used (a temporary folder, a database that is dropped at the end; `()` if nothing):
 //!
 //! ```ignore

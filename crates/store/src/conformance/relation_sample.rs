@@ -11,7 +11,7 @@ use crate::{
     ListPosition, Permissions, StoreError, Stored, Stores, Timestamp, Version, Write,
 };
 
-/// How long a follow that was taken back keeps its place, where a case does not say otherwise.
+/// How long a follow that was taken back keeps its place, where a case does not set another time.
 pub(super) const KEPT: Duration = Duration::from_secs(3600);
 
 /// Within which time lists and counts settle once nothing changes.
@@ -65,7 +65,7 @@ pub(super) async fn live_follow(stores: &Stores, from: i64, to: i64) -> Follow {
 
 /// What a batch read of one edge returned for it; an edge that never existed may be left out.
 fn only<T>(read: Vec<(Edge, Stored<T>)>, asked: Edge) -> Stored<T> {
-    assert!(read.len() <= 1, "one edge was asked for, {} were told", read.len());
+    assert!(read.len() <= 1, "one edge was asked for, {} were returned", read.len());
     read.into_iter().next().map_or(Stored::Never, |(edge, stored)| {
         assert_eq!(edge, asked);
         stored
@@ -107,13 +107,13 @@ pub(super) async fn lists_settle(stores: &Stores, edges: &[Edge]) {
     for edge in edges {
         let (from, to) = (edge.from.get(), edge.to.get());
         settles(&true, async || {
-            let lives: Vec<Follow> = follow_state(stores, from, to).await.live().into_iter().collect();
+            let active: Vec<Follow> = follow_state(stores, from, to).await.live().into_iter().collect();
             let mut lists = [
                 whole_list(stores, from, FollowList::Following).await,
                 whole_list(stores, to, FollowList::Fans).await,
             ];
             lists.iter_mut().for_each(|list| list.retain(|follow| follow.edge == *edge));
-            lists == [lives.clone(), lives]
+            lists == [active.clone(), active]
         })
         .await;
     }

@@ -295,7 +295,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A message of the model, with a place for each ordinal that there was.
 #[derive(Debug)]
-struct Row {
+struct MessageRow {
     sender: Option<i64>,
     /// Whether it was a member, in which of its stays, and whether it has read the message.
     members: Vec<Option<(usize, bool)>>,
@@ -304,7 +304,7 @@ struct Row {
 /// One bit for each message and member.
 #[derive(Debug, Default)]
 struct Matrix {
-    rows: Vec<Row>,
+    rows: Vec<MessageRow>,
     /// By ordinal.
     users: Vec<i64>,
     /// Of each user, how many stays it has begun, and whether the last one goes on.
@@ -327,7 +327,7 @@ impl Matrix {
     fn send(&mut self, sender: Option<i64>) {
         let place = |id: &i64| self.is_member(*id).then(|| (self.stays[id].0, false));
         let members = self.users.iter().map(place).collect();
-        self.rows.push(Row { sender, members });
+        self.rows.push(MessageRow { sender, members });
     }
 
     /// Messages of the last stay alone can be marked.
@@ -343,7 +343,7 @@ impl Matrix {
     }
 
     /// The packed bits and the counts of a message.
-    fn receipt(&self, row: &Row) -> (Vec<u8>, ReceiptCounts) {
+    fn receipt(&self, row: &MessageRow) -> (Vec<u8>, ReceiptCounts) {
         let bytes = row.members.len().div_ceil(8);
         let (mut read, mut quit, mut counts) =
             (vec![0_u8; bytes], vec![0_u8; bytes], ReceiptCounts::default());
@@ -423,7 +423,7 @@ proptest! {
     }
 }
 
-/// The bits for which lists stand.
+/// The bits that the lists represent.
 fn unpacked(lists: &OrdinalLists, max_id: u32) -> Vec<u8> {
     let bytes = usize::try_from(max_id).unwrap().div_ceil(8);
     let bits = |is_set: &dyn Fn(u32) -> bool| {

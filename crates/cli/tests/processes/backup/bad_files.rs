@@ -32,7 +32,7 @@ async fn broken_or_newer_backup_is_not_restored() {
     let case = |name: &str, spoil: &dyn Fn(&Path, &Path), words: &[&str]| {
         let file = folder.path().join(name);
         backup(&data, &file);
-        spoil(&file, &Manifest::beside(&file));
+        spoil(&file, &Manifest::path_of(&file));
         refused(&place, &["restore", file.to_str().unwrap()], words);
         assert!(!place.join("kith.db").exists() && !place.join("kith.db.restoring").exists(), "{name}");
     };
@@ -71,7 +71,7 @@ async fn no_database_is_not_restored_by_its_manifest() {
     // The SHA-256 of no bytes at all.
     let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     fs::write(&file, "").unwrap();
-    edit(&Manifest::beside(&file), |all| (all["bytes"], all["sha256"]) = (0.into(), empty.into()));
+    edit(&Manifest::path_of(&file), |all| (all["bytes"], all["sha256"]) = (0.into(), empty.into()));
     refused(&place, &["restore", file.to_str().unwrap()], &["is no backup made by kith"]);
     assert!(!place.join("kith.db").exists());
 }
@@ -126,7 +126,7 @@ async fn backup_into_a_folder_is_named_by_its_time() {
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(name.len() == "kith-20261121T080815Z.db".len() && name.starts_with("kith-20"), "{name}");
     assert_eq!(report["bytes"], path.metadata().unwrap().len());
-    let manifest: Value = serde_json::from_slice(&fs::read(Manifest::beside(path)).unwrap()).unwrap();
+    let manifest: Value = serde_json::from_slice(&fs::read(Manifest::path_of(path)).unwrap()).unwrap();
     for field in ["sha256", "users", "groups", "began", "ended", "schema", "epoch", "kith"] {
         assert_eq!(manifest[field], report[field], "{field}");
     }

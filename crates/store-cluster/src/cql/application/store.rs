@@ -19,7 +19,7 @@ impl ApplicationStore for Cql {
         write: Write,
     ) -> Result<Applied<Application>, StoreError> {
         let _entered = self.client.enter()?;
-        Box::pin(self.hear_for_request(receiver, change, write)).await
+        Box::pin(self.apply_for_request(receiver, change, write)).await
     }
 
     async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError> {

@@ -13,7 +13,7 @@ use super::{
 use crate::cql::{client::error::as_outcome, idempotency::RequestKey, member::write::TRIES_MAX, stores::Cql};
 
 /// A change to be made.
-struct Hearing<'a> {
+struct RequestedChange<'a> {
     receiver: Receiver,
     change: &'a ApplicationChange,
     write: &'a Write,
@@ -25,11 +25,11 @@ struct Hearing<'a> {
 
 /// The decision about a change.
 #[expect(clippy::large_enum_variant, reason = "one at a time, and at once taken apart")]
-enum Heard {
+enum ChangeDecision {
     /// Nothing is to be written.
-    Told(Applied<Application>),
+    Answer(Applied<Application>),
     /// This is to be written, on condition that the pending counts are unchanged.
-    Decided(Box<DecidedApplication>),
+    Write(Box<DecidedApplication>),
 }
 
 /// What is to be written.
@@ -37,42 +37,47 @@ struct DecidedApplication {
     before: SeenRequests,
     verdict: Verdict,
     /// The note of the application's last change.
-    stood: Option<Job>,
+    last_note: Option<Job>,
 }
 
 impl Cql {
     /// Makes a change, for a request at most once.
-    pub(super) async fn hear_for_request(
+    pub(super) async fn apply_for_request(
         &self,
         receiver: Receiver,
         change: ApplicationChange,
         write: Write,
     ) -> Result<Applied<Application>, StoreError> {
-        let hearing = Hearing { receiver, change: &change, write: &write, key: None, noted: None };
-        let Some(request) = &write.request else { return self.hear(hearing).await };
+        let requested = RequestedChange { receiver, change: &change, write: &write, key: None, noted: None };
+        let Some(request) = &write.request else { return self.change_in_turn(requested).await };
         let (begun, is_new) = self.begun(request, write.now).await?;
-        let heard = self.hear(Hearing { key: Some(RequestKey { request, begun }), ..hearing }).await;
-        self.close_request(request, is_new, heard.as_ref().err()).await?;
-        heard
+        let result = self
+            .change_in_turn(RequestedChange { key: Some(RequestKey { request, begun }), ..requested })
+            .await;
+        self.close_request(request, is_new, result.as_ref().err()).await?;
+        result
     }
 
     /// Decides a change and makes it, whatever is changed meanwhile.
-    async fn hear(&self, mut hearing: Hearing<'_>) -> Result<Applied<Application>, StoreError> {
-        let partition = partition(hearing.receiver);
+    async fn change_in_turn(
+        &self,
+        mut requested: RequestedChange<'_>,
+    ) -> Result<Applied<Application>, StoreError> {
+        let partition = partition(requested.receiver);
         let _turn = match self.client.locks.at_once(partition) {
             Some(turn) => turn,
             None => {
                 drop(self.client.locks.of(partition).await);
                 // Of many waiters one was decided, and the others get its decision: for that they need not wait for
                 // each other.
-                if let Heard::Told(applied) = self.listen(&hearing).await? {
+                if let ChangeDecision::Answer(applied) = self.decide_change(&requested).await? {
                     return Ok(applied);
                 }
                 self.client.locks.of(partition).await
             }
         };
         for tries in 0..TRIES_MAX {
-            if let Some(applied) = self.try_hear(&mut hearing).await? {
+            if let Some(applied) = self.try_change(&mut requested).await? {
                 return Ok(applied);
             }
             self.back_off(tries).await;
@@ -81,14 +86,17 @@ impl Cql {
     }
 
     /// Decides from what is stored, and writes the decision; `None`: another write changed it meanwhile.
-    async fn try_hear(&self, hearing: &mut Hearing<'_>) -> Result<Option<Applied<Application>>, StoreError> {
-        let DecidedApplication { before, verdict, stood } = match self.listen(hearing).await? {
-            Heard::Told(applied) => return Ok(Some(applied)),
-            Heard::Decided(decided) => *decided,
+    async fn try_change(
+        &self,
+        requested: &mut RequestedChange<'_>,
+    ) -> Result<Option<Applied<Application>>, StoreError> {
+        let DecidedApplication { before, verdict, last_note } = match self.decide_change(requested).await? {
+            ChangeDecision::Answer(applied) => return Ok(Some(applied)),
+            ChangeDecision::Write(decided) => *decided,
         };
-        let noted = self.noted(hearing, &verdict, stood).await;
+        let noted = self.noted(requested, &verdict, last_note).await;
         let noted = noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
-        if !self.put_verdict(hearing, before, &verdict, noted).await? {
+        if !self.put_verdict(requested, before, &verdict, noted).await? {
             return Ok(None);
         }
         if verdict.changed {
@@ -100,37 +108,37 @@ impl Cql {
     }
 
     /// Decides from what is stored.
-    async fn listen(&self, hearing: &Hearing<'_>) -> Result<Heard, StoreError> {
+    async fn decide_change(&self, requested: &RequestedChange<'_>) -> Result<ChangeDecision, StoreError> {
         // Read first: the write is conditional on this version, so nothing that is read later can be older.
-        let before = self.read_pending(&PENDING, hearing.receiver).await?;
-        let found = self.target(hearing.receiver, hearing.change).await?;
+        let before = self.read_pending(&PENDING, requested.receiver).await?;
+        let found = self.target(requested.receiver, requested.change).await?;
         // Read last: if the effect of this request is in what was read, its answer is stored by now, so the request is
         // not refused because of its own effect.
-        if let Some(key) = hearing.key
-            && let Some(record) = self.answer_before(hearing.receiver, key).await?
+        if let Some(key) = requested.key
+            && let Some(record) = self.answer_before(requested.receiver, key).await?
         {
             self.mend_lists(record.key()).await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
-            return Ok(Heard::Told(Applied { record, replayed: true }));
+            return Ok(ChangeDecision::Answer(Applied { record, replayed: true }));
         }
-        let stood = found.as_ref().map(|seen| seen.noted);
+        let last_note = found.as_ref().map(|seen| seen.noted);
         let found = found.map(|seen| seen.application);
-        let verdict = before.pending.change(found, hearing.change, hearing.write.now)?;
-        if !verdict.changed && hearing.key.is_none() {
-            return Ok(Heard::Told(Applied { record: verdict.application, replayed: false }));
+        let verdict = before.pending.change(found, requested.change, requested.write.now)?;
+        if !verdict.changed && requested.key.is_none() {
+            return Ok(ChangeDecision::Answer(Applied { record: verdict.application, replayed: false }));
         }
-        Ok(Heard::Decided(Box::new(DecidedApplication { before, verdict, stood })))
+        Ok(ChangeDecision::Write(Box::new(DecidedApplication { before, verdict, last_note })))
     }
 
     /// Notes a change before it is made. A change that completes an effect uses the note of the acceptance.
     async fn noted(
         &self,
-        hearing: &mut Hearing<'_>,
+        requested: &mut RequestedChange<'_>,
         verdict: &Verdict,
-        stood: Option<Job>,
+        last_note: Option<Job>,
     ) -> Result<Job, StoreError> {
         let application = &verdict.application;
-        let settled = stood.filter(|_| matches!(hearing.change, ApplicationChange::Settle(..)));
-        let before = hearing.noted.filter(|(key, _)| *key == application.key()).map(|(_, noted)| noted);
+        let settled = last_note.filter(|_| matches!(requested.change, ApplicationChange::Settle(..)));
+        let before = requested.noted.filter(|(key, _)| *key == application.key()).map(|(_, noted)| noted);
         if let Some(noted) = settled.or(before) {
             return Ok(noted);
         }
@@ -138,9 +146,9 @@ impl Cql {
         if !verdict.changed {
             return Ok(noted);
         }
-        hearing.noted = Some((application.key(), noted));
+        requested.noted = Some((application.key(), noted));
         self.note_job(application.key(), noted).await?;
-        if let ApplicationChange::Apply(_) = hearing.change {
+        if let ApplicationChange::Apply(_) = requested.change {
             self.note_expiry(application).await?;
         }
         Ok(noted)
@@ -149,22 +157,22 @@ impl Cql {
     /// Writes what was decided; `false`: another write changed something meanwhile.
     async fn put_verdict(
         &self,
-        hearing: &Hearing<'_>,
+        requested: &RequestedChange<'_>,
         before: SeenRequests,
         verdict: &Verdict,
         noted: Job,
     ) -> Result<bool, StoreError> {
         let writer = if verdict.changed { rand::random() } else { before.writer };
         let after = SeenRequests { pending: verdict.pending, writer };
-        let mut parts = vec![pending_part(hearing.receiver, before.pending.version, after)];
+        let mut parts = vec![pending_part(requested.receiver, before.pending.version, after)];
         for row in verdict.rows() {
             parts.push(self.application_part(row, noted)?);
         }
-        if verdict.changed && matches!(hearing.change, ApplicationChange::Apply(_)) {
+        if verdict.changed && matches!(requested.change, ApplicationChange::Apply(_)) {
             parts.push(self.slot_part(&verdict.application));
         }
-        if let Some(key) = hearing.key {
-            parts.push(super::idempotency::part(hearing.receiver, key, &verdict.application)?);
+        if let Some(key) = requested.key {
+            parts.push(super::idempotency::part(requested.receiver, key, &verdict.application)?);
         }
         match self.client.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),
@@ -172,7 +180,7 @@ impl Cql {
             Err(error) if error.outcome() == Outcome::Unknown && !verdict.changed => Ok(false),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The serial read ends writes in progress, so that this write has now taken effect or never will.
-                let found = self.read_pending(&PENDING_SERIAL, hearing.receiver).await;
+                let found = self.read_pending(&PENDING_SERIAL, requested.receiver).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 if found.pending.version > after.pending.version {
                     // Other writes may have followed this one.

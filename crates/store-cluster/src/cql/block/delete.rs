@@ -66,11 +66,11 @@ impl Cql {
             let updated = Timestamp(self.client.clock.millis());
             let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };
             if self.put_block(&before, &after, false, None, None).await? {
-                let told = self
+                let ended = self
                     .client
                     .write(ChangeLogEntry { version: Some(after.version), ..note }.part(self), None)
                     .await;
-                told.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+                ended.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 return Ok(true);
             }
         }

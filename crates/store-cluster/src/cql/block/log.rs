@@ -1,4 +1,4 @@
-//! Events of changes of permissions. An event is kept for a day beside the record, by the write that changes it, so
+//! Events of changes of permissions. An event is kept for a day next to the record, by the write that changes it, so
 //! that a node that resumes the change of a dead node knows the event of both logs.
 
 use kith_store::{Block, Edge, RelationDeed, RelationEvent, RelationEventId, StoreError, Timestamp, Version};
@@ -21,7 +21,11 @@ const KEPT_OF: Statement =
 const LOOKED_AT: i32 = 100;
 
 /// The event of a change; `None`: permissions stay the same.
-pub(in crate::cql) fn told(before: &Block, after: &Block, now: Timestamp) -> Option<RelationEvent> {
+pub(in crate::cql) fn permission_event(
+    before: &Block,
+    after: &Block,
+    now: Timestamp,
+) -> Option<RelationEvent> {
     let deed = RelationDeed::SetPermissions { before: before.permissions, after: after.permissions };
     let id = RelationEventId::at(now, rand::random());
     (before.permissions != after.permissions).then_some(RelationEvent { id, edge: after.edge, deed })

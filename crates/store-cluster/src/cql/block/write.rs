@@ -125,18 +125,18 @@ impl Cql {
         let _queued = key.map(|_| queued);
         self.dies_at("blocked")?;
         let version = Some(block.version);
-        let told = async {
+        let log_event = async {
             if let Some(event) = &event {
                 self.write_event(event).await?;
             }
-            // Only now: the note says that both logs have it.
+            // Only now: the note records that both logs have it.
             self.client.write(ChangeLogEntry { version, ..note }.part(self), None).await
         };
         let cut = async {
             let blocks = patch.blocked == Some(true);
             if blocks { self.cut(edge.reversed(), Some(edge), write.now).await } else { Ok(None) }
         };
-        let ended = tokio::try_join!(told, cut).map_err(|error| as_outcome(error, Outcome::Unknown));
+        let ended = tokio::try_join!(log_event, cut).map_err(|error| as_outcome(error, Outcome::Unknown));
         let change = BlockChange { block, cut: ended?.1 };
         if let (Some(key), Some(_)) = (key, change.cut) {
             self.amend(key, &change).await?;
@@ -174,7 +174,7 @@ impl Cql {
                 noted.await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
             }
             let after = before.patched(patch, write.now);
-            let event = log::told(&before, &after, write.now);
+            let event = log::permission_event(&before, &after, write.now);
             if self.put_block(&before, &after, true, key, event.as_ref()).await? {
                 return Ok(BlockOutcome::Now((after, event)));
             }

@@ -32,7 +32,7 @@ const KEPT_MINUTES: i64 = 23 * 60;
 const AHEAD_MINUTES: i64 = 10;
 const MARK: u8 = 1;
 /// Versions that are remembered, so that none is delivered after a higher one.
-const TOLD_MAX: usize = 262_144;
+const DELIVERED_MAX: usize = 262_144;
 
 /// Opens the feed of a shard.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl ChangeFeed for RelationFeed {
                 .filter(|from| (now - KEPT_MINUTES..=now + AHEAD_MINUTES).contains(from))
                 .ok_or(FeedError::Lost)?,
         };
-        let mut window = OpenMinutes::new(self.shard, from, Pace::TELLING);
+        let mut window = OpenMinutes::new(self.shard, from, Pace::FEEDING);
         if after.is_none() {
             // The notes that exist were written before this returned.
             window.read(&self.cql).await.map_err(FeedError::Away)?;
@@ -71,7 +71,7 @@ impl ChangeFeed for RelationFeed {
             left: VecDeque::new(),
             waiting: VecDeque::new(),
             unended: HashSet::new(),
-            told: HashMap::new(),
+            delivered: HashMap::new(),
             ended: None,
         }))
     }
@@ -90,7 +90,7 @@ struct OpenRelationFeed {
     waiting: VecDeque<(Instant, ChangeLogEntry)>,
     /// Those of them that were not delivered since.
     unended: HashSet<ChangeLogEntry>,
-    told: HashMap<FeedRecord, Version>,
+    delivered: HashMap<FeedRecord, Version>,
     ended: Option<StoreError>,
 }
 
@@ -111,7 +111,7 @@ impl Changes for OpenRelationFeed {
         }
         let until = Instant::now() + patience;
         loop {
-            let changes = self.tell();
+            let changes = self.take_changes();
             if !changes.is_empty() {
                 return Ok(Batch { changes, mark: self.mark() });
             }
@@ -190,19 +190,19 @@ impl OpenRelationFeed {
     }
 
     /// Some of what is held, except changes that were delivered with this version or a higher one.
-    fn tell(&mut self) -> Vec<FeedChange> {
+    fn take_changes(&mut self) -> Vec<FeedChange> {
         let mut changes = Vec::new();
         while changes.len() < FEED_BATCH_MAX
             && let Some(note) = self.held.pop_front()
         {
             let (Some(record), Some(version)) = (record(&note), note.version) else { continue };
-            if self.told.get(&record).is_some_and(|told| *told >= version) {
+            if self.delivered.get(&record).is_some_and(|delivered| *delivered >= version) {
                 continue;
             }
-            if self.told.len() >= TOLD_MAX {
-                self.told.clear();
+            if self.delivered.len() >= DELIVERED_MAX {
+                self.delivered.clear();
             }
-            self.told.insert(record, version);
+            self.delivered.insert(record, version);
             changes.push(FeedChange { record, version: Some(version), by_hand: false });
         }
         changes

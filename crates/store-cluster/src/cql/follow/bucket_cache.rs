@@ -205,11 +205,11 @@ mod tests {
 
     /// Takes until the answer is another: returns how many got a place, and the other answer.
     fn take_all(heads: &BucketCache) -> (usize, BucketChoice) {
-        let told = std::iter::repeat_with(|| heads.take(KEY));
+        let choices = std::iter::repeat_with(|| heads.take(KEY));
         let mut in_place = 0;
-        for place in told.take(1_000) {
-            if !matches!(place, BucketChoice::In(_)) {
-                return (in_place, place);
+        for choice in choices.take(1_000) {
+            if !matches!(choice, BucketChoice::In(_)) {
+                return (in_place, choice);
             }
             in_place += 1;
         }

@@ -47,12 +47,12 @@ impl Cql {
     pub(in crate::cql) async fn recount(&self, part: ListPart) -> Result<Counted, StoreError> {
         let ListPart { owner, list, bucket } = part;
         let before = self.client.records(&COUNTED, values![owner, list, bucket]).await?;
-        let (mut stands, mut noted) = (0, 0);
+        let (mut written, mut noted) = (0, 0);
         if let Some(row) = before.first() {
-            stands = row.number("written")?.unwrap_or_default();
+            written = row.number("written")?.unwrap_or_default();
             noted = row.number("living")?.unwrap_or_default();
         }
-        let found = self.count(part, stands + 1).await?;
+        let found = self.count(part, written + 1).await?;
         Ok(Counted { corrected: noted != found.living, ..found })
     }
 

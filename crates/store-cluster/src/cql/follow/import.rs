@@ -15,7 +15,7 @@ use scylla::statement::batch::BatchType;
 
 use super::{
     bucket::LISTS,
-    row::{FollowRow, ListSlot, State, imported_entry_part, key, stands},
+    row::{FollowRow, ListSlot, State, entry_key, imported_entry_part, key},
     store::{AT_A_TIME, ROWS_AT_ONCE},
 };
 use crate::cql::{
@@ -89,11 +89,11 @@ impl Cql {
     /// import, at the seats that they have.
     async fn ours(&self, brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let groups: Vec<Vec<FollowRow>> = brought.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
-        let reads = stream::iter(groups).map(|rows| self.standing(rows)).buffer_unordered(AT_A_TIME);
+        let reads = stream::iter(groups).map(|rows| self.written_here(rows)).buffer_unordered(AT_A_TIME);
         let mut ours: Vec<FollowRow> = reads.try_concat().await?;
-        let stands: BTreeSet<Edge> = ours.iter().map(|row| row.edge).collect();
+        let own_edges: BTreeSet<Edge> = ours.iter().map(|row| row.edge).collect();
         let others: Vec<Edge> =
-            brought.iter().map(|row| row.edge).filter(|edge| !stands.contains(edge)).collect();
+            brought.iter().map(|row| row.edge).filter(|edge| !own_edges.contains(edge)).collect();
         let mut others = self.follow_rows(&others).await?;
         others.retain(|row| row.state.is_some_and(|state| state.live && is_imported(state.version)));
         ours.append(&mut others);
@@ -101,7 +101,7 @@ impl Cql {
     }
 
     /// Those of some rows that are as written here.
-    async fn standing(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
+    async fn written_here(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let keys: Vec<[u8; 16]> = rows.iter().map(|row| key(row.edge)).collect();
         let found = self.client.read(&ROWS, values![keys]).await?;
         let found = found.rows::<Written>().map_err(|_| malformed("row"))?;
@@ -115,7 +115,7 @@ impl Cql {
         for list in LISTS {
             let mut rows: Vec<(&FollowRow, State)> =
                 rows.iter().filter_map(|row| Some((row, row.state?))).collect();
-            rows.sort_unstable_by_key(|(row, _)| stands(row.edge, list, row.seat));
+            rows.sort_unstable_by_key(|(row, _)| entry_key(row.edge, list, row.seat));
             let parts = |rows: &[(&FollowRow, State)]| {
                 rows.iter()
                     .map(|(row, state)| imported_entry_part(row.edge, list, row.seat, *state))
@@ -150,7 +150,7 @@ impl Cql {
 /// Rows sorted by their position in a list, divided so that each part touches few partitions.
 fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec<&'a [(&'a FollowRow, T)]> {
     let partition = |at: usize| {
-        let (owner, bucket, _) = stands(rows[at].0.edge, list, rows[at].0.seat);
+        let (owner, bucket, _) = entry_key(rows[at].0.edge, list, rows[at].0.seat);
         (owner, bucket)
     };
     let (mut cut, mut begin, mut partitions) = (Vec::new(), 0, 1);

@@ -62,8 +62,8 @@ impl Bucket {
     /// Whether it has to be read for a page after this position: its bounds are not known, or they include the
     /// position.
     fn is_asked(self, after: Option<ListPosition>) -> bool {
-        let stands = |(oldest, newest)| after.is_some_and(|after| (oldest..=newest).contains(&after.at.0));
-        self.bounds.is_none_or(stands)
+        let is_within = |(oldest, newest)| after.is_some_and(|after| (oldest..=newest).contains(&after.at.0));
+        self.bounds.is_none_or(is_within)
     }
 
     /// Whether all its entries are after this position.

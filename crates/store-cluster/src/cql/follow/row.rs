@@ -75,7 +75,7 @@ impl FollowRow {
     pub(in crate::cql) fn of(edge: Edge, record: &NamedRow) -> Result<Option<Self>, StoreError> {
         let decided = seat(record, ["placed", "in_following", "in_fans"])?;
         let brought = seat(record, ["brought", "brought_following", "brought_fans"])?;
-        let Some(stands) = decided.or(brought) else { return Ok(None) };
+        let Some(current) = decided.or(brought) else { return Ok(None) };
         let state = match record.number("version")? {
             None => None,
             Some(version) => Some(State {
@@ -85,7 +85,7 @@ impl FollowRow {
                 changed: record.some_number("changed")?,
             }),
         };
-        Ok(Some(Self { edge, seat: stands, is_decided: decided.is_some(), brought, state }))
+        Ok(Some(Self { edge, seat: current, is_decided: decided.is_some(), brought, state }))
     }
 
     pub(in crate::cql) fn is_live(&self) -> bool {
@@ -135,7 +135,7 @@ pub(in crate::cql) fn entry_parts(edge: Edge, seat: ListSlot, state: State) -> [
 
 /// Its entry in one list.
 pub(in crate::cql) fn entry_part(edge: Edge, list: FollowList, seat: ListSlot, state: State) -> Bound {
-    let (owner, bucket, other) = stands(edge, list, seat);
+    let (owner, bucket, other) = entry_key(edge, list, seat);
     Bound(&ENTRY, entry(state, owner, number(list), bucket, seat.at, other))
 }
 
@@ -146,7 +146,7 @@ pub(in crate::cql) fn imported_entry_part(
     seat: ListSlot,
     state: State,
 ) -> Bound {
-    let (owner, bucket, other) = stands(edge, list, seat);
+    let (owner, bucket, other) = entry_key(edge, list, seat);
     let mut row = values![state.version];
     row.extend(entry(state, owner, number(list), bucket, seat.at, other));
     Bound(&IMPORTED_ENTRY, row)
@@ -157,7 +157,7 @@ fn entry(state: State, owner: UserId, list: i32, bucket: i32, at: i64, other: Us
 }
 
 /// The owner of the list, the bucket, and the user in the entry.
-pub(in crate::cql) fn stands(edge: Edge, list: FollowList, seat: ListSlot) -> (UserId, i32, UserId) {
+pub(in crate::cql) fn entry_key(edge: Edge, list: FollowList, seat: ListSlot) -> (UserId, i32, UserId) {
     match list {
         FollowList::Following => (edge.from, seat.in_following, edge.to),
         FollowList::Fans => (edge.to, seat.in_fans, edge.from),

@@ -15,10 +15,10 @@ use crate::cql::{
     stores::Cql,
 };
 
-const SAY: Statement = Statement::conditional(
+const STORE_EVENT: Statement = Statement::conditional(
     "INSERT INTO %k.partings (lower, upper, since, body) VALUES (?, ?, ?, ?) IF NOT EXISTS",
 );
-const SAID: Statement =
+const STORED_EVENT: Statement =
     Statement::serial("SELECT body FROM %k.partings WHERE lower = ? AND upper = ? AND since = ?");
 
 impl Cql {
@@ -37,15 +37,19 @@ impl Cql {
         let (lower, upper) = (by.from.min(by.to).get(), by.from.max(by.to).get());
         let since = one.max(other);
         let id = RelationEventId::at(now, rand::random());
-        let told = RelationEvent { id, edge: by, deed: RelationDeed::Unfriended };
-        match self.client.decide(vec![Bound(&SAY, values![lower, upper, since, event_body(&told)?])]).await {
-            Ok(None) => Ok(Some(told)),
-            Ok(Some(said)) => event(&said).map(Some),
+        let own = RelationEvent { id, edge: by, deed: RelationDeed::Unfriended };
+        match self
+            .client
+            .decide(vec![Bound(&STORE_EVENT, values![lower, upper, since, event_body(&own)?])])
+            .await
+        {
+            Ok(None) => Ok(Some(own)),
+            Ok(Some(stored)) => event(&stored).map(Some),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The event is that of this call or of another one: either is correct.
-                let said = self.client.records(&SAID, values![lower, upper, since]).await?;
-                let said = said.first().ok_or_else(|| as_outcome(error, Outcome::NotApplied))?;
-                event(said).map(Some)
+                let stored = self.client.records(&STORED_EVENT, values![lower, upper, since]).await?;
+                let stored = stored.first().ok_or_else(|| as_outcome(error, Outcome::NotApplied))?;
+                event(stored).map(Some)
             }
             Err(error) => Err(error),
         }

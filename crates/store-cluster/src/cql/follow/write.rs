@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     bucket::LISTS,
-    row::{FollowRow, ListSlot, State, entry_part, entry_parts, follow, key, stands, state_part},
+    row::{FollowRow, ListSlot, State, entry_key, entry_part, entry_parts, follow, key, state_part},
 };
 use crate::cql::{
     change_log::ChangeLogEntry,
@@ -321,8 +321,8 @@ impl Cql {
 
     async fn carry_out_ending(&self, plan: Ending) -> Result<Version, StoreError> {
         let Ending { edge, seat, state, parting } = plan;
-        let told = parting.map(|event| self.event_parts(&event)).transpose()?;
-        self.write_state(edge, seat, state, told.into_iter().flatten().collect()).await?;
+        let event_parts = parting.map(|event| self.event_parts(&event)).transpose()?;
+        self.write_state(edge, seat, state, event_parts.into_iter().flatten().collect()).await?;
         let settled = async {
             match self.follow_row(edge).await?.filter(|row| row.seat != seat) {
                 Some(row) => self.settle(&row, seat, state.version).await,
@@ -339,11 +339,11 @@ impl Cql {
         edge: Edge,
         seat: ListSlot,
         state: State,
-        told: Vec<Bound>,
+        event_parts: Vec<Bound>,
     ) -> Result<(), StoreError> {
         let mut parts = vec![state_part(edge, state)];
         parts.extend(entry_parts(edge, seat, state));
-        parts.extend(told);
+        parts.extend(event_parts);
         parts.push(ChangeLogEntry::of_follow(self, edge, seat, state.version).part(self));
         if crate::cql::client::fault_injection::lacks("one_batch") {
             return self.client.write_apart(parts, state.version).await;
@@ -364,7 +364,7 @@ impl Cql {
         let mut parts: Vec<Bound> = LISTS
             .into_iter()
             .filter(|list| {
-                let (has, is) = (stands(row.edge, *list, stray), stands(row.edge, *list, row.seat));
+                let (has, is) = (entry_key(row.edge, *list, stray), entry_key(row.edge, *list, row.seat));
                 (has, stray.at) != (is, row.seat.at)
             })
             .map(|list| entry_part(row.edge, list, stray, above))

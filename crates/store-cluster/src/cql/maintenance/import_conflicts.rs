@@ -28,7 +28,7 @@ pub(in crate::cql) struct ImportConflicts {
     kept: Duration,
     seats: HashMap<Edge, Vec<ListSlot>>,
     /// When each was first noted.
-    heard: VecDeque<(Instant, Edge)>,
+    first_noted: VecDeque<(Instant, Edge)>,
     /// Follows at more than one position that were not checked since.
     due: BTreeSet<Edge>,
 }
@@ -36,7 +36,7 @@ pub(in crate::cql) struct ImportConflicts {
 impl ImportConflicts {
     /// Remembers each follow for this long.
     pub(in crate::cql) fn new(kept: Duration) -> Self {
-        Self { kept, seats: HashMap::new(), heard: VecDeque::new(), due: BTreeSet::new() }
+        Self { kept, seats: HashMap::new(), first_noted: VecDeque::new(), due: BTreeSet::new() }
     }
 
     /// Remembers that an import has put a follow there.
@@ -47,7 +47,7 @@ impl ImportConflicts {
             return;
         }
         if seats.is_empty() {
-            self.heard.push_back((now, edge));
+            self.first_noted.push_back((now, edge));
         } else {
             self.due.insert(edge);
         }
@@ -77,12 +77,12 @@ impl ImportConflicts {
 
     /// A due follow is kept while there is room.
     fn forget(&mut self, now: Instant) {
-        while let Some((at, edge)) = self.heard.front().copied() {
+        while let Some((at, edge)) = self.first_noted.front().copied() {
             let is_old = now.duration_since(at) >= self.kept && !self.due.contains(&edge);
-            if !is_old && self.heard.len() < FOLLOWS_MAX {
+            if !is_old && self.first_noted.len() < FOLLOWS_MAX {
                 return;
             }
-            self.heard.pop_front();
+            self.first_noted.pop_front();
             self.seats.remove(&edge);
             self.due.remove(&edge);
         }
@@ -154,7 +154,7 @@ mod tests {
         }
         let room = 1..=FOLLOWS_MAX;
         assert!(
-            [crossings.seats.len(), crossings.heard.len(), crossings.due.len()]
+            [crossings.seats.len(), crossings.first_noted.len(), crossings.due.len()]
                 .iter()
                 .all(|len| room.contains(len))
         );

@@ -25,9 +25,9 @@ impl ScanCursor {
     /// Reads what [`Self::written`] wrote; none is the beginning.
     pub(in crate::cql) fn read(mark: Option<&[u8]>) -> Result<Self, StoreError> {
         let Some(mark) = mark else { return Ok(Self::Beginning) };
-        let rest = mark.strip_prefix(BEGINNING).ok_or_else(Self::wrong)?;
-        let (kind, rest) = rest.split_first().ok_or_else(Self::wrong)?;
-        let (numbers, []) = rest.as_chunks::<8>() else { return Err(Self::wrong()) };
+        let rest = mark.strip_prefix(BEGINNING).ok_or_else(Self::invalid)?;
+        let (kind, rest) = rest.split_first().ok_or_else(Self::invalid)?;
+        let (numbers, []) = rest.as_chunks::<8>() else { return Err(Self::invalid()) };
         let numbers: Vec<i64> = numbers.iter().map(|number| i64::from_be_bytes(*number)).collect();
         let mark = match kind {
             0 => follow(&numbers).map(Self::Follow),
@@ -36,7 +36,7 @@ impl ScanCursor {
             3 => numbers.try_into().ok().map(Self::Part),
             _ => None,
         };
-        mark.ok_or_else(Self::wrong)
+        mark.ok_or_else(Self::invalid)
     }
 
     pub(in crate::cql) fn written(self) -> Vec<u8> {
@@ -53,11 +53,11 @@ impl ScanCursor {
 
     /// A number for a narrower column.
     pub(in crate::cql) fn small(number: i64) -> Result<i32, StoreError> {
-        i32::try_from(number).map_err(|_| Self::wrong())
+        i32::try_from(number).map_err(|_| Self::invalid())
     }
 
     /// The error of an invalid mark.
-    pub(in crate::cql) fn wrong() -> StoreError {
+    pub(in crate::cql) fn invalid() -> StoreError {
         malformed("mark")
     }
 }

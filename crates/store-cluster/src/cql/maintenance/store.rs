@@ -52,7 +52,7 @@ impl EdgeUpkeep for Cql {
             ScanCursor::Follow(key) => self.verify_follows(Some(key), limit, repair).await,
             ScanCursor::Entries => self.verify_entries(None, limit, repair).await,
             ScanCursor::Entry(key) => self.verify_entries(Some(key), limit, repair).await,
-            ScanCursor::Part(_) => Err(ScanCursor::wrong()),
+            ScanCursor::Part(_) => Err(ScanCursor::invalid()),
         }
     }
 
@@ -69,13 +69,13 @@ impl EdgeUpkeep for Cql {
             let counted = self.recount(part).await?;
             recount.add(part, counted, row.some_number("ring")?)?;
             if recount.entries >= i64::try_from(limit).unwrap_or(i64::MAX) {
-                return Ok(recount.told());
+                return Ok(recount.result());
             }
         }
         if rows.len() < PARTS_AT_ONCE {
-            return Ok(CountsRebuilt { next: None, done: 1.0, ..recount.told() });
+            return Ok(CountsRebuilt { next: None, done: 1.0, ..recount.result() });
         }
-        Ok(recount.told())
+        Ok(recount.result())
     }
 
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError> {
@@ -131,7 +131,7 @@ impl Recount {
         Ok(())
     }
 
-    fn told(self) -> CountsRebuilt {
+    fn result(self) -> CountsRebuilt {
         CountsRebuilt { corrected_of: self.corrected_of.into_iter().collect(), ..self.rebuilt }
     }
 }
@@ -145,7 +145,7 @@ impl Cql {
                 let (list, bucket) = (ScanCursor::small(list)?, ScanCursor::small(bucket)?);
                 self.client.records(&PARTS_AFTER, values![owner, list, bucket]).await
             }
-            ScanCursor::Follow(_) | ScanCursor::Entries | ScanCursor::Entry(_) => Err(ScanCursor::wrong()),
+            ScanCursor::Follow(_) | ScanCursor::Entries | ScanCursor::Entry(_) => Err(ScanCursor::invalid()),
         }
     }
 

@@ -166,13 +166,13 @@ impl Sweep {
     /// Checks the blocks whose writes have certainly ended.
     async fn enforce(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let ended = cql.client.clock.micros() - WRITE_ENDED;
-        while let Some((stamp, (edge, is_told))) =
+        while let Some((stamp, (edge, is_logged))) =
             self.blocks.first_key_value().map(|(stamp, block)| (*stamp, *block))
         {
             if stamp > ended {
                 return Ok(());
             }
-            end(cql, edge, is_told).await?;
+            end(cql, edge, is_logged).await?;
             self.blocks.remove(&stamp);
         }
         Ok(())
@@ -199,16 +199,16 @@ async fn finish(cql: &Cql, closed: Vec<ChangeLogEntry>) -> Result<(), StoreError
         counted?;
     }
     let (blocks, members) = unended(&closed);
-    for (edge, is_told) in blocks {
-        end(cql, edge, is_told).await?;
+    for (edge, is_logged) in blocks {
+        end(cql, edge, is_logged).await?;
     }
     cql.mend_memberships(members).await
 }
 
-/// Completes the change of a block; `is_told`: both logs have its event.
-async fn end(cql: &Cql, edge: Edge, is_told: bool) -> Result<(), StoreError> {
+/// Completes the change of a block; `is_logged`: both logs have its event.
+async fn end(cql: &Cql, edge: Edge, is_logged: bool) -> Result<(), StoreError> {
     cql.enforce_block(edge).await?;
-    if is_told { Ok(()) } else { cql.resume_log(edge).await }
+    if is_logged { Ok(()) } else { cql.resume_log(edge).await }
 }
 
 /// The noted blocks, with whether it was noted that both logs have the event, and the members without a final note.

@@ -14,7 +14,7 @@ use crate::cql::{
     },
     follow::{
         bucket::{LISTS, list_of, number},
-        row::{FollowRow, ListSlot, State, edge_of, entry_part, key, stands},
+        row::{FollowRow, ListSlot, State, edge_of, entry_key, entry_part, key},
         store::AT_A_TIME,
     },
     stores::Cql,
@@ -73,9 +73,9 @@ impl Cql {
         for row in &rows {
             found.extend(FollowRow::of(edge_of(row)?, row)?);
         }
-        let lives = found.into_iter().filter(|row| row.is_live() && !self.is_young(row.version()));
-        let lives: Vec<_> = lives.flat_map(|row| LISTS.map(|list| (row, list))).collect();
-        let compared = stream::iter(lives).map(|(row, list)| self.compare_follow(row, list, repair));
+        let active = found.into_iter().filter(|row| row.is_live() && !self.is_young(row.version()));
+        let active: Vec<_> = active.flat_map(|row| LISTS.map(|list| (row, list))).collect();
+        let compared = stream::iter(active).map(|(row, list)| self.compare_follow(row, list, repair));
         let differences: Vec<_> = compared.buffer_unordered(AT_A_TIME).try_collect().await?;
         let (next, done) = match rows.last() {
             Some(last) if i32::try_from(rows.len()).is_ok_and(|read| read >= most) => {
@@ -185,7 +185,7 @@ impl Cql {
 
     /// Whether the list shows the present state of the follow.
     async fn is_shown(&self, row: &FollowRow, list: FollowList) -> Result<bool, StoreError> {
-        let (owner, bucket, other) = stands(row.edge, list, row.seat);
+        let (owner, bucket, other) = entry_key(row.edge, list, row.seat);
         let asked = values![owner.get(), number(list), bucket, row.seat.at, other.get()];
         let found = self.client.records(&ENTRY, asked).await?;
         let Some(entry) = found.first() else { return Ok(false) };
@@ -240,7 +240,7 @@ impl Cql {
             let note = ChangeLogEntry::of_count(self, entry.edge, seat).part(self);
             let parts = vec![entry_part(entry.edge, entry.list, seat, dead), note];
             self.client.batch(BatchType::Logged, parts, timestamp).await?;
-            let (owner, bucket, other) = stands(entry.edge, entry.list, seat);
+            let (owner, bucket, other) = entry_key(entry.edge, entry.list, seat);
             let asked = values![owner.get(), number(entry.list), bucket, entry.at, other.get()];
             let left = self.client.records(&ENTRY, asked).await?;
             if left.first().is_none_or(|left| !matches!(left.number("live"), Ok(Some(1)))) {
@@ -278,7 +278,7 @@ impl StoredEntry {
     /// Whether this is the position of the follow, and the follow is active.
     fn is_of(&self, row: Option<FollowRow>) -> bool {
         row.is_some_and(|row| {
-            let (_, bucket, _) = stands(row.edge, self.list, row.seat);
+            let (_, bucket, _) = entry_key(row.edge, self.list, row.seat);
             row.is_live() && (bucket, row.seat.at) == (self.bucket, self.at)
         })
     }

@@ -120,7 +120,7 @@ pub(super) fn pipeline() -> [Document; 2] {
     let seen = doc! { "$match": { "$or": seen(&WATCHED) } };
     let updated = doc! { "$ifNull": ["$updateDescription.updatedFields", {}] };
     let cut = doc! { "$ifNull": ["$updateDescription.truncatedArrays", []] };
-    let told = doc! { "$project": {
+    let fields = doc! { "$project": {
         "operationType": 1, "ns": 1, "to": 1,
         "id": "$documentKey._id",
         "inserted": "$fullDocument.v",
@@ -129,7 +129,7 @@ pub(super) fn pipeline() -> [Document; 2] {
         "removed": "$updateDescription.removedFields",
         "touched": { "$add": [{ "$size": { "$objectToArray": updated } }, { "$size": cut }] },
     } };
-    [seen, told]
+    [seen, fields]
 }
 
 /// Whether an update changed a part of a message. Appends add whole ones, or set all.
@@ -164,7 +164,7 @@ impl Watched {
 
 /// The meaning of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum EventMeaning {
     /// A change of a record.
     Change(FeedRecord, Claim),
     /// No change of a record.
@@ -187,14 +187,14 @@ pub(super) enum Claim {
 }
 
 /// Decodes an event. Every change by hand of a document has a meaning.
-pub(super) fn told(event: &RawDocument) -> Told {
-    let Ok(operation) = event.get_str("operationType") else { return Told::Nothing };
+pub(super) fn meaning(event: &RawDocument) -> EventMeaning {
+    let Ok(operation) = event.get_str("operationType") else { return EventMeaning::Nothing };
     if COLLECTION_ENDS.contains(&operation) || ALL_END.contains(&operation) {
-        return Told::End;
+        return EventMeaning::End;
     }
     match (record(event, operation), claim(event, operation)) {
-        (Some(record), Some(claim)) => Told::Change(record, claim),
-        _ => Told::Nothing,
+        (Some(record), Some(claim)) => EventMeaning::Change(record, claim),
+        _ => EventMeaning::Nothing,
     }
 }
 
@@ -273,7 +273,7 @@ fn of_update(event: &RawDocument) -> Claim {
     }
 }
 
-/// Whether the change set the number that every write of this program sets beside the version.
+/// Whether the change set the number that every write of this program sets together with the version.
 fn has_nonce(event: &RawDocument) -> bool {
     matches!(field(event, "nonce"), Some(RawBsonRef::Int64(_)))
 }
@@ -295,12 +295,12 @@ mod tests {
 
     use super::*;
 
-    fn told_of(event: &Document) -> Told {
-        told(&RawDocumentBuf::try_from(event).unwrap())
+    fn meaning_of(event: &Document) -> EventMeaning {
+        meaning(&RawDocumentBuf::try_from(event).unwrap())
     }
 
-    fn of_user_7(claim: Claim) -> Told {
-        Told::Change(FeedRecord::User(UserId::new(7).unwrap()), claim)
+    fn of_user_7(claim: Claim) -> EventMeaning {
+        EventMeaning::Change(FeedRecord::User(UserId::new(7).unwrap()), claim)
     }
 
     fn event(kind: &str, more: Document) -> Document {
@@ -312,24 +312,27 @@ mod tests {
     #[test]
     fn version_with_nonce_is_believed() {
         let raised = |version| of_user_7(Claim::Raised(Version::new(version).unwrap()));
-        assert_eq!(told_of(&event("insert", doc! { "inserted": 1_i64, "nonce": 9_i64 })), raised(1));
-        assert_eq!(told_of(&event("update", doc! { "set": 3_i64, "nonce": 9_i64, "touched": 3 })), raised(3));
+        assert_eq!(meaning_of(&event("insert", doc! { "inserted": 1_i64, "nonce": 9_i64 })), raised(1));
+        assert_eq!(
+            meaning_of(&event("update", doc! { "set": 3_i64, "nonce": 9_i64, "touched": 3 })),
+            raised(3)
+        );
     }
 
     #[test]
     fn version_without_nonce_is_a_change_by_hand() {
         for version in [1_i64, 2, VERSION_END - 1] {
-            assert_eq!(told_of(&event("insert", doc! { "inserted": version })), of_user_7(Claim::Lost));
-            assert_eq!(told_of(&event("update", doc! { "set": version })), of_user_7(Claim::Lost));
+            assert_eq!(meaning_of(&event("insert", doc! { "inserted": version })), of_user_7(Claim::Lost));
+            assert_eq!(meaning_of(&event("update", doc! { "set": version })), of_user_7(Claim::Lost));
             let other = doc! { "set": version, "nonce": "9" };
-            assert_eq!(told_of(&event("update", other)), of_user_7(Claim::Lost));
+            assert_eq!(meaning_of(&event("update", other)), of_user_7(Claim::Lost));
         }
     }
 
     #[test]
     fn insert_of_a_later_version_is_a_change_by_hand() {
         let dumped = doc! { "inserted": 2_i64, "nonce": 9_i64 };
-        assert_eq!(told_of(&event("insert", dumped)), of_user_7(Claim::Lost));
+        assert_eq!(meaning_of(&event("insert", dumped)), of_user_7(Claim::Lost));
     }
 
     #[test]
@@ -338,13 +341,13 @@ mod tests {
             [Bson::Int32(3), Bson::Double(3.0), Bson::from("3"), Bson::Null, Bson::Int64(0), Bson::Int64(-3)];
         for value in values {
             let inserted = doc! { "inserted": value.clone(), "nonce": 9_i64 };
-            assert_eq!(told_of(&event("insert", inserted)), of_user_7(Claim::Lost));
+            assert_eq!(meaning_of(&event("insert", inserted)), of_user_7(Claim::Lost));
             let set = doc! { "set": value, "nonce": 9_i64 };
-            assert_eq!(told_of(&event("update", set)), of_user_7(Claim::Lost));
+            assert_eq!(meaning_of(&event("update", set)), of_user_7(Claim::Lost));
         }
-        assert_eq!(told_of(&event("insert", doc! {})), of_user_7(Claim::Lost));
-        assert_eq!(told_of(&event("update", doc! { "removed": ["nick", "v"] })), of_user_7(Claim::Lost));
-        assert_eq!(told_of(&event("replace", doc! { "inserted": 3_i64 })), of_user_7(Claim::Lost));
+        assert_eq!(meaning_of(&event("insert", doc! {})), of_user_7(Claim::Lost));
+        assert_eq!(meaning_of(&event("update", doc! { "removed": ["nick", "v"] })), of_user_7(Claim::Lost));
+        assert_eq!(meaning_of(&event("replace", doc! { "inserted": 3_i64 })), of_user_7(Claim::Lost));
     }
 
     #[test]
@@ -352,7 +355,7 @@ mod tests {
         let left = of_user_7(Claim::Left);
         for released in [bson!(["name_key", "name_free_at"]), bson!(["id_held"])] {
             let release = doc! { "removed": released, "touched": 0 };
-            assert_eq!(told_of(&event("update", release)), Told::Nothing);
+            assert_eq!(meaning_of(&event("update", release)), EventMeaning::Nothing);
         }
         for change in [
             doc! { "touched": 1 },
@@ -361,12 +364,12 @@ mod tests {
             doc! { "removed": ["name_key", "name_free_at"], "touched": 1 },
             doc! { "removed": ["name_key", "name_free_at", "u"], "touched": 0 },
         ] {
-            assert_eq!(told_of(&event("update", change)), left);
+            assert_eq!(meaning_of(&event("update", change)), left);
         }
     }
 
     #[test]
-    fn what_is_no_record_tells_nothing() {
+    fn event_of_no_record_means_nothing() {
         for id in [
             Bson::Int64(0),
             Bson::Int64(-7),
@@ -375,27 +378,27 @@ mod tests {
             Bson::Null,
             Bson::Double(f64::NAN),
         ] {
-            assert_eq!(told_of(&event("delete", doc! { "id": id })), Told::Nothing);
+            assert_eq!(meaning_of(&event("delete", doc! { "id": id })), EventMeaning::Nothing);
         }
         assert_eq!(
-            told_of(&event("delete", doc! { "ns": { "db": "kith", "coll": "secrets" } })),
-            Told::Nothing
+            meaning_of(&event("delete", doc! { "ns": { "db": "kith", "coll": "secrets" } })),
+            EventMeaning::Nothing
         );
-        assert_eq!(told_of(&event("createIndexes", doc! {})), Told::Nothing);
-        assert_eq!(told_of(&doc! {}), Told::Nothing);
+        assert_eq!(meaning_of(&event("createIndexes", doc! {})), EventMeaning::Nothing);
+        assert_eq!(meaning_of(&doc! {}), EventMeaning::Nothing);
     }
 
     #[test]
     fn ids_are_known_in_each_form_of_a_number() {
         for id in [Bson::Int64(7), Bson::Int32(7), Bson::Double(7.0)] {
-            assert_eq!(told_of(&event("delete", doc! { "id": id })), of_user_7(Claim::Gone));
+            assert_eq!(meaning_of(&event("delete", doc! { "id": id })), of_user_7(Claim::Gone));
         }
     }
 
     #[test]
     fn a_collection_that_goes_is_the_end() {
         for kind in ["drop", "rename", "dropDatabase", "invalidate"] {
-            assert_eq!(told_of(&event(kind, doc! {})), Told::End);
+            assert_eq!(meaning_of(&event(kind, doc! {})), EventMeaning::End);
         }
     }
 
@@ -438,7 +441,7 @@ mod tests {
             ("notices", Bson::Int64(7), FeedRecord::Notice(NoticeId::new(7).unwrap())),
         ] {
             let gone = event("delete", doc! { "ns": { "db": "kith", "coll": name }, "id": id });
-            assert_eq!(told_of(&gone), Told::Change(record, Claim::Gone));
+            assert_eq!(meaning_of(&gone), EventMeaning::Change(record, Claim::Gone));
         }
         let key = DocumentKey { conversation: key.conversation, document: 12 };
         let of_messages =
@@ -446,11 +449,11 @@ mod tests {
         let mut changed = event("update", doc! { "set": 2_i64, "nonce": 5_i64, "touched": 3 });
         changed.extend(of_messages.clone());
         let raised = Claim::Raised(Version::new(2).unwrap());
-        assert_eq!(told_of(&changed), Told::Change(FeedRecord::Document(key), raised));
+        assert_eq!(meaning_of(&changed), EventMeaning::Change(FeedRecord::Document(key), raised));
         assert_eq!(
-            told_of(&event("delete", of_messages)),
-            Told::Nothing,
-            "upkeep removes what nobody may read"
+            meaning_of(&event("delete", of_messages)),
+            EventMeaning::Nothing,
+            "upkeep removes what no user may read"
         );
     }
 
@@ -476,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_name_no_dialog_tell_nothing() {
+    fn invalid_dialog_ids_mean_nothing() {
         for id in [
             bson!({ "u": 0, "c": "g9" }),
             bson!({ "u": 7, "c": "x" }),
@@ -485,7 +488,7 @@ mod tests {
             bson!("7,g9"),
         ] {
             let gone = event("delete", doc! { "ns": { "db": "kith", "coll": "dialogs" }, "id": id });
-            assert_eq!(told_of(&gone), Told::Nothing);
+            assert_eq!(meaning_of(&gone), EventMeaning::Nothing);
         }
     }
 }

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{connect::Mongo, error::out_of_time};
-use event::{Claim, Told, WATCHED, Watched};
+use event::{Claim, EventMeaning, WATCHED, Watched};
 use reader::Item;
 #[cfg(test)]
 pub(super) use reader::watch;
@@ -103,7 +103,7 @@ impl Changes for OpenDocumentFeed {
         if let Some(last) = held.last() {
             self.mark.clone_from(&last.mark);
         }
-        let changes = held.into_iter().filter_map(|item| change(item.told, &stamped)).collect();
+        let changes = held.into_iter().filter_map(|item| change(item.meaning, &stamped)).collect();
         Ok(Batch { changes, mark: self.mark.clone() })
     }
 }
@@ -167,7 +167,7 @@ async fn stamp(
 fn by_hand(held: &[Item]) -> Vec<(&'static Watched, ByHand)> {
     let mut edits: HashMap<FeedRecord, bool> = HashMap::new();
     for item in held {
-        if let Told::Change(record, claim @ (Claim::Left | Claim::Lost)) = item.told {
+        if let EventMeaning::Change(record, claim @ (Claim::Left | Claim::Lost)) = item.meaning {
             *edits.entry(record).or_default() |= claim == Claim::Lost;
         }
     }
@@ -182,8 +182,8 @@ fn by_hand(held: &[Item]) -> Vec<(&'static Watched, ByHand)> {
     WATCHED.iter().filter_map(of).collect()
 }
 
-fn change(told: Told, stamped: &HashMap<FeedRecord, Version>) -> Option<FeedChange> {
-    let Told::Change(record, claim) = told else {
+fn change(meaning: EventMeaning, stamped: &HashMap<FeedRecord, Version>) -> Option<FeedChange> {
+    let EventMeaning::Change(record, claim) = meaning else {
         return None;
     };
     let (version, by_hand) = match claim {

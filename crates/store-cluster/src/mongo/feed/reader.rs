@@ -20,7 +20,7 @@ use super::{
         connect::Mongo,
         error::{code, malformed, out_of_time, read_failed},
     },
-    event::{self, Told},
+    event::{self, EventMeaning},
 };
 
 /// How long the server waits for an event before it returns none. Limits how long the task outlives its receiver.
@@ -34,7 +34,7 @@ const LOST: [i32; 3] = [286, 280, 10334];
 /// An event, or only the position of the stream.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    pub(super) told: Told,
+    pub(super) meaning: EventMeaning,
     pub(super) mark: Vec<u8>,
 }
 
@@ -70,11 +70,11 @@ async fn open(mongo: Arc<Mongo>, after: Option<ResumeToken>) -> Result<Stream, F
         Ok(stream) => return Ok(stream),
         Err(error) => error,
     };
-    let told = read_failed(refused.clone());
-    let is_away = matches!(told, StoreError::Unavailable { .. });
+    let error = read_failed(refused.clone());
+    let is_away = matches!(error, StoreError::Unavailable { .. });
     // An invalid token is refused in many ways: if a stream without it is accepted, the token was the reason.
     if is_away || after.is_none() || !is_command(&refused) || watch(&mongo, None).await.is_err() {
-        return Err(FeedError::Away(told));
+        return Err(FeedError::Away(error));
     }
     Err(FeedError::Lost)
 }
@@ -125,7 +125,7 @@ async fn read(
             Ok(Ok(None)) => match stream.resume_token() {
                 Some(later) if later != token => {
                     token = later;
-                    mark_of(&token).map(|mark| Item { told: Told::Nothing, mark })
+                    mark_of(&token).map(|mark| Item { meaning: EventMeaning::Nothing, mark })
                 }
                 Some(_) | None => continue,
             },
@@ -138,11 +138,11 @@ async fn read(
 }
 
 fn item(event: &RawDocument) -> Result<Item, FeedError> {
-    match event::told(event) {
-        Told::End => Err(FeedError::Lost),
-        told => {
+    match event::meaning(event) {
+        EventMeaning::End => Err(FeedError::Lost),
+        meaning => {
             let mark = event.get_document("_id").map_err(|_| FeedError::Away(malformed("resume token")))?;
-            Ok(Item { told, mark: mark.as_bytes().to_vec() })
+            Ok(Item { meaning, mark: mark.as_bytes().to_vec() })
         }
     }
 }

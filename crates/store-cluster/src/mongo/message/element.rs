@@ -67,7 +67,7 @@ pub(super) fn message(element: &RawDocument, seq: Seq) -> Result<Message, StoreE
             "f" => message.sender = sender(number(value, "f")?)?,
             "t" => message.sent = moment(value, "t")?,
             "y" => message.kind = MessageKind::of(number(value, "y")?).ok_or_else(|| malformed("y"))?,
-            "x" => (message.silent, message.mention_all) = said(value)?,
+            "x" => (message.silent, message.mention_all) = read_flags(value)?,
             "ct" => message.content_type = text(value, "ct")?,
             "b" => (message.body, has_body) = (bytes(value, "b")?.to_vec().into(), true),
             "a" => message.mentions = users(value)?,
@@ -92,7 +92,7 @@ pub(super) fn header(element: &RawDocument, seq: Seq) -> Result<StoredHeader, St
         match name {
             "f" => message.sender = sender(number(value, "f")?)?,
             "y" => message.kind = MessageKind::of(number(value, "y")?).ok_or_else(|| malformed("y"))?,
-            "x" => (message.silent, message.mention_all) = said(value)?,
+            "x" => (message.silent, message.mention_all) = read_flags(value)?,
             "a" => message.mentions = users(value)?,
             "r" => message.recalled = Some(recalled(value)?),
             _ => {}
@@ -151,7 +151,7 @@ fn flags(new: &NewMessage) -> i32 {
 }
 
 /// Whether it is silent, and whether it mentions all.
-fn said(value: RawBsonRef<'_>) -> Result<(bool, bool), StoreError> {
+fn read_flags(value: RawBsonRef<'_>) -> Result<(bool, bool), StoreError> {
     let flags = i32::from(small(value, "x")?);
     Ok((flags & SILENT != 0, flags & MENTIONS_ALL != 0))
 }

@@ -146,7 +146,7 @@ fn of_hello(hello: &Document, host: &str, set: Option<&str>) -> Option<Unfit> {
             Some(Unfit::OtherReplicaSet { host, found: found.to_owned() })
         }
         Ok(_) => None,
-        Err(_) if hello.get_str("msg").is_ok_and(|said| said == "isdbgrid") => None,
+        Err(_) if hello.get_str("msg").is_ok_and(|message| message == "isdbgrid") => None,
         Err(_) => Some(Unfit::NoReplicaSet { host }),
     }
 }

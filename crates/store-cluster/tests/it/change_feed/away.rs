@@ -11,10 +11,10 @@ use super::{
 };
 
 /// Await, command and selection of a server, and some more for a busy machine.
-const TOLD_WITHIN: Duration = Duration::from_secs(10);
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 async fn assert_away(reader: &mut Reader) {
-    let end = timeout(TOLD_WITHIN, reader.end()).await.unwrap();
+    let end = timeout(ANSWERED_WITHIN, reader.end()).await.unwrap();
     assert!(matches!(end, FeedError::Away(_)), "{end:?}");
 }
 
@@ -29,7 +29,7 @@ async fn is_away(mode: Mode) {
     proxy.set(mode);
     stage.create(2).await;
     assert_away(&mut reader).await;
-    let opened = timeout(TOLD_WITHIN, feed.open(Some(&reader.mark))).await.unwrap();
+    let opened = timeout(ANSWERED_WITHIN, feed.open(Some(&reader.mark))).await.unwrap();
     assert!(matches!(opened, Err(FeedError::Away(_))), "{opened:?}");
     stage.create(3).await;
     proxy.set(Mode::Pass);
@@ -68,31 +68,31 @@ async fn feed_over_broken_connections_loses_nothing() {
     let proxy = Proxy::start(&stage.options).await;
     let (_stores, feed) = proxy.stores(&stage.options).await;
     let mut reader = Reader::open(&feed, None).await;
-    let (mut told, give_up) = (Vec::<FeedChange>::new(), Instant::now() + BOUND);
+    let (mut delivered, give_up) = (Vec::<FeedChange>::new(), Instant::now() + BOUND);
     for id in 1..=20 {
         proxy.set(Mode::Cut);
         stage.create(id).await;
         proxy.set(Mode::Pass);
-        while !told.contains(&of_user(id, version(1))) {
-            assert!(Instant::now() < give_up, "{told:?}");
+        while !delivered.contains(&of_user(id, version(1))) {
+            assert!(Instant::now() < give_up, "{delivered:?}");
             match reader.next(QUIET).await {
-                Ok(changes) => told.extend(changes),
+                Ok(changes) => delivered.extend(changes),
                 Err(FeedError::Away(_)) => reader = reopened(&feed, &reader.mark).await,
                 Err(error) => panic!("{error:?}"),
             }
         }
     }
     let expected: Vec<_> = (1..=20).map(|id| of_user(id, version(1))).collect();
-    assert_eq!(told, expected);
+    assert_eq!(delivered, expected);
 }
 
 #[tokio::test]
-async fn a_server_that_was_never_there_is_told_as_away() {
+async fn unreachable_server_is_reported_as_away() {
     let limit = Duration::from_millis(200);
     let uri = "mongodb://127.0.0.1:1/?replicaSet=rs0";
     let options = MongoOptions { server_selection: limit, ..MongoOptions::new(uri, "kith") };
     let feed = connect(options).await.unwrap().stores().feeds.remove(0).feed;
-    let opened = timeout(TOLD_WITHIN, feed.open(None)).await.unwrap();
+    let opened = timeout(ANSWERED_WITHIN, feed.open(None)).await.unwrap();
     assert!(matches!(opened, Err(FeedError::Away(_))), "{opened:?}");
 }
 
@@ -107,7 +107,8 @@ async fn interrupted_write_has_unknown_outcome() {
     stores.users.user(user_id(1)).await.unwrap();
     proxy.set(Mode::Freeze);
     let older = UserPatch { age: Some(9), ..UserPatch::default() };
-    let updated = timeout(TOLD_WITHIN, stores.users.update_user(user_id(1), older, write())).await.unwrap();
+    let updated =
+        timeout(ANSWERED_WITHIN, stores.users.update_user(user_id(1), older, write())).await.unwrap();
     let error = updated.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
 }
@@ -119,7 +120,7 @@ async fn lost_server_is_not_waited_for() {
     stage.create(1).await;
     let proxy = Proxy::start(&stage.options).await;
     let (stores, _feed) = proxy.stores(&stage.options).await;
-    stores.node.ping(TOLD_WITHIN).await.unwrap();
+    stores.node.ping(ANSWERED_WITHIN).await.unwrap();
     for mode in [Mode::Freeze, Mode::Cut] {
         proxy.set(mode);
         for _ in 0..2 {
@@ -130,7 +131,7 @@ async fn lost_server_is_not_waited_for() {
         assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
         assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
         proxy.set(Mode::Pass);
-        let answers = async { while stores.node.ping(TOLD_WITHIN).await.is_err() {} };
+        let answers = async { while stores.node.ping(ANSWERED_WITHIN).await.is_err() {} };
         timeout(BOUND, answers).await.unwrap();
         stores.users.user(user_id(1)).await.unwrap();
     }

@@ -46,10 +46,10 @@ async fn higher_version_replaces_one_set_by_hand() {
         }
         let mut reader = Reader::open(&stage.feed, None).await;
         stage.documents("users").update_one(doc! { "_id": id }, edit.clone()).await.unwrap();
-        let told = reader.take(2).await;
-        let given = told[0].version.unwrap();
+        let delivered = reader.take(2).await;
+        let given = delivered[0].version.unwrap();
         assert!(given > version(6), "{edit}: {given}");
-        assert_eq!(told, [by_hand(id, Some(given)), of_user(id, given)], "{edit}");
+        assert_eq!(delivered, [by_hand(id, Some(given)), of_user(id, given)], "{edit}");
         assert_eq!(stage.user(id).await.version, given, "{edit}");
         assert_eq!(stage.update(id, 9).await, given.next(), "{edit}");
     }
@@ -62,10 +62,10 @@ async fn group_version_set_by_hand_is_replaced() {
     stage.stores.groups.create_group(new_group(1), write()).await.unwrap();
     let mut reader = Reader::open(&stage.feed, None).await;
     stage.documents("groups").update_one(doc! { "_id": 1 }, doc! { "$set": { "v": 5_i64 } }).await.unwrap();
-    let told = reader.take(2).await;
-    let given = told[0].version.unwrap();
+    let delivered = reader.take(2).await;
+    let given = delivered[0].version.unwrap();
     assert!(given > version(5), "{given}");
-    assert_eq!(told, [FeedChange { by_hand: true, ..of_group(1, given) }, of_group(1, given)]);
+    assert_eq!(delivered, [FeedChange { by_hand: true, ..of_group(1, given) }, of_group(1, given)]);
 }
 
 #[tokio::test]
@@ -78,17 +78,17 @@ async fn reinserted_document_is_given_a_higher_version() {
     let mut reader = Reader::open(&stage.feed, None).await;
     users.delete_one(doc! { "_id": 1 }).await.unwrap();
     users.insert_one(document).await.unwrap();
-    let told = reader.take(3).await;
-    let given = told[1].version.unwrap();
+    let delivered = reader.take(3).await;
+    let given = delivered[1].version.unwrap();
     assert!(given > version(2), "{given}");
-    assert_eq!(told[1..], [by_hand(1, Some(given)), of_user(1, given)]);
-    assert!(told[0].by_hand);
+    assert_eq!(delivered[1..], [by_hand(1, Some(given)), of_user(1, given)]);
+    assert!(delivered[0].by_hand);
     assert_eq!(stage.user(1).await.age, 9);
 }
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn an_edit_of_a_group_is_told() {
+async fn edit_of_a_group_is_delivered() {
     let stage = Stage::open().await;
     stage.stores.groups.create_group(new_group(1), write()).await.unwrap();
     let mut reader = Reader::open(&stage.feed, None).await;
@@ -106,11 +106,11 @@ async fn each_of_many_edits_gets_a_version() {
     stage.documents("users").insert_many(documents).await.unwrap();
     let mut reader = Reader::open(&stage.feed, None).await;
     stage.documents("users").update_many(doc! {}, doc! { "$set": { "nick": "all" } }).await.unwrap();
-    let told = reader.take(600).await;
+    let delivered = reader.take(600).await;
     for id in 1..=300 {
         let raised = version(id + 1);
         let of_this: Vec<_> =
-            told.iter().filter(|change| change.record == FeedRecord::User(user_id(id))).collect();
+            delivered.iter().filter(|change| change.record == FeedRecord::User(user_id(id))).collect();
         assert_eq!(of_this, [&by_hand(id, Some(raised)), &of_user(id, raised)]);
         assert_eq!(stage.user(id).await.version, raised);
     }
@@ -128,10 +128,10 @@ async fn repeated_edits_get_rising_versions() {
     }
     let (mut edits, give_up) = (0, Instant::now() + BOUND);
     while edits < 3 {
-        assert!(Instant::now() < give_up, "{edits} edits were told");
-        let told = reader.next(QUIET).await.unwrap();
-        assert!(told.iter().all(|change| change.version > Some(version(1))), "{told:?}");
-        edits += told.iter().filter(|change| change.by_hand).count();
+        assert!(Instant::now() < give_up, "{edits} edits were delivered");
+        let delivered = reader.next(QUIET).await.unwrap();
+        assert!(delivered.iter().all(|change| change.version > Some(version(1))), "{delivered:?}");
+        edits += delivered.iter().filter(|change| change.by_hand).count();
     }
     assert_eq!(&*stage.user(1).await.nick_name, "c");
 }
@@ -170,10 +170,10 @@ async fn replaced_document_gets_a_higher_version() {
     let mut reader = Reader::open(&stage.feed, None).await;
     let older = doc! { "_id": 1, "v": 2_i64, "name": "user-1", "name_key": "user-1", "nick": "replaced" };
     stage.documents("users").replace_one(doc! { "_id": 1 }, older).await.unwrap();
-    let told = reader.take(2).await;
-    let given = told[0].version.unwrap();
+    let delivered = reader.take(2).await;
+    let given = delivered[0].version.unwrap();
     assert!(given > version(6), "{given}");
-    assert_eq!(told, [by_hand(1, Some(given)), of_user(1, given)]);
+    assert_eq!(delivered, [by_hand(1, Some(given)), of_user(1, given)]);
     let user = stage.user(1).await;
     assert_eq!((user.version, &*user.nick_name), (given, "replaced"));
 }
@@ -185,13 +185,13 @@ async fn document_added_by_hand_is_given_a_version() {
     let mut reader = Reader::open(&stage.feed, None).await;
     let users = stage.documents("users");
     users.insert_one(doc! { "_id": 1, "name": "ann", "name_key": "ann" }).await.unwrap();
-    let told = reader.take(2).await;
-    assert!(told[0].by_hand && told[0].version > Some(version(1)), "{told:?}");
-    assert_eq!(stage.user(1).await.version, told[0].version.unwrap());
+    let delivered = reader.take(2).await;
+    assert!(delivered[0].by_hand && delivered[0].version > Some(version(1)), "{delivered:?}");
+    assert_eq!(stage.user(1).await.version, delivered[0].version.unwrap());
     users.insert_one(doc! { "_id": 2_i64, "v": 4_i64, "name": "bob", "name_key": "bob" }).await.unwrap();
-    let told = reader.take(2).await;
-    assert!(told[0].by_hand && told[0].version > Some(version(4)), "{told:?}");
-    assert_eq!(stage.user(2).await.version, told[0].version.unwrap());
+    let delivered = reader.take(2).await;
+    assert!(delivered[0].by_hand && delivered[0].version > Some(version(4)), "{delivered:?}");
+    assert_eq!(stage.user(2).await.version, delivered[0].version.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -218,13 +218,13 @@ async fn edits_among_writes_keep_versions_unique() {
     let (mut edits, mut last) = (0, version(1));
     let (mut done, give_up) = (false, Instant::now() + BOUND);
     while !done {
-        assert!(Instant::now() < give_up, "{edits} edits were told, and versions up to {last}");
+        assert!(Instant::now() < give_up, "{edits} edits were delivered, and versions up to {last}");
         for change in reader.next(QUIET).await.unwrap() {
             edits += usize::from(change.by_hand);
-            let told = change.version.unwrap();
+            let given = change.version.unwrap();
             if !change.by_hand {
-                assert_eq!(told, last.next(), "a version was left out or told twice");
-                last = told;
+                assert_eq!(given, last.next(), "a version was left out or delivered twice");
+                last = given;
             }
         }
         done = writing.is_finished()

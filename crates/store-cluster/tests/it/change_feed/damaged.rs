@@ -6,19 +6,19 @@ use mongodb::bson::{Bson, Document, doc};
 use super::{Reader, Stage, of_user, user_id, version};
 
 /// Makes the edit, and returns the version with which it was delivered.
-async fn told_with(stage: &Stage, edit: Document) -> i64 {
+async fn delivered_version(stage: &Stage, edit: Document) -> i64 {
     stage.create(1).await;
     stage.update(1, 9).await;
     let mut reader = Reader::open(&stage.feed, None).await;
     stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
-    let told = reader.take(2).await;
-    assert_eq!(told[0].record, FeedRecord::User(user_id(1)));
-    assert!(told[0].by_hand && !told[1].by_hand, "{told:?}");
-    assert_eq!(told[0].version, told[1].version);
+    let delivered = reader.take(2).await;
+    assert_eq!(delivered[0].record, FeedRecord::User(user_id(1)));
+    assert!(delivered[0].by_hand && !delivered[1].by_hand, "{delivered:?}");
+    assert_eq!(delivered[0].version, delivered[1].version);
     // And it goes on.
     stage.create(2).await;
     assert_eq!(reader.take(1).await, [of_user(2, version(1))]);
-    told[0].version.unwrap().get()
+    delivered[0].version.unwrap().get()
 }
 
 #[tokio::test]
@@ -44,9 +44,9 @@ async fn invalid_version_is_replaced_by_a_higher_one() {
     for value in broken {
         let edit = doc! { "$set": { "v": value.clone() } };
         stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
-        let told = reader.take(2).await;
-        let given = told[0].version.unwrap().get();
-        assert!(told[0].by_hand && given > last, "{value}: {given} after {last}");
+        let delivered = reader.take(2).await;
+        let given = delivered[0].version.unwrap().get();
+        assert!(delivered[0].by_hand && given > last, "{value}: {given} after {last}");
         assert_eq!(stage.user(1).await.version.get(), given, "{value}");
         last = given;
     }
@@ -56,7 +56,7 @@ async fn invalid_version_is_replaced_by_a_higher_one() {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn removed_version_is_replaced_by_a_higher_one() {
     let stage = Stage::open().await;
-    assert!(told_with(&stage, doc! { "$unset": { "v": "" } }).await > 2);
+    assert!(delivered_version(&stage, doc! { "$unset": { "v": "" } }).await > 2);
     assert!(stage.user(1).await.version > version(2));
 }
 
@@ -68,9 +68,9 @@ async fn maximal_version_is_lowered() {
     let mut reader = Reader::open(&stage.feed, None).await;
     let edit = doc! { "$set": { "v": i64::MAX } };
     stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
-    let told = reader.take(2).await;
-    let given = told[0].version.unwrap();
-    assert!(told[0].by_hand && given > version(1) && given.get() < 1 << 62, "{told:?}");
+    let delivered = reader.take(2).await;
+    let given = delivered[0].version.unwrap();
+    assert!(delivered[0].by_hand && given > version(1) && given.get() < 1 << 62, "{delivered:?}");
     assert_eq!(stage.update(1, 9).await, given.next());
 }
 
@@ -85,7 +85,7 @@ async fn unreadable_field_is_published_all_the_same() {
     ];
     for edit in edits {
         let stage = Stage::open().await;
-        assert_eq!(told_with(&stage, edit.clone()).await, 3, "{edit}");
+        assert_eq!(delivered_version(&stage, edit.clone()).await, 3, "{edit}");
         let read = stage.stores.users.user(user_id(1)).await;
         let is_unread = matches!(read, Err(StoreError::Corrupt { .. }));
         assert!(

@@ -26,7 +26,7 @@ async fn next_lease_holder_resumes_at_the_mark() {
     assert!(stage.takes("a").await && !stage.takes("b").await);
     let mut first = Reader::open(&stage.feed, None).await;
     stage.create(1).await;
-    let mut told = first.take(1).await;
+    let mut delivered = first.take(1).await;
     assert!(stage.marks("a", &first.mark).await);
     // Read, and not dealt with: the reader stops here.
     stage.create(2).await;
@@ -39,15 +39,15 @@ async fn next_lease_holder_resumes_at_the_mark() {
     }
     let mark = stage.stores.coordination.mark(NAME).await.unwrap().unwrap();
     let mut second = Reader::open(&stage.feed, Some(&mark)).await;
-    told.extend(second.take(2).await);
+    delivered.extend(second.take(2).await);
     assert!(!stage.marks("a", &first.mark).await, "a late holder has set its mark");
     assert_eq!(stage.stores.coordination.mark(NAME).await.unwrap().unwrap(), mark);
-    assert_eq!(told, [1, 2, 3].map(|id| of_user(id, version(1))));
+    assert_eq!(delivered, [1, 2, 3].map(|id| of_user(id, version(1))));
 }
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn two_readers_at_once_each_tell_everything() {
+async fn concurrent_readers_each_get_all_changes() {
     let stage = Stage::open().await;
     let mut readers = [Reader::open(&stage.feed, None).await, Reader::open(&stage.feed, None).await];
     stage.create(1).await;
@@ -56,13 +56,13 @@ async fn two_readers_at_once_each_tell_everything() {
     stage.create(2).await;
     let mut versions = Vec::new();
     for reader in &mut readers {
-        let told = reader.take_until(of_user(2, version(1))).await;
-        versions.push(told.iter().filter_map(|change| change.version).collect::<BTreeSet<_>>());
+        let delivered = reader.take_until(of_user(2, version(1))).await;
+        versions.push(delivered.iter().filter_map(|change| change.version).collect::<BTreeSet<_>>());
     }
-    let stands = stage.user(1).await.version;
+    let current = stage.user(1).await.version;
     assert!(
-        versions.iter().all(|told| told.iter().any(|version| *version > self::version(1))),
+        versions.iter().all(|of_reader| of_reader.iter().any(|version| *version > self::version(1))),
         "{versions:?}"
     );
-    assert!(stands == version(2) || stands == version(3), "{stands}");
+    assert!(current == version(2) || current == version(3), "{current}");
 }

@@ -24,14 +24,14 @@ async fn assert_lost(stage: &Stage, mut reader: Reader, mark: &[u8]) {
         let end = Reader::open(&stage.feed, Some(mark)).await.end().await;
         assert!(matches!(end, FeedError::Lost), "{end:?}");
     }
-    let mut anew = Reader::open(&stage.feed, None).await;
+    let mut new_reader = Reader::open(&stage.feed, None).await;
     stage.create(3).await;
-    assert_eq!(anew.take(1).await, [of_user(3, version(1))]);
+    assert_eq!(new_reader.take(1).await, [of_user(3, version(1))]);
 }
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_collection_that_was_dropped_is_told_as_lost() {
+async fn dropped_collection_is_reported_as_lost() {
     let stage = Stage::open().await;
     let (reader, mark) = reading(&stage).await;
     stage.documents("groups").drop().await.unwrap();
@@ -40,7 +40,7 @@ async fn a_collection_that_was_dropped_is_told_as_lost() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_collection_that_was_renamed_is_told_as_lost() {
+async fn renamed_collection_is_reported_as_lost() {
     let stage = Stage::open().await;
     let (reader, mark) = reading(&stage).await;
     let name = stage.database.name();
@@ -63,7 +63,7 @@ async fn replaced_collection_is_reported_as_lost() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_database_that_was_dropped_is_told_as_lost() {
+async fn dropped_database_is_reported_as_lost() {
     let stage = Stage::open().await;
     let (reader, mark) = reading(&stage).await;
     stage.database.drop().await.unwrap();

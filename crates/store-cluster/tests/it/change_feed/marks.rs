@@ -27,9 +27,9 @@ async fn reader_resumes_exactly_after_each_mark() {
         reader.take(1).await;
         marks.push(reader.mark.clone());
     }
-    for (told, mark) in (0..=5).zip(&marks) {
+    for (count, mark) in (0..=5).zip(&marks) {
         let mut again = Reader::open(&stage.feed, Some(mark)).await;
-        let expected: Vec<_> = (told + 1..=5).map(|id| of_user(id, version(1))).collect();
+        let expected: Vec<_> = (count + 1..=5).map(|id| of_user(id, version(1))).collect();
         assert_eq!(again.take(expected.len()).await, expected);
         again.assert_quiet().await;
     }
@@ -71,25 +71,25 @@ async fn mark_inside_a_transaction_loses_nothing() {
     }
     session.commit_transaction().await.unwrap();
     let expected: Vec<_> = (1..=300).map(|id| of_user(id, version(1))).collect();
-    let (mut told, give_up) = (Vec::new(), Instant::now() + BOUND);
-    while told.is_empty() {
-        assert!(Instant::now() < give_up, "the transaction is not told");
-        told = reader.next(QUIET).await.unwrap();
+    let (mut delivered, give_up) = (Vec::new(), Instant::now() + BOUND);
+    while delivered.is_empty() {
+        assert!(Instant::now() < give_up, "the transaction is not delivered");
+        delivered = reader.next(QUIET).await.unwrap();
     }
-    assert!(told.len() < 300, "the batch should end within");
+    assert!(delivered.len() < 300, "the batch should end within");
     let mut again = Reader::open(&stage.feed, Some(&reader.mark)).await;
-    told.extend(again.take(300 - told.len()).await);
-    assert_eq!(told, expected);
+    delivered.extend(again.take(300 - delivered.len()).await);
+    assert_eq!(delivered, expected);
 }
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_mark_moves_on_while_nothing_is_told() {
+async fn mark_advances_while_nothing_is_delivered() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     let (first, give_up) = (reader.mark.clone(), Instant::now() + BOUND);
     while reader.mark == first {
-        assert!(Instant::now() < give_up, "the mark stands still");
+        assert!(Instant::now() < give_up, "the mark does not advance");
         stage.documents("other").insert_one(doc! { "a": 1 }).await.unwrap();
         reader.assert_quiet().await;
     }
@@ -106,16 +106,17 @@ async fn a_call_that_is_dropped_loses_nothing() {
     stage.create(1).await;
     let edit = doc! { "$set": { "nick": "edited" } };
     stage.documents("users").update_one(doc! { "_id": 1 }, edit).await.unwrap();
-    let mut told = Vec::new();
+    let mut delivered = Vec::new();
     let give_up = Instant::now() + BOUND;
-    while told.len() < 3 {
-        assert!(Instant::now() < give_up, "{told:?}");
+    while delivered.len() < 3 {
+        assert!(Instant::now() < give_up, "{delivered:?}");
         let next = reader.changes.next(QUIET);
         if let Ok(batch) = tokio::time::timeout(std::time::Duration::from_millis(1), next).await {
-            told.extend(batch.unwrap().changes);
+            delivered.extend(batch.unwrap().changes);
         }
     }
-    let numbers: Vec<_> = told.iter().map(|change| (change.version.unwrap().get(), change.by_hand)).collect();
+    let numbers: Vec<_> =
+        delivered.iter().map(|change| (change.version.unwrap().get(), change.by_hand)).collect();
     assert!(numbers.starts_with(&[(1, false)]), "{numbers:?}");
     assert!(numbers.iter().any(|(_, by_hand)| *by_hand), "{numbers:?}");
 }

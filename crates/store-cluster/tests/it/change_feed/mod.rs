@@ -101,23 +101,26 @@ impl Reader {
 
     /// Reads until this many changes were delivered; more are an error.
     async fn take(&mut self, count: usize) -> Vec<FeedChange> {
-        let (mut told, give_up) = (Vec::new(), Instant::now() + BOUND);
-        while told.len() < count {
-            assert!(Instant::now() < give_up, "{count} changes are awaited, and these were told: {told:?}");
-            told.extend(self.next(QUIET).await.unwrap());
+        let (mut delivered, give_up) = (Vec::new(), Instant::now() + BOUND);
+        while delivered.len() < count {
+            assert!(
+                Instant::now() < give_up,
+                "{count} changes are awaited, and these were delivered: {delivered:?}"
+            );
+            delivered.extend(self.next(QUIET).await.unwrap());
         }
-        assert_eq!(told.len(), count, "{told:?}");
-        told
+        assert_eq!(delivered.len(), count, "{delivered:?}");
+        delivered
     }
 
     /// Reads until this change is delivered, and returns all changes.
     async fn take_until(&mut self, last: FeedChange) -> Vec<FeedChange> {
-        let (mut told, give_up) = (Vec::new(), Instant::now() + BOUND);
-        while !told.contains(&last) {
-            assert!(Instant::now() < give_up, "{last:?} is awaited, and these were told: {told:?}");
-            told.extend(self.next(QUIET).await.unwrap());
+        let (mut delivered, give_up) = (Vec::new(), Instant::now() + BOUND);
+        while !delivered.contains(&last) {
+            assert!(Instant::now() < give_up, "{last:?} is awaited, and these were delivered: {delivered:?}");
+            delivered.extend(self.next(QUIET).await.unwrap());
         }
-        told
+        delivered
     }
 
     async fn next(&mut self, patience: Duration) -> Result<Vec<FeedChange>, FeedError> {

@@ -94,7 +94,7 @@ async fn released_name_is_no_change_of_its_user() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn what_is_no_record_is_not_told() {
+async fn write_of_no_record_is_not_delivered() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     let node = Arc::clone(&stage.stores.node);
@@ -152,10 +152,12 @@ async fn stub_keeps_nothing_of_the_record() {
     assert_eq!(stub.get_i64("v").unwrap(), 6);
     stage.release(1).await;
     stage.create(1).await;
-    let anew = stage.document(1).await;
+    let created = stage.document(1).await;
     assert!(
-        !anew.contains_key("id_held") && !anew.contains_key("deleted") && !anew.contains_key("name_free_at"),
-        "{anew}"
+        !created.contains_key("id_held")
+            && !created.contains_key("deleted")
+            && !created.contains_key("name_free_at"),
+        "{created}"
     );
     assert_eq!(stage.user(1).await.version, version(7));
 }

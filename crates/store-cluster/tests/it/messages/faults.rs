@@ -163,8 +163,8 @@ async fn append_error_repeats_neither_body_nor_id() {
     refuse(&faulty.database(), doc! { "_id.c": "none" }).await;
     let error = faulty.stores.messages.append(log(), &[message("sesame")]).await.unwrap_err();
     let shown = format!("{error} {error:?}");
-    for said in ["sesame", "g9", "27017", "127.0.0.1"] {
-        assert!(!shown.contains(said), "{shown}");
+    for private in ["sesame", "g9", "27017", "127.0.0.1"] {
+        assert!(!shown.contains(private), "{shown}");
     }
 }
 

@@ -138,13 +138,16 @@ async fn dead_node_decision_is_resumed_until_settled() {
     decide(&dying, made.id, 1).await.unwrap_err();
     drop((dying, node));
     let key = made.key();
-    let stands = read(&stage.stores, key).await;
-    assert_eq!((stands.state, stands.effect), (ApplicationState::Accepted, ApplicationEffect::Outstanding));
+    let accepted = read(&stage.stores, key).await;
+    assert_eq!(
+        (accepted.state, accepted.effect),
+        (ApplicationState::Accepted, ApplicationEffect::Outstanding)
+    );
     let sent = ApplicationList::Sent(user(100));
     assert_eq!(listed(&stage.stores, sent).await, std::slice::from_ref(&made), "it died before the lists");
     for _ in 0..2 {
-        assert_eq!(resumed(&stage.stores, key, soon()).await, std::slice::from_ref(&stands));
-        assert_eq!(listed(&stage.stores, sent).await, std::slice::from_ref(&stands));
+        assert_eq!(resumed(&stage.stores, key, soon()).await, std::slice::from_ref(&accepted));
+        assert_eq!(listed(&stage.stores, sent).await, std::slice::from_ref(&accepted));
     }
     let settle = ApplicationChange::Settle(made.id, ApplicationEffect::Done);
     let settled = change(&stage.stores, settle).await.unwrap();

@@ -18,7 +18,7 @@ async fn sweep_completes_the_block_of_a_dead_node() {
     assert!(state(&stage.stores, edge(2, 1)).await.live().is_some(), "it died before the cut");
     let give_up = Instant::now() + BOUND;
     while state(&stage.stores, edge(2, 1)).await.live().is_some() {
-        assert!(Instant::now() < give_up, "nobody cuts");
+        assert!(Instant::now() < give_up, "no node cuts");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(!agrees(&stage.stores, edge(2, 1)).await);

@@ -38,24 +38,27 @@ pub(super) async fn open_after(stores: &Stores, marks: &[Vec<u8>]) -> Vec<Box<dy
 }
 
 /// Reads until each of these was delivered with this version; versions must rise.
-pub(super) async fn tell(feeds: &mut [Box<dyn Changes>], expected: BTreeMap<FeedRecord, Version>) {
-    tell_within(BOUND, feeds, expected).await;
+pub(super) async fn assert_delivered(
+    feeds: &mut [Box<dyn Changes>],
+    expected: BTreeMap<FeedRecord, Version>,
+) {
+    assert_delivered_within(BOUND, feeds, expected).await;
 }
 
-pub(super) async fn tell_within(
+pub(super) async fn assert_delivered_within(
     bound: Duration,
     feeds: &mut [Box<dyn Changes>],
     mut expected: BTreeMap<FeedRecord, Version>,
 ) {
-    let mut told: BTreeMap<FeedRecord, Version> = BTreeMap::new();
+    let mut delivered: BTreeMap<FeedRecord, Version> = BTreeMap::new();
     let give_up = Instant::now() + bound;
     while !expected.is_empty() {
-        assert!(Instant::now() < give_up, "not told: {expected:?}");
+        assert!(Instant::now() < give_up, "not delivered: {expected:?}");
         // All at once and with patience: a reading that is cut short begins again.
         for batch in join_all(feeds.iter_mut().map(|feed| feed.next(Duration::from_secs(1)))).await {
             for change in batch.unwrap().changes {
                 let version = change.version.unwrap();
-                let before = told.insert(change.record, version);
+                let before = delivered.insert(change.record, version);
                 assert!(before.is_none_or(|before| before < version), "{change:?} after {before:?}");
                 if expected.get(&change.record) == Some(&version) {
                     expected.remove(&change.record);
@@ -83,17 +86,17 @@ async fn feed_reports_each_change_despite_clock_skew() {
             expected.insert(FeedRecord::Follow(follow), set.cut.unwrap());
         }
     }
-    tell(&mut feeds, expected).await;
+    assert_delivered(&mut feeds, expected).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn the_block_of_a_node_that_died_is_told() {
+async fn feed_delivers_the_block_of_a_dead_node() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
     let (dying, _node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
     dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
-    tell(&mut feeds, BTreeMap::from([(FeedRecord::Block(edge(1, 2)), Version::FIRST)])).await;
+    assert_delivered(&mut feeds, BTreeMap::from([(FeedRecord::Block(edge(1, 2)), Version::FIRST)])).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,7 +110,7 @@ async fn successor_feeds_the_block_of_a_dead_node() {
     dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     let mut feeds = open_after(&stage.stores, &marks).await;
     let expected = BTreeMap::from([(FeedRecord::Block(edge(1, 2)), Version::FIRST)]);
-    tell_within(AT_ONCE, &mut feeds, expected).await;
+    assert_delivered_within(AT_ONCE, &mut feeds, expected).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,5 +129,5 @@ async fn feed_resumes_at_mark_and_refuses_others() {
             assert!(matches!(refused, Err(FeedError::Lost)), "{lost:?}");
         }
     }
-    tell(&mut again, BTreeMap::from([(FeedRecord::Follow(edge(1, 2)), begun.version)])).await;
+    assert_delivered(&mut again, BTreeMap::from([(FeedRecord::Follow(edge(1, 2)), begun.version)])).await;
 }

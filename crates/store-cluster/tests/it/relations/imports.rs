@@ -77,7 +77,7 @@ async fn two_imports_leave_one_list_entry() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn each_follow_that_an_import_brought_is_told() {
+async fn feed_delivers_each_imported_follow() {
     let stage = Stage::open().await;
     let mut feeds = feed::open(&stage.stores).await;
     let all = follows(2..402);
@@ -86,10 +86,10 @@ async fn each_follow_that_an_import_brought_is_told() {
     let mut expected = BTreeMap::new();
     for edges in edges.chunks(100) {
         for (edge, follow) in stage.stores.follows.follows(edges).await.unwrap() {
-            let Stored::Live(follow) = follow else { panic!("{edge:?} does not live") };
+            let Stored::Live(follow) = follow else { panic!("{edge:?} is not active") };
             expected.insert(FeedRecord::Follow(edge), follow.version);
         }
     }
     assert_eq!(expected.len(), all.len());
-    feed::tell(&mut feeds, expected).await;
+    feed::assert_delivered(&mut feeds, expected).await;
 }

@@ -20,7 +20,7 @@ async fn log(stores: &Stores, owner: i64) -> Vec<RelationEvent> {
 
 /// Waits until the logs of 1 and 2 have this many events, since each is written separately, and returns them: both the
 /// same.
-async fn told(stores: &Stores, count: usize) -> Vec<(Edge, RelationDeed)> {
+async fn deeds(stores: &Stores, count: usize) -> Vec<(Edge, RelationDeed)> {
     let give_up = Instant::now() + BOUND;
     loop {
         let (first, second) = (log(stores, 1).await, log(stores, 2).await);
@@ -56,8 +56,8 @@ async fn sweep_writes_the_logs_of_a_dead_node() {
         dying.blocks.set_block(edge(1, 2), allowing(bits), now()).await.unwrap_err();
     }
     drop((dying, node));
-    assert_eq!(log(&stage.stores, 1).await, [], "nobody has told it yet");
-    assert_eq!(told(&stage.stores, 2).await, [allowed(None, 1), allowed(Some(1), 2)]);
+    assert_eq!(log(&stage.stores, 1).await, [], "it is not logged yet");
+    assert_eq!(deeds(&stage.stores, 2).await, [allowed(None, 1), allowed(Some(1), 2)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,7 +84,7 @@ async fn block_of_dead_node_is_logged() {
     let (dying, node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
     dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     drop((dying, node));
-    assert_eq!(told(&stage.stores, 1).await, [(edge(1, 2), RelationDeed::Unfriended)]);
+    assert_eq!(deeds(&stage.stores, 1).await, [(edge(1, 2), RelationDeed::Unfriended)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

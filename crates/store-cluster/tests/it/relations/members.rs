@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     BOUND, Stage,
-    feed::{AT_ONCE, marks, open, open_after, tell, tell_within},
+    feed::{AT_ONCE, assert_delivered, assert_delivered_within, marks, open, open_after},
     now, user,
 };
 
@@ -136,7 +136,7 @@ async fn concurrent_join_and_leave_are_consistent() {
         agree(&nodes[0], 7, users.clone()).await;
     }
     change(&nodes[1], 7, MemberChange::Add(users.clone().map(user).collect())).await.unwrap();
-    assert_eq!(ordinals(&nodes[2], 7).await, before, "whoever comes again has the ordinal from before");
+    assert_eq!(ordinals(&nodes[2], 7).await, before, "a returning member keeps its ordinal");
     agree(&nodes[2], 7, users).await;
 }
 
@@ -146,13 +146,13 @@ async fn each_concurrent_change_gets_its_own_result() {
     let stage = Stage::open().await;
     change(&stage.stores, 7, MemberChange::Found(user(OWNER))).await.unwrap();
     let joins = (100..164).map(|id| change(&stage.stores, 7, MemberChange::Join(user(id))));
-    let mut told: Vec<MembersUpdated> =
+    let mut answers: Vec<MembersUpdated> =
         join_all(joins).await.into_iter().map(|made| made.unwrap().record).collect();
-    told.sort_unstable_by_key(|told| told.roster.version);
-    for (told, at) in told.iter().zip(2..) {
-        let row = &told.rows[0];
-        assert_eq!((told.rows.len(), row.live, row.member.version.get()), (1, true, i64::from(at)));
-        let Roster { version, count, ordinals, .. } = told.roster;
+    answers.sort_unstable_by_key(|answer| answer.roster.version);
+    for (answer, at) in answers.iter().zip(2..) {
+        let row = &answer.rows[0];
+        assert_eq!((answer.rows.len(), row.live, row.member.version.get()), (1, true, i64::from(at)));
+        let Roster { version, count, ordinals, .. } = answer.roster;
         assert_eq!((version.get(), count, ordinals, row.member.ordinal), (i64::from(at), at, at, at - 1));
     }
 }
@@ -253,7 +253,7 @@ async fn sweep_writes_group_lists_of_a_dead_node() {
     assert!(groups(&stage.stores, 2).await.is_empty() && !groups(&stage.stores, 3).await.is_empty());
     let give_up = Instant::now() + BOUND;
     while groups(&stage.stores, 2).await.is_empty() || !groups(&stage.stores, 3).await.is_empty() {
-        assert!(Instant::now() < give_up, "nobody ends it");
+        assert!(Instant::now() < give_up, "no node ends it");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     agree(&stage.stores, 7, 2..4).await;
@@ -290,7 +290,7 @@ async fn member_and_roster_changes_are_fed() {
     expected.insert(FeedRecord::Member(key(7, 105)), left.roster.version);
     let muted = change(&stage.stores, 7, MemberChange::MuteAll(Some(Timestamp(9)))).await.unwrap().record;
     expected.insert(FeedRecord::Roster(group(7)), muted.roster.version);
-    tell(&mut feeds, expected).await;
+    assert_delivered(&mut feeds, expected).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -298,7 +298,7 @@ async fn member_and_roster_changes_are_fed() {
 async fn feed_reports_group_changes_of_dead_node() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
-    tell(&mut feeds, left_by_the_dead(&stage).await).await;
+    assert_delivered(&mut feeds, left_by_the_dead(&stage).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -309,7 +309,7 @@ async fn successor_feeds_the_change_of_a_dead_node() {
     let marks = marks(&mut feeds).await;
     drop(feeds);
     let expected = left_by_the_dead(&stage).await;
-    tell_within(AT_ONCE, &mut open_after(&stage.stores, &marks).await, expected).await;
+    assert_delivered_within(AT_ONCE, &mut open_after(&stage.stores, &marks).await, expected).await;
 }
 
 /// Two members and a mute of all, by a node that dies after each change.
@@ -343,13 +343,13 @@ async fn the_ring_of_changes_goes_round() {
         version: Version::new(version).unwrap(),
         user: user(id),
     };
-    let told = async |after, limit| stores.members.member_changes(group(7), after, limit).await.unwrap();
-    assert_eq!(told(after(100, OWNER), 5_000).await, None, "too many since");
-    let found = told(after(101, OWNER), 5_000).await.unwrap();
+    let changes = async |after, limit| stores.members.member_changes(group(7), after, limit).await.unwrap();
+    assert_eq!(changes(after(100, OWNER), 5_000).await, None, "too many since");
+    let found = changes(after(101, OWNER), 5_000).await.unwrap();
     let versions: Vec<i64> = found.iter().map(|changed| changed.version.get()).collect();
     assert_eq!(versions, (102..=1_101).collect::<Vec<_>>());
-    assert_eq!(told(after(1_000, OWNER), 30).await.unwrap(), found[899..929]);
-    assert_eq!(told(after(1_102, OWNER), 30).await, None, "it never was");
+    assert_eq!(changes(after(1_000, OWNER), 30).await.unwrap(), found[899..929]);
+    assert_eq!(changes(after(1_102, OWNER), 30).await, None, "it never was");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

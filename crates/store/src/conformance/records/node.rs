@@ -107,14 +107,14 @@ pub async fn an_epoch_keeps_its_server(stores: Stores) {
 
 pub async fn loser_of_epoch_race_gets_epoch_of_winner(stores: Stores) {
     for seen in 0..5 {
-        let told = each_at_once(&stores, 0..16, |stores, at| async move {
+        let answers = each_at_once(&stores, 0..16, |stores, at| async move {
             stores.node.raise_epoch(seen, &format!("server {at}")).await.unwrap()
         })
         .await;
-        let stands = stores.node.epoch().await.unwrap();
-        assert_eq!(stands.number, seen + 1);
-        assert!(stands.server.starts_with("server "), "{stands:?}");
-        assert_eq!(told, vec![stands; 16]);
+        let current = stores.node.epoch().await.unwrap();
+        assert_eq!(current.number, seen + 1);
+        assert!(current.server.starts_with("server "), "{current:?}");
+        assert_eq!(answers, vec![current; 16]);
     }
 }
 

@@ -24,7 +24,7 @@ fn forms(number: usize) -> [String; 6] {
     ]
 }
 
-/// How many names are fought for: 20, or as many as `KITH_NAME_RACES` says.
+/// Number of names that are raced for: `KITH_NAME_RACES`. Default 20.
 fn races() -> usize {
     #[expect(clippy::disallowed_methods, reason = "a knob of a test, not configuration")]
     let wanted = std::env::var("KITH_NAME_RACES");

@@ -262,7 +262,7 @@ pub async fn young_requests_are_not_forgotten(stores: Stores) {
     }
 }
 
-/// A store that forgets by itself says 0 here; it looks at its own clock.
+/// A store that deletes expired requests by itself returns 0 here, because it uses its own clock.
 pub async fn forgotten_request_has_effect_again(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     for id in ["r", "s", "t"] {

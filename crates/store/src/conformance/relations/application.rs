@@ -154,8 +154,8 @@ pub async fn an_effect_is_due_until_it_is_settled(stores: Stores) {
     for _ in 0..2 {
         let found = due(&stores, later).await;
         let due = found.iter().find(|due| due.key == made.key()).unwrap();
-        let told = stores.applications.resume_application(*due, later).await.unwrap();
-        assert_eq!(told.as_ref(), Some(&accepted));
+        let resumed = stores.applications.resume_application(*due, later).await.unwrap();
+        assert_eq!(resumed.as_ref(), Some(&accepted));
     }
     settle(&stores, made.key(), ApplicationEffect::Done).await;
     for due in due(&stores, later).await {

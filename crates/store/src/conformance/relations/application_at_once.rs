@@ -39,13 +39,13 @@ pub async fn one_of_many_concurrent_decisions_wins(stores: Stores) {
         let decision = if by % 2 == 0 { Decision::Accept } else { Decision::Refuse };
         async move { deciding(&stores, key, decision, by).await }
     });
-    let (stands, late): (Vec<_>, Vec<_>) = at_once(calls).await.into_iter().partition(Result::is_ok);
-    assert_eq!(stands.len(), 1);
-    let stands = stands.into_iter().next().unwrap().unwrap();
+    let (decided, late): (Vec<_>, Vec<_>) = at_once(calls).await.into_iter().partition(Result::is_ok);
+    assert_eq!(decided.len(), 1);
+    let winner = decided.into_iter().next().unwrap().unwrap();
     for late in late {
-        refused_as(late, ApplicationRefusal::Decided(stands.state, stands.decider));
+        refused_as(late, ApplicationRefusal::Decided(winner.state, winner.decider));
     }
-    assert_eq!(read(&stores, made.key()).await, stands);
+    assert_eq!(read(&stores, made.key()).await, winner);
 }
 
 pub async fn concurrent_applications_stop_at_limit(stores: Stores) {

@@ -62,14 +62,14 @@ pub async fn list_is_paged_by_rising_id(stores: Stores) {
     for applicant in 10..17 {
         ids.push(made(&stores, applicant, friend(2)).await.id);
     }
-    let (mut told, mut after) = (Vec::<ApplicationId>::new(), long_ago());
+    let (mut listed_ids, mut after) = (Vec::<ApplicationId>::new(), long_ago());
     for expected in [3, 3, 1, 0] {
         let page = stores.applications.list_applications(received(2), after, 3).await.unwrap();
         assert_eq!(page.len(), expected);
-        told.extend(page.iter().map(|listed| listed.application.id));
-        after = told.last().copied().unwrap();
+        listed_ids.extend(page.iter().map(|listed| listed.application.id));
+        after = listed_ids.last().copied().unwrap();
     }
-    assert_eq!(told, ids);
+    assert_eq!(listed_ids, ids);
     assert_eq!(stores.applications.list_applications(received(2), long_ago(), 0).await.unwrap(), []);
 }
 

@@ -23,19 +23,20 @@ async fn crowd(stores: &Stores) -> BTreeSet<Edge> {
     let pairs = (1..=USERS).flat_map(|from| (1..=12).map(move |step| (from, 1 + (from + step - 1) % USERS)));
     let follows: Vec<_> = pairs.map(|(from, to)| imported(from, to, 0)).collect();
     stores.follows.import_follows(&follows, moment(9)).await.unwrap();
-    let mut lives: BTreeSet<Edge> = follows.iter().map(|follow| follow.edge).collect();
+    let mut active: BTreeSet<Edge> = follows.iter().map(|follow| follow.edge).collect();
     for user in 2..=9 {
         follow(stores, user, 1).await;
-        lives.insert(edge(user, 1));
+        active.insert(edge(user, 1));
         unfollow(stores, user, user + 1).await;
-        lives.remove(&edge(user, user + 1));
+        active.remove(&edge(user, user + 1));
     }
-    lives
+    active
 }
 
 /// How long both lists of each of [`USERS`] are.
-fn counted(lives: &BTreeSet<Edge>) -> Vec<(i64, (u64, u64))> {
-    let count = |of: &dyn Fn(&Edge) -> bool| lives.iter().filter(|edge| of(edge)).count().try_into().unwrap();
+fn counted(active: &BTreeSet<Edge>) -> Vec<(i64, (u64, u64))> {
+    let count =
+        |of: &dyn Fn(&Edge) -> bool| active.iter().filter(|edge| of(edge)).count().try_into().unwrap();
     let lists = |user| (count(&|edge| edge.from.get() == user), count(&|edge| edge.to.get() == user));
     (1..=USERS).map(|user| (user, lists(user))).collect()
 }
@@ -61,10 +62,10 @@ async fn verify(stores: &Stores, limit: usize, repair: bool) -> u64 {
 }
 
 pub async fn consistent_edges_are_all_verified(stores: Stores) {
-    let lives: u64 = crowd(&stores).await.len().try_into().unwrap();
+    let active: u64 = crowd(&stores).await.len().try_into().unwrap();
     for limit in [50, 1000] {
         let checked = verify(&stores, limit, false).await;
-        assert!(checked >= lives, "only {checked} of {lives}");
+        assert!(checked >= active, "only {checked} of {active}");
     }
 }
 

@@ -59,8 +59,8 @@ pub async fn concurrent_follows_leave_highest_version(stores: Stores) {
         let left = follow_state(&stores, 1, 2).await;
         assert_eq!(left, last(&answers));
         lists_settle(&stores, &[edge(1, 2), edge(3, 2)]).await;
-        let lives = u64::from(left.live().is_some());
-        counts_settle(&stores, &[(1, (lives, 0)), (2, (0, 1 + lives)), (3, (1, 0))]).await;
+        let active = u64::from(left.live().is_some());
+        counts_settle(&stores, &[(1, (active, 0)), (2, (0, 1 + active)), (3, (1, 0))]).await;
     }
 }
 

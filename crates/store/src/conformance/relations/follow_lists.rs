@@ -246,7 +246,7 @@ pub async fn repeated_refollow_is_listed_once(stores: Stores) {
     }
 }
 
-pub async fn how_long_a_place_is_kept_is_said_by_the_write(stores: Stores) {
+pub async fn write_sets_how_long_a_place_is_kept(stores: Stores) {
     let again = async |kept: u64, seconds| {
         let kept = Duration::from_secs(kept);
         applied(stores.follows.follow(edge(1, 2), kept, at(seconds)).await.unwrap()).placed

@@ -170,8 +170,8 @@ pub async fn two_bodies_at_once_have_one_effect(stores: Stores) {
         let both = [1, 2].map(|body| edge(i64::from(10 * round + body), 1));
         lists_settle(&stores, &both).await;
         for edge in both {
-            let lives = follow_state(&stores, edge.from.get(), 1).await.live();
-            assert_eq!(lives, (edge == begun.edge).then(|| begun.clone()));
+            let active = follow_state(&stores, edge.from.get(), 1).await.live();
+            assert_eq!(active, (edge == begun.edge).then(|| begun.clone()));
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     member_sample::{
-        GROUP, by, change, change_of, changing, founded, groups, key, list, member, refused_as, roles,
-        roster, service, state, told, users,
+        GROUP, by, change, change_of, changed_rows, changing, founded, groups, key, list, member, refused_as,
+        roles, roster, service, state, users,
     },
     relation_sample::{at, moment, overloaded},
     sample::{applied, expecting, group_id, user_id, version},
@@ -18,19 +18,19 @@ pub async fn new_group_has_no_members(stores: Stores) {
     assert_eq!(roster(&stores, GROUP).await, Roster::default());
     assert_eq!((list(&stores, GROUP).await, groups(&stores, 1).await), (vec![], vec![]));
     let removed = change(&stores, MemberChange::Remove(users([1]))).await;
-    assert_eq!((removed.roster, told(&removed)), (Roster::default(), vec![]));
+    assert_eq!((removed.roster, changed_rows(&removed)), (Roster::default(), vec![]));
 }
 
 pub async fn founder_owns_the_group(stores: Stores) {
     let founded = change(&stores, MemberChange::Found(user_id(1))).await;
-    assert_eq!(told(&founded), [(1, true, version(1))]);
+    assert_eq!(changed_rows(&founded), [(1, true, version(1))]);
     let expected =
         Roster { version: version(1), count: 1, ordinals: 1, owner: Some(user_id(1)), muted_until: None };
     assert_eq!((founded.roster, roster(&stores, GROUP).await), (expected, expected));
     assert_eq!(roles(&stores).await, [(1, Role::Owner)]);
     assert_eq!(groups(&stores, 1).await, [GROUP]);
     let again = change(&stores, MemberChange::Found(user_id(1))).await;
-    assert_eq!((again.roster, told(&again)), (expected, vec![]));
+    assert_eq!((again.roster, changed_rows(&again)), (expected, vec![]));
     refused_as(changing(&stores, MemberChange::Found(user_id(2)), service()).await, MemberRefusal::Owned);
 }
 
@@ -40,7 +40,7 @@ pub async fn added_members_are_returned_in_full(stores: Stores) {
     let write = at(60);
     let changed = stores.members.change_members(group_id(GROUP), add, service(), write).await;
     let changed = applied(changed.unwrap());
-    assert_eq!(told(&changed), [(3, true, version(2)), (5, true, version(2))]);
+    assert_eq!(changed_rows(&changed), [(3, true, version(2)), (5, true, version(2))]);
     assert_eq!((changed.roster.count, changed.roster.ordinals), (3, 3));
     for (at, row) in changed.rows.iter().enumerate() {
         let expected = Member {
@@ -64,9 +64,9 @@ pub async fn existing_member_is_unchanged(stores: Stores) {
     founded(&stores, 4).await;
     let before = (member(&stores, 3).await, roster(&stores, GROUP).await);
     let joined = change(&stores, MemberChange::Join(user_id(3))).await;
-    assert_eq!((told(&joined), joined.roster), (vec![], before.1));
+    assert_eq!((changed_rows(&joined), joined.roster), (vec![], before.1));
     let added = change(&stores, MemberChange::Add(users([2, 3, 4, 6]))).await;
-    assert_eq!(told(&added), [(6, true, before.1.version.next())]);
+    assert_eq!(changed_rows(&added), [(6, true, before.1.version.next())]);
     assert_eq!(member(&stores, 3).await, before.0);
 }
 
@@ -78,7 +78,7 @@ pub async fn former_member_keeps_ordinal_and_mute(stores: Stores) {
     change(&stores, MemberChange::Remark(user_id(4), "Bo".into())).await;
     let before = member(&stores, 4).await;
     let left = change(&stores, MemberChange::Leave(user_id(4))).await;
-    assert_eq!(told(&left), [(4, false, before.version.next())]);
+    assert_eq!(changed_rows(&left), [(4, false, before.version.next())]);
     assert_eq!(state(&stores, GROUP, 4).await, Stored::Deleted(before.version.next()));
     assert_eq!((left.roster.count, left.roster.ordinals), (3, 4));
     assert_eq!((groups(&stores, 4).await, list(&stores, GROUP).await), (vec![], vec![1, 2, 3]));
@@ -102,7 +102,7 @@ pub async fn the_owner_stays_until_another_one_is(stores: Stores) {
     let lone = MemberChange::Transfer(user_id(9));
     refused_as(changing(&stores, lone, by(1)).await, MemberRefusal::NotAMember);
     let given = changing(&stores, MemberChange::Transfer(user_id(3)), by(1)).await.unwrap();
-    assert_eq!(told(&given), [(1, true, given.roster.version), (3, true, given.roster.version)]);
+    assert_eq!(changed_rows(&given), [(1, true, given.roster.version), (3, true, given.roster.version)]);
     assert_eq!(given.roster.owner, Some(user_id(3)));
     let expected = [(1, Role::Admin), (2, Role::Admin), (3, Role::Owner), (4, Role::Member)];
     assert_eq!(roles(&stores).await, expected);
@@ -117,10 +117,10 @@ pub async fn deleted_owner_leaves_group_without_owner(stores: Stores) {
         MemberRefusal::RoleTooLow,
     );
     let gone = change(&stores, MemberChange::AccountDeleted(user_id(1))).await;
-    assert_eq!(told(&gone), [(1, false, gone.roster.version)]);
+    assert_eq!(changed_rows(&gone), [(1, false, gone.roster.version)]);
     assert_eq!((gone.roster.owner, gone.roster.count), (None, 2));
     assert_eq!((roster(&stores, GROUP).await, groups(&stores, 1).await), (gone.roster, vec![]));
-    assert_eq!(told(&change(&stores, MemberChange::AccountDeleted(user_id(1))).await), []);
+    assert_eq!(changed_rows(&change(&stores, MemberChange::AccountDeleted(user_id(1))).await), []);
     change(&stores, MemberChange::Found(user_id(2))).await;
     assert_eq!(roles(&stores).await, [(2, Role::Owner), (3, Role::Member)]);
 }
@@ -184,18 +184,18 @@ pub async fn mute_is_set_for_one_and_for_all(stores: Stores) {
     founded(&stores, 4).await;
     let mute = |until| MemberChange::Mute(user_id(3), until);
     let muted = change(&stores, mute(Some(moment(5)))).await;
-    assert_eq!(told(&muted), [(3, true, muted.roster.version)]);
+    assert_eq!(changed_rows(&muted), [(3, true, muted.roster.version)]);
     assert_eq!(member(&stores, 3).await.muted_until, Some(moment(5)));
-    assert_eq!(told(&change(&stores, mute(Some(moment(5)))).await), []);
+    assert_eq!(changed_rows(&change(&stores, mute(Some(moment(5)))).await), []);
     change(&stores, mute(None)).await;
     assert_eq!(member(&stores, 3).await.muted_until, None);
     let all = change(&stores, MemberChange::MuteAll(Some(moment(7)))).await;
-    assert_eq!((told(&all), all.roster.muted_until), (vec![], Some(moment(7))));
+    assert_eq!((changed_rows(&all), all.roster.muted_until), (vec![], Some(moment(7))));
     assert_eq!(roster(&stores, GROUP).await, all.roster);
     let none = change(&stores, MemberChange::MuteAll(None)).await;
     assert_eq!((none.roster.muted_until, none.roster.version), (None, all.roster.version.next()));
-    let nobody = changing(&stores, MemberChange::Mute(user_id(9), None), service()).await;
-    refused_as(nobody, MemberRefusal::NotAMember);
+    let result = changing(&stores, MemberChange::Mute(user_id(9), None), service()).await;
+    refused_as(result, MemberRefusal::NotAMember);
 }
 
 pub async fn a_remark_is_kept_as_it_was_written(stores: Stores) {
@@ -215,7 +215,10 @@ pub async fn an_expected_version_is_that_of_the_roster(stores: Stores) {
     };
     for expected in [0, current.get() - 1, current.get() + 1] {
         let error = join(expecting(expected)).await.unwrap_err();
-        assert!(matches!(error, StoreError::Conflict { current: told } if told == current), "{error:?}");
+        assert!(
+            matches!(error, StoreError::Conflict { current: reported } if reported == current),
+            "{error:?}"
+        );
     }
     let joined = applied(join(expecting(current.get())).await.unwrap());
     assert_eq!(joined.roster.version, current.next());
@@ -229,8 +232,8 @@ pub async fn members_are_read_by_many_keys_each_once(stores: Stores) {
     let mut read = stores.members.members(&keys).await.unwrap();
     read.retain(|(_, stored)| *stored != Stored::Never);
     read.sort_unstable_by_key(|(key, _)| *key);
-    let told: Vec<_> = read.iter().map(|(key, stored)| (*key, matches!(stored, Stored::Live(_)))).collect();
-    assert_eq!(told, [(key(8, 4), true), (key(GROUP, 3), false), (key(GROUP, 4), true)]);
+    let states: Vec<_> = read.iter().map(|(key, stored)| (*key, matches!(stored, Stored::Live(_)))).collect();
+    assert_eq!(states, [(key(8, 4), true), (key(GROUP, 3), false), (key(GROUP, 4), true)]);
     assert_eq!(stores.members.members(&[]).await.unwrap(), []);
 }
 

@@ -23,7 +23,7 @@ async fn sent(
     .await
 }
 
-/// Whether this user is in the group, as its own list of groups says.
+/// Whether this user is in the group, according to its own list of groups.
 async fn is_in(stores: &Stores, user: i64) -> bool {
     groups(stores, user).await == [GROUP]
 }
@@ -32,9 +32,9 @@ async fn all_agree(stores: &Stores, users: impl IntoIterator<Item = i64>) {
     let listed = list(stores, GROUP).await;
     assert_eq!(u32::try_from(listed.len()).unwrap(), roster(stores, GROUP).await.count);
     for user in users {
-        let lives = matches!(state(stores, GROUP, user).await, Stored::Live(_));
-        assert_eq!(listed.contains(&user), lives, "{user}");
-        settles(&lives, async || is_in(stores, user).await).await;
+        let is_member = matches!(state(stores, GROUP, user).await, Stored::Live(_));
+        assert_eq!(listed.contains(&user), is_member, "{user}");
+        settles(&is_member, async || is_in(stores, user).await).await;
     }
 }
 
@@ -106,7 +106,7 @@ pub async fn each_change_returns_its_own_version(stores: Stores) {
     founded(&stores, 40).await;
     let before = roster(&stores, GROUP).await.version.get();
     let mutes = (3..=40).map(|user| (MemberChange::Mute(user_id(user), Some(moment(user))), by(1)));
-    let mut told = Vec::new();
+    let mut versions = Vec::new();
     for result in sent(&stores, mutes).await {
         let MembersUpdated { roster, rows, .. } = result.unwrap();
         assert_eq!(rows.len(), 1);
@@ -115,10 +115,10 @@ pub async fn each_change_returns_its_own_version(stores: Stores) {
             (member.version, member.muted_until),
             (roster.version, Some(moment(member.key.user.get())))
         );
-        told.push(roster.version.get() - before);
+        versions.push(roster.version.get() - before);
     }
-    told.sort_unstable();
-    assert_eq!(told, (1..=38).collect::<Vec<_>>());
+    versions.sort_unstable();
+    assert_eq!(versions, (1..=38).collect::<Vec<_>>());
 }
 
 pub async fn concurrent_changes_of_groups_all_succeed(stores: Stores) {

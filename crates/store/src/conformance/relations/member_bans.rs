@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{
     member_sample::{
-        GROUP, by, change, changing, founded, groups, key, list, member, refused_as, roster, service, state,
-        told, users,
+        GROUP, by, change, changed_rows, changing, founded, groups, key, list, member, refused_as, roster,
+        service, state, users,
     },
     relation_sample::{at, moment},
     sample::{applied, at_once, group_id, replay, requested, user_id, write},
@@ -44,7 +44,7 @@ pub async fn ban_keeps_out_until_unbanned(stores: Stores) {
     founded(&stores, 4).await;
     let before = roster(&stores, GROUP).await;
     let banned = changing(&stores, ban([8, 3], None), by(2)).await.unwrap();
-    assert_eq!(told(&banned), [(3, false, before.version.next())]);
+    assert_eq!(changed_rows(&banned), [(3, false, before.version.next())]);
     assert_eq!((list(&stores, GROUP).await, groups(&stores, 3).await), (vec![1, 2, 4], vec![]));
     for id in [3, 8] {
         let found = stores.members.ban(key(GROUP, id), Timestamp::now()).await.unwrap().unwrap();
@@ -58,7 +58,7 @@ pub async fn ban_keeps_out_until_unbanned(stores: Stores) {
     assert_eq!(list(&stores, GROUP).await, [1, 2, 4]);
     let ended = changing(&stores, unban([3, 8]), by(2)).await.unwrap();
     let lifted: Vec<_> = ended.bans.iter().map(|row| (row.ban.key.user.get(), row.live)).collect();
-    assert_eq!((lifted, told(&ended)), (vec![(3, false), (8, false)], vec![]));
+    assert_eq!((lifted, changed_rows(&ended)), (vec![(3, false), (8, false)], vec![]));
     assert_eq!(listed(&stores, GROUP, Timestamp::now()).await, Vec::<i64>::new());
     assert_eq!(stores.members.ban(key(GROUP, 3), Timestamp::now()).await.unwrap(), None);
     change(&stores, MemberChange::Add(users([3, 8]))).await;
@@ -83,7 +83,7 @@ pub async fn ban_again_sets_another_end(stores: Stores) {
     let before = roster(&stores, GROUP).await;
     assert_eq!(change(&stores, ban([3], Some(FAR))).await.roster, before, "nothing to change");
     let again = changing(&stores, ban([3], None), by(1)).await.unwrap();
-    assert_eq!((again.roster.version, told(&again)), (before.version.next(), vec![]));
+    assert_eq!((again.roster.version, changed_rows(&again)), (before.version.next(), vec![]));
     let found = stores.members.ban(key(GROUP, 3), FAR).await.unwrap().unwrap();
     assert_eq!((found.until, found.by), (None, Some(user_id(1))));
 }

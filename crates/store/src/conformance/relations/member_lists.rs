@@ -107,10 +107,11 @@ pub async fn changes_since_version_are_ordered_by_version(stores: Stores) {
     change(&stores, MemberChange::Leave(user_id(5))).await;
     change(&stores, MemberChange::Add(users([8, 7]))).await;
     change(&stores, MemberChange::Remark(user_id(3), "Bo".into())).await;
-    let told = since(&stores, (known, ALL), 100).await.unwrap();
-    let numbers: Vec<_> = told.iter().map(|one| (one.version.get() - known.get(), one.user.get())).collect();
+    let changes = since(&stores, (known, ALL), 100).await.unwrap();
+    let numbers: Vec<_> =
+        changes.iter().map(|one| (one.version.get() - known.get(), one.user.get())).collect();
     assert_eq!(numbers, [(1, 5), (2, 7), (2, 8), (3, 3)]);
-    for one in told {
+    for one in changes {
         let stored = match state(&stores, GROUP, one.user.get()).await {
             Stored::Live(member) => member.version,
             Stored::Deleted(version) => version,
@@ -139,8 +140,8 @@ pub async fn changes_are_paged_without_gaps(stores: Stores) {
     }
     let expected: Vec<i64> = [3, 4, 5, 9, 12].into_iter().chain(40..=60).collect();
     assert_eq!(last.keys().map(|user| user.get()).collect::<Vec<_>>(), expected);
-    for (user, told) in last {
-        assert_eq!(member(&stores, user.get()).await.version, told);
+    for (user, version) in last {
+        assert_eq!(member(&stores, user.get()).await.version, version);
     }
 }
 
@@ -159,13 +160,13 @@ pub async fn old_changes_are_not_returned(stores: Stores) {
         let remark = MemberChange::Remark(user_id(3), format!("r{number}").as_str().into());
         change(&stores, remark).await;
     }
-    let told = since(&stores, (known, ALL), 2_000).await.unwrap();
+    let changes = since(&stores, (known, ALL), 2_000).await.unwrap();
     let last = MemberChangeEvent { version: member(&stores, 3).await.version, user: user_id(3) };
-    assert_eq!(told.last(), Some(&last));
+    assert_eq!(changes.last(), Some(&last));
     change(&stores, MemberChange::Join(user_id(4))).await;
     assert_eq!(since(&stores, (known, ALL), 2_000).await, None);
-    let told = since(&stores, (known.next(), ALL), 2_000).await.unwrap();
-    assert_eq!(told.last().map(|one| one.user), Some(user_id(4)));
+    let changes = since(&stores, (known.next(), ALL), 2_000).await.unwrap();
+    assert_eq!(changes.last().map(|one| one.user), Some(user_id(4)));
 }
 
 pub async fn future_version_has_no_changes(stores: Stores) {
@@ -174,8 +175,8 @@ pub async fn future_version_has_no_changes(stores: Stores) {
     founded(&stores, 2).await;
     let current = roster(&stores, GROUP).await.version;
     assert_eq!(since(&stores, (current.next(), ALL), 10).await, None);
-    let told = since(&stores, (Version::NONE, ALL), 10).await.unwrap();
-    let mut whom: Vec<i64> = told.iter().map(|one| one.user.get()).collect();
+    let changes = since(&stores, (Version::NONE, ALL), 10).await.unwrap();
+    let mut whom: Vec<i64> = changes.iter().map(|one| one.user.get()).collect();
     whom.sort_unstable();
     whom.dedup();
     assert_eq!(whom, [1, 2]);

@@ -18,8 +18,8 @@ async fn log(stores: &Stores, user: i64) -> Vec<RelationEvent> {
     stores.relation_log.relation_log(user_id(user), long_ago(), 1_000).await.unwrap()
 }
 
-/// The events in a log: who did what about whom.
-async fn told(stores: &Stores, user: i64) -> Vec<(Edge, RelationDeed)> {
+/// The edge and the deed of each event in a log.
+async fn deeds(stores: &Stores, user: i64) -> Vec<(Edge, RelationDeed)> {
     log(stores, user).await.iter().map(|event| (event.edge, event.deed)).collect()
 }
 
@@ -39,23 +39,23 @@ async fn befriend(stores: &Stores, one: i64, other: i64) {
 
 pub async fn end_of_friendship_is_logged_for_both(stores: Stores) {
     befriend(&stores, 1, 2).await;
-    assert_eq!(told(&stores, 1).await, []);
+    assert_eq!(deeds(&stores, 1).await, []);
     let before = Timestamp::now();
     unfollow(&stores, 1, 2).await;
     let found = log(&stores, 1).await;
-    assert_eq!(told(&stores, 1).await, [parted(1, 2)]);
+    assert_eq!(deeds(&stores, 1).await, [parted(1, 2)]);
     assert_eq!(log(&stores, 2).await, found, "both have the same");
     assert!(before <= found[0].id.moment() && found[0].id.moment() <= Timestamp::now());
     unfollow(&stores, 2, 1).await;
     assert_eq!(log(&stores, 1).await, found, "they were friends no more");
     assert_eq!(log(&stores, 2).await, found);
-    assert_eq!(told(&stores, 3).await, []);
+    assert_eq!(deeds(&stores, 3).await, []);
 }
 
 pub async fn a_follow_that_is_no_friendship_ends_silently(stores: Stores) {
     follow(&stores, 1, 2).await;
     unfollow(&stores, 1, 2).await;
-    assert_eq!((told(&stores, 1).await, told(&stores, 2).await), (vec![], vec![]));
+    assert_eq!((deeds(&stores, 1).await, deeds(&stores, 2).await), (vec![], vec![]));
 }
 
 pub async fn repeated_end_of_friendship_is_logged_again(stores: Stores) {
@@ -64,7 +64,7 @@ pub async fn repeated_end_of_friendship_is_logged_again(stores: Stores) {
     follow(&stores, 1, 2).await;
     unfollow(&stores, 2, 1).await;
     for user in [1, 2] {
-        assert_eq!(told(&stores, user).await, [parted(1, 2), parted(2, 1)]);
+        assert_eq!(deeds(&stores, user).await, [parted(1, 2), parted(2, 1)]);
     }
 }
 
@@ -72,7 +72,7 @@ pub async fn block_of_friend_logs_end_of_friendship(stores: Stores) {
     befriend(&stores, 1, 2).await;
     set(&stores, 1, 2, blocking(true)).await;
     for user in [1, 2] {
-        assert_eq!(told(&stores, user).await, [parted(1, 2)], "by whoever blocked");
+        assert_eq!(deeds(&stores, user).await, [parted(1, 2)], "by the user who blocked");
     }
 }
 
@@ -81,7 +81,7 @@ pub async fn block_without_friendship_is_not_logged(stores: Stores) {
     for patch in [blocking(true), blocking(false), disturbing_not(true), remarking("a")] {
         set(&stores, 1, 2, patch).await;
     }
-    assert_eq!((told(&stores, 1).await, told(&stores, 2).await), (vec![], vec![]));
+    assert_eq!((deeds(&stores, 1).await, deeds(&stores, 2).await), (vec![], vec![]));
 }
 
 pub async fn permission_change_is_logged_with_old_value(stores: Stores) {
@@ -89,18 +89,18 @@ pub async fn permission_change_is_logged_with_old_value(stores: Stores) {
     for (before, after) in [(None, Some(9)), (Some(9), Some(0)), (Some(0), None)] {
         set(&stores, 1, 2, allowing(after)).await;
         expected.push(permissions(1, 2, before, after));
-        assert_eq!(told(&stores, 1).await, expected);
+        assert_eq!(deeds(&stores, 1).await, expected);
         assert_eq!(log(&stores, 2).await, log(&stores, 1).await);
     }
 }
 
 pub async fn unchanged_permissions_are_not_logged(stores: Stores) {
     set(&stores, 1, 2, allowing(None)).await;
-    assert_eq!(told(&stores, 1).await, []);
+    assert_eq!(deeds(&stores, 1).await, []);
     for _ in 0..3 {
         set(&stores, 1, 2, allowing(Some(5))).await;
     }
-    assert_eq!(told(&stores, 2).await, [permissions(1, 2, None, Some(5))]);
+    assert_eq!(deeds(&stores, 2).await, [permissions(1, 2, None, Some(5))]);
 }
 
 pub async fn repeated_unfollow_request_is_logged_once(stores: Stores) {
@@ -108,7 +108,7 @@ pub async fn repeated_unfollow_request_is_logged_once(stores: Stores) {
     for _ in 0..3 {
         stores.follows.unfollow(edge(1, 2), requested("r", 1)).await.unwrap();
     }
-    assert_eq!(told(&stores, 2).await, [parted(1, 2)]);
+    assert_eq!(deeds(&stores, 2).await, [parted(1, 2)]);
     assert_eq!(log(&stores, 1).await, log(&stores, 2).await);
 }
 
@@ -117,7 +117,7 @@ pub async fn repeated_permission_request_is_logged_once(stores: Stores) {
         stores.blocks.set_block(edge(1, 2), allowing(Some(1)), requested("r", 1)).await.unwrap();
         set(&stores, 1, 2, remarking("between")).await;
     }
-    assert_eq!(told(&stores, 2).await, [permissions(1, 2, None, Some(1))]);
+    assert_eq!(deeds(&stores, 2).await, [permissions(1, 2, None, Some(1))]);
     assert_eq!(log(&stores, 1).await, log(&stores, 2).await);
 }
 
@@ -141,13 +141,13 @@ pub async fn concurrent_permissions_are_logged_once_each(stores: Stores) {
         |stores, bits| async move { set(&stores, 1, 2, allowing(Some(bits))).await },
     )
     .await;
-    let told = told(&stores, 1).await;
+    let deeds = deeds(&stores, 1).await;
     for bits in 1..=8 {
         let after = Some(Permissions::new(bits).unwrap());
         let sets = |(_, deed): &&(Edge, RelationDeed)| matches!(deed, RelationDeed::SetPermissions { after: to, .. } if *to == after);
-        assert_eq!(told.iter().filter(sets).count(), 1, "{bits} {told:?}");
+        assert_eq!(deeds.iter().filter(sets).count(), 1, "{bits} {deeds:?}");
     }
-    assert_eq!((told.len(), log(&stores, 2).await), (8, log(&stores, 1).await));
+    assert_eq!((deeds.len(), log(&stores, 2).await), (8, log(&stores, 1).await));
 }
 
 pub async fn refused_change_is_not_logged(stores: Stores) {
@@ -156,22 +156,22 @@ pub async fn refused_change_is_not_logged(stores: Stores) {
     let refused = stores.blocks.set_block(edge(1, 2), allowing(Some(1)), stale).await.unwrap_err();
     assert!(matches!(refused, StoreError::Conflict { .. }), "{refused:?}");
     stores.follows.unfollow(edge(1, 2), write()).await.unwrap_err();
-    assert_eq!((told(&stores, 1).await, told(&stores, 2).await), (vec![], vec![]));
+    assert_eq!((deeds(&stores, 1).await, deeds(&stores, 2).await), (vec![], vec![]));
 }
 
 pub async fn log_is_paged_by_rising_id(stores: Stores) {
     for other in 2..=8 {
         set(&stores, 1, other, allowing(Some(1))).await;
     }
-    let (mut told, mut after) = (Vec::<RelationEvent>::new(), long_ago());
+    let (mut events, mut after) = (Vec::<RelationEvent>::new(), long_ago());
     for expected in [3, 3, 1, 0] {
         let page = stores.relation_log.relation_log(user_id(1), after, 3).await.unwrap();
         assert_eq!(page.len(), expected);
-        told.extend(page);
-        after = told.last().map(|event| event.id).unwrap();
+        events.extend(page);
+        after = events.last().map(|event| event.id).unwrap();
     }
-    assert!(told.is_sorted_by_key(|event| event.id));
-    assert_eq!(told.iter().map(|event| event.edge.to.get()).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7, 8]);
+    assert!(events.is_sorted_by_key(|event| event.id));
+    assert_eq!(events.iter().map(|event| event.edge.to.get()).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(stores.relation_log.relation_log(user_id(1), long_ago(), 0).await.unwrap(), []);
 }
 
@@ -179,8 +179,8 @@ pub async fn removal_of_a_user_is_not_logged(stores: Stores) {
     befriend(&stores, 1, 2).await;
     set(&stores, 1, 3, allowing(Some(1))).await;
     while !stores.edges.remove_edges(user_id(1), 100).await.unwrap().is_empty() {}
-    assert_eq!(told(&stores, 2).await, []);
-    assert_eq!(told(&stores, 3).await, [permissions(1, 3, None, Some(1))]);
+    assert_eq!(deeds(&stores, 2).await, []);
+    assert_eq!(deeds(&stores, 3).await, [permissions(1, 3, None, Some(1))]);
 }
 
 pub async fn what_is_old_is_forgotten(stores: Stores) {
