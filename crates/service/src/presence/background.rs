@@ -140,14 +140,14 @@ impl BackgroundParts {
             }
         }
         changes.retain(|change| claimed.contains(&change.instance));
-        let mut standings = Vec::with_capacity(changes.len());
+        let mut states = Vec::with_capacity(changes.len());
         for changes in changes.chunks(BROUGHT_AT_ONCE) {
-            standings.extend(self.bring(changes).await);
+            states.extend(self.bring(changes).await);
         }
         // First all are online again, then their groups are notified, which takes longer. Users who are left out are
         // found by their heartbeats.
         let fan_out = self.sessions.fan_out.clone();
-        tokio::spawn(async move { drop(Box::pin(fan_out.all(standings)).await) });
+        tokio::spawn(async move { drop(Box::pin(fan_out.all(states)).await) });
     }
 
     async fn bring(&self, changes: &[Change]) -> Vec<(UserId, UserState)> {
@@ -155,8 +155,8 @@ impl BackgroundParts {
         if changed.contains(&Err(PresenceError::Unavailable)) {
             tracing::warn!("not all sessions could be restored; gateways learn this when they renew them");
         }
-        let standings = changes.iter().zip(changed);
-        standings.filter_map(|(change, changed)| Some((change.user, changed.ok()?.state))).collect()
+        let states = changes.iter().zip(changed);
+        states.filter_map(|(change, changed)| Some((change.user, changed.ok()?.state))).collect()
     }
 
     /// Receives the changes, for all watchers on this node.

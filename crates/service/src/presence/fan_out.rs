@@ -40,18 +40,18 @@ impl FanOut {
     }
 
     /// Begins to notify the groups of a user, if they were not notified, and waits for it for at most this time.
-    pub(super) async fn within(&self, limit: Duration, user: UserId, standing: UserState) {
-        if let Some(notifying) = self.begin(user, standing) {
+    pub(super) async fn within(&self, limit: Duration, user: UserId, state: UserState) {
+        if let Some(notifying) = self.begin(user, state) {
             // It continues.
             drop(timeout(limit, notifying).await);
         }
     }
 
     /// Begins the same for a change of another node: its fan-out was interrupted, or is still running there.
-    pub(super) fn resume(&self, user: UserId, standing: UserState) {
-        if standing.needs_fan_out() {
+    pub(super) fn resume(&self, user: UserId, state: UserState) {
+        if state.needs_fan_out() {
             metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
-            drop(self.begin(user, standing));
+            drop(self.begin(user, state));
         }
     }
 
@@ -60,23 +60,23 @@ impl FanOut {
     /// # Errors
     /// As [`Self::notify_groups`], of one of them; the groups of the others were notified nevertheless.
     pub(super) async fn all(&self, users: Vec<(UserId, UserState)>) -> Result<(), Error> {
-        let untold = users.into_iter().filter(|(_, standing)| standing.needs_fan_out());
-        all_of(untold.map(|(user, standing)| self.notify_groups(user, standing)), self.at_once).await
+        let pending = users.into_iter().filter(|(_, state)| state.needs_fan_out());
+        all_of(pending.map(|(user, state)| self.notify_groups(user, state)), self.at_once).await
     }
 
     /// Notifies the groups of a user, until all have the newest state.
     ///
     /// # Errors
     /// Errors of the store; then some were notified, and the notification is not recorded as complete.
-    pub(super) async fn notify_groups(&self, user: UserId, mut standing: UserState) -> Result<(), Error> {
+    pub(super) async fn notify_groups(&self, user: UserId, mut state: UserState) -> Result<(), Error> {
         metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
         for _ in 0..TRIES {
-            self.tell_all(user, &standing).await?;
-            let current = self.stores.sessions.fanned(user, standing.version).await;
-            if current.map_err(Error::presence)? <= standing.version {
+            self.notify_all(user, &state).await?;
+            let current = self.stores.sessions.fanned(user, state.version).await;
+            if current.map_err(Error::presence)? <= state.version {
                 break;
             }
-            standing = self.standing(user).await?;
+            state = self.state_of(user).await?;
         }
         Ok(())
     }
@@ -102,12 +102,12 @@ impl FanOut {
         drop(self.aside(async move |this| drop(this.moved(group, &users).await)));
     }
 
-    fn begin(&self, user: UserId, standing: UserState) -> Option<JoinHandle<()>> {
-        if !standing.needs_fan_out() {
+    fn begin(&self, user: UserId, state: UserState) -> Option<JoinHandle<()>> {
+        if !state.needs_fan_out() {
             return None;
         }
         self.aside(async move |this| {
-            if let Err(error) = this.notify_groups(user, standing).await {
+            if let Err(error) = this.notify_groups(user, state).await {
                 tracing::debug!(%error, "groups could not be notified who is online; this is retried");
             }
         })
@@ -128,17 +128,17 @@ impl FanOut {
         }))
     }
 
-    async fn standing(&self, user: UserId) -> Result<UserState, Error> {
+    async fn state_of(&self, user: UserId) -> Result<UserState, Error> {
         let found = self.stores.sessions.sessions(&[user]).await.map_err(Error::presence)?;
         Ok(found.users.into_iter().next().map(of).unwrap_or_default())
     }
 
-    async fn tell_all(&self, user: UserId, standing: &UserState) -> Result<(), Error> {
+    async fn notify_all(&self, user: UserId, state: &UserState) -> Result<(), Error> {
         let mut after = None;
         loop {
             let (groups, more) = self.members.groups_after(user, after, PAGE).await?;
             let parts: Vec<_> =
-                groups.chunks(PART).map(|part| self.notify_part(user, standing, part).boxed()).collect();
+                groups.chunks(PART).map(|part| self.notify_part(user, state, part).boxed()).collect();
             all_of(parts, PARTS_AT_ONCE).await?;
             match groups.last().filter(|_| more) {
                 Some(last) => after = Some(*last),
@@ -149,14 +149,14 @@ impl FanOut {
 
     /// A user who leaves a group during its notification is removed after it: by this, or by the notification of the
     /// leave.
-    async fn notify_part(&self, user: UserId, standing: &UserState, groups: &[GroupId]) -> Result<(), Error> {
+    async fn notify_part(&self, user: UserId, state: &UserState, groups: &[GroupId]) -> Result<(), Error> {
         if groups.is_empty() {
             return Ok(());
         }
         let change = self.active.begin_change(groups).await;
-        let applied = self.stores.active.apply(user, standing, groups).await;
+        let applied = self.stores.active.apply(user, state, groups).await;
         change.end(groups, &applied).await?;
-        if standing.gateways.is_empty() {
+        if state.gateways.is_empty() {
             return Ok(());
         }
         let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();

@@ -71,8 +71,8 @@ impl Sweep {
     ) -> Result<(), Error> {
         let mut all_notified = Ok(());
         for looked in looked.chunks(PAGE) {
-            let standings = looked.iter().map(|(user, changed)| (*user, changed.state.clone())).collect();
-            all_notified = all_notified.and(self.fan_out.all(standings).await);
+            let states = looked.iter().map(|(user, changed)| (*user, changed.state.clone())).collect();
+            all_notified = all_notified.and(self.fan_out.all(states).await);
             let users = looked.iter().map(|(user, _)| *user).collect();
             // In between, the gateway may have returned and opened sessions again.
             let now = self.store.change(instance, users, &Op::Look).await?;
