@@ -119,7 +119,8 @@ pub(super) struct Turn {
 /// When the cluster does not start, does not come back after the fault, or the history cannot be written.
 pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<Hunted> {
     let (lasts, after) = (load.lasts.unwrap_or(row.lasts), load.after.unwrap_or_else(|| row.after()));
-    let sends = load.sends.unwrap_or(row.sends);
+    // A row that sends no messages does not wait for any.
+    let sends = if row.sends == 0 { 0 } else { load.sends.unwrap_or(row.sends) };
     let turn = Turn { row: *row, before: load.before, lasts, after, deaths: load.deaths, sends };
     course(&[turn], plan, load, history, |_, _| {}).await
 }
