@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::{Ended, command, ended, serve};
-use crate::{polls::block_until, process::free_address};
+use crate::{polls::block_until, process::free_address, spawned::KilledOnDrop};
 
 /// By when a node is found that has just been started.
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
@@ -114,12 +114,22 @@ fn unfit_data_files_are_found() {
     assert!(group == "data" && run == "chmod go= ./data/kith.db*", "{run}");
 }
 
+/// A node that listens at these addresses. Before that, `kith doctor` tries to listen there itself, and may take the port from the
+/// node.
+fn listening(dir: &Path, flags: &[&str], addresses: [&str; 2]) -> KilledOnDrop {
+    let node = serve(dir, flags);
+    let listens = || addresses.iter().all(|address| TcpStream::connect(address).is_ok());
+    block_until(FOUND_WITHIN, listens, || "the node does not listen");
+    node
+}
+
 #[test]
 fn refused_connections_are_found() {
     let dir = tempfile::tempdir().unwrap();
-    let (listen, operations) = (free_address(), format!("operations.listen={}", free_address()));
-    let flags = ["--listen", &listen, "--set", &operations, "--set", "limits.connections=4"];
-    let _serving = serve(dir.path(), &flags);
+    let (listen, operations) = (free_address(), free_address());
+    let set = format!("operations.listen={operations}");
+    let flags = ["--listen", &listen, "--set", &set, "--set", "limits.connections=4"];
+    let _serving = listening(dir.path(), &flags, [&listen, &operations]);
     let refused = |one: &Value| {
         one["group"] == "node" && one["finding"].as_str().unwrap().contains("limits.connections allows (4)")
     };
@@ -133,9 +143,10 @@ fn refused_connections_are_found() {
 #[test]
 fn healthy_node_on_this_machine_is_no_finding() {
     let dir = tempfile::tempdir().unwrap();
-    let (listen, operations) = (free_address(), format!("operations.listen={}", free_address()));
-    let flags = ["--listen", &listen, "--set", &operations];
-    let _serving = serve(dir.path(), &flags);
+    let (listen, operations) = (free_address(), free_address());
+    let set = format!("operations.listen={operations}");
+    let flags = ["--listen", &listen, "--set", &set];
+    let _serving = listening(dir.path(), &flags, [&listen, &operations]);
     let is_well = || {
         let found = doctor(dir.path(), &flags, &[]);
         let looked_at = found.json()["looked_at"].clone();
