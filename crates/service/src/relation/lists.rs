@@ -25,7 +25,7 @@ pub enum RelationListItem {
     Follow(Follow),
     /// The position of an entry, for comparisons of lists.
     Place(ListPosition),
-    /// The length of the list: the only item of a page for [`RelationPageKey::Count`].
+    /// The length of the list: the only item of a page for `RelationPageKey::Count`.
     Count(u64),
 }
 

@@ -73,7 +73,7 @@ trait TotalsSource: fmt::Debug + Send + Sync {
 }
 
 impl LiveTotals {
-    /// Creates it over the notices of a deployment. Notifies no listener before [`Self::run`].
+    /// Creates it over the notices of a deployment. Notifies no listener before `Self::run`.
     #[must_use]
     pub fn new(records: NoticeRecords) -> Self {
         Self::over(Arc::new(records))
