@@ -1,8 +1,10 @@
 //! Upkeep of edges over gRPC, on nodes whose data were damaged by hand.
 
+use std::time::Duration;
+
 use crate::corrupt_lists::{self, FOLLOWS, MISCOUNTED, SINCE, WRONG};
 
-use crate::node::{TestNode, assert_denied, assert_forbidden, assert_invalid, principal, until};
+use crate::node::{TestNode, assert_denied, assert_forbidden, assert_invalid, principal, until_within};
 use crate::relation_calls::counts;
 use kith_proto::{admin::v1::*, relation::v1::*};
 use tempfile::TempDir;
@@ -123,7 +125,7 @@ async fn one_run_of_a_kind_ends_with_its_caller() {
     // Of another kind.
     assert!(repair(&node).await.ended);
     drop(unread);
-    until(async || second().await.is_ok()).await;
+    until_within(Duration::from_secs(20), async || second().await.is_ok()).await;
 }
 
 #[tokio::test]

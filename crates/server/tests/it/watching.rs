@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::node::{
-    TestNode, assert_denied, assert_error, assert_exhausted, assert_invalid, principal, until,
+    TestNode, assert_denied, assert_error, assert_exhausted, assert_invalid, principal, until_within,
 };
 use kith_proto::{
     admin::v1::{MethodFigures, WatchNodeRequest, WatchNodeResponse},
@@ -119,7 +119,7 @@ async fn watchers_are_bounded_and_leaving_makes_room() {
     let first = watch(&node).await.unwrap();
     assert_exhausted(watch(&node).await, "OVERLOADED");
     drop(first);
-    until(async || watch(&node).await.is_ok()).await;
+    until_within(PATIENCE, async || watch(&node).await.is_ok()).await;
     node.stop().await;
 }
 

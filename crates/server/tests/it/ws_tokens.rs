@@ -79,9 +79,9 @@ async fn socket_user_is_online_with_callers() {
     };
     let socket = live(node.address, &signer.token(ANN)).await;
     // A node that has just started does not know yet whether a user without a session is offline.
-    node::until(async || is_online().await).await;
+    node::until_within(Duration::from_secs(20), async || is_online().await).await;
     socket.close().await;
-    node::until(async || !is_online().await).await;
+    node::until_within(Duration::from_secs(20), async || !is_online().await).await;
 }
 
 #[tokio::test]

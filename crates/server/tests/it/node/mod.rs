@@ -325,10 +325,16 @@ pub fn params<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, Stri
 }
 
 /// Waits until it is so.
-pub async fn until(mut is: impl AsyncFnMut() -> bool) {
+pub async fn until(is: impl AsyncFnMut() -> bool) {
+    until_within(PATIENCE, is).await;
+}
+
+/// Waits until it is so, for at most `limit`.
+#[allow(dead_code, reason = "other tests that include this file do not use it")]
+pub async fn until_within(limit: Duration, mut is: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !is().await {
-        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        assert!(begun.elapsed() < limit, "not within {limit:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
