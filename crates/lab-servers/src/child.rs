@@ -7,6 +7,10 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     path::PathBuf,
     process::{Child, ChildStderr, Command, Stdio},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU16, Ordering},
+    },
     time::Duration,
 };
 
@@ -141,14 +145,17 @@ impl Drop for Watched {
     }
 }
 
-/// A port that is free. Another program may take it before it is used.
+/// A port that is free, and that this process has not returned in its last thousands of calls. Another program may take it
+/// before it is used.
 ///
 /// # Errors
 /// When none was found.
 pub fn free_port() -> Result<u16> {
-    let mut random = rand::rng();
+    // Random at first, so that processes that run at the same time begin apart.
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(rand::rng().random_range(PORTS)));
+    let following = |port| Some(if port + 1 < PORTS.end { port + 1 } else { PORTS.start });
     (0..PORTS_TRIED)
-        .map(|_| random.random_range(PORTS))
+        .filter_map(|_| NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, following).ok())
         .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
         .context("no free port on the loopback")
 }
@@ -164,4 +171,18 @@ fn end(child: &mut Child) {
     // Failures cannot be reported from here.
     drop(child.kill());
     drop(child.wait());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Servers that start at the same time choose their ports before any of them listens.
+    #[test]
+    fn free_ports_are_distinct() {
+        let ports: BTreeSet<u16> = (0..1_000).map(|_| free_port().unwrap()).collect();
+        assert_eq!(ports.len(), 1_000);
+    }
 }
