@@ -49,8 +49,8 @@ pub use inbox::{
     Note, Opened, Position, ReadFrom, Reading, SentMessages, Wake, Wakes, Woken,
 };
 pub use keeper::{
-    Append, Confirm, Dropped, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, ServerTime, Span,
-    WindowKeeper, WindowSeen,
+    Append, Confirm, DropReason, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, ServerTime, Span,
+    WindowKeeper, WindowLookup, WindowSnapshot,
 };
 pub use limits::{InboxLimits, WindowLimits};
 #[cfg(feature = "redis")]
@@ -58,4 +58,4 @@ pub use redis::RedisWindows;
 #[cfg(feature = "redis")]
 pub use sequence::RedisSequences;
 pub use sequence::{Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, Taken};
-pub use windows::{Head, HeadOf, Hold, Recent, Wanted, Windows};
+pub use windows::{Head, HeadOf, RecentMessages, RequestedMessages, WindowHold, Windows};

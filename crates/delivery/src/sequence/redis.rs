@@ -56,7 +56,7 @@ impl RedisSequences {
         name: &SequenceName,
         arguments: [i64; N],
     ) -> Result<Reply, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let keys = vec![key(&self.runner.runner().tag(), name, epoch.number)];
         let call = ScriptCall::new(script, keys, arguments.map(number));
         self.runner.one(&epoch, call).await

@@ -181,11 +181,11 @@ impl Epochs {
 
 #[async_trait]
 impl EpochSource for Epochs {
-    fn followed(&self) -> Option<Epoch> {
+    fn followed_epoch(&self) -> Option<Epoch> {
         self.followed.lock().clone()
     }
 
-    async fn settled(&self) -> Option<u64> {
+    async fn settled_epoch(&self) -> Option<u64> {
         *self.settled.lock()
     }
 }

@@ -32,7 +32,7 @@ use crate::{
     metrics::{InboxCounts, Why},
     redis::{
         arguments::{milliseconds, number},
-        fenced::{FencedRunner, away},
+        fenced::{FencedRunner, unavailable},
     },
 };
 
@@ -80,7 +80,7 @@ impl RedisInboxes {
         if self.settled.load(Ordering::Acquire) >= epoch.number {
             return Ok(());
         }
-        if self.runner.settled().await != Some(epoch.number) {
+        if self.runner.settled_epoch().await != Some(epoch.number) {
             return Err(SharedError::Away);
         }
         self.settled.fetch_max(epoch.number, Ordering::AcqRel);
@@ -151,7 +151,7 @@ impl RedisInboxes {
 impl InboxKeeper for RedisInboxes {
     async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut {
         let mut gathered = Gathered::default();
-        match self.runner.followed() {
+        match self.runner.followed_epoch() {
             Ok(epoch) => {
                 let runs = InboxNames::runs(fan_out.users);
                 let calls: Vec<_> = runs.iter().map(|run| self.fan_call(&epoch, fan_out, run)).collect();
@@ -169,9 +169,9 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>> {
-        let Ok(epoch) = self.runner.followed() else { return away(users.len()) };
+        let Ok(epoch) = self.runner.followed_epoch() else { return unavailable(users.len()) };
         if self.settle(&epoch).await.is_err() {
-            return away(users.len());
+            return unavailable(users.len());
         }
         let calls: Vec<_> = users.iter().map(|user| self.open_call(&epoch, node, *user)).collect();
         let answers = self.runner.run(&epoch, &calls).await.into_iter();
@@ -179,7 +179,7 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let call = self.call(&self.scripts.close, &epoch, user, vec![name(node)]);
         reply::done(&self.runner.one(&epoch, call).await?)
     }
@@ -191,7 +191,7 @@ impl InboxKeeper for RedisInboxes {
         marks: &[Mark],
         complete: bool,
     ) -> Result<Marked, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         if epoch.number != generation.epoch {
             return Ok(Marked::Reset);
         }
@@ -211,7 +211,7 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>> {
-        let Ok(epoch) = self.runner.followed() else { return away(from.len()) };
+        let Ok(epoch) = self.runner.followed_epoch() else { return unavailable(from.len()) };
         let call = |from: &ReadFrom| {
             let arguments = vec![number(from.generation.number), number(from.after), number(most.max(1))];
             self.call(&self.scripts.read, &epoch, from.user, arguments)
@@ -231,7 +231,7 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let arguments = vec![number(self.limits.entries), entry_text::note(note).into()];
         let call = self.call(&self.scripts.note, &epoch, user, arguments);
         let Some(noted) = reply::noted(self.runner.one(&epoch, call).await?)? else { return Ok(Vec::new()) };
@@ -245,14 +245,14 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let call = self.call(&self.scripts.nodes_of, &epoch, user, Vec::new());
         let nodes = reply::nodes(self.runner.one(&epoch, call).await?)?;
         Ok(NodeWake::for_each(nodes, &Wake::Signal { user, signal }))
     }
 
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let calls: Vec<_> = wakes.iter().filter_map(|wake| self.publish_call(wake)).collect();
         let answers = self.runner.run(&epoch, &calls).await;
         self.counts.wakes(answers.iter().filter(|answer| answer.is_ok()).count());
@@ -264,7 +264,7 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let call = |conversation: &ConversationId| {
             let arguments = [name(node), milliseconds(self.limits.receiver_kept)];
             let keys = self.names.readers(*conversation, epoch.number);
@@ -275,7 +275,7 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let (keys, none) = (self.names.readers(conversation, epoch.number), Vec::<Bytes>::new());
         let call = ScriptCall::new(&self.scripts.registered, keys, none);
         reply::nodes(self.runner.one(&epoch, call).await?)

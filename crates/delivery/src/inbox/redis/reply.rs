@@ -7,7 +7,7 @@ use kith_store::{NodeName, Seq};
 use crate::{
     inbox::{Position, Reading, entry_text},
     metrics::Why,
-    redis::values::{ReplyResult, WRONG, list, number, text},
+    redis::values::{MALFORMED, ReplyResult, list, number, text},
 };
 
 /// The answer of the inbox of one recipient to a fan-out, with the nodes that have receivers now.
@@ -59,19 +59,19 @@ pub(super) struct Noted {
 /// The answers of this many recipients.
 pub(super) fn fanned(reply: Reply, count: usize) -> ReplyResult<Vec<Fanned>> {
     let mut values = list(reply)?.into_iter();
-    let now = number(&values.next().ok_or(WRONG)?)?;
+    let now = number(&values.next().ok_or(MALFORMED)?)?;
     let fanned = values.map(|value| fanned_one(value, now)).collect::<ReplyResult<Vec<_>>>()?;
-    if fanned.len() == count { Ok(fanned) } else { Err(WRONG) }
+    if fanned.len() == count { Ok(fanned) } else { Err(MALFORMED) }
 }
 
 pub(super) fn opened(reply: Reply) -> ReplyResult<OpenedReply> {
-    let values: [Reply; 4] = list(reply)?.try_into().map_err(|_| WRONG)?;
+    let values: [Reply; 4] = list(reply)?.try_into().map_err(|_| MALFORMED)?;
     let [made, generation, position, complete] = values;
     let made = match number(&made)? {
         0 => None,
         1 => Some(Why::New),
         2 => Some(Why::Hash),
-        _ => return Err(WRONG),
+        _ => return Err(MALFORMED),
     };
     // It comes from the hash as text, and as a number if the inbox is new.
     let position = match position {
@@ -88,11 +88,13 @@ pub(super) fn marked(reply: Reply, count: usize) -> ReplyResult<Option<MarkedRep
         Reply::Number(0) => return Ok(None),
         other => list(other)?,
     };
-    let [now, nodes, position, written, conversations, marks @ ..] = &values[..] else { return Err(WRONG) };
+    let [now, nodes, position, written, conversations, marks @ ..] = &values[..] else {
+        return Err(MALFORMED);
+    };
     let nodes = nodes_at(nodes, number(now)?)?;
     let marks = marks.iter().map(number).collect::<ReplyResult<Vec<_>>>()?;
     if marks.len() != count || marks.iter().any(|mark| *mark < 0) {
-        return Err(WRONG);
+        return Err(MALFORMED);
     }
     let (position, written) = (unsigned(number(position)?)?, unsigned(number(written)?)?);
     let conversations = unsigned(number(conversations)?)?;
@@ -124,7 +126,7 @@ pub(super) fn noted(reply: Reply) -> ReplyResult<Option<Noted>> {
             let generation = parsed(generation.clone())?;
             (now, nodes, Some(InboxPlace { generation, position: unsigned(number(position)?)? }))
         }
-        _ => return Err(WRONG),
+        _ => return Err(MALFORMED),
     };
     Ok(Some(Noted { nodes: nodes_at(nodes, number(now)?)?, place }))
 }
@@ -133,13 +135,13 @@ pub(super) fn noted(reply: Reply) -> ReplyResult<Option<Noted>> {
 pub(super) fn nodes(reply: Reply) -> ReplyResult<Vec<NodeName>> {
     match &list(reply)?[..] {
         [now, nodes] => nodes_at(nodes, number(now)?),
-        _ => Err(WRONG),
+        _ => Err(MALFORMED),
     }
 }
 
 /// The answer of a script without a result.
 pub(super) fn done(reply: &Reply) -> ReplyResult<()> {
-    if number(reply)? == 0 { Ok(()) } else { Err(WRONG) }
+    if number(reply)? == 0 { Ok(()) } else { Err(MALFORMED) }
 }
 
 fn fanned_one(reply: Reply, now: i64) -> ReplyResult<Fanned> {
@@ -156,19 +158,19 @@ fn fanned_one(reply: Reply, now: i64) -> ReplyResult<Fanned> {
             let place = InboxPlace { generation: parsed(generation.clone())?, position };
             Ok(Fanned::Entered { nodes, place, first: (first > 0).then_some(first) })
         }
-        _ => Err(WRONG),
+        _ => Err(MALFORMED),
     }
 }
 
 /// Those of the nodes whose time is not over.
 fn nodes_at(nodes: &Reply, now: i64) -> ReplyResult<Vec<NodeName>> {
-    let Reply::Text(nodes) = nodes else { return Err(WRONG) };
-    let nodes = std::str::from_utf8(nodes).map_err(|_| WRONG)?;
+    let Reply::Text(nodes) = nodes else { return Err(MALFORMED) };
+    let nodes = std::str::from_utf8(nodes).map_err(|_| MALFORMED)?;
     let mut words = nodes.split_terminator(' ');
     let mut live = Vec::new();
     while let Some(ends) = words.next() {
-        let ends: i64 = ends.parse().map_err(|_| WRONG)?;
-        let node = words.next().ok_or(WRONG)?.parse().map_err(|_| WRONG)?;
+        let ends: i64 = ends.parse().map_err(|_| MALFORMED)?;
+        let node = words.next().ok_or(MALFORMED)?.parse().map_err(|_| MALFORMED)?;
         if ends > now {
             live.push(node);
         }
@@ -178,11 +180,11 @@ fn nodes_at(nodes: &Reply, now: i64) -> ReplyResult<Vec<NodeName>> {
 
 fn parsed(reply: Reply) -> ReplyResult<u64> {
     let bytes: Bytes = text(reply)?;
-    std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok()).ok_or(WRONG)
+    std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok()).ok_or(MALFORMED)
 }
 
 fn unsigned(number: i64) -> ReplyResult<u64> {
-    u64::try_from(number).map_err(|_| WRONG)
+    u64::try_from(number).map_err(|_| MALFORMED)
 }
 
 #[cfg(test)]
@@ -218,9 +220,9 @@ mod tests {
             Fanned::Lost(vec![node("a")]),
         ];
         assert_eq!(fanned(of(&answers), 5), Ok(expected));
-        assert_eq!(fanned(of(&answers), 4), Err(WRONG), "an answer too many");
+        assert_eq!(fanned(of(&answers), 4), Err(MALFORMED), "an answer too many");
         for wrong in [word("x a"), word("1001"), of(&[]), Reply::Number(1), Reply::Nothing] {
-            assert_eq!(fanned(of(&[NOW, wrong.clone()]), 1), Err(WRONG), "{wrong:?}");
+            assert_eq!(fanned(of(&[NOW, wrong.clone()]), 1), Err(MALFORMED), "{wrong:?}");
         }
     }
 
@@ -233,7 +235,7 @@ mod tests {
         let last = InboxPlace { generation: 77, position: 12 };
         assert_eq!(opened(found), Ok(OpenedReply { made: None, last, complete: true }));
         let wrong = of(&[Reply::Number(3), word("77"), word("12"), Reply::Number(1)]);
-        assert_eq!(opened(wrong), Err(WRONG));
+        assert_eq!(opened(wrong), Err(MALFORMED));
     }
 
     #[test]
@@ -243,7 +245,7 @@ mod tests {
         let expected =
             MarkedReply { nodes: vec![node("a")], position: 4, written: 1, conversations: 6, marks: vec![9] };
         assert_eq!(marked(of(&values), 1), Ok(Some(expected)));
-        assert_eq!(marked(of(&values), 2), Err(WRONG));
+        assert_eq!(marked(of(&values), 2), Err(MALFORMED));
         assert_eq!(marked(Reply::Number(0), 1), Ok(None));
     }
 
@@ -255,7 +257,7 @@ mod tests {
         assert_eq!(reading(of(&[]), 4), Ok(Reading::Entries(Vec::new())));
         assert_eq!(reading(Reply::Number(0), 4), Ok(Reading::Reset));
         assert_eq!(reading(of(&[word("m g9 2 1")]), 4), Ok(Reading::Reset), "a damaged range");
-        assert_eq!(reading(of(&[Reply::Number(1)]), 4), Err(WRONG));
+        assert_eq!(reading(of(&[Reply::Number(1)]), 4), Err(MALFORMED));
     }
 
     #[test]
@@ -267,6 +269,6 @@ mod tests {
         assert_eq!(ended, Ok(Some(Noted { nodes: vec![node("a")], place: None })));
         assert_eq!(noted(Reply::Number(0)), Ok(None));
         assert_eq!(nodes(of(&[NOW, word("1001 a 1000 b")])), Ok(vec![node("a")]));
-        assert_eq!(nodes(of(&[NOW])), Err(WRONG));
+        assert_eq!(nodes(of(&[NOW])), Err(MALFORMED));
     }
 }

@@ -1,4 +1,4 @@
--- Makes the window of what its reader has read from the store. ARGV: token, moment of the look that gave the lease, lo, hi, how
+-- Makes the window of what its reader has read from the store. ARGV: token, moment of the lookup that gave the lease, lo, hi, how
 -- long the window lasts, entries. Returns code, now.
 -- Invariant: everything that was known of the log before the store was read is in the entries. A change since then has taken the
 -- lease away, an append since then has raised the floor.

@@ -92,7 +92,7 @@ pub(super) async fn write(node: NodeView, count: usize, death: Death) -> Result<
         Death::AtCommit => {}
         Death::AfterRelease => {
             // If it fails, the window is compared at the end of its time.
-            node.windows.doubt(node.log).await.ok();
+            node.windows.require_check(node.log).await.ok();
         }
         Death::Never => append(&node, &messages, false, Some(began)).await,
     }

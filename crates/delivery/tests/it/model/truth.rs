@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kith_delivery::{Head, Recent, Span};
+use kith_delivery::{Head, RecentMessages, Span};
 use kith_store::{Message, MessageKind, Seq, Timestamp, UserId};
 
 /// For so long a reader may miss what a writer that died has written, in milliseconds.
@@ -116,7 +116,7 @@ impl Truth {
         epoch: u64,
         asked: Span,
         at_least: Seq,
-        recent: &Recent,
+        recent: &RecentMessages,
     ) -> Result<(), String> {
         self.check_end(floor, epoch, at_least, recent.span.last)?;
         if !(1..=recent.span.last + 1).contains(&recent.span.first) {

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_delivery::Hold;
+use kith_delivery::WindowHold;
 use kith_store::{
     Changed, ConversationId, DocumentKey, MessageChange, NewMessage, Outcome, Seq, StoreError, document_of,
 };
@@ -111,7 +111,7 @@ impl Logs {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] of unknown outcome: a window may show the previous message.
-    pub(in crate::message) async fn release(&self, hold: Hold) -> Result<(), StoreError> {
+    pub(in crate::message) async fn release(&self, hold: WindowHold) -> Result<(), StoreError> {
         self.windows.release(hold).await.map_err(|_| unknown("windows may show the message as it was"))
     }
 
