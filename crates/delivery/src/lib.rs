@@ -45,8 +45,9 @@ pub use inbox::RedisInboxes;
 #[cfg(feature = "conformance")]
 pub use inbox::conformance;
 pub use inbox::{
-    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, MemoryInboxes, NodeWake,
-    Note, Opened, Position, ReadFrom, Reading, SentMessages, Wake, Wakes, Woken,
+    Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, MemoryInboxes, NodeWake,
+    Note, OpenedInbox, Position, ReadFrom, ReadOutcome, SentMessages, Wake, WakeEvent, WakeSubscription,
+    WokenUser,
 };
 pub use keeper::{
     Append, Confirm, DropReason, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, ServerTime, Span,
@@ -57,5 +58,7 @@ pub use limits::{InboxLimits, WindowLimits};
 pub use redis::RedisWindows;
 #[cfg(feature = "redis")]
 pub use sequence::RedisSequences;
-pub use sequence::{Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, Taken};
+pub use sequence::{
+    Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, TakeOutcome,
+};
 pub use windows::{Head, HeadOf, RecentMessages, RequestedMessages, WindowHold, Windows};

@@ -7,7 +7,7 @@ use kith_cache::Metric;
 use metrics::{Counter, counter};
 
 pub(crate) use self::{
-    inboxes::{InboxCounts, Why},
+    inboxes::{GenerationReason, InboxCounts},
     sequences::{BlockCounts, BlockUse},
 };
 #[cfg(feature = "redis")]

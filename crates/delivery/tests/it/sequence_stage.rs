@@ -12,7 +12,9 @@ use std::{
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use kith_cache::{fake::ManualClock, remote::SharedError};
-use kith_delivery::{Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, Taken};
+use kith_delivery::{
+    Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, TakeOutcome,
+};
 use kith_store::{Outcome, Seq, SeqRange, SequenceName, SequenceStore, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -82,7 +84,7 @@ pub(crate) struct Server {
 
 #[async_trait]
 impl SequenceKeeper for Server {
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError> {
+    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError> {
         self.takes.fetch_add(1, Ordering::AcqRel);
         self.gate.acquire().await.unwrap().forget();
         if self.is_away.load(Ordering::Acquire) {

@@ -80,8 +80,8 @@ impl Logs {
 
     /// Changes the body of a message.
     pub(crate) fn change(&self, log: ConversationId, seq: Seq) {
-        let place = usize::try_from(seq).unwrap() - 1;
-        self.messages.lock().get_mut(&log).unwrap()[place].body = Bytes::from_static(b"changed");
+        let index = usize::try_from(seq).unwrap() - 1;
+        self.messages.lock().get_mut(&log).unwrap()[index].body = Bytes::from_static(b"changed");
     }
 
     /// How often each was read: ends, pages, last documents.

@@ -271,8 +271,8 @@ async fn heads_are_read_without_the_store() {
     let head = |group, after, at_least| HeadOf { conversation: log_of(group), after, at_least };
     let asked = [head(1, 117, 0), head(4, 0, 0), head(2, 0, 0), head(3, 500, 0), head(5, 0, 0)];
     let heads = stage.windows.heads(&asked).await.unwrap();
-    let seen = |place: usize| {
-        let head = heads[place].as_ref().unwrap();
+    let seen = |index: usize| {
+        let head = heads[index].as_ref().unwrap();
         let seqs: Vec<Seq> = head.headers.iter().map(|header| header.seq).collect();
         (head.end, head.first, head.last.as_ref().map(|last| last.seq), seqs)
     };

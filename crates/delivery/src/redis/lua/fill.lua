@@ -9,9 +9,9 @@ if hold > now then return { LOST, now } end
 if to < floor then return { BELOW, now } end
 redis.call('DEL', LIST)
 bytes = 0
-for place = 6, #ARGV do
-    redis.call('RPUSH', LIST, ARGV[place])
-    bytes = bytes + #ARGV[place]
+for index = 6, #ARGV do
+    redis.call('RPUSH', LIST, ARGV[index])
+    bytes = bytes + #ARGV[index]
 end
 redis.call('HSET', HASH, 'lo', from, 'hi', to, 'bytes', bytes, 'checked', math.max(checked, at))
 redis.call('HDEL', HASH, 'lease', 'leased')

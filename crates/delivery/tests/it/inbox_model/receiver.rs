@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use kith_delivery::{Entry, Generation, Mark, Marks, Opened, Position, Reading, SentMessages, Wake, Woken};
+use kith_delivery::{
+    Entry, Generation, Mark, Marks, OpenedInbox, Position, ReadOutcome, SentMessages, Wake, WokenUser,
+};
 use kith_store::{ConversationId, Seq};
 
 use super::mutants::Habit;
@@ -25,7 +27,7 @@ pub(super) enum At {
 /// A receiver that has no cursor.
 #[derive(Clone, Debug)]
 pub(super) struct CatchUp {
-    pub(super) opened: Opened,
+    pub(super) opened: OpenedInbox,
     /// Marks that it has to give.
     pub(super) left: Vec<Mark>,
     /// Ends as it has read them.
@@ -60,7 +62,7 @@ pub(super) struct Receiver {
 }
 
 impl CatchUp {
-    fn new(opened: Opened) -> Self {
+    fn new(opened: OpenedInbox) -> Self {
         let (left, ends, marks, first) = Default::default();
         Self { opened, left, ends, marks, first, is_listed_again: false }
     }
@@ -85,7 +87,7 @@ impl Receiver {
     }
 
     /// Returns whether it goes on by its cursor.
-    pub(super) fn opened(&mut self, opened: Opened) -> bool {
+    pub(super) fn opened(&mut self, opened: OpenedInbox) -> bool {
         let is_right = |(generation, _): &(Generation, Position)| {
             *generation == opened.generation || self.habit == Habit::AnyGeneration
         };
@@ -100,7 +102,7 @@ impl Receiver {
     }
 
     /// The inbox was opened again for a receiver that reads on.
-    pub(super) fn renewed(&mut self, opened: Opened) {
+    pub(super) fn renewed(&mut self, opened: OpenedInbox) {
         if let At::Live(live) = &self.at
             && live.generation != opened.generation
         {
@@ -146,10 +148,10 @@ impl Receiver {
     ///
     /// # Errors
     /// When the client gets a wrong message.
-    pub(super) fn has_read(&mut self, reading: Reading) -> Result<(), String> {
+    pub(super) fn has_read(&mut self, reading: ReadOutcome) -> Result<(), String> {
         match reading {
-            Reading::Reset => self.reset(),
-            Reading::Entries(entries) => {
+            ReadOutcome::Reset => self.reset(),
+            ReadOutcome::Entries(entries) => {
                 for (position, entry) in entries {
                     self.entry(position, &entry)?;
                 }
@@ -174,8 +176,8 @@ impl Receiver {
         }
         let At::Live(live) = &self.at else { return Ok(false) };
         let follows =
-            |woken: &&Woken| woken.generation == live.generation && woken.position == live.after + 1;
-        let Some(Woken { position, first, .. }) = woken.iter().find(follows).copied() else {
+            |woken: &&WokenUser| woken.generation == live.generation && woken.position == live.after + 1;
+        let Some(WokenUser { position, first, .. }) = woken.iter().find(follows).copied() else {
             return Ok(false);
         };
         self.entry(position, &Entry::Range { conversation, first, last })?;

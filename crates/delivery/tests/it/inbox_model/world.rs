@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kith_cache::remote::SharedError;
 use kith_delivery::{
-    FanOut, Generation, InboxKeeper as _, InboxLimits, Mark, Marked, ReadFrom, Reading, RedisInboxes,
-    SentMessages,
+    FanOut, Generation, InboxKeeper as _, InboxLimits, Mark, MarkOutcome, ReadFrom, ReadOutcome,
+    RedisInboxes, SentMessages,
 };
 use kith_store::{ConversationId, GroupId, NodeName, Seq, Timestamp, UserId};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
@@ -243,20 +243,20 @@ impl<'a> World<'a> {
         if self.fans.is_empty() {
             return;
         }
-        let place = self.rng.random_range(0..self.fans.len());
-        let Fan { log, last, node } = self.fans[place];
+        let index = self.rng.random_range(0..self.fans.len());
+        let Fan { log, last, node } = self.fans[index];
         self.trace.push(format!("fan-out of {} {last} by node {node}", self.logs[log].id));
         if self.rng.random_bool(0.1) {
             self.trace.push("which is lost".to_owned());
             self.logs[log].is_owed = true;
-            self.fans.swap_remove(place);
+            self.fans.swap_remove(index);
             return;
         }
         let failed = self.fan_out(log, last, node).await;
         assert_eq!(failed, None, "Redis answers");
         // Some are made again.
         if self.rng.random_bool(0.8) {
-            self.fans.swap_remove(place);
+            self.fans.swap_remove(index);
         }
     }
 
@@ -285,12 +285,12 @@ impl<'a> World<'a> {
         }
         let keeper = Arc::clone(&self.nodes[node].1);
         match keeper.mark(self.user, generation, &given, complete).await.unwrap() {
-            Marked::Reset => {
+            MarkOutcome::Reset => {
                 self.note("reset by marks");
                 self.receivers[at].reset();
                 self.may_be_reset()?;
             }
-            Marked::Marks(marks) => {
+            MarkOutcome::Marks(marks) => {
                 if let Some(mark) = self.mark_above(&given, &marks.marks) {
                     return Err(mark);
                 }
@@ -319,7 +319,7 @@ impl<'a> World<'a> {
         let keeper = Arc::clone(&self.nodes[self.receivers[at].node].1);
         let reading = keeper.read(&[from], most).await.remove(0).unwrap();
         self.trace.push(format!("{at}: {reading:?}"));
-        if reading == Reading::Reset {
+        if reading == ReadOutcome::Reset {
             self.note("reset");
             self.may_be_reset()?;
         } else {
@@ -356,8 +356,8 @@ impl<'a> World<'a> {
 
     async fn make_late(&mut self) {
         if !self.late.is_empty() {
-            let place = self.rng.random_range(0..self.late.len());
-            let late = self.late.swap_remove(place);
+            let index = self.rng.random_range(0..self.late.len());
+            let late = self.late.swap_remove(index);
             self.trace.push(format!("late: {late:?}"));
             self.make(late).await;
         }

@@ -205,19 +205,19 @@ impl<'a> World<'a> {
     /// One actor goes on up to its next gate: mostly one of those that are not slow.
     async fn go_on(&mut self) -> Result<(), String> {
         let slow = self.rng.random_bool(0.1);
-        let places: Vec<usize> =
-            (0..self.actors.len()).filter(|place| self.actors[*place].is_slow == slow).collect();
-        let Some(place) = places.choose(&mut self.rng).copied() else { return Ok(()) };
+        let indexes: Vec<usize> =
+            (0..self.actors.len()).filter(|index| self.actors[*index].is_slow == slow).collect();
+        let Some(index) = indexes.choose(&mut self.rng).copied() else { return Ok(()) };
         let failing = if self.weather.redis_fails { 12 } else { 1 };
         let verdict = match self.rng.random_range(0..100) {
             of_100 if of_100 >= failing => Verdict::Made,
             of_100 => [Verdict::Late, Verdict::Failed, Verdict::Unanswered][of_100 % 3],
         };
-        let actor = &mut self.actors[place];
+        let actor = &mut self.actors[index];
         self.trace.push(format!("{verdict:?}: {} on node {}", actor.what, actor.node));
         let Some(ended) = self.stage.step(actor.id, verdict, &mut actor.program).await else { return Ok(()) };
         self.ended += 1;
-        let actor = self.actors.swap_remove(place);
+        let actor = self.actors.swap_remove(index);
         self.trace.push(format!("{} ended", actor.what));
         ended
     }
@@ -285,9 +285,9 @@ impl<'a> World<'a> {
         if self.stage.late() == 0 {
             return;
         }
-        let place = self.rng.random_range(0..self.stage.late());
+        let index = self.rng.random_range(0..self.stage.late());
         self.trace.push("a late command is made".to_owned());
-        self.stage.make_late(place).await;
+        self.stage.make_late(index).await;
     }
 
     fn keys(&self, epoch: u64) -> Vec<String> {

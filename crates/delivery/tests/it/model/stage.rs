@@ -93,8 +93,8 @@ impl Stage {
     }
 
     /// Makes a command that was delayed.
-    pub(crate) async fn make_late(&self, place: usize) {
-        let command = self.late.lock().swap_remove(place);
+    pub(crate) async fn make_late(&self, index: usize) {
+        let command = self.late.lock().swap_remove(index);
         command.await;
     }
 

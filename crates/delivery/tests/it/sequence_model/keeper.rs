@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::{FutureExt as _, future::BoxFuture};
 use kith_cache::remote::SharedError;
-use kith_delivery::{Background, Offer, RedisSequences, SequenceKeeper, Taken};
+use kith_delivery::{Background, Offer, RedisSequences, SequenceKeeper, TakeOutcome};
 use kith_store::{Seq, SequenceName};
 use parking_lot::Mutex;
 
@@ -65,7 +65,7 @@ impl Stepped {
 
 #[async_trait]
 impl SequenceKeeper for Stepped {
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError> {
+    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError> {
         let seen = if self.mutant.forgets { 0 } else { seen };
         let name = name.clone();
         let take = move |keeper: Arc<RedisSequences>| {
@@ -74,10 +74,12 @@ impl SequenceKeeper for Stepped {
         };
         let taken = self.call(take, false).await;
         self.stage.count(match &taken {
-            Ok(Taken::Numbers { range, .. }) if range.last - range.first + 1 < i64::from(count) => "some",
-            Ok(Taken::Numbers { .. }) => "all",
-            Ok(Taken::Unknown) => "unknown",
-            Ok(Taken::UsedUp) => "used up",
+            Ok(TakeOutcome::Numbers { range, .. }) if range.last - range.first + 1 < i64::from(count) => {
+                "some"
+            }
+            Ok(TakeOutcome::Numbers { .. }) => "all",
+            Ok(TakeOutcome::Unknown) => "unknown",
+            Ok(TakeOutcome::UsedUp) => "used up",
             Err(_) => "away",
         });
         taken

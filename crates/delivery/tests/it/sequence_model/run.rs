@@ -240,19 +240,19 @@ impl<'a> World<'a> {
         if self.actors.is_empty() {
             return Ok(());
         }
-        let place = self.rng.random_range(0..self.actors.len());
+        let index = self.rng.random_range(0..self.actors.len());
         let failing = if self.weather.redis_fails { 15 } else { 0 };
         let verdict = match self.rng.random_range(0..100) {
             of_100 if of_100 >= failing => Verdict::Made,
             of_100 => [Verdict::Late, Verdict::Failed, Verdict::Unanswered][of_100 % 3],
         };
-        let actor = &mut self.actors[place];
+        let actor = &mut self.actors[index];
         self.trace.push(format!("{verdict:?}: {} on node {}", actor.what, actor.node));
         let ended = self.stage.step(actor.id, verdict, &mut actor.program).await;
         self.adopt();
         let Some(ended) = ended else { return Ok(()) };
         self.ended += 1;
-        let actor = self.actors.swap_remove(place);
+        let actor = self.actors.swap_remove(index);
         self.trace.push(format!("{} ended", actor.what));
         ended
     }
@@ -310,10 +310,10 @@ impl<'a> World<'a> {
         if self.stage.late() == 0 {
             return;
         }
-        let place = self.rng.random_range(0..self.stage.late());
+        let index = self.rng.random_range(0..self.stage.late());
         self.trace.push("a late command is made".to_owned());
         self.stage.count("late");
-        self.stage.make_late(place).await;
+        self.stage.make_late(index).await;
     }
 
     /// The actors of a node end, wherever they are, and it starts again.
