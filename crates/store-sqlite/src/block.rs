@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition, RelationDeed,
+    Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition, RelationEventKind,
     StoreError, Stored, Timestamp, UserId, Version, Write,
 };
 use rusqlite::{Connection, params};
@@ -100,8 +100,8 @@ fn set(
     let block = before.patched(patch, write.now);
     put(connection, &block)?;
     if block.permissions != before.permissions {
-        let deed = RelationDeed::SetPermissions { before: before.permissions, after: block.permissions };
-        relation_log::note(connection, edge, deed, write.now)?;
+        let kind = RelationEventKind::SetPermissions { before: before.permissions, after: block.permissions };
+        relation_log::note(connection, edge, kind, write.now)?;
     }
     let cut = match patch.blocked {
         Some(true) => follow::end(connection, edge.reversed(), Some(edge), write.now)?,

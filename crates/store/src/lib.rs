@@ -53,22 +53,22 @@ use std::sync::Arc;
 pub use address::{EMAIL_CHARS_MAX, Email, Phone};
 pub use application::{
     APPLICATIONS_AT_ONCE, Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId,
-    ApplicationKey, ApplicationKind, ApplicationList, ApplicationMark, ApplicationRefusal, ApplicationSlot,
-    ApplicationState, ApplicationStore, Asks, ChangeTarget, Decision, DueApplication, DueApplications,
-    GroupBasis, LEFT_TO_WHO_CHANGED, ListedApplication, NewApplication, PendingRequests, Receiver, Verdict,
-    distinct_ids,
+    ApplicationKey, ApplicationKind, ApplicationList, ApplicationMark, ApplicationPurpose,
+    ApplicationRefusal, ApplicationSlot, ApplicationState, ApplicationStore, ApplicationTransition,
+    COMPLETION_GRACE, ChangeTarget, Decision, DueApplication, DueApplications, GroupBasis, ListedApplication,
+    NewApplication, PendingRequests, Receiver, distinct_ids,
 };
 pub use ban::{Ban, BanRow, Bans};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
 pub use conversation::{Conversation, ConversationStore};
 pub use coordination::Coordination;
 pub use dialog::{
-    DIALOG_EXT_BYTES_MAX, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace, DialogStore,
-    MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, MarkRaise, MessageHeader, MinSeq, ReadMark, ReadRanges,
-    SeqRange, TooManyRanges, UNREAD_RANGES_MAX, Unread, UnreadRange, count_unread,
+    DIALOG_EXT_BYTES_MAX, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPosition,
+    DialogStore, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, MarkRaise, MessageHeader, MinSeq, ReadMark,
+    ReadRanges, SeqRange, TooManyRanges, UNREAD_RANGES_MAX, Unread, UnreadRange, count_unread,
 };
 pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
-pub use erasure::{Erasure, ErasurePlace, ErasureStore};
+pub use erasure::{Erasure, ErasureCursor, ErasureStore};
 pub use error::{Outcome, StoreError, at_most};
 pub use fan_out_note::{DueNote, FanOutNote, FanOutNoteStore};
 pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
@@ -110,10 +110,10 @@ pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use receipt::{
     OrdinalLists, Presence, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
 };
-pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
+pub use relation_log::{RelationEvent, RelationEventKind, RelationLog};
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
 pub use sequence::{ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SequenceName, SequenceStore};
-pub use stays::{EARLIER_STAYS_MAX, FormerMember, Stays};
+pub use stays::{EARLIER_STAYS_MAX, FormerMember, StayHistory};
 pub use strong::StrongReads;
 pub(crate) use text::heap_bytes;
 pub use text::{Text, fold, prose, single_line};

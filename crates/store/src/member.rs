@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Applied, Ban, BanRow, FormerMember, GroupId, Invalid, Seq, Stays, StoreError, Stored, Text, Timestamp,
-    UserId, Version, Write, heap_bytes, single_line,
+    Applied, Ban, BanRow, FormerMember, GroupId, Invalid, Seq, StayHistory, StoreError, Stored, Text,
+    Timestamp, UserId, Version, Write, heap_bytes, single_line,
 };
 
 const REMARK_CHARS_MAX: usize = 64;
@@ -134,7 +134,7 @@ pub struct MemberRow {
     pub live: bool,
     /// The stored data of its stays besides `from_seq` and `joined_seq`.
     #[serde(default)]
-    pub stays: Stays,
+    pub stays: StayHistory,
 }
 
 impl MemberRow {

@@ -21,9 +21,9 @@ use kith_proto::{
     user::v1::*,
 };
 use kith_store::{
-    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ConversationId, Decision, DialogKey, Edge,
-    GroupId, JoinPolicy, MemberChange, MessageKey, NewApplication, NewMessage, Receiver, Stores, Timestamp,
-    UserId, Write,
+    ApplicationBasis, ApplicationChange, ApplicationId, ApplicationPurpose, ConversationId, Decision,
+    DialogKey, Edge, GroupId, JoinPolicy, MemberChange, MessageKey, NewApplication, NewMessage, Receiver,
+    Stores, Timestamp, UserId, Write,
 };
 use tempfile::TempDir;
 use tonic::Status;
@@ -258,7 +258,7 @@ async fn applied(stores: &Stores, from: i64, to: i64) -> i64 {
     let at = Timestamp(Timestamp::now().0 - 86_400_000);
     let new = NewApplication {
         id: ApplicationId::at(at, 7),
-        asks: Asks::Friend(to),
+        purpose: ApplicationPurpose::Friend(to),
         applicant: from,
         message: "Hello".into(),
         reference: "".into(),

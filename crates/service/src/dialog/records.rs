@@ -8,7 +8,7 @@ use std::{
 
 use kith_cache::{Consistency, Policy, TieredCache, Token};
 use kith_store::{
-    ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace, DialogStore, Seq,
+    ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPosition, DialogStore, Seq,
     StoreError, Timestamp, UserId, Write,
 };
 use parking_lot::Mutex;
@@ -155,7 +155,7 @@ impl DialogRecords {
     pub(crate) async fn list(
         &self,
         user: UserId,
-        after: Option<DialogPlace>,
+        after: Option<DialogPosition>,
         limit: usize,
     ) -> Result<Vec<Dialog>, Error> {
         self.store.dialog_list(user, DialogList::All, after, limit).await.map_err(store_error)

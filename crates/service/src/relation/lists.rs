@@ -383,7 +383,7 @@ impl PageLoader<ListOf<BlockList>, RelationPageKey, ListPosition> for BlockPages
         let found = self.0.block_list(of.user, of.list, after, size.saturating_add(1)).await;
         let found = found.map_err(LoadError::new)?;
         let more = found.len() > size;
-        let places = found.iter().take(size).filter_map(|block| block.place_in(of.list));
+        let places = found.iter().take(size).filter_map(|block| block.position_in(of.list));
         Ok(Page { items: places.collect(), more })
     }
 }

@@ -15,7 +15,7 @@ use crate::{ConversationId, Invalid, Seq, Timestamp, UserId, Version};
 pub use patch::{DialogPatch, MinSeq};
 pub use read_mark::{MARK_RANGES_MAX, MarkKind, MarkRaise, ReadMark};
 pub use read_ranges::{ReadRanges, SeqRange, TooManyRanges, UNREAD_RANGES_MAX};
-pub use store::{DialogList, DialogMark, DialogPlace, DialogStore, MARKS_AT_ONCE};
+pub use store::{DialogList, DialogMark, DialogPosition, DialogStore, MARKS_AT_ONCE};
 pub use unread::{MessageHeader, Unread, UnreadRange, count_unread};
 
 /// Most bytes of [`Dialog::ext`].
@@ -134,8 +134,8 @@ impl Dialog {
 
     /// Where it is in the lists of its user.
     #[must_use]
-    pub const fn place(&self) -> DialogPlace {
-        DialogPlace { day: self.day, conversation: self.key.conversation }
+    pub const fn position(&self) -> DialogPosition {
+        DialogPosition { day: self.day, conversation: self.key.conversation }
     }
 
     /// The dialog after a mark. `None`: the mark changes nothing of a dialog that is stored.

@@ -33,7 +33,7 @@ impl SeqRange {
     }
 }
 
-/// The first and the last number, as [`Stays`](crate::Stays) have them.
+/// The first and the last number, as [`StayHistory`](crate::StayHistory) has them.
 impl From<(Seq, Seq)> for SeqRange {
     fn from(ends: (Seq, Seq)) -> Self {
         let (first, last) = ends;

@@ -205,7 +205,7 @@ fn rows_from_before_messages_count_from_one() {
     let mut group = Group::of(3);
     group.change(&MemberChange::Leave(user(3)));
     for row in group.rows.values_mut() {
-        (row.member.from_seq, row.member.joined_seq, row.stays) = (0, 0, kith_store::Stays::default());
+        (row.member.from_seq, row.member.joined_seq, row.stays) = (0, 0, kith_store::StayHistory::default());
     }
     let seq = group.send();
     let receipt = group.receipt(seq, None);

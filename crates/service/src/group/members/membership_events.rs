@@ -174,7 +174,7 @@ impl Ended {
 
 #[cfg(test)]
 mod tests {
-    use kith_store::Stays;
+    use kith_store::StayHistory;
 
     use super::*;
     use crate::sample::member;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     fn row(id: i64, role: Role, live: bool) -> MemberRow {
-        MemberRow { member: member(id, role), live, stays: Stays::default() }
+        MemberRow { member: member(id, role), live, stays: StayHistory::default() }
     }
 
     fn event(change: &MemberChange, rows: &[MemberRow]) -> Option<MembershipEvent> {

@@ -7,7 +7,7 @@ use super::{
     },
 };
 use crate::{
-    BATCH_MAX, Dialog, DialogKey, DialogList, DialogPatch, DialogPlace, MinSeq, StoreError, Stores,
+    BATCH_MAX, Dialog, DialogKey, DialogList, DialogPatch, DialogPosition, MinSeq, StoreError, Stores,
     Timestamp, Version,
 };
 
@@ -171,10 +171,10 @@ pub async fn direct_dialogs_by_user(stores: Stores) {
 
 /// All of a list of user 7, in pages.
 async fn pages(stores: &Stores, list: DialogList, limit: usize) -> Vec<String> {
-    let (mut all, mut after) = (Vec::new(), None::<DialogPlace>);
+    let (mut all, mut after) = (Vec::new(), None::<DialogPosition>);
     loop {
         let page = stores.dialogs.dialog_list(user_id(7), list, after, limit).await.unwrap();
-        after = page.last().map(Dialog::place);
+        after = page.last().map(Dialog::position);
         all.extend(names(&page));
         if page.len() < limit {
             return all;

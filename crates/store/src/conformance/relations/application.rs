@@ -8,14 +8,15 @@ use super::{
     sample::{applied, group_id, user_id, write},
 };
 use crate::{
-    ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationList, ApplicationRefusal,
-    ApplicationState, Asks, Decision, LEFT_TO_WHO_CHANGED, NewApplication, StoreError, Stores, Timestamp,
+    ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationList, ApplicationPurpose,
+    ApplicationRefusal, ApplicationState, COMPLETION_GRACE, Decision, NewApplication, StoreError, Stores,
+    Timestamp,
 };
 
 pub async fn an_application_is_read_as_it_was_made(stores: Stores) {
     let new = new(1, friend(2));
     let made = making(&stores, new.clone()).await.unwrap();
-    assert_eq!((made.id, made.asks, made.applicant), (new.id, new.asks, new.applicant));
+    assert_eq!((made.id, made.purpose, made.applicant), (new.id, new.purpose, new.applicant));
     assert_eq!(
         (&made.message, &made.reference, &made.receivers),
         (&new.message, &new.reference, &new.receivers)
@@ -82,7 +83,7 @@ pub async fn one_of_another_receiver_is_not_found(stores: Stores) {
 
 pub async fn users_and_groups_of_one_id_are_not_mixed_up(stores: Stores) {
     let of_user = made(&stores, 1, friend(9)).await;
-    let of_group = made(&stores, 1, Asks::Join(group_id(9))).await;
+    let of_group = made(&stores, 1, ApplicationPurpose::Join(group_id(9))).await;
     assert_eq!((pending(&stores, to_user(9)).await, pending(&stores, to_group(9)).await), ((1, 0), (1, 0)));
     deciding(&stores, of_user.key(), Decision::Refuse, 9).await.unwrap();
     assert_eq!(read(&stores, of_group.key()).await, of_group);
@@ -93,7 +94,7 @@ pub async fn what_is_pending_is_counted_by_kind(stores: Stores) {
     assert_eq!(pending(&stores, to_user(2)).await, (0, 0));
     let ask = made(&stores, 1, friend(2)).await;
     made(&stores, 3, friend(2)).await;
-    let invite = made(&stores, 3, Asks::Invite(group_id(9), user_id(2))).await;
+    let invite = made(&stores, 3, ApplicationPurpose::Invite(group_id(9), user_id(2))).await;
     assert_eq!(pending(&stores, to_user(2)).await, (2, 1));
     deciding(&stores, ask.key(), Decision::Accept, 2).await.unwrap();
     settle(&stores, ask.key(), ApplicationEffect::Refused).await;
@@ -103,9 +104,9 @@ pub async fn what_is_pending_is_counted_by_kind(stores: Stores) {
 }
 
 pub async fn no_more_are_pending_than_may_be(stores: Stores) {
-    let with = |applicant, asks| NewApplication { pending_max: 2, ..new(applicant, asks) };
+    let with = |applicant, purpose| NewApplication { pending_max: 2, ..new(applicant, purpose) };
     let first = making(&stores, with(1, friend(2))).await.unwrap();
-    making(&stores, with(3, Asks::Invite(group_id(9), user_id(2)))).await.unwrap();
+    making(&stores, with(3, ApplicationPurpose::Invite(group_id(9), user_id(2)))).await.unwrap();
     refused_as(making(&stores, with(4, friend(2))).await, ApplicationRefusal::TooManyPending);
     assert_eq!(making(&stores, with(1, friend(2))).await.unwrap(), first, "it is pending already");
     deciding(&stores, first.key(), Decision::Refuse, 2).await.unwrap();
@@ -113,9 +114,9 @@ pub async fn no_more_are_pending_than_may_be(stores: Stores) {
 }
 
 pub async fn a_group_invites_a_user_once(stores: Stores) {
-    let invite = made(&stores, 1, Asks::Invite(group_id(9), user_id(5))).await;
-    assert_eq!(made(&stores, 2, Asks::Invite(group_id(9), user_id(5))).await, invite);
-    assert_ne!(made(&stores, 1, Asks::Invite(group_id(8), user_id(5))).await.id, invite.id);
+    let invite = made(&stores, 1, ApplicationPurpose::Invite(group_id(9), user_id(5))).await;
+    assert_eq!(made(&stores, 2, ApplicationPurpose::Invite(group_id(9), user_id(5))).await, invite);
+    assert_ne!(made(&stores, 1, ApplicationPurpose::Invite(group_id(8), user_id(5))).await.id, invite.id);
     assert_eq!(pending(&stores, to_user(5)).await, (0, 2));
 }
 
@@ -133,7 +134,7 @@ pub async fn crossed_application_is_closed_newer_is_not(stores: Stores) {
 
 pub async fn one_that_has_run_out_is_due_and_ended(stores: Stores) {
     let made = made(&stores, 1, friend(2)).await;
-    let late = made.expires.after(LEFT_TO_WHO_CHANGED);
+    let late = made.expires.after(COMPLETION_GRACE);
     assert!(due(&stores, late).await.iter().any(|due| due.key == made.key()));
     let expire = || ApplicationChange::Expire(made.id);
     let early = applied(change(&stores, to_user(2), expire(), write()).await.unwrap());
@@ -150,7 +151,7 @@ pub async fn one_that_has_run_out_is_due_and_ended(stores: Stores) {
 pub async fn an_effect_is_due_until_it_is_settled(stores: Stores) {
     let made = made(&stores, 1, friend(2)).await;
     let accepted = deciding(&stores, made.key(), Decision::Accept, 2).await.unwrap();
-    let later = Timestamp::now().after(LEFT_TO_WHO_CHANGED * 2);
+    let later = Timestamp::now().after(COMPLETION_GRACE * 2);
     for _ in 0..2 {
         let found = due(&stores, later).await;
         let due = found.iter().find(|due| due.key == made.key()).unwrap();

@@ -130,9 +130,9 @@ pub async fn a_change_sent_at_once_has_one_effect(stores: Stores) {
 
 pub async fn refused_request_is_not_replayed(stores: Stores) {
     let made = made(&stores, 1, friend(2)).await;
-    let error = asked(&stores, ApplicationChange::Again, ("r", 1)).await.unwrap_err();
+    let error = asked(&stores, ApplicationChange::ReplayOnly, ("r", 1)).await.unwrap_err();
     assert!(matches!(error, StoreError::NotFound), "{error:?}");
     let first = applied(asked(&stores, accept(&made), ("r", 1)).await.unwrap());
-    assert_eq!(replay(asked(&stores, ApplicationChange::Again, ("r", 1)).await), first);
-    mismatch(asked(&stores, ApplicationChange::Again, ("r", 2)).await);
+    assert_eq!(replay(asked(&stores, ApplicationChange::ReplayOnly, ("r", 1)).await), first);
+    mismatch(asked(&stores, ApplicationChange::ReplayOnly, ("r", 2)).await);
 }

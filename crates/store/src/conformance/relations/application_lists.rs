@@ -5,8 +5,8 @@ use super::{
     sample::{group_id, user_id},
 };
 use crate::{
-    APPLICATIONS_AT_ONCE, ApplicationId, ApplicationList, ApplicationMark, ApplicationState, Asks, Decision,
-    StoreError, Stores, Timestamp,
+    APPLICATIONS_AT_ONCE, ApplicationId, ApplicationList, ApplicationMark, ApplicationPurpose,
+    ApplicationState, Decision, StoreError, Stores, Timestamp,
 };
 
 fn sent(id: i64) -> ApplicationList {
@@ -33,7 +33,7 @@ pub async fn application_is_listed_for_both_sides(stores: Stores) {
 }
 
 pub async fn application_to_group_is_listed_for_admins(stores: Stores) {
-    let made = made(&stores, 5, Asks::Join(group_id(9))).await;
+    let made = made(&stores, 5, ApplicationPurpose::Join(group_id(9))).await;
     let expected = [(made.id, ApplicationState::Pending)];
     for list in [sent(5), of_group(9), received(1), received(2)] {
         assert_eq!(shown(&stores, list).await, expected, "{list:?}");
@@ -42,14 +42,14 @@ pub async fn application_to_group_is_listed_for_admins(stores: Stores) {
 }
 
 pub async fn invite_is_in_the_list_of_the_group_too(stores: Stores) {
-    let made = made(&stores, 1, Asks::Invite(group_id(9), user_id(5))).await;
+    let made = made(&stores, 1, ApplicationPurpose::Invite(group_id(9), user_id(5))).await;
     for list in [sent(1), of_group(9), received(5)] {
         assert_eq!(shown(&stores, list).await, [(made.id, ApplicationState::Pending)], "{list:?}");
     }
 }
 
 pub async fn lists_show_what_was_decided(stores: Stores) {
-    let made = made(&stores, 5, Asks::Join(group_id(9))).await;
+    let made = made(&stores, 5, ApplicationPurpose::Join(group_id(9))).await;
     let decided = deciding(&stores, made.key(), Decision::Refuse, 2).await.unwrap();
     for of in [sent(5), of_group(9), received(1), received(2)] {
         let listed = list(&stores, of).await;

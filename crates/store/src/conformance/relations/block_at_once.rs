@@ -75,7 +75,7 @@ pub async fn blocks_of_many_users_at_once_are_all_listed(stores: Stores) {
         applied(stores.blocks.set_block(edge(1, to), blocking(true), write()).await.unwrap()).block
     })
     .await;
-    expected.sort_by_key(|block| std::cmp::Reverse(block.place_in(BlockList::Blocked)));
+    expected.sort_by_key(|block| std::cmp::Reverse(block.position_in(BlockList::Blocked)));
     assert_eq!(block_page(&stores, 1, BlockList::Blocked, None, 100).await, expected);
 }
 

@@ -45,7 +45,7 @@ async fn assert_pages_join(stores: &Stores, list: BlockList, expected: &[i64]) {
             );
             read.extend(users(&page));
             let Some(last) = page.last() else { break };
-            after = last.place_in(list);
+            after = last.position_in(list);
         }
         assert_eq!(read, expected, "{list:?} by {limit}");
     }
