@@ -71,7 +71,9 @@ pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, E
 pub use erasure::{Erasure, ErasureCursor, ErasureStore};
 pub use error::{Outcome, StoreError, at_most};
 pub use fan_out_note::{DueNote, FanOutNote, FanOutNoteStore};
-pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
+pub use feed::{
+    ChangeFeed, ChangeStream, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, NamedFeed,
+};
 pub use follow::{
     Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX, ImportedFollow, ListPosition,
 };
@@ -88,10 +90,10 @@ pub use member::{
 };
 pub use membership::MembershipTransition;
 pub use message::{
-    AgedDocument, Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, Changed,
+    AgedDocument, Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX,
     ContentChange, ContentHash, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, Edited, HEADS_AT_ONCE,
-    LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageKey, MessageKind,
-    MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SEARCHED_AT_ONCE,
+    LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageChangeOutcome, MessageKey,
+    MessageKind, MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SEARCHED_AT_ONCE,
     SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE, Trimmed, Untrimmed, document_of,
     document_parts, in_one_document, removable_documents,
 };

@@ -16,9 +16,9 @@ use kith_cache::{
 };
 use kith_delivery::{EpochSource, RedisWindows, Span, WindowLimits, Windows};
 use kith_store::{
-    Appended, Changed, ConversationId, DocumentKey, Epoch, GroupId, LogDocument, LogEnd, LogHead, Message,
-    MessageChange, MessageKind, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp,
-    UserId,
+    Appended, ConversationId, DocumentKey, Epoch, GroupId, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageChangeOutcome, MessageKind, MessageStore, NewMessage, Outcome, Seq, StoreError,
+    StoredHeader, Timestamp, UserId,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -152,7 +152,7 @@ impl MessageStore for Logs {
         unreachable!("windows know no times")
     }
 
-    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<MessageChangeOutcome, StoreError> {
         unreachable!("tests change messages by themselves")
     }
 }

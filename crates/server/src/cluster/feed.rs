@@ -107,7 +107,7 @@ impl StoreFeed {
 #[derive(Debug)]
 struct OpenFeed {
     feed: StoreFeed,
-    changes: Box<dyn kith_store::Changes>,
+    changes: Box<dyn kith_store::ChangeStream>,
     /// Read before the first request.
     unread: Vec<Invalidation>,
     /// The position after the returned changes.

@@ -66,7 +66,7 @@ impl MessageStore for Behind {
         &self,
         conversation: ConversationId,
         change: &MessageChange,
-    ) -> Result<Changed, StoreError> {
+    ) -> Result<MessageChangeOutcome, StoreError> {
         self.store.change(conversation, change).await
     }
 

@@ -9,9 +9,9 @@ use kith_delivery::{
     WindowLookup, Windows,
 };
 use kith_store::{
-    AgedDocument, Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
-    MessageChange, MessageStore, MessageUpkeep, NewMessage, Outcome, SentDocuments, Seq, StoreError,
-    StoredHeader, Timestamp, Trimmed, UserId,
+    AgedDocument, Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, Outcome, SentDocuments,
+    Seq, StoreError, StoredHeader, Timestamp, Trimmed, UserId,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -151,11 +151,15 @@ impl MessageStore for Steps {
         unreachable!("nothing is read")
     }
 
-    async fn change(&self, _: ConversationId, change: &MessageChange) -> Result<Changed, StoreError> {
+    async fn change(
+        &self,
+        _: ConversationId,
+        change: &MessageChange,
+    ) -> Result<MessageChangeOutcome, StoreError> {
         self.write()?;
         let event_sent = change.event.sent;
         let message = stored(change.seq, 0);
-        Ok(Changed::Done { message, event_seq: 9, event_sent, replayed: false })
+        Ok(MessageChangeOutcome::Done { message, event_seq: 9, event_sent, replayed: false })
     }
 }
 

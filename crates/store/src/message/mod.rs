@@ -12,7 +12,9 @@ use bytes::Bytes;
 
 use crate::{Text, Timestamp, UserId};
 
-pub use change::{Changed, ContentChange, Edited, MessageChange, NewContent, Recalled, RecalledBy};
+pub use change::{
+    ContentChange, Edited, MessageChange, MessageChangeOutcome, NewContent, Recalled, RecalledBy,
+};
 pub use conversation_id::ConversationId;
 pub use document::{DocumentKey, LogDocument};
 pub use head::{HEADS_AT_ONCE, LogHead, StoredHeader};

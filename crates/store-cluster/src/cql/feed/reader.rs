@@ -12,8 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use kith_store::{
-    Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, MemberKey, StoreError,
-    Version,
+    ChangeFeed, ChangeStream, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, MemberKey,
+    StoreError, Version,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -49,7 +49,7 @@ impl RelationFeed {
 
 #[async_trait]
 impl ChangeFeed for RelationFeed {
-    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError> {
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn ChangeStream>, FeedError> {
         let now = self.cql.client.clock.minute();
         let from = match after {
             None => OpenMinutes::first_open(&self.cql),
@@ -104,8 +104,8 @@ impl fmt::Debug for OpenRelationFeed {
 }
 
 #[async_trait]
-impl Changes for OpenRelationFeed {
-    async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError> {
+impl ChangeStream for OpenRelationFeed {
+    async fn next(&mut self, patience: Duration) -> Result<FeedBatch, FeedError> {
         if let Some(error) = &self.ended {
             return Err(FeedError::Away(error.clone()));
         }
@@ -113,7 +113,7 @@ impl Changes for OpenRelationFeed {
         loop {
             let changes = self.take_changes();
             if !changes.is_empty() {
-                return Ok(Batch { changes, mark: self.mark() });
+                return Ok(FeedBatch { changes, mark: self.mark() });
             }
             match timeout_at(until, self.gather()).await {
                 Ok(Ok(())) => {}
@@ -121,7 +121,7 @@ impl Changes for OpenRelationFeed {
                     self.ended = Some(error.clone());
                     return Err(FeedError::Away(error));
                 }
-                Err(_) => return Ok(Batch { changes: Vec::new(), mark: self.mark() }),
+                Err(_) => return Ok(FeedBatch { changes: Vec::new(), mark: self.mark() }),
             }
         }
     }
