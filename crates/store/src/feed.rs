@@ -105,5 +105,5 @@ pub enum FeedError {
     Lost,
     /// The store cannot be reached, or does not answer in time. Nothing is lost.
     #[error("the store delivers no changes now")]
-    Away(#[source] StoreError),
+    Unavailable(#[source] StoreError),
 }

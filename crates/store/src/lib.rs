@@ -94,7 +94,7 @@ pub use message::{
     ContentChange, ContentHash, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, Edited, HEADS_AT_ONCE,
     LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageChangeOutcome, MessageKey,
     MessageKind, MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SEARCHED_AT_ONCE,
-    SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE, Trimmed, Untrimmed, document_of,
+    SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE, TrimRemainder, TrimResult, document_of,
     document_parts, in_one_document, removable_documents,
 };
 pub use migration::{Migration, Migrations};
@@ -103,14 +103,14 @@ pub use node::{Epoch, NodeStore};
 pub use node_name::NodeName;
 pub use notice::{
     Audience, AudienceChange, AudienceEntry, AudienceId, ChangedAudience, EXPIRED_KEPT, MarkedReader,
-    NOTICE_AUDIENCES_MAX, NewAudience, NewNotice, Notice, NoticeChange, NoticeChanged, NoticeDecision,
+    NOTICE_AUDIENCES_MAX, NewAudience, NewNotice, Notice, NoticeChange, NoticeChangeResult, NoticeDecision,
     NoticeId, NoticePatch, NoticeReader, NoticeReaderStore, NoticeRefusal, NoticeStore, NoticeTerms,
     NoticeTotals, READERS_AT_ONCE, READERS_SCANNED, ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark,
     ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader, Slot, pack_entries, unpack_entries,
 };
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use receipt::{
-    OrdinalLists, Presence, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
+    MembershipAtSend, OrdinalLists, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
 };
 pub use relation_log::{RelationEvent, RelationEventKind, RelationLog};
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};

@@ -158,7 +158,7 @@ mod tests {
         /// Owned by a user whom no case changes.
         fn founded() -> Self {
             let mut group = Self { roster: Roster::default(), rows: BTreeMap::new() };
-            group.change(&MemberChange::Found(user(OWNER)), 0);
+            group.change(&MemberChange::AddFounder(user(OWNER)), 0);
             group
         }
 
@@ -312,7 +312,7 @@ mod tests {
             (join(3), false),
             (MemberChange::Remove(vec![user(4)]), false),
             (MemberChange::Ban(vec![user(4)], None), false),
-            (MemberChange::Found(user(OWNER)), false),
+            (MemberChange::AddFounder(user(OWNER)), false),
         ] {
             let mut transition = group.transition(None);
             transition.change(&change, service(false)).unwrap();

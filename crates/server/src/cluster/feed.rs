@@ -140,6 +140,6 @@ impl Changes for OpenFeed {
 fn meaning(error: &kith_store::FeedError) -> FeedError {
     match error {
         kith_store::FeedError::Lost => FeedError::Lost,
-        kith_store::FeedError::Away(_) => FeedError::Away,
+        kith_store::FeedError::Unavailable(_) => FeedError::Away,
     }
 }

@@ -117,7 +117,7 @@ struct LateSearch {
 
 #[async_trait]
 impl MessageUpkeep for LateSearch {
-    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<Trimmed, StoreError> {
+    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<TrimResult, StoreError> {
         self.store.trim(log, below, now).await
     }
 

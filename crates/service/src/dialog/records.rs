@@ -83,7 +83,7 @@ impl DialogRecords {
         conversation: ConversationId,
         users: impl Iterator<Item = UserId> + Send,
     ) -> Result<Option<Token>, Error> {
-        let mut keys = DialogKey::both(conversation);
+        let mut keys = DialogKey::of_direct(conversation);
         keys.extend(users.map(|user| DialogKey { user, conversation }));
         keys.sort_unstable();
         keys.dedup();

@@ -11,7 +11,7 @@ use kith_delivery::{
 use kith_store::{
     AgedDocument, Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
     MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, Outcome, SentDocuments,
-    Seq, StoreError, StoredHeader, Timestamp, Trimmed, UserId,
+    Seq, StoreError, StoredHeader, Timestamp, TrimResult, UserId,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -165,7 +165,7 @@ impl MessageStore for Steps {
 
 #[async_trait]
 impl MessageUpkeep for Steps {
-    async fn trim(&self, _: ConversationId, _: Seq, _: Timestamp) -> Result<Trimmed, StoreError> {
+    async fn trim(&self, _: ConversationId, _: Seq, _: Timestamp) -> Result<TrimResult, StoreError> {
         unreachable!("nothing is removed")
     }
 

@@ -50,7 +50,7 @@ pub(super) async fn change_of(stores: &Stores, group: i64, change: MemberChange)
 
 /// User 1 owns the group, 2 is an admin, the others up to `last` are members.
 pub(super) async fn founded(stores: &Stores, last: i64) {
-    change(stores, MemberChange::Found(user_id(1))).await;
+    change(stores, MemberChange::AddFounder(user_id(1))).await;
     for some in users(2..=last).chunks(crate::MEMBERS_AT_ONCE) {
         change(stores, MemberChange::Add(some.to_vec())).await;
     }

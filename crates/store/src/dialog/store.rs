@@ -109,7 +109,7 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Applied<Dialog>, StoreError>;
 
     /// Creates up to [`BATCH_MAX`](crate::BATCH_MAX) dialogs, with nothing read and nothing set; leaves existing ones
-    /// unchanged. See [`DialogKey::both`].
+    /// unchanged. See [`DialogKey::of_direct`].
     ///
     /// # Errors
     /// [`StoreError::Overloaded`] for more keys. For other errors see [`StoreError::outcome`]; some may have been made.

@@ -15,7 +15,7 @@ mod store;
 
 pub use audience::{Audience, AudienceId};
 pub use audience_change::{AudienceChange, EXPIRED_KEPT};
-pub use change::{ChangedAudience, NoticeChange, NoticeChanged, NoticeDecision};
+pub use change::{ChangedAudience, NoticeChange, NoticeChangeResult, NoticeDecision};
 pub use entry::{AudienceEntry, Slot, pack_entries, unpack_entries};
 pub use read_bits::ReadBits;
 pub use reader::{

@@ -114,7 +114,7 @@ pub(super) enum EventKind {
 impl EventKind {
     pub(super) const fn of(change: &MemberChange) -> Self {
         match change {
-            MemberChange::Found(_) | MemberChange::Join(_) | MemberChange::Add(_) => Self::Joined,
+            MemberChange::AddFounder(_) | MemberChange::Join(_) | MemberChange::Add(_) => Self::Joined,
             MemberChange::Remove(_) | MemberChange::Ban(..) => Self::Left(Leaving::Removed),
             MemberChange::Leave(_) | MemberChange::AccountDeleted(_) => Self::Left(Leaving::Left),
             MemberChange::SetRole(_, Role::Member) => Self::Demoted,

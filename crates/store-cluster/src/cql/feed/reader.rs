@@ -60,9 +60,9 @@ impl ChangeFeed for RelationFeed {
         let mut window = OpenMinutes::new(self.shard, from, Pace::FEEDING);
         if after.is_none() {
             // The notes that exist were written before this returned.
-            window.read(&self.cql).await.map_err(FeedError::Away)?;
+            window.read(&self.cql).await.map_err(FeedError::Unavailable)?;
         } else {
-            self.cql.client.session().map_err(FeedError::Away)?;
+            self.cql.client.session().map_err(FeedError::Unavailable)?;
         }
         Ok(Box::new(OpenRelationFeed {
             cql: Arc::clone(&self.cql),
@@ -107,7 +107,7 @@ impl fmt::Debug for OpenRelationFeed {
 impl ChangeStream for OpenRelationFeed {
     async fn next(&mut self, patience: Duration) -> Result<FeedBatch, FeedError> {
         if let Some(error) = &self.ended {
-            return Err(FeedError::Away(error.clone()));
+            return Err(FeedError::Unavailable(error.clone()));
         }
         let until = Instant::now() + patience;
         loop {
@@ -119,7 +119,7 @@ impl ChangeStream for OpenRelationFeed {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     self.ended = Some(error.clone());
-                    return Err(FeedError::Away(error));
+                    return Err(FeedError::Unavailable(error));
                 }
                 Err(_) => return Ok(FeedBatch { changes: Vec::new(), mark: self.mark() }),
             }

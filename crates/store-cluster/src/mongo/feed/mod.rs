@@ -93,7 +93,7 @@ impl ChangeStream for OpenDocumentFeed {
         let stamped = match stamped {
             Ok(stamped) => stamped,
             Err(error) => {
-                let error = FeedError::Away(error);
+                let error = FeedError::Unavailable(error);
                 self.held.clear();
                 self.ended = Some(error.clone());
                 return Err(error);
@@ -130,7 +130,7 @@ impl OpenDocumentFeed {
             Some(Ok(item)) => self.held.push(item),
             Some(Err(error)) => self.ended = Some(error),
             // The runtime ends.
-            None => self.ended = Some(FeedError::Away(out_of_time(Outcome::NotApplied))),
+            None => self.ended = Some(FeedError::Unavailable(out_of_time(Outcome::NotApplied))),
         }
     }
 

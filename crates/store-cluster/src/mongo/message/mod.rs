@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use kith_store::{
     AgedDocument, Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
     MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, SentDocuments, Seq,
-    StoreError, StoredHeader, Timestamp, Trimmed, UserId,
+    StoreError, StoredHeader, Timestamp, TrimResult, UserId,
 };
 
 use super::connect::Mongo;
@@ -104,7 +104,7 @@ impl MessageUpkeep for Mongo {
         conversation: ConversationId,
         below: Seq,
         now: Timestamp,
-    ) -> Result<Trimmed, StoreError> {
+    ) -> Result<TrimResult, StoreError> {
         let _entered = self.enter()?;
         self.trim_log(conversation, below, now).await
     }

@@ -120,10 +120,10 @@ pub async fn dialogs_of_many_are_read(stores: Stores) {
 
 pub async fn both_dialogs_are_made(stores: Stores) {
     let now = Timestamp::now();
-    let both = DialogKey::both(conversation("d7-8"));
+    let both = DialogKey::of_direct(conversation("d7-8"));
     stores.dialogs.make_dialogs(&both, now).await.unwrap();
     for key in [key(7, "d7-8"), key(8, "d7-8")] {
-        assert_eq!(dialog(&stores, key).await, Dialog::made(key, now));
+        assert_eq!(dialog(&stores, key).await, Dialog::new(key, now));
     }
 }
 
@@ -135,7 +135,7 @@ pub async fn made_dialog_is_left_as_it_is(stores: Stores) {
     for _ in 0..2 {
         stores.dialogs.make_dialogs(&[ann, bea], later).await.unwrap();
         assert_eq!(dialog(&stores, ann).await, before);
-        assert_eq!(dialog(&stores, bea).await, Dialog::made(bea, later));
+        assert_eq!(dialog(&stores, bea).await, Dialog::new(bea, later));
     }
 }
 

@@ -22,20 +22,23 @@ pub async fn new_group_has_no_members(stores: Stores) {
 }
 
 pub async fn founder_owns_the_group(stores: Stores) {
-    let founded = change(&stores, MemberChange::Found(user_id(1))).await;
+    let founded = change(&stores, MemberChange::AddFounder(user_id(1))).await;
     assert_eq!(changed_rows(&founded), [(1, true, version(1))]);
     let expected =
         Roster { version: version(1), count: 1, ordinals: 1, owner: Some(user_id(1)), muted_until: None };
     assert_eq!((founded.roster, roster(&stores, GROUP).await), (expected, expected));
     assert_eq!(roles(&stores).await, [(1, Role::Owner)]);
     assert_eq!(groups(&stores, 1).await, [GROUP]);
-    let again = change(&stores, MemberChange::Found(user_id(1))).await;
+    let again = change(&stores, MemberChange::AddFounder(user_id(1))).await;
     assert_eq!((again.roster, changed_rows(&again)), (expected, vec![]));
-    refused_as(changing(&stores, MemberChange::Found(user_id(2)), service()).await, MemberRefusal::Owned);
+    refused_as(
+        changing(&stores, MemberChange::AddFounder(user_id(2)), service()).await,
+        MemberRefusal::HasOwner,
+    );
 }
 
 pub async fn added_members_are_returned_in_full(stores: Stores) {
-    change(&stores, MemberChange::Found(user_id(1))).await;
+    change(&stores, MemberChange::AddFounder(user_id(1))).await;
     let add = MemberChange::Add(users([5, 3]));
     let write = at(60);
     let changed = stores.members.change_members(group_id(GROUP), add, service(), write).await;
@@ -121,7 +124,7 @@ pub async fn deleted_owner_leaves_group_without_owner(stores: Stores) {
     assert_eq!((gone.roster.owner, gone.roster.count), (None, 2));
     assert_eq!((roster(&stores, GROUP).await, groups(&stores, 1).await), (gone.roster, vec![]));
     assert_eq!(changed_rows(&change(&stores, MemberChange::AccountDeleted(user_id(1))).await), []);
-    change(&stores, MemberChange::Found(user_id(2))).await;
+    change(&stores, MemberChange::AddFounder(user_id(2))).await;
     assert_eq!(roles(&stores).await, [(2, Role::Owner), (3, Role::Member)]);
 }
 
@@ -226,7 +229,7 @@ pub async fn an_expected_version_is_that_of_the_roster(stores: Stores) {
 
 pub async fn members_are_read_by_many_keys_each_once(stores: Stores) {
     founded(&stores, 4).await;
-    change_of(&stores, 8, MemberChange::Found(user_id(4))).await;
+    change_of(&stores, 8, MemberChange::AddFounder(user_id(4))).await;
     change(&stores, MemberChange::Leave(user_id(3))).await;
     let keys = [key(GROUP, 4), key(8, 4), key(GROUP, 3), key(GROUP, 99), key(GROUP, 4), key(7, 1)];
     let mut read = stores.members.members(&keys).await.unwrap();
@@ -239,7 +242,7 @@ pub async fn members_are_read_by_many_keys_each_once(stores: Stores) {
 
 pub async fn rosters_have_the_order_of_the_groups(stores: Stores) {
     founded(&stores, 4).await;
-    change_of(&stores, 8, MemberChange::Found(user_id(4))).await;
+    change_of(&stores, 8, MemberChange::AddFounder(user_id(4))).await;
     let asked = [8, 7, GROUP, 8].map(group_id);
     let counts: Vec<u32> =
         stores.members.rosters(&asked).await.unwrap().iter().map(|roster| roster.count).collect();
@@ -249,8 +252,8 @@ pub async fn rosters_have_the_order_of_the_groups(stores: Stores) {
 pub async fn groups_do_not_touch_one_another(stores: Stores) {
     founded(&stores, 3).await;
     let before = roster(&stores, GROUP).await;
-    change_of(&stores, 10, MemberChange::Found(user_id(3))).await;
-    change_of(&stores, 8, MemberChange::Found(user_id(3))).await;
+    change_of(&stores, 10, MemberChange::AddFounder(user_id(3))).await;
+    change_of(&stores, 8, MemberChange::AddFounder(user_id(3))).await;
     change_of(&stores, 8, MemberChange::Add(users([1]))).await;
     assert_eq!(groups(&stores, 3).await, [8, GROUP, 10]);
     change(&stores, MemberChange::Leave(user_id(3))).await;
@@ -281,7 +284,7 @@ pub async fn group_ends_in_steps_and_versions_continue(stores: Stores) {
         );
     }
     assert_eq!(stores.members.end_members(group_id(GROUP), 5, moment(9)).await.unwrap(), 0);
-    change(&stores, MemberChange::Found(user_id(5))).await;
+    change(&stores, MemberChange::AddFounder(user_id(5))).await;
     assert_eq!(roles(&stores).await, [(5, Role::Owner)]);
     assert!(roster(&stores, GROUP).await.version > ended.version);
 }

@@ -84,7 +84,8 @@ pub async fn racing_joins_and_leaves_agree_everywhere(stores: Stores) {
 }
 
 pub async fn one_of_many_founders_owns_the_group(stores: Stores) {
-    let results = sent(&stores, (1..=8).map(|user| (MemberChange::Found(user_id(user)), service()))).await;
+    let results =
+        sent(&stores, (1..=8).map(|user| (MemberChange::AddFounder(user_id(user)), service()))).await;
     let owner = roster(&stores, GROUP).await.owner.unwrap();
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
     assert_eq!(list(&stores, GROUP).await, [owner.get()]);

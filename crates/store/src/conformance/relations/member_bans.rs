@@ -168,7 +168,7 @@ pub async fn bans_of_groups_are_separate(stores: Stores) {
     founded(&stores, 2).await;
     change(&stores, ban([5], None)).await;
     for other in [8, 10] {
-        super::member_sample::change_of(&stores, other, MemberChange::Found(user_id(5))).await;
+        super::member_sample::change_of(&stores, other, MemberChange::AddFounder(user_id(5))).await;
         super::member_sample::change_of(&stores, other, ban([7], None)).await;
     }
     assert_eq!((groups(&stores, 5).await, banned_from(&stores, 5).await), (vec![8, 10], vec![GROUP]));
@@ -196,7 +196,7 @@ pub async fn ended_group_has_no_bans_or_mutes(stores: Stores) {
     assert_eq!(listed(&stores, GROUP, Timestamp::now()).await, Vec::<i64>::new());
     assert!(matches!(state(&stores, GROUP, 4).await, Stored::Deleted(_)));
     assert_eq!(roster(&stores, GROUP).await.muted_until, None);
-    change(&stores, MemberChange::Found(user_id(9))).await;
+    change(&stores, MemberChange::AddFounder(user_id(9))).await;
     change(&stores, MemberChange::Add(users([3, 4, 1_000]))).await;
     for user in [3, 4, 1_000] {
         assert_eq!(member(&stores, user).await.muted_until, None);

@@ -158,7 +158,7 @@ pub async fn end_members_writes_left_seq(stores: Stores) {
         assert_eq!(former(&stores, user).await, range(1, end), "{user}");
     }
     assert_eq!((former(&stores, 5).await, former(&stores, 6).await), (range(5, end), range(5, left)));
-    change(&stores, MemberChange::Found(user_id(2))).await;
+    change(&stores, MemberChange::AddFounder(user_id(2))).await;
     assert_eq!(member(&stores, 2).await.from_seq, end + 1);
 }
 
@@ -215,7 +215,7 @@ pub async fn stored_members_have_their_stays(stores: Stores) {
 
 pub async fn rows_of_a_group_include_former_members(stores: Stores) {
     founded(&stores, 6).await;
-    change_of(&stores, 8, MemberChange::Found(user_id(3))).await;
+    change_of(&stores, 8, MemberChange::AddFounder(user_id(3))).await;
     send(&stores, "a", 2).await;
     for user in [3, 5] {
         change(&stores, leave(user)).await;
