@@ -15,7 +15,7 @@ use crate::{
     error::Failure,
     follow, relation_log,
     row::{block_of, stored_block},
-    state::expect,
+    state::check_expected,
     statement::{first, run},
 };
 
@@ -121,7 +121,7 @@ fn before(connection: &Connection, edge: Edge, write: &Write) -> Result<Block, F
         Stored::Deleted(version) => (Block { version, ..Block::unset(edge) }, Version::NONE),
         Stored::Never => (Block::unset(edge), Version::NONE),
     };
-    expect(write, current)?;
+    check_expected(write, current)?;
     Ok(block)
 }
 

@@ -15,7 +15,7 @@ use crate::{
     Sqlite,
     error::{Failure, corrupt},
     row::{moment, size, version},
-    state::expect,
+    state::check_expected,
     statement::{first, run},
 };
 
@@ -183,7 +183,7 @@ fn change(
     write: &Write,
 ) -> Result<Dialog, Failure> {
     let dialog = read(connection, key)?.unwrap_or_else(|| Dialog::absent(key));
-    expect(write, dialog.settings_version)?;
+    check_expected(write, dialog.settings_version)?;
     let changed = dialog.changed(patch, write.now);
     put(connection, &changed)?;
     Ok(changed)
