@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::{
     inbox_stage::{InboxStage, fan, node, user},
-    line::Line,
+    redis_link::RedisLink,
 };
 
 /// Bound on everything that is waited for.
@@ -228,10 +228,10 @@ async fn inbox_opens_after_writes_to_earlier_epochs() {
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn interrupted_subscription_says_so() {
     let stage = stage().await;
-    let line = Line::to_redis().await;
-    let over_line = line.runner(&stage.redis.runner.tag()).await;
+    let link = RedisLink::to_redis().await;
+    let over_link = link.runner(&stage.redis.runner.tag()).await;
     let epochs = std::sync::Arc::clone(&stage.epochs);
-    let keeper = RedisInboxes::over(over_line, epochs, InboxLimits::default());
+    let keeper = RedisInboxes::over(over_link, epochs, InboxLimits::default());
     let mut wakes = keeper.subscribe(&node("a"));
     let mut next = async || tokio::time::timeout(PATIENCE, wakes.next()).await.unwrap();
     assert_eq!(next().await, WakeEvent::Interrupted);
@@ -239,7 +239,7 @@ async fn interrupted_subscription_says_so() {
         let wake = Wake::Signal { user: user(8), signal: Bytes::from(vec![number]) };
         stage.keeper.publish(&[NodeWake { node: node("a"), wake: wake.clone() }]).await.unwrap();
         assert_eq!(next().await, WakeEvent::Wake(wake));
-        line.cut();
+        link.cut();
         assert_eq!(next().await, WakeEvent::Interrupted, "it is subscribed again");
     }
 }

@@ -58,14 +58,14 @@ pub(crate) struct Logs {
     pub(crate) last_documents: AtomicUsize,
     /// A permit for each read.
     pub(crate) gate: Semaphore,
-    pub(crate) is_away: std::sync::atomic::AtomicBool,
+    pub(crate) is_unavailable: std::sync::atomic::AtomicBool,
 }
 
 impl Logs {
     pub(crate) fn new() -> Arc<Self> {
         let (ends, pages, last_documents) = Default::default();
-        let (gate, is_away) = (Semaphore::new(Semaphore::MAX_PERMITS), false.into());
-        Arc::new(Self { messages: Mutex::default(), ends, pages, last_documents, gate, is_away })
+        let (gate, is_unavailable) = (Semaphore::new(Semaphore::MAX_PERMITS), false.into());
+        Arc::new(Self { messages: Mutex::default(), ends, pages, last_documents, gate, is_unavailable })
     }
 
     /// Appends messages with bodies of this length, and returns them.
@@ -92,7 +92,7 @@ impl Logs {
     async fn enter(&self, count: &AtomicUsize) -> Result<(), StoreError> {
         count.fetch_add(1, Ordering::AcqRel);
         self.gate.acquire().await.unwrap().forget();
-        if self.is_away.load(Ordering::Acquire) {
+        if self.is_unavailable.load(Ordering::Acquire) {
             let source = Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected));
             return Err(StoreError::Unavailable { outcome: Outcome::NotApplied, source });
         }

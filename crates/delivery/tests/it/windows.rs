@@ -328,14 +328,14 @@ async fn failing_store_fails_the_read_that_needs_it() {
     let stage = stage().await;
     stage.logs.append(log_of(9), 3, 0);
     stage.read(log_of(9), 1, 1).await;
-    stage.logs.is_away.store(true, Ordering::Release);
+    stage.logs.is_unavailable.store(true, Ordering::Release);
     assert_eq!(stage.read(log_of(9), 1, Seq::MAX).await.1, rising(1, 3), "the window has it");
     stage.windows.require_check(log_of(9)).await.unwrap();
     let failed = stage.windows.read(log_of(9), Span { first: 1, last: Seq::MAX }, 0).await;
     assert!(matches!(failed, Err(StoreError::Unavailable { .. })));
     let failed = stage.windows.read(log_of(8), Span { first: 1, last: Seq::MAX }, 0).await;
     assert!(matches!(failed, Err(StoreError::Unavailable { .. })));
-    stage.logs.is_away.store(false, Ordering::Release);
+    stage.logs.is_unavailable.store(false, Ordering::Release);
     assert_eq!(stage.read(log_of(9), 1, Seq::MAX).await.1, rising(1, 3));
 }
 

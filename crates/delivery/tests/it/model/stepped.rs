@@ -17,7 +17,7 @@ use kith_delivery::{
 };
 use kith_store::{ConversationId, Epoch, Seq};
 
-use super::stage::{Stage, Verdict};
+use super::stage::{CallOutcome, Stage};
 
 /// How long a window may be unchecked.
 const CHECKED: Duration = Duration::from_secs(10);
@@ -108,16 +108,16 @@ impl Stepped {
         &self,
         call: impl FnOnce(Arc<RedisWindows>) -> BoxFuture<'static, Result<T, SharedError>> + Send,
     ) -> Result<T, SharedError> {
-        let verdict = self.stage.gate().await;
+        let outcome = self.stage.gate().await;
         let call = call(Arc::clone(&self.keeper));
-        match verdict {
-            Verdict::Made => self.stage.command(call).await,
-            Verdict::Failed => Err(SharedError::Away),
-            Verdict::Late => {
+        match outcome {
+            CallOutcome::Made => self.stage.command(call).await,
+            CallOutcome::Failed => Err(SharedError::Away),
+            CallOutcome::Late => {
                 self.stage.delay(call.map(drop).boxed());
                 Err(SharedError::Timeout)
             }
-            Verdict::Unanswered => {
+            CallOutcome::Unanswered => {
                 drop(self.stage.command(call).await);
                 Err(SharedError::Timeout)
             }

@@ -10,7 +10,7 @@ use kith_store::{Seq, SequenceName};
 use parking_lot::Mutex;
 
 use super::{mutants::Mutant, truth::Truth};
-use crate::model::stage::{Stage, Verdict};
+use crate::model::stage::{CallOutcome, Stage};
 
 /// The keeper of one node.
 #[derive(Debug)]
@@ -43,16 +43,16 @@ impl Stepped {
         call: impl Fn(Arc<RedisSequences>) -> BoxFuture<'static, Result<T, SharedError>> + Send + Sync,
         again: bool,
     ) -> Result<T, SharedError> {
-        let verdict = self.stage.gate().await;
+        let outcome = self.stage.gate().await;
         let make = || call(Arc::clone(&self.keeper));
-        match verdict {
-            Verdict::Made => self.stage.command(make()).await,
-            Verdict::Failed => Err(SharedError::Away),
-            Verdict::Late => {
+        match outcome {
+            CallOutcome::Made => self.stage.command(make()).await,
+            CallOutcome::Failed => Err(SharedError::Away),
+            CallOutcome::Late => {
                 self.stage.delay(make().map(drop).boxed());
                 Err(SharedError::Timeout)
             }
-            Verdict::Unanswered => {
+            CallOutcome::Unanswered => {
                 drop(self.stage.command(make()).await);
                 if again {
                     self.stage.delay(make().map(drop).boxed());
