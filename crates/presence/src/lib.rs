@@ -20,6 +20,6 @@ pub use memory::MemoryPresence;
 pub use redis::RedisPresence;
 pub use store::{
     ActiveMember, ActiveStore, Change, ChangeOutcome, Claim, ClaimOutcome, Distribution, Event, GatewayState,
-    Gateways, Lookup, PresenceFeed, PresenceLimits, PresenceStore, PresenceSubscription, Presences, Session,
-    SessionOp, UserSessions, UserState,
+    Gateways, PresenceFeed, PresenceLimits, PresenceStore, PresenceSubscription, Presences, Session,
+    SessionLookup, SessionOp, UserSessions, UserState,
 };

@@ -67,7 +67,7 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// If the storage does not answer.
-    async fn sessions(&self, users: &[UserId]) -> Result<Lookup, PresenceError>;
+    async fn sessions(&self, users: &[UserId]) -> Result<SessionLookup, PresenceError>;
 
     /// Records that the groups of a user were notified up to this version, and returns the user's version; 0: unknown
     /// user.
@@ -251,7 +251,7 @@ impl UserState {
 
 /// The sessions of some users.
 #[derive(Clone, Debug)]
-pub struct Lookup {
+pub struct SessionLookup {
     /// How long ago the epoch began: while it is young, users who are not seen may be online.
     pub age: Duration,
     /// The result for each user.

@@ -21,8 +21,8 @@ use tokio::{
 use self::{gateways::Registered, groups::Groups, users::User};
 use crate::{
     ActiveMember, ActiveStore, Change, ChangeOutcome, Claim, ClaimOutcome, Distribution, Event, GatewayId,
-    Gateways, Instance, Lookup, PresenceError, PresenceFeed, PresenceLimits, PresenceStore,
-    PresenceSubscription, Presences, UserState,
+    Gateways, Instance, PresenceError, PresenceFeed, PresenceLimits, PresenceStore, PresenceSubscription,
+    Presences, SessionLookup, UserState,
 };
 
 /// Changes that a subscriber may be behind.
@@ -122,9 +122,12 @@ impl PresenceStore for MemoryPresence {
         changed
     }
 
-    async fn sessions(&self, users: &[UserId]) -> Result<Lookup, PresenceError> {
+    async fn sessions(&self, users: &[UserId]) -> Result<SessionLookup, PresenceError> {
         let state = self.state.lock();
-        Ok(Lookup { age: state.age(), users: users.iter().map(|user| state.user_sessions(*user)).collect() })
+        Ok(SessionLookup {
+            age: state.age(),
+            users: users.iter().map(|user| state.user_sessions(*user)).collect(),
+        })
     }
 
     async fn record_fan_out(&self, user: UserId, version: i64) -> Result<i64, PresenceError> {

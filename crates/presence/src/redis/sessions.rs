@@ -11,8 +11,8 @@ use super::{
     reply::{duration, gateways, left, list, number, parsed, text, users},
 };
 use crate::{
-    Change, ChangeOutcome, Claim, ClaimOutcome, GatewayState, Gateways, Incarnation, Instance, Lookup,
-    PresenceError, PresenceStore, Session, SessionOp, UserSessions, UserState,
+    Change, ChangeOutcome, Claim, ClaimOutcome, GatewayState, Gateways, Incarnation, Instance, PresenceError,
+    PresenceStore, Session, SessionLookup, SessionOp, UserSessions, UserState,
 };
 
 /// Users of one call that schedules checks: the arguments that a script can pass to a command are limited.
@@ -68,7 +68,7 @@ impl PresenceStore for RedisPresence {
     }
 
     /// The epoch is read after them, so that an earlier loss is detected.
-    async fn sessions(&self, users: &[UserId]) -> Result<Lookup, PresenceError> {
+    async fn sessions(&self, users: &[UserId]) -> Result<SessionLookup, PresenceError> {
         let call = |user: &UserId| ScriptCall {
             script: &self.scripts.sessions,
             keys: vec![self.names.user(*user)],
@@ -79,7 +79,7 @@ impl PresenceStore for RedisPresence {
         let users = found.into_iter().map(|reply| user_sessions(reply?)).collect::<Result<_, _>>()?;
         let epoch = list(self.one(self.epoch_call(false)).await?)?;
         let age = epoch.get(1).ok_or(PresenceError::Unexpected).and_then(duration)?;
-        Ok(Lookup { age, users })
+        Ok(SessionLookup { age, users })
     }
 
     async fn record_fan_out(&self, user: UserId, version: i64) -> Result<i64, PresenceError> {
