@@ -70,16 +70,16 @@ pub(super) async fn change(
     stores.applications.change_application(receiver, change, write).await
 }
 
-pub(super) async fn making(stores: &Stores, new: NewApplication) -> Result<Application, StoreError> {
+pub(super) async fn try_create(stores: &Stores, new: NewApplication) -> Result<Application, StoreError> {
     change(stores, new.purpose.receiver(), ApplicationChange::Apply(new), write()).await.map(applied)
 }
 
 /// Creates an application.
-pub(super) async fn made(stores: &Stores, applicant: i64, purpose: ApplicationPurpose) -> Application {
-    making(stores, new(applicant, purpose)).await.unwrap()
+pub(super) async fn create(stores: &Stores, applicant: i64, purpose: ApplicationPurpose) -> Application {
+    try_create(stores, new(applicant, purpose)).await.unwrap()
 }
 
-pub(super) async fn deciding(
+pub(super) async fn try_decide(
     stores: &Stores,
     key: ApplicationKey,
     decision: Decision,
@@ -89,7 +89,11 @@ pub(super) async fn deciding(
     change(stores, key.receiver, decide, write()).await.map(applied)
 }
 
-pub(super) async fn settle(stores: &Stores, key: ApplicationKey, effect: ApplicationEffect) -> Application {
+pub(super) async fn record_effect(
+    stores: &Stores,
+    key: ApplicationKey,
+    effect: ApplicationEffect,
+) -> Application {
     applied(
         change(stores, key.receiver, ApplicationChange::RecordEffect(key.id, effect), write()).await.unwrap(),
     )
@@ -127,7 +131,7 @@ pub(super) async fn due(stores: &Stores, now: Timestamp) -> Vec<DueApplication> 
 }
 
 /// It was refused for this reason.
-pub(super) fn refused_as<T: std::fmt::Debug>(result: Result<T, StoreError>, why: ApplicationRefusal) {
+pub(super) fn assert_refused<T: std::fmt::Debug>(result: Result<T, StoreError>, why: ApplicationRefusal) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::Application(refusal) if refusal == why), "{error:?}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     member_sample::{GROUP, by, change, founded, groups, list, roster, service, state},
-    relation_sample::{moment, settles},
+    relation_sample::{await_equal, moment},
     sample::{each_at_once, group_id, user_id, write},
 };
 use crate::{
@@ -34,7 +34,7 @@ async fn all_agree(stores: &Stores, users: impl IntoIterator<Item = i64>) {
     for user in users {
         let is_member = matches!(state(stores, GROUP, user).await, Stored::Live(_));
         assert_eq!(listed.contains(&user), is_member, "{user}");
-        settles(&is_member, async || is_in(stores, user).await).await;
+        await_equal(&is_member, async || is_in(stores, user).await).await;
     }
 }
 
