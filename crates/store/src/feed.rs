@@ -21,7 +21,7 @@ pub trait ChangeFeed: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// See [`FeedError`].
-    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn ChangeStream>, FeedError>;
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn FeedStream>, FeedError>;
 }
 
 /// One feed of several.
@@ -35,7 +35,7 @@ pub struct NamedFeed {
 
 /// Changes in their order; those of one record by rising version, except changes by hand.
 #[async_trait]
-pub trait ChangeStream: Send + fmt::Debug + 'static {
+pub trait FeedStream: Send + fmt::Debug + 'static {
     /// The next changes, at most [`FEED_BATCH_MAX`]. Waits up to `patience` for the first one, then returns an empty
     /// batch. Its mark may have advanced, because many writes concern no record.
     ///

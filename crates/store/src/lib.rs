@@ -72,7 +72,7 @@ pub use erasure::{Erasure, ErasureCursor, ErasureStore};
 pub use error::{Outcome, StoreError, at_most};
 pub use fan_out_note::{DueNote, FanOutNote, FanOutNoteStore};
 pub use feed::{
-    ChangeFeed, ChangeStream, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, NamedFeed,
+    ChangeFeed, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, FeedStream, NamedFeed,
 };
 pub use follow::{
     Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX, ImportedFollow, ListPosition,

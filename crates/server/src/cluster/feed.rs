@@ -107,7 +107,7 @@ impl StoreFeed {
 #[derive(Debug)]
 struct OpenFeed {
     feed: StoreFeed,
-    changes: Box<dyn kith_store::ChangeStream>,
+    changes: Box<dyn kith_store::FeedStream>,
     /// Read before the first request.
     unread: Vec<Invalidation>,
     /// The position after the returned changes.

@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use kith_store::{
-    ChangeFeed, ChangeStream, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, MemberKey,
+    ChangeFeed, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, FeedStream, MemberKey,
     StoreError, Version,
 };
 use tokio::time::{Instant, sleep, timeout_at};
@@ -49,7 +49,7 @@ impl RelationFeed {
 
 #[async_trait]
 impl ChangeFeed for RelationFeed {
-    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn ChangeStream>, FeedError> {
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn FeedStream>, FeedError> {
         let now = self.cql.client.clock.minute();
         let from = match after {
             None => OpenMinutes::first_open(&self.cql),
@@ -104,7 +104,7 @@ impl fmt::Debug for OpenRelationFeed {
 }
 
 #[async_trait]
-impl ChangeStream for OpenRelationFeed {
+impl FeedStream for OpenRelationFeed {
     async fn next(&mut self, patience: Duration) -> Result<FeedBatch, FeedError> {
         if let Some(error) = &self.ended {
             return Err(FeedError::Unavailable(error.clone()));

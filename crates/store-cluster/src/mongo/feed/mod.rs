@@ -11,7 +11,7 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_store::{
-    ChangeFeed, ChangeStream, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, Outcome,
+    ChangeFeed, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, FeedStream, Outcome,
     StoreError, Version,
 };
 use tokio::{
@@ -41,7 +41,7 @@ impl DocumentFeed {
 
 #[async_trait]
 impl ChangeFeed for DocumentFeed {
-    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn ChangeStream>, FeedError> {
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn FeedStream>, FeedError> {
         let (mark, items) = reader::start(&self.mongo, after).await?;
         let mongo = Arc::clone(&self.mongo);
         Ok(Box::new(OpenDocumentFeed { mongo, items, held: Vec::new(), stamping: None, ended: None, mark }))
@@ -77,7 +77,7 @@ impl fmt::Debug for OpenDocumentFeed {
 }
 
 #[async_trait]
-impl ChangeStream for OpenDocumentFeed {
+impl FeedStream for OpenDocumentFeed {
     async fn next(&mut self, patience: Duration) -> Result<FeedBatch, FeedError> {
         if self.stamping.is_none() {
             self.gather(patience).await;
