@@ -135,8 +135,9 @@ pub enum ReadOutcome {
 /// before it.
 ///
 /// Each change is one step of one inbox, atomic and isolated. Inboxes may disappear at any time, as a whole or in part; all do when
-/// the epoch changes. This ends the generation, and receivers see that: [`ReadOutcome::Reset`], [`MarkOutcome::Reset`], another generation
-/// of [`OpenedInbox`], or a wake. A call that fails may have been made, or may be made yet, however late; each is safe then.
+/// the epoch changes. This ends the generation, and receivers see that: [`ReadOutcome::Reset`], [`MarkOutcome::Reset`], another
+/// generation of [`OpenedInbox`], or a wake. A call that fails may have been made, or may be made yet, however late; each is safe
+/// then.
 #[async_trait]
 pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// Enters messages into the inbox of each recipient that has one: the range from the mark to [`SentMessages::last`]. An inbox

@@ -145,7 +145,7 @@ pub async fn concurrent_permissions_are_logged_once_each(stores: Stores) {
     let events = events(&stores, 1).await;
     for bits in 1..=8 {
         let after = Some(Permissions::new(bits).unwrap());
-        let sets = |(_, kind): &&(Edge, RelationEventKind)| matches!(kind, RelationEventKind::SetPermissions { after: to, .. } if *to == after);
+        let sets = |event: &&(Edge, RelationEventKind)| matches!(event.1, RelationEventKind::SetPermissions { after: to, .. } if to == after);
         assert_eq!(events.iter().filter(sets).count(), 1, "{bits} {events:?}");
     }
     assert_eq!((events.len(), log(&stores, 2).await), (8, log(&stores, 1).await));
