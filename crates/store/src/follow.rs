@@ -181,7 +181,7 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// If the store cannot answer.
-    async fn follow_places(
+    async fn follow_positions(
         &self,
         user: UserId,
         list: FollowList,
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_both_lists_name_the_other_user() {
+    fn positions_of_both_lists_name_the_other_user() {
         let edge = Edge::new(user(7), user(8)).unwrap();
         let at = Timestamp(5);
         let follow = Follow { edge, version: Version::FIRST, since: at, placed: at };

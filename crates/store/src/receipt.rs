@@ -238,6 +238,6 @@ impl Receipt {
 }
 
 /// Ordinals are numbers of 32 bits ([`Member::ordinal`](crate::Member::ordinal)), and so is their count.
-fn as_ordinal(place: usize) -> u32 {
-    u32::try_from(place).unwrap_or(u32::MAX)
+fn as_ordinal(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }

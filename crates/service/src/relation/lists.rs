@@ -342,7 +342,7 @@ impl PageLoader<ListOf<FollowList>, RelationPageKey, RelationListItem> for Follo
                 Ok(page_of(found.map_err(LoadError::new)?, size, RelationListItem::Follow))
             }
             RelationPageKey::Places { after, size } => {
-                let found = self.0.follow_places(user, list, after, size.saturating_add(1)).await;
+                let found = self.0.follow_positions(user, list, after, size.saturating_add(1)).await;
                 Ok(page_of(found.map_err(LoadError::new)?, size, RelationListItem::Place))
             }
         }

@@ -71,7 +71,7 @@ pub fn distinct_ids(ids: &[ApplicationId]) -> Result<Vec<ApplicationId>, StoreEr
 pub struct DueApplication {
     /// The application.
     pub key: ApplicationKey,
-    /// The place of its note in the store.
+    /// The position of its note in the store.
     pub noted: (i64, i64),
 }
 
@@ -143,7 +143,7 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Result<Vec<ListedApplication>, StoreError>;
 
-    /// Searches for incomplete applications, from the place that an earlier search returned; at most `limit`.
+    /// Searches for incomplete applications, from the mark that an earlier search returned; at most `limit`.
     ///
     /// # Errors
     /// If the store cannot answer.

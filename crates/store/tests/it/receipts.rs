@@ -293,7 +293,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// A message of the model, with a place for each ordinal that there was.
+/// A message of the model, with an entry for each ordinal that there was.
 #[derive(Debug)]
 struct MessageRow {
     sender: Option<i64>,
@@ -325,8 +325,8 @@ impl Matrix {
     }
 
     fn send(&mut self, sender: Option<i64>) {
-        let place = |id: &i64| self.is_member(*id).then(|| (self.stays[id].0, false));
-        let members = self.users.iter().map(place).collect();
+        let membership = |id: &i64| self.is_member(*id).then(|| (self.stays[id].0, false));
+        let members = self.users.iter().map(membership).collect();
         self.rows.push(MessageRow { sender, members });
     }
 

@@ -348,8 +348,8 @@ pub async fn changes_and_appends_at_once_leave_no_hole(stores: Stores) {
     }
     assert_eq!(others.len(), added.len());
     for (new, seq) in added {
-        let place = usize::try_from(seq - MESSAGES - 1).unwrap();
-        assert_eq!(others[place], stored(&new, seq));
+        let index = usize::try_from(seq - MESSAGES - 1).unwrap();
+        assert_eq!(others[index], stored(&new, seq));
     }
 }
 

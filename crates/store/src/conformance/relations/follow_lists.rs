@@ -12,8 +12,8 @@ use crate::{Follow, FollowList, ListPosition, Stores};
 
 async fn page(stores: &Stores, list: FollowList, after: Option<ListPosition>, limit: usize) -> Vec<Follow> {
     let page = stores.follows.follow_list(user_id(1), list, after, limit).await.unwrap();
-    let places = stores.follows.follow_places(user_id(1), list, after, limit).await.unwrap();
-    assert_eq!(places, page.iter().map(|follow| follow.position_in(list)).collect::<Vec<_>>());
+    let positions = stores.follows.follow_positions(user_id(1), list, after, limit).await.unwrap();
+    assert_eq!(positions, page.iter().map(|follow| follow.position_in(list)).collect::<Vec<_>>());
     page
 }
 
@@ -152,8 +152,8 @@ pub async fn follow_page_continues_after_missing_position(stores: Stores) {
             put(&stores, list, user, seconds).await;
         }
         let after = async |seconds, user| {
-            let place = ListPosition { at: moment(seconds), user: user_id(user) };
-            let page = page(&stores, list, Some(place), 10).await;
+            let position = ListPosition { at: moment(seconds), user: user_id(user) };
+            let page = page(&stores, list, Some(position), 10).await;
             page.iter().map(|follow| other(follow, list)).collect::<Vec<_>>()
         };
         assert_eq!(after(40, 1).await, [8, 6, 4, 2]);
