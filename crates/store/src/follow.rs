@@ -177,7 +177,7 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError>;
 
-    /// Reads only the places of the same follows, in the same order: less data, for comparisons of lists.
+    /// Reads only the positions of the same follows, in the same order: less data, for comparisons of lists.
     ///
     /// # Errors
     /// If the store cannot answer.
