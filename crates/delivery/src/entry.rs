@@ -10,7 +10,7 @@
 //!
 //! Then follow: time of sending (8), number of the answered message (8; 0: none); of an edited message how often (4) and when last
 //! (8); of a recalled one who did it ([`RecalledBy::number`], 8) and when (8); lengths of content type, client id and body (4
-//! each), and these three. Numbers are big-endian. The number of the message is its place in the window.
+//! each), and these three. Numbers are big-endian. The number of the message is its position in the window.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use kith_store::{Edited, Message, MessageKind, Recalled, RecalledBy, Seq, Text, Timestamp, UserId};

@@ -34,14 +34,14 @@ pub struct Span {
     pub last: Seq,
 }
 
-/// The result of a look.
+/// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Looked {
+pub enum WindowLookup {
     /// A window.
-    Hit(WindowSeen),
+    Hit(WindowSnapshot),
     /// No window. The caller has the lease: it may fill the window with what it reads from the store after this.
     Miss {
-        /// When the look was made.
+        /// When the lookup was made.
         at: ServerTime,
     },
     /// No window, and another reader has the lease.
@@ -50,10 +50,10 @@ pub enum Looked {
     Held,
 }
 
-/// A window as a look found it.
+/// A window as a lookup found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WindowSeen {
-    /// When the look was made.
+pub struct WindowSnapshot {
+    /// When the lookup was made.
     pub at: ServerTime,
     /// The messages that the window has; the last one is the end of the log as the window knows it.
     pub span: Span,
@@ -68,7 +68,7 @@ pub struct WindowSeen {
 pub struct Fill {
     /// The lease.
     pub token: LeaseToken,
-    /// When the look was made that gave the lease. The entries were read after it.
+    /// When the lookup was made that gave the lease. The entries were read after it.
     pub at: ServerTime,
     /// The numbers of the entries; the last one is the end of the log as it was read.
     pub span: Span,
@@ -78,7 +78,7 @@ pub struct Fill {
 
 /// The result of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filled {
+pub enum FillOutcome {
     /// The window is there.
     Stored,
     /// The lease was lost: a message was or is being changed, another reader has the lease, or nothing is known of it.
@@ -105,7 +105,7 @@ pub struct Append {
 pub struct Confirm {
     /// The log.
     pub conversation: ConversationId,
-    /// When the look was made after which the end was read.
+    /// When the lookup was made after which the end was read.
     pub at: ServerTime,
     /// The number of the last message.
     pub end: Seq,
@@ -113,7 +113,7 @@ pub struct Confirm {
 
 /// Why a window was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dropped {
+pub enum DropReason {
     /// The messages before those that were appended are missing.
     Gap,
     /// A message in it was changed.
@@ -128,11 +128,11 @@ pub enum Dropped {
 
 /// The head in a window, for lists of conversations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HeadSeen {
+pub enum HeadLookup {
     /// A window. Its last entry is of `span.last`.
     Hit {
         /// The window; its entries are the headers of the numbers above the one that was asked for.
-        window: WindowSeen,
+        window: WindowSnapshot,
         /// The last entry; `None`: the log is empty.
         last: Option<Bytes>,
     },
@@ -154,19 +154,19 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// If the server of the epoch does not answer.
-    async fn look(
+    async fn look_up(
         &self,
         conversation: ConversationId,
         asked: Span,
         token: LeaseToken,
-    ) -> Result<Looked, SharedError>;
+    ) -> Result<WindowLookup, SharedError>;
 
     /// Makes the window, if the caller still has its lease, the window is not held, and the log is not known to have messages
     /// above those of the fill.
     ///
     /// # Errors
     /// If the server of the epoch does not answer, or the epoch is not that of [`Fill::at`].
-    async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<Filled, SharedError>;
+    async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<FillOutcome, SharedError>;
 
     /// Adds messages to the window, and records that the log has them. Drops the window if messages between are missing, or if
     /// one of these is the event of a change. Without a window, it only records. Messages that the window has are skipped.
@@ -205,13 +205,13 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// If the server of the epoch does not answer.
-    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadSeen, SharedError>>;
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadLookup, SharedError>>;
 
     /// Makes the next reader compare the end of the window with the store.
     ///
     /// # Errors
     /// If the server of the epoch does not answer.
-    async fn doubt(&self, conversation: ConversationId) -> Result<(), SharedError>;
+    async fn require_check(&self, conversation: ConversationId) -> Result<(), SharedError>;
 }
 
 impl Span {

@@ -45,17 +45,20 @@ pub use inbox::RedisInboxes;
 #[cfg(feature = "conformance")]
 pub use inbox::conformance;
 pub use inbox::{
-    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, MemoryInboxes, NodeWake,
-    Note, Opened, Position, ReadFrom, Reading, SentMessages, Wake, Wakes, Woken,
+    Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, MemoryInboxes, NodeWake,
+    Note, OpenedInbox, Position, ReadFrom, ReadOutcome, SentMessages, Wake, WakeEvent, WakeSubscription,
+    WokenUser,
 };
 pub use keeper::{
-    Append, Confirm, Dropped, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, ServerTime, Span,
-    WindowKeeper, WindowSeen,
+    Append, Confirm, DropReason, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, ServerTime, Span,
+    WindowKeeper, WindowLookup, WindowSnapshot,
 };
 pub use limits::{InboxLimits, WindowLimits};
 #[cfg(feature = "redis")]
 pub use redis::RedisWindows;
 #[cfg(feature = "redis")]
 pub use sequence::RedisSequences;
-pub use sequence::{Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, Taken};
-pub use windows::{Head, HeadOf, Hold, Recent, Wanted, Windows};
+pub use sequence::{
+    Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, TakeOutcome,
+};
+pub use windows::{Head, HeadOf, RecentMessages, RequestedMessages, WindowHold, Windows};

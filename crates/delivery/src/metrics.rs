@@ -7,11 +7,11 @@ use kith_cache::Metric;
 use metrics::{Counter, counter};
 
 pub(crate) use self::{
-    inboxes::{InboxCounts, Why},
+    inboxes::{GenerationReason, InboxCounts},
     sequences::{BlockCounts, BlockUse},
 };
 #[cfg(feature = "redis")]
-use crate::Dropped;
+use crate::DropReason;
 
 /// Every metric of this crate.
 pub const METRICS: [Metric; 8] = [
@@ -62,13 +62,13 @@ const INBOX_WAKES: Metric = Metric::counter(
 
 /// The result of a window for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ReadResult {
     Hit,
     Miss,
     Busy,
     Held,
     Old,
-    Away,
+    Unavailable,
 }
 
 /// Counters of windows, resolved once. All metrics of this crate are there from zero on, also for a node without inboxes.
@@ -93,7 +93,7 @@ impl WindowCounts {
         }
     }
 
-    pub(crate) fn read(&self, read: Read) {
+    pub(crate) fn read(&self, read: ReadResult) {
         self.reads[read as usize].increment(1);
     }
 
@@ -112,13 +112,13 @@ impl std::fmt::Debug for WindowCounts {
 
 /// Counts a window that was dropped.
 #[cfg(feature = "redis")]
-pub(crate) fn dropped(why: Dropped) {
+pub(crate) fn count_drop(why: DropReason) {
     let why = match why {
-        Dropped::Gap => "gap",
-        Dropped::Change => "change",
-        Dropped::Hold => "hold",
-        Dropped::Behind => "behind",
-        Dropped::Evicted => "evicted",
+        DropReason::Gap => "gap",
+        DropReason::Change => "change",
+        DropReason::Hold => "hold",
+        DropReason::Behind => "behind",
+        DropReason::Evicted => "evicted",
     };
     counter!(DROPPED.name, "why" => why).increment(1);
 }

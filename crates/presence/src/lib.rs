@@ -19,6 +19,7 @@ pub use memory::MemoryPresence;
 #[cfg(feature = "redis")]
 pub use redis::RedisPresence;
 pub use store::{
-    ActiveMember, ActiveStore, Change, Changed, Claim, Claimed, Distribution, Event, GatewayState, Gateways,
-    Heard, Limits, Lookup, Op, PresenceFeed, PresenceStore, Presences, Seen, Session, UserState,
+    ActiveMember, ActiveStore, Change, ChangeOutcome, Claim, ClaimOutcome, Distribution, Event, GatewayState,
+    Gateways, PresenceFeed, PresenceLimits, PresenceStore, PresenceSubscription, Presences, Session,
+    SessionLookup, SessionOp, UserSessions, UserState,
 };

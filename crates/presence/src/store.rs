@@ -21,7 +21,7 @@ pub struct Presences {
 
 /// The limits of presence.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct PresenceLimits {
     /// Most sessions of one user.
     pub sessions_max: u32,
     /// Most gateways, including dead ones that are not forgotten yet.
@@ -30,7 +30,7 @@ pub struct Limits {
     /// earlier read may take.
     pub kept: Duration,
     /// The time after which a user who closed a session is checked again.
-    pub look_again: Duration,
+    pub recheck_after: Duration,
 }
 
 /// Sessions of users, and the gateways that hold them. Time is that of the storage: moments are passed and returned as
@@ -43,7 +43,7 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`PresenceError::TooManyGateways`], or if the storage does not answer.
-    async fn claim(&self, claim: &Claim) -> Result<Claimed, PresenceError>;
+    async fn claim(&self, claim: &Claim) -> Result<ClaimOutcome, PresenceError>;
 
     /// All gateways, including dead ones until they are forgotten.
     ///
@@ -61,34 +61,39 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     /// storage fails, some may be made without those before them. Expired sessions of the named users end with it. If a
     /// change alters the gateways of a user, its version rises and an event is published to all subscribers, in the
     /// same step.
-    async fn change(&self, changes: &[Change]) -> Vec<Result<Changed, PresenceError>>;
+    async fn change(&self, changes: &[Change]) -> Vec<Result<ChangeOutcome, PresenceError>>;
 
     /// The unexpired sessions of users, in the order of the users.
     ///
     /// # Errors
     /// If the storage does not answer.
-    async fn sessions(&self, users: &[UserId]) -> Result<Lookup, PresenceError>;
+    async fn sessions(&self, users: &[UserId]) -> Result<SessionLookup, PresenceError>;
 
     /// Records that the groups of a user were notified up to this version, and returns the user's version; 0: unknown
     /// user.
     ///
     /// # Errors
     /// If the storage does not answer.
-    async fn fanned(&self, user: UserId, version: i64) -> Result<i64, PresenceError>;
+    async fn record_fan_out(&self, user: UserId, version: i64) -> Result<i64, PresenceError>;
 
     /// Users of a gateway that must be checked, at most this many: users whose session there should have ended, or who
     /// closed one. `all`: all users, for a dead gateway.
     ///
     /// # Errors
     /// If the storage does not answer.
-    async fn due(&self, instance: &Instance, limit: usize, all: bool) -> Result<Vec<UserId>, PresenceError>;
+    async fn users_to_check(
+        &self,
+        instance: &Instance,
+        limit: usize,
+        all: bool,
+    ) -> Result<Vec<UserId>, PresenceError>;
 
-    /// Records that users of [`due`](Self::due), called with the same `all`, were checked, with the time of the next
-    /// check, if one is needed. Unless `all` is set, changes nothing for users who returned in between.
+    /// Records that users of [`users_to_check`](Self::users_to_check), called with the same `all`, were checked, with the
+    /// time of the next check, if one is needed. Unless `all` is set, changes nothing for users who returned in between.
     ///
     /// # Errors
-    /// If the storage does not answer; they are then due again.
-    async fn settle(
+    /// If the storage does not answer; they must then be checked again.
+    async fn mark_checked(
         &self,
         instance: &Instance,
         users: &[(UserId, Option<Duration>)],
@@ -135,13 +140,13 @@ pub trait PresenceFeed: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// If the storage does not answer.
-    async fn hear(&self) -> Result<Box<dyn Heard>, PresenceError>;
+    async fn subscribe(&self) -> Result<Box<dyn PresenceSubscription>, PresenceError>;
 }
 
-/// A subscription.
+/// A subscription to the events of presence.
 #[async_trait]
-pub trait Heard: Send + fmt::Debug {
-    /// The next change; `None`: some may be lost, and the subscription has ended.
+pub trait PresenceSubscription: Send + fmt::Debug {
+    /// The next event; `None`: some may be lost, and the subscription has ended.
     async fn next(&mut self) -> Option<Event>;
 }
 
@@ -158,7 +163,7 @@ pub struct Claim {
 
 /// The result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimOutcome {
     /// Accepted, with this incarnation.
     Held(Incarnation),
     /// Refused: another gateway has, or had since, this id.
@@ -193,12 +198,12 @@ pub struct Change {
     /// The gateway that holds them.
     pub instance: Instance,
     /// The change.
-    pub op: Op,
+    pub op: SessionOp,
 }
 
 /// The kinds of changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum SessionOp {
     /// Opens the session of this device, for this time.
     Open(DeviceId, Duration),
     /// Renews the session of this device for this time, if it exists.
@@ -208,13 +213,14 @@ pub enum Op {
     /// Ends all sessions of the gateway.
     End,
     /// Ends only expired sessions.
-    Look,
+    Expire,
 }
 
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
-    /// Whether the session to be renewed, closed or ended existed; false for [`Op::Open`] and [`Op::Look`].
+pub struct ChangeOutcome {
+    /// Whether the session to be renewed, closed or ended existed; false for [`SessionOp::Open`] and
+    /// [`SessionOp::Expire`].
     pub known: bool,
     /// The present gateways of the user.
     pub state: UserState,
@@ -230,7 +236,7 @@ pub struct UserState {
     /// Rises whenever the gateways change, and never falls, also after a loss; 0: unknown.
     pub version: i64,
     /// The version up to which the groups of the user were notified.
-    pub fanned: i64,
+    pub fanned_version: i64,
     /// By rising id, each once; empty: offline.
     pub gateways: Vec<GatewayId>,
 }
@@ -239,26 +245,26 @@ impl UserState {
     /// Whether groups still have to be notified.
     #[must_use]
     pub const fn needs_fan_out(&self) -> bool {
-        self.fanned < self.version
+        self.fanned_version < self.version
     }
 }
 
 /// The sessions of some users.
 #[derive(Clone, Debug)]
-pub struct Lookup {
+pub struct SessionLookup {
     /// How long ago the epoch began: while it is young, users who are not seen may be online.
     pub age: Duration,
     /// The result for each user.
-    pub users: Vec<Seen>,
+    pub users: Vec<UserSessions>,
 }
 
 /// The sessions of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct UserSessions {
     /// As in [`UserState`].
     pub version: i64,
     /// As there.
-    pub fanned: i64,
+    pub fanned_version: i64,
     /// In no order.
     pub sessions: Vec<Session>,
 }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use kith_store::{
     Application, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList, ApplicationMark,
-    ApplicationSlot, ApplicationStore, Applied, ChangeTarget, DueApplication, DueApplications,
-    LEFT_TO_WHO_CHANGED, ListedApplication, PendingRequests, Receiver, StoreError, Timestamp, Write,
+    ApplicationSlot, ApplicationStore, Applied, COMPLETION_GRACE, ChangeTarget, DueApplication,
+    DueApplications, ListedApplication, PendingRequests, Receiver, StoreError, Timestamp, Write,
     distinct_ids,
 };
 use rusqlite::{Connection, Row, params};
@@ -179,7 +179,7 @@ fn put_pending(connection: &Connection, receiver: Receiver, pending: PendingRequ
 }
 
 fn put(connection: &Connection, application: &Application) -> Result<(), Failure> {
-    let (side, receiver) = application.asks.receiver().numbers();
+    let (side, receiver) = application.purpose.receiver().numbers();
     let (id, slot) = (application.id.get(), application.slot());
     let body = serde_json::to_string(application);
     let row = params![
@@ -221,7 +221,7 @@ fn marked(
 }
 
 fn due(connection: &Connection, now: Timestamp, limit: usize) -> Result<DueApplications, Failure> {
-    let left = i64::try_from(LEFT_TO_WHO_CHANGED.as_millis()).unwrap_or(i64::MAX);
+    let left = i64::try_from(COMPLETION_GRACE.as_millis()).unwrap_or(i64::MAX);
     let mut due = Vec::new();
     for (sql, until) in [(OUTSTANDING, now.0.saturating_sub(left)), (EXPIRING, now.0)] {
         due.extend(all(connection, sql, [until, size(limit - due.len())], due_of)?);
@@ -232,7 +232,7 @@ fn due(connection: &Connection, now: Timestamp, limit: usize) -> Result<DueAppli
 fn forget(connection: &Connection, now: Timestamp, limit: usize) -> Result<u64, Failure> {
     let gone = all(connection, FORGOTTEN, [now.0, size(limit)], application_of)?;
     for application in &gone {
-        let (side, receiver) = application.asks.receiver().numbers();
+        let (side, receiver) = application.purpose.receiver().numbers();
         let id = application.id.get();
         run(connection, FORGET, params![side, receiver, id])?;
         for (list, owner) in application.lists().map(ApplicationList::numbers) {

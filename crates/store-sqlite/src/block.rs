@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition, RelationDeed,
+    Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition, RelationEventKind,
     StoreError, Stored, Timestamp, UserId, Version, Write,
 };
 use rusqlite::{Connection, params};
@@ -15,7 +15,7 @@ use crate::{
     error::Failure,
     follow, relation_log,
     row::{block_of, stored_block},
-    state::expect,
+    state::check_expected,
     statement::{first, run},
 };
 
@@ -100,8 +100,8 @@ fn set(
     let block = before.patched(patch, write.now);
     put(connection, &block)?;
     if block.permissions != before.permissions {
-        let deed = RelationDeed::SetPermissions { before: before.permissions, after: block.permissions };
-        relation_log::note(connection, edge, deed, write.now)?;
+        let kind = RelationEventKind::SetPermissions { before: before.permissions, after: block.permissions };
+        relation_log::note(connection, edge, kind, write.now)?;
     }
     let cut = match patch.blocked {
         Some(true) => follow::end(connection, edge.reversed(), Some(edge), write.now)?,
@@ -121,7 +121,7 @@ fn before(connection: &Connection, edge: Edge, write: &Write) -> Result<Block, F
         Stored::Deleted(version) => (Block { version, ..Block::unset(edge) }, Version::NONE),
         Stored::Never => (Block::unset(edge), Version::NONE),
     };
-    expect(write, current)?;
+    check_expected(write, current)?;
     Ok(block)
 }
 

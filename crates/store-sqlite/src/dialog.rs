@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, BATCH_MAX, ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace,
-    DialogStore, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, ReadRanges, Seq, SeqRange, StoreError, Timestamp,
-    UserId, Version, Write, at_most,
+    Applied, BATCH_MAX, ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch,
+    DialogPosition, DialogStore, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, ReadRanges, Seq, SeqRange,
+    StoreError, Timestamp, UserId, Version, Write, at_most,
 };
 use rusqlite::{Connection, Row, params, types::ValueRef};
 
@@ -15,7 +15,7 @@ use crate::{
     Sqlite,
     error::{Failure, corrupt},
     row::{moment, size, version},
-    state::expect,
+    state::check_expected,
     statement::{first, run},
 };
 
@@ -71,15 +71,15 @@ impl DialogStore for Sqlite {
         &self,
         user: UserId,
         list: DialogList,
-        after: Option<DialogPlace>,
+        after: Option<DialogPosition>,
         limit: usize,
     ) -> Result<Vec<Dialog>, StoreError> {
         let sql = match list {
             DialogList::All => LIST,
             DialogList::Direct => LIST_DIRECT,
         };
-        let (day, conversation) =
-            after.map_or((i64::MAX, String::new()), |place| (place.day, place.conversation.to_string()));
+        let (day, conversation) = after
+            .map_or((i64::MAX, String::new()), |position| (position.day, position.conversation.to_string()));
         let values = (user.get(), day, conversation, size(limit));
         self.readers.all(sql, values, move |row| dialog_of(user, row)).await
     }
@@ -183,7 +183,7 @@ fn change(
     write: &Write,
 ) -> Result<Dialog, Failure> {
     let dialog = read(connection, key)?.unwrap_or_else(|| Dialog::absent(key));
-    expect(write, dialog.settings_version)?;
+    check_expected(write, dialog.settings_version)?;
     let changed = dialog.changed(patch, write.now);
     put(connection, &changed)?;
     Ok(changed)

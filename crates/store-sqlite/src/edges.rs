@@ -1,6 +1,6 @@
 //! Upkeep of follows, of their lists, and of the lengths of the lists.
 //!
-//! Lists are indexes of the table of follows and change with it: they differ only where the file is damaged.
+//! ListLengths are indexes of the table of follows and change with it: they differ only where the file is damaged.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -77,7 +77,7 @@ impl EdgeUpkeep for Sqlite {
         let mut step = self.readers.read(move |connection| verify(connection, from, limit)).await?;
         if repair && !step.differences.is_empty() {
             let found = step.differences;
-            step.differences = self.writer.write(move |connection| mend(connection, found)).await?;
+            step.differences = self.writer.write(move |connection| repair_lists(connection, found)).await?;
         }
         Ok(step)
     }
@@ -112,75 +112,78 @@ impl EdgeUpkeep for Sqlite {
     }
 }
 
-/// One of the three walks of a comparison.
-struct Walk {
+/// One of the three passes of a comparison.
+struct VerifyPass {
     sql: &'static str,
     /// The meaning of the two last columns of a row.
     kinds: [EdgeDifferenceKind; 2],
 }
 
-const WALKS: [Walk; 3] = [
-    Walk { sql: FOLLOWS, kinds: [EdgeDifferenceKind::NotInFollowing, EdgeDifferenceKind::NotAmongFans] },
-    Walk { sql: PLACES_IN_FOLLOWING, kinds: [EdgeDifferenceKind::StrayInFollowing; 2] },
-    Walk { sql: PLACES_AMONG_FANS, kinds: [EdgeDifferenceKind::StrayAmongFans; 2] },
+const PASSES: [VerifyPass; 3] = [
+    VerifyPass {
+        sql: FOLLOWS,
+        kinds: [EdgeDifferenceKind::NotInFollowing, EdgeDifferenceKind::NotAmongFans],
+    },
+    VerifyPass { sql: PLACES_IN_FOLLOWING, kinds: [EdgeDifferenceKind::StrayInFollowing; 2] },
+    VerifyPass { sql: PLACES_AMONG_FANS, kinds: [EdgeDifferenceKind::StrayAmongFans; 2] },
 ];
 
-/// The progress of a comparison: the walk, and the key of its last row.
+/// The progress of a comparison: the pass, and the key of its last row.
 #[derive(Clone, Copy)]
 struct Position {
-    walk: u8,
+    pass: u8,
     key: [i64; 3],
 }
 
 impl Position {
     const FIRST: Self = Self::begin_of(0);
 
-    const fn begin_of(walk: u8) -> Self {
-        Self { walk, key: [i64::MIN; 3] }
+    const fn begin_of(pass: u8) -> Self {
+        Self { pass, key: [i64::MIN; 3] }
     }
 
     fn of_mark(mark: &[u8]) -> Result<Self, StoreError> {
         let none = || corrupt("a mark of a comparison");
-        let (walk, key) = mark.split_first().ok_or_else(none)?;
+        let (pass, key) = mark.split_first().ok_or_else(none)?;
         let (key, []) = key.as_chunks::<8>() else { return Err(none()) };
         let key: [[u8; 8]; 3] = key.try_into().map_err(|_| none())?;
-        if usize::from(*walk) >= WALKS.len() {
+        if usize::from(*pass) >= PASSES.len() {
             return Err(none());
         }
-        Ok(Self { walk: *walk, key: key.map(i64::from_be_bytes) })
+        Ok(Self { pass: *pass, key: key.map(i64::from_be_bytes) })
     }
 
     fn mark(self) -> Vec<u8> {
-        let mut mark = vec![self.walk];
+        let mut mark = vec![self.pass];
         self.key.iter().for_each(|part| mark.extend(part.to_be_bytes()));
         mark
     }
 }
 
 fn verify(connection: &Connection, from: Position, limit: usize) -> Result<EdgesVerified, Failure> {
-    let walk = &WALKS[usize::from(from.walk)];
+    let pass = &PASSES[usize::from(from.pass)];
     let mut step = EdgesVerified::default();
     let mut last = from;
-    let mut read = connection.prepare_cached(walk.sql)?;
+    let mut read = connection.prepare_cached(pass.sql)?;
     let mut rows = read.query(params![from.key[0], from.key[1], from.key[2], size(limit)])?;
     while let Some(row) = rows.next()? {
         step.checked += 1;
-        step.differences.extend(differences(row, walk)?);
+        step.differences.extend(differences(row, pass)?);
         last.key = [row.get(2)?, row.get(3)?, row.get(4)?];
     }
     let ended = step.checked < u64::try_from(limit).unwrap_or(u64::MAX);
-    let next = if ended { Position::begin_of(from.walk + 1) } else { last };
-    step.next = WALKS.get(usize::from(next.walk)).map(|_| next.mark());
+    let next = if ended { Position::begin_of(from.pass + 1) } else { last };
+    step.next = PASSES.get(usize::from(next.pass)).map(|_| next.mark());
     step.done = match step.next {
-        Some(_) => (f64::from(next.walk) + share(connection, next.key[0])?) / 3.0,
+        Some(_) => (f64::from(next.pass) + share(connection, next.key[0])?) / 3.0,
         None => 1.0,
     };
     Ok(step)
 }
 
-fn differences(row: &Row<'_>, walk: &Walk) -> Result<Vec<EdgeDifference>, Failure> {
+fn differences(row: &Row<'_>, pass: &VerifyPass) -> Result<Vec<EdgeDifference>, Failure> {
     let mut found = Vec::new();
-    for (at, kind) in [(5, walk.kinds[0]), (6, walk.kinds[1])] {
+    for (at, kind) in [(5, pass.kinds[0]), (6, pass.kinds[1])] {
         if row.get(at)? {
             found.push(EdgeDifference { edge: edge_of(row)?, kind, repaired: false });
         }
@@ -190,7 +193,7 @@ fn differences(row: &Row<'_>, walk: &Walk) -> Result<Vec<EdgeDifference>, Failur
 
 /// Rebuilds the lists that differ. A damaged index cannot be repaired row by row: the removal of a missing row is
 /// refused.
-fn mend(connection: &Connection, found: Vec<EdgeDifference>) -> Result<Vec<EdgeDifference>, Failure> {
+fn repair_lists(connection: &Connection, found: Vec<EdgeDifference>) -> Result<Vec<EdgeDifference>, Failure> {
     let in_following = |one: &EdgeDifference| match one.kind {
         EdgeDifferenceKind::NotInFollowing | EdgeDifferenceKind::StrayInFollowing => true,
         EdgeDifferenceKind::NotAmongFans | EdgeDifferenceKind::StrayAmongFans => false,
@@ -213,8 +216,8 @@ fn compare(connection: &Connection, after: i64, limit: i64) -> Result<(CountsReb
         let Some(next) = next_user(connection, user)? else {
             return Ok((CountsRebuilt { done: 1.0, ..step }, wrong));
         };
-        let lists = Lists::of(connection, next)?;
-        if lists.noted != lists.counted {
+        let lists = ListLengths::of(connection, next)?;
+        if lists.stored != lists.counted {
             wrong.push(next);
         }
         step.counted += 2;
@@ -231,8 +234,8 @@ fn compare(connection: &Connection, after: i64, limit: i64) -> Result<(CountsReb
 fn correct(connection: &Connection, users: &[i64]) -> Result<(u64, Vec<UserId>), Failure> {
     let (mut corrected, mut of) = (0, Vec::new());
     for user in users {
-        let Lists { counted: [following, fans], noted } = Lists::of(connection, *user)?;
-        let wrong = u64::from(following != noted[0]) + u64::from(fans != noted[1]);
+        let ListLengths { counted: [following, fans], stored } = ListLengths::of(connection, *user)?;
+        let wrong = u64::from(following != stored[0]) + u64::from(fans != stored[1]);
         if wrong == 0 {
             continue;
         }
@@ -244,16 +247,16 @@ fn correct(connection: &Connection, users: &[i64]) -> Result<(u64, Vec<UserId>),
 }
 
 /// The lengths of a user's lists: the following, then the fans.
-struct Lists {
+struct ListLengths {
     counted: [i64; 2],
-    noted: [i64; 2],
+    stored: [i64; 2],
 }
 
-impl Lists {
+impl ListLengths {
     fn of(connection: &Connection, user: i64) -> Result<Self, Failure> {
         let mut read = connection.prepare_cached(COUNTED)?;
         Ok(read.query_row([user], |row| {
-            Ok(Self { counted: [row.get(0)?, row.get(1)?], noted: [row.get(2)?, row.get(3)?] })
+            Ok(Self { counted: [row.get(0)?, row.get(1)?], stored: [row.get(2)?, row.get(3)?] })
         })?)
     }
 }

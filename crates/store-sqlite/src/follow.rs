@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use async_trait::async_trait;
 use kith_store::{
     Applied, BATCH_MAX, Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX,
-    ImportedFollow, ListPosition, RelationDeed, StoreError, Stored, Timestamp, UserId, Version, Write,
+    ImportedFollow, ListPosition, RelationEventKind, StoreError, Stored, Timestamp, UserId, Version, Write,
     at_most,
 };
 use rusqlite::{Connection, params, params_from_iter};
@@ -128,7 +128,7 @@ pub(crate) fn end(
     if let Some(by) = by
         && known(connection, edge.reversed())?.is_some_and(|back| back.live)
     {
-        relation_log::note(connection, by, RelationDeed::Unfriended, now)?;
+        relation_log::note(connection, by, RelationEventKind::Unfriended, now)?;
     }
     Ok(Some(version))
 }

@@ -15,7 +15,7 @@ use crate::{
     error::{Failure, internal},
     row::{group_of, params_text, size, stored_group},
     secret,
-    state::{expect, free_id},
+    state::{check_expected, version_for_new},
     statement::{first, run},
 };
 
@@ -105,7 +105,7 @@ fn group(connection: &Connection, id: GroupId) -> Result<Stored<Group>, Failure>
 }
 
 fn create(connection: &Connection, new: &NewGroup, now: Timestamp) -> Result<Group, Failure> {
-    let version = free_id(connection, STATE, new.id.get())?;
+    let version = version_for_new(connection, STATE, new.id.get())?;
     let group = first_state(new, version, now);
     put(connection, &group)?;
     list(connection, new.id, &BTreeSet::new(), &keys(&group))?;
@@ -135,7 +135,7 @@ fn update(connection: &Connection, id: GroupId, patch: &GroupPatch, write: &Writ
     let Stored::Live(before) = group(connection, id)? else {
         return Err(StoreError::NotFound.into());
     };
-    expect(write, before.version)?;
+    check_expected(write, before.version)?;
     let after = patched(&before, patch, write.now);
     if !after.params.fits() {
         return Err(StoreError::ParamsTooLarge.into());
@@ -172,7 +172,7 @@ fn dismiss(connection: &Connection, id: GroupId, write: &Write) -> Result<Versio
     let Stored::Live(before) = group(connection, id)? else {
         return Err(StoreError::NotFound.into());
     };
-    expect(write, before.version)?;
+    check_expected(write, before.version)?;
     let version = before.version.next();
     list(connection, id, &keys(&before), &BTreeSet::new())?;
     run(connection, DISMISS, [id.get(), version.get(), write.now.0])?;

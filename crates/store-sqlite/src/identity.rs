@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::refused::{OpenError, refused};
+use crate::open_error::{OpenError, sqlite_error};
 
 /// `PRAGMA application_id` of a data file: "kith" in ASCII. Files from before it was set have 0, and a table of migrations.
 const APPLICATION_ID: i32 = 0x6b69_7468;
@@ -21,7 +21,7 @@ pub(crate) fn refuse_foreign(path: &Path, connection: &Connection) -> Result<(),
     match is_ours(connection) {
         Ok(true) => Ok(()),
         Ok(false) => Err(OpenError::Foreign { path: path.to_owned() }),
-        Err(error) => Err(refused(path, error)),
+        Err(error) => Err(sqlite_error(path, error)),
     }
 }
 

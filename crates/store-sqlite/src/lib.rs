@@ -29,9 +29,9 @@ mod node;
 mod notice;
 mod notice_reader;
 mod open;
+mod open_error;
 mod readers;
 mod reads;
-mod refused;
 mod relation_log;
 mod removal;
 mod request;
@@ -53,7 +53,7 @@ use kith_store::{Outcome, StoreError, Stores};
 
 pub use metrics::{METRICS, Metric};
 pub use open::{SqliteOptions, migration_status, open, open_in_memory, open_in_memory_with};
-pub use refused::{OpenError, Right, has_room};
+pub use open_error::{MissingRight, OpenError, has_room};
 
 use crate::{readers::Readers, writer::Writer};
 

@@ -17,7 +17,7 @@ use crate::{
     error::{Failure, internal},
     message,
     row::{earlier_bytes, group_id, member_of, roster_of, size, stored_member, user_id, version},
-    state::expect,
+    state::check_expected,
     statement::{all, run},
 };
 
@@ -189,7 +189,7 @@ fn decide(
     write: &Write,
 ) -> Result<MembersUpdated, Failure> {
     let before = roster(connection, group)?;
-    expect(write, before.version)?;
+    check_expected(write, before.version)?;
     let mut users = change.users();
     users.extend(terms.by.into_iter().chain(before.owner));
     users.sort_unstable();
@@ -208,7 +208,7 @@ fn decide(
     Ok(changed)
 }
 
-/// The decision of a room.
+/// The result of a transition that may be written.
 fn decided(transition: &MembershipTransition) -> Result<MembersUpdated, Failure> {
     if transition.lacks_log_end() {
         return Err(internal("a change that needs the end of the log was decided without it").into());
@@ -305,8 +305,8 @@ fn changes(
 }
 
 fn end(connection: &Connection, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, Failure> {
-    let living = params![group.get(), 0, Role::Member as u8, size(limit)];
-    let mut rows = all(connection, LIST, living, member_of)?;
+    let live = params![group.get(), 0, Role::Member as u8, size(limit)];
+    let mut rows = all(connection, LIST, live, member_of)?;
     // Mutes and bans end once no member is left.
     let only_members = rows.len() >= limit;
     let (mut named, mut is_more) = (Vec::new(), only_members);

@@ -45,7 +45,7 @@ impl Migrations for Sqlite {
     }
 
     async fn migrate(&self) -> Result<Vec<Migration>, StoreError> {
-        self.writer.alone(migrate).await
+        self.writer.exclusively(migrate).await
     }
 }
 

@@ -31,7 +31,7 @@ impl NodeStore for Sqlite {
     /// Asks a reader and the writer; the writer commits nothing for it.
     async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
         let ask = |connection: &Connection| Ok(connection.query_row("SELECT 1", [], |_| Ok(()))?);
-        let both = async { tokio::try_join!(self.readers.read(ask), self.writer.alone(ask)) };
+        let both = async { tokio::try_join!(self.readers.read(ask), self.writer.exclusively(ask)) };
         let answered = tokio::time::timeout(limit, both).await;
         answered.map_err(|_| unavailable("sqlite did not answer in time"))?.map(|_| ())
     }

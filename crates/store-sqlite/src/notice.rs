@@ -5,8 +5,8 @@ use std::{collections::HashSet, sync::Arc};
 use async_trait::async_trait;
 use kith_store::{
     Applied, Audience, AudienceChange, AudienceId, BATCH_MAX, NewAudience, Notice, NoticeChange,
-    NoticeChanged, NoticeId, NoticeRefusal, NoticeStore, NoticeTerms, StoreError, Stored, Timestamp, Version,
-    Write, at_most, pack_entries, unpack_entries,
+    NoticeChangeResult, NoticeId, NoticeRefusal, NoticeStore, NoticeTerms, StoreError, Stored, Timestamp,
+    Version, Write, at_most, pack_entries, unpack_entries,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -93,14 +93,15 @@ impl NoticeStore for Sqlite {
         change: NoticeChange,
         live_max: usize,
         write: Write,
-    ) -> Result<Applied<NoticeChanged>, StoreError> {
+    ) -> Result<Applied<NoticeChangeResult>, StoreError> {
         self.writer.once(write, move |connection, write| make(connection, id, &change, live_max, write)).await
     }
 
     async fn remove_expired(&self, id: AudienceId, now: Timestamp) -> Result<bool, StoreError> {
         let remove = move |connection: &Connection| {
             let Some(before) = audience(connection, id)? else { return Ok(false) };
-            let after = AudienceChange::Expired.apply(&before, usize::MAX, now).map_err(StoreError::from)?;
+            let after =
+                AudienceChange::RemoveExpired.apply(&before, usize::MAX, now).map_err(StoreError::from)?;
             after.iter().try_for_each(|after| put_audience(connection, after))?;
             Ok(after.is_some())
         };
@@ -153,7 +154,7 @@ fn make(
     change: &NoticeChange,
     live_max: usize,
     write: &Write,
-) -> Result<NoticeChanged, Failure> {
+) -> Result<NoticeChangeResult, Failure> {
     let before = notice(connection, id)?;
     let ids = change.audiences(&before).into_iter();
     let audiences: Vec<Audience> =

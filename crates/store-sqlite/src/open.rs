@@ -26,8 +26,8 @@ use crate::{
     identity,
     lock::{Lock, LockError},
     migrate,
+    open_error::{OpenError, folder_error, io_error, sqlite_error},
     readers::Readers,
-    refused::{OpenError, folder_error, io_error, refused},
     writer::Writer,
 };
 
@@ -114,9 +114,9 @@ pub async fn open_in_memory_with(readers: usize) -> Result<SqliteHandle, OpenErr
     let options = SqliteOptions { readers, ..SqliteOptions::new(memory_name()) };
     let path = options.path.clone();
     let opened = tokio::task::spawn_blocking(move || {
-        let writer = writer(&options).map_err(|error| refused(&options.path, error))?;
+        let writer = writer(&options).map_err(|error| sqlite_error(&options.path, error))?;
         migrate::migrate(&writer).map_err(|failure| match failure {
-            Failure::Sqlite(error) => refused(&options.path, error),
+            Failure::Sqlite(error) => sqlite_error(&options.path, error),
             Failure::Store(error) => OpenError::Other { path: options.path.clone(), source: error.into() },
         })?;
         start(&options, writer, Box::new(()))
@@ -127,7 +127,7 @@ pub async fn open_in_memory_with(readers: usize) -> Result<SqliteHandle, OpenErr
 /// Copies the content of `source` into a store in memory with this many readers. Called on a reader thread.
 pub(crate) fn copy(source: &Connection, readers: usize) -> Result<SqliteHandle, OpenError> {
     let options = SqliteOptions { readers, ..SqliteOptions::new(memory_name()) };
-    let refused = |error| refused(&options.path, error);
+    let refused = |error| sqlite_error(&options.path, error);
     let mut target = writer(&options).map_err(refused)?;
     let copied = Backup::new(source, &mut target).and_then(|backup| backup.step(-1)).map_err(refused)?;
     if copied != StepResult::Done {
@@ -150,26 +150,26 @@ fn open_file(options: &SqliteOptions) -> Result<SqliteHandle, OpenError> {
         LockError::Io(error) => io_error(path, error),
     })?;
     make_file(path).map_err(|error| io_error(path, error))?;
-    look(options)?;
-    let writer = writer(options).map_err(|error| refused(path, error))?;
+    check_file(options)?;
+    let writer = writer(options).map_err(|error| sqlite_error(path, error))?;
     refuse_newer(path, &writer)?;
     start(options, writer, Box::new(lock))
 }
 
 /// Whether the file may be opened for writing, which changes it. Does not change it.
-fn look(options: &SqliteOptions) -> Result<(), OpenError> {
+fn check_file(options: &SqliteOptions) -> Result<(), OpenError> {
     let path = &options.path;
     // SQLite takes an empty file for a new database.
     if fs::metadata(path).is_ok_and(|data| data.len() == 0) {
         return Ok(());
     }
-    let connection = reader(options).map_err(|error| refused(path, error))?;
+    let connection = reader(options).map_err(|error| sqlite_error(path, error))?;
     identity::refuse_foreign(path, &connection)
 }
 
 /// The newest migration of the file, 0 without any; refused when it is newer than this program.
 pub(crate) fn refuse_newer(path: &Path, connection: &Connection) -> Result<u32, OpenError> {
-    let newest = migrate::newest_applied(connection).map_err(|error| refused(path, error))?;
+    let newest = migrate::newest_applied(connection).map_err(|error| sqlite_error(path, error))?;
     let known = migrate::newest_known();
     match newest {
         Some((found, name)) if found > known => {
@@ -187,11 +187,11 @@ fn status_of_file(path: &Path) -> Result<Vec<Migration>, OpenError> {
         Err(error) => return Err(io_error(path, error)),
     }
     let options = SqliteOptions::new(path);
-    let connection = reader(&options).map_err(|error| refused(path, error))?;
+    let connection = reader(&options).map_err(|error| sqlite_error(path, error))?;
     identity::refuse_foreign(path, &connection)?;
     refuse_newer(path, &connection)?;
     migrate::status(&connection).map_err(|failure| match failure {
-        Failure::Sqlite(error) => refused(path, error),
+        Failure::Sqlite(error) => sqlite_error(path, error),
         Failure::Store(error) => OpenError::Other { path: path.to_owned(), source: error.into() },
     })
 }
@@ -203,7 +203,7 @@ fn start(
 ) -> Result<SqliteHandle, OpenError> {
     let path = &options.path;
     let readers: Result<Vec<_>, _> = (0..options.readers.clamp(1, 16)).map(|_| reader(options)).collect();
-    let readers = readers.map_err(|error| refused(path, error))?;
+    let readers = readers.map_err(|error| sqlite_error(path, error))?;
     let readers = Readers::start(readers, options.queue).map_err(|error| io_error(path, error))?;
     let writer = Writer::start(writer, options.queue, options.group_commit_max, kept)
         .map_err(|error| io_error(path, error))?;

@@ -48,8 +48,8 @@ impl Readers {
         self.read(move |connection| statement::all(connection, sql, values, of)).await
     }
 
-    /// The entries of a list of `user` after a place, at most `limit`. `sql` takes the user, the two numbers of the
-    /// place and the limit.
+    /// The entries of a list of `user` after a position, at most `limit`. `sql` takes the user, the two numbers of the
+    /// position and the limit.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -61,7 +61,7 @@ impl Readers {
         limit: usize,
         of: fn(&Row<'_>) -> Result<T, Failure>,
     ) -> Result<Vec<T>, StoreError> {
-        let (at, other) = after.map_or((i64::MAX, i64::MAX), |place| (place.at.0, place.user.get()));
+        let (at, other) = after.map_or((i64::MAX, i64::MAX), |position| (position.at.0, position.user.get()));
         self.all(sql, (user.get(), at, other, size(limit)), of).await
     }
 }

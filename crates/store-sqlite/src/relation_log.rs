@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use kith_store::{
-    Edge, RelationDeed, RelationEvent, RelationEventId, RelationLog, StoreError, Timestamp, UserId,
+    Edge, RelationEvent, RelationEventId, RelationEventKind, RelationLog, StoreError, Timestamp, UserId,
 };
 use rusqlite::{Connection, params};
 
@@ -50,13 +50,13 @@ impl RelationLog for Sqlite {
 pub(crate) fn note(
     connection: &Connection,
     edge: Edge,
-    deed: RelationDeed,
+    kind: RelationEventKind,
     now: Timestamp,
 ) -> Result<(), Failure> {
     let both = [edge.from.get(), edge.to.get()];
     let last: i64 = connection.prepare_cached(LAST)?.query_row(both, |row| row.get(0))?;
     let above = RelationEventId::new(last.saturating_add(1)).map_err(|_| corrupt("relation_log.id"))?;
-    let event = RelationEvent { id: RelationEventId::at(now, 0).max(above), edge, deed };
+    let event = RelationEvent { id: RelationEventId::at(now, 0).max(above), edge, kind };
     let body = serde_json::to_string(&event).map_err(|_| internal("an event cannot be written down"))?;
     let mut note = connection.prepare_cached(NOTE)?;
     for owner in event.owners() {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kith_store::{
     Block, Edge, Follow, Gender, Group, GroupId, GroupType, JoinPolicy, Member, MemberKey, MemberRow, Params,
-    Permissions, ReceiptVisibility, Role, Roster, Seq, Stays, Stored, Text, Timestamp, User, UserId, Version,
-    Visibility,
+    Permissions, ReceiptVisibility, Role, Roster, Seq, StayHistory, Stored, Text, Timestamp, User, UserId,
+    Version, Visibility,
 };
 use rusqlite::{Row, types::ValueRef};
 use serde::de::DeserializeOwned;
@@ -119,12 +119,12 @@ pub(crate) fn member_of(row: &Row<'_>) -> Result<MemberRow, Failure> {
         joined_seq: row.get(10)?,
     };
     let earlier = earlier_of(row.get_ref(13)?)?;
-    let stays = Stays { left_seq: row.get(11)?, first_seq: row.get(12)?, earlier };
+    let stays = StayHistory { left_seq: row.get(11)?, first_seq: row.get(12)?, earlier };
     Ok(MemberRow { member, live: row.get(3)?, stays })
 }
 
 /// Earlier stays in the form of a column: eight bytes for each number, first and last alternating. NULL: none.
-pub(crate) fn earlier_bytes(Stays { earlier, .. }: &Stays) -> Option<Vec<u8>> {
+pub(crate) fn earlier_bytes(StayHistory { earlier, .. }: &StayHistory) -> Option<Vec<u8>> {
     let numbers = earlier.iter().flat_map(|(first, last)| [*first, *last]);
     (!earlier.is_empty()).then(|| numbers.flat_map(Seq::to_be_bytes).collect())
 }

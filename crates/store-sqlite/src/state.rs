@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use crate::{error::Failure, row::version, statement::first};
 
 /// The version that a new record gets: the first, or the next one of a stub.
-pub(crate) fn free_id(connection: &Connection, state: &str, id: i64) -> Result<Version, Failure> {
+pub(crate) fn version_for_new(connection: &Connection, state: &str, id: i64) -> Result<Version, Failure> {
     match read(connection, state, id)? {
         Some((_, false)) => Err(StoreError::IdTaken.into()),
         Some((version, true)) => Ok(version.next()),
@@ -15,7 +15,7 @@ pub(crate) fn free_id(connection: &Connection, state: &str, id: i64) -> Result<V
 }
 
 /// The version of an existing record.
-pub(crate) fn living(connection: &Connection, state: &str, id: i64) -> Result<Version, Failure> {
+pub(crate) fn live_version(connection: &Connection, state: &str, id: i64) -> Result<Version, Failure> {
     match read(connection, state, id)? {
         Some((version, false)) => Ok(version),
         Some((_, true)) | None => Err(StoreError::NotFound.into()),
@@ -23,7 +23,7 @@ pub(crate) fn living(connection: &Connection, state: &str, id: i64) -> Result<Ve
 }
 
 /// Compares the version of a record with the one that the write expects.
-pub(crate) fn expect(write: &Write, current: Version) -> Result<(), Failure> {
+pub(crate) fn check_expected(write: &Write, current: Version) -> Result<(), Failure> {
     match write.expected {
         Some(expected) if expected != current => Err(StoreError::Conflict { current }.into()),
         Some(_) | None => Ok(()),

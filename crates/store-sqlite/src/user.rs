@@ -16,7 +16,7 @@ use crate::{
     removal,
     row::{params_text, size, stored_user, user_of},
     secret,
-    state::{expect, free_id, living},
+    state::{check_expected, live_version, version_for_new},
     statement::{all, first, run},
 };
 
@@ -146,7 +146,7 @@ fn user(connection: &Connection, id: UserId) -> Result<Stored<User>, Failure> {
 }
 
 fn create(connection: &Connection, new: &NewUser, now: Timestamp) -> Result<User, Failure> {
-    let version = free_id(connection, STATE, new.id.get())?;
+    let version = version_for_new(connection, STATE, new.id.get())?;
     if version != Version::FIRST && removal::is_noted(connection, new.id)? {
         return Err(StoreError::IdHeld.into());
     }
@@ -196,7 +196,7 @@ fn update(connection: &Connection, id: UserId, patch: &UserPatch, write: &Write)
     let Some(mut user) = user(connection, id)?.live() else {
         return Err(StoreError::NotFound.into());
     };
-    expect(write, user.version)?;
+    check_expected(write, user.version)?;
     apply(&mut user, patch, write.now);
     if !user.params.fits() {
         return Err(StoreError::ParamsTooLarge.into());
@@ -269,8 +269,8 @@ fn delete(
     name_free_at: Timestamp,
     write: &Write,
 ) -> Result<Version, Failure> {
-    let version = living(connection, STATE, id.get())?;
-    expect(write, version)?;
+    let version = live_version(connection, STATE, id.get())?;
+    check_expected(write, version)?;
     let version = version.next();
     run(connection, DELETE, [id.get(), version.get(), name_free_at.0, write.now.0])?;
     secret::remove_all(connection, SecretOwner::User(id))?;

@@ -27,18 +27,18 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread. `kept` is dropped after the connection is closed.
+    /// Starts the thread. `closed_with` is dropped after the connection is closed.
     pub(crate) fn start(
         connection: Connection,
         queue: usize,
         batch_max: usize,
-        kept: Box<dyn Any + Send>,
+        closed_with: Box<dyn Any + Send>,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = bounded(queue.max(1));
         let thread = thread::Builder::new().name("kith-sqlite-write".into()).spawn(move || {
             serve(&connection, &receiver, batch_max.max(1));
             drop(connection);
-            drop(kept);
+            drop(closed_with);
         })?;
         Ok(Self { queue: RwLock::new(Some(sender)), thread: Mutex::new(Some(thread)) })
     }
@@ -51,12 +51,12 @@ impl Writer {
         F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Change(Box::new(Pending { change: Some(change), result: None, reply })))?;
+        self.send(Command::Change(Box::new(PendingChange { change: Some(change), result: None, reply })))?;
         answer.await.unwrap_or_else(|_| Err(closed(Outcome::Unknown)))
     }
 
     /// Runs `work` between two transactions.
-    pub(crate) async fn alone<T, F>(&self, work: F) -> Result<T, StoreError>
+    pub(crate) async fn exclusively<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
@@ -64,7 +64,7 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let work =
             move |connection: &Connection| drop(reply.send(work(connection).map_err(StoreError::from)));
-        self.send(Command::Alone(Box::new(work)))?;
+        self.send(Command::Exclusive(Box::new(work)))?;
         answer.await.unwrap_or_else(|_| Err(closed(Outcome::Unknown)))
     }
 
@@ -86,10 +86,10 @@ impl Writer {
 
 enum Command {
     Change(Box<dyn Change>),
-    Alone(Alone),
+    Exclusive(ExclusiveWork),
 }
 
-type Alone = Box<dyn FnOnce(&Connection) + Send>;
+type ExclusiveWork = Box<dyn FnOnce(&Connection) + Send>;
 
 /// A change that waits, or waits for its commit.
 trait Change: Send {
@@ -99,13 +99,13 @@ trait Change: Send {
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
-struct Pending<T, F> {
+struct PendingChange<T, F> {
     change: Option<F>,
     result: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T, F> Change for Pending<T, F>
+impl<T, F> Change for PendingChange<T, F>
 where
     T: Send,
     F: FnOnce(&Connection) -> Result<T, Failure> + Send,
@@ -115,9 +115,9 @@ where
         // A panic ends this change and not the thread that all others wait for.
         let made = catch_unwind(AssertUnwindSafe(|| change(connection).map_err(StoreError::from)));
         let result = made.unwrap_or_else(|_| Err(internal("a write panicked")));
-        let verdict = result.as_ref().map(|_| ()).map_err(StoreError::clone);
+        let outcome = result.as_ref().map(|_| ()).map_err(StoreError::clone);
         self.result = Some(result);
-        verdict
+        outcome
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
@@ -130,15 +130,15 @@ where
 fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize) {
     let mut batch = Vec::with_capacity(batch_max);
     while let Ok(command) = queue.recv() {
-        let mut alone = gather(Some(command), queue, batch_max, &mut batch);
+        let mut exclusive = gather(Some(command), queue, batch_max, &mut batch);
         if !batch.is_empty() {
             metrics::gauge!(QUEUE_LENGTH.name).set(float(queue.len()));
             let start = Instant::now();
             let begun = begin(connection);
-            if begun.is_err() && alone.is_none() {
+            if begun.is_err() && exclusive.is_none() {
                 // What waits has waited for the same lock: each change waits for it once, not once a batch.
                 let waiting = batch.len() + queue.len();
-                alone = gather(queue.try_recv().ok(), queue, waiting, &mut batch);
+                exclusive = gather(queue.try_recv().ok(), queue, waiting, &mut batch);
             }
             let committed = begun.and_then(|()| transaction(connection, &mut batch));
             if committed.is_err() && !connection.is_autocommit() {
@@ -146,23 +146,23 @@ fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize) {
             }
             answer(start, &committed, &mut batch);
         }
-        if let Some(work) = alone {
+        if let Some(work) = exclusive {
             drop(catch_unwind(AssertUnwindSafe(|| work(connection))));
         }
     }
 }
 
-/// Takes what waits into the batch, until it has so many changes; work that wants to be alone ends it too.
+/// Takes what waits into the batch, until it has so many changes; exclusive work ends it, too.
 fn gather(
     mut next: Option<Command>,
     queue: &Receiver<Command>,
     batch_max: usize,
     batch: &mut Vec<Box<dyn Change>>,
-) -> Option<Alone> {
+) -> Option<ExclusiveWork> {
     while let Some(command) = next.take() {
         match command {
             Command::Change(change) => batch.push(change),
-            Command::Alone(work) => return Some(work),
+            Command::Exclusive(work) => return Some(work),
         }
         if batch.len() < batch_max {
             next = queue.try_recv().ok();

@@ -101,25 +101,25 @@ impl MembershipTransition {
         if until.is_some_and(|until| until <= self.now) {
             return Err(MemberRefusal::BanIsOver);
         }
-        let going = self.removable(users, terms)?;
+        let leaving = self.removable(users, terms)?;
         let named: BTreeSet<UserId> = users.iter().copied().collect();
         let as_wanted = |user: &UserId| self.bans.of(*user, self.now).is_some_and(|ban| ban.until == until);
-        let coming: Vec<UserId> = named.into_iter().filter(|user| !as_wanted(user)).collect();
-        let new = coming.iter().filter(|user| self.bans.of(**user, self.now).is_none()).count();
+        let to_ban: Vec<UserId> = named.into_iter().filter(|user| !as_wanted(user)).collect();
+        let new = to_ban.iter().filter(|user| self.bans.of(**user, self.now).is_none()).count();
         let count = self.bans.count.saturating_add(u32::try_from(new).unwrap_or(u32::MAX));
         if new > 0 && count > terms.bans_max {
             return Err(MemberRefusal::TooManyBans(terms.bans_max));
         }
         self.bans.count = count;
-        let going = self.go(going);
-        if going.is_empty() && !coming.is_empty() {
+        let leaving = self.end_memberships(leaving);
+        if leaving.is_empty() && !to_ban.is_empty() {
             self.roster.version = self.roster.version.next();
         }
-        for user in coming {
+        for user in to_ban {
             let key = MemberKey { group: self.group, user };
             self.bans.put(Ban { key, by: terms.by, since: self.now, until });
         }
-        Ok(going)
+        Ok(leaving)
     }
 
     /// Ends the bans of these users. Changes no member.
@@ -128,7 +128,7 @@ impl MembershipTransition {
         users: &[UserId],
         terms: ChangeContext,
     ) -> Result<Vec<UserId>, MemberRefusal> {
-        self.at_least(Role::Admin, terms)?;
+        self.require_role(Role::Admin, terms)?;
         let banned = users.iter().filter(|user| self.bans.of(**user, self.now).is_some());
         let banned: BTreeSet<UserId> = banned.copied().collect();
         if !banned.is_empty() {
@@ -177,7 +177,7 @@ mod tests {
     /// User 1 owns it, 2 is an admin, 3 to 5 are members.
     fn transition() -> MembershipTransition {
         let mut transition = MembershipTransition::new(GroupId::new(9).unwrap(), Roster::default(), [], NOW);
-        transition.change(&MemberChange::Found(user(1)), service()).unwrap();
+        transition.change(&MemberChange::AddFounder(user(1)), service()).unwrap();
         transition.change(&MemberChange::Add((2..=5).map(user).collect()), by(1)).unwrap();
         transition.change(&MemberChange::SetRole(user(2), Role::Admin), by(1)).unwrap();
         transition
@@ -263,7 +263,7 @@ mod tests {
         transition.change(&MemberChange::Transfer(user(2)), by(1)).unwrap();
         transition.change(&ban(&[1], None), by(2)).unwrap();
         transition.change(&MemberChange::AccountDeleted(user(2)), service()).unwrap();
-        transition.change(&MemberChange::Found(user(1)), service()).unwrap();
+        transition.change(&MemberChange::AddFounder(user(1)), service()).unwrap();
         assert!(transition.bans.of(user(1), NOW).is_none());
     }
 

@@ -138,7 +138,7 @@ impl Block {
 
     /// The position of the record in a list; `None`: not in it.
     #[must_use]
-    pub fn place_in(&self, list: BlockList) -> Option<ListPosition> {
+    pub fn position_in(&self, list: BlockList) -> Option<ListPosition> {
         let at = match list {
             BlockList::Blocked => self.blocked,
             BlockList::DoNotDisturb => self.do_not_disturb,
@@ -216,7 +216,7 @@ pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<BlockChange>, StoreError>;
 
-    /// Reads the records of a list of `user`, the newest first, after a place, at most `limit`: fewer only at its end.
+    /// Reads the records of a list of `user`, the newest first, after a position, at most `limit`: fewer only at its end.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -266,7 +266,7 @@ mod tests {
             (Some(Timestamp(5)), Timestamp(9), 2)
         );
         let lifted = again.patched(&BlockPatch { blocked: Some(false), ..block }, Timestamp(10));
-        assert_eq!((lifted.blocked, lifted.place_in(BlockList::Blocked)), (None, None));
+        assert_eq!((lifted.blocked, lifted.position_in(BlockList::Blocked)), (None, None));
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub struct Erasure {
     /// Whether it has ended.
     pub ended: bool,
     /// Where it continues.
-    pub place: ErasurePlace,
+    #[serde(rename = "place")]
+    pub cursor: ErasureCursor,
     /// Number of conversations to process; 0 before they were counted.
     pub conversations: u64,
     /// Number of processed conversations.
@@ -32,7 +33,7 @@ pub struct Erasure {
 
 /// Where an erasure continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ErasurePlace {
+pub struct ErasureCursor {
     /// The last processed conversation; `None`: none yet.
     pub after: Option<ConversationId>,
     /// The number at which the next conversation is continued.
@@ -51,7 +52,7 @@ impl Erasure {
             run: before.map_or(0, |before| before.run) + 1,
             begun: now,
             ended: false,
-            place: ErasurePlace::default(),
+            cursor: ErasureCursor::default(),
             conversations: 0,
             conversations_done: 0,
             messages: 0,

@@ -9,7 +9,7 @@ use crate::{
     UserId, Version,
 };
 
-/// Most changes in one [`Batch`].
+/// Most changes in one [`FeedBatch`].
 pub const FEED_BATCH_MAX: usize = 256;
 
 /// The changes of records in a store, whether made by this program or by hand.
@@ -21,7 +21,7 @@ pub trait ChangeFeed: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// See [`FeedError`].
-    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError>;
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn FeedStream>, FeedError>;
 }
 
 /// One feed of several.
@@ -35,7 +35,7 @@ pub struct NamedFeed {
 
 /// Changes in their order; those of one record by rising version, except changes by hand.
 #[async_trait]
-pub trait Changes: Send + fmt::Debug + 'static {
+pub trait FeedStream: Send + fmt::Debug + 'static {
     /// The next changes, at most [`FEED_BATCH_MAX`]. Waits up to `patience` for the first one, then returns an empty
     /// batch. Its mark may have advanced, because many writes concern no record.
     ///
@@ -44,12 +44,12 @@ pub trait Changes: Send + fmt::Debug + 'static {
     ///
     /// # Errors
     /// See [`FeedError`]. After an error, open again with the last mark; this feed returns no more changes.
-    async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError>;
+    async fn next(&mut self, patience: Duration) -> Result<FeedBatch, FeedError>;
 }
 
 /// A batch of changes, and the mark of its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
+pub struct FeedBatch {
     /// In order.
     pub changes: Vec<FeedChange>,
     /// The mark from which to continue after these changes. Valid only for this store.
@@ -105,5 +105,5 @@ pub enum FeedError {
     Lost,
     /// The store cannot be reached, or does not answer in time. Nothing is lost.
     #[error("the store delivers no changes now")]
-    Away(#[source] StoreError),
+    Unavailable(#[source] StoreError),
 }

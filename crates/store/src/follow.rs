@@ -71,7 +71,7 @@ pub struct Follow {
 impl Follow {
     /// The position in a list: that of the users whom `edge.from` follows, or that of the fans of `edge.to`.
     #[must_use]
-    pub const fn place_in(&self, list: FollowList) -> ListPosition {
+    pub const fn position_in(&self, list: FollowList) -> ListPosition {
         let user = match list {
             FollowList::Following => self.edge.to,
             FollowList::Fans => self.edge.from,
@@ -164,7 +164,7 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     /// [`StoreError::outcome`].
     async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError>;
 
-    /// Reads the active follows of a list of `user`, the newest first, after a place, at most `limit`: fewer only at
+    /// Reads the active follows of a list of `user`, the newest first, after a position, at most `limit`: fewer only at
     /// its end. Costs the same at any depth.
     ///
     /// # Errors
@@ -177,11 +177,11 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError>;
 
-    /// Reads only the places of the same follows, in the same order: less data, for comparisons of lists.
+    /// Reads only the positions of the same follows, in the same order: less data, for comparisons of lists.
     ///
     /// # Errors
     /// If the store cannot answer.
-    async fn follow_places(
+    async fn follow_positions(
         &self,
         user: UserId,
         list: FollowList,
@@ -189,7 +189,7 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<ListPosition>, StoreError> {
         let follows = self.follow_list(user, list, after, limit).await?;
-        Ok(follows.iter().map(|follow| follow.place_in(list)).collect())
+        Ok(follows.iter().map(|follow| follow.position_in(list)).collect())
     }
 
     /// The lengths of the lists of up to [`BATCH_MAX`](crate::BATCH_MAX) users, in their order. Exact if the lists have
@@ -234,12 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn places_of_both_lists_name_the_other_user() {
+    fn positions_of_both_lists_name_the_other_user() {
         let edge = Edge::new(user(7), user(8)).unwrap();
         let at = Timestamp(5);
         let follow = Follow { edge, version: Version::FIRST, since: at, placed: at };
         for (list, owner, other) in [(FollowList::Following, 7, 8), (FollowList::Fans, 8, 7)] {
-            assert_eq!(follow.place_in(list), ListPosition { at, user: user(other) });
+            assert_eq!(follow.position_in(list), ListPosition { at, user: user(other) });
             assert_eq!(list.edge(user(owner), user(other)), edge);
         }
     }

@@ -53,25 +53,27 @@ use std::sync::Arc;
 pub use address::{EMAIL_CHARS_MAX, Email, Phone};
 pub use application::{
     APPLICATIONS_AT_ONCE, Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId,
-    ApplicationKey, ApplicationKind, ApplicationList, ApplicationMark, ApplicationRefusal, ApplicationSlot,
-    ApplicationState, ApplicationStore, Asks, ChangeTarget, Decision, DueApplication, DueApplications,
-    GroupBasis, LEFT_TO_WHO_CHANGED, ListedApplication, NewApplication, PendingRequests, Receiver, Verdict,
-    distinct_ids,
+    ApplicationKey, ApplicationKind, ApplicationList, ApplicationMark, ApplicationPurpose,
+    ApplicationRefusal, ApplicationSlot, ApplicationState, ApplicationStore, ApplicationTransition,
+    COMPLETION_GRACE, ChangeTarget, Decision, DueApplication, DueApplications, GroupBasis, ListedApplication,
+    NewApplication, PendingRequests, Receiver, distinct_ids,
 };
 pub use ban::{Ban, BanRow, Bans};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
 pub use conversation::{Conversation, ConversationStore};
 pub use coordination::Coordination;
 pub use dialog::{
-    DIALOG_EXT_BYTES_MAX, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace, DialogStore,
-    MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, MarkRaise, MessageHeader, MinSeq, ReadMark, ReadRanges,
-    SeqRange, TooManyRanges, UNREAD_RANGES_MAX, Unread, UnreadRange, count_unread,
+    DIALOG_EXT_BYTES_MAX, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPosition,
+    DialogStore, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, MarkRaise, MessageHeader, MinSeq, ReadMark,
+    ReadRanges, SeqRange, TooManyRanges, UNREAD_RANGES_MAX, Unread, UnreadRange, count_unread,
 };
 pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
-pub use erasure::{Erasure, ErasurePlace, ErasureStore};
+pub use erasure::{Erasure, ErasureCursor, ErasureStore};
 pub use error::{Outcome, StoreError, at_most};
 pub use fan_out_note::{DueNote, FanOutNote, FanOutNoteStore};
-pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
+pub use feed::{
+    ChangeFeed, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, FeedStream, NamedFeed,
+};
 pub use follow::{
     Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX, ImportedFollow, ListPosition,
 };
@@ -88,11 +90,11 @@ pub use member::{
 };
 pub use membership::MembershipTransition;
 pub use message::{
-    AgedDocument, Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, Changed,
+    AgedDocument, Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX,
     ContentChange, ContentHash, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, Edited, HEADS_AT_ONCE,
-    LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageKey, MessageKind,
-    MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SEARCHED_AT_ONCE,
-    SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE, Trimmed, Untrimmed, document_of,
+    LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageChangeOutcome, MessageKey,
+    MessageKind, MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SEARCHED_AT_ONCE,
+    SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE, TrimRemainder, TrimResult, document_of,
     document_parts, in_one_document, removable_documents,
 };
 pub use migration::{Migration, Migrations};
@@ -101,19 +103,19 @@ pub use node::{Epoch, NodeStore};
 pub use node_name::NodeName;
 pub use notice::{
     Audience, AudienceChange, AudienceEntry, AudienceId, ChangedAudience, EXPIRED_KEPT, MarkedReader,
-    NOTICE_AUDIENCES_MAX, NewAudience, NewNotice, Notice, NoticeChange, NoticeChanged, NoticeDecision,
+    NOTICE_AUDIENCES_MAX, NewAudience, NewNotice, Notice, NoticeChange, NoticeChangeResult, NoticeDecision,
     NoticeId, NoticePatch, NoticeReader, NoticeReaderStore, NoticeRefusal, NoticeStore, NoticeTerms,
     NoticeTotals, READERS_AT_ONCE, READERS_SCANNED, ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark,
     ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader, Slot, pack_entries, unpack_entries,
 };
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use receipt::{
-    OrdinalLists, Presence, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
+    MembershipAtSend, OrdinalLists, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
 };
-pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
+pub use relation_log::{RelationEvent, RelationEventKind, RelationLog};
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
 pub use sequence::{ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SequenceName, SequenceStore};
-pub use stays::{EARLIER_STAYS_MAX, FormerMember, Stays};
+pub use stays::{EARLIER_STAYS_MAX, FormerMember, StayHistory};
 pub use strong::StrongReads;
 pub(crate) use text::heap_bytes;
 pub use text::{Text, fold, prose, single_line};

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Applied, Ban, BanRow, FormerMember, GroupId, Invalid, Seq, Stays, StoreError, Stored, Text, Timestamp,
-    UserId, Version, Write, heap_bytes, single_line,
+    Applied, Ban, BanRow, FormerMember, GroupId, Invalid, Seq, StayHistory, StoreError, Stored, Text,
+    Timestamp, UserId, Version, Write, heap_bytes, single_line,
 };
 
 const REMARK_CHARS_MAX: usize = 64;
@@ -134,7 +134,7 @@ pub struct MemberRow {
     pub live: bool,
     /// The stored data of its stays besides `from_seq` and `joined_seq`.
     #[serde(default)]
-    pub stays: Stays,
+    pub stays: StayHistory,
 }
 
 impl MemberRow {
@@ -151,7 +151,8 @@ impl MemberRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberChange {
     /// Makes a user the first member of a group, and its owner. Changes nothing if the group has that owner.
-    Found(UserId),
+    #[serde(rename = "Found")]
+    AddFounder(UserId),
     /// Adds a user on its own request or by an accepted application. Changes nothing for a member.
     Join(UserId),
     /// Adds these users; by an admin, the owner or a service. Members are unchanged.
@@ -189,7 +190,7 @@ impl MemberChange {
             Self::Add(users) | Self::Remove(users) | Self::Ban(users, _) | Self::Unban(users) => {
                 users.clone()
             }
-            Self::Found(user)
+            Self::AddFounder(user)
             | Self::Join(user)
             | Self::Leave(user)
             | Self::AccountDeleted(user)
@@ -205,7 +206,7 @@ impl MemberChange {
     #[must_use]
     pub const fn reads_end(&self) -> bool {
         match self {
-            Self::Found(_)
+            Self::AddFounder(_)
             | Self::Join(_)
             | Self::Add(_)
             | Self::Remove(_)
@@ -224,7 +225,7 @@ impl MemberChange {
     /// Whether it depends on the bans of its users, or changes them.
     #[must_use]
     pub const fn reads_bans(&self) -> bool {
-        matches!(self, Self::Found(_) | Self::Join(_) | Self::Add(_) | Self::Ban(..) | Self::Unban(_))
+        matches!(self, Self::AddFounder(_) | Self::Join(_) | Self::Add(_) | Self::Ban(..) | Self::Unban(_))
     }
 }
 
@@ -245,7 +246,7 @@ pub enum MemberRefusal {
     OwnerStays,
     /// The group has another owner.
     #[error("the group has an owner")]
-    Owned,
+    HasOwner,
     /// A user who is to become a member is banned.
     #[error("the user is banned from the group and must be unbanned first")]
     Banned,

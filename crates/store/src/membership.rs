@@ -76,36 +76,36 @@ impl MembershipTransition {
         terms: ChangeContext,
     ) -> Result<Vec<UserId>, MemberRefusal> {
         match change {
-            MemberChange::Found(user) => self.found(*user, terms),
+            MemberChange::AddFounder(user) => self.add_founder(*user, terms),
             MemberChange::Join(user) => self.add(&[*user], terms),
             MemberChange::Add(users) => {
-                self.at_least(Role::Admin, terms)?;
+                self.require_role(Role::Admin, terms)?;
                 self.add(users, terms)
             }
             MemberChange::Remove(users) => {
-                let going = self.removable(users, terms)?;
-                Ok(self.go(going))
+                let leaving = self.removable(users, terms)?;
+                Ok(self.end_memberships(leaving))
             }
             MemberChange::Ban(users, until) => self.ban(users, *until, terms),
             MemberChange::Unban(users) => self.unban(users, terms),
             MemberChange::Leave(user) => self.leave(*user),
-            MemberChange::AccountDeleted(user) => self.depart(*user, terms),
+            MemberChange::AccountDeleted(user) => self.end_account(*user, terms),
             MemberChange::SetRole(user, role) => {
-                self.at_least(Role::Owner, terms)?;
-                self.give(*user, *role)
+                self.require_role(Role::Owner, terms)?;
+                self.set_role(*user, *role)
             }
             MemberChange::Transfer(user) => {
-                self.at_least(Role::Owner, terms)?;
+                self.require_role(Role::Owner, terms)?;
                 self.transfer(*user)
             }
             MemberChange::Mute(user, until) => {
-                self.above(*user, terms)?;
+                self.require_role_above(*user, terms)?;
                 self.set(*user, |member| std::mem::replace(&mut member.muted_until, *until) != *until)
             }
             MemberChange::MuteAll(until) => self.mute_all(*until, terms),
             MemberChange::Remark(user, remark) => {
                 if terms.by != Some(*user) {
-                    self.at_least(Role::Admin, terms)?;
+                    self.require_role(Role::Admin, terms)?;
                 }
                 self.set(*user, |member| std::mem::replace(&mut member.remark, remark.clone()) != *remark)
             }
@@ -118,7 +118,7 @@ impl MembershipTransition {
         let is_left = |row: &&MemberRow| row.live || row.member.muted_until.is_some();
         let ending: Vec<UserId> = self.rows.values().filter(is_left).map(|row| row.member.key.user).collect();
         let live = ending.iter().filter(|user| self.live(**user).is_some()).count();
-        let version = self.begins(&ending);
+        let version = self.begin_change(&ending);
         self.roster.count = self.roster.count.saturating_sub(u32::try_from(live).unwrap_or(u32::MAX));
         for user in &ending {
             if let Some(version) = version {
@@ -138,13 +138,13 @@ impl MembershipTransition {
         }
     }
 
-    fn found(&mut self, user: UserId, terms: ChangeContext) -> Result<Vec<UserId>, MemberRefusal> {
+    fn add_founder(&mut self, user: UserId, terms: ChangeContext) -> Result<Vec<UserId>, MemberRefusal> {
         match self.roster.owner {
             Some(owner) if owner == user => return Ok(Vec::new()),
-            Some(_) => return Err(MemberRefusal::Owned),
+            Some(_) => return Err(MemberRefusal::HasOwner),
             None => {}
         }
-        let changed = self.admit(&[user], terms)?;
+        let changed = self.add_members(&[user], terms)?;
         self.roster.owner = Some(user);
         self.unban_owner(user);
         if changed.is_empty() {
@@ -160,24 +160,24 @@ impl MembershipTransition {
         if users.iter().any(|user| self.bans.of(*user, self.now).is_some()) {
             return Err(MemberRefusal::Banned);
         }
-        self.admit(users, terms)
+        self.add_members(users, terms)
     }
 
-    fn admit(&mut self, users: &[UserId], terms: ChangeContext) -> Result<Vec<UserId>, MemberRefusal> {
-        let mut coming: Vec<UserId> =
+    fn add_members(&mut self, users: &[UserId], terms: ChangeContext) -> Result<Vec<UserId>, MemberRefusal> {
+        let mut joining: Vec<UserId> =
             users.iter().filter(|user| self.live(**user).is_none()).copied().collect();
-        coming.sort_unstable();
-        coming.dedup();
-        let coming_count = u32::try_from(coming.len()).unwrap_or(u32::MAX);
-        if self.roster.count.saturating_add(coming_count) > terms.members_max && !coming.is_empty() {
+        joining.sort_unstable();
+        joining.dedup();
+        let joining_count = u32::try_from(joining.len()).unwrap_or(u32::MAX);
+        if self.roster.count.saturating_add(joining_count) > terms.members_max && !joining.is_empty() {
             return Err(MemberRefusal::Full);
         }
-        let Some(version) = self.begins(&coming) else { return Ok(coming) };
-        self.roster.count += coming_count;
-        for user in &coming {
+        let Some(version) = self.begin_change(&joining) else { return Ok(joining) };
+        self.roster.count += joining_count;
+        for user in &joining {
             self.begin_stay(*user, version, terms.history);
         }
-        Ok(coming)
+        Ok(joining)
     }
 
     /// The members among these users. Fails unless the acting user may remove each of them.
@@ -186,25 +186,25 @@ impl MembershipTransition {
         users: &[UserId],
         terms: ChangeContext,
     ) -> Result<Vec<UserId>, MemberRefusal> {
-        self.at_least(Role::Admin, terms)?;
-        let mut going: Vec<UserId> =
+        self.require_role(Role::Admin, terms)?;
+        let mut leaving: Vec<UserId> =
             users.iter().filter(|user| self.live(**user).is_some()).copied().collect();
-        going.sort_unstable();
-        going.dedup();
-        for user in &going {
-            self.above(*user, terms)?;
+        leaving.sort_unstable();
+        leaving.dedup();
+        for user in &leaving {
+            self.require_role_above(*user, terms)?;
         }
-        Ok(going)
+        Ok(leaving)
     }
 
     fn leave(&mut self, user: UserId) -> Result<Vec<UserId>, MemberRefusal> {
         if self.live(user).ok_or(MemberRefusal::NotAMember)?.role == Role::Owner {
             return Err(MemberRefusal::OwnerStays);
         }
-        Ok(self.go(vec![user]))
+        Ok(self.end_memberships(vec![user]))
     }
 
-    fn depart(&mut self, user: UserId, terms: ChangeContext) -> Result<Vec<UserId>, MemberRefusal> {
+    fn end_account(&mut self, user: UserId, terms: ChangeContext) -> Result<Vec<UserId>, MemberRefusal> {
         if terms.by.is_some() {
             return Err(MemberRefusal::RoleTooLow);
         }
@@ -214,21 +214,21 @@ impl MembershipTransition {
         if self.roster.owner == Some(user) {
             self.roster.owner = None;
         }
-        Ok(self.go(vec![user]))
+        Ok(self.end_memberships(vec![user]))
     }
 
-    pub(crate) fn go(&mut self, going: Vec<UserId>) -> Vec<UserId> {
-        let Some(version) = self.begins(&going) else { return going };
+    pub(crate) fn end_memberships(&mut self, leaving: Vec<UserId>) -> Vec<UserId> {
+        let Some(version) = self.begin_change(&leaving) else { return leaving };
         // The rows may be newer than the roster; the result is not written then.
-        let count = u32::try_from(going.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(leaving.len()).unwrap_or(u32::MAX);
         self.roster.count = self.roster.count.saturating_sub(count);
-        for user in &going {
+        for user in &leaving {
             self.end_stay(*user, version);
         }
-        going
+        leaving
     }
 
-    fn give(&mut self, user: UserId, role: Role) -> Result<Vec<UserId>, MemberRefusal> {
+    fn set_role(&mut self, user: UserId, role: Role) -> Result<Vec<UserId>, MemberRefusal> {
         let before = self.live(user).ok_or(MemberRefusal::NotAMember)?.role;
         if role == Role::Owner || before == Role::Owner {
             return Err(MemberRefusal::OwnerStays);
@@ -242,7 +242,7 @@ impl MembershipTransition {
         }
         let mut changed: Vec<UserId> = self.roster.owner.into_iter().chain([to]).collect();
         changed.sort_unstable();
-        let version = self.begins(&changed);
+        let version = self.begin_change(&changed);
         for user in &changed {
             if let (Some(row), Some(version)) = (self.rows.get_mut(user), version) {
                 row.member.role = if *user == to { Role::Owner } else { Role::Admin };
@@ -258,7 +258,7 @@ impl MembershipTransition {
         until: Option<Timestamp>,
         terms: ChangeContext,
     ) -> Result<Vec<UserId>, MemberRefusal> {
-        self.at_least(Role::Admin, terms)?;
+        self.require_role(Role::Admin, terms)?;
         if self.roster.muted_until != until {
             self.roster.muted_until = until;
             self.roster.version = self.roster.version.next();
@@ -276,7 +276,7 @@ impl MembershipTransition {
         if !change(&mut row.member) {
             return Ok(Vec::new());
         }
-        let version = self.begins(&[user]);
+        let version = self.begin_change(&[user]);
         if let (Some(row), Some(version)) = (self.rows.get_mut(&user), version) {
             row.member.version = version;
         }
@@ -284,7 +284,7 @@ impl MembershipTransition {
     }
 
     /// The version of a change of these users; `None`: it changes none.
-    fn begins(&mut self, users: &[UserId]) -> Option<Version> {
+    fn begin_change(&mut self, users: &[UserId]) -> Option<Version> {
         if users.is_empty() {
             return None;
         }
@@ -298,7 +298,7 @@ impl MembershipTransition {
     }
 
     /// Fails unless the acting user has at least this role.
-    pub(crate) fn at_least(&self, role: Role, terms: ChangeContext) -> Result<(), MemberRefusal> {
+    pub(crate) fn require_role(&self, role: Role, terms: ChangeContext) -> Result<(), MemberRefusal> {
         let Some(by) = terms.by else { return Ok(()) };
         match self.live(by) {
             Some(member) if member.role >= role => Ok(()),
@@ -307,7 +307,7 @@ impl MembershipTransition {
     }
 
     /// Fails unless the acting user has a role above that of this member.
-    fn above(&self, user: UserId, terms: ChangeContext) -> Result<(), MemberRefusal> {
+    fn require_role_above(&self, user: UserId, terms: ChangeContext) -> Result<(), MemberRefusal> {
         let role = self.live(user).ok_or(MemberRefusal::NotAMember)?.role;
         let by = terms.by.map(|by| self.live(by).map(|member| member.role));
         match by {
@@ -343,7 +343,7 @@ mod tests {
     fn transition() -> MembershipTransition {
         let group = GroupId::new(9).unwrap();
         let mut transition = MembershipTransition::new(group, Roster::default(), [], Timestamp(7));
-        transition.change(&MemberChange::Found(user(1)), service()).unwrap();
+        transition.change(&MemberChange::AddFounder(user(1)), service()).unwrap();
         transition.change(&MemberChange::Add((2..=5).map(user).collect()), by(1)).unwrap();
         transition.change(&MemberChange::SetRole(user(2), Role::Admin), by(1)).unwrap();
         transition
@@ -420,7 +420,10 @@ mod tests {
             assert_eq!(transition.change(&change, by(1)), Err(MemberRefusal::OwnerStays), "{change:?}");
             assert_eq!(transition.change(&change, by(2)), Err(MemberRefusal::RoleTooLow), "{change:?}");
         }
-        assert_eq!(transition.change(&MemberChange::Found(user(3)), service()), Err(MemberRefusal::Owned));
+        assert_eq!(
+            transition.change(&MemberChange::AddFounder(user(3)), service()),
+            Err(MemberRefusal::HasOwner)
+        );
         assert_eq!(
             transition.change(&MemberChange::Transfer(user(3)), by(2)),
             Err(MemberRefusal::RoleTooLow)
@@ -439,7 +442,7 @@ mod tests {
         transition.change(&MemberChange::Add(vec![user(1), user(2)]), service()).unwrap();
         assert_eq!(transition.roster().owner, None);
         let before = transition.roster().version;
-        assert_eq!(transition.change(&MemberChange::Found(user(2)), service()), Ok(vec![user(2)]));
+        assert_eq!(transition.change(&MemberChange::AddFounder(user(2)), service()), Ok(vec![user(2)]));
         assert_eq!(roles(&transition), [(1, Role::Member), (2, Role::Owner)]);
         assert_eq!((transition.roster().version, transition.roster().count), (before.next(), 2));
     }
@@ -471,7 +474,7 @@ mod tests {
         let mut transition = transition();
         let version = transition.roster().version;
         for (change, terms) in [
-            (MemberChange::Found(user(1)), service()),
+            (MemberChange::AddFounder(user(1)), service()),
             (MemberChange::Join(user(3)), by(3)),
             (MemberChange::SetRole(user(2), Role::Admin), by(1)),
             (MemberChange::Mute(user(3), None), by(2)),

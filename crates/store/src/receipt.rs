@@ -18,7 +18,7 @@ pub struct Seat {
 
 /// The membership of a user when a message was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
+pub enum MembershipAtSend {
     /// Not a member, or a member in a stay that is no longer stored.
     Absent,
     /// A member, in a stay that has ended.
@@ -58,12 +58,12 @@ impl Seat {
     /// The membership when the message with this number was sent.
     #[must_use]
     #[inline]
-    pub fn presence(&self, seq: Seq) -> Presence {
+    pub fn membership_at(&self, seq: Seq) -> MembershipAtSend {
         if self.last.contains(seq) {
-            return if self.is_member() { Presence::Member } else { Presence::Ended };
+            return if self.is_member() { MembershipAtSend::Member } else { MembershipAtSend::Ended };
         }
         let was_in = self.earlier.iter().any(|stay| stay.contains(seq));
-        if was_in { Presence::Ended } else { Presence::Absent }
+        if was_in { MembershipAtSend::Ended } else { MembershipAtSend::Absent }
     }
 }
 
@@ -142,12 +142,12 @@ impl Receipt {
         let max_id = seats.iter().rposition(was_in).map_or(0, |highest| highest + 1);
         let state = |(ordinal, seat): (usize, &Option<Seat>)| {
             let Some(seat) = seat else { return ReceiptState::Quit };
-            match seat.presence(message.seq) {
-                Presence::Absent => ReceiptState::Quit,
+            match seat.membership_at(message.seq) {
+                MembershipAtSend::Absent => ReceiptState::Quit,
                 _ if message.sender == Some(seat.user) => ReceiptState::Sender,
                 _ if has_read(ordinal) => ReceiptState::Read,
-                Presence::Member => ReceiptState::Unread,
-                Presence::Ended => ReceiptState::Left,
+                MembershipAtSend::Member => ReceiptState::Unread,
+                MembershipAtSend::Ended => ReceiptState::Left,
             }
         };
         Self { seq: message.seq, states: seats[..max_id].iter().enumerate().map(state).collect() }
@@ -238,6 +238,6 @@ impl Receipt {
 }
 
 /// Ordinals are numbers of 32 bits ([`Member::ordinal`](crate::Member::ordinal)), and so is their count.
-fn as_ordinal(place: usize) -> u32 {
-    u32::try_from(place).unwrap_or(u32::MAX)
+fn as_ordinal(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }

@@ -15,7 +15,8 @@ pub struct RelationEvent {
     /// The acting user and the other one.
     pub edge: Edge,
     /// The event.
-    pub deed: RelationDeed,
+    #[serde(rename = "deed")]
+    pub kind: RelationEventKind,
 }
 
 impl RelationEvent {
@@ -35,7 +36,7 @@ impl RelationEvent {
 /// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RelationDeed {
+pub enum RelationEventKind {
     /// A friendship ended: one of the two follows was ended, or cut by a block.
     Unfriended,
     /// The permissions of the other user were changed.

@@ -15,7 +15,7 @@ pub const EARLIER_STAYS_MAX: usize = 16;
 /// A stay begins after the end of the log that was read in the step of the join, and ends with the end that was read in the step
 /// of the leave. All numbers are 0 in rows that were written before there were messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stays {
+pub struct StayHistory {
     /// The number of the last message of the last stay. 0 while the user is a member; in the row of a former member: it may
     /// read nothing.
     pub left_seq: Seq,
@@ -26,7 +26,7 @@ pub struct Stays {
     pub earlier: Vec<(Seq, Seq)>,
 }
 
-impl Stays {
+impl StayHistory {
     /// The stays of a user who joins for the first time, and the number of the first message of the stay. `end`: the
     /// end of the log.
     fn first(end: Seq) -> (Self, Seq) {
@@ -99,7 +99,8 @@ impl MembershipTransition {
     pub(crate) fn begin_stay(&mut self, user: UserId, version: Version, history: bool) {
         let end = self.log_end.needed();
         let before = self.rows.get(&user);
-        let (stays, joined_seq) = before.map_or_else(|| Stays::first(end), |row| Stays::next(row, end));
+        let (stays, joined_seq) =
+            before.map_or_else(|| StayHistory::first(end), |row| StayHistory::next(row, end));
         // Role and remark end with a membership. A mute does not: leaving and joining must not end it.
         let muted_until = before.and_then(|row| row.member.muted_until).filter(|until| *until > self.now);
         let ordinal = before.map_or(self.roster.ordinals, |row| row.member.ordinal);
@@ -157,7 +158,7 @@ mod tests {
         /// Owned by a user whom no case changes.
         fn founded() -> Self {
             let mut group = Self { roster: Roster::default(), rows: BTreeMap::new() };
-            group.change(&MemberChange::Found(user(OWNER)), 0);
+            group.change(&MemberChange::AddFounder(user(OWNER)), 0);
             group
         }
 
@@ -311,7 +312,7 @@ mod tests {
             (join(3), false),
             (MemberChange::Remove(vec![user(4)]), false),
             (MemberChange::Ban(vec![user(4)], None), false),
-            (MemberChange::Found(user(OWNER)), false),
+            (MemberChange::AddFounder(user(OWNER)), false),
         ] {
             let mut transition = group.transition(None);
             transition.change(&change, service(false)).unwrap();
@@ -330,7 +331,7 @@ mod tests {
         group.change(&join(4), 0);
         group.change(&leave(4), 0);
         for row in group.rows.values_mut() {
-            (row.member.from_seq, row.member.joined_seq, row.stays) = (0, 0, Stays::default());
+            (row.member.from_seq, row.member.joined_seq, row.stays) = (0, 0, StayHistory::default());
         }
         assert_eq!(group.row(4).former(), None, "it left before there were messages");
         group.change(&leave(3), 12);
@@ -350,12 +351,12 @@ mod tests {
             row["member"].as_object_mut().unwrap().remove(field).unwrap();
         }
         let row: MemberRow = serde_json::from_value(row).unwrap();
-        assert_eq!((row.member.joined_seq, row.stays), (0, Stays::default()));
+        assert_eq!((row.member.joined_seq, row.stays), (0, StayHistory::default()));
     }
 
     /// A stay in the plain model: the messages that were sent in it.
     #[derive(Clone, Debug, Default)]
-    struct PlainStay {
+    struct ModelStay {
         messages: Vec<Seq>,
         /// Those before it, in a group that shows them.
         before: Vec<Seq>,
@@ -364,19 +365,19 @@ mod tests {
 
     /// A log, and who was a member when each of its messages was sent.
     #[derive(Debug, Default)]
-    struct Plain {
+    struct StayModel {
         end: Seq,
-        stays: BTreeMap<i64, Vec<PlainStay>>,
+        stays: BTreeMap<i64, Vec<ModelStay>>,
     }
 
     #[derive(Clone, Debug)]
-    enum Deed {
+    enum ModelStep {
         Send(i64),
-        Come(i64, bool),
-        Go(i64, u8),
+        Join(i64, bool),
+        Leave(i64, u8),
     }
 
-    impl Plain {
+    impl StayModel {
         fn is_member(&self, id: i64) -> bool {
             self.stays.get(&id).and_then(|stays| stays.last()).is_some_and(|stay| !stay.is_over)
         }
@@ -390,12 +391,12 @@ mod tests {
             }
         }
 
-        fn come(&mut self, id: i64, history: bool) {
+        fn join(&mut self, id: i64, history: bool) {
             let before = if history { (1..=self.end).collect() } else { Vec::new() };
-            self.stays.entry(id).or_default().push(PlainStay { before, ..PlainStay::default() });
+            self.stays.entry(id).or_default().push(ModelStay { before, ..ModelStay::default() });
         }
 
-        fn go(&mut self, id: i64) {
+        fn leave(&mut self, id: i64) {
             if let Some(stay) = self.stays.get_mut(&id).and_then(|stays| stays.last_mut()) {
                 stay.is_over = true;
             }
@@ -418,11 +419,11 @@ mod tests {
         }
     }
 
-    fn deed() -> impl Strategy<Value = Deed> {
+    fn step() -> impl Strategy<Value = ModelStep> {
         prop_oneof![
-            (1..4_i64).prop_map(Deed::Send),
-            (1..=2_i64, any::<bool>()).prop_map(|(id, history)| Deed::Come(id, history)),
-            (1..=2_i64, 0..4_u8).prop_map(|(id, how)| Deed::Go(id, how)),
+            (1..4_i64).prop_map(ModelStep::Send),
+            (1..=2_i64, any::<bool>()).prop_map(|(id, history)| ModelStep::Join(id, history)),
+            (1..=2_i64, 0..4_u8).prop_map(|(id, how)| ModelStep::Leave(id, how)),
         ]
     }
 
@@ -435,39 +436,39 @@ mod tests {
         }
     }
 
-    fn agree(group: &TestGroup, plain: &Plain, id: i64) {
+    fn agree(group: &TestGroup, model: &StayModel, id: i64) {
         let row = group.row(id);
         let range = if row.live {
-            Some((row.member.from_seq, plain.end))
+            Some((row.member.from_seq, model.end))
         } else {
             row.former().map(|former| (former.from_seq, former.left_seq))
         };
         let readable: Vec<Seq> = range.map_or_else(Vec::new, |(from, to)| (from.max(1)..=to).collect());
-        assert_eq!((row.live, readable), (plain.is_member(id), plain.readable(id)), "{row:?}");
-        assert_eq!(row.stays.earlier, plain.earlier(id), "{row:?}");
+        assert_eq!((row.live, readable), (model.is_member(id), model.readable(id)), "{row:?}");
+        assert_eq!(row.stays.earlier, model.earlier(id), "{row:?}");
     }
 
     proptest! {
         #[test]
-        fn stays_agree_with_a_plain_model(deeds in prop::collection::vec(deed(), 0..200)) {
-            let (mut group, mut plain) = (TestGroup::founded(), Plain::default());
+        fn stays_agree_with_a_plain_model(steps in prop::collection::vec(step(), 0..200)) {
+            let (mut group, mut model) = (TestGroup::founded(), StayModel::default());
             let mut firsts = BTreeMap::new();
-            for deed in deeds {
-                match deed {
-                    Deed::Send(count) => (0..count).for_each(|_| plain.send()),
-                    Deed::Come(id, history) if !plain.is_member(id) => {
-                        firsts.entry(id).or_insert(plain.end + 1);
-                        group.change_with(&join(id), service(history), plain.end);
-                        plain.come(id, history);
+            for step in steps {
+                match step {
+                    ModelStep::Send(count) => (0..count).for_each(|_| model.send()),
+                    ModelStep::Join(id, history) if !model.is_member(id) => {
+                        firsts.entry(id).or_insert(model.end + 1);
+                        group.change_with(&join(id), service(history), model.end);
+                        model.join(id, history);
                     }
-                    Deed::Go(id, how) if plain.is_member(id) => {
-                        group.change(&way_out(id, how), plain.end);
-                        plain.go(id);
+                    ModelStep::Leave(id, how) if model.is_member(id) => {
+                        group.change(&way_out(id, how), model.end);
+                        model.leave(id);
                     }
-                    Deed::Come(..) | Deed::Go(..) => {}
+                    ModelStep::Join(..) | ModelStep::Leave(..) => {}
                 }
                 for (id, first) in &firsts {
-                    agree(&group, &plain, *id);
+                    agree(&group, &model, *id);
                     prop_assert_eq!(group.row(*id).stays.first_seq, *first);
                 }
             }

@@ -102,12 +102,12 @@ impl CacheNode {
 
 #[async_trait]
 impl EpochSource for CacheNode {
-    fn followed(&self) -> Option<Epoch> {
+    fn followed_epoch(&self) -> Option<Epoch> {
         let (number, server) = self.member.bus.confirmations.trusted(&self.node)?;
         Some(Epoch { number, server })
     }
 
-    async fn settled(&self) -> Option<u64> {
+    async fn settled_epoch(&self) -> Option<u64> {
         None
     }
 }

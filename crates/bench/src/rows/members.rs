@@ -49,7 +49,7 @@ async fn deep_in_sqlite(plan: &Plan) -> Result<Vec<Pair<f64>>> {
 /// each under a condition. No user may be lost or counted twice.
 async fn joins(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     let (store, group) = (&keyspace.stores.members, GroupId::new(1)?);
-    change(store, group, MemberChange::Found(UserId::new(OWNER)?)).await?;
+    change(store, group, MemberChange::AddFounder(UserId::new(OWNER)?)).await?;
     let (of_one, of_many) = (plan.size(1_000, 20), plan.size(10_000, 200));
     let (mut next, mut joined) = (OWNER, 1);
     let pairs = interleave(plan.rounds, async |side| {
@@ -93,7 +93,7 @@ async fn deep(plan: &Plan, store: &Arc<dyn MemberStore>) -> Result<Vec<Pair<f64>
 
 /// A group with the members of all ids up to this one.
 async fn fill(store: &Arc<dyn MemberStore>, group: GroupId, members: i64) -> Result<()> {
-    change(store, group, MemberChange::Found(UserId::new(OWNER)?)).await?;
+    change(store, group, MemberChange::AddFounder(UserId::new(OWNER)?)).await?;
     let users = (OWNER + 1..=members).map(UserId::new).collect::<Result<Vec<_>, _>>()?;
     let adds = stream::iter(users.chunks(MEMBERS_AT_ONCE))
         .map(async |users| change(store, group, MemberChange::Add(users.to_vec())).await);

@@ -23,11 +23,11 @@ struct OneEpoch(Epoch);
 
 #[async_trait]
 impl EpochSource for OneEpoch {
-    fn followed(&self) -> Option<Epoch> {
+    fn followed_epoch(&self) -> Option<Epoch> {
         Some(self.0.clone())
     }
 
-    async fn settled(&self) -> Option<u64> {
+    async fn settled_epoch(&self) -> Option<u64> {
         Some(self.0.number)
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     redis::{
         arguments::{milliseconds, number},
         fenced::FencedRunner,
-        values::{self, WRONG, list},
+        values::{self, MALFORMED, list},
     },
 };
 
@@ -94,7 +94,7 @@ impl ReaderBitmaps for RedisBitmaps {
         section: ReaderSection,
         slots: &[Slot],
     ) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let call = |slots: &[Slot]| {
             let keys = self.bitmaps(section, epoch.number, slots);
             let arguments = [number(ReaderSection::bit(reader)), milliseconds(INCOMPLETE_KEPT)];
@@ -105,7 +105,7 @@ impl ReaderBitmaps for RedisBitmaps {
     }
 
     async fn invalidate(&self, section: ReaderSection, slots: &[Slot]) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let call = |slots: &[Slot]| {
             let mut keys = vec![self.generation(section, epoch.number)];
             keys.extend(self.bitmaps(section, epoch.number, slots));
@@ -120,7 +120,7 @@ impl ReaderBitmaps for RedisBitmaps {
         sections: &[ReaderSection],
         slots: &[Slot],
     ) -> Result<Vec<Vec<Option<u64>>>, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let chunks = || slots.chunks(AT_ONCE);
         let call = |section: &ReaderSection, slots: &[Slot]| {
             ScriptCall::new(&self.count, self.bitmaps(*section, epoch.number, slots), Vec::<Bytes>::new())
@@ -132,7 +132,7 @@ impl ReaderBitmaps for RedisBitmaps {
         for _ in sections {
             let mut of_section = Vec::with_capacity(slots.len());
             for slots in chunks() {
-                of_section.extend(counted(replies.next().ok_or(WRONG)??, slots.len())?);
+                of_section.extend(counted(replies.next().ok_or(MALFORMED)??, slots.len())?);
             }
             counts.push(of_section);
         }
@@ -140,11 +140,11 @@ impl ReaderBitmaps for RedisBitmaps {
     }
 
     async fn begin_fill(&self, section: ReaderSection) -> Result<FillTicket, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let keys = vec![self.generation(section, epoch.number)];
         let call = ScriptCall::new(&self.begin, keys, Vec::<Bytes>::new());
         let values = list(self.runner.one(&epoch, call).await?)?;
-        let [generation, began] = &values[..] else { return Err(WRONG) };
+        let [generation, began] = &values[..] else { return Err(MALFORMED) };
         let (generation, began_ms) = (values::number(generation)?, values::number(began)?);
         Ok(FillTicket { generation, began_ms, epoch: epoch.number })
     }
@@ -156,7 +156,7 @@ impl ReaderBitmaps for RedisBitmaps {
         bitmaps: Vec<(Slot, SectionBits)>,
         kept: Duration,
     ) -> Result<Vec<BitmapFill>, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         if epoch.number != ticket.epoch {
             return Ok(vec![BitmapFill::Changed; bitmaps.len()]);
         }
@@ -182,7 +182,7 @@ impl fmt::Debug for RedisBitmaps {
 fn counted(reply: Reply, expected: usize) -> Result<Vec<Option<u64>>, SharedError> {
     let values = list(reply)?;
     if values.len() != expected {
-        return Err(WRONG);
+        return Err(MALFORMED);
     }
     values.iter().map(|value| Ok(u64::try_from(values::number(value)?).ok())).collect()
 }
@@ -191,6 +191,6 @@ fn filled(reply: &Reply) -> Result<BitmapFill, SharedError> {
     Ok(match values::number(reply)? {
         -1 => BitmapFill::Late,
         -2 => BitmapFill::Changed,
-        count => BitmapFill::Filled(u64::try_from(count).map_err(|_| WRONG)?),
+        count => BitmapFill::Filled(u64::try_from(count).map_err(|_| MALFORMED)?),
     })
 }

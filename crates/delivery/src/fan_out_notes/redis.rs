@@ -16,7 +16,7 @@ use crate::{
     EpochSource,
     redis::{
         fenced::FencedRunner,
-        values::{WRONG, list, number, text},
+        values::{MALFORMED, list, number, text},
     },
 };
 
@@ -51,7 +51,7 @@ impl RedisFanOutNotes {
     }
 
     async fn run(&self, calls: &[ScriptCall<'_>]) -> Result<Vec<Reply>, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         self.runner.run(&epoch, calls).await.into_iter().collect()
     }
 }
@@ -109,7 +109,7 @@ fn read(reply: Reply) -> Result<Vec<DueNote>, SharedError> {
     let mut values = list(reply)?.into_iter();
     let mut due = Vec::with_capacity(values.len() / 2);
     while let Some(value) = values.next() {
-        let age = number(&values.next().ok_or(WRONG)?)?;
+        let age = number(&values.next().ok_or(MALFORMED)?)?;
         let age = Duration::from_millis(u64::try_from(age).unwrap_or_default());
         // Notes of a later version of the program are left to it.
         due.extend(note_of(&text(value)?).map(|note| DueNote { note, age }));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use kith_cache::remote::SharedError;
 use kith_store::{ConversationId, NodeName, Seq, UserId};
 
-use super::{NodeWake, Note, SentMessages, Wakes};
+use super::{NodeWake, Note, SentMessages, WakeSubscription};
 
 /// The position of an entry in its inbox: 1, 2, 3 and so on.
 pub type Position = u64;
@@ -25,7 +25,7 @@ pub struct Generation {
 
 /// An inbox that a node has opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedInbox {
     /// The generation.
     pub generation: Generation,
     /// The position of the last entry; 0: there is none.
@@ -45,7 +45,7 @@ pub struct FanOut<'a> {
 
 /// The result of a fan-out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FannedOut {
+pub struct FanOutResult {
     /// One wake for each node to be woken. The caller publishes them.
     pub wakes: Vec<NodeWake>,
     /// Users without a live receiver, whether or not they have an inbox; as far as the keeper answered.
@@ -65,7 +65,7 @@ pub struct Mark {
 
 /// The result of marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Marked {
+pub enum MarkOutcome {
     /// The generation has ended.
     Reset,
     /// The marks are set.
@@ -120,7 +120,7 @@ pub struct ReadFrom {
 
 /// The result of a read of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum ReadOutcome {
     /// The receiver cannot continue: the generation has ended, or the inbox does not reach back.
     Reset,
     /// The entries after the position, by rising position, without gaps; none if there are no more.
@@ -135,16 +135,17 @@ pub enum Reading {
 /// before it.
 ///
 /// Each change is one step of one inbox, atomic and isolated. Inboxes may disappear at any time, as a whole or in part; all do when
-/// the epoch changes. This ends the generation, and receivers see that: [`Reading::Reset`], [`Marked::Reset`], another generation
-/// of [`Opened`], or a wake. A call that fails may have been made, or may be made yet, however late; each is safe then.
+/// the epoch changes. This ends the generation, and receivers see that: [`ReadOutcome::Reset`], [`MarkOutcome::Reset`], another
+/// generation of [`OpenedInbox`], or a wake. A call that fails may have been made, or may be made yet, however late; each is safe
+/// then.
 #[async_trait]
 pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// Enters messages into the inbox of each recipient that has one: the range from the mark to [`SentMessages::last`]. An inbox
     /// whose mark is not below it is left as it is. May be repeated, late, or after that of later messages.
     ///
-    /// Costs one round trip; one script for the users of a bucket. Returns in [`FannedOut`] what each user got, also
+    /// Costs one round trip; one script for the users of a bucket. Returns in [`FanOutResult`] what each user got, also
     /// after a failure: it is not atomic.
-    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut;
+    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult;
 
     /// Makes the node one of those with receivers of each user, for [`InboxLimits::receiver_kept`](crate::InboxLimits),
     /// and makes an inbox where there is none. Called again in time, it renews. From here on every entry wakes the
@@ -153,7 +154,7 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// If the server of the epoch does not answer.
-    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>>;
+    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<OpenedInbox, SharedError>>;
 
     /// Ends what [`open`](Self::open) began, when the node has no receiver of the user any more. The inbox stays.
     ///
@@ -178,14 +179,14 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
         generation: Generation,
         marks: &[Mark],
         complete: bool,
-    ) -> Result<Marked, SharedError>;
+    ) -> Result<MarkOutcome, SharedError>;
 
     /// Reads entries, at most `most` for each receiver. Answers in the order of `from`; it is not atomic. Costs one
     /// round trip.
     ///
     /// # Errors
     /// If the server of the epoch does not answer.
-    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>>;
+    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<ReadOutcome, SharedError>>;
 
     /// Enters a note into the inbox of the user, if it has one. Returns the wakes, which the caller publishes; none without a live
     /// receiver. Repeated, it is entered again.
@@ -207,7 +208,7 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError>;
 
     /// The wakes of a node. Each call is a subscription of its own; a node has one.
-    fn wakes(&self, node: &NodeName) -> Box<dyn Wakes>;
+    fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription>;
 
     /// Makes the node one of those that are woken for messages of these conversations, which are not written to inboxes, for
     /// [`InboxLimits::receiver_kept`](crate::InboxLimits). Called again in time, it renews.

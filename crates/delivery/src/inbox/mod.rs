@@ -4,7 +4,7 @@
 pub mod conformance;
 #[cfg(feature = "redis")]
 mod entry_text;
-mod gathered;
+mod fan_out_answers;
 mod keeper;
 mod memory;
 mod note;
@@ -15,11 +15,11 @@ mod wake;
 mod wake_form;
 
 pub use keeper::{
-    Entry, FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, Opened, Position, ReadFrom,
-    Reading,
+    Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, OpenedInbox, Position,
+    ReadFrom, ReadOutcome,
 };
 pub use memory::MemoryInboxes;
 pub use note::Note;
 #[cfg(feature = "redis")]
 pub use redis::RedisInboxes;
-pub use wake::{Heard, NodeWake, SentMessages, Wake, Wakes, Woken};
+pub use wake::{NodeWake, SentMessages, Wake, WakeEvent, WakeSubscription, WokenUser};

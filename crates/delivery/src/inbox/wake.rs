@@ -41,7 +41,7 @@ impl SentMessages {
 
 /// A user whose inbox got an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Woken {
+pub struct WokenUser {
     /// The user.
     pub user: UserId,
     /// The generation of the inbox.
@@ -60,7 +60,7 @@ pub enum Wake {
         /// The messages.
         sent: SentMessages,
         /// Users whose inboxes have the entry.
-        woken: Vec<Woken>,
+        woken: Vec<WokenUser>,
         /// Users whose inboxes have ended: their receivers cannot continue.
         lost: Vec<UserId>,
     },
@@ -107,7 +107,7 @@ impl NodeWake {
 
 /// An event of the subscription of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum WakeEvent {
     /// A wake.
     Wake(Wake),
     /// Wakes before this may be lost, and none from here on: all receivers read again. The first of every subscription.
@@ -116,12 +116,12 @@ pub enum Heard {
 
 /// The wakes of a node, as they arrive.
 #[async_trait]
-pub trait Wakes: Send + fmt::Debug {
+pub trait WakeSubscription: Send + fmt::Debug {
     /// Waits for the next one. Subscribes first, and again when the subscription was lost, as often as it takes. Wakes that are
-    /// not taken in time are dropped; [`Heard::Interrupted`] says so.
+    /// not taken in time are dropped; [`WakeEvent::Interrupted`] says so.
     ///
     /// May be cancelled; nothing is lost then.
-    async fn next(&mut self) -> Heard;
+    async fn next(&mut self) -> WakeEvent;
 }
 
 #[cfg(test)]

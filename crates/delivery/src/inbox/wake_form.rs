@@ -19,7 +19,7 @@
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use kith_store::{Timestamp, UserId};
 
-use super::{Generation, SentMessages, Wake, Woken};
+use super::{Generation, SentMessages, Wake, WokenUser};
 
 /// Rises with each change of the form. A wake of a form or a kind that a program does not know is dropped.
 const FORM: u8 = 1;
@@ -115,7 +115,7 @@ fn sent(bytes: &mut Bytes) -> Option<SentMessages> {
 }
 
 /// All are of one epoch.
-fn put_woken(bytes: &mut BytesMut, woken: &[Woken]) -> Option<()> {
+fn put_woken(bytes: &mut BytesMut, woken: &[WokenUser]) -> Option<()> {
     bytes.put_u64(woken.first().map_or(0, |woken| woken.generation.epoch));
     bytes.put_u32(u32::try_from(woken.len()).ok()?);
     for woken in woken {
@@ -127,13 +127,13 @@ fn put_woken(bytes: &mut BytesMut, woken: &[Woken]) -> Option<()> {
     Some(())
 }
 
-fn woken(bytes: &mut Bytes) -> Option<Vec<Woken>> {
+fn woken(bytes: &mut Bytes) -> Option<Vec<WokenUser>> {
     let (epoch, count) = (number(bytes)?, count(bytes)?);
     let mut one = || {
         let (user, number_of) = (user(bytes)?, number(bytes)?);
         let (position, first) = (number(bytes)?, signed(bytes)?);
         let generation = Generation { epoch, number: number_of };
-        Some(Woken { user, generation, position, first: (first > 0).then_some(first) })
+        Some(WokenUser { user, generation, position, first: (first > 0).then_some(first) })
     };
     (0..count).map(|_| one()).collect()
 }
@@ -184,7 +184,7 @@ mod tests {
             sent: Timestamp(1_790_000_000_000),
             entries,
         };
-        let woken = [None, Some(57)].map(|first| Woken { user: user(8), generation, position: 3, first });
+        let woken = [None, Some(57)].map(|first| WokenUser { user: user(8), generation, position: 3, first });
         vec![
             Wake::Messages { sent: sent.clone(), woken: woken.to_vec(), lost: vec![user(1), user(2)] },
             Wake::Messages { sent: sent.clone(), woken: Vec::new(), lost: Vec::new() },
@@ -210,9 +210,9 @@ mod tests {
                 // A signal, and the list of lost inboxes, have no length of their own.
                 assert_ne!(decode(bytes.slice(..length)), Some(wake.clone()));
             }
-            for place in 0..2 {
+            for index in 0..2 {
                 let mut other = bytes.to_vec();
-                other[place] = 99;
+                other[index] = 99;
                 assert_eq!(decode(other.into()), None, "of a newer program");
             }
         }

@@ -6,7 +6,7 @@ use super::{INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES};
 
 /// Why a generation began or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum GenerationReason {
     /// The user had no inbox.
     New,
     /// Redis has lost the hash of an inbox, and not its stream.
@@ -19,7 +19,7 @@ pub(crate) enum Why {
     Room,
 }
 
-const WHYS: [&str; 4] = ["new", "hash", "stream", "room"];
+const GENERATION_REASONS: [&str; 4] = ["new", "hash", "stream", "room"];
 
 pub(crate) struct InboxCounts {
     entries: Counter,
@@ -31,7 +31,7 @@ impl InboxCounts {
     pub(crate) fn new() -> Self {
         Self {
             entries: counter!(INBOX_ENTRIES.name),
-            generations: WHYS.map(|why| counter!(INBOX_GENERATIONS.name, "why" => why)),
+            generations: GENERATION_REASONS.map(|why| counter!(INBOX_GENERATIONS.name, "why" => why)),
             wakes: counter!(INBOX_WAKES.name),
         }
     }
@@ -40,16 +40,16 @@ impl InboxCounts {
         self.entries.increment(count);
     }
 
-    pub(crate) fn generation(&self, why: Why) {
-        let place = match why {
-            Why::New => 0,
+    pub(crate) fn generation(&self, why: GenerationReason) {
+        let index = match why {
+            GenerationReason::New => 0,
             #[cfg(feature = "redis")]
-            Why::Hash => 1,
+            GenerationReason::Hash => 1,
             #[cfg(feature = "redis")]
-            Why::Stream => 2,
-            Why::Room => 3,
+            GenerationReason::Stream => 2,
+            GenerationReason::Room => 3,
         };
-        self.generations[place].increment(1);
+        self.generations[index].increment(1);
     }
 
     pub(crate) fn wakes(&self, count: usize) {

@@ -27,13 +27,13 @@ impl FencedRunner {
     ///
     /// # Errors
     /// When it follows none.
-    pub(crate) fn followed(&self) -> Result<Epoch, SharedError> {
-        self.epochs.followed().ok_or(SharedError::Away)
+    pub(crate) fn followed_epoch(&self) -> Result<Epoch, SharedError> {
+        self.epochs.followed_epoch().ok_or(SharedError::Away)
     }
 
-    /// See [`EpochSource::settled`].
-    pub(crate) async fn settled(&self) -> Option<u64> {
-        self.epochs.settled().await
+    /// See [`EpochSource::settled_epoch`].
+    pub(crate) async fn settled_epoch(&self) -> Option<u64> {
+        self.epochs.settled_epoch().await
     }
 
     /// Runs scripts in one round trip. Returns an answer for each, in their order.
@@ -63,6 +63,6 @@ impl fmt::Debug for FencedRunner {
 }
 
 /// The answers to so many calls of a node that follows no epoch.
-pub(crate) fn away<T>(count: usize) -> Vec<Result<T, SharedError>> {
+pub(crate) fn unavailable<T>(count: usize) -> Vec<Result<T, SharedError>> {
     (0..count).map(|_| Err(SharedError::Away)).collect()
 }

@@ -24,14 +24,14 @@ use kith_store::{ConversationId, Epoch, Seq};
 
 use self::{
     arguments::{milliseconds, number},
-    fenced::{FencedRunner, away},
+    fenced::{FencedRunner, unavailable},
     names::WindowNames,
     scripts::WindowScripts,
     times::ServerTimes,
 };
 use crate::{
-    Append, Confirm, EpochSource, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, ServerTime, Span,
-    WindowKeeper, WindowLimits,
+    Append, Confirm, EpochSource, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, ServerTime, Span,
+    WindowKeeper, WindowLimits, WindowLookup,
 };
 
 /// Windows in Redis, of the epoch that the node follows. Only answers of that epoch's server count. A call ends within the
@@ -70,7 +70,7 @@ impl RedisWindows {
     /// The epoch that is followed, if it is that of a time: a time means nothing to another server.
     fn followed_since(&self, at: ServerTime) -> Result<Epoch, SharedError> {
         self.runner
-            .followed()
+            .followed_epoch()
             .and_then(|epoch| if epoch.number == at.epoch { Ok(epoch) } else { Err(SharedError::Away) })
     }
 
@@ -92,10 +92,10 @@ impl RedisWindows {
         read: impl FnOnce(Reply, u64) -> Result<reply::Timed<T>, SharedError>,
     ) -> Result<T, SharedError> {
         let answer = self.runner.one(epoch, call).await?;
-        self.learned(read(answer, epoch.number)?)
+        self.record_time(read(answer, epoch.number)?)
     }
 
-    fn learned<T>(&self, timed: reply::Timed<T>) -> Result<T, SharedError> {
+    fn record_time<T>(&self, timed: reply::Timed<T>) -> Result<T, SharedError> {
         self.times.learn(timed.at, self.clock.now());
         Ok(timed.answer)
     }
@@ -121,30 +121,30 @@ impl RedisWindows {
 
 #[async_trait]
 impl WindowKeeper for RedisWindows {
-    async fn look(
+    async fn look_up(
         &self,
         conversation: ConversationId,
         asked: Span,
         token: LeaseToken,
-    ) -> Result<Looked, SharedError> {
-        let epoch = self.runner.followed()?;
+    ) -> Result<WindowLookup, SharedError> {
+        let epoch = self.runner.followed_epoch()?;
         let (lease, kept) = (milliseconds(self.limits.lease), milliseconds(self.limits.kept));
         let arguments = vec![number(asked.first), number(asked.last), hex(token.0), lease, kept];
-        let call = self.call(&self.scripts.look, &epoch, conversation, arguments);
-        self.one(&epoch, call, |answer, epoch| reply::looked(answer, epoch, asked)).await
+        let call = self.call(&self.scripts.look_up, &epoch, conversation, arguments);
+        self.one(&epoch, call, |answer, epoch| reply::lookup(answer, epoch, asked)).await
     }
 
-    async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<Filled, SharedError> {
+    async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<FillOutcome, SharedError> {
         let epoch = self.followed_since(fill.at)?;
         let mut arguments = vec![hex(fill.token.0), number(fill.at.ms)];
         arguments.extend([number(fill.span.first), number(fill.span.last), milliseconds(self.limits.kept)]);
         arguments.extend(fill.entries.iter().cloned());
         let call = self.call(&self.scripts.fill, &epoch, conversation, arguments);
-        self.one(&epoch, call, reply::filled).await
+        self.one(&epoch, call, reply::fill_outcome).await
     }
 
     async fn append(&self, conversation: ConversationId, append: &Append) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let began = self.began(&epoch, append.began);
         let mut arguments = vec![number(append.span.first), number(append.span.last), began];
         arguments.push(number(i64::from(append.changes)));
@@ -161,20 +161,20 @@ impl WindowKeeper for RedisWindows {
         token: HoldToken,
         time: Duration,
     ) -> Result<(), SharedError> {
-        self.hold_in(&self.runner.followed()?, conversation, token, time).await
+        self.hold_in(&self.runner.followed_epoch()?, conversation, token, time).await
     }
 
     async fn release(&self, conversation: ConversationId, token: HoldToken) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         self.hold_in(&epoch, conversation, token, Duration::ZERO).await?;
         // Of a later epoch nothing is known: a window there may have been filled before the change was committed.
-        if self.runner.settled().await == Some(epoch.number) { Ok(()) } else { Err(SharedError::Away) }
+        if self.runner.settled_epoch().await == Some(epoch.number) { Ok(()) } else { Err(SharedError::Away) }
     }
 
     async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>> {
-        let Ok(epoch) = self.runner.followed() else { return away(known.len()) };
+        let Ok(epoch) = self.runner.followed_epoch() else { return unavailable(known.len()) };
         if known.iter().any(|confirm| confirm.at.epoch != epoch.number) {
-            return away(known.len());
+            return unavailable(known.len());
         }
         let call = |confirm: &Confirm| {
             let kept = milliseconds(self.limits.kept);
@@ -183,24 +183,24 @@ impl WindowKeeper for RedisWindows {
         };
         let calls: Vec<_> = known.iter().map(call).collect();
         let answers = self.runner.run(&epoch, &calls).await.into_iter();
-        answers.map(|answer| self.learned(reply::changed(answer?, epoch.number)?)).collect()
+        answers.map(|answer| self.record_time(reply::changed(answer?, epoch.number)?)).collect()
     }
 
-    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadSeen, SharedError>> {
-        let Ok(epoch) = self.runner.followed() else { return away(asked.len()) };
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadLookup, SharedError>> {
+        let Ok(epoch) = self.runner.followed_epoch() else { return unavailable(asked.len()) };
         let call = |(conversation, after): &(ConversationId, Seq)| {
             self.call(&self.scripts.head, &epoch, *conversation, vec![number(*after)])
         };
         let calls: Vec<_> = asked.iter().map(call).collect();
         let answers = self.runner.run(&epoch, &calls).await.into_iter().zip(asked);
         answers
-            .map(|(answer, (_, after))| self.learned(reply::head(answer?, epoch.number, *after)?))
+            .map(|(answer, (_, after))| self.record_time(reply::head(answer?, epoch.number, *after)?))
             .collect()
     }
 
-    async fn doubt(&self, conversation: ConversationId) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
-        let call = self.call(&self.scripts.doubt, &epoch, conversation, Vec::new());
+    async fn require_check(&self, conversation: ConversationId) -> Result<(), SharedError> {
+        let epoch = self.runner.followed_epoch()?;
+        let call = self.call(&self.scripts.require_check, &epoch, conversation, Vec::new());
         self.one(&epoch, call, reply::changed).await
     }
 }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use kith_cache::remote::redis::Reply;
 use kith_store::Seq;
 
-use super::values::{ReplyResult, WRONG, list, number, text};
-use crate::{Dropped, Filled, HeadSeen, Looked, ServerTime, Span, WindowSeen, metrics};
+use super::values::{MALFORMED, ReplyResult, list, number, text};
+use crate::{DropReason, FillOutcome, HeadLookup, ServerTime, Span, WindowLookup, WindowSnapshot, metrics};
 
 /// An answer, and the time of the server at which it was given.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,48 +16,48 @@ pub(super) struct Timed<T> {
     pub(super) at: ServerTime,
 }
 
-pub(super) fn looked(reply: Reply, epoch: u64, asked: Span) -> ReplyResult<Timed<Looked>> {
+pub(super) fn lookup(reply: Reply, epoch: u64, asked: Span) -> ReplyResult<Timed<WindowLookup>> {
     let mut values = list(reply)?.into_iter();
-    let mut next = || values.next().ok_or(WRONG);
+    let mut next = || values.next().ok_or(MALFORMED);
     let (code, at) = (number(&next()?)?, time(&next()?, epoch)?);
     count_dropped(&next()?)?;
-    let looked = match code {
+    let lookup = match code {
         0 => {
             let (span, age) = (span(&next()?, &next()?)?, age(&next()?)?);
             let entries = entries(next()?, asked.overlap(span).count())?;
-            Looked::Hit(WindowSeen { at, span, age, entries })
+            WindowLookup::Hit(WindowSnapshot { at, span, age, entries })
         }
-        1 => Looked::Miss { at },
-        2 => Looked::Busy,
-        3 => Looked::Held,
-        _ => return Err(WRONG),
+        1 => WindowLookup::Miss { at },
+        2 => WindowLookup::Busy,
+        3 => WindowLookup::Held,
+        _ => return Err(MALFORMED),
     };
-    Ok(Timed { answer: looked, at })
+    Ok(Timed { answer: lookup, at })
 }
 
-pub(super) fn filled(reply: Reply, epoch: u64) -> ReplyResult<Timed<Filled>> {
+pub(super) fn fill_outcome(reply: Reply, epoch: u64) -> ReplyResult<Timed<FillOutcome>> {
     let values = list(reply)?;
-    let [code, now] = &values[..] else { return Err(WRONG) };
-    let filled = match number(code)? {
-        0 => Filled::Stored,
-        1 => Filled::Lost,
-        2 => Filled::Below,
-        _ => return Err(WRONG),
+    let [code, now] = &values[..] else { return Err(MALFORMED) };
+    let fill_outcome = match number(code)? {
+        0 => FillOutcome::Stored,
+        1 => FillOutcome::Lost,
+        2 => FillOutcome::Below,
+        _ => return Err(MALFORMED),
     };
-    Ok(Timed { answer: filled, at: time(now, epoch)? })
+    Ok(Timed { answer: fill_outcome, at: time(now, epoch)? })
 }
 
 /// The answer of a script that only changes: its time, and maybe why it dropped the window.
 pub(super) fn changed(reply: Reply, epoch: u64) -> ReplyResult<Timed<()>> {
     let values = list(reply)?;
-    let [now, dropped @ ..] = &values[..] else { return Err(WRONG) };
+    let [now, dropped @ ..] = &values[..] else { return Err(MALFORMED) };
     dropped.iter().try_for_each(count_dropped)?;
     Ok(Timed { answer: (), at: time(now, epoch)? })
 }
 
-pub(super) fn head(reply: Reply, epoch: u64, after: Seq) -> ReplyResult<Timed<HeadSeen>> {
+pub(super) fn head(reply: Reply, epoch: u64, after: Seq) -> ReplyResult<Timed<HeadLookup>> {
     let mut values = list(reply)?.into_iter();
-    let mut next = || values.next().ok_or(WRONG);
+    let mut next = || values.next().ok_or(MALFORMED);
     let (code, at) = (number(&next()?)?, time(&next()?, epoch)?);
     let head = match code {
         0 => {
@@ -66,24 +66,24 @@ pub(super) fn head(reply: Reply, epoch: u64, after: Seq) -> ReplyResult<Timed<He
             let above = Span { first: after.saturating_add(1), last: span.last };
             let entries = entries(next()?, above.overlap(span).count())?;
             let last = Some(last).filter(|_| span.last > 0);
-            HeadSeen::Hit { window: WindowSeen { at, span, age, entries }, last }
+            HeadLookup::Hit { window: WindowSnapshot { at, span, age, entries }, last }
         }
-        1 => HeadSeen::Miss,
-        3 => HeadSeen::Held,
-        _ => return Err(WRONG),
+        1 => HeadLookup::Miss,
+        3 => HeadLookup::Held,
+        _ => return Err(MALFORMED),
     };
     Ok(Timed { answer: head, at })
 }
 
 fn time(reply: &Reply, epoch: u64) -> ReplyResult<ServerTime> {
     let ms = number(reply)?;
-    if ms > 0 { Ok(ServerTime { epoch, ms }) } else { Err(WRONG) }
+    if ms > 0 { Ok(ServerTime { epoch, ms }) } else { Err(MALFORMED) }
 }
 
 fn span(first: &Reply, last: &Reply) -> ReplyResult<Span> {
     let span = Span { first: number(first)?, last: number(last)? };
     let is_span = span.last >= 0 && (1..=span.last + 1).contains(&span.first);
-    if is_span { Ok(span) } else { Err(WRONG) }
+    if is_span { Ok(span) } else { Err(MALFORMED) }
 }
 
 /// Below 0: not known.
@@ -93,20 +93,20 @@ fn age(reply: &Reply) -> ReplyResult<Option<Duration>> {
 
 fn entries(reply: Reply, count: usize) -> ReplyResult<Vec<Bytes>> {
     let entries = list(reply)?.into_iter().map(text).collect::<ReplyResult<Vec<_>>>()?;
-    if entries.len() == count { Ok(entries) } else { Err(WRONG) }
+    if entries.len() == count { Ok(entries) } else { Err(MALFORMED) }
 }
 
 fn count_dropped(why: &Reply) -> ReplyResult<()> {
     let why = match number(why)? {
         0 => return Ok(()),
-        1 => Dropped::Gap,
-        2 => Dropped::Change,
-        3 => Dropped::Hold,
-        4 => Dropped::Behind,
-        5 => Dropped::Evicted,
-        _ => return Err(WRONG),
+        1 => DropReason::Gap,
+        2 => DropReason::Change,
+        3 => DropReason::Hold,
+        4 => DropReason::Behind,
+        5 => DropReason::Evicted,
+        _ => return Err(MALFORMED),
     };
-    metrics::dropped(why);
+    metrics::count_drop(why);
     Ok(())
 }
 
@@ -124,43 +124,43 @@ mod tests {
         Reply::List((0..count).map(|_| Reply::Text(Bytes::from_static(b"x"))).collect())
     }
 
-    fn hit(values: &[i64], entries: Reply) -> ReplyResult<Timed<Looked>> {
+    fn hit(values: &[i64], entries: Reply) -> ReplyResult<Timed<WindowLookup>> {
         let mut values = numbers(values);
         values.push(entries);
-        looked(Reply::List(values), 5, ASKED)
+        lookup(Reply::List(values), 5, ASKED)
     }
 
     #[test]
     fn window_is_read() {
         let at = ServerTime { epoch: 5, ms: 1_000 };
-        let looked = hit(&[0, 1_000, 0, 1, 3, 40], texts(2)).unwrap().answer;
+        let lookup = hit(&[0, 1_000, 0, 1, 3, 40], texts(2)).unwrap().answer;
         let (span, age) = (Span { first: 1, last: 3 }, Some(Duration::from_millis(40)));
         let entries = vec![Bytes::from_static(b"x"); 2];
-        assert_eq!(looked, Looked::Hit(WindowSeen { at, span, age, entries }));
+        assert_eq!(lookup, WindowLookup::Hit(WindowSnapshot { at, span, age, entries }));
         let empty = hit(&[0, 1_000, 5, 1, 0, -1], texts(0)).unwrap().answer;
         let span = Span { first: 1, last: 0 };
-        assert_eq!(empty, Looked::Hit(WindowSeen { at, span, age: None, entries: Vec::new() }));
+        assert_eq!(empty, WindowLookup::Hit(WindowSnapshot { at, span, age: None, entries: Vec::new() }));
     }
 
     #[test]
     fn answer_in_another_form_is_not_believed() {
-        let refused = |answer: ReplyResult<Timed<Looked>>| assert_eq!(answer.unwrap_err(), WRONG);
+        let refused = |answer: ReplyResult<Timed<WindowLookup>>| assert_eq!(answer.unwrap_err(), MALFORMED);
         for entries in [1, 3] {
             refused(hit(&[0, 1_000, 0, 1, 3, 40], texts(entries)));
         }
         refused(hit(&[0, 1_000, 0, 1, 3, 40], Reply::Nothing));
         // A first number beyond the end or below 1, an end below 0, no time, unknown codes.
-        for wrong in
+        for malformed in
             [[0, 1_000, 0, 5, 3, 40], [0, 1_000, 0, 0, 3, 40], [0, 1_000, 0, 1, -1, 40], [0, 0, 0, 1, 3, 40]]
         {
-            refused(hit(&wrong, texts(2)));
+            refused(hit(&malformed, texts(2)));
         }
-        for wrong in [&[4, 1_000, 0][..], &[1, 1_000, 6], &[1, 1_000], &[1], &[]] {
-            refused(looked(Reply::List(numbers(wrong)), 5, ASKED));
+        for malformed in [&[4, 1_000, 0][..], &[1, 1_000, 6], &[1, 1_000], &[1], &[]] {
+            refused(lookup(Reply::List(numbers(malformed)), 5, ASKED));
         }
-        refused(looked(Reply::Number(1), 5, ASKED));
-        assert_eq!(filled(Reply::List(numbers(&[3, 1_000])), 5), Err(WRONG));
-        assert_eq!(changed(Reply::List(Vec::new()), 5), Err(WRONG));
-        assert_eq!(head(Reply::List(numbers(&[2, 1_000])), 5, 0), Err(WRONG));
+        refused(lookup(Reply::Number(1), 5, ASKED));
+        assert_eq!(fill_outcome(Reply::List(numbers(&[3, 1_000])), 5), Err(MALFORMED));
+        assert_eq!(changed(Reply::List(Vec::new()), 5), Err(MALFORMED));
+        assert_eq!(head(Reply::List(numbers(&[2, 1_000])), 5, 0), Err(MALFORMED));
     }
 }

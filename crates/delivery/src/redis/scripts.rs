@@ -11,13 +11,13 @@ macro_rules! text {
 /// The scripts. Each begins with the shared part.
 #[derive(Debug)]
 pub(super) struct WindowScripts {
-    pub(super) look: RedisScript,
+    pub(super) look_up: RedisScript,
     pub(super) fill: RedisScript,
     pub(super) append: RedisScript,
     pub(super) hold: RedisScript,
     pub(super) confirm: RedisScript,
     pub(super) head: RedisScript,
-    pub(super) doubt: RedisScript,
+    pub(super) require_check: RedisScript,
 }
 
 impl WindowScripts {
@@ -28,13 +28,13 @@ impl WindowScripts {
     /// The scripts, changed by `edit`.
     pub(super) fn of(edit: impl Fn(&'static str) -> &'static str) -> Self {
         Self {
-            look: RedisScript::new(edit(text!("look"))),
+            look_up: RedisScript::new(edit(text!("look_up"))),
             fill: RedisScript::new(edit(text!("fill"))),
             append: RedisScript::new(edit(text!("append"))),
             hold: RedisScript::new(edit(text!("hold"))),
             confirm: RedisScript::new(edit(text!("confirm"))),
             head: RedisScript::new(edit(text!("head"))),
-            doubt: RedisScript::new(edit(text!("doubt"))),
+            require_check: RedisScript::new(edit(text!("require_check"))),
         }
     }
 }

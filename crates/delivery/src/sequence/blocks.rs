@@ -8,9 +8,9 @@ use kith_cache::Clock;
 use kith_store::{SeqRange, SequenceStore, StoreError};
 
 use super::{
-    keeper::{Offer, SequenceKeeper, Taken},
+    keeper::{Offer, SequenceKeeper, TakeOutcome},
     limits::SequenceLimits,
-    name::{Batch, Fetch, Name, Need},
+    local_sequence::{Batch, Fetch, LocalSequence, Need},
 };
 use crate::metrics::{BlockCounts, BlockUse};
 
@@ -37,14 +37,14 @@ pub(super) struct Source {
 
 impl Source {
     /// The next batch of a sequence. It begins when the one before has ended.
-    pub(super) fn batch(self: &Arc<Self>, name: &Arc<Name>, before: Option<Batch>) -> Batch {
-        let (source, name) = (Arc::clone(self), Arc::clone(name));
+    pub(super) fn batch(self: &Arc<Self>, sequence: &Arc<LocalSequence>, before: Option<Batch>) -> Batch {
+        let (source, sequence) = (Arc::clone(self), Arc::clone(sequence));
         let batch = async move {
             if let Some(before) = before {
                 before.await.ok();
             }
-            match name.close() {
-                Some(need) => source.serve(&name, need).await.map(Into::into),
+            match sequence.close() {
+                Some(need) => source.serve(&sequence, need).await.map(Into::into),
                 None => Ok(Vec::new().into()),
             }
         };
@@ -52,65 +52,69 @@ impl Source {
     }
 
     /// Gets the numbers of a batch, by rising number: from the keeper, and from the store if that does not answer.
-    async fn serve(self: &Arc<Self>, name: &Arc<Name>, need: Need) -> Result<Vec<SeqRange>, StoreError> {
+    async fn serve(
+        self: &Arc<Self>,
+        sequence: &Arc<LocalSequence>,
+        need: Need,
+    ) -> Result<Vec<SeqRange>, StoreError> {
         let (mut ranges, mut missing) = (Vec::new(), need.count);
         for _ in 0..ROUNDS {
             if missing == 0 {
                 return Ok(ranges);
             }
-            match self.keeper.take(&name.name, missing, name.seen().max(need.above)).await {
-                Ok(Taken::Numbers { range, left }) => {
-                    name.saw(range.last);
+            match self.keeper.take(&sequence.name, missing, sequence.seen().max(need.above)).await {
+                Ok(TakeOutcome::Numbers { range, left }) => {
+                    sequence.record_seen(range.last);
                     missing = missing.saturating_sub(count(range));
                     add(&mut ranges, range);
-                    self.look_ahead(name, left);
+                    self.look_ahead(sequence, left);
                 }
-                Ok(Taken::Unknown | Taken::UsedUp) => {
-                    self.fetch(name, Need { count: missing, ..need }).0.await?
+                Ok(TakeOutcome::Unknown | TakeOutcome::UsedUp) => {
+                    self.fetch(sequence, Need { count: missing, ..need }).0.await?
                 }
                 Err(_) => break,
             }
         }
         if missing > 0 {
-            add(&mut ranges, self.take_from_store(name, Need { count: missing, ..need }).await?);
+            add(&mut ranges, self.take_from_store(sequence, Need { count: missing, ..need }).await?);
         }
         Ok(ranges)
     }
 
     /// These numbers are never offered, so no other caller gets them.
-    async fn take_from_store(&self, name: &Name, need: Need) -> Result<SeqRange, StoreError> {
-        let seen = name.seen().max(need.above);
-        let range = self.store.take_seqs(&name.name, need.count, seen).await?;
-        name.saw(range.last);
+    async fn take_from_store(&self, sequence: &LocalSequence, need: Need) -> Result<SeqRange, StoreError> {
+        let seen = sequence.seen().max(need.above);
+        let range = self.store.take_seqs(&sequence.name, need.count, seen).await?;
+        sequence.record_seen(range.last);
         self.counts.count(BlockUse::Direct);
         Ok(range)
     }
 
     /// Fetches the next block before it is needed.
-    fn look_ahead(self: &Arc<Self>, name: &Arc<Name>, left: u64) {
-        if name.has_enough(left) {
+    fn look_ahead(self: &Arc<Self>, sequence: &Arc<LocalSequence>, left: u64) {
+        if sequence.has_enough(left) {
             return;
         }
-        if let (fetch, true) = self.fetch(name, Need { count: 0, above: 0 }) {
+        if let (fetch, true) = self.fetch(sequence, Need { count: 0, above: 0 }) {
             self.background.run(fetch.map(drop).boxed());
         }
     }
 
     /// Takes a block from the store and offers it; one at a time for each sequence. Returns whether it is a new one.
-    fn fetch(self: &Arc<Self>, name: &Arc<Name>, least: Need) -> (Fetch, bool) {
-        name.fetch(|| {
-            let (source, name) = (Arc::clone(self), Arc::clone(name));
-            async move { source.fetch_block(&name, least).await }.boxed().shared()
+    fn fetch(self: &Arc<Self>, sequence: &Arc<LocalSequence>, least: Need) -> (Fetch, bool) {
+        sequence.fetch(|| {
+            let (source, sequence) = (Arc::clone(self), Arc::clone(sequence));
+            async move { source.fetch_block(&sequence, least).await }.boxed().shared()
         })
     }
 
-    async fn fetch_block(&self, name: &Name, least: Need) -> Result<(), StoreError> {
-        let size = name.next_size(self.clock.now(), &self.limits).max(least.count);
-        let seen = name.seen().max(least.above);
-        let block = self.store.take_seqs(&name.name, size, seen).await?;
+    async fn fetch_block(&self, sequence: &LocalSequence, least: Need) -> Result<(), StoreError> {
+        let size = sequence.next_size(self.clock.now(), &self.limits).max(least.count);
+        let seen = sequence.seen().max(least.above);
+        let block = self.store.take_seqs(&sequence.name, size, seen).await?;
         self.counts.count(if least.count > 0 { BlockUse::Needed } else { BlockUse::Ahead });
         // Without an answer it may have been offered. It must not be used again, so its numbers are lost.
-        self.keeper.offer(&name.name, Offer { block, seen }).await.ok();
+        self.keeper.offer(&sequence.name, Offer { block, seen }).await.ok();
         Ok(())
     }
 }

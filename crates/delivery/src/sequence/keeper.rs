@@ -8,7 +8,7 @@ use kith_store::{Seq, SeqRange, SequenceName};
 
 /// The result of a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum TakeOutcome {
     /// Numbers, at most as many as requested.
     Numbers {
         /// The numbers.
@@ -42,7 +42,7 @@ pub trait SequenceKeeper: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// If the keeper does not answer.
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError>;
+    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError>;
 
     /// Adds a block behind those that the sequence has, or drops it. The block replaces what the sequence has if that is at or below
     /// [`Offer::seen`]. Each block is offered once, whatever the answer was.

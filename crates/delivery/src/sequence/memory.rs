@@ -6,15 +6,15 @@ use kith_store::{Seq, SeqRange, SequenceName};
 use parking_lot::Mutex;
 
 use super::{
-    keeper::{Offer, SequenceKeeper, Taken},
-    used::Used,
+    keeper::{Offer, SequenceKeeper, TakeOutcome},
+    lru_map::LruMap,
 };
 
 /// Issues the numbers of blocks on one node. Keeps a bounded number of sequences: the rest of the block of an unused
 /// one is lost.
 #[derive(Debug)]
 pub struct MemorySequences {
-    blocks: Mutex<Used<Blocks>>,
+    blocks: Mutex<LruMap<Blocks>>,
     clock: SystemClock,
 }
 
@@ -30,16 +30,16 @@ impl MemorySequences {
     /// Creates it empty, for at most `most` sequences.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { blocks: Mutex::new(Used::new(most)), clock: SystemClock::new() }
+        Self { blocks: Mutex::new(LruMap::new(most)), clock: SystemClock::new() }
     }
 }
 
 #[async_trait]
 impl SequenceKeeper for MemorySequences {
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError> {
+    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError> {
         let now = self.clock.now();
         let mut blocks = self.blocks.lock();
-        Ok(blocks.get(name, now).map_or(Taken::Unknown, |blocks| blocks.take(count, seen)))
+        Ok(blocks.get(name, now).map_or(TakeOutcome::Unknown, |blocks| blocks.take(count, seen)))
     }
 
     async fn offer(&self, name: &SequenceName, offer: Offer) -> Result<(), SharedError> {
@@ -59,19 +59,19 @@ impl Blocks {
         Self { at: block.first - 1, last: block.last, next: None }
     }
 
-    fn take(&mut self, count: u32, seen: Seq) -> Taken {
+    fn take(&mut self, count: u32, seen: Seq) -> TakeOutcome {
         if self.at < seen {
-            return Taken::Unknown;
+            return TakeOutcome::Unknown;
         }
         if self.at == self.last {
-            let Some(next) = self.next else { return Taken::UsedUp };
+            let Some(next) = self.next else { return TakeOutcome::UsedUp };
             *self = Self::of(next);
         }
         let first = self.at + 1;
         self.at = self.last.min(self.at + i64::from(count));
         let range = SeqRange { first, last: self.at };
         let of_next = self.next.map_or(0, |next| next.last - next.first + 1);
-        Taken::Numbers { range, left: (self.last - self.at + of_next).unsigned_abs() }
+        TakeOutcome::Numbers { range, left: (self.last - self.at + of_next).unsigned_abs() }
     }
 
     fn add(&mut self, Offer { block, seen }: Offer) {

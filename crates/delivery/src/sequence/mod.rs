@@ -3,11 +3,11 @@
 mod blocks;
 mod keeper;
 mod limits;
+mod local_sequence;
+mod lru_map;
 mod memory;
-mod name;
 #[cfg(feature = "redis")]
 mod redis;
-mod used;
 
 use std::{
     fmt,
@@ -23,7 +23,7 @@ use kith_store::{Seq, SeqRange, SequenceName, SequenceStore, StoreError};
 use parking_lot::Mutex;
 
 pub use blocks::Background;
-pub use keeper::{Offer, SequenceKeeper, Taken};
+pub use keeper::{Offer, SequenceKeeper, TakeOutcome};
 pub use limits::SequenceLimits;
 pub use memory::MemorySequences;
 #[cfg(feature = "redis")]
@@ -31,8 +31,8 @@ pub use redis::RedisSequences;
 
 use self::{
     blocks::Source,
-    name::{JoinedBatch, Name, Need},
-    used::Used,
+    local_sequence::{JoinedBatch, LocalSequence, Need},
+    lru_map::LruMap,
 };
 use crate::metrics::BlockCounts;
 
@@ -46,13 +46,13 @@ pub struct Sequences(Arc<SequenceParts>);
 
 struct SequenceParts {
     source: Arc<Source>,
-    names: Mutex<Used<Arc<Name>>>,
+    sequences: Mutex<LruMap<Arc<LocalSequence>>>,
     /// Calls that wait.
     waiting: AtomicUsize,
 }
 
 /// A call that waits, until dropped.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingCall<'a>(&'a AtomicUsize);
 
 impl Sequences {
     /// Creates it over the blocks of a store and a keeper. `background` fetches blocks before they are needed.
@@ -65,8 +65,8 @@ impl Sequences {
         limits: SequenceLimits,
     ) -> Self {
         let source = Source { store, keeper, clock, background, limits, counts: BlockCounts::new() };
-        let names = Mutex::new(Used::new(limits.names));
-        Self(Arc::new(SequenceParts { source: Arc::new(source), names, waiting: AtomicUsize::new(0) }))
+        let sequences = Mutex::new(LruMap::new(limits.names));
+        Self(Arc::new(SequenceParts { source: Arc::new(source), sequences, waiting: AtomicUsize::new(0) }))
     }
 
     /// Reserves `count` numbers of a sequence (above 0), all above `above`. Returns them as ranges by rising number.
@@ -83,7 +83,7 @@ impl Sequences {
         count: u32,
         above: Seq,
     ) -> Result<Vec<SeqRange>, StoreError> {
-        let (began, waiting) = (Instant::now(), self.0.enter()?);
+        let (began, waiting) = (Instant::now(), self.0.admit()?);
         let JoinedBatch { batch, before } = self.0.join(name, Need { count, above })?;
         let ranges = batch.await?;
         drop(waiting);
@@ -102,28 +102,28 @@ impl Sequences {
 }
 
 impl SequenceParts {
-    fn enter(&self) -> Result<Waiting<'_>, StoreError> {
-        let waiting = Waiting(&self.waiting);
+    fn admit(&self) -> Result<WaitingCall<'_>, StoreError> {
+        let waiting = WaitingCall(&self.waiting);
         let before = self.waiting.fetch_add(1, Ordering::AcqRel);
         if before < self.source.limits.waiting { Ok(waiting) } else { Err(StoreError::Overloaded) }
     }
 
     fn join(&self, name: &SequenceName, need: Need) -> Result<JoinedBatch, StoreError> {
-        let name = self.name(name)?;
+        let sequence = self.sequence(name)?;
         let most = self.source.limits.waiting_of_one;
-        name.join(need, most, |before| self.source.batch(&name, before)).ok_or(StoreError::Overloaded)
+        sequence.join(need, most, |before| self.source.batch(&sequence, before)).ok_or(StoreError::Overloaded)
     }
 
     /// A sequence, which the node remembers from now on. Sequences without waiting calls and fetches may be removed.
-    fn name(&self, name: &SequenceName) -> Result<Arc<Name>, StoreError> {
+    fn sequence(&self, name: &SequenceName) -> Result<Arc<LocalSequence>, StoreError> {
         let now = self.source.clock.now();
-        let mut names = self.names.lock();
-        if let Some(known) = names.get(name, now) {
+        let mut sequences = self.sequences.lock();
+        if let Some(known) = sequences.get(name, now) {
             return Ok(Arc::clone(known));
         }
-        let new = Arc::new(Name::new(name.clone(), &self.source.limits));
-        let is_idle = |name: &Arc<Name>| Arc::strong_count(name) == 1;
-        if names.insert(name.clone(), now, Arc::clone(&new), is_idle) {
+        let new = Arc::new(LocalSequence::new(name.clone(), &self.source.limits));
+        let is_idle = |known: &Arc<LocalSequence>| Arc::strong_count(known) == 1;
+        if sequences.insert(name.clone(), now, Arc::clone(&new), is_idle) {
             Ok(new)
         } else {
             Err(StoreError::Overloaded)
@@ -131,7 +131,7 @@ impl SequenceParts {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

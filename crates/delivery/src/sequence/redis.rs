@@ -10,7 +10,7 @@ use kith_cache::remote::{
 };
 use kith_store::{Seq, SeqRange, SequenceName};
 
-use super::keeper::{Offer, SequenceKeeper, Taken};
+use super::keeper::{Offer, SequenceKeeper, TakeOutcome};
 use crate::{
     EpochSource,
     redis::{
@@ -56,7 +56,7 @@ impl RedisSequences {
         name: &SequenceName,
         arguments: [i64; N],
     ) -> Result<Reply, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let keys = vec![key(&self.runner.runner().tag(), name, epoch.number)];
         let call = ScriptCall::new(script, keys, arguments.map(number));
         self.runner.one(&epoch, call).await
@@ -65,7 +65,7 @@ impl RedisSequences {
 
 #[async_trait]
 impl SequenceKeeper for RedisSequences {
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError> {
+    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError> {
         let reply = self.run(&self.take, name, [count.into(), seen, kept()]).await?;
         taken(reply, count, seen).ok_or(SharedError::Unexpected)
     }
@@ -92,7 +92,7 @@ fn key(tag: &str, name: &SequenceName, epoch: u64) -> String {
 }
 
 /// `None`: the reply has an invalid form.
-fn taken(reply: Reply, count: u32, seen: Seq) -> Option<Taken> {
+fn taken(reply: Reply, count: u32, seen: Seq) -> Option<TakeOutcome> {
     let numbers =
         list(reply).ok()?.iter().map(|value| values::number(value).ok()).collect::<Option<Vec<i64>>>()?;
     match numbers[..] {
@@ -100,10 +100,10 @@ fn taken(reply: Reply, count: u32, seen: Seq) -> Option<Taken> {
             let is_right = first > seen && (1..=i64::from(count)).contains(&taken);
             let range = SeqRange { first, last: first.checked_add(taken)? - 1 };
             let left = u64::try_from(left).ok()?;
-            is_right.then_some(Taken::Numbers { range, left })
+            is_right.then_some(TakeOutcome::Numbers { range, left })
         }
-        [1] => Some(Taken::Unknown),
-        [3] => Some(Taken::UsedUp),
+        [1] => Some(TakeOutcome::Unknown),
+        [3] => Some(TakeOutcome::UsedUp),
         _ => None,
     }
 }
@@ -112,7 +112,7 @@ fn taken(reply: Reply, count: u32, seen: Seq) -> Option<Taken> {
 mod tests {
     use super::*;
 
-    fn read(values: &[i64]) -> Option<Taken> {
+    fn read(values: &[i64]) -> Option<TakeOutcome> {
         taken(Reply::List(values.iter().copied().map(Reply::Number).collect()), 10, 40)
     }
 
@@ -126,9 +126,9 @@ mod tests {
     #[test]
     fn replies_are_read() {
         let range = SeqRange { first: 41, last: 50 };
-        assert_eq!(read(&[0, 41, 10, 0]), Some(Taken::Numbers { range, left: 0 }));
-        assert_eq!(read(&[1]), Some(Taken::Unknown));
-        assert_eq!(read(&[3]), Some(Taken::UsedUp));
+        assert_eq!(read(&[0, 41, 10, 0]), Some(TakeOutcome::Numbers { range, left: 0 }));
+        assert_eq!(read(&[1]), Some(TakeOutcome::Unknown));
+        assert_eq!(read(&[3]), Some(TakeOutcome::UsedUp));
     }
 
     #[test]

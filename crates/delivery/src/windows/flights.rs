@@ -36,7 +36,7 @@ struct RunningFlight<T> {
 }
 
 /// Removes a flight when it has ended, or no caller waits for it any more.
-struct Leave<K: Copy + Eq + Hash, T> {
+struct RemoveOnDrop<K: Copy + Eq + Hash, T> {
     running: Arc<Mutex<Running<K, T>>>,
     key: K,
     id: u64,
@@ -81,10 +81,10 @@ where
     ) -> Flight<T> {
         running.last_id += 1;
         let (id, began) = (running.last_id, Arc::new(AtomicBool::new(false)));
-        let leave = Leave { running: Arc::clone(&self.0), key, id };
+        let guard = RemoveOnDrop { running: Arc::clone(&self.0), key, id };
         let begins = Arc::clone(&began);
         let flight = async move {
-            let _leave = leave;
+            let _guard = guard;
             if let Some(before) = before {
                 before.await;
             }
@@ -106,7 +106,7 @@ impl<T: Clone> RunningFlight<T> {
     }
 }
 
-impl<K: Copy + Eq + Hash, T> Drop for Leave<K, T> {
+impl<K: Copy + Eq + Hash, T> Drop for RemoveOnDrop<K, T> {
     fn drop(&mut self) {
         let mut running = self.running.lock();
         if running.flights.get(&self.key).is_some_and(|entry| entry.id == self.id) {

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use kith_store::{BATCH_MAX, ConversationId, Message, Seq, StoreError};
 
 use super::{Loaded, WindowParts, Windows};
-use crate::{Confirm, EntryHeader, HeadSeen, WindowKeeper, WindowSeen, entry, metrics::Read};
+use crate::{Confirm, EntryHeader, HeadLookup, WindowKeeper, WindowSnapshot, entry, metrics::ReadResult};
 
 /// The request for one conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +32,11 @@ pub struct Head {
 }
 
 /// The answer of a window for one conversation.
-enum Seen {
+enum HeadAnswer {
     Answer(Head),
     /// A window that must be compared with the store first.
-    Old(WindowSeen, Head),
-    Nothing(Read),
+    Old(WindowSnapshot, Head),
+    Nothing(ReadResult),
 }
 
 impl Windows {
@@ -70,30 +70,31 @@ impl WindowParts {
         let logs: Vec<_> = asked.iter().map(|one| (one.conversation, one.after)).collect();
         let mut heads = vec![None; asked.len()];
         let mut old = Vec::new();
-        for (place, (one, answer)) in asked.iter().zip(keeper.heads(&logs).await).enumerate() {
-            let seen = answer.map_or(Seen::Nothing(Read::Away), |head| self.head_seen(head, one));
-            self.count(seen.counted());
-            match seen {
-                Seen::Answer(head) => heads[place] = Some(head),
-                Seen::Old(window, head) => old.push((place, one.conversation, window, head)),
-                Seen::Nothing(_) => {}
+        for (index, (one, answer)) in asked.iter().zip(keeper.heads(&logs).await).enumerate() {
+            let answer = answer
+                .map_or(HeadAnswer::Nothing(ReadResult::Unavailable), |head| self.head_answer(head, one));
+            self.count(answer.result());
+            match answer {
+                HeadAnswer::Answer(head) => heads[index] = Some(head),
+                HeadAnswer::Old(window, head) => old.push((index, one.conversation, window, head)),
+                HeadAnswer::Nothing(_) => {}
             }
         }
         let compared = self.compared(keeper, old).await?;
-        compared.into_iter().for_each(|(place, head)| heads[place] = Some(head));
+        compared.into_iter().for_each(|(index, head)| heads[index] = Some(head));
         Ok(heads)
     }
 
-    fn head_seen(&self, seen: HeadSeen, asked: &HeadOf) -> Seen {
-        match seen {
-            HeadSeen::Hit { window, last } => match Head::of(&window, last.as_ref(), asked.after) {
-                Some(head) if self.is_fresh(&window, asked.at_least) => Seen::Answer(head),
-                Some(head) => Seen::Old(window, head),
+    fn head_answer(&self, answer: HeadLookup, asked: &HeadOf) -> HeadAnswer {
+        match answer {
+            HeadLookup::Hit { window, last } => match Head::of(&window, last.as_ref(), asked.after) {
+                Some(head) if self.is_fresh(&window, asked.at_least) => HeadAnswer::Answer(head),
+                Some(head) => HeadAnswer::Old(window, head),
                 // A newer program has written it, or it is damaged.
-                None => Seen::Nothing(Read::Miss),
+                None => HeadAnswer::Nothing(ReadResult::Miss),
             },
-            HeadSeen::Miss => Seen::Nothing(Read::Miss),
-            HeadSeen::Held => Seen::Nothing(Read::Held),
+            HeadLookup::Miss => HeadAnswer::Nothing(ReadResult::Miss),
+            HeadLookup::Held => HeadAnswer::Nothing(ReadResult::Held),
         }
     }
 
@@ -101,7 +102,7 @@ impl WindowParts {
     async fn compared(
         &self,
         keeper: &Arc<dyn WindowKeeper>,
-        old: Vec<(usize, ConversationId, WindowSeen, Head)>,
+        old: Vec<(usize, ConversationId, WindowSnapshot, Head)>,
     ) -> Loaded<Vec<(usize, Head)>> {
         if old.is_empty() {
             return Ok(Vec::new());
@@ -116,15 +117,15 @@ impl WindowParts {
         // Unconfirmed, they are compared again by the next reader.
         keeper.confirm(&known.collect::<Vec<_>>()).await;
         let still = old.into_iter().zip(ends).filter(|((.., head), end)| end.seq <= head.end);
-        Ok(still.map(|((place, .., head), _)| (place, head)).collect())
+        Ok(still.map(|((index, .., head), _)| (index, head)).collect())
     }
 }
 
-impl Seen {
-    const fn counted(&self) -> Read {
+impl HeadAnswer {
+    const fn result(&self) -> ReadResult {
         match self {
-            Self::Answer(_) => Read::Hit,
-            Self::Old(..) => Read::Old,
+            Self::Answer(_) => ReadResult::Hit,
+            Self::Old(..) => ReadResult::Old,
             Self::Nothing(read) => *read,
         }
     }
@@ -132,7 +133,7 @@ impl Seen {
 
 impl Head {
     /// `None`: an entry cannot be read.
-    fn of(window: &WindowSeen, last: Option<&bytes::Bytes>, after: Seq) -> Option<Self> {
+    fn of(window: &WindowSnapshot, last: Option<&bytes::Bytes>, after: Seq) -> Option<Self> {
         let span = window.span;
         let last = last.map(|last| entry::decode(last, span.last));
         let first = span.first.max(after.saturating_add(1));

@@ -15,7 +15,7 @@ pub use heads::{Head, HeadOf};
 use self::flights::Flights;
 use crate::{
     Append, HoldToken, Span, WindowKeeper, WindowLimits, entry,
-    metrics::{Read, WindowCounts},
+    metrics::{ReadResult, WindowCounts},
 };
 
 /// The last messages of conversations: their windows, and the store below. Cheap to clone.
@@ -36,9 +36,9 @@ struct WindowParts {
     /// For reads of the store.
     admission: AdmissionQueue,
     counts: WindowCounts,
-    fills: Flights<ConversationId, Loaded<Recent>>,
+    fills: Flights<ConversationId, Loaded<RecentMessages>>,
     checks: Flights<ConversationId, Loaded<Seq>>,
-    direct: Flights<(ConversationId, Wanted), Loaded<Recent>>,
+    direct: Flights<(ConversationId, RequestedMessages), Loaded<RecentMessages>>,
 }
 
 /// The result of a read of the store, for all waiting callers.
@@ -46,14 +46,14 @@ type Loaded<T> = Result<T, StoreError>;
 
 /// The requested messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub struct RequestedMessages {
     /// Their numbers. The last one may be beyond the end of the log.
     pub span: Span,
     /// If there are more, the last ones.
     pub most: usize,
 }
 
-impl From<Span> for Wanted {
+impl From<Span> for RequestedMessages {
     /// All of these numbers.
     fn from(span: Span) -> Self {
         Self { span, most: usize::MAX }
@@ -62,7 +62,7 @@ impl From<Span> for Wanted {
 
 /// The requested ones of the last messages of a conversation.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Recent {
+pub struct RecentMessages {
     /// The numbers that could be read here: of those that were asked for, `messages` has all that are in it. Its last number is
     /// the end of the log; 0: the log is empty. Messages below its first number are in documents.
     pub span: Span,
@@ -73,7 +73,7 @@ pub struct Recent {
 /// A window that is held while one of its messages is changed.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "it ends by itself only after its time"]
-pub struct Hold {
+pub struct WindowHold {
     conversation: ConversationId,
     token: HoldToken,
 }
@@ -98,7 +98,7 @@ impl Windows {
 
     /// Whether there are windows at all.
     #[must_use]
-    pub fn are_kept(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.0.keeper.is_some()
     }
 
@@ -109,7 +109,7 @@ impl Windows {
     }
 
     /// Reads messages as far as they are among the last ones of the log: those of the window, or as many from the store. Numbers
-    /// below [`Recent::span`] are left to the caller.
+    /// below [`RecentMessages::span`] are left to the caller.
     ///
     /// `at_least` is a number that the caller knows to exist: if it does, the end is not below it.
     ///
@@ -121,11 +121,12 @@ impl Windows {
     pub async fn read(
         &self,
         conversation: ConversationId,
-        asked: impl Into<Wanted>,
+        asked: impl Into<RequestedMessages>,
         at_least: Seq,
-    ) -> Result<Recent, StoreError> {
+    ) -> Result<RecentMessages, StoreError> {
         let asked = asked.into();
-        let asked = Wanted { span: Span { first: asked.span.first.max(1), ..asked.span }, ..asked };
+        let asked =
+            RequestedMessages { span: Span { first: asked.span.first.max(1), ..asked.span }, ..asked };
         if let Some(keeper) = &self.0.keeper
             && let Some(recent) = self.0.by_window(keeper, conversation, asked, at_least).await?
         {
@@ -169,8 +170,8 @@ impl Windows {
     ///
     /// # Errors
     /// If Redis does not answer. The change must not be made then: a window may keep the previous message.
-    pub async fn hold(&self, conversation: ConversationId) -> Result<Hold, SharedError> {
-        let hold = Hold { conversation, token: HoldToken(rand::random()) };
+    pub async fn hold(&self, conversation: ConversationId) -> Result<WindowHold, SharedError> {
+        let hold = WindowHold { conversation, token: HoldToken(rand::random()) };
         if let Some(keeper) = &self.0.keeper {
             keeper.hold(conversation, hold.token, self.0.limits.hold).await?;
         }
@@ -182,7 +183,7 @@ impl Windows {
     /// # Errors
     /// If Redis or the store of the epochs does not answer, or another epoch has begun. The change must not be
     /// acknowledged then; a new hold and its release may follow.
-    pub async fn release(&self, hold: Hold) -> Result<(), SharedError> {
+    pub async fn release(&self, hold: WindowHold) -> Result<(), SharedError> {
         match &self.0.keeper {
             Some(keeper) => keeper.release(hold.conversation, hold.token).await,
             None => Ok(()),
@@ -206,9 +207,9 @@ impl Windows {
     ///
     /// # Errors
     /// If Redis does not answer. The window is compared after [`WindowLimits::checked`] then.
-    pub async fn doubt(&self, conversation: ConversationId) -> Result<(), SharedError> {
+    pub async fn require_check(&self, conversation: ConversationId) -> Result<(), SharedError> {
         match &self.0.keeper {
-            Some(keeper) => keeper.doubt(conversation).await,
+            Some(keeper) => keeper.require_check(conversation).await,
             None => Ok(()),
         }
     }
@@ -242,15 +243,18 @@ impl WindowParts {
         read
     }
 
-    fn count(&self, read: Read) {
+    fn count(&self, read: ReadResult) {
         self.counts.read(read);
     }
 }
 
-impl fmt::Debug for Recent {
+impl fmt::Debug for RecentMessages {
     /// Without contents of messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recent").field("span", &self.span).field("messages", &self.messages.len()).finish()
+        f.debug_struct("RecentMessages")
+            .field("span", &self.span)
+            .field("messages", &self.messages.len())
+            .finish()
     }
 }
 

@@ -6,21 +6,21 @@ use bytes::Bytes;
 use kith_cache::remote::SharedError;
 use kith_store::{ConversationId, Message, Seq, StoreError, document_parts};
 
-use super::{Loaded, Recent, Wanted, WindowParts, number};
+use super::{Loaded, RecentMessages, RequestedMessages, WindowParts, number};
 use crate::{
-    Confirm, Fill, Filled, LeaseToken, Looked, ServerTime, Span, WindowKeeper, WindowSeen, entry,
-    metrics::Read,
+    Confirm, Fill, FillOutcome, LeaseToken, ServerTime, Span, WindowKeeper, WindowLookup, WindowSnapshot,
+    entry, metrics::ReadResult,
 };
 
-/// Most looks of one read; then it reads the store.
-const LOOKS: usize = 3;
+/// Most lookups of one read; then it reads the store.
+const LOOKUPS: usize = 3;
 /// Most reads of the store by a fill, if messages arrive in between.
 const FILLS: usize = 2;
 
-/// The next step after a look.
-enum Next {
-    Answer(Recent),
-    LookAgain,
+/// The next step after a lookup.
+enum NextStep {
+    Answer(RecentMessages),
+    LookUpAgain,
     ReadStore,
 }
 
@@ -31,14 +31,14 @@ impl WindowParts {
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,
         conversation: ConversationId,
-        asked: Wanted,
+        asked: RequestedMessages,
         at_least: Seq,
-    ) -> Loaded<Option<Recent>> {
-        for _ in 0..LOOKS {
-            match self.look(keeper, conversation, asked, at_least).await? {
-                Next::Answer(recent) => return Ok(Some(recent)),
-                Next::LookAgain => {}
-                Next::ReadStore => break,
+    ) -> Loaded<Option<RecentMessages>> {
+        for _ in 0..LOOKUPS {
+            match self.look_up(keeper, conversation, asked, at_least).await? {
+                NextStep::Answer(recent) => return Ok(Some(recent)),
+                NextStep::LookUpAgain => {}
+                NextStep::ReadStore => break,
             }
         }
         Ok(None)
@@ -48,71 +48,75 @@ impl WindowParts {
     pub(super) async fn by_store(
         self: &Arc<Self>,
         conversation: ConversationId,
-        asked: Wanted,
-    ) -> Loaded<Recent> {
+        asked: RequestedMessages,
+    ) -> Loaded<RecentMessages> {
         let this = Arc::clone(self);
         let read = async move { this.load(this.read_store(conversation, asked)).await };
         self.direct.join((conversation, asked), read).await
     }
 
-    /// Whether a window after a look may answer a read.
-    pub(super) fn is_fresh(&self, window: &WindowSeen, at_least: Seq) -> bool {
+    /// Whether a window after a lookup may answer a read.
+    pub(super) fn is_fresh(&self, window: &WindowSnapshot, at_least: Seq) -> bool {
         let is_checked = window.age.is_some_and(|age| age <= self.limits.checked);
         is_checked && window.span.last >= at_least
     }
 
-    async fn look(
+    async fn look_up(
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,
         conversation: ConversationId,
-        asked: Wanted,
+        asked: RequestedMessages,
         at_least: Seq,
-    ) -> Loaded<Next> {
+    ) -> Loaded<NextStep> {
         let token = LeaseToken(rand::random());
-        match keeper.look(conversation, asked.span, token).await {
-            Ok(Looked::Hit(window)) => self.seen(keeper, conversation, asked, at_least, &window).await,
-            Ok(Looked::Miss { at }) => {
-                self.count(Read::Miss);
+        match keeper.look_up(conversation, asked.span, token).await {
+            Ok(WindowLookup::Hit(window)) => {
+                self.use_window(keeper, conversation, asked, at_least, &window).await
+            }
+            Ok(WindowLookup::Miss { at }) => {
+                self.count(ReadResult::Miss);
                 let (this, keeper) = (Arc::clone(self), Arc::clone(keeper));
                 let fill = async move { this.fill(&*keeper, conversation, at, token).await };
                 let recent = self.fills.lead(conversation, fill).await?;
-                Ok(Next::Answer(recent.within(asked)))
+                Ok(NextStep::Answer(recent.within(asked)))
             }
-            Ok(Looked::Busy) => {
-                self.count(Read::Busy);
+            Ok(WindowLookup::Busy) => {
+                self.count(ReadResult::Busy);
                 // Another node fills it, or this one is about to.
-                let Some(fill) = self.fills.running(conversation) else { return Ok(Next::LookAgain) };
+                let Some(fill) = self.fills.running(conversation) else { return Ok(NextStep::LookUpAgain) };
                 // The fill may have begun before this read did, so its result may be too old: the window is read again.
-                fill.await.map(|_| Next::LookAgain)
+                fill.await.map(|_| NextStep::LookUpAgain)
             }
-            Ok(Looked::Held) => {
-                self.count(Read::Held);
-                Ok(Next::ReadStore)
+            Ok(WindowLookup::Held) => {
+                self.count(ReadResult::Held);
+                Ok(NextStep::ReadStore)
             }
             Err(_) => {
-                self.count(Read::Away);
-                Ok(Next::ReadStore)
+                self.count(ReadResult::Unavailable);
+                Ok(NextStep::ReadStore)
             }
         }
     }
 
-    async fn seen(
+    async fn use_window(
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,
         conversation: ConversationId,
-        asked: Wanted,
+        asked: RequestedMessages,
         at_least: Seq,
-        window: &WindowSeen,
-    ) -> Loaded<Next> {
+        window: &WindowSnapshot,
+    ) -> Loaded<NextStep> {
         let is_fresh = self.is_fresh(window, at_least);
-        self.count(if is_fresh { Read::Hit } else { Read::Old });
+        self.count(if is_fresh { ReadResult::Hit } else { ReadResult::Old });
         if !is_fresh && self.checked_end(keeper, conversation, window.at).await? > window.span.last {
-            return Ok(Next::LookAgain);
+            return Ok(NextStep::LookUpAgain);
         }
         let messages = decoded(&window.entries, asked.span.overlap(window.span));
         let messages = messages.map(|messages| asked.last_of(messages));
         // A newer program has written it, or it is damaged.
-        Ok(messages.map_or(Next::ReadStore, |messages| Next::Answer(Recent { span: window.span, messages })))
+        Ok(messages.map_or(NextStep::ReadStore, |messages| {
+            NextStep::Answer(RecentMessages { span: window.span, messages })
+        }))
     }
 
     /// The end of the log, read after this call began, and reported to the window.
@@ -139,13 +143,13 @@ impl WindowParts {
         conversation: ConversationId,
         at: ServerTime,
         token: LeaseToken,
-    ) -> Loaded<Recent> {
+    ) -> Loaded<RecentMessages> {
         let mut read = 1;
         loop {
             let messages = self.load(self.store.last_documents(conversation)).await?;
             let is_filled = self.fill_with(keeper, conversation, at, token, &messages).await;
-            if read == FILLS || !matches!(is_filled, Ok(Filled::Below)) {
-                return Ok(Recent { span: span_of(&messages), messages });
+            if read == FILLS || !matches!(is_filled, Ok(FillOutcome::Below)) {
+                return Ok(RecentMessages { span: span_of(&messages), messages });
             }
             read += 1;
         }
@@ -158,9 +162,9 @@ impl WindowParts {
         at: ServerTime,
         token: LeaseToken,
         messages: &[Message],
-    ) -> Result<Filled, SharedError> {
+    ) -> Result<FillOutcome, SharedError> {
         // A message that has no entry is in no window.
-        let Some(entries) = self.last_entries(messages) else { return Ok(Filled::Lost) };
+        let Some(entries) = self.last_entries(messages) else { return Ok(FillOutcome::Lost) };
         let last = span_of(messages).last;
         let span = Span { first: last - number(entries.len()) + 1, last };
         keeper.fill(conversation, &Fill { token, at, span, entries }).await
@@ -179,15 +183,19 @@ impl WindowParts {
         Some(entries)
     }
 
-    async fn read_store(&self, conversation: ConversationId, asked: Wanted) -> Loaded<Recent> {
+    async fn read_store(
+        &self,
+        conversation: ConversationId,
+        asked: RequestedMessages,
+    ) -> Loaded<RecentMessages> {
         let last = self.end(conversation).await?;
         let span = Span { first: (last - number(self.limits.messages) + 1).max(1), last };
         let mut messages = Vec::new();
-        let asked = asked.of(span);
+        let asked = asked.numbers_in(span);
         for (first, last) in document_parts(asked.first, asked.last) {
             messages.extend(self.store.messages(conversation, first, last).await?);
         }
-        Ok(Recent { span, messages })
+        Ok(RecentMessages { span, messages })
     }
 
     async fn end(&self, conversation: ConversationId) -> Loaded<Seq> {
@@ -196,9 +204,9 @@ impl WindowParts {
     }
 }
 
-impl Wanted {
+impl RequestedMessages {
     /// Those of these numbers that are asked for.
-    fn of(self, span: Span) -> Span {
+    fn numbers_in(self, span: Span) -> Span {
         let Span { first, last } = self.span.overlap(span);
         Span { first: first.max(last.saturating_sub(number(self.most)).saturating_add(1)), last }
     }
@@ -210,9 +218,9 @@ impl Wanted {
     }
 }
 
-impl Recent {
+impl RecentMessages {
     /// The same, without the messages that were not asked for.
-    fn within(mut self, asked: Wanted) -> Self {
+    fn within(mut self, asked: RequestedMessages) -> Self {
         let span = asked.span;
         self.messages.retain(|message| (span.first..=span.last).contains(&message.seq));
         Self { messages: asked.last_of(self.messages), ..self }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use kith_cache::{SystemClock, fake::ManualClock};
 use kith_delivery::{
-    Heard, InboxKeeper as _, InboxLimits, MemoryInboxes, NodeWake, ReadFrom, Reading, Wake,
+    InboxKeeper as _, InboxLimits, MemoryInboxes, NodeWake, ReadFrom, ReadOutcome, Wake, WakeEvent,
     conformance::{Faults, Part, Subject},
 };
 use kith_store::UserId;
@@ -61,10 +61,10 @@ async fn inbox_ends_after_its_time() {
     clock.advance(Duration::from_secs(899));
     fan(&keeper, 1, &[8]).await;
     assert!(
-        matches!(keeper.read(&[from], 1).await[0], Ok(Reading::Entries(ref entries)) if entries.len() == 1)
+        matches!(keeper.read(&[from], 1).await[0], Ok(ReadOutcome::Entries(ref entries)) if entries.len() == 1)
     );
     clock.advance(Duration::from_secs(1));
-    assert_eq!(keeper.read(&[from], 1).await, [Ok(Reading::Reset)]);
+    assert_eq!(keeper.read(&[from], 1).await, [Ok(ReadOutcome::Reset)]);
     let again = keeper.open(&node("a"), &[user(8)]).await.remove(0).unwrap();
     assert_ne!(again.generation, opened.generation);
 }
@@ -79,7 +79,7 @@ async fn oldest_inboxes_end_when_memory_is_full() {
     let mut kept = Vec::new();
     for (id, opened) in (1..).zip(&opened) {
         let from = ReadFrom { user: user(id), generation: opened.generation, after: 0 };
-        if keeper.read(&[from], 1).await == [Ok(Reading::Entries(Vec::new()))] {
+        if keeper.read(&[from], 1).await == [Ok(ReadOutcome::Entries(Vec::new()))] {
             kept.push(id);
         }
     }
@@ -90,18 +90,18 @@ async fn oldest_inboxes_end_when_memory_is_full() {
 #[tokio::test]
 async fn slow_subscriber_is_interrupted() {
     let (keeper, _) = with(InboxLimits { wakes_waiting: 2, ..InboxLimits::default() });
-    let mut wakes = keeper.wakes(&node("a"));
-    assert_eq!(wakes.next().await, Heard::Interrupted);
+    let mut wakes = keeper.subscribe(&node("a"));
+    assert_eq!(wakes.next().await, WakeEvent::Interrupted);
     let wake = |id| Wake::Signal { user: user(id), signal: Bytes::new() };
     for id in 1..=3 {
         keeper.publish(&[NodeWake { node: node("a"), wake: wake(id) }]).await.unwrap();
     }
-    assert_eq!(wakes.next().await, Heard::Interrupted, "the third one is lost");
+    assert_eq!(wakes.next().await, WakeEvent::Interrupted, "the third one is lost");
     for id in 1..=2 {
-        assert_eq!(wakes.next().await, Heard::Wake(wake(id)));
+        assert_eq!(wakes.next().await, WakeEvent::Wake(wake(id)));
     }
     keeper.publish(&[NodeWake { node: node("a"), wake: wake(4) }]).await.unwrap();
-    assert_eq!(wakes.next().await, Heard::Wake(wake(4)));
+    assert_eq!(wakes.next().await, WakeEvent::Wake(wake(4)));
 }
 
 #[tokio::test]
@@ -112,5 +112,5 @@ async fn positions_of_an_earlier_process_are_reset() {
     let again = keeper.open(&node("a"), &[user(8)]).await.remove(0).unwrap();
     assert_eq!(again.generation.number, opened.generation.number);
     let from = ReadFrom { user: user(8), generation: opened.generation, after: 0 };
-    assert_eq!(keeper.read(&[from], 1).await, [Ok(Reading::Reset)]);
+    assert_eq!(keeper.read(&[from], 1).await, [Ok(ReadOutcome::Reset)]);
 }

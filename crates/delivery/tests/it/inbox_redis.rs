@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kith_cache::remote::{SharedError, redis::Reply};
 use kith_delivery::{
-    Entry, Heard, InboxKeeper as _, InboxLimits, Mark, Marked, NodeWake, Note, Reading, RedisInboxes, Wake,
-    conformance::Subject,
+    Entry, InboxKeeper as _, InboxLimits, Mark, MarkOutcome, NodeWake, Note, ReadOutcome, RedisInboxes, Wake,
+    WakeEvent, conformance::Subject,
 };
 use kith_store::Epoch;
 use tokio::time::sleep;
 
 use crate::{
     inbox_stage::{InboxStage, fan, node, user},
-    line::Line,
+    redis_link::RedisLink,
 };
 
 /// Bound on everything that is waited for.
@@ -98,7 +98,7 @@ async fn stream_that_is_ahead_ends_the_inbox() {
     let fanned = stage.fan(2, &[8, 24]).await;
     let [NodeWake { wake: Wake::Messages { woken, lost, .. }, .. }] = &fanned.wakes[..] else { panic!() };
     assert!(woken.is_empty() && lost[..] == [user(8)] && fanned.without_receiver == [user(24)]);
-    assert_eq!(stage.read(8, generation, 0).await, Reading::Reset);
+    assert_eq!(stage.read(8, generation, 0).await, ReadOutcome::Reset);
     let again = stage.open("a", 8).await;
     assert!(again.generation != generation && !again.complete);
     // The same by a note and by marks.
@@ -110,7 +110,7 @@ async fn stream_that_is_ahead_ends_the_inbox() {
     stage.fan(2, &[8]).await;
     stage.on_inbox(8, "return redis.call('HSET', KEYS[1], 'p', 0)", "").await;
     let mark = Mark { conversation: "g9".parse().unwrap(), end: 3 };
-    assert_eq!(stage.keeper.mark(user(8), generation, &[mark], true).await, Ok(Marked::Reset));
+    assert_eq!(stage.keeper.mark(user(8), generation, &[mark], true).await, Ok(MarkOutcome::Reset));
     assert_eq!(stage.on_inbox(8, "return redis.call('EXISTS', unpack(KEYS))", "").await, Reply::Number(0));
 }
 
@@ -124,13 +124,15 @@ async fn missing_or_damaged_entry_is_reset() {
     }
     let delete = "return redis.call('XDEL', KEYS[2], redis.call('HGET', KEYS[1], 'g') .. '-2')";
     assert_eq!(stage.on_inbox(8, delete, "").await, Reply::Number(1));
-    assert_eq!(stage.read(8, generation, 0).await, Reading::Reset, "the one between");
-    assert_eq!(stage.read(8, generation, 1).await, Reading::Reset, "the next one");
-    assert!(matches!(stage.read(8, generation, 2).await, Reading::Entries(entries) if entries.len() == 1));
+    assert_eq!(stage.read(8, generation, 0).await, ReadOutcome::Reset, "the one between");
+    assert_eq!(stage.read(8, generation, 1).await, ReadOutcome::Reset, "the next one");
+    assert!(
+        matches!(stage.read(8, generation, 2).await, ReadOutcome::Entries(entries) if entries.len() == 1)
+    );
     let add = "redis.call('XADD', KEYS[2], redis.call('HGET', KEYS[1], 'g') .. '-4', 'e', ARGV[1])
         return redis.call('HSET', KEYS[1], 'p', 4)";
     stage.on_inbox(8, add, "m g9 9 4").await;
-    assert_eq!(stage.read(8, generation, 3).await, Reading::Reset);
+    assert_eq!(stage.read(8, generation, 3).await, ReadOutcome::Reset);
 }
 
 #[tokio::test]
@@ -142,7 +144,7 @@ async fn entry_of_a_later_program_is_skipped() {
         return redis.call('HSET', KEYS[1], 'p', 1)";
     stage.on_inbox(8, add, "later g9").await;
     stage.fan(1, &[8]).await;
-    let Reading::Entries(entries) = stage.read(8, generation, 0).await else { panic!() };
+    let ReadOutcome::Entries(entries) = stage.read(8, generation, 0).await else { panic!() };
     assert_eq!(entries[0], (1, Entry::Unknown));
     assert!(matches!(entries[1], (2, Entry::Range { first: Some(1), last: 1, .. })));
 }
@@ -162,9 +164,13 @@ async fn full_server_ends_no_inbox() {
     });
     assert!(fan(&full, 2, &[8]).await.failed.is_some());
     assert!(full.note(user(8), Note::ContactAdded { user: user(7) }).await.is_err());
-    assert!(matches!(stage.read(8, generation, 0).await, Reading::Entries(entries) if entries.len() == 1));
+    assert!(
+        matches!(stage.read(8, generation, 0).await, ReadOutcome::Entries(entries) if entries.len() == 1)
+    );
     stage.fan(2, &[8]).await;
-    assert!(matches!(stage.read(8, generation, 1).await, Reading::Entries(entries) if entries.len() == 1));
+    assert!(
+        matches!(stage.read(8, generation, 1).await, ReadOutcome::Entries(entries) if entries.len() == 1)
+    );
 }
 
 #[tokio::test]
@@ -186,7 +192,7 @@ async fn only_the_server_of_the_epoch_is_asked() {
         assert_eq!(published, Err(SharedError::Away));
     }
     stage.follow(5);
-    assert_eq!(stage.read(8, generation, 0).await, Reading::Entries(Vec::new()), "none was made");
+    assert_eq!(stage.read(8, generation, 0).await, ReadOutcome::Entries(Vec::new()), "none was made");
 }
 
 #[tokio::test]
@@ -196,9 +202,9 @@ async fn epoch_ends_every_inbox() {
     let generation = stage.begin("a", 8, 0).await;
     stage.fan(1, &[8]).await;
     stage.follow(6);
-    assert_eq!(stage.read(8, generation, 0).await, Reading::Reset);
+    assert_eq!(stage.read(8, generation, 0).await, ReadOutcome::Reset);
     let mark = Mark { conversation: "g9".parse().unwrap(), end: 3 };
-    assert_eq!(stage.keeper.mark(user(8), generation, &[mark], true).await, Ok(Marked::Reset));
+    assert_eq!(stage.keeper.mark(user(8), generation, &[mark], true).await, Ok(MarkOutcome::Reset));
     let opened = stage.open("a", 8).await;
     assert_eq!((opened.generation.epoch, opened.position, opened.complete), (6, 0, false));
 }
@@ -222,19 +228,19 @@ async fn inbox_opens_after_writes_to_earlier_epochs() {
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn interrupted_subscription_says_so() {
     let stage = stage().await;
-    let line = Line::to_redis().await;
-    let over_line = line.runner(&stage.redis.runner.tag()).await;
+    let link = RedisLink::to_redis().await;
+    let over_link = link.runner(&stage.redis.runner.tag()).await;
     let epochs = std::sync::Arc::clone(&stage.epochs);
-    let keeper = RedisInboxes::over(over_line, epochs, InboxLimits::default());
-    let mut wakes = keeper.wakes(&node("a"));
+    let keeper = RedisInboxes::over(over_link, epochs, InboxLimits::default());
+    let mut wakes = keeper.subscribe(&node("a"));
     let mut next = async || tokio::time::timeout(PATIENCE, wakes.next()).await.unwrap();
-    assert_eq!(next().await, Heard::Interrupted);
+    assert_eq!(next().await, WakeEvent::Interrupted);
     for number in 0..3_u8 {
         let wake = Wake::Signal { user: user(8), signal: Bytes::from(vec![number]) };
         stage.keeper.publish(&[NodeWake { node: node("a"), wake: wake.clone() }]).await.unwrap();
-        assert_eq!(next().await, Heard::Wake(wake));
-        line.cut();
-        assert_eq!(next().await, Heard::Interrupted, "it is subscribed again");
+        assert_eq!(next().await, WakeEvent::Wake(wake));
+        link.cut();
+        assert_eq!(next().await, WakeEvent::Interrupted, "it is subscribed again");
     }
 }
 
@@ -242,7 +248,7 @@ async fn interrupted_subscription_says_so() {
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn cancelled_wait_loses_no_wake() {
     let stage = stage().await;
-    let mut wakes = stage.keeper.wakes(&node("a"));
+    let mut wakes = stage.keeper.subscribe(&node("a"));
     let begun = Instant::now();
     // Each wait is given up before the subscription can be made.
     while tokio::time::timeout(Duration::from_millis(1), wakes.next()).await.is_err() {
@@ -250,13 +256,13 @@ async fn cancelled_wait_loses_no_wake() {
     }
     let wake = Wake::Lost { user: user(8) };
     stage.keeper.publish(&[NodeWake { node: node("a"), wake: wake.clone() }]).await.unwrap();
-    let heard = loop {
-        if let Ok(heard) = tokio::time::timeout(Duration::from_micros(100), wakes.next()).await {
-            break heard;
+    let event = loop {
+        if let Ok(event) = tokio::time::timeout(Duration::from_micros(100), wakes.next()).await {
+            break event;
         }
         assert!(begun.elapsed() < PATIENCE, "it is lost");
     };
-    assert_eq!(heard, Heard::Wake(wake));
+    assert_eq!(event, WakeEvent::Wake(wake));
 }
 
 #[tokio::test]
@@ -269,5 +275,5 @@ async fn generation_lost_by_its_hash_leaves_no_stream() {
     let opened = stage.open("a", 8).await;
     assert_eq!(opened.position, 0);
     assert_eq!(stage.on_inbox(8, "return redis.call('EXISTS', KEYS[2])", "").await, Reply::Number(0));
-    assert_eq!(stage.read(8, opened.generation, 0).await, Reading::Entries(Vec::new()));
+    assert_eq!(stage.read(8, opened.generation, 0).await, ReadOutcome::Entries(Vec::new()));
 }

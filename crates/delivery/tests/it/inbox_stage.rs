@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use kith_cache::remote::redis::Reply;
 use kith_delivery::{
-    FanOut, FannedOut, Generation, InboxKeeper, InboxLimits, Mark, Opened, Position, ReadFrom, Reading,
-    RedisInboxes, SentMessages,
+    FanOut, FanOutResult, Generation, InboxKeeper, InboxLimits, Mark, OpenedInbox, Position, ReadFrom,
+    ReadOutcome, RedisInboxes, SentMessages,
     conformance::{Faults, Part, Subject},
 };
 use kith_store::{NodeName, Seq, Timestamp, UserId};
@@ -66,7 +66,7 @@ impl InboxStage {
         self.redis.eval(script, keys, [Bytes::copy_from_slice(argument.as_bytes())]).await
     }
 
-    pub(crate) async fn open(&self, name: &str, id: i64) -> Opened {
+    pub(crate) async fn open(&self, name: &str, id: i64) -> OpenedInbox {
         self.keeper.open(&node(name), &[user(id)]).await.remove(0).unwrap()
     }
 
@@ -78,17 +78,17 @@ impl InboxStage {
         opened.generation
     }
 
-    pub(crate) async fn fan(&self, last: Seq, ids: &[i64]) -> FannedOut {
+    pub(crate) async fn fan(&self, last: Seq, ids: &[i64]) -> FanOutResult {
         fan(&*self.keeper, last, ids).await
     }
 
-    pub(crate) async fn read(&self, id: i64, generation: Generation, after: Position) -> Reading {
+    pub(crate) async fn read(&self, id: i64, generation: Generation, after: Position) -> ReadOutcome {
         let from = ReadFrom { user: user(id), generation, after };
         self.keeper.read(&[from], 100).await.remove(0).unwrap()
     }
 }
 
-pub(crate) async fn fan(keeper: &dyn InboxKeeper, last: Seq, ids: &[i64]) -> FannedOut {
+pub(crate) async fn fan(keeper: &dyn InboxKeeper, last: Seq, ids: &[i64]) -> FanOutResult {
     let (conversation, sent) = ("g9".parse().unwrap(), Timestamp(1));
     let users: Vec<UserId> = ids.iter().map(|id| user(*id)).collect();
     let sent = SentMessages { conversation, last, sent, entries: Vec::new() };

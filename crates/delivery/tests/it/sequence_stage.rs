@@ -12,7 +12,9 @@ use std::{
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use kith_cache::{fake::ManualClock, remote::SharedError};
-use kith_delivery::{Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, Taken};
+use kith_delivery::{
+    Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, TakeOutcome,
+};
 use kith_store::{Outcome, Seq, SeqRange, SequenceName, SequenceStore, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -32,13 +34,13 @@ pub(crate) struct Numbers {
     pub(crate) steps: Mutex<Vec<u32>>,
     /// A permit for each step.
     pub(crate) gate: Semaphore,
-    pub(crate) is_away: AtomicBool,
+    pub(crate) is_unavailable: AtomicBool,
 }
 
 impl Numbers {
     fn new() -> Arc<Self> {
         let gate = Semaphore::new(Semaphore::MAX_PERMITS);
-        Arc::new(Self { last: Mutex::default(), steps: Mutex::default(), gate, is_away: false.into() })
+        Arc::new(Self { last: Mutex::default(), steps: Mutex::default(), gate, is_unavailable: false.into() })
     }
 
     pub(crate) fn steps(&self) -> Vec<u32> {
@@ -50,7 +52,7 @@ impl Numbers {
 impl SequenceStore for Numbers {
     async fn take_seqs(&self, name: &SequenceName, count: u32, above: Seq) -> Result<SeqRange, StoreError> {
         self.gate.acquire().await.unwrap().forget();
-        if self.is_away.load(Ordering::Acquire) {
+        if self.is_unavailable.load(Ordering::Acquire) {
             let source = Arc::new(io::Error::from(io::ErrorKind::NotConnected));
             return Err(StoreError::Unavailable { outcome: Outcome::Unknown, source });
         }
@@ -68,31 +70,31 @@ impl SequenceStore for Numbers {
     }
 }
 
-/// The memory of a node as a keeper that may be away, like Redis.
+/// The memory of a node as a keeper that may be unavailable, like Redis.
 #[derive(Debug)]
 pub(crate) struct Server {
     keeper: MemorySequences,
     pub(crate) takes: AtomicUsize,
     /// A permit for each take.
     pub(crate) gate: Semaphore,
-    pub(crate) is_away: AtomicBool,
+    pub(crate) is_unavailable: AtomicBool,
     /// Offers are made, and not answered.
     pub(crate) loses_answers: AtomicBool,
 }
 
 #[async_trait]
 impl SequenceKeeper for Server {
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError> {
+    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError> {
         self.takes.fetch_add(1, Ordering::AcqRel);
         self.gate.acquire().await.unwrap().forget();
-        if self.is_away.load(Ordering::Acquire) {
+        if self.is_unavailable.load(Ordering::Acquire) {
             return Err(SharedError::Away);
         }
         self.keeper.take(name, count, seen).await
     }
 
     async fn offer(&self, name: &SequenceName, offer: Offer) -> Result<(), SharedError> {
-        if self.is_away.load(Ordering::Acquire) {
+        if self.is_unavailable.load(Ordering::Acquire) {
             return Err(SharedError::Away);
         }
         self.keeper.offer(name, offer).await?;
@@ -110,7 +112,7 @@ impl Background for Spawned {
 }
 
 /// A node, and what it takes its numbers from.
-pub(crate) struct Site {
+pub(crate) struct TestNode {
     pub(crate) sequences: Sequences,
     pub(crate) store: Arc<Numbers>,
     pub(crate) server: Arc<Server>,
@@ -118,13 +120,13 @@ pub(crate) struct Site {
     limits: SequenceLimits,
 }
 
-impl Site {
+impl TestNode {
     pub(crate) fn new(limits: SequenceLimits) -> Self {
         let server = Server {
             keeper: MemorySequences::new(100),
             takes: AtomicUsize::new(0),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
-            is_away: false.into(),
+            is_unavailable: false.into(),
             loses_answers: false.into(),
         };
         let (store, server, clock) = (Numbers::new(), Arc::new(server), ManualClock::new());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kith_cache::remote::{SharedError, redis::Reply};
-use kith_delivery::{MemorySequences, Offer, RedisSequences, SequenceKeeper, Taken};
+use kith_delivery::{MemorySequences, Offer, RedisSequences, SequenceKeeper, TakeOutcome};
 use kith_store::{ABOVE_MAX, Epoch, Seq, SequenceName};
 
 use crate::{
@@ -20,12 +20,12 @@ async fn offer(keeper: &dyn SequenceKeeper, first: Seq, last: Seq, seen: Seq) {
     keeper.offer(&a(), Offer { block: range(first, last), seen }).await.unwrap();
 }
 
-async fn take(keeper: &dyn SequenceKeeper, count: u32, seen: Seq) -> Taken {
+async fn take(keeper: &dyn SequenceKeeper, count: u32, seen: Seq) -> TakeOutcome {
     keeper.take(&a(), count, seen).await.unwrap()
 }
 
-fn numbers(first: Seq, last: Seq, left: u64) -> Taken {
-    Taken::Numbers { range: range(first, last), left }
+fn numbers(first: Seq, last: Seq, left: u64) -> TakeOutcome {
+    TakeOutcome::Numbers { range: range(first, last), left }
 }
 
 macro_rules! cases {
@@ -61,7 +61,7 @@ cases! {
 }
 
 async fn nothing_is_known_before_an_offer(keeper: &dyn SequenceKeeper) {
-    assert_eq!(take(keeper, 1, 0).await, Taken::Unknown);
+    assert_eq!(take(keeper, 1, 0).await, TakeOutcome::Unknown);
 }
 
 async fn numbers_are_given_out_up_to_the_end(keeper: &dyn SequenceKeeper) {
@@ -69,7 +69,7 @@ async fn numbers_are_given_out_up_to_the_end(keeper: &dyn SequenceKeeper) {
     assert_eq!(take(keeper, 1, 0).await, numbers(1, 1, 99));
     assert_eq!(take(keeper, 60, 1).await, numbers(2, 61, 39));
     assert_eq!(take(keeper, 60, 61).await, numbers(62, 100, 0), "no number beyond the block");
-    assert_eq!(take(keeper, 1, 100).await, Taken::UsedUp);
+    assert_eq!(take(keeper, 1, 100).await, TakeOutcome::UsedUp);
 }
 
 async fn block_that_follows_extends_the_present_one(keeper: &dyn SequenceKeeper) {
@@ -84,7 +84,7 @@ async fn later_block_is_the_next_one(keeper: &dyn SequenceKeeper) {
     assert_eq!(take(keeper, 15, 0).await, numbers(1, 10, 10), "numbers between are of others");
     assert_eq!(take(keeper, 5, 0).await, numbers(21, 25, 5));
     assert_eq!(take(keeper, 9, 0).await, numbers(26, 30, 0));
-    assert_eq!(take(keeper, 1, 0).await, Taken::UsedUp);
+    assert_eq!(take(keeper, 1, 0).await, TakeOutcome::UsedUp);
 }
 
 async fn block_that_follows_the_next_one_extends_it(keeper: &dyn SequenceKeeper) {
@@ -102,7 +102,7 @@ async fn block_with_gap_after_next_block_is_dropped(keeper: &dyn SequenceKeeper)
     offer(keeper, 11, 20, 0).await;
     assert_eq!(take(keeper, 10, 0).await, numbers(1, 10, 10));
     assert_eq!(take(keeper, 30, 0).await, numbers(21, 30, 0));
-    assert_eq!(take(keeper, 1, 0).await, Taken::UsedUp);
+    assert_eq!(take(keeper, 1, 0).await, TakeOutcome::UsedUp);
 }
 
 /// Fault of published schemes: a caller that was slow puts its block in the place of a later one.
@@ -111,13 +111,13 @@ async fn lower_block_is_dropped(keeper: &dyn SequenceKeeper) {
     offer(keeper, 1, 100, 0).await;
     assert_eq!(take(keeper, 20, 0).await, numbers(101, 110, 0));
     offer(keeper, 51, 60, 0).await;
-    assert_eq!(take(keeper, 1, 0).await, Taken::UsedUp, "numbers do not fall");
+    assert_eq!(take(keeper, 1, 0).await, TakeOutcome::UsedUp, "numbers do not fall");
 }
 
 async fn block_below_what_is_known_gives_nothing(keeper: &dyn SequenceKeeper) {
     offer(keeper, 1, 100, 0).await;
     take(keeper, 10, 0).await;
-    assert_eq!(take(keeper, 1, 11).await, Taken::Unknown);
+    assert_eq!(take(keeper, 1, 11).await, TakeOutcome::Unknown);
     assert_eq!(take(keeper, 1, 10).await, numbers(11, 11, 89));
 }
 
@@ -127,13 +127,13 @@ async fn block_above_what_is_known_replaces_an_old_one(keeper: &dyn SequenceKeep
     take(keeper, 10, 0).await;
     offer(keeper, 501, 600, 500).await;
     assert_eq!(take(keeper, 200, 500).await, numbers(501, 600, 0));
-    assert_eq!(take(keeper, 1, 0).await, Taken::UsedUp, "the next one was replaced, too");
+    assert_eq!(take(keeper, 1, 0).await, TakeOutcome::UsedUp, "the next one was replaced, too");
 }
 
 async fn names_are_apart(keeper: &dyn SequenceKeeper) {
     offer(keeper, 1, 100, 0).await;
-    assert_eq!(keeper.take(&named("b"), 1, 0).await.unwrap(), Taken::Unknown);
-    assert_eq!(keeper.take(&named("A"), 1, 0).await.unwrap(), Taken::Unknown);
+    assert_eq!(keeper.take(&named("b"), 1, 0).await.unwrap(), TakeOutcome::Unknown);
+    assert_eq!(keeper.take(&named("A"), 1, 0).await.unwrap(), TakeOutcome::Unknown);
 }
 
 async fn large_numbers_are_exact(keeper: &dyn SequenceKeeper) {
@@ -157,7 +157,7 @@ async fn memory_keeps_the_names_that_were_used_last() {
     }
     let mut known = 0;
     for name in ["a", "b", "c", "d", "e"] {
-        known += usize::from(keeper.take(&named(name), 1, 0).await.unwrap() != Taken::Unknown);
+        known += usize::from(keeper.take(&named(name), 1, 0).await.unwrap() != TakeOutcome::Unknown);
     }
     assert!((1..=4).contains(&known), "{known}");
 }
@@ -194,7 +194,7 @@ async fn numbers_of_another_epoch_are_not_given_out() {
     let redis = Redis::connect().await;
     offer(&redis.keeper, 1, 100, 0).await;
     redis.follow(6);
-    assert_eq!(take(&redis.keeper, 1, 0).await, Taken::Unknown);
+    assert_eq!(take(&redis.keeper, 1, 0).await, TakeOutcome::Unknown);
     offer(&redis.keeper, 101, 200, 0).await;
     assert_eq!(take(&redis.keeper, 1, 0).await, numbers(101, 101, 99));
     redis.follow(5);

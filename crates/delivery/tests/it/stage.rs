@@ -16,9 +16,9 @@ use kith_cache::{
 };
 use kith_delivery::{EpochSource, RedisWindows, Span, WindowLimits, Windows};
 use kith_store::{
-    Appended, Changed, ConversationId, DocumentKey, Epoch, GroupId, LogDocument, LogEnd, LogHead, Message,
-    MessageChange, MessageKind, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp,
-    UserId,
+    Appended, ConversationId, DocumentKey, Epoch, GroupId, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageChangeOutcome, MessageKind, MessageStore, NewMessage, Outcome, Seq, StoreError,
+    StoredHeader, Timestamp, UserId,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -58,14 +58,14 @@ pub(crate) struct Logs {
     pub(crate) last_documents: AtomicUsize,
     /// A permit for each read.
     pub(crate) gate: Semaphore,
-    pub(crate) is_away: std::sync::atomic::AtomicBool,
+    pub(crate) is_unavailable: std::sync::atomic::AtomicBool,
 }
 
 impl Logs {
     pub(crate) fn new() -> Arc<Self> {
         let (ends, pages, last_documents) = Default::default();
-        let (gate, is_away) = (Semaphore::new(Semaphore::MAX_PERMITS), false.into());
-        Arc::new(Self { messages: Mutex::default(), ends, pages, last_documents, gate, is_away })
+        let (gate, is_unavailable) = (Semaphore::new(Semaphore::MAX_PERMITS), false.into());
+        Arc::new(Self { messages: Mutex::default(), ends, pages, last_documents, gate, is_unavailable })
     }
 
     /// Appends messages with bodies of this length, and returns them.
@@ -80,8 +80,8 @@ impl Logs {
 
     /// Changes the body of a message.
     pub(crate) fn change(&self, log: ConversationId, seq: Seq) {
-        let place = usize::try_from(seq).unwrap() - 1;
-        self.messages.lock().get_mut(&log).unwrap()[place].body = Bytes::from_static(b"changed");
+        let index = usize::try_from(seq).unwrap() - 1;
+        self.messages.lock().get_mut(&log).unwrap()[index].body = Bytes::from_static(b"changed");
     }
 
     /// How often each was read: ends, pages, last documents.
@@ -92,7 +92,7 @@ impl Logs {
     async fn enter(&self, count: &AtomicUsize) -> Result<(), StoreError> {
         count.fetch_add(1, Ordering::AcqRel);
         self.gate.acquire().await.unwrap().forget();
-        if self.is_away.load(Ordering::Acquire) {
+        if self.is_unavailable.load(Ordering::Acquire) {
             let source = Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected));
             return Err(StoreError::Unavailable { outcome: Outcome::NotApplied, source });
         }
@@ -152,7 +152,7 @@ impl MessageStore for Logs {
         unreachable!("windows know no times")
     }
 
-    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<MessageChangeOutcome, StoreError> {
         unreachable!("tests change messages by themselves")
     }
 }
@@ -181,11 +181,11 @@ impl Epochs {
 
 #[async_trait]
 impl EpochSource for Epochs {
-    fn followed(&self) -> Option<Epoch> {
+    fn followed_epoch(&self) -> Option<Epoch> {
         self.followed.lock().clone()
     }
 
-    async fn settled(&self) -> Option<u64> {
+    async fn settled_epoch(&self) -> Option<u64> {
         *self.settled.lock()
     }
 }

@@ -7,7 +7,7 @@ use kith_cache::remote::{
     SharedError,
     redis::{RedisScript, Reply},
 };
-use kith_delivery::{HeadOf, Span, Wanted, WindowLimits, Windows};
+use kith_delivery::{HeadOf, RequestedMessages, Span, WindowLimits, Windows};
 use kith_store::{Epoch, MessageKind, Seq, StoreError};
 
 use crate::stage::{Logs, Stage, log_of};
@@ -86,7 +86,7 @@ async fn crowd_without_a_window_fills_it_once() {
     stage.logs.append(log_of(9), 120, 0);
     let crowd = join_all((0..30).map(|_| stage.read(log_of(9), 40, Seq::MAX))).await;
     assert!(crowd.iter().all(|(span, found)| span.1 == 120 && *found.last().unwrap() == 120));
-    // A reader may see the lease before the reader that holds it has begun to fill: it looks again, at most twice.
+    // A reader may see the lease before the reader that holds it has begun to fill: it looks the window up again, at most twice.
     let [ends, _, fills] = stage.logs.reads();
     assert!(fills == 1 && ends < 10, "{fills} fills, {ends} ends");
 }
@@ -97,7 +97,7 @@ async fn crowd_shares_comparisons_of_an_old_window() {
     let stage = stage().await;
     stage.logs.append(log_of(9), 3, 0);
     stage.read(log_of(9), 1, 1).await;
-    stage.windows.doubt(log_of(9)).await.unwrap();
+    stage.windows.require_check(log_of(9)).await.unwrap();
     let crowd = join_all((0..30).map(|_| stage.read(log_of(9), 1, Seq::MAX))).await;
     assert!(crowd.iter().all(|(_, found)| *found == rising(1, 3)));
     // Those that came after a read of the end had begun wait for one more.
@@ -120,7 +120,7 @@ async fn old_window_that_is_behind_is_filled_again() {
     assert_eq!(recent.span.last, 5, "a caller that knows of it sees it at once");
     assert_eq!(stage.logs.reads(), [1, 0, 2]);
     stage.logs.append(log_of(9), 1, 0);
-    stage.windows.doubt(log_of(9)).await.unwrap();
+    stage.windows.require_check(log_of(9)).await.unwrap();
     assert_eq!(stage.read(log_of(9), 1, Seq::MAX).await.1, rising(1, 6));
 }
 
@@ -221,7 +221,7 @@ async fn only_the_server_of_the_epoch_answers() {
         assert_eq!(stage.windows.hold(log_of(9)).await.unwrap_err(), SharedError::Away);
         let messages = stage.logs_from(120);
         assert_eq!(stage.windows.append(log_of(9), &messages, false, None).await, Err(SharedError::Away));
-        assert_eq!(stage.windows.doubt(log_of(9)).await, Err(SharedError::Away));
+        assert_eq!(stage.windows.require_check(log_of(9)).await, Err(SharedError::Away));
         let asked = HeadOf { conversation: log_of(9), after: 0, at_least: 0 };
         assert_eq!(stage.windows.heads(&[asked]).await.unwrap(), [None]);
     }
@@ -271,8 +271,8 @@ async fn heads_are_read_without_the_store() {
     let head = |group, after, at_least| HeadOf { conversation: log_of(group), after, at_least };
     let asked = [head(1, 117, 0), head(4, 0, 0), head(2, 0, 0), head(3, 500, 0), head(5, 0, 0)];
     let heads = stage.windows.heads(&asked).await.unwrap();
-    let seen = |place: usize| {
-        let head = heads[place].as_ref().unwrap();
+    let seen = |index: usize| {
+        let head = heads[index].as_ref().unwrap();
         let seqs: Vec<Seq> = head.headers.iter().map(|header| header.seq).collect();
         (head.end, head.first, head.last.as_ref().map(|last| last.seq), seqs)
     };
@@ -296,7 +296,7 @@ async fn old_heads_are_compared_together() {
         stage.read(log_of(group), 1, 1).await;
     }
     for group in 1..=3 {
-        stage.windows.doubt(log_of(group)).await.unwrap();
+        stage.windows.require_check(log_of(group)).await.unwrap();
     }
     stage.logs.append(log_of(2), 1, 0);
     stage.logs.append(log_of(4), 1, 0);
@@ -328,14 +328,14 @@ async fn failing_store_fails_the_read_that_needs_it() {
     let stage = stage().await;
     stage.logs.append(log_of(9), 3, 0);
     stage.read(log_of(9), 1, 1).await;
-    stage.logs.is_away.store(true, Ordering::Release);
+    stage.logs.is_unavailable.store(true, Ordering::Release);
     assert_eq!(stage.read(log_of(9), 1, Seq::MAX).await.1, rising(1, 3), "the window has it");
-    stage.windows.doubt(log_of(9)).await.unwrap();
+    stage.windows.require_check(log_of(9)).await.unwrap();
     let failed = stage.windows.read(log_of(9), Span { first: 1, last: Seq::MAX }, 0).await;
     assert!(matches!(failed, Err(StoreError::Unavailable { .. })));
     let failed = stage.windows.read(log_of(8), Span { first: 1, last: Seq::MAX }, 0).await;
     assert!(matches!(failed, Err(StoreError::Unavailable { .. })));
-    stage.logs.is_away.store(false, Ordering::Release);
+    stage.logs.is_unavailable.store(false, Ordering::Release);
     assert_eq!(stage.read(log_of(9), 1, Seq::MAX).await.1, rising(1, 3));
 }
 
@@ -350,7 +350,7 @@ async fn without_redis_the_store_answers() {
     let (windows, logs) = without_windows(WindowLimits::default());
     let messages = logs.append(log_of(9), 120, 0);
     windows.append(log_of(9), &messages, false, Some(windows.now())).await.unwrap();
-    windows.doubt(log_of(9)).await.unwrap();
+    windows.require_check(log_of(9)).await.unwrap();
     let hold = windows.hold(log_of(9)).await.unwrap();
     windows.release(hold).await.unwrap();
     let recent = windows.read(log_of(9), Span { first: 99, last: 102 }, 0).await.unwrap();
@@ -367,7 +367,7 @@ async fn last_messages_are_read_alone() {
     let (windows, logs) = without_windows(WindowLimits::default());
     let messages = logs.append(log_of(9), 120, 0);
     for (span, most, first) in [((1, Seq::MAX), 3, 117), ((118, Seq::MAX), 9, 117), ((1, 110), 2, 108)] {
-        let wanted = Wanted { span: Span { first: span.0, last: span.1 }, most };
+        let wanted = RequestedMessages { span: Span { first: span.0, last: span.1 }, most };
         let recent = windows.read(log_of(9), wanted, 0).await.unwrap();
         let last = usize::try_from(span.1.min(120)).unwrap();
         assert_eq!(recent.messages, messages[first..last]);
@@ -381,7 +381,7 @@ async fn last_messages_are_the_same_of_a_window() {
     let stage = stage().await;
     stage.logs.append(log_of(9), 120, 0);
     for _ in ["filled", "read"] {
-        let wanted = Wanted { span: Span { first: 1, last: Seq::MAX }, most: 3 };
+        let wanted = RequestedMessages { span: Span { first: 1, last: Seq::MAX }, most: 3 };
         let recent = stage.windows.read(log_of(9), wanted, 0).await.unwrap();
         assert_eq!(recent.messages, stage.logs_from(118));
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kith_delivery::{
-    Confirm, Fill, Filled, HoldToken, LeaseToken, Looked, ServerTime, Span, WindowKeeper as _, WindowLimits,
-    entry,
+    Confirm, Fill, FillOutcome, HoldToken, LeaseToken, ServerTime, Span, WindowKeeper as _, WindowLimits,
+    WindowLookup, entry,
 };
 
 use crate::stage::{Stage, log_of, message};
@@ -12,13 +12,13 @@ use crate::stage::{Stage, log_of, message};
 const ASKED: Span = Span { first: 1, last: 3 };
 const TOKEN: LeaseToken = LeaseToken(1);
 
-/// A log of three messages without a window, and the moment of a look that got the lease.
+/// A log of three messages without a window, and the moment of a lookup that got the lease.
 async fn leased() -> (Stage, ServerTime) {
     let stage = Stage::new(WindowLimits::default()).await;
     stage.logs.append(log_of(9), 3, 0);
-    match stage.keeper.look(log_of(9), ASKED, TOKEN).await.unwrap() {
-        Looked::Miss { at } => (stage, at),
-        looked => panic!("{looked:?}"),
+    match stage.keeper.look_up(log_of(9), ASKED, TOKEN).await.unwrap() {
+        WindowLookup::Miss { at } => (stage, at),
+        lookup => panic!("{lookup:?}"),
     }
 }
 
@@ -32,9 +32,9 @@ fn earlier(at: ServerTime, seconds: i64) -> ServerTime {
 }
 
 async fn age(stage: &Stage) -> Duration {
-    match stage.keeper.look(log_of(9), ASKED, TOKEN).await.unwrap() {
-        Looked::Hit(window) => window.age.unwrap(),
-        looked => panic!("{looked:?}"),
+    match stage.keeper.look_up(log_of(9), ASKED, TOKEN).await.unwrap() {
+        WindowLookup::Hit(window) => window.age.unwrap(),
+        lookup => panic!("{lookup:?}"),
     }
 }
 
@@ -47,7 +47,7 @@ async fn lease_ends_with_a_hold() {
     stage.keeper.release(log_of(9), hold).await.unwrap();
     assert_eq!(
         stage.keeper.fill(log_of(9), &fill(at)).await,
-        Ok(Filled::Lost),
+        Ok(FillOutcome::Lost),
         "it was read before the change"
     );
 }
@@ -56,7 +56,7 @@ async fn lease_ends_with_a_hold() {
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn proof_counts_from_the_look_before_its_read() {
     let (stage, at) = leased().await;
-    assert_eq!(stage.keeper.fill(log_of(9), &fill(earlier(at, 60))).await, Ok(Filled::Stored));
+    assert_eq!(stage.keeper.fill(log_of(9), &fill(earlier(at, 60))).await, Ok(FillOutcome::Stored));
     assert!(age(&stage).await >= Duration::from_secs(60), "of a fill");
     let known = Confirm { conversation: log_of(9), at: earlier(at, 30), end: 3 };
     stage.keeper.confirm(&[known]).await.remove(0).unwrap();

@@ -94,8 +94,8 @@ pub async fn concurrent_updates_are_counted_exactly(presences: Presences) {
         async move {
             // Of each user ten versions in some order: the last one is at "b".
             let (id, version) = (1 + number / 10, 10 + number * 7 % 10);
-            let place = if version == 19 { "b" } else { "a" };
-            apply(&presences, id, &state(version, &[place])).await;
+            let gateway = if version == 19 { "b" } else { "a" };
+            apply(&presences, id, &state(version, &[gateway])).await;
         }
     })
     .await;

@@ -9,16 +9,16 @@ use tokio::{
 };
 
 use crate::{
-    Change, Changed, Claim, Claimed, Event, GatewayId, Heard, Incarnation, Instance, Limits, Op,
-    PresenceError, Presences, UserState,
+    Change, ChangeOutcome, Claim, ClaimOutcome, Event, GatewayId, Incarnation, Instance, PresenceError,
+    PresenceLimits, PresenceSubscription, Presences, SessionOp, UserState,
 };
 
 /// What presence that is opened for the suite has to be bounded by.
-pub const LIMITS: Limits = Limits {
+pub const LIMITS: PresenceLimits = PresenceLimits {
     sessions_max: 4,
     gateways_max: 8,
     kept: Duration::from_secs(60),
-    look_again: Duration::from_millis(20),
+    recheck_after: Duration::from_millis(20),
 };
 
 /// Longer than any case takes.
@@ -43,29 +43,34 @@ pub(super) fn at(id: &str) -> Instance {
     Instance { gateway: gateway(id), incarnation: Incarnation::new(1).unwrap() }
 }
 
-pub(super) fn open(device: &str, lasts: Duration) -> Op {
-    Op::Open(device.parse().unwrap(), lasts)
+pub(super) fn open(device: &str, lasts: Duration) -> SessionOp {
+    SessionOp::Open(device.parse().unwrap(), lasts)
 }
 
-pub(super) fn renew(device: &str) -> Op {
-    Op::Renew(device.parse().unwrap(), LONG)
+pub(super) fn renew(device: &str) -> SessionOp {
+    SessionOp::Renew(device.parse().unwrap(), LONG)
 }
 
-pub(super) fn close(device: &str) -> Op {
-    Op::Close(device.parse().unwrap())
+pub(super) fn close(device: &str) -> SessionOp {
+    SessionOp::Close(device.parse().unwrap())
 }
 
 pub(super) async fn try_change(
     presences: &Presences,
     id: i64,
     instance: &Instance,
-    op: Op,
-) -> Result<Changed, PresenceError> {
+    op: SessionOp,
+) -> Result<ChangeOutcome, PresenceError> {
     let change = Change { user: user(id), instance: instance.clone(), op };
     presences.sessions.change(&[change]).await.pop().unwrap()
 }
 
-pub(super) async fn change(presences: &Presences, id: i64, instance: &Instance, op: Op) -> Changed {
+pub(super) async fn change(
+    presences: &Presences,
+    id: i64,
+    instance: &Instance,
+    op: SessionOp,
+) -> ChangeOutcome {
     try_change(presences, id, instance, op).await.unwrap()
 }
 
@@ -74,32 +79,35 @@ pub(super) async fn claim(
     id: &str,
     offered: Option<Incarnation>,
     lasts: Duration,
-) -> Result<Claimed, PresenceError> {
+) -> Result<ClaimOutcome, PresenceError> {
     presences.sessions.claim(&Claim { gateway: gateway(id), offered, lasts }).await
 }
 
 /// Claims an id that is free.
 pub(super) async fn claimed(presences: &Presences, id: &str, lasts: Duration) -> Instance {
     match claim(presences, id, None, lasts).await.unwrap() {
-        Claimed::Held(incarnation) => Instance { gateway: gateway(id), incarnation },
-        Claimed::Denied => panic!("{id} is not free"),
+        ClaimOutcome::Held(incarnation) => Instance { gateway: gateway(id), incarnation },
+        ClaimOutcome::Denied => panic!("{id} is not free"),
     }
 }
 
 pub(super) fn state(version: i64, at: &[&str]) -> UserState {
-    UserState { version, fanned: 0, gateways: at.iter().map(|id| gateway(id)).collect() }
+    UserState { version, fanned_version: 0, gateways: at.iter().map(|id| gateway(id)).collect() }
 }
 
-pub(super) async fn heard(hearing: &mut dyn Heard) -> Event {
-    timeout(PATIENCE, hearing.next()).await.expect("an event comes").expect("none is lost")
+pub(super) async fn next_event(subscription: &mut dyn PresenceSubscription) -> Event {
+    timeout(PATIENCE, subscription.next()).await.expect("an event comes").expect("none is lost")
 }
 
-/// The last event for a subscriber: what was published before it is received before it.
-pub(super) async fn heard_until(presences: &Presences, hearing: &mut dyn Heard) -> Vec<Event> {
+/// The events that were published before this call: it publishes one more, which is received after them.
+pub(super) async fn events_until_now(
+    presences: &Presences,
+    subscription: &mut dyn PresenceSubscription,
+) -> Vec<Event> {
     let last = change(presences, 4711, &at("last"), open("d", LONG)).await.state.version;
     let mut all = Vec::new();
     loop {
-        let event = heard(hearing).await;
+        let event = next_event(subscription).await;
         if event.user == user(4711) && event.version == last {
             return all;
         }

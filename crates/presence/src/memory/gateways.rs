@@ -6,14 +6,20 @@ use kith_store::UserId;
 use tokio::time::Instant;
 
 use super::State;
-use crate::{Claim, Claimed, GatewayState, Gateways, Incarnation, Instance, Limits, PresenceError};
+use crate::{
+    Claim, ClaimOutcome, GatewayState, Gateways, Incarnation, Instance, PresenceError, PresenceLimits,
+};
 
 /// The owner of an id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registered(Incarnation);
 
 impl State {
-    pub(super) fn claim(&mut self, claim: &Claim, limits: &Limits) -> Result<Claimed, PresenceError> {
+    pub(super) fn claim(
+        &mut self,
+        claim: &Claim,
+        limits: &PresenceLimits,
+    ) -> Result<ClaimOutcome, PresenceError> {
         let now = Instant::now();
         let of = |incarnation| Instance { gateway: claim.gateway.clone(), incarnation };
         let held = self.registered.get(&claim.gateway).map(|Registered(held)| *held);
@@ -23,7 +29,7 @@ impl State {
             (Some(held), None) if self.deadlines.get(&of(held)).is_none_or(|deadline| *deadline <= now) => {
                 Incarnation::random()
             }
-            (Some(_), _) => return Ok(Claimed::Denied),
+            (Some(_), _) => return Ok(ClaimOutcome::Denied),
         };
         let most = usize::try_from(limits.gateways_max).unwrap_or(usize::MAX);
         if !self.deadlines.contains_key(&of(incarnation)) && self.deadlines.len() >= most {
@@ -31,7 +37,7 @@ impl State {
         }
         self.registered.insert(claim.gateway.clone(), Registered(incarnation));
         self.deadlines.insert(of(incarnation), now + claim.lasts);
-        Ok(Claimed::Held(incarnation))
+        Ok(ClaimOutcome::Held(incarnation))
     }
 
     pub(super) fn gateways(&self) -> Gateways {
@@ -55,14 +61,19 @@ impl State {
         }
     }
 
-    pub(super) fn due_at(&self, instance: &Instance, limit: usize, all: bool) -> Vec<UserId> {
+    pub(super) fn users_to_check(&self, instance: &Instance, limit: usize, all: bool) -> Vec<UserId> {
         let now = Instant::now();
         let Some(due) = self.due.get(instance) else { return Vec::new() };
         let wanted = due.iter().filter(|(_, at)| all || **at <= now);
         wanted.map(|(user, _)| *user).take(limit).collect()
     }
 
-    pub(super) fn settle(&mut self, instance: &Instance, users: &[(UserId, Option<Duration>)], all: bool) {
+    pub(super) fn mark_checked(
+        &mut self,
+        instance: &Instance,
+        users: &[(UserId, Option<Duration>)],
+        all: bool,
+    ) {
         let now = Instant::now();
         let Some(due) = self.due.get_mut(instance) else { return };
         for (user, left) in users {
@@ -80,7 +91,7 @@ impl State {
     }
 
     /// Schedules a check of a user, at this time or a known earlier one; `replace`: not before this time.
-    pub(super) fn note(&mut self, instance: &Instance, user: UserId, at: Instant, replace: bool) {
+    pub(super) fn schedule_check(&mut self, instance: &Instance, user: UserId, at: Instant, replace: bool) {
         let due = self.due.entry(instance.clone()).or_default();
         let known = due.entry(user).or_insert(at);
         *known = if replace { at } else { at.min(*known) };

@@ -36,7 +36,7 @@ struct Entry {
     version: i64,
     gateways: Vec<GatewayId>,
     /// Since when it is offline: it may have returned and gone again since it was recorded.
-    went: Option<Instant>,
+    offline_since: Option<Instant>,
 }
 
 impl Groups {
@@ -54,7 +54,7 @@ impl Groups {
         if known.is_some_and(|known| known.version > state.version) {
             return false;
         }
-        let of_user = Entry { version: state.version, gateways: state.gateways.clone(), went: None };
+        let of_user = Entry { version: state.version, gateways: state.gateways.clone(), offline_since: None };
         self.put(group, user, of_user, version)
     }
 
@@ -86,9 +86,9 @@ impl Groups {
         let gateways = of_user.gateways;
         entry.version = of_user.version;
         let before = std::mem::replace(&mut entry.gateways, gateways.clone());
-        entry.went = gateways.is_empty().then(Instant::now);
-        if let Some(went) = entry.went {
-            self.gone.push_back((went, id, user));
+        entry.offline_since = gateways.is_empty().then(Instant::now);
+        if let Some(offline_since) = entry.offline_since {
+            self.gone.push_back((offline_since, id, user));
         }
         if before == gateways {
             return false;
@@ -112,8 +112,8 @@ impl Groups {
         for _ in 0..FORGOTTEN_AT_ONCE {
             let Some((_, id, user)) = self.gone.pop_front_if(|(at, ..)| at.elapsed() >= kept) else { return };
             let Some(group) = self.groups.get_mut(&id) else { continue };
-            let went = group.users.get(&user).and_then(|entry| entry.went);
-            if went.is_some_and(|went| went.elapsed() >= kept) {
+            let offline_since = group.users.get(&user).and_then(|entry| entry.offline_since);
+            if offline_since.is_some_and(|offline_since| offline_since.elapsed() >= kept) {
                 group.users.remove(&user);
             }
             if group.users.is_empty() {

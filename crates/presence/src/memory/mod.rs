@@ -20,8 +20,9 @@ use tokio::{
 
 use self::{gateways::Registered, groups::Groups, users::User};
 use crate::{
-    ActiveMember, ActiveStore, Change, Changed, Claim, Claimed, Distribution, Event, GatewayId, Gateways,
-    Heard, Instance, Limits, Lookup, PresenceError, PresenceFeed, PresenceStore, Presences, UserState,
+    ActiveMember, ActiveStore, Change, ChangeOutcome, Claim, ClaimOutcome, Distribution, Event, GatewayId,
+    Gateways, Instance, PresenceError, PresenceFeed, PresenceLimits, PresenceStore, PresenceSubscription,
+    Presences, SessionLookup, UserState,
 };
 
 /// Changes that a subscriber may be behind.
@@ -30,7 +31,7 @@ const BEHIND_MAX: usize = 8_192;
 /// Presence in memory. Lost when it is dropped.
 #[derive(Debug)]
 pub struct MemoryPresence {
-    limits: Limits,
+    limits: PresenceLimits,
     state: Mutex<State>,
     events: Sender<Event>,
 }
@@ -54,7 +55,7 @@ struct State {
 impl MemoryPresence {
     /// No user is online yet.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: PresenceLimits) -> Self {
         let state = State {
             epoch: rand::random(),
             begun: Instant::now(),
@@ -91,7 +92,7 @@ impl State {
 
 #[async_trait]
 impl PresenceStore for MemoryPresence {
-    async fn claim(&self, claim: &Claim) -> Result<Claimed, PresenceError> {
+    async fn claim(&self, claim: &Claim) -> Result<ClaimOutcome, PresenceError> {
         self.state.lock().claim(claim, &self.limits)
     }
 
@@ -104,7 +105,7 @@ impl PresenceStore for MemoryPresence {
         Ok(())
     }
 
-    async fn change(&self, changes: &[Change]) -> Vec<Result<Changed, PresenceError>> {
+    async fn change(&self, changes: &[Change]) -> Vec<Result<ChangeOutcome, PresenceError>> {
         let mut state = self.state.lock();
         let mut changed = Vec::with_capacity(changes.len());
         for change in changes {
@@ -121,26 +122,34 @@ impl PresenceStore for MemoryPresence {
         changed
     }
 
-    async fn sessions(&self, users: &[UserId]) -> Result<Lookup, PresenceError> {
+    async fn sessions(&self, users: &[UserId]) -> Result<SessionLookup, PresenceError> {
         let state = self.state.lock();
-        Ok(Lookup { age: state.age(), users: users.iter().map(|user| state.seen(*user)).collect() })
+        Ok(SessionLookup {
+            age: state.age(),
+            users: users.iter().map(|user| state.user_sessions(*user)).collect(),
+        })
     }
 
-    async fn fanned(&self, user: UserId, version: i64) -> Result<i64, PresenceError> {
-        Ok(self.state.lock().fanned(user, version))
+    async fn record_fan_out(&self, user: UserId, version: i64) -> Result<i64, PresenceError> {
+        Ok(self.state.lock().record_fan_out(user, version))
     }
 
-    async fn due(&self, instance: &Instance, limit: usize, all: bool) -> Result<Vec<UserId>, PresenceError> {
-        Ok(self.state.lock().due_at(instance, limit, all))
+    async fn users_to_check(
+        &self,
+        instance: &Instance,
+        limit: usize,
+        all: bool,
+    ) -> Result<Vec<UserId>, PresenceError> {
+        Ok(self.state.lock().users_to_check(instance, limit, all))
     }
 
-    async fn settle(
+    async fn mark_checked(
         &self,
         instance: &Instance,
         users: &[(UserId, Option<Duration>)],
         all: bool,
     ) -> Result<(), PresenceError> {
-        self.state.lock().settle(instance, users, all);
+        self.state.lock().mark_checked(instance, users, all);
         Ok(())
     }
 }
@@ -184,16 +193,16 @@ impl ActiveStore for MemoryPresence {
 
 #[async_trait]
 impl PresenceFeed for MemoryPresence {
-    async fn hear(&self) -> Result<Box<dyn Heard>, PresenceError> {
-        Ok(Box::new(MemoryHeard(self.events.subscribe())))
+    async fn subscribe(&self) -> Result<Box<dyn PresenceSubscription>, PresenceError> {
+        Ok(Box::new(MemorySubscription(self.events.subscribe())))
     }
 }
 
 #[derive(Debug)]
-struct MemoryHeard(Receiver<Event>);
+struct MemorySubscription(Receiver<Event>);
 
 #[async_trait]
-impl Heard for MemoryHeard {
+impl PresenceSubscription for MemorySubscription {
     async fn next(&mut self) -> Option<Event> {
         // A lagging subscriber has lost some.
         self.0.recv().await.ok()

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use super::State;
 use crate::{
-    Change, Changed, DeviceId, GatewayId, Instance, Limits, Op, PresenceError, Seen, Session, UserState,
+    Change, ChangeOutcome, DeviceId, GatewayId, Instance, PresenceError, PresenceLimits, Session, SessionOp,
+    UserSessions, UserState,
 };
 
 /// Number of long offline users that each change forgets.
@@ -20,25 +21,31 @@ const FORGOTTEN_AT_ONCE: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct User {
     version: i64,
-    fanned: i64,
+    fanned_version: i64,
     published_gateways: Vec<GatewayId>,
     /// Since when it is offline: it may have returned and gone again since it was recorded.
-    went: Option<Instant>,
+    offline_since: Option<Instant>,
     sessions: HashMap<(DeviceId, Instance), Instant>,
 }
 
 impl State {
-    pub(super) fn change(&mut self, change: &Change, limits: &Limits) -> Result<Changed, PresenceError> {
+    pub(super) fn change(
+        &mut self,
+        change: &Change,
+        limits: &PresenceLimits,
+    ) -> Result<ChangeOutcome, PresenceError> {
         let (now, Change { user: id, instance, op }) = (Instant::now(), change);
         match op {
-            Op::Open(_, lasts) | Op::Renew(_, lasts) => self.note(instance, *id, now + *lasts, true),
-            Op::Close(_) => self.note(instance, *id, now + limits.look_again, false),
-            Op::End | Op::Look => {}
+            SessionOp::Open(_, lasts) | SessionOp::Renew(_, lasts) => {
+                self.schedule_check(instance, *id, now + *lasts, true);
+            }
+            SessionOp::Close(_) => self.schedule_check(instance, *id, now + limits.recheck_after, false),
+            SessionOp::End | SessionOp::Expire => {}
         }
         self.forget_gone(limits.kept);
         let mut user = self.users.remove(id).unwrap_or_default();
         user.sessions.retain(|_, deadline| *deadline > now);
-        let done = user.make(op, instance, limits, now);
+        let done = user.apply_op(op, instance, limits, now);
         let gateways = user.gateways();
         let published = done.is_ok() && gateways != user.published_gateways;
         if published {
@@ -49,15 +56,15 @@ impl State {
         let left = of_instance.map(|(_, deadline)| deadline.saturating_duration_since(now)).max();
         let state = UserState {
             version: user.version,
-            fanned: user.fanned,
+            fanned_version: user.fanned_version,
             gateways: user.published_gateways.clone(),
         };
         self.keep(*id, user);
-        Ok(Changed { known: done?, state, left, published })
+        Ok(ChangeOutcome { known: done?, state, left, published })
     }
 
-    pub(super) fn seen(&self, id: UserId) -> Seen {
-        let Some(user) = self.users.get(&id) else { return Seen::default() };
+    pub(super) fn user_sessions(&self, id: UserId) -> UserSessions {
+        let Some(user) = self.users.get(&id) else { return UserSessions::default() };
         let now = Instant::now();
         let session = |((device, instance), deadline): (&(DeviceId, Instance), &Instant)| Session {
             device: device.clone(),
@@ -65,13 +72,17 @@ impl State {
             left: deadline.saturating_duration_since(now),
         };
         let live = user.sessions.iter().filter(|(_, deadline)| **deadline > now);
-        Seen { version: user.version, fanned: user.fanned, sessions: live.map(session).collect() }
+        UserSessions {
+            version: user.version,
+            fanned_version: user.fanned_version,
+            sessions: live.map(session).collect(),
+        }
     }
 
-    pub(super) fn fanned(&mut self, id: UserId, version: i64) -> i64 {
+    pub(super) fn record_fan_out(&mut self, id: UserId, version: i64) -> i64 {
         let Some(mut user) = self.users.remove(&id) else { return 0 };
         if version <= user.version {
-            user.fanned = user.fanned.max(version);
+            user.fanned_version = user.fanned_version.max(version);
         }
         let version = user.version;
         self.keep(id, user);
@@ -83,9 +94,9 @@ impl State {
         if user.version == 0 {
             return;
         }
-        user.went = user.is_idle().then(Instant::now);
-        if let Some(went) = user.went {
-            self.gone.push_back((went, id));
+        user.offline_since = user.is_idle().then(Instant::now);
+        if let Some(offline_since) = user.offline_since {
+            self.gone.push_back((offline_since, id));
         }
         self.users.insert(id, user);
     }
@@ -94,8 +105,8 @@ impl State {
     fn forget_gone(&mut self, kept: Duration) {
         for _ in 0..FORGOTTEN_AT_ONCE {
             let Some((_, id)) = self.gone.pop_front_if(|(at, _)| at.elapsed() >= kept) else { return };
-            let went = self.users.get(&id).and_then(|user| user.went);
-            if went.is_some_and(|went| went.elapsed() >= kept) {
+            let offline_since = self.users.get(&id).and_then(|user| user.offline_since);
+            if offline_since.is_some_and(|offline_since| offline_since.elapsed() >= kept) {
                 self.users.remove(&id);
             }
         }
@@ -105,20 +116,20 @@ impl State {
 impl User {
     /// Offline, by the last event.
     fn is_idle(&self) -> bool {
-        self.sessions.is_empty() && self.published_gateways.is_empty() && self.fanned >= self.version
+        self.sessions.is_empty() && self.published_gateways.is_empty() && self.fanned_version >= self.version
     }
 
     /// Whether a session existed that was renewed, closed or ended.
-    fn make(
+    fn apply_op(
         &mut self,
-        op: &Op,
+        op: &SessionOp,
         instance: &Instance,
-        limits: &Limits,
+        limits: &PresenceLimits,
         now: Instant,
     ) -> Result<bool, PresenceError> {
         let key = |device: &DeviceId| (device.clone(), instance.clone());
         match op {
-            Op::Open(device, lasts) => {
+            SessionOp::Open(device, lasts) => {
                 let most = usize::try_from(limits.sessions_max).unwrap_or(usize::MAX);
                 if !self.sessions.contains_key(&key(device)) && self.sessions.len() >= most {
                     return Err(PresenceError::TooManySessions);
@@ -126,17 +137,17 @@ impl User {
                 self.sessions.insert(key(device), now + *lasts);
                 Ok(false)
             }
-            Op::Renew(device, lasts) => {
+            SessionOp::Renew(device, lasts) => {
                 let session = self.sessions.get_mut(&key(device));
                 Ok(session.map(|deadline| *deadline = now + *lasts).is_some())
             }
-            Op::Close(device) => Ok(self.sessions.remove(&key(device)).is_some()),
-            Op::End => {
+            SessionOp::Close(device) => Ok(self.sessions.remove(&key(device)).is_some()),
+            SessionOp::End => {
                 let before = self.sessions.len();
                 self.sessions.retain(|(_, at), _| at != instance);
                 Ok(self.sessions.len() < before)
             }
-            Op::Look => Ok(false),
+            SessionOp::Expire => Ok(false),
         }
     }
 

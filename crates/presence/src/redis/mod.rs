@@ -15,7 +15,7 @@ use kith_cache::remote::{
 };
 
 use self::names::Names;
-use crate::{Event, Heard, Limits, PresenceError, PresenceFeed, Presences};
+use crate::{Event, PresenceError, PresenceFeed, PresenceLimits, PresenceSubscription, Presences};
 
 /// Presence in Redis, on the server that answers. A call ends within the command timeout of its runner.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct RedisPresence {
     runner: Arc<ScriptRunner>,
     names: Names,
     scripts: Scripts,
-    limits: Limits,
+    limits: PresenceLimits,
 }
 
 #[derive(Debug)]
@@ -31,12 +31,12 @@ struct Scripts {
     claim: RedisScript,
     gateways: RedisScript,
     forget: RedisScript,
-    note: RedisScript,
-    due: RedisScript,
-    settle: RedisScript,
+    schedule_check: RedisScript,
+    users_to_check: RedisScript,
+    mark_checked: RedisScript,
     change: RedisScript,
     sessions: RedisScript,
-    fanned: RedisScript,
+    record_fan_out: RedisScript,
     apply: RedisScript,
     distribution: RedisScript,
     active: RedisScript,
@@ -46,7 +46,7 @@ impl RedisPresence {
     /// Creates it over the connections of a runner, which others may use too. Its keys and channels begin with the tag
     /// of the runner.
     #[must_use]
-    pub fn over(runner: Arc<ScriptRunner>, limits: Limits) -> Self {
+    pub fn over(runner: Arc<ScriptRunner>, limits: PresenceLimits) -> Self {
         let names = Names::new(runner.tag(), runner.database());
         Self { runner, names, scripts: Scripts::new(), limits }
     }
@@ -56,7 +56,7 @@ impl RedisPresence {
     ///
     /// # Errors
     /// If the address or the prefix is invalid.
-    pub async fn connect(options: RedisOptions, limits: Limits) -> Result<Self, RedisError> {
+    pub async fn connect(options: RedisOptions, limits: PresenceLimits) -> Result<Self, RedisError> {
         ScriptRunner::connect(options).await.map(|runner| Self::over(Arc::new(runner), limits))
     }
 
@@ -69,11 +69,11 @@ impl RedisPresence {
 
     async fn one(&self, call: ScriptCall<'_>) -> Result<Reply, PresenceError> {
         let answer = self.runner.run(&[call]).await.into_iter().next();
-        answer.unwrap_or(Err(SharedError::Unexpected)).map_err(meaning)
+        answer.unwrap_or(Err(SharedError::Unexpected)).map_err(presence_error)
     }
 
     async fn each(&self, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, PresenceError>> {
-        self.runner.run(calls).await.into_iter().map(|answer| answer.map_err(meaning)).collect()
+        self.runner.run(calls).await.into_iter().map(|answer| answer.map_err(presence_error)).collect()
     }
 }
 
@@ -83,12 +83,12 @@ impl Scripts {
             claim: RedisScript::new(include_str!("lua/claim.lua")),
             gateways: RedisScript::new(include_str!("lua/gateways.lua")),
             forget: RedisScript::new(include_str!("lua/forget.lua")),
-            note: RedisScript::new(include_str!("lua/note.lua")),
-            due: RedisScript::new(include_str!("lua/due.lua")),
-            settle: RedisScript::new(include_str!("lua/settle.lua")),
+            schedule_check: RedisScript::new(include_str!("lua/schedule_check.lua")),
+            users_to_check: RedisScript::new(include_str!("lua/users_to_check.lua")),
+            mark_checked: RedisScript::new(include_str!("lua/mark_checked.lua")),
             change: RedisScript::new(include_str!("lua/change.lua")),
             sessions: RedisScript::new(include_str!("lua/sessions.lua")),
-            fanned: RedisScript::new(include_str!("lua/fanned.lua")),
+            record_fan_out: RedisScript::new(include_str!("lua/record_fan_out.lua")),
             apply: RedisScript::new(include_str!("lua/apply.lua")),
             distribution: RedisScript::new(include_str!("lua/distribution.lua")),
             active: RedisScript::new(include_str!("lua/active.lua")),
@@ -98,17 +98,17 @@ impl Scripts {
 
 #[async_trait]
 impl PresenceFeed for RedisPresence {
-    async fn hear(&self) -> Result<Box<dyn Heard>, PresenceError> {
-        let heard = self.runner.hear(vec![self.names.channel()]).await.map_err(meaning)?;
-        Ok(Box::new(RedisHeard(heard)))
+    async fn subscribe(&self) -> Result<Box<dyn PresenceSubscription>, PresenceError> {
+        let published = self.runner.hear(vec![self.names.channel()]).await.map_err(presence_error)?;
+        Ok(Box::new(RedisSubscription(published)))
     }
 }
 
 #[derive(Debug)]
-struct RedisHeard(Published);
+struct RedisSubscription(Published);
 
 #[async_trait]
-impl Heard for RedisHeard {
+impl PresenceSubscription for RedisSubscription {
     /// Messages that no script can have published are ignored.
     async fn next(&mut self) -> Option<Event> {
         loop {
@@ -120,7 +120,7 @@ impl Heard for RedisHeard {
     }
 }
 
-const fn meaning(error: SharedError) -> PresenceError {
+const fn presence_error(error: SharedError) -> PresenceError {
     match error {
         SharedError::Unexpected => PresenceError::Unexpected,
         SharedError::Away | SharedError::Timeout | SharedError::Refused | SharedError::Fallen => {
@@ -146,11 +146,11 @@ mod tests {
             ..RedisOptions::default()
         };
         let runner = Arc::new(ScriptRunner::connect(options).await.unwrap());
-        let limits = Limits {
+        let limits = PresenceLimits {
             sessions_max: 1,
             gateways_max: 1,
             kept: Duration::from_secs(1),
-            look_again: Duration::from_secs(1),
+            recheck_after: Duration::from_secs(1),
         };
         let one = RedisPresence::over(Arc::clone(&runner), limits);
         let other = RedisPresence::over(Arc::clone(&runner), limits);

@@ -27,7 +27,7 @@ impl Names {
     }
 
     /// Users of a gateway.
-    pub(super) fn of_gateway(&self, instance: &Instance) -> String {
+    pub(super) fn gateway_users(&self, instance: &Instance) -> String {
         format!("{{{}:presence:gateway:{instance}}}", self.tag)
     }
 
@@ -70,7 +70,7 @@ mod tests {
         let names = |tag: &str| {
             let names = Names::new(tag.to_owned(), 0);
             let instance = Instance { gateway: "g1".parse().unwrap(), incarnation: Incarnation::random() };
-            let one = [names.channel(), names.user(UserId::new(7).unwrap()), names.of_gateway(&instance)];
+            let one = [names.channel(), names.user(UserId::new(7).unwrap()), names.gateway_users(&instance)];
             [one.to_vec(), names.gateways(), names.group(GroupId::new(7).unwrap())].concat()
         };
         let (one, other) = (names("kith:1"), names("kith:2"));

@@ -11,16 +11,16 @@ use super::{
     reply::{duration, gateways, left, list, number, parsed, text, users},
 };
 use crate::{
-    Change, Changed, Claim, Claimed, GatewayState, Gateways, Incarnation, Instance, Lookup, Op,
-    PresenceError, PresenceStore, Seen, Session, UserState,
+    Change, ChangeOutcome, Claim, ClaimOutcome, GatewayState, Gateways, Incarnation, Instance, PresenceError,
+    PresenceStore, Session, SessionLookup, SessionOp, UserSessions, UserState,
 };
 
 /// Users of one call that schedules checks: the arguments that a script can pass to a command are limited.
-const NOTED_AT_ONCE: usize = 1_000;
+const SCHEDULED_AT_ONCE: usize = 1_000;
 
 #[async_trait]
 impl PresenceStore for RedisPresence {
-    async fn claim(&self, claim: &Claim) -> Result<Claimed, PresenceError> {
+    async fn claim(&self, claim: &Claim) -> Result<ClaimOutcome, PresenceError> {
         let arguments = vec![
             claim.gateway.to_string(),
             claim.offered.map_or_else(|| "0".to_owned(), |offered| offered.get().to_string()),
@@ -35,8 +35,8 @@ impl PresenceStore for RedisPresence {
             return Err(PresenceError::TooManyGateways);
         }
         match text(&reply)? {
-            "" => Ok(Claimed::Denied),
-            held => Incarnation::new(parsed(held)?).map(Claimed::Held).ok_or(PresenceError::Unexpected),
+            "" => Ok(ClaimOutcome::Denied),
+            held => Incarnation::new(parsed(held)?).map(ClaimOutcome::Held).ok_or(PresenceError::Unexpected),
         }
     }
 
@@ -59,8 +59,8 @@ impl PresenceStore for RedisPresence {
     }
 
     /// Checks of users are scheduled first: a death in between only leaves an unnecessary check.
-    async fn change(&self, changes: &[Change]) -> Vec<Result<Changed, PresenceError>> {
-        if let Some(why) = self.each(&self.notes(changes)).await.into_iter().find_map(Result::err) {
+    async fn change(&self, changes: &[Change]) -> Vec<Result<ChangeOutcome, PresenceError>> {
+        if let Some(why) = self.each(&self.check_calls(changes)).await.into_iter().find_map(Result::err) {
             return changes.iter().map(|_| Err(why)).collect();
         }
         let calls: Vec<_> = changes.iter().map(|change| self.change_call(change)).collect();
@@ -68,7 +68,7 @@ impl PresenceStore for RedisPresence {
     }
 
     /// The epoch is read after them, so that an earlier loss is detected.
-    async fn sessions(&self, users: &[UserId]) -> Result<Lookup, PresenceError> {
+    async fn sessions(&self, users: &[UserId]) -> Result<SessionLookup, PresenceError> {
         let call = |user: &UserId| ScriptCall {
             script: &self.scripts.sessions,
             keys: vec![self.names.user(*user)],
@@ -76,36 +76,41 @@ impl PresenceStore for RedisPresence {
         };
         let calls: Vec<_> = users.iter().map(call).collect();
         let found = self.each(&calls).await;
-        let users = found.into_iter().map(|reply| seen(reply?)).collect::<Result<_, _>>()?;
+        let users = found.into_iter().map(|reply| user_sessions(reply?)).collect::<Result<_, _>>()?;
         let epoch = list(self.one(self.epoch_call(false)).await?)?;
         let age = epoch.get(1).ok_or(PresenceError::Unexpected).and_then(duration)?;
-        Ok(Lookup { age, users })
+        Ok(SessionLookup { age, users })
     }
 
-    async fn fanned(&self, user: UserId, version: i64) -> Result<i64, PresenceError> {
+    async fn record_fan_out(&self, user: UserId, version: i64) -> Result<i64, PresenceError> {
         let (keys, arguments) = (vec![self.names.user(user)], vec![version.to_string()]);
-        number(&self.one(ScriptCall::new(&self.scripts.fanned, keys, arguments)).await?)
+        number(&self.one(ScriptCall::new(&self.scripts.record_fan_out, keys, arguments)).await?)
     }
 
-    async fn due(&self, instance: &Instance, limit: usize, all: bool) -> Result<Vec<UserId>, PresenceError> {
-        let keys = vec![self.names.of_gateway(instance)];
+    async fn users_to_check(
+        &self,
+        instance: &Instance,
+        limit: usize,
+        all: bool,
+    ) -> Result<Vec<UserId>, PresenceError> {
+        let keys = vec![self.names.gateway_users(instance)];
         let arguments = vec![limit.to_string(), u8::from(all).to_string()];
-        users(self.one(ScriptCall::new(&self.scripts.due, keys, arguments)).await?)
+        users(self.one(ScriptCall::new(&self.scripts.users_to_check, keys, arguments)).await?)
     }
 
-    async fn settle(
+    async fn mark_checked(
         &self,
         instance: &Instance,
         users: &[(UserId, Option<Duration>)],
         all: bool,
     ) -> Result<(), PresenceError> {
-        let keys = vec![self.names.of_gateway(instance)];
+        let keys = vec![self.names.gateway_users(instance)];
         let mut arguments = vec![u8::from(all).to_string()];
         for (user, left) in users {
             arguments.push(user.to_string());
             arguments.push(left.map_or_else(|| "-1".to_owned(), milliseconds));
         }
-        self.one(ScriptCall::new(&self.scripts.settle, keys, arguments)).await.map(drop)
+        self.one(ScriptCall::new(&self.scripts.mark_checked, keys, arguments)).await.map(drop)
     }
 }
 
@@ -115,39 +120,39 @@ impl RedisPresence {
         ScriptCall::new(&self.scripts.gateways, self.names.gateways(), arguments)
     }
 
-    fn notes(&self, changes: &[Change]) -> Vec<ScriptCall<'_>> {
-        let mut noted: BTreeMap<(&Instance, &str, Duration), Vec<String>> = BTreeMap::new();
+    fn check_calls(&self, changes: &[Change]) -> Vec<ScriptCall<'_>> {
+        let mut scheduled: BTreeMap<(&Instance, &str, Duration), Vec<String>> = BTreeMap::new();
         for Change { user, instance, op } in changes {
             let (how, within) = match op {
-                Op::Open(_, lasts) | Op::Renew(_, lasts) => ("replace", *lasts),
-                Op::Close(_) => ("sooner", self.limits.look_again),
-                Op::End | Op::Look => continue,
+                SessionOp::Open(_, lasts) | SessionOp::Renew(_, lasts) => ("replace", *lasts),
+                SessionOp::Close(_) => ("sooner", self.limits.recheck_after),
+                SessionOp::End | SessionOp::Expire => continue,
             };
-            noted.entry((instance, how, within)).or_default().push(user.to_string());
+            scheduled.entry((instance, how, within)).or_default().push(user.to_string());
         }
         let mut calls = Vec::new();
-        for ((instance, how, within), users) in noted {
-            for users in users.chunks(NOTED_AT_ONCE) {
+        for ((instance, how, within), users) in scheduled {
+            for users in users.chunks(SCHEDULED_AT_ONCE) {
                 let mut arguments =
                     vec![how.to_owned(), milliseconds(within), milliseconds(self.limits.kept)];
                 arguments.extend_from_slice(users);
-                let keys = vec![self.names.of_gateway(instance)];
-                calls.push(ScriptCall::new(&self.scripts.note, keys, arguments));
+                let keys = vec![self.names.gateway_users(instance)];
+                calls.push(ScriptCall::new(&self.scripts.schedule_check, keys, arguments));
             }
         }
         calls
     }
 
     fn change_call(&self, Change { user, instance, op }: &Change) -> ScriptCall<'_> {
-        let (what, device, lasts) = match op {
-            Op::Open(device, lasts) => ("open", device.as_str(), *lasts),
-            Op::Renew(device, lasts) => ("renew", device.as_str(), *lasts),
-            Op::Close(device) => ("close", device.as_str(), Duration::ZERO),
-            Op::End => ("end", "", Duration::ZERO),
-            Op::Look => ("look", "", Duration::ZERO),
+        let (op, device, lasts) = match op {
+            SessionOp::Open(device, lasts) => ("open", device.as_str(), *lasts),
+            SessionOp::Renew(device, lasts) => ("renew", device.as_str(), *lasts),
+            SessionOp::Close(device) => ("close", device.as_str(), Duration::ZERO),
+            SessionOp::End => ("end", "", Duration::ZERO),
+            SessionOp::Expire => ("expire", "", Duration::ZERO),
         };
         let arguments = vec![
-            what.to_owned(),
+            op.to_owned(),
             user.to_string(),
             self.names.channel(),
             device.to_owned(),
@@ -164,19 +169,19 @@ fn epoch() -> String {
     rand::random::<u64>().to_string()
 }
 
-fn changed(reply: Reply) -> Result<Changed, PresenceError> {
+fn changed(reply: Reply) -> Result<ChangeOutcome, PresenceError> {
     if reply == Reply::Number(-1) {
         return Err(PresenceError::TooManySessions);
     }
     let replies = list(reply)?;
-    let [known, version, fanned, now, at_instance, published] = &replies[..] else {
+    let [known, version, fanned_version, now, at_instance, published] = &replies[..] else {
         return Err(PresenceError::Unexpected);
     };
-    Ok(Changed {
+    Ok(ChangeOutcome {
         known: number(known)? > 0,
         state: UserState {
             version: number(version)?,
-            fanned: number(fanned)?,
+            fanned_version: number(fanned_version)?,
             gateways: gateways(text(now)?)?,
         },
         left: left(at_instance)?,
@@ -184,11 +189,13 @@ fn changed(reply: Reply) -> Result<Changed, PresenceError> {
     })
 }
 
-fn seen(reply: Reply) -> Result<Seen, PresenceError> {
+fn user_sessions(reply: Reply) -> Result<UserSessions, PresenceError> {
     let replies = list(reply)?;
-    let [version, fanned, sessions @ ..] = &replies[..] else { return Err(PresenceError::Unexpected) };
+    let [version, fanned_version, sessions @ ..] = &replies[..] else {
+        return Err(PresenceError::Unexpected);
+    };
     let sessions = sessions.chunks(2).map(session).collect::<Result<_, _>>()?;
-    Ok(Seen { version: number(version)?, fanned: number(fanned)?, sessions })
+    Ok(UserSessions { version: number(version)?, fanned_version: number(fanned_version)?, sessions })
 }
 
 fn session(pair: &[Reply]) -> Result<Session, PresenceError> {

@@ -107,7 +107,7 @@ impl StoreFeed {
 #[derive(Debug)]
 struct OpenFeed {
     feed: StoreFeed,
-    changes: Box<dyn kith_store::Changes>,
+    changes: Box<dyn kith_store::FeedStream>,
     /// Read before the first request.
     unread: Vec<Invalidation>,
     /// The position after the returned changes.
@@ -140,6 +140,6 @@ impl Changes for OpenFeed {
 fn meaning(error: &kith_store::FeedError) -> FeedError {
     match error {
         kith_store::FeedError::Lost => FeedError::Lost,
-        kith_store::FeedError::Away(_) => FeedError::Away,
+        kith_store::FeedError::Unavailable(_) => FeedError::Away,
     }
 }

@@ -11,12 +11,12 @@ pub(super) struct WindowEpochs(pub(super) ClusterNode);
 
 #[async_trait]
 impl EpochSource for WindowEpochs {
-    fn followed(&self) -> Option<Epoch> {
+    fn followed_epoch(&self) -> Option<Epoch> {
         let (number, server) = self.0.bus.confirmations.trusted(&self.0.node)?;
         Some(Epoch { number, server })
     }
 
-    async fn settled(&self) -> Option<u64> {
+    async fn settled_epoch(&self) -> Option<u64> {
         let (present, _) = self.0.bus.epochs.current().await.ok()?;
         self.0.bus.confirmations.earlier_epochs_ended(present).await;
         Some(present)

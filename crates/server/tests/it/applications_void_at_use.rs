@@ -86,7 +86,7 @@ async fn replace_group(stores: &Stores, id: i64, owner: i64) {
     stores.members.end_members(group_id(id), 100, Timestamp::now()).await.unwrap();
     let new = new_group(group_id(id), JoinPolicy::Approval, Some(user(owner)));
     stores.groups.create_group(new, now()).await.unwrap();
-    change(stores, id, MemberChange::Found(user(owner))).await;
+    change(stores, id, MemberChange::AddFounder(user(owner))).await;
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ impl MessageStore for Behind {
         &self,
         conversation: ConversationId,
         change: &MessageChange,
-    ) -> Result<Changed, StoreError> {
+    ) -> Result<MessageChangeOutcome, StoreError> {
         self.store.change(conversation, change).await
     }
 
@@ -117,7 +117,7 @@ struct LateSearch {
 
 #[async_trait]
 impl MessageUpkeep for LateSearch {
-    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<Trimmed, StoreError> {
+    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<TrimResult, StoreError> {
         self.store.trim(log, below, now).await
     }
 

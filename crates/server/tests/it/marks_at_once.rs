@@ -48,7 +48,7 @@ impl DialogStore for Counted {
         &self,
         user: UserId,
         list: DialogList,
-        after: Option<DialogPlace>,
+        after: Option<DialogPosition>,
         limit: usize,
     ) -> Result<Vec<Dialog>, StoreError> {
         self.store.dialog_list(user, list, after, limit).await

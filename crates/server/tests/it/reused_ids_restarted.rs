@@ -21,9 +21,9 @@ use kith_proto::{
     user::v1::*,
 };
 use kith_store::{
-    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ConversationId, Decision, DialogKey, Edge,
-    GroupId, JoinPolicy, MemberChange, MessageKey, NewApplication, NewMessage, Receiver, Stores, Timestamp,
-    UserId, Write,
+    ApplicationBasis, ApplicationChange, ApplicationId, ApplicationPurpose, ConversationId, Decision,
+    DialogKey, Edge, GroupId, JoinPolicy, MemberChange, MessageKey, NewApplication, NewMessage, Receiver,
+    Stores, Timestamp, UserId, Write,
 };
 use tempfile::TempDir;
 use tonic::Status;
@@ -58,7 +58,7 @@ async fn wrote_long_ago(folder: &TempDir, other: i64, bodies: &[&str]) {
     let messages: Vec<_> = bodies.iter().map(|body| old_message(body)).collect();
     in_store(folder, async |stores| {
         // Before the first message of a direct conversation.
-        stores.dialogs.make_dialogs(&DialogKey::both(conversation), Timestamp(1)).await.unwrap();
+        stores.dialogs.make_dialogs(&DialogKey::of_direct(conversation), Timestamp(1)).await.unwrap();
         stores.messages.append(conversation, &messages).await.unwrap();
     })
     .await;
@@ -230,7 +230,7 @@ async fn founded(stores: &Stores) -> i64 {
     let (creator, at) = (UserId::new(CHOSEN).unwrap(), Timestamp(Timestamp::now().0 - 86_400_000));
     let id = GroupId::new(7).unwrap();
     stores.groups.create_group(new_group(id, JoinPolicy::Open, Some(creator)), Write::at(at)).await.unwrap();
-    change_members(stores, id, MemberChange::Found(creator), at).await;
+    change_members(stores, id, MemberChange::AddFounder(creator), at).await;
     id.get()
 }
 
@@ -258,7 +258,7 @@ async fn applied(stores: &Stores, from: i64, to: i64) -> i64 {
     let at = Timestamp(Timestamp::now().0 - 86_400_000);
     let new = NewApplication {
         id: ApplicationId::at(at, 7),
-        asks: Asks::Friend(to),
+        purpose: ApplicationPurpose::Friend(to),
         applicant: from,
         message: "Hello".into(),
         reference: "".into(),

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use kith_cache::Token;
 use kith_store::{
     Application, ApplicationBasis, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList,
-    ApplicationMark, ApplicationStore, Applied, Asks, Decision, ListedApplication, NewApplication,
-    PendingRequests, Receiver, RelationLog, StoreError, Text, Timestamp, UserId, Write,
+    ApplicationMark, ApplicationPurpose, ApplicationStore, Applied, Decision, ListedApplication,
+    NewApplication, PendingRequests, Receiver, RelationLog, StoreError, Text, Timestamp, UserId, Write,
 };
 
 use super::{ApplicationsConfig, Closing};
@@ -48,7 +48,7 @@ pub struct Applications {
 /// A sent application.
 #[derive(Clone, Debug)]
 pub(super) struct ApplicationDraft {
-    pub(super) asks: Asks,
+    pub(super) purpose: ApplicationPurpose,
     pub(super) applicant: UserId,
     pub(super) message: Text,
     pub(super) reference: Text,
@@ -132,7 +132,7 @@ impl Applications {
         let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
-            let receiver = draft.asks.receiver();
+            let receiver = draft.purpose.receiver();
             let basis = match this.may_apply(&draft, context.principal).await {
                 Ok(basis) => basis,
                 Err(error) => return this.again(receiver, write, error).await,
@@ -270,7 +270,7 @@ impl Applications {
         if write.request.is_none() {
             return Err(refused);
         }
-        match self.change(receiver, ApplicationChange::Again, write).await {
+        match self.change(receiver, ApplicationChange::ReplayOnly, write).await {
             Ok(applied) => Ok(applied.record),
             Err(error) if error.reason() == Reason::NotFound => Err(refused),
             Err(error) => Err(error),
@@ -283,13 +283,13 @@ impl Applications {
         basis: ApplicationBasis,
         now: Timestamp,
     ) -> Result<NewApplication, Error> {
-        let receivers = match draft.asks.receiver() {
+        let receivers = match draft.purpose.receiver() {
             Receiver::User(user) => vec![user],
             Receiver::Group(group) => self.members.deciders(group, RECEIVERS_MAX).await?,
         };
         Ok(NewApplication {
             id: ApplicationId::at(now, rand::random()),
-            asks: draft.asks,
+            purpose: draft.purpose,
             applicant: draft.applicant,
             message: draft.message,
             reference: draft.reference,

@@ -3,8 +3,8 @@
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_cache::Consistency;
 use kith_store::{
-    Application, ApplicationList, ApplicationRefusal, ApplicationState, Asks, ListedApplication, MemberKey,
-    Receiver, StoreError, Timestamp, UserId,
+    Application, ApplicationList, ApplicationPurpose, ApplicationRefusal, ApplicationState,
+    ListedApplication, MemberKey, Receiver, StoreError, Timestamp, UserId,
 };
 
 use super::{Applications, applications::store_error};
@@ -74,13 +74,13 @@ impl Applications {
         if !is_same(applicant, basis.map(|basis| basis.applicant), found) {
             return Ok(false);
         }
-        if let Receiver::User(user) = found.asks.receiver() {
+        if let Receiver::User(user) = found.purpose.receiver() {
             let user = self.users.created(user, consistency).await?;
             if !is_same(user, basis.and_then(|basis| basis.user), found) {
                 return Ok(false);
             }
         }
-        let Some(group) = found.asks.group() else { return Ok(true) };
+        let Some(group) = found.purpose.group() else { return Ok(true) };
         let created = self.members.group_created(group, consistency).await?;
         let noted = basis.and_then(|basis| basis.group);
         Ok(created.is_some_and(|created| noted.is_none_or(|noted| noted.created == created)))
@@ -114,21 +114,23 @@ impl Applications {
 
     /// For an invite that was made by the role of its applicant: whether the applicant still has it.
     async fn may_still_invite(&self, found: &Application) -> Result<bool, Error> {
-        match found.asks {
-            Asks::Invite(group, _) if found.basis.is_some_and(|basis| basis.by_role) => {
+        match found.purpose {
+            ApplicationPurpose::Invite(group, _) if found.basis.is_some_and(|basis| basis.by_role) => {
                 self.members.is_inviter(group, Principal::User(found.applicant)).await
             }
-            Asks::Friend(_) | Asks::Join(_) | Asks::Invite(..) => Ok(true),
+            ApplicationPurpose::Friend(_) | ApplicationPurpose::Join(_) | ApplicationPurpose::Invite(..) => {
+                Ok(true)
+            }
         }
     }
 }
 
 /// The requested membership, if the application requests one.
 const fn membership(found: &Application) -> Option<MemberKey> {
-    match found.asks {
-        Asks::Friend(_) => None,
-        Asks::Join(group) => Some(MemberKey { group, user: found.applicant }),
-        Asks::Invite(group, user) => Some(MemberKey { group, user }),
+    match found.purpose {
+        ApplicationPurpose::Friend(_) => None,
+        ApplicationPurpose::Join(group) => Some(MemberKey { group, user: found.applicant }),
+        ApplicationPurpose::Invite(group, user) => Some(MemberKey { group, user }),
     }
 }
 

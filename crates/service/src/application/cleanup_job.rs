@@ -125,7 +125,7 @@ impl ApplicationRounds {
                 return this.finish(found).await.map(drop);
             }
             let change = ApplicationChange::Expire(found.id);
-            this.change(found.asks.receiver(), change, Write::at(now)).await.map(drop)
+            this.change(found.purpose.receiver(), change, Write::at(now)).await.map(drop)
         };
         self.applications.mutations.run(Instant::now() + LEASE_LASTS, Box::pin(work)).await
     }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use kith_store::{
-    Application, ApplicationChange, ApplicationList, ApplicationState, ApplicationStore, Asks, Edge, GroupId,
-    Member, MemberKey, PendingRequests, Receiver, StoreError, Stores, Timestamp, UserId, Write,
+    Application, ApplicationChange, ApplicationList, ApplicationPurpose, ApplicationState, ApplicationStore,
+    Edge, GroupId, Member, MemberKey, PendingRequests, Receiver, StoreError, Stores, Timestamp, UserId,
+    Write,
 };
 use tokio::time::Instant;
 
@@ -45,7 +46,7 @@ impl Closing {
 
     /// Closes an application, if it is still pending.
     pub(super) async fn close(&self, found: &Application) -> Result<(), Error> {
-        self.close_asked(found.asks, found.applicant, found.created).await
+        self.close_asked(found.purpose, found.applicant, found.created).await
     }
 
     /// Closes the invites that a user made by its role in a group, which it no longer has. Reads the user's whole list
@@ -53,7 +54,7 @@ impl Closing {
     async fn of_inviter(&self, key: MemberKey) -> Result<(), Error> {
         let is_void = |found: &Application| {
             let by_role = found.basis.is_some_and(|basis| basis.by_role);
-            by_role && matches!(found.asks, Asks::Invite(group, _) if group == key.group)
+            by_role && matches!(found.purpose, ApplicationPurpose::Invite(group, _) if group == key.group)
         };
         self.close_in(ApplicationList::Sent(key.user), is_void).await
     }
@@ -75,13 +76,13 @@ impl Closing {
     async fn of_member(&self, member: &Member, is_group_asked: bool) -> Result<(), Error> {
         let MemberKey { group, user } = member.key;
         if is_group_asked {
-            self.close_asked(Asks::Join(group), user, member.joined).await?;
+            self.close_asked(ApplicationPurpose::Join(group), user, member.joined).await?;
         }
         if self.count_pending(Receiver::User(user)).await?.invites == 0 {
             return Ok(());
         }
         // An invite is found by its group only.
-        self.close_asked(Asks::Invite(group, user), user, member.joined).await
+        self.close_asked(ApplicationPurpose::Invite(group, user), user, member.joined).await
     }
 
     async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, Error> {
@@ -112,13 +113,13 @@ impl Closing {
     /// Closes a pending application of this applicant that was made by this time.
     pub(super) async fn close_asked(
         &self,
-        asks: Asks,
+        purpose: ApplicationPurpose,
         applicant: UserId,
         by_then: Timestamp,
     ) -> Result<(), Error> {
         let (store, write) = (Arc::clone(&self.store), Write::at(Timestamp::now()));
-        let change = ApplicationChange::Close(asks.slot(applicant), by_then);
-        let write = async move { store.change_application(asks.receiver(), change, write).await };
+        let change = ApplicationChange::Close(purpose.slot(applicant), by_then);
+        let write = async move { store.change_application(purpose.receiver(), change, write).await };
         match self.mutations.run_uncached(Box::pin(write)).await {
             // None was pending, or it was made later.
             Ok(_) | Err(StoreError::NotFound) => Ok(()),
@@ -155,7 +156,7 @@ impl FriendshipListener for Closing {
         if self.count_pending(Receiver::User(edge.to)).await?.requests == 0 {
             return Ok(());
         }
-        self.close_asked(Asks::Friend(edge.to), edge.from, Timestamp::now()).await
+        self.close_asked(ApplicationPurpose::Friend(edge.to), edge.from, Timestamp::now()).await
     }
 }
 
@@ -165,7 +166,7 @@ impl AccountCleanup for Closing {
         let this = self.clone();
         let work = async move {
             let is_of_user = |found: &Application| {
-                found.applicant == user || found.asks.receiver() == Receiver::User(user)
+                found.applicant == user || found.purpose.receiver() == Receiver::User(user)
             };
             for list in [ApplicationList::Sent(user), ApplicationList::Received(user)] {
                 or_none(this.close_in(list, is_of_user).await)?;

@@ -2,8 +2,9 @@
 
 use kith_proto::application::v1 as wire;
 use kith_store::{
-    APPLICATIONS_AT_ONCE, Application, ApplicationId, ApplicationKey, ApplicationList, Asks, Decision, Edge,
-    GroupId, Invalid, ListedApplication, Permissions, Receiver, RelationDeed, RelationEvent, UserId,
+    APPLICATIONS_AT_ONCE, Application, ApplicationId, ApplicationKey, ApplicationList, ApplicationPurpose,
+    Decision, Edge, GroupId, Invalid, ListedApplication, Permissions, Receiver, RelationEvent,
+    RelationEventKind, UserId,
 };
 
 use super::applications::ApplicationDraft;
@@ -15,9 +16,9 @@ use crate::{
 /// The purpose of an application.
 pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result<ApplicationDraft, Error> {
     let applicant = applicant(request.applicant_id, principal)?;
-    let asks = asks(&request, applicant)?;
+    let purpose = purpose(&request, applicant)?;
     Ok(ApplicationDraft {
-        asks,
+        purpose,
         applicant,
         message: valid("message", Application::message(&request.message))?,
         reference: valid("reference", Application::reference(&request.reference))?,
@@ -33,7 +34,7 @@ fn applicant(named: i64, principal: Principal) -> Result<UserId, Error> {
     }
 }
 
-fn asks(request: &wire::ApplyRequest, applicant: UserId) -> Result<Asks, Error> {
+fn purpose(request: &wire::ApplyRequest, applicant: UserId) -> Result<ApplicationPurpose, Error> {
     let group = || ids::group(request.group_id);
     let other = || {
         let edge = UserId::new(request.user_id).and_then(|other| Edge::new(applicant, other));
@@ -45,10 +46,12 @@ fn asks(request: &wire::ApplyRequest, applicant: UserId) -> Result<Asks, Error> 
     };
     match wire::Kind::try_from(request.kind) {
         Ok(wire::Kind::Friend) => {
-            none("group_id", request.group_id).and_then(|()| Ok(Asks::Friend(other()?)))
+            none("group_id", request.group_id).and_then(|()| Ok(ApplicationPurpose::Friend(other()?)))
         }
-        Ok(wire::Kind::Join) => none("user_id", request.user_id).and_then(|()| Ok(Asks::Join(group()?))),
-        Ok(wire::Kind::Invite) => Ok(Asks::Invite(group()?, other()?)),
+        Ok(wire::Kind::Join) => {
+            none("user_id", request.user_id).and_then(|()| Ok(ApplicationPurpose::Join(group()?)))
+        }
+        Ok(wire::Kind::Invite) => Ok(ApplicationPurpose::Invite(group()?, other()?)),
         Ok(wire::Kind::Unspecified) | Err(_) => {
             Err(Error::invalid("kind", "must be KIND_FRIEND, KIND_JOIN or KIND_INVITE"))
         }
@@ -106,16 +109,16 @@ pub(super) fn ids(ids: &[i64]) -> Result<Vec<ApplicationId>, Error> {
 
 /// The stored numbers of kinds, states and effects are those of the contract.
 pub(super) fn application_to_wire(application: &Application) -> wire::Application {
-    let user_id = match application.asks {
-        Asks::Friend(user) | Asks::Invite(_, user) => user.get(),
-        Asks::Join(_) => 0,
+    let user_id = match application.purpose {
+        ApplicationPurpose::Friend(user) | ApplicationPurpose::Invite(_, user) => user.get(),
+        ApplicationPurpose::Join(_) => 0,
     };
     wire::Application {
         application_id: application.id.get(),
-        kind: application.asks.kind() as i32,
+        kind: application.purpose.kind() as i32,
         applicant_id: application.applicant.get(),
         user_id,
-        group_id: application.asks.group().map_or(0, GroupId::get),
+        group_id: application.purpose.group().map_or(0, GroupId::get),
         message: application.message.to_string(),
         reference: application.reference.to_string(),
         state: application.state as i32,
@@ -138,9 +141,9 @@ pub(super) fn listed_to_wire(listed: &ListedApplication) -> wire::ListedApplicat
 
 pub(super) fn event_to_wire(event: &RelationEvent) -> wire::RelationEvent {
     let bits = |set: Option<Permissions>| set.map(|set| u32::from(set.bits()));
-    let (deed, before, after) = match event.deed {
-        RelationDeed::Unfriended => (wire::Deed::Unfriended, None, None),
-        RelationDeed::SetPermissions { before, after } => {
+    let (deed, before, after) = match event.kind {
+        RelationEventKind::Unfriended => (wire::Deed::Unfriended, None, None),
+        RelationEventKind::SetPermissions { before, after } => {
             (wire::Deed::SetPermissions, bits(before), bits(after))
         }
     };
@@ -190,9 +193,9 @@ mod tests {
         }
     }
 
-    fn asked(kind: wire::Kind, user_id: i64, group_id: i64) -> Result<Asks, Error> {
+    fn asked(kind: wire::Kind, user_id: i64, group_id: i64) -> Result<ApplicationPurpose, Error> {
         let request = wire::ApplyRequest { kind: kind.into(), user_id, group_id, ..Default::default() };
-        draft(request, Principal::User(UserId::new(7).unwrap())).map(|draft| draft.asks)
+        draft(request, Principal::User(UserId::new(7).unwrap())).map(|draft| draft.purpose)
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kith_cache::{Consistency, Token};
 use kith_store::{
-    Application, ApplicationChange, ApplicationEffect, Asks, Edge, MemberKey, Timestamp, UserId, Write,
+    Application, ApplicationChange, ApplicationEffect, ApplicationPurpose, Edge, MemberKey, Timestamp,
+    UserId, Write,
 };
 use tokio::time::Instant;
 
@@ -56,12 +57,12 @@ impl Applications {
             Err(error) => return Err(error),
         };
         if effect == ApplicationEffect::Done {
-            let (asks, applicant) = crossed(&application);
+            let (purpose, applicant) = crossed(&application);
             let by_then = application.decided.unwrap_or(application.created);
-            self.closing.close_asked(asks, applicant, by_then).await?;
+            self.closing.close_asked(purpose, applicant, by_then).await?;
         }
-        let change = ApplicationChange::Settle(application.id, effect);
-        let change = self.change(application.asks.receiver(), change, Write::at(Timestamp::now()));
+        let change = ApplicationChange::RecordEffect(application.id, effect);
+        let change = self.change(application.purpose.receiver(), change, Write::at(Timestamp::now()));
         let application = change.await?.record;
         count(if effect == ApplicationEffect::Done { "done" } else { "refused" });
         Ok(Decided { application, token })
@@ -70,16 +71,16 @@ impl Applications {
     /// The effect itself, with request ids that are always the same: if the user left or unfollowed since, it is not
     /// repeated.
     async fn bring_about(&self, application: &Application) -> Result<Token, Error> {
-        let key = match application.asks {
-            Asks::Friend(user) => {
+        let key = match application.purpose {
+            ApplicationPurpose::Friend(user) => {
                 let edge = Edge { from: application.applicant, to: user };
                 self.follows.follow(edge, &self.blocks, step(application, "there")).await?;
                 let back = self.follows.follow(edge.reversed(), &self.blocks, step(application, "back"));
                 // The token of the later one covers both.
                 return Ok(back.await?.token);
             }
-            Asks::Join(group) => MemberKey { group, user: application.applicant },
-            Asks::Invite(group, user) => MemberKey { group, user },
+            ApplicationPurpose::Join(group) => MemberKey { group, user: application.applicant },
+            ApplicationPurpose::Invite(group, user) => MemberKey { group, user },
         };
         Ok(self.members.admit(key, step(application, "member")).await?.token)
     }
@@ -87,17 +88,17 @@ impl Applications {
 
 /// The application in the other direction with the same purpose, and its applicant. For an invite the applicant does
 /// not matter.
-const fn crossed(application: &Application) -> (Asks, UserId) {
+const fn crossed(application: &Application) -> (ApplicationPurpose, UserId) {
     let applicant = application.applicant;
-    match application.asks {
-        Asks::Friend(user) => (Asks::Friend(applicant), user),
-        Asks::Join(group) => (Asks::Invite(group, applicant), applicant),
-        Asks::Invite(group, user) => (Asks::Join(group), user),
+    match application.purpose {
+        ApplicationPurpose::Friend(user) => (ApplicationPurpose::Friend(applicant), user),
+        ApplicationPurpose::Join(group) => (ApplicationPurpose::Invite(group, applicant), applicant),
+        ApplicationPurpose::Invite(group, user) => (ApplicationPurpose::Join(group), user),
     }
 }
 
 fn step(application: &Application, name: &'static str) -> WriteContext {
-    let (side, receiver) = application.asks.receiver().numbers();
+    let (side, receiver) = application.purpose.receiver().numbers();
     // It never changes: a repeated step is detected by it.
     let record = format!("application:{side}:{receiver}:{}", application.id);
     let seed = Some(IdempotencyKey::of_step(&record, name));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use kith_store::{Application, ApplicationList, Asks, GroupId, Receiver, Timestamp, UserId};
+use kith_store::{Application, ApplicationList, ApplicationPurpose, GroupId, Receiver, Timestamp, UserId};
 
 use super::{Applications, applications::store_error};
 use crate::{error::Error, group::PendingGroups};
@@ -48,9 +48,9 @@ impl Applications {
 
 /// The group that the user joins if this is accepted.
 fn group_for(found: &Application, user: UserId) -> Option<GroupId> {
-    match found.asks {
-        Asks::Join(group) if found.applicant == user => Some(group),
-        Asks::Invite(group, invited) if invited == user => Some(group),
-        Asks::Friend(_) | Asks::Join(_) | Asks::Invite(..) => None,
+    match found.purpose {
+        ApplicationPurpose::Join(group) if found.applicant == user => Some(group),
+        ApplicationPurpose::Invite(group, invited) if invited == user => Some(group),
+        ApplicationPurpose::Friend(_) | ApplicationPurpose::Join(_) | ApplicationPurpose::Invite(..) => None,
     }
 }

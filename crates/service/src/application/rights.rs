@@ -2,8 +2,8 @@
 
 use kith_cache::Consistency;
 use kith_store::{
-    Application, ApplicationBasis, ApplicationKey, ApplicationList, Asks, Edge, MemberKey, Permissions,
-    Receiver, Timestamp, UserId,
+    Application, ApplicationBasis, ApplicationKey, ApplicationList, ApplicationPurpose, Edge, MemberKey,
+    Permissions, Receiver, Timestamp, UserId,
 };
 
 use super::{
@@ -31,8 +31,8 @@ impl Applications {
         }
         let created = self.account(applicant, "applicant_id").await?;
         let mut basis = ApplicationBasis { applicant: created, user: None, group: None, by_role: false };
-        match draft.asks {
-            Asks::Friend(user) => {
+        match draft.purpose {
+            ApplicationPurpose::Friend(user) => {
                 basis.user = Some(self.account(user, "user_id").await?);
                 let edge = Edge { from: applicant, to: user };
                 self.has_not_blocked(edge).await?;
@@ -41,12 +41,12 @@ impl Applications {
                     return Err(Error::new(Reason::StateForbids, "the users are friends already"));
                 }
             }
-            Asks::Join(group) => {
+            ApplicationPurpose::Join(group) => {
                 // Read before the membership: a user who joins after that has a later version.
                 basis.group = Some(self.members.basis(group).await?);
                 self.members.may_apply(MemberKey { group, user: applicant }, &draft.code).await?;
             }
-            Asks::Invite(group, user) => {
+            ApplicationPurpose::Invite(group, user) => {
                 basis.group = Some(self.members.basis(group).await?);
                 basis.by_role = principal != Principal::Service;
                 self.members.may_invite(MemberKey { group, user }, principal).await?;
@@ -125,7 +125,7 @@ impl Applications {
     /// PERMISSION_DENIED, or errors of the store.
     pub(super) async fn may_withdraw(&self, found: &Application, principal: Principal) -> Result<(), Error> {
         let is_own = principal.user().is_none_or(|user| user == found.applicant);
-        let is_invite = matches!(found.asks, Asks::Invite(..));
+        let is_invite = matches!(found.purpose, ApplicationPurpose::Invite(..));
         if is_own || is_invite && self.is_of_own_group(found, principal).await? {
             return Ok(());
         }
@@ -139,8 +139,8 @@ impl Applications {
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
     pub(super) async fn is_possible(&self, found: &Application) -> Result<(), Error> {
-        match found.asks {
-            Asks::Friend(user) => {
+        match found.purpose {
+            ApplicationPurpose::Friend(user) => {
                 let edge = Edge { from: found.applicant, to: user };
                 self.is_open_to(edge, Permissions::NONE).await?;
                 self.is_open_to(edge.reversed(), Permissions::NONE).await?;
@@ -150,8 +150,10 @@ impl Applications {
                 }
                 Ok(())
             }
-            Asks::Join(group) => self.members.has_room(MemberKey { group, user: found.applicant }).await,
-            Asks::Invite(group, user) => {
+            ApplicationPurpose::Join(group) => {
+                self.members.has_room(MemberKey { group, user: found.applicant }).await
+            }
+            ApplicationPurpose::Invite(group, user) => {
                 let edge = Edge { from: found.applicant, to: user };
                 self.is_open_to(edge, Permissions::NONE).await?;
                 self.is_open_to(edge.reversed(), Permissions::NONE).await?;
@@ -192,7 +194,7 @@ impl Applications {
 
     /// Whether the principal decides for the group of an application.
     async fn is_of_own_group(&self, found: &Application, principal: Principal) -> Result<bool, Error> {
-        let Some(group) = found.asks.group() else { return Ok(false) };
+        let Some(group) = found.purpose.group() else { return Ok(false) };
         match self.members.may_decide(group, principal).await {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.reason(), Reason::NotAllowed | Reason::NotFound) => Ok(false),

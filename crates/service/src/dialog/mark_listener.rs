@@ -35,7 +35,7 @@ mod tests {
 
     fn seen_of(kind: MarkKind, is_own: bool) -> Option<(i64, i64)> {
         let read = ReadRanges::new(20, vec![SeqRange { first: 11, last: 12 }]).unwrap();
-        let before = Dialog { read, ..Dialog::made("7,g9".parse().unwrap(), Timestamp(1)) };
+        let before = Dialog { read, ..Dialog::new("7,g9".parse().unwrap(), Timestamp(1)) };
         let mark = ReadMark { joined: 5, earlier: Vec::new(), kind };
         seen_by_others(&before, &mark, is_own).map(|range| (range.first, range.last))
     }

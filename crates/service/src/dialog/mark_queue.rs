@@ -391,7 +391,7 @@ mod tests {
         let mut known = known();
         let key: DialogKey = "7,g9".parse().unwrap();
         let read = kith_store::ReadRanges::new(9, Vec::new()).unwrap();
-        let dialog = Dialog { read, ..Dialog::made(key, Timestamp(1)) };
+        let dialog = Dialog { read, ..Dialog::new(key, Timestamp(1)) };
         known.dialogs.insert(key, Arc::new(dialog));
         let decided = |kind| known.decide(&wish(kind, Some(8), None)).ok().unwrap();
         assert!(matches!(decided(MarkKind::UpTo(9)), Decision::IsMarked(_)));

@@ -8,7 +8,7 @@ use std::{
 
 use kith_cache::{Consistency, Policy, TieredCache, Token};
 use kith_store::{
-    ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace, DialogStore, Seq,
+    ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPosition, DialogStore, Seq,
     StoreError, Timestamp, UserId, Write,
 };
 use parking_lot::Mutex;
@@ -83,7 +83,7 @@ impl DialogRecords {
         conversation: ConversationId,
         users: impl Iterator<Item = UserId> + Send,
     ) -> Result<Option<Token>, Error> {
-        let mut keys = DialogKey::both(conversation);
+        let mut keys = DialogKey::of_direct(conversation);
         keys.extend(users.map(|user| DialogKey { user, conversation }));
         keys.sort_unstable();
         keys.dedup();
@@ -155,7 +155,7 @@ impl DialogRecords {
     pub(crate) async fn list(
         &self,
         user: UserId,
-        after: Option<DialogPlace>,
+        after: Option<DialogPosition>,
         limit: usize,
     ) -> Result<Vec<Dialog>, Error> {
         self.store.dialog_list(user, DialogList::All, after, limit).await.map_err(store_error)

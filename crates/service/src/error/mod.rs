@@ -262,7 +262,7 @@ fn refused(refusal: MemberRefusal) -> Error {
         MemberRefusal::RoleTooLow => Error::not_allowed("the role of the acting user does not allow it"),
         MemberRefusal::Full
         | MemberRefusal::OwnerStays
-        | MemberRefusal::Owned
+        | MemberRefusal::HasOwner
         | MemberRefusal::TooManyBans(_) => Error::new(Reason::StateForbids, refusal.to_string()),
         MemberRefusal::Banned => Error::new(Reason::Banned, refusal.to_string()),
         MemberRefusal::BanIsOver => Error::invalid("ban_until", &refusal),

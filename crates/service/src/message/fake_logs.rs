@@ -11,8 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, Changed, ConversationId, DOCUMENT, DocumentKey, LogDocument, LogEnd, LogHead, Message,
-    MessageChange, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp, Version,
+    Appended, ConversationId, DOCUMENT, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange,
+    MessageChangeOutcome, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp,
+    Version,
 };
 use parking_lot::Mutex;
 use tokio::time::sleep;
@@ -182,7 +183,7 @@ impl MessageStore for FakeLogs {
         unreachable!("no log seems to be behind")
     }
 
-    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<MessageChangeOutcome, StoreError> {
         unreachable!("nothing is changed")
     }
 }

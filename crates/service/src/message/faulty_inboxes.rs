@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use kith_cache::{SystemClock, remote::SharedError};
 use kith_delivery::{
-    FanOut, FannedOut, Generation, InboxKeeper, InboxLimits, Mark, Marked, MemoryInboxes, NodeWake, Note,
-    Opened, ReadFrom, Reading, Wakes,
+    FanOut, FanOutResult, Generation, InboxKeeper, InboxLimits, Mark, MarkOutcome, MemoryInboxes, NodeWake,
+    Note, OpenedInbox, ReadFrom, ReadOutcome, WakeSubscription,
 };
 use kith_store::{ConversationId, NodeName, UserId};
 use parking_lot::Mutex;
@@ -50,16 +50,16 @@ impl fmt::Debug for Faulty {
 
 #[async_trait]
 impl InboxKeeper for Faulty {
-    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut {
+    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult {
         let fault = *self.fault.lock();
         match fault {
             InboxFault::None => self.inboxes.fan_out(fan_out).await,
-            InboxFault::Away => FannedOut { failed: Some(SharedError::Away), ..FannedOut::default() },
+            InboxFault::Away => FanOutResult { failed: Some(SharedError::Away), ..FanOutResult::default() },
             InboxFault::Hangs => std::future::pending().await,
         }
     }
 
-    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>> {
+    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<OpenedInbox, SharedError>> {
         self.inboxes.open(node, users).await
     }
 
@@ -77,11 +77,11 @@ impl InboxKeeper for Faulty {
         generation: Generation,
         marks: &[Mark],
         complete: bool,
-    ) -> Result<Marked, SharedError> {
+    ) -> Result<MarkOutcome, SharedError> {
         self.inboxes.mark(user, generation, marks, complete).await
     }
 
-    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>> {
+    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<ReadOutcome, SharedError>> {
         self.inboxes.read(from, most).await
     }
 
@@ -97,8 +97,8 @@ impl InboxKeeper for Faulty {
         self.inboxes.publish(wakes).await
     }
 
-    fn wakes(&self, node: &NodeName) -> Box<dyn Wakes> {
-        self.inboxes.wakes(node)
+    fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription> {
+        self.inboxes.subscribe(node)
     }
 
     async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kith_cache::{Consistency, Moment, Policy, TieredCache};
-use kith_delivery::{HeadOf, Recent, Span, Wanted, Windows};
+use kith_delivery::{HeadOf, RecentMessages, RequestedMessages, Span, Windows};
 use kith_store::{
     Appended, BATCH_MAX, ConversationId, DocumentKey, LogDocument, LogEnd, Message, MessageStore, NewMessage,
     Seq, document_of,
@@ -61,9 +61,9 @@ impl Logs {
     pub(super) async fn recent(
         &self,
         conversation: ConversationId,
-        asked: Wanted,
+        asked: RequestedMessages,
         at_least: Seq,
-    ) -> Result<Recent, Error> {
+    ) -> Result<RecentMessages, Error> {
         let at_least = self.unseen.end(conversation).max(at_least);
         self.windows.read(conversation, asked, at_least).await.map_err(store_error)
     }
@@ -121,7 +121,7 @@ impl Logs {
     /// Adds the messages of an append that began at this time to the window. Until the window has it, reads of this
     /// node compare the window with the store.
     pub(super) async fn appended(&self, conversation: ConversationId, added: &Added, began: Moment) {
-        if !self.windows.are_kept() {
+        if !self.windows.is_enabled() {
             return;
         }
         for run in &added.runs {
@@ -141,7 +141,7 @@ impl Logs {
 
     /// Makes the next read compare the window with the store, after an append of unknown outcome.
     pub(super) async fn doubt(&self, conversation: ConversationId) {
-        if self.windows.doubt(conversation).await.is_err() {
+        if self.windows.require_check(conversation).await.is_err() {
             tracing::debug!("a window is compared with the store after messages.window_checked");
         }
     }

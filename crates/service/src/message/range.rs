@@ -1,7 +1,7 @@
 //! The messages of a conversation that a reader may read.
 
 use kith_cache::Consistency;
-use kith_delivery::{Recent, Wanted};
+use kith_delivery::{RecentMessages, RequestedMessages};
 use kith_store::{ConversationId, Dialog, DialogKey, GroupId, LogEnd, Message, Seq, StoreError, UserId};
 
 use super::{AtLeast, Messages};
@@ -84,14 +84,15 @@ impl Messages {
         reader: Option<UserId>,
         conversation: ConversationId,
         at_least: Seq,
-        look: impl FnOnce(Bounds) -> Wanted + Send,
+        look: impl FnOnce(Bounds) -> RequestedMessages + Send,
     ) -> Result<Readable, Error> {
         let bounds = self.seen_bounds(reader, &[conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
         if let Some(left) = bounds.left {
             return Ok(Readable { range: bounds.with(left), recent: Vec::new() });
         }
-        let Recent { span, messages } = self.logs.recent(conversation, look(bounds), at_least).await?;
+        let RecentMessages { span, messages } =
+            self.logs.recent(conversation, look(bounds), at_least).await?;
         if span.last >= at_least {
             return Ok(Readable { range: bounds.with(span.last), recent: messages });
         }

@@ -1,7 +1,7 @@
 //! Reads of messages: by number, backwards, and by time.
 
 use futures::{StreamExt as _, stream};
-use kith_delivery::{Span, Wanted};
+use kith_delivery::{RequestedMessages, Span};
 use kith_store::{ConversationId, Message, Seq, Timestamp, UserId, document_of, document_parts};
 
 use super::{
@@ -237,9 +237,9 @@ impl PageRequest {
     }
 
     /// The largest part of the page among the last messages, if the end may be anywhere in this range.
-    fn among_the_last(self, range: Range) -> Wanted {
+    fn among_the_last(self, range: Range) -> RequestedMessages {
         if let Self::Back(Back { before: 0, limit, .. }) = self {
-            return Wanted { span: Span { first: range.min, last: range.max }, most: limit };
+            return RequestedMessages { span: Span { first: range.min, last: range.max }, most: limit };
         }
         let (first, last, _) = self.within(range);
         Span { first, last }.into()

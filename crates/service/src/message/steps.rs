@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::{Node, Policy, SystemClock, remote::SharedError};
 use kith_delivery::{
-    Append, Confirm, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, Span, WindowKeeper, WindowLimits,
-    Windows,
+    Append, Confirm, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, Span, WindowKeeper, WindowLimits,
+    WindowLookup, Windows,
 };
 use kith_store::{
-    AgedDocument, Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
-    MessageChange, MessageStore, MessageUpkeep, NewMessage, Outcome, SentDocuments, Seq, StoreError,
-    StoredHeader, Timestamp, Trimmed, UserId,
+    AgedDocument, Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, Outcome, SentDocuments,
+    Seq, StoreError, StoredHeader, Timestamp, TrimResult, UserId,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -80,11 +80,11 @@ impl Steps {
 
 #[async_trait]
 impl WindowKeeper for Steps {
-    async fn look(&self, _: ConversationId, _: Span, _: LeaseToken) -> Result<Looked, SharedError> {
+    async fn look_up(&self, _: ConversationId, _: Span, _: LeaseToken) -> Result<WindowLookup, SharedError> {
         unreachable!("nothing is read")
     }
 
-    async fn fill(&self, _: ConversationId, _: &Fill) -> Result<Filled, SharedError> {
+    async fn fill(&self, _: ConversationId, _: &Fill) -> Result<FillOutcome, SharedError> {
         unreachable!("nothing is read")
     }
 
@@ -108,11 +108,11 @@ impl WindowKeeper for Steps {
         unreachable!("nothing is read")
     }
 
-    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Vec<Result<HeadSeen, SharedError>> {
+    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Vec<Result<HeadLookup, SharedError>> {
         unreachable!("nothing is read")
     }
 
-    async fn doubt(&self, _: ConversationId) -> Result<(), SharedError> {
+    async fn require_check(&self, _: ConversationId) -> Result<(), SharedError> {
         unreachable!("nothing is appended")
     }
 }
@@ -151,17 +151,21 @@ impl MessageStore for Steps {
         unreachable!("nothing is read")
     }
 
-    async fn change(&self, _: ConversationId, change: &MessageChange) -> Result<Changed, StoreError> {
+    async fn change(
+        &self,
+        _: ConversationId,
+        change: &MessageChange,
+    ) -> Result<MessageChangeOutcome, StoreError> {
         self.write()?;
         let event_sent = change.event.sent;
         let message = stored(change.seq, 0);
-        Ok(Changed::Done { message, event_seq: 9, event_sent, replayed: false })
+        Ok(MessageChangeOutcome::Done { message, event_seq: 9, event_sent, replayed: false })
     }
 }
 
 #[async_trait]
 impl MessageUpkeep for Steps {
-    async fn trim(&self, _: ConversationId, _: Seq, _: Timestamp) -> Result<Trimmed, StoreError> {
+    async fn trim(&self, _: ConversationId, _: Seq, _: Timestamp) -> Result<TrimResult, StoreError> {
         unreachable!("nothing is removed")
     }
 

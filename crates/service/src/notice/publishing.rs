@@ -10,8 +10,8 @@ use std::{
 
 use kith_cache::{Change, Consistency};
 use kith_store::{
-    Applied, Audience, AudienceId, NewAudience, NewNotice, NoticeChange, NoticeChanged, NoticeId, StoreError,
-    Write,
+    Applied, Audience, AudienceId, NewAudience, NewNotice, NoticeChange, NoticeChangeResult, NoticeId,
+    StoreError, Write,
 };
 
 use super::{NOTICES, NoticeRecords, records::notice_error};
@@ -60,7 +60,7 @@ impl NoticeRecords {
         id: Option<NoticeId>,
         new: NewNotice,
         context: WriteContext,
-    ) -> Result<Committed<NoticeChanged>, Error> {
+    ) -> Result<Committed<NoticeChangeResult>, Error> {
         let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
@@ -89,7 +89,7 @@ impl NoticeRecords {
         id: NoticeId,
         change: NoticeChange,
         context: WriteContext,
-    ) -> Result<Committed<NoticeChanged>, Error> {
+    ) -> Result<Committed<NoticeChangeResult>, Error> {
         let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move { this.change_now(id, change, write).await };
@@ -105,7 +105,7 @@ impl NoticeRecords {
         id: NoticeId,
         change: NoticeChange,
         write: Write,
-    ) -> Result<Committed<NoticeChanged>, Error> {
+    ) -> Result<Committed<NoticeChangeResult>, Error> {
         let known = self.notices_of(&[id], &Consistency::Cached).await?.pop().flatten();
         let mut audiences: BTreeSet<AudienceId> =
             known.iter().flat_map(|notice| notice.audiences.iter().copied()).collect();
@@ -124,7 +124,7 @@ impl NoticeRecords {
         change: NoticeChange,
         audiences: Vec<AudienceId>,
         write: Write,
-    ) -> Result<Committed<NoticeChanged>, StoreError> {
+    ) -> Result<Committed<NoticeChangeResult>, StoreError> {
         let (store, live_max) = (Arc::clone(&self.store), self.config.live_max);
         let of_new_slots: &[AudienceId] = if may_assign_slots(&change) { &audiences } else { &[] };
         let prepared = self.counts.prepare(of_new_slots).await;
@@ -182,7 +182,7 @@ fn may_assign_slots(change: &NoticeChange) -> bool {
     }
 }
 
-fn put_notice(changed: &Arc<NoticeChanged>) -> Change<kith_store::Notice> {
+fn put_notice(changed: &Arc<NoticeChangeResult>) -> Change<kith_store::Notice> {
     let version = cache_version(changed.version);
     match &changed.notice {
         Some(notice) => Change::Put { value: Arc::new(notice.clone()), version },

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _};
-use kith_presence::{Change, Claim, Claimed, Instance, PresenceError, UserState};
+use kith_presence::{Change, Claim, ClaimOutcome, Instance, PresenceError, UserState};
 use kith_store::UserId;
 use tokio::{
     sync::mpsc,
@@ -135,7 +135,7 @@ impl BackgroundParts {
             let (gateway, offered) = (instance.gateway.clone(), Some(instance.incarnation));
             let claim = Claim { gateway, offered, lasts: self.sessions.rules.gateway_ttl };
             // Its own heartbeat does the same. No node would sweep a gateway that could not be claimed.
-            if let Ok(Claimed::Held(_)) = self.sessions.stores.sessions.claim(&claim).await {
+            if let Ok(ClaimOutcome::Held(_)) = self.sessions.stores.sessions.claim(&claim).await {
                 claimed.insert(instance);
             }
         }
@@ -162,7 +162,7 @@ impl BackgroundParts {
     /// Receives the changes, for all watchers on this node.
     async fn hear(self) {
         loop {
-            if let Ok(mut heard) = self.sessions.stores.feed.hear().await {
+            if let Ok(mut heard) = self.sessions.stores.feed.subscribe().await {
                 self.hub.hears(true);
                 while let Some(event) = heard.next().await {
                     metrics::counter!(metric::PRESENCE_EVENTS.name).increment(1);

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_cache::Policy;
-use kith_presence::{Distribution, Limits as PresenceLimits, MemoryPresence, Presences};
+use kith_presence::{Distribution, MemoryPresence, PresenceLimits, Presences};
 use kith_store::Coordination;
 use tokio::sync::mpsc;
 
@@ -71,7 +71,7 @@ pub const fn limits(config: &PresenceConfig) -> PresenceLimits {
         sessions_max: config.sessions_max,
         gateways_max: config.gateways_max,
         kept: KEPT,
-        look_again: LOOK_AGAIN,
+        recheck_after: LOOK_AGAIN,
     }
 }
 

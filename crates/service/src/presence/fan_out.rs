@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use kith_cache::Consistency;
-use kith_presence::{Presences, Seen, UserState};
+use kith_presence::{Presences, UserSessions, UserState};
 use kith_store::{GroupId, MemberKey, UserId};
 use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
@@ -72,7 +72,7 @@ impl FanOut {
         metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
         for _ in 0..TRIES {
             self.notify_all(user, &state).await?;
-            let current = self.stores.sessions.fanned(user, state.version).await;
+            let current = self.stores.sessions.record_fan_out(user, state.version).await;
             if current.map_err(Error::presence)? <= state.version {
                 break;
             }
@@ -210,9 +210,9 @@ async fn all_of<F: Future<Output = Result<(), Error>>>(
 }
 
 /// The gateways of a user, by its sessions.
-fn of(seen: Seen) -> UserState {
+fn of(seen: UserSessions) -> UserState {
     let mut gateways: Vec<_> = seen.sessions.into_iter().map(|session| session.instance.gateway).collect();
     gateways.sort_unstable();
     gateways.dedup();
-    UserState { version: seen.version, fanned: seen.fanned, gateways }
+    UserState { version: seen.version, fanned_version: seen.fanned_version, gateways }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use kith_presence::{Change, DeviceId, Event, Instance, Op};
+use kith_presence::{Change, DeviceId, Event, Instance, SessionOp};
 use kith_store::UserId;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -114,7 +114,7 @@ impl SessionRecovery {
                 session.gone = None;
                 let left = session.until.checked_duration_since(now).filter(|left| !left.is_zero());
                 let Some(left) = left else { continue };
-                let op = Op::Open(session.device.clone(), left.min(at_most));
+                let op = SessionOp::Open(session.device.clone(), left.min(at_most));
                 changes.push(Change { user: *user, instance: session.at.clone(), op });
             }
         }
@@ -186,7 +186,7 @@ mod tests {
         let again = held.again(Duration::from_secs(5));
         assert_eq!(again.len(), 1);
         assert_eq!(again[0].instance, at("a"));
-        assert_eq!(again[0].op, Op::Open("x".parse().unwrap(), Duration::from_secs(5)));
+        assert_eq!(again[0].op, SessionOp::Open("x".parse().unwrap(), Duration::from_secs(5)));
         tokio::time::advance(MINUTE).await;
         assert!(held.again(MINUTE).is_empty());
         held.forget();

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_presence::{
-    Change, Changed, Claim, Claimed, DeviceId, GatewayId, Incarnation, Instance, Op, PresenceError,
-    Presences, Session,
+    Change, ChangeOutcome, Claim, ClaimOutcome, DeviceId, GatewayId, Incarnation, Instance, PresenceError,
+    Presences, Session, SessionOp,
 };
 use kith_store::UserId;
 
@@ -128,8 +128,8 @@ impl Sessions {
         let offered = offered.map(|number| Incarnation::new(number).ok_or_else(denied)).transpose()?;
         let claim = Claim { gateway: gateway.clone(), offered, lasts: self.rules.gateway_ttl };
         match self.stores.sessions.claim(&claim).await.map_err(Error::presence)? {
-            Claimed::Denied => Err(denied()),
-            Claimed::Held(incarnation) => {
+            ClaimOutcome::Denied => Err(denied()),
+            ClaimOutcome::Held(incarnation) => {
                 let token = self.tokens.seal(&query, incarnation.get());
                 Ok(Admitted { instance: Instance { gateway, incarnation }, token })
             }
@@ -149,7 +149,7 @@ impl Sessions {
         own(user, principal)?;
         let Admitted { instance, token } = self.admit(gateway, &gateway_token).await?;
         self.users.get(user, &Consistency::Cached).await?;
-        let op = Op::Open(device.clone(), self.rules.session_ttl);
+        let op = SessionOp::Open(device.clone(), self.rules.session_ttl);
         let changed = self.change(Change { user, instance: instance.clone(), op }, "open").await?;
         self.recovery.put(user, &instance, &device, self.rules.session_ttl);
         self.warmth.begin(user);
@@ -186,7 +186,7 @@ impl Sessions {
         own(user, principal)?;
         let Admitted { instance, token } = self.admit(gateway, &gateway_token).await?;
         self.recovery.remove(user, &instance, &device);
-        let changed = self.change(Change { user, instance, op: Op::Close(device) }, "close").await?;
+        let changed = self.change(Change { user, instance, op: SessionOp::Close(device) }, "close").await?;
         let version = changed.state.version;
         self.fan_out.within(self.rules.fan_out_wait, user, changed.state).await;
         Ok(SessionChanged { version, gateway_token: token })
@@ -219,7 +219,7 @@ impl Sessions {
             instances.insert(session.instance);
         }
         for instance in instances {
-            let changed = self.change(Change { user, instance, op: Op::End }, "close").await?;
+            let changed = self.change(Change { user, instance, op: SessionOp::End }, "close").await?;
             self.fan_out.within(self.rules.fan_out_wait, user, changed.state).await;
         }
         Ok(())
@@ -234,13 +234,13 @@ impl Sessions {
         let renew = |session: &UserDevice| Change {
             user: session.user,
             instance: instance.clone(),
-            op: Op::Renew(session.device.clone(), lasts),
+            op: SessionOp::Renew(session.device.clone(), lasts),
         };
         let changes: Vec<Change> = sessions.iter().map(renew).collect();
         let changed = self.stores.sessions.change(&changes).await;
         let mut unknown = Vec::new();
         for (session, changed) in sessions.into_iter().zip(changed) {
-            let Changed { known, state, .. } = changed.map_err(Error::presence)?;
+            let ChangeOutcome { known, state, .. } = changed.map_err(Error::presence)?;
             self.fan_out.resume(session.user, state);
             if known {
                 self.recovery.put(session.user, instance, &session.device, lasts);
@@ -314,7 +314,7 @@ impl Sessions {
         self.gateways.is_settled(self.rules.unknown_for)
     }
 
-    async fn change(&self, change: Change, name: &'static str) -> Result<Changed, Error> {
+    async fn change(&self, change: Change, name: &'static str) -> Result<ChangeOutcome, Error> {
         let changed = self.stores.sessions.change(&[change]).await.pop();
         let changed = changed.unwrap_or(Err(PresenceError::Unexpected)).map_err(Error::presence)?;
         metrics::counter!(metric::PRESENCE_CHANGES.name, "change" => name).increment(1);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_presence::{Change, Changed, GatewayState, Instance, Op, PresenceStore};
+use kith_presence::{Change, ChangeOutcome, GatewayState, Instance, PresenceStore, SessionOp};
 use kith_store::{Coordination, UserId};
 
 use super::fan_out::FanOut;
@@ -30,7 +30,7 @@ pub(super) struct Sweep {
 struct Store(Arc<dyn PresenceStore>);
 
 /// Users that were processed, with the result.
-type Looked = Vec<(UserId, Changed)>;
+type Looked = Vec<(UserId, ChangeOutcome)>;
 
 impl Sweep {
     /// `every`: the period of rounds.
@@ -75,10 +75,10 @@ impl Sweep {
             all_notified = all_notified.and(self.fan_out.all(states).await);
             let users = looked.iter().map(|(user, _)| *user).collect();
             // In between, the gateway may have returned and opened sessions again.
-            let now = self.store.change(instance, users, &Op::Look).await?;
+            let now = self.store.change(instance, users, &SessionOp::Expire).await?;
             let noted = now.iter().filter(|(_, changed)| !changed.state.needs_fan_out());
             let noted: Vec<_> = noted.map(|(user, changed)| (*user, changed.left)).collect();
-            let settled = self.store.0.settle(instance, &noted, left.is_zero());
+            let settled = self.store.0.mark_checked(instance, &noted, left.is_zero());
             settled.await.map_err(Error::presence)?;
         }
         all_notified
@@ -105,11 +105,11 @@ impl Store {
 
     async fn look_at(&self, GatewayState { instance, left }: &GatewayState) -> Result<Looked, Error> {
         let is_dead = left.is_zero();
-        let users = self.0.due(instance, USERS, is_dead).await.map_err(Error::presence)?;
+        let users = self.0.users_to_check(instance, USERS, is_dead).await.map_err(Error::presence)?;
         if users.is_empty() && is_dead {
             self.0.forget(instance).await.map_err(Error::presence)?;
         }
-        let op = if is_dead { Op::End } else { Op::Look };
+        let op = if is_dead { SessionOp::End } else { SessionOp::Expire };
         let looked = self.change(instance, users, &op).await?;
         for (_, changed) in &looked {
             if changed.published {
@@ -126,7 +126,7 @@ impl Store {
     ///
     /// # Errors
     /// UNAVAILABLE if none can be changed.
-    async fn change(&self, instance: &Instance, users: Vec<UserId>, op: &Op) -> Result<Looked, Error> {
+    async fn change(&self, instance: &Instance, users: Vec<UserId>, op: &SessionOp) -> Result<Looked, Error> {
         let change = |user: &UserId| Change { user: *user, instance: instance.clone(), op: op.clone() };
         let (mut looked, mut failed) = (Looked::with_capacity(users.len()), None);
         for some in users.chunks(PAGE) {
@@ -147,7 +147,7 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use kith_presence::{Claim, Claimed, MemoryPresence};
+    use kith_presence::{Claim, ClaimOutcome, MemoryPresence};
 
     use super::*;
     use crate::presence::{PresenceConfig, build::limits};
@@ -155,11 +155,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn watchers_are_notified_before_groups() {
         let presences = MemoryPresence::new(limits(&PresenceConfig::default())).presences();
-        let (mut heard, mut held) = (presences.feed.hear().await.unwrap(), Vec::new());
+        let (mut heard, mut held) = (presences.feed.subscribe().await.unwrap(), Vec::new());
         for gateway in ["a", "b"] {
             let lasts = Duration::from_secs(20);
             let claim = Claim { gateway: gateway.parse().unwrap(), offered: None, lasts };
-            let Claimed::Held(incarnation) = presences.sessions.claim(&claim).await.unwrap() else {
+            let ClaimOutcome::Held(incarnation) = presences.sessions.claim(&claim).await.unwrap() else {
                 panic!("it is free")
             };
             held.push(Instance { gateway: claim.gateway, incarnation });
@@ -167,7 +167,7 @@ mod tests {
         let users: Vec<UserId> = (1..=900).map(|id| UserId::new(id).unwrap()).collect();
         for user in &users {
             let instance = held[usize::from(user.get() % 2 == 0)].clone();
-            let op = Op::Open("phone".parse().unwrap(), Duration::from_secs(600));
+            let op = SessionOp::Open("phone".parse().unwrap(), Duration::from_secs(600));
             let opened = presences.sessions.change(&[Change { user: *user, instance, op }]).await;
             assert!(opened[0].as_ref().unwrap().published);
             heard.next().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kith_store::{Presence, Receipt, Seat, SentMessage, Seq, UserId};
+use kith_store::{MembershipAtSend, Receipt, Seat, SentMessage, Seq, UserId};
 
 use super::marks::Marks;
 use crate::{error::Error, group::members::GroupSeats};
@@ -42,7 +42,7 @@ pub(super) fn numbers(messages: &[Result<SentMessage, Error>]) -> Vec<Seq> {
 /// The users who were members when one of the messages with these numbers was sent, by rising ordinal.
 pub(super) fn readers(seats: &GroupSeats, seqs: &[Seq]) -> Vec<(usize, UserId)> {
     let numbered = seats.seats.iter().enumerate().filter_map(|(at, seat)| Some((at, seat.as_ref()?)));
-    let was_in = |seat: &Seat| seqs.iter().any(|seq| seat.presence(*seq) != Presence::Absent);
+    let was_in = |seat: &Seat| seqs.iter().any(|seq| seat.membership_at(*seq) != MembershipAtSend::Absent);
     // Most are in it: it need not grow.
     let mut readers = Vec::with_capacity(seats.seats.len());
     readers.extend(numbered.filter(|(_, seat)| was_in(seat)).map(|(at, seat)| (at, seat.user)));

@@ -1,6 +1,6 @@
 //! The rights to read receipts.
 
-use kith_store::{ConversationId, Presence, ReceiptVisibility, SentMessage, UserId};
+use kith_store::{ConversationId, MembershipAtSend, ReceiptVisibility, SentMessage, UserId};
 
 use super::Receipts;
 use crate::{
@@ -74,5 +74,5 @@ impl Asker {
 /// Whether a user is a member, and was one when the message was sent.
 fn is_reader(user: UserId, message: SentMessage, seats: &GroupSeats) -> bool {
     let seat = seats.of(user).map(|(_, seat)| seat).filter(|seat| seat.is_member());
-    seat.is_some_and(|seat| seat.presence(message.seq) != Presence::Absent)
+    seat.is_some_and(|seat| seat.membership_at(message.seq) != MembershipAtSend::Absent)
 }

@@ -173,7 +173,9 @@ impl Blocks {
         let edges: Vec<Edge> = part.entries.iter().map(edge).collect();
         let mut blocks = Vec::with_capacity(edges.len());
         for record in self.get_many(&edges, consistency).await {
-            blocks.extend(record?.map(|entry| entry.value).filter(|block| block.place_in(of.list).is_some()));
+            blocks.extend(
+                record?.map(|entry| entry.value).filter(|block| block.position_in(of.list).is_some()),
+            );
         }
         Ok(BlockPage { blocks, next: part.entries.last().filter(|_| part.more).copied() })
     }

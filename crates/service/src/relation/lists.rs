@@ -342,7 +342,7 @@ impl PageLoader<ListOf<FollowList>, RelationPageKey, RelationListItem> for Follo
                 Ok(page_of(found.map_err(LoadError::new)?, size, RelationListItem::Follow))
             }
             RelationPageKey::Places { after, size } => {
-                let found = self.0.follow_places(user, list, after, size.saturating_add(1)).await;
+                let found = self.0.follow_positions(user, list, after, size.saturating_add(1)).await;
                 Ok(page_of(found.map_err(LoadError::new)?, size, RelationListItem::Place))
             }
         }
@@ -383,7 +383,7 @@ impl PageLoader<ListOf<BlockList>, RelationPageKey, ListPosition> for BlockPages
         let found = self.0.block_list(of.user, of.list, after, size.saturating_add(1)).await;
         let found = found.map_err(LoadError::new)?;
         let more = found.len() > size;
-        let places = found.iter().take(size).filter_map(|block| block.place_in(of.list));
+        let places = found.iter().take(size).filter_map(|block| block.position_in(of.list));
         Ok(Page { items: places.collect(), more })
     }
 }

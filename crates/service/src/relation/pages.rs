@@ -59,7 +59,7 @@ impl RelationRpc {
         let (consistency, at, mut quota) = self.begin(page, place_of)?;
         let part = self.follows.lists.part(of, at, &consistency).await?;
         quota.answered(part.entries.len());
-        let last = part.entries.last().filter(|_| part.more).map(|follow| follow.place_in(of.list));
+        let last = part.entries.last().filter(|_| part.more).map(|follow| follow.position_in(of.list));
         let next = self.next(page, last.map(place_numbers));
         Ok((part.entries.iter().map(convert::follow_to_wire).collect(), next))
     }

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, BATCH_MAX, ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPlace,
-    DialogStore, MARKS_AT_ONCE, Outcome, Seq, StoreError, Timestamp, UserId, Version, Write, at_most,
+    Applied, BATCH_MAX, ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch,
+    DialogPosition, DialogStore, MARKS_AT_ONCE, Outcome, Seq, StoreError, Timestamp, UserId, Version, Write,
+    at_most,
 };
 use mongodb::{
     ClientSession,
@@ -37,11 +38,11 @@ impl DialogStore for Mongo {
         &self,
         user: UserId,
         list: DialogList,
-        after: Option<DialogPlace>,
+        after: Option<DialogPosition>,
         limit: usize,
     ) -> Result<Vec<Dialog>, StoreError> {
         let _entered = self.enter()?;
-        let Some(DialogPlace { day, conversation }) = after else {
+        let Some(DialogPosition { day, conversation }) = after else {
             return self.dialogs_of(listed(user, list, None), limit).await;
         };
         // Two ranges of the index instead of one condition, so that no entry before the place is read.

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use kith_store::{
     Applied, Audience, AudienceChange, AudienceId, BATCH_MAX, NewAudience, Notice, NoticeChange,
-    NoticeChanged, NoticeId, NoticeStore, NoticeTerms, Params, StoreError, Stored, Text, Timestamp, Version,
-    Write, at_most, unpack_entries,
+    NoticeChangeResult, NoticeId, NoticeStore, NoticeTerms, Params, StoreError, Stored, Text, Timestamp,
+    Version, Write, at_most, unpack_entries,
 };
 use mongodb::{
     Collection,
@@ -82,7 +82,7 @@ impl NoticeStore for Mongo {
         change: NoticeChange,
         live_max: usize,
         write: Write,
-    ) -> Result<Applied<NoticeChanged>, StoreError> {
+    ) -> Result<Applied<NoticeChangeResult>, StoreError> {
         let _entered = self.enter()?;
         let steps = NoticeSteps::Change { id, change, live_max };
         let done = Box::pin(self.write_notice(&steps, &write)).await?;
@@ -94,7 +94,7 @@ impl NoticeStore for Mongo {
         for tries in 1..=REMOVALS_MAX {
             let found = self.find_one(&self.audiences, doc! { "_id": i64::from(id.get()) }).await?;
             let Some(before) = found.as_deref().map(audience).transpose()? else { return Ok(false) };
-            let Some(after) = AudienceChange::Expired.apply(&before, usize::MAX, now)? else {
+            let Some(after) = AudienceChange::RemoveExpired.apply(&before, usize::MAX, now)? else {
                 return Ok(false);
             };
             let (filter, update) = audience_update(&after, before.version);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use kith_store::{
-    Audience, AudienceId, NewAudience, Notice, NoticeChange, NoticeChanged, NoticeDecision, NoticeId,
+    Audience, AudienceId, NewAudience, Notice, NoticeChange, NoticeChangeResult, NoticeDecision, NoticeId,
     NoticeRefusal, StoreError, Stored, Version, Write, pack_entries,
 };
 use mongodb::{
@@ -200,7 +200,7 @@ impl Mongo {
 }
 
 /// The result of a change of a notice.
-pub(super) fn changed(reply: &RawDocument) -> Result<NoticeChanged, StoreError> {
+pub(super) fn changed(reply: &RawDocument) -> Result<NoticeChangeResult, StoreError> {
     let text = reply.get_str("json").map_err(|_| malformed("reply"))?;
     serde_json::from_str(text).map_err(|_| malformed("reply"))
 }

@@ -12,7 +12,7 @@ use rusqlite::{
 };
 
 use super::BackupError;
-use crate::{SqliteOptions, identity, open, refused::refused};
+use crate::{SqliteOptions, identity, open, open_error::sqlite_error};
 
 /// Pages of one step: 1 MiB at the usual size of a page.
 const STEP_PAGES: i32 = 256;
@@ -34,9 +34,9 @@ pub struct Progress {
 /// other process may have. Until it returns the log of `from` grows by what is written to it.
 pub(super) fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(Progress)) -> Result<(), BackupError> {
     let options = SqliteOptions::new(from);
-    let source = open::reader(&options).map_err(|error| refused(from, error))?;
+    let source = open::reader(&options).map_err(|error| sqlite_error(from, error))?;
     // Deferred: the first read fixes the moment, and the transaction keeps it for every later one.
-    source.execute_batch("BEGIN").map_err(|error| refused(from, error))?;
+    source.execute_batch("BEGIN").map_err(|error| sqlite_error(from, error))?;
     identity::refuse_foreign(from, &source)?;
     if open::refuse_newer(from, &source)? == 0 {
         return Err(BackupError::NoData { path: from.to_owned() });

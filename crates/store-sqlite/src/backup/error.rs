@@ -2,7 +2,7 @@
 
 use std::{error::Error, io, path::PathBuf};
 
-use crate::{OpenError, refused};
+use crate::{OpenError, open_error};
 
 /// Why a backup was not taken or not restored: one line with the cause and what to do. Files that had the final names
 /// before are unchanged.
@@ -123,7 +123,7 @@ impl BackupError {
         let path = path.into();
         match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                refused::io_error(&path, source).into()
+                open_error::io_error(&path, source).into()
             }
             _ => Self::failed(path, source),
         }

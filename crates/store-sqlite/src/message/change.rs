@@ -1,6 +1,6 @@
 //! A change of one message, with its event: in the savepoint of one write, so that no other write comes between.
 
-use kith_store::{Appended, Changed, ContentChange, Message, MessageChange, Seq};
+use kith_store::{Appended, ContentChange, Message, MessageChange, MessageChangeOutcome, Seq};
 use rusqlite::{Connection, params};
 
 use super::{
@@ -26,19 +26,21 @@ pub(super) fn change(
     log: &str,
     change: &MessageChange,
     event: &NewRow,
-) -> Result<Changed, Failure> {
-    let Some(before) = message(connection, log, change.seq)? else { return Ok(Changed::Missing) };
+) -> Result<MessageChangeOutcome, Failure> {
+    let Some(before) = message(connection, log, change.seq)? else {
+        return Ok(MessageChangeOutcome::Missing);
+    };
     match append::sent_before(connection, log, event)? {
         Some(Appended::Replayed { seq: event_seq, sent: event_sent }) => {
-            return Ok(Changed::Done { message: before, event_seq, event_sent, replayed: true });
+            return Ok(MessageChangeOutcome::Done { message: before, event_seq, event_sent, replayed: true });
         }
         None if change.content.applies_to(&before) => {}
-        _ => return Ok(Changed::Refused(before)),
+        _ => return Ok(MessageChangeOutcome::Refused(before)),
     }
     update(connection, log, change)?;
     let event_seq = append_event(connection, log, event)?;
     let message = message(connection, log, change.seq)?.ok_or_else(|| corrupt("messages.seq"))?;
-    Ok(Changed::Done { message, event_seq, event_sent: change.event.sent, replayed: false })
+    Ok(MessageChangeOutcome::Done { message, event_seq, event_sent: change.event.sent, replayed: false })
 }
 
 fn append_event(connection: &Connection, log: &str, event: &NewRow) -> Result<Seq, Failure> {

@@ -9,9 +9,9 @@ pub(crate) mod upkeep;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, BATCH_MAX, Changed, ConversationId, DOCUMENT, DocumentKey, HEADS_AT_ONCE, LogDocument, LogEnd,
-    LogHead, Message, MessageChange, MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp,
-    at_most, document_of,
+    Appended, BATCH_MAX, ConversationId, DOCUMENT, DocumentKey, HEADS_AT_ONCE, LogDocument, LogEnd, LogHead,
+    Message, MessageChange, MessageChangeOutcome, MessageStore, NewMessage, Seq, StoreError, StoredHeader,
+    Timestamp, at_most, document_of,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -113,7 +113,7 @@ impl MessageStore for Sqlite {
         &self,
         conversation: ConversationId,
         change: &MessageChange,
-    ) -> Result<Changed, StoreError> {
+    ) -> Result<MessageChangeOutcome, StoreError> {
         let (log, change) = (conversation.to_string(), change.clone());
         let event = append::NewRow::of(&change.event)?;
         self.writer.write(move |connection| change::change(connection, &log, &change, &event)).await

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use kith_store::{
     AgedDocument, ConversationId, DOCUMENT, DOCUMENTS_READ, MessageUpkeep, SentDocuments, Seq, StoreError,
-    Timestamp, Trimmed, UserId, document_of, removable_documents,
+    Timestamp, TrimResult, UserId, document_of, removable_documents,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -30,7 +30,7 @@ impl MessageUpkeep for Sqlite {
         conversation: ConversationId,
         below: Seq,
         now: Timestamp,
-    ) -> Result<Trimmed, StoreError> {
+    ) -> Result<TrimResult, StoreError> {
         let log = conversation.to_string();
         self.writer.write(move |connection| trim(connection, &log, below, now)).await
     }
@@ -66,7 +66,7 @@ impl MessageUpkeep for Sqlite {
     }
 }
 
-fn trim(connection: &Connection, log: &str, below: Seq, now: Timestamp) -> Result<Trimmed, Failure> {
+fn trim(connection: &Connection, log: &str, below: Seq, now: Timestamp) -> Result<TrimResult, Failure> {
     let documents = oldest_documents(connection, log)?;
     let (count, left) = removable_documents(&documents, below, now);
     let removed = match documents.get(count) {
@@ -75,7 +75,7 @@ fn trim(connection: &Connection, log: &str, below: Seq, now: Timestamp) -> Resul
         }
         _ => 0,
     };
-    Ok(Trimmed { messages: u64::try_from(removed).unwrap_or(u64::MAX), left })
+    Ok(TrimResult { messages: u64::try_from(removed).unwrap_or(u64::MAX), left })
 }
 
 /// The numbers of the oldest documents, and when they were begun.

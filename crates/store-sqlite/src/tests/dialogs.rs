@@ -14,7 +14,7 @@ fn mark(user: i64, kind: MarkKind) -> DialogMark {
 }
 
 async fn change(handle: &SqliteHandle, sql: &'static str) {
-    handle.sqlite.writer.alone(move |connection| Ok(connection.execute_batch(sql)?)).await.unwrap();
+    handle.sqlite.writer.exclusively(move |connection| Ok(connection.execute_batch(sql)?)).await.unwrap();
 }
 
 #[tokio::test]

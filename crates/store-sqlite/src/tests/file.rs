@@ -131,11 +131,11 @@ async fn failed_migration_changes_nothing() {
     let migrations = handle.stores().migrations;
     // In the way of one of the last migrations.
     let block = |connection: &Connection| Ok(connection.execute_batch("CREATE TABLE messages (a)")?);
-    handle.sqlite.writer.alone(block).await.unwrap();
+    handle.sqlite.writer.exclusively(block).await.unwrap();
     migrations.migrate().await.unwrap_err();
     assert!(migrations.status().await.unwrap().iter().all(|one| one.applied.is_none()));
     let clear = |connection: &Connection| Ok(connection.execute_batch("DROP TABLE messages")?);
-    handle.sqlite.writer.alone(clear).await.unwrap();
+    handle.sqlite.writer.exclusively(clear).await.unwrap();
     let all = migrations.status().await.unwrap().len();
     assert_eq!(migrations.migrate().await.unwrap().len(), all);
 }

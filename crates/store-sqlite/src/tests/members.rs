@@ -43,7 +43,7 @@ async fn row_without_ranges_opens_nothing() {
              VALUES (9, 2, 2, 0, 1, 0, '', 0), (9, 3, 3, 1, 1, 1, '', 0)",
         )?)
     };
-    handle.sqlite.writer.alone(rows).await.unwrap();
+    handle.sqlite.writer.exclusively(rows).await.unwrap();
     let (stores, group) = (handle.stores(), GroupId::new(9).unwrap());
     let [left, stays] = [2, 3].map(|user| MemberKey { group, user: id(user) });
     stores.messages.append(ConversationId::Group(group), &[message("a")]).await.unwrap();

@@ -1,8 +1,8 @@
 //! Messages: restarts, commits, plans, damage.
 
 use kith_store::{
-    Appended, Changed, ContentChange, Message, MessageChange, MessageKey, MessageKind, NewMessage, Recalled,
-    RecalledBy, Seq,
+    Appended, ContentChange, Message, MessageChange, MessageChangeOutcome, MessageKey, MessageKind,
+    NewMessage, Recalled, RecalledBy, Seq,
     conformance::message_sample::{self, log_of, replayed},
 };
 use rusqlite::{StatementStatus, params};
@@ -133,7 +133,10 @@ async fn recall_leaves_no_text_and_a_new_version() {
     let handle = open_in_memory().await.unwrap();
     append_to(&handle, 9, &[message("private")]).await;
     let changed = handle.stores().messages.change(log_of(9), &recall(1, message("event"))).await.unwrap();
-    assert!(matches!(changed, Changed::Done { event_seq: 2, replayed: false, .. }), "{changed:?}");
+    assert!(
+        matches!(changed, MessageChangeOutcome::Done { event_seq: 2, replayed: false, .. }),
+        "{changed:?}"
+    );
     let rows = |connection: &Connection| {
         let count = "SELECT count(*) FROM messages WHERE instr(body, CAST('private' AS BLOB)) > 0";
         let version = "SELECT version FROM messages WHERE seq = 1";

@@ -85,7 +85,7 @@ async fn hold_writer(handle: &SqliteHandle) -> (mpsc::Sender<()>, impl Future<Ou
             started.send(()).unwrap();
             Ok(held.recv().unwrap_err())
         };
-        sqlite.writer.alone(wait).await.unwrap();
+        sqlite.writer.exclusively(wait).await.unwrap();
     });
     has_started.await.unwrap();
     (release, async move { hold.await.unwrap() })
@@ -108,7 +108,7 @@ async fn limit_growth(handle: &SqliteHandle, more: i64) {
         let sql = format!("PRAGMA max_page_count = {}", pages(connection) + more);
         Ok(connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?)
     };
-    handle.sqlite.writer.alone(limit).await.unwrap();
+    handle.sqlite.writer.exclusively(limit).await.unwrap();
 }
 
 /// Commits in a write-ahead log (sqlite.org/fileformat2, section 4.1): the frames that note a size.
@@ -154,7 +154,8 @@ async fn queued_writes_wait_for_a_lock_once() {
     let writer = Arc::new(Writer::start(connection, 10, 1, Box::new(())).unwrap());
     let (release, held) = mpsc::channel::<()>();
     let holder = Arc::clone(&writer);
-    let holding = tokio::spawn(async move { holder.alone(move |_| Ok(held.recv().unwrap_err())).await });
+    let holding =
+        tokio::spawn(async move { holder.exclusively(move |_| Ok(held.recv().unwrap_err())).await });
     let mut writes = JoinSet::new();
     for _ in 0..9 {
         let writer = Arc::clone(&writer);

@@ -36,7 +36,7 @@ async fn damage_index(handle: &SqliteHandle, index: &'static str, columns: &str,
         text("live = 1")
     );
     let damage = move |connection: &Connection| Ok(connection.execute_batch(&sql)?);
-    handle.sqlite.writer.alone(damage).await.unwrap();
+    handle.sqlite.writer.exclusively(damage).await.unwrap();
 }
 
 async fn execute(handle: &SqliteHandle, sql: &'static str) {
@@ -143,7 +143,7 @@ async fn a_count_below_none_reads_as_none() {
 }
 
 #[tokio::test]
-async fn marks_of_one_walk_are_none_of_the_other() {
+async fn marks_of_one_pass_are_refused_by_the_other() {
     let handle = some_follows().await;
     let upkeep = handle.stores().edges;
     let compared = upkeep.verify_edges(None, 1, false).await.unwrap().next.unwrap();

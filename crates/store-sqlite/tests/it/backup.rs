@@ -165,11 +165,11 @@ async fn restore_repeats_no_epoch_and_no_id() {
         seen.push(life(&path, last).await);
     }
     // Once with the lost data at hand, then without them, twice.
-    for place in [path.clone(), folder.path().join("a/kith.db"), folder.path().join("a/kith.db")] {
-        let restored = restore(&to, &place);
+    for restored_path in [path.clone(), folder.path().join("a/kith.db"), folder.path().join("a/kith.db")] {
+        let restored = restore(&to, &restored_path);
         assert!(restored.epoch > manifest.epoch);
         let (epoch, id) =
-            life(&place, async |stores| (raise(&stores).await, allocate(&stores, 1).await)).await;
+            life(&restored_path, async |stores| (raise(&stores).await, allocate(&stores, 1).await)).await;
         assert_eq!(epoch, restored.epoch + 1);
         assert!(
             seen.iter().all(|(earlier, last)| epoch > *earlier && id > *last),
@@ -252,9 +252,9 @@ async fn backup_of_older_schema_is_migrated() {
     let to = folder.path().join("backup.db");
     let manifest = take(&path, &to).unwrap();
     assert_eq!((manifest.schema, manifest.epoch), (1, 0));
-    let place = folder.path().join("restored/kith.db");
-    let restored = restore(&to, &place);
-    let epoch = life(&place, async |stores| raise(&stores).await).await;
+    let restored_path = folder.path().join("restored/kith.db");
+    let restored = restore(&to, &restored_path);
+    let epoch = life(&restored_path, async |stores| raise(&stores).await).await;
     assert_eq!(epoch, restored.epoch + 1);
 }
 

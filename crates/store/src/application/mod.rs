@@ -13,10 +13,10 @@ use crate::{
     prose, single_line,
 };
 
-pub use pending_requests::{PendingRequests, Verdict};
+pub use pending_requests::{ApplicationTransition, PendingRequests};
 pub use store::{
-    APPLICATIONS_AT_ONCE, ApplicationList, ApplicationMark, ApplicationStore, DueApplication,
-    DueApplications, LEFT_TO_WHO_CHANGED, ListedApplication, distinct_ids,
+    APPLICATIONS_AT_ONCE, ApplicationList, ApplicationMark, ApplicationStore, COMPLETION_GRACE,
+    DueApplication, DueApplications, ListedApplication, distinct_ids,
 };
 
 id! {
@@ -84,7 +84,7 @@ pub enum ApplicationKind {
 /// The purpose of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asks {
+pub enum ApplicationPurpose {
     /// This user becomes a friend of the applicant.
     Friend(UserId),
     /// The applicant becomes a member of this group.
@@ -93,7 +93,7 @@ pub enum Asks {
     Invite(GroupId, UserId),
 }
 
-impl Asks {
+impl ApplicationPurpose {
     /// The kind.
     #[must_use]
     pub const fn kind(self) -> ApplicationKind {
@@ -221,7 +221,8 @@ pub struct Application {
     /// Its id among those to its receiver.
     pub id: ApplicationId,
     /// The purpose.
-    pub asks: Asks,
+    #[serde(rename = "asks")]
+    pub purpose: ApplicationPurpose,
     /// The applicant.
     pub applicant: UserId,
     /// The version of the [`PendingRequests`](crate::PendingRequests) at the last change of this record. Rises, but is
@@ -256,19 +257,19 @@ impl Application {
     /// Its key.
     #[must_use]
     pub const fn key(&self) -> ApplicationKey {
-        ApplicationKey { receiver: self.asks.receiver(), id: self.id }
+        ApplicationKey { receiver: self.purpose.receiver(), id: self.id }
     }
 
     /// Its slot. At most one application in a slot is pending.
     #[must_use]
     pub const fn slot(&self) -> ApplicationSlot {
-        self.asks.slot(self.applicant)
+        self.purpose.slot(self.applicant)
     }
 
     /// The lists that contain it.
     pub fn lists(&self) -> impl Iterator<Item = ApplicationList> {
         let received = self.receivers.iter().map(|user| ApplicationList::Received(*user));
-        let of_group = self.asks.group().map(ApplicationList::Group);
+        let of_group = self.purpose.group().map(ApplicationList::Group);
         std::iter::once(ApplicationList::Sent(self.applicant)).chain(received).chain(of_group)
     }
 
@@ -314,7 +315,7 @@ pub struct NewApplication {
     /// Its id, if none is pending.
     pub id: ApplicationId,
     /// The purpose.
-    pub asks: Asks,
+    pub purpose: ApplicationPurpose,
     /// The applicant.
     pub applicant: UserId,
     /// The applicant's message.
@@ -357,9 +358,9 @@ pub enum ApplicationChange {
     /// Ends a pending one that has expired. No effect on others.
     Expire(ApplicationId),
     /// Refuses a new request as not found; a repeated one gets its former answer.
-    Again,
+    ReplayOnly,
     /// Records the result of an outstanding effect. No effect if none is outstanding.
-    Settle(ApplicationId, ApplicationEffect),
+    RecordEffect(ApplicationId, ApplicationEffect),
 }
 
 /// The application that a change concerns.
@@ -376,12 +377,12 @@ impl ApplicationChange {
     #[must_use]
     pub const fn target(&self) -> Option<ChangeTarget> {
         match self {
-            Self::Apply(new) => Some(ChangeTarget::Slot(new.asks.slot(new.applicant))),
+            Self::Apply(new) => Some(ChangeTarget::Slot(new.purpose.slot(new.applicant))),
             Self::Close(slot, _) => Some(ChangeTarget::Slot(*slot)),
-            Self::Decide(id, ..) | Self::Withdraw(id, _) | Self::Expire(id) | Self::Settle(id, _) => {
+            Self::Decide(id, ..) | Self::Withdraw(id, _) | Self::Expire(id) | Self::RecordEffect(id, _) => {
                 Some(ChangeTarget::Id(*id))
             }
-            Self::Again => None,
+            Self::ReplayOnly => None,
         }
     }
 }

@@ -21,7 +21,7 @@ pub struct PendingRequests {
 
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ApplicationTransition {
     /// The counts after the change.
     pub pending: PendingRequests,
     /// The application after the change.
@@ -32,7 +32,7 @@ pub struct Verdict {
     pub changed: bool,
 }
 
-impl Verdict {
+impl ApplicationTransition {
     /// The applications to be written.
     pub fn rows(&self) -> impl Iterator<Item = &Application> {
         self.ended.iter().chain(self.changed.then_some(&self.application))
@@ -56,13 +56,13 @@ impl PendingRequests {
         found: Option<Application>,
         change: &ApplicationChange,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<ApplicationTransition, StoreError> {
         if let ApplicationChange::Apply(new) = change {
             return self.apply(found, new, now);
         }
         let found = found.ok_or(StoreError::NotFound)?;
         match change {
-            ApplicationChange::Apply(_) | ApplicationChange::Again => Err(StoreError::NotFound),
+            ApplicationChange::Apply(_) | ApplicationChange::ReplayOnly => Err(StoreError::NotFound),
             ApplicationChange::Decide(_, Decision::Accept, by) => {
                 let accepted = self.decide(found, ApplicationState::Accepted, *by, now)?;
                 Ok(with_effect(accepted, ApplicationEffect::Outstanding))
@@ -73,7 +73,7 @@ impl PendingRequests {
             ApplicationChange::Withdraw(_, by) => self.decide(found, ApplicationState::Withdrawn, *by, now),
             ApplicationChange::Close(_, by_then) => self.close(found, *by_then, now),
             ApplicationChange::Expire(_) => Ok(self.expire(found, now)),
-            ApplicationChange::Settle(_, effect) => Ok(self.settle(found, *effect)),
+            ApplicationChange::RecordEffect(_, effect) => Ok(self.record_effect(found, *effect)),
         }
     }
 
@@ -82,12 +82,12 @@ impl PendingRequests {
         found: Option<Application>,
         new: &NewApplication,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<ApplicationTransition, StoreError> {
         let before = found.filter(|found| found.state == ApplicationState::Pending);
         let (pending, ended) = match before {
             Some(open) if open.is_open(now) => return Ok(self.unchanged(open)),
             Some(expired) => {
-                let Verdict { pending, application, .. } = self.expire(expired, now);
+                let ApplicationTransition { pending, application, .. } = self.expire(expired, now);
                 (pending, Some(application))
             }
             None => (self, None),
@@ -95,8 +95,13 @@ impl PendingRequests {
         if pending.total() >= new.pending_max {
             return Err(ApplicationRefusal::TooManyPending.into());
         }
-        let pending = pending.counting(new.asks.kind(), 1);
-        Ok(Verdict { pending, application: made(new, pending.version, now), ended, changed: true })
+        let pending = pending.counting(new.purpose.kind(), 1);
+        Ok(ApplicationTransition {
+            pending,
+            application: made(new, pending.version, now),
+            ended,
+            changed: true,
+        })
     }
 
     fn decide(
@@ -105,7 +110,7 @@ impl PendingRequests {
         state: ApplicationState,
         by: Option<UserId>,
         now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<ApplicationTransition, StoreError> {
         if found.state != ApplicationState::Pending {
             return Err(ApplicationRefusal::Decided(found.state, found.decider).into());
         }
@@ -115,14 +120,19 @@ impl PendingRequests {
         Ok(self.end(found, state, by, now))
     }
 
-    fn close(self, found: Application, by_then: Timestamp, now: Timestamp) -> Result<Verdict, StoreError> {
+    fn close(
+        self,
+        found: Application,
+        by_then: Timestamp,
+        now: Timestamp,
+    ) -> Result<ApplicationTransition, StoreError> {
         if found.state != ApplicationState::Pending || found.created > by_then {
             return Err(StoreError::NotFound);
         }
         Ok(self.end(found, ApplicationState::Closed, None, now))
     }
 
-    fn expire(self, found: Application, now: Timestamp) -> Verdict {
+    fn expire(self, found: Application, now: Timestamp) -> ApplicationTransition {
         if found.state != ApplicationState::Pending || found.is_open(now) {
             return self.unchanged(found);
         }
@@ -130,25 +140,31 @@ impl PendingRequests {
         self.end(found, ApplicationState::Expired, None, at)
     }
 
-    fn settle(self, found: Application, effect: ApplicationEffect) -> Verdict {
+    fn record_effect(self, found: Application, effect: ApplicationEffect) -> ApplicationTransition {
         if found.effect != ApplicationEffect::Outstanding || effect == ApplicationEffect::Outstanding {
             return self.unchanged(found);
         }
         let pending = Self { version: self.version.next(), ..self };
         let application = Application { effect, version: pending.version, ..found };
-        Verdict { pending, application, ended: None, changed: true }
+        ApplicationTransition { pending, application, ended: None, changed: true }
     }
 
     /// The count for the kind of a pending one.
-    fn end(self, found: Application, state: ApplicationState, by: Option<UserId>, now: Timestamp) -> Verdict {
-        let pending = self.counting(found.asks.kind(), -1);
+    fn end(
+        self,
+        found: Application,
+        state: ApplicationState,
+        by: Option<UserId>,
+        now: Timestamp,
+    ) -> ApplicationTransition {
+        let pending = self.counting(found.purpose.kind(), -1);
         let version = pending.version;
         let application = Application { state, decider: by, decided: Some(now), version, ..found };
-        Verdict { pending, application, ended: None, changed: true }
+        ApplicationTransition { pending, application, ended: None, changed: true }
     }
 
-    fn unchanged(self, application: Application) -> Verdict {
-        Verdict { pending: self, application, ended: None, changed: false }
+    fn unchanged(self, application: Application) -> ApplicationTransition {
+        ApplicationTransition { pending: self, application, ended: None, changed: false }
     }
 
     fn counting(self, kind: ApplicationKind, more: i32) -> Self {
@@ -162,15 +178,15 @@ impl PendingRequests {
     }
 }
 
-fn with_effect(mut verdict: Verdict, effect: ApplicationEffect) -> Verdict {
-    verdict.application.effect = effect;
-    verdict
+fn with_effect(mut transition: ApplicationTransition, effect: ApplicationEffect) -> ApplicationTransition {
+    transition.application.effect = effect;
+    transition
 }
 
 fn made(new: &NewApplication, version: Version, now: Timestamp) -> Application {
     Application {
         id: new.id,
-        asks: new.asks,
+        purpose: new.purpose,
         applicant: new.applicant,
         version,
         message: new.message.clone(),
@@ -192,7 +208,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{ApplicationBasis, ApplicationId, Asks, Text};
+    use crate::{ApplicationBasis, ApplicationId, ApplicationPurpose, Text};
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
@@ -203,7 +219,7 @@ mod tests {
     fn new(low: u32) -> NewApplication {
         NewApplication {
             id: ApplicationId::at(NOW, low),
-            asks: Asks::Friend(user(2)),
+            purpose: ApplicationPurpose::Friend(user(2)),
             applicant: user(1),
             message: "Hi".into(),
             reference: Text::default(),
@@ -215,17 +231,22 @@ mod tests {
         }
     }
 
-    fn applied() -> Verdict {
+    fn applied() -> ApplicationTransition {
         PendingRequests::default().change(None, &ApplicationChange::Apply(new(1)), NOW).unwrap()
     }
 
-    fn decide(verdict: &Verdict, decision: Decision, by: i64, now: i64) -> Result<Verdict, StoreError> {
-        let change = ApplicationChange::Decide(verdict.application.id, decision, Some(user(by)));
-        verdict.pending.change(Some(verdict.application.clone()), &change, Timestamp(now))
+    fn decide(
+        transition: &ApplicationTransition,
+        decision: Decision,
+        by: i64,
+        now: i64,
+    ) -> Result<ApplicationTransition, StoreError> {
+        let change = ApplicationChange::Decide(transition.application.id, decision, Some(user(by)));
+        transition.pending.change(Some(transition.application.clone()), &change, Timestamp(now))
     }
 
     #[track_caller]
-    fn refused(result: &Result<Verdict, StoreError>, why: ApplicationRefusal) {
+    fn refused(result: &Result<ApplicationTransition, StoreError>, why: ApplicationRefusal) {
         assert!(matches!(result, Err(StoreError::Application(refusal)) if *refusal == why), "{result:?}");
     }
 
@@ -283,7 +304,7 @@ mod tests {
     #[test]
     fn an_effect_is_settled_once() {
         let accepted = decide(&applied(), Decision::Accept, 2, NOW.0).unwrap();
-        let settle = |effect| ApplicationChange::Settle(accepted.application.id, effect);
+        let settle = |effect| ApplicationChange::RecordEffect(accepted.application.id, effect);
         let change = settle(ApplicationEffect::Done);
         let done = accepted.pending.change(Some(accepted.application.clone()), &change, NOW).unwrap();
         assert_eq!((done.application.effect, done.pending.version.get()), (ApplicationEffect::Done, 3));

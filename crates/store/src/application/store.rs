@@ -12,7 +12,7 @@ use crate::{
 /// Most applications in one call that marks.
 pub const APPLICATIONS_AT_ONCE: usize = 100;
 /// For this long after a change, its completion is left to the node that made it.
-pub const LEFT_TO_WHO_CHANGED: Duration = Duration::from_secs(3);
+pub const COMPLETION_GRACE: Duration = Duration::from_secs(3);
 
 /// A list of applications, by rising id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,7 +71,7 @@ pub fn distinct_ids(ids: &[ApplicationId]) -> Result<Vec<ApplicationId>, StoreEr
 pub struct DueApplication {
     /// The application.
     pub key: ApplicationKey,
-    /// The place of its note in the store.
+    /// The position of its note in the store.
     pub noted: (i64, i64),
 }
 
@@ -88,8 +88,8 @@ pub struct DueApplications {
 /// are serial, each in one atomic step. The lists are updated before a change is acknowledged, or soon after if the
 /// node dies in between.
 ///
-/// The store does not carry out the effect of an acceptance: it is outstanding until [`ApplicationChange::Settle`], and
-/// due from [`LEFT_TO_WHO_CHANGED`] after the acceptance on.
+/// The store does not carry out the effect of an acceptance: it is outstanding until [`ApplicationChange::RecordEffect`], and
+/// due from [`COMPLETION_GRACE`] after the acceptance on.
 #[async_trait]
 pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
     /// Makes a change in one atomic step, as [`PendingRequests::change`] decides it from the stored state, and returns
@@ -143,7 +143,7 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Result<Vec<ListedApplication>, StoreError>;
 
-    /// Searches for incomplete applications, from the place that an earlier search returned; at most `limit`.
+    /// Searches for incomplete applications, from the mark that an earlier search returned; at most `limit`.
     ///
     /// # Errors
     /// If the store cannot answer.

@@ -8,8 +8,9 @@ use std::{
 use super::sample::{applied, group_id, user_id, version, write};
 use crate::{
     Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId, ApplicationKey,
-    ApplicationList, ApplicationRefusal, ApplicationState, Applied, Asks, Decision, DueApplication,
-    GroupBasis, ListedApplication, NewApplication, Receiver, StoreError, Stores, Text, Timestamp, Write,
+    ApplicationList, ApplicationPurpose, ApplicationRefusal, ApplicationState, Applied, Decision,
+    DueApplication, GroupBasis, ListedApplication, NewApplication, Receiver, StoreError, Stores, Text,
+    Timestamp, Write,
 };
 
 /// How long the applications of most cases can be decided.
@@ -25,37 +26,37 @@ pub(super) fn to_group(id: i64) -> Receiver {
     Receiver::Group(group_id(id))
 }
 
-pub(super) fn friend(user: i64) -> Asks {
-    Asks::Friend(user_id(user))
+pub(super) fn friend(user: i64) -> ApplicationPurpose {
+    ApplicationPurpose::Friend(user_id(user))
 }
 
 /// An application that a user makes now.
-pub(super) fn new(applicant: i64, asks: Asks) -> NewApplication {
+pub(super) fn new(applicant: i64, purpose: ApplicationPurpose) -> NewApplication {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let now = Timestamp::now();
-    let receivers = match asks.receiver() {
+    let receivers = match purpose.receiver() {
         Receiver::User(user) => vec![user],
         Receiver::Group(_) => vec![user_id(1), user_id(2)],
     };
     NewApplication {
         id: ApplicationId::at(now, NEXT.fetch_add(1, Ordering::Relaxed)),
-        asks,
+        purpose,
         applicant: user_id(applicant),
         message: "'; DROP TABLE users;-- \u{1F600}".into(),
         reference: Text::default(),
         receivers,
-        basis: basis(asks, now),
+        basis: basis(purpose, now),
         expires: now.after(PENDING),
         kept: Duration::from_secs(86_400),
         pending_max: ROOM,
     }
 }
 
-fn basis(asks: Asks, now: Timestamp) -> ApplicationBasis {
+fn basis(purpose: ApplicationPurpose, now: Timestamp) -> ApplicationBasis {
     ApplicationBasis {
         applicant: now,
-        user: matches!(asks.receiver(), Receiver::User(_)).then_some(now),
-        group: asks.group().map(|_| GroupBasis { created: now, roster: version(3) }),
+        user: matches!(purpose.receiver(), Receiver::User(_)).then_some(now),
+        group: purpose.group().map(|_| GroupBasis { created: now, roster: version(3) }),
         by_role: true,
     }
 }
@@ -69,16 +70,16 @@ pub(super) async fn change(
     stores.applications.change_application(receiver, change, write).await
 }
 
-pub(super) async fn making(stores: &Stores, new: NewApplication) -> Result<Application, StoreError> {
-    change(stores, new.asks.receiver(), ApplicationChange::Apply(new), write()).await.map(applied)
+pub(super) async fn try_create(stores: &Stores, new: NewApplication) -> Result<Application, StoreError> {
+    change(stores, new.purpose.receiver(), ApplicationChange::Apply(new), write()).await.map(applied)
 }
 
 /// Creates an application.
-pub(super) async fn made(stores: &Stores, applicant: i64, asks: Asks) -> Application {
-    making(stores, new(applicant, asks)).await.unwrap()
+pub(super) async fn create(stores: &Stores, applicant: i64, purpose: ApplicationPurpose) -> Application {
+    try_create(stores, new(applicant, purpose)).await.unwrap()
 }
 
-pub(super) async fn deciding(
+pub(super) async fn try_decide(
     stores: &Stores,
     key: ApplicationKey,
     decision: Decision,
@@ -88,8 +89,14 @@ pub(super) async fn deciding(
     change(stores, key.receiver, decide, write()).await.map(applied)
 }
 
-pub(super) async fn settle(stores: &Stores, key: ApplicationKey, effect: ApplicationEffect) -> Application {
-    applied(change(stores, key.receiver, ApplicationChange::Settle(key.id, effect), write()).await.unwrap())
+pub(super) async fn record_effect(
+    stores: &Stores,
+    key: ApplicationKey,
+    effect: ApplicationEffect,
+) -> Application {
+    applied(
+        change(stores, key.receiver, ApplicationChange::RecordEffect(key.id, effect), write()).await.unwrap(),
+    )
 }
 
 pub(super) async fn read(stores: &Stores, key: ApplicationKey) -> Application {
@@ -124,7 +131,7 @@ pub(super) async fn due(stores: &Stores, now: Timestamp) -> Vec<DueApplication> 
 }
 
 /// It was refused for this reason.
-pub(super) fn refused_as<T: std::fmt::Debug>(result: Result<T, StoreError>, why: ApplicationRefusal) {
+pub(super) fn assert_refused<T: std::fmt::Debug>(result: Result<T, StoreError>, why: ApplicationRefusal) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::Application(refusal) if refusal == why), "{error:?}");
 }

@@ -29,7 +29,7 @@ pub(super) fn by(user: i64) -> ChangeContext {
     ChangeContext { by: Some(user_id(user)), ..service() }
 }
 
-pub(super) async fn changing(
+pub(super) async fn try_change(
     stores: &Stores,
     change: MemberChange,
     terms: ChangeContext,
@@ -39,7 +39,7 @@ pub(super) async fn changing(
 
 /// A change on behalf of a service.
 pub(super) async fn change(stores: &Stores, change: MemberChange) -> MembersUpdated {
-    changing(stores, change, service()).await.unwrap()
+    try_change(stores, change, service()).await.unwrap()
 }
 
 /// A change of another group on behalf of a service.
@@ -50,7 +50,7 @@ pub(super) async fn change_of(stores: &Stores, group: i64, change: MemberChange)
 
 /// User 1 owns the group, 2 is an admin, the others up to `last` are members.
 pub(super) async fn founded(stores: &Stores, last: i64) {
-    change(stores, MemberChange::Found(user_id(1))).await;
+    change(stores, MemberChange::AddFounder(user_id(1))).await;
     for some in users(2..=last).chunks(crate::MEMBERS_AT_ONCE) {
         change(stores, MemberChange::Add(some.to_vec())).await;
     }
@@ -98,7 +98,7 @@ pub(super) async fn groups(stores: &Stores, user: i64) -> Vec<i64> {
 }
 
 /// It was refused for this reason.
-pub(super) fn refused_as<T: std::fmt::Debug>(result: Result<T, StoreError>, why: MemberRefusal) {
+pub(super) fn assert_refused<T: std::fmt::Debug>(result: Result<T, StoreError>, why: MemberRefusal) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::Member(refusal) if refusal == why), "{error:?}");
 }

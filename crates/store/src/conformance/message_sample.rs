@@ -136,7 +136,7 @@ pub(super) async fn log(stores: &Stores, conversation: ConversationId) -> Vec<Me
 }
 
 /// The call asked for more than one call may.
-pub(super) fn overloaded<T: Debug>(result: Result<T, StoreError>) {
+pub(super) fn assert_overloaded<T: Debug>(result: Result<T, StoreError>) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::Overloaded), "{error:?}");
 }

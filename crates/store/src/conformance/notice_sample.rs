@@ -2,7 +2,7 @@
 
 use super::sample::{applied, write};
 use crate::{
-    Audience, AudienceId, MarkedReader, NewAudience, NewNotice, Notice, NoticeChange, NoticeChanged,
+    Audience, AudienceId, MarkedReader, NewAudience, NewNotice, Notice, NoticeChange, NoticeChangeResult,
     NoticeId, NoticeReader, NoticeTerms, Params, ReaderId, ReaderKey, ReaderMark, Slot, Stored, Stores,
     Timestamp,
 };
@@ -72,7 +72,7 @@ pub(super) fn new_notice(audiences: &[i64]) -> NewNotice {
 }
 
 /// Makes a change without a condition.
-pub(super) async fn change(stores: &Stores, id: i64, change: NoticeChange) -> NoticeChanged {
+pub(super) async fn change(stores: &Stores, id: i64, change: NoticeChange) -> NoticeChangeResult {
     applied(stores.notices.change_notice(notice_id(id), change, MANY, write()).await.unwrap())
 }
 

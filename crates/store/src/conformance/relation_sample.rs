@@ -97,16 +97,16 @@ pub(super) async fn counts(stores: &Stores, users: &[i64]) -> Vec<(u64, u64)> {
 }
 
 /// Waits until the counts of the users are these.
-pub(super) async fn counts_settle(stores: &Stores, expected: &[(i64, (u64, u64))]) {
+pub(super) async fn await_counts(stores: &Stores, expected: &[(i64, (u64, u64))]) {
     let (users, expected): (Vec<i64>, Vec<(u64, u64)>) = expected.iter().copied().unzip();
-    settles(&expected, async || counts(stores, &users).await).await;
+    await_equal(&expected, async || counts(stores, &users).await).await;
 }
 
 /// Waits until both lists show each active follow once, in its present state, and no inactive one.
-pub(super) async fn lists_settle(stores: &Stores, edges: &[Edge]) {
+pub(super) async fn await_lists(stores: &Stores, edges: &[Edge]) {
     for edge in edges {
         let (from, to) = (edge.from.get(), edge.to.get());
-        settles(&true, async || {
+        await_equal(&true, async || {
             let active: Vec<Follow> = follow_state(stores, from, to).await.live().into_iter().collect();
             let mut lists = [
                 whole_list(stores, from, FollowList::Following).await,
@@ -120,7 +120,7 @@ pub(super) async fn lists_settle(stores: &Stores, edges: &[Edge]) {
 }
 
 /// Waits until what is read is as expected.
-pub(super) async fn settles<T: PartialEq + Debug>(expected: &T, read: impl AsyncFn() -> T) {
+pub(super) async fn await_equal<T: PartialEq + Debug>(expected: &T, read: impl AsyncFn() -> T) {
     let begun = Instant::now();
     loop {
         let found = read().await;
@@ -133,19 +133,19 @@ pub(super) async fn settles<T: PartialEq + Debug>(expected: &T, read: impl Async
 }
 
 /// The other user does not want to be followed.
-pub(super) fn refused<T: Debug>(result: Result<T, StoreError>) {
+pub(super) fn assert_blocked<T: Debug>(result: Result<T, StoreError>) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::Blocked), "{error:?}");
 }
 
 /// There is none to change.
-pub(super) fn not_found<T: Debug>(result: Result<T, StoreError>) {
+pub(super) fn assert_not_found<T: Debug>(result: Result<T, StoreError>) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::NotFound), "{error:?}");
 }
 
 /// More was asked for than one call may.
-pub(super) fn overloaded<T: Debug>(result: Result<T, StoreError>) {
+pub(super) fn assert_overloaded<T: Debug>(result: Result<T, StoreError>) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::Overloaded), "{error:?}");
 }

@@ -183,7 +183,7 @@ pub(super) fn replay<T: Debug>(result: Result<Applied<T>, StoreError>) -> T {
 }
 
 /// The write was refused because its request id was used with another body.
-pub(super) fn mismatch<T: Debug>(result: Result<Applied<T>, StoreError>) {
+pub(super) fn assert_mismatch<T: Debug>(result: Result<Applied<T>, StoreError>) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::RequestMismatch), "{error:?}");
 }

@@ -15,7 +15,7 @@ use crate::{ConversationId, Invalid, Seq, Timestamp, UserId, Version};
 pub use patch::{DialogPatch, MinSeq};
 pub use read_mark::{MARK_RANGES_MAX, MarkKind, MarkRaise, ReadMark};
 pub use read_ranges::{ReadRanges, SeqRange, TooManyRanges, UNREAD_RANGES_MAX};
-pub use store::{DialogList, DialogMark, DialogPlace, DialogStore, MARKS_AT_ONCE};
+pub use store::{DialogList, DialogMark, DialogPosition, DialogStore, MARKS_AT_ONCE};
 pub use unread::{MessageHeader, Unread, UnreadRange, count_unread};
 
 /// Most bytes of [`Dialog::ext`].
@@ -35,7 +35,7 @@ pub struct DialogKey {
 impl DialogKey {
     /// The dialogs of a direct conversation: two, or one of notes to oneself. None of a group.
     #[must_use]
-    pub fn both(conversation: ConversationId) -> Vec<Self> {
+    pub fn of_direct(conversation: ConversationId) -> Vec<Self> {
         let ConversationId::Direct(one, other) = conversation else { return Vec::new() };
         let users = if one == other { vec![one] } else { vec![one, other] };
         users.into_iter().map(|user| Self { user, conversation }).collect()
@@ -110,7 +110,7 @@ impl Dialog {
 
     /// The dialog as the first write makes it, where that sets nothing.
     #[must_use]
-    pub fn made(key: DialogKey, now: Timestamp) -> Self {
+    pub fn new(key: DialogKey, now: Timestamp) -> Self {
         Self { version: Version::FIRST, day: Self::day_of(now), ..Self::absent(key) }
     }
 
@@ -134,8 +134,8 @@ impl Dialog {
 
     /// Where it is in the lists of its user.
     #[must_use]
-    pub const fn place(&self) -> DialogPlace {
-        DialogPlace { day: self.day, conversation: self.key.conversation }
+    pub const fn position(&self) -> DialogPosition {
+        DialogPosition { day: self.day, conversation: self.key.conversation }
     }
 
     /// The dialog after a mark. `None`: the mark changes nothing of a dialog that is stored.
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn direct_conversation_has_two_dialogs_or_one() {
         let of = |text: &str| {
-            let keys = DialogKey::both(text.parse().unwrap());
+            let keys = DialogKey::of_direct(text.parse().unwrap());
             keys.iter().map(DialogKey::to_string).collect::<Vec<_>>()
         };
         assert_eq!(of("d7-8"), ["7,d7-8", "8,d7-8"]);
@@ -220,7 +220,7 @@ mod tests {
             ext: Some(b"draft".to_vec()),
             ..DialogPatch::default()
         };
-        let dialog = Dialog { read: read.clone(), ..Dialog::made(key(), Timestamp::now()) };
+        let dialog = Dialog { read: read.clone(), ..Dialog::new(key(), Timestamp::now()) };
         let dialog = dialog.changed(&settings, Timestamp::now());
         let reduced = dialog.reduced(100, Timestamp::now()).unwrap();
         let expected = Dialog {
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn day_never_falls() {
         let (later, earlier) = (Timestamp(10 * DAY_MS), Timestamp(9 * DAY_MS));
-        let dialog = Dialog::made(key(), later).changed(&DialogPatch::default(), earlier);
+        let dialog = Dialog::new(key(), later).changed(&DialogPatch::default(), earlier);
         assert_eq!((dialog.day, dialog.version.get(), dialog.settings_version.get()), (10, 2, 1));
         assert_eq!(Dialog::day_of(Timestamp(-1)), -1);
     }

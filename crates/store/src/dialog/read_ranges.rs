@@ -33,7 +33,7 @@ impl SeqRange {
     }
 }
 
-/// The first and the last number, as [`Stays`](crate::Stays) have them.
+/// The first and the last number, as [`StayHistory`](crate::StayHistory) has them.
 impl From<(Seq, Seq)> for SeqRange {
     fn from(ends: (Seq, Seq)) -> Self {
         let (first, last) = ends;
@@ -118,9 +118,9 @@ impl ReadRanges {
     pub fn mark(&self, mark: &ReadMark) -> Result<Self, TooManyRanges> {
         let mut marked = self.clone();
         match &mark.kind {
-            MarkKind::UpTo(last) => marked.take(SeqRange { first: 1, last: *last }, mark),
-            MarkKind::Ranges(ranges) => ranges.iter().for_each(|range| marked.take(*range, mark)),
-            MarkKind::Hidden(last) if *last >= mark.joined => marked.pass(*last, mark),
+            MarkKind::UpTo(last) => marked.mark_range(SeqRange { first: 1, last: *last }, mark),
+            MarkKind::Ranges(ranges) => ranges.iter().for_each(|range| marked.mark_range(*range, mark)),
+            MarkKind::Hidden(last) if *last >= mark.joined => marked.raise_to(*last, mark),
             MarkKind::Hidden(_) => {}
         }
         let plain = matches!(mark.kind, MarkKind::UpTo(_));
@@ -131,10 +131,10 @@ impl ReadRanges {
         Ok(marked)
     }
 
-    /// Reads the numbers of a range, as far as it is within the current stay.
-    fn take(&mut self, range: SeqRange, mark: &ReadMark) {
+    /// Marks the numbers of a range as read, as far as it is within the current stay.
+    fn mark_range(&mut self, range: SeqRange, mark: &ReadMark) {
         let Some(range) = range.common(mark.stay()) else { return };
-        self.pass(range.last, mark);
+        self.raise_to(range.last, mark);
         let left = |unread: SeqRange| {
             let before = unread.common(SeqRange { first: 1, last: range.first - 1 });
             let behind = unread.common(SeqRange { first: range.last.saturating_add(1), last: Seq::MAX });
@@ -144,7 +144,7 @@ impl ReadRanges {
     }
 
     /// Raises `read_seq`. What is passed is unread, as far as it is within a known stay; what is in no known stay is forgotten.
-    fn pass(&mut self, to: Seq, mark: &ReadMark) {
+    fn raise_to(&mut self, to: Seq, mark: &ReadMark) {
         if to <= self.read_seq {
             return;
         }

@@ -28,9 +28,9 @@ pub enum DialogList {
     Direct,
 }
 
-/// A place in a list of dialogs.
+/// A position in a list of dialogs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DialogPlace {
+pub struct DialogPosition {
     /// See [`Dialog::day`].
     pub day: i64,
     /// The conversation of the dialog.
@@ -50,7 +50,7 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError>;
 
-    /// Reads a list of a user after a place, by falling day, then by falling text of the conversation, at most `limit`: fewer
+    /// Reads a list of a user after a position, by falling day, then by falling text of the conversation, at most `limit`: fewer
     /// only at the end. Costs the same at any depth. A dialog that is written while its list is read may be left out.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
         &self,
         user: UserId,
         list: DialogList,
-        after: Option<DialogPlace>,
+        after: Option<DialogPosition>,
         limit: usize,
     ) -> Result<Vec<Dialog>, StoreError>;
 
@@ -109,7 +109,7 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Applied<Dialog>, StoreError>;
 
     /// Creates up to [`BATCH_MAX`](crate::BATCH_MAX) dialogs, with nothing read and nothing set; leaves existing ones
-    /// unchanged. See [`DialogKey::both`].
+    /// unchanged. See [`DialogKey::of_direct`].
     ///
     /// # Errors
     /// [`StoreError::Overloaded`] for more keys. For other errors see [`StoreError::outcome`]; some may have been made.

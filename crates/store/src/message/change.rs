@@ -75,7 +75,7 @@ pub struct NewContent {
 
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changed {
+pub enum MessageChangeOutcome {
     /// It was made, now or by an earlier call.
     Done {
         /// The present message.

@@ -12,7 +12,9 @@ use bytes::Bytes;
 
 use crate::{Text, Timestamp, UserId};
 
-pub use change::{Changed, ContentChange, Edited, MessageChange, NewContent, Recalled, RecalledBy};
+pub use change::{
+    ContentChange, Edited, MessageChange, MessageChangeOutcome, NewContent, Recalled, RecalledBy,
+};
 pub use conversation_id::ConversationId;
 pub use document::{DocumentKey, LogDocument};
 pub use head::{HEADS_AT_ONCE, LogHead, StoredHeader};
@@ -23,7 +25,7 @@ pub use new_message::{
 pub use store::{Appended, DOCUMENT, LogEnd, MessageStore, document_of, document_parts, in_one_document};
 pub use upkeep::{
     AgedDocument, DOCUMENTS_READ, MessageUpkeep, SEARCHED_AT_ONCE, SUCCESSOR_AGE, SentDocuments,
-    TRIMMED_AT_ONCE, Trimmed, Untrimmed, removable_documents,
+    TRIMMED_AT_ONCE, TrimRemainder, TrimResult, removable_documents,
 };
 
 /// The number of a message in its conversation. The first is 1, and there are no gaps. 0 means "before the first".

@@ -5,8 +5,8 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{
-    Changed, ConversationId, DocumentKey, LogDocument, LogHead, Message, MessageChange, NewMessage, Seq,
-    StoredHeader,
+    ConversationId, DocumentKey, LogDocument, LogHead, Message, MessageChange, MessageChangeOutcome,
+    NewMessage, Seq, StoredHeader,
 };
 use crate::{StoreError, Timestamp};
 
@@ -193,7 +193,7 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
         &self,
         conversation: ConversationId,
         change: &MessageChange,
-    ) -> Result<Changed, StoreError>;
+    ) -> Result<MessageChangeOutcome, StoreError>;
 }
 
 #[cfg(test)]

@@ -22,16 +22,16 @@ pub const SEARCHED_AT_ONCE: usize = 20;
 
 /// The result of a [`MessageUpkeep::trim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trimmed {
+pub struct TrimResult {
     /// Number of removed messages.
     pub messages: u64,
     /// Whether more messages are to be removed.
-    pub left: Untrimmed,
+    pub left: TrimRemainder,
 }
 
 /// The remainder after a [`MessageUpkeep::trim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Untrimmed {
+pub enum TrimRemainder {
     /// No document but the last one has only messages that are to be removed.
     Nothing,
     /// There are others that can be removed now.
@@ -80,7 +80,7 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
         conversation: ConversationId,
         below: Seq,
         now: Timestamp,
-    ) -> Result<Trimmed, StoreError>;
+    ) -> Result<TrimResult, StoreError>;
 
     /// Reads the documents of all logs that were begun from `from` on and before `before`, by rising time. Returns at
     /// least `limit` if there are as many: documents of the same millisecond are returned together, so that the next
@@ -131,20 +131,24 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
 /// `documents`: the number of each, rising, and when it was begun, from the first one on: [`DOCUMENTS_READ`] of them,
 /// or all if there are fewer. Returns the number of documents to be removed, from the first one on, and the remainder.
 #[must_use]
-pub fn removable_documents(documents: &[(i64, Timestamp)], below: Seq, now: Timestamp) -> (usize, Untrimmed) {
+pub fn removable_documents(
+    documents: &[(i64, Timestamp)],
+    below: Seq,
+    now: Timestamp,
+) -> (usize, TrimRemainder) {
     for (at, pair) in documents.windows(2).enumerate() {
         let &[(document, _), (_, next_begun)] = pair else { break };
         if below < 1 || document >= document_of(below) {
-            return (at, Untrimmed::Nothing);
+            return (at, TrimRemainder::Nothing);
         }
         if next_begun.after(SUCCESSOR_AGE) > now {
-            return (at, Untrimmed::TooYoung);
+            return (at, TrimRemainder::TooYoung);
         }
         if at >= TRIMMED_AT_ONCE {
-            return (at, Untrimmed::Some);
+            return (at, TrimRemainder::Some);
         }
     }
-    (documents.len().saturating_sub(1), Untrimmed::Nothing)
+    (documents.len().saturating_sub(1), TrimRemainder::Nothing)
 }
 
 #[cfg(test)]
@@ -155,7 +159,7 @@ mod tests {
     const OLD: Timestamp = Timestamp(NOW.0 - 3_600_000);
     const YOUNG: Timestamp = Timestamp(OLD.0 + 1);
 
-    fn removable(begun: &[Timestamp], below: Seq) -> (usize, Untrimmed) {
+    fn removable(begun: &[Timestamp], below: Seq) -> (usize, TrimRemainder) {
         let documents: Vec<(i64, Timestamp)> = (0..).zip(begun.iter().copied()).collect();
         removable_documents(&documents, below, NOW)
     }
@@ -163,26 +167,26 @@ mod tests {
     #[test]
     fn documents_wholly_below_are_removed() {
         for (below, count) in [(-1, 0), (1, 0), (100, 0), (101, 1), (200, 1), (201, 2), (i64::MAX, 2)] {
-            assert_eq!(removable(&[OLD; 3], below), (count, Untrimmed::Nothing), "{below}");
+            assert_eq!(removable(&[OLD; 3], below), (count, TrimRemainder::Nothing), "{below}");
         }
     }
 
     #[test]
     fn last_document_stays() {
-        assert_eq!(removable(&[], i64::MAX), (0, Untrimmed::Nothing));
-        assert_eq!(removable(&[OLD], i64::MAX), (0, Untrimmed::Nothing));
+        assert_eq!(removable(&[], i64::MAX), (0, TrimRemainder::Nothing));
+        assert_eq!(removable(&[OLD], i64::MAX), (0, TrimRemainder::Nothing));
     }
 
     #[test]
     fn young_successor_keeps_a_document() {
-        assert_eq!(removable(&[OLD, OLD, YOUNG, OLD], i64::MAX), (1, Untrimmed::TooYoung));
-        assert_eq!(removable(&[YOUNG, OLD, YOUNG], 101), (1, Untrimmed::Nothing));
+        assert_eq!(removable(&[OLD, OLD, YOUNG, OLD], i64::MAX), (1, TrimRemainder::TooYoung));
+        assert_eq!(removable(&[YOUNG, OLD, YOUNG], 101), (1, TrimRemainder::Nothing));
     }
 
     #[test]
     fn one_step_is_bounded() {
         let documents = [OLD; DOCUMENTS_READ];
-        assert_eq!(removable(&documents, i64::MAX), (TRIMMED_AT_ONCE, Untrimmed::Some));
-        assert_eq!(removable(&documents[1..], i64::MAX), (TRIMMED_AT_ONCE, Untrimmed::Nothing));
+        assert_eq!(removable(&documents, i64::MAX), (TRIMMED_AT_ONCE, TrimRemainder::Some));
+        assert_eq!(removable(&documents[1..], i64::MAX), (TRIMMED_AT_ONCE, TrimRemainder::Nothing));
     }
 }

@@ -12,7 +12,7 @@ pub const EXPIRED_KEPT: Duration = Duration::from_secs(60 * 60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AudienceChange {
     /// Adds or updates a notice with these terms. `is_unread`: under new slots, so that no reader has read it.
-    Has {
+    Put {
         /// The notice.
         notice: NoticeId,
         /// The terms.
@@ -21,9 +21,9 @@ pub enum AudienceChange {
         is_unread: bool,
     },
     /// Removes a notice.
-    HasNot(NoticeId),
+    Remove(NoticeId),
     /// Only removes long expired entries, as every other change does.
-    Expired,
+    RemoveExpired,
 }
 
 impl AudienceChange {
@@ -40,12 +40,12 @@ impl AudienceChange {
         let mut after = audience.clone();
         after.entries.retain(|entry| !is_over(entry.expire, now));
         match *self {
-            Self::Has { notice, terms, .. } if is_over(terms.expire, now) => {
+            Self::Put { notice, terms, .. } if is_over(terms.expire, now) => {
                 after.entries.retain(|entry| entry.notice != notice);
             }
-            Self::Has { notice, terms, is_unread } => put(&mut after, notice, terms, is_unread, live_max)?,
-            Self::HasNot(notice) => after.entries.retain(|entry| entry.notice != notice),
-            Self::Expired => {}
+            Self::Put { notice, terms, is_unread } => put(&mut after, notice, terms, is_unread, live_max)?,
+            Self::Remove(notice) => after.entries.retain(|entry| entry.notice != notice),
+            Self::RemoveExpired => {}
         }
         after.entries.sort_by(AudienceEntry::listed_before);
         Ok((after != *audience).then(|| Audience { version: audience.version.next(), ..after }))
@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn has(notice: i64, terms: NoticeTerms, is_unread: bool) -> AudienceChange {
-        AudienceChange::Has { notice: NoticeId::new(notice).unwrap(), terms, is_unread }
+        AudienceChange::Put { notice: NoticeId::new(notice).unwrap(), terms, is_unread }
     }
 
     fn apply(audience: &Audience, change: AudienceChange) -> Audience {
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn slots_are_never_reused() {
         let one = apply(&audience(), has(1, terms(), false));
-        let none = apply(&one, AudienceChange::HasNot(one.entries[0].notice));
+        let none = apply(&one, AudienceChange::Remove(one.entries[0].notice));
         assert_eq!((none.entries.len(), none.next_slot, none.version.get()), (0, 1, 3));
         let other = apply(&none, has(2, NoticeTerms { must_confirm: true, ..terms() }, false));
         assert_eq!((other.entries[0].slot, other.entries[0].confirm_slot, other.next_slot), (1, Some(2), 3));
@@ -148,18 +148,18 @@ mod tests {
     fn what_expired_long_ago_makes_room() {
         let expire = Some(Timestamp(NOW.0 - 1));
         let full = apply(&audience(), has(1, NoticeTerms { expire, ..terms() }, false));
-        assert_eq!(AudienceChange::Expired.apply(&full, 1, NOW), Ok(None), "an hour has to pass");
+        assert_eq!(AudienceChange::RemoveExpired.apply(&full, 1, NOW), Ok(None), "an hour has to pass");
         let later = NOW.after(EXPIRED_KEPT);
         let after = has(2, terms(), false).apply(&full, 1, later).unwrap().unwrap();
         assert_eq!(after.entries.iter().map(|entry| entry.notice.get()).collect::<Vec<_>>(), [2]);
-        assert!(AudienceChange::Expired.apply(&full, 1, later).unwrap().unwrap().entries.is_empty());
+        assert!(AudienceChange::RemoveExpired.apply(&full, 1, later).unwrap().unwrap().entries.is_empty());
     }
 
     #[test]
     fn change_that_changes_nothing_has_no_version() {
         let one = apply(&audience(), has(1, terms(), false));
         assert_eq!(has(1, terms(), false).apply(&one, 10, NOW), Ok(None));
-        assert_eq!(AudienceChange::HasNot(NoticeId::new(9).unwrap()).apply(&one, 10, NOW), Ok(None));
+        assert_eq!(AudienceChange::Remove(NoticeId::new(9).unwrap()).apply(&one, 10, NOW), Ok(None));
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             full = apply(&full, has(notice, terms(), false));
         }
         assert_eq!([0, 1, 2].map(|page| full.is_dead_page(page)), [false; 3]);
-        let fewer = apply(&full, AudienceChange::HasNot(NoticeId::new(1).unwrap()));
+        let fewer = apply(&full, AudienceChange::Remove(NoticeId::new(1).unwrap()));
         assert_eq!([0, 1, 2].map(|page| fewer.is_dead_page(page)), [true, false, false]);
     }
 }

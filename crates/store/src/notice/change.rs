@@ -28,12 +28,12 @@ pub struct NoticeDecision {
     /// The changed audiences.
     pub audiences: Vec<Audience>,
     /// The result of the write.
-    pub changed: NoticeChanged,
+    pub changed: NoticeChangeResult,
 }
 
 /// The result of a change of a notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NoticeChanged {
+pub struct NoticeChangeResult {
     /// The version of the notice, or of its stub.
     pub version: Version,
     /// The notice; `None`: it was deleted.
@@ -127,9 +127,9 @@ impl NoticeChange {
         let is_unread = matches!(self, Self::Update(patch) if patch.make_unread);
         match after.filter(|notice| notice.audiences.contains(&audience)) {
             // A removal from some audiences leaves the entries of the others unchanged, also expired ones.
-            Some(_) if matches!(self, Self::Delete(_)) => AudienceChange::Expired,
-            Some(notice) => AudienceChange::Has { notice: id, terms: notice.terms, is_unread },
-            None => AudienceChange::HasNot(id),
+            Some(_) if matches!(self, Self::Delete(_)) => AudienceChange::RemoveExpired,
+            Some(notice) => AudienceChange::Put { notice: id, terms: notice.terms, is_unread },
+            None => AudienceChange::Remove(id),
         }
     }
 }
@@ -178,6 +178,6 @@ fn decision(notice: Result<Notice, Version>, changed: Vec<(&Audience, Audience)>
     NoticeDecision {
         notice,
         audiences: changed.into_iter().map(|(_, after)| after).collect(),
-        changed: NoticeChanged { version, notice: kept, audiences: changed_audiences },
+        changed: NoticeChangeResult { version, notice: kept, audiences: changed_audiences },
     }
 }

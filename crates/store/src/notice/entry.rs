@@ -7,7 +7,7 @@ use std::cmp::{Ordering, Reverse};
 use super::NoticeId;
 use crate::Timestamp;
 
-/// The place of a bit in the words of each reader of an audience. Never reused.
+/// The position of a bit in the words of each reader of an audience. Never reused.
 pub type Slot = u32;
 
 /// Bytes of an entry in its packed form.
@@ -17,7 +17,7 @@ const FOR_NEWCOMERS: u8 = 2;
 const EXPIRES: u8 = 4;
 const MUST_CONFIRM: u8 = 8;
 
-/// A notice in an audience: its visibility and its place in lists.
+/// A notice in an audience: its visibility and its position in lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AudienceEntry {
     /// The notice.
@@ -56,8 +56,8 @@ impl AudienceEntry {
 
     /// Pinned ones first, then the newest.
     pub(super) fn listed_before(&self, other: &Self) -> Ordering {
-        let place = |entry: &Self| Reverse((entry.pinned, entry.publish, entry.notice));
-        place(self).cmp(&place(other))
+        let sort_key = |entry: &Self| Reverse((entry.pinned, entry.publish, entry.notice));
+        sort_key(self).cmp(&sort_key(other))
     }
 }
 

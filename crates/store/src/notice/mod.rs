@@ -1,6 +1,6 @@
 //! Notices to all readers of an audience, and the marks of the readers.
 //!
-//! An audience has an entry for each of its notices, with the slot of the notice: the place of its bit in the words of
+//! An audience has an entry for each of its notices, with the slot of the notice: the position of its bit in the words of
 //! each reader. Slots are never reused, so that a late mark of a removed notice has no visible effect.
 
 mod audience;
@@ -15,7 +15,7 @@ mod store;
 
 pub use audience::{Audience, AudienceId};
 pub use audience_change::{AudienceChange, EXPIRED_KEPT};
-pub use change::{ChangedAudience, NoticeChange, NoticeChanged, NoticeDecision};
+pub use change::{ChangedAudience, NoticeChange, NoticeChangeResult, NoticeDecision};
 pub use entry::{AudienceEntry, Slot, pack_entries, unpack_entries};
 pub use read_bits::ReadBits;
 pub use reader::{

@@ -46,7 +46,7 @@ pub struct NoticeReader {
     pub key: ReaderKey,
     /// Raised by each write that changes a bit.
     pub version: Version,
-    /// Its place among the readers of the audience. Never changes.
+    /// Its position among the readers of the audience. Never changes.
     pub ordinal: ReaderOrdinal,
     /// The publish time from which on it sees notices.
     pub since: Timestamp,
@@ -114,7 +114,7 @@ pub struct MarkedReader {
 /// A reader with one of its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScannedReader {
-    /// Its place.
+    /// Its position.
     pub ordinal: ReaderOrdinal,
     /// Its id.
     pub reader: ReaderId,

@@ -64,7 +64,7 @@ impl Notice {
     }
 }
 
-/// The terms of a notice: its visibility and its place in lists.
+/// The terms of a notice: its visibility and its position in lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeTerms {
     /// When it becomes visible.

@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{
-    Audience, AudienceId, MarkedReader, Notice, NoticeChange, NoticeChanged, NoticeId, NoticeReader,
+    Audience, AudienceId, MarkedReader, Notice, NoticeChange, NoticeChangeResult, NoticeId, NoticeReader,
     ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, ScannedReader,
 };
 use crate::{Applied, StoreError, Stored, Text, Timestamp, Write};
@@ -83,7 +83,7 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
         change: NoticeChange,
         live_max: usize,
         write: Write,
-    ) -> Result<Applied<NoticeChanged>, StoreError>;
+    ) -> Result<Applied<NoticeChangeResult>, StoreError>;
 
     /// Removes the entries of an audience that expired [`EXPIRED_KEPT`](super::EXPIRED_KEPT) ago. Returns whether there were
     /// some.

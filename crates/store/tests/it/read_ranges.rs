@@ -75,14 +75,14 @@ impl Model {
     }
 
     fn kind(&self, kind: u8, shares: &[(Seq, Seq)]) -> MarkKind {
-        let place = |share: Seq| share * self.end / 1_000;
+        let at_share = |share: Seq| share * self.end / 1_000;
         match kind {
-            0 => MarkKind::UpTo(place(shares[0].0)),
-            1 => MarkKind::Hidden(place(shares[0].0)),
+            0 => MarkKind::UpTo(at_share(shares[0].0)),
+            1 => MarkKind::Hidden(at_share(shares[0].0)),
             _ => MarkKind::Ranges(
                 shares
                     .iter()
-                    .map(|(a, b)| (place(*a).max(1), place(*b).max(1)))
+                    .map(|(a, b)| (at_share(*a).max(1), at_share(*b).max(1)))
                     .map(|(a, b)| SeqRange { first: a.min(b), last: a.max(b) })
                     .collect(),
             ),

@@ -205,7 +205,7 @@ fn rows_from_before_messages_count_from_one() {
     let mut group = Group::of(3);
     group.change(&MemberChange::Leave(user(3)));
     for row in group.rows.values_mut() {
-        (row.member.from_seq, row.member.joined_seq, row.stays) = (0, 0, kith_store::Stays::default());
+        (row.member.from_seq, row.member.joined_seq, row.stays) = (0, 0, kith_store::StayHistory::default());
     }
     let seq = group.send();
     let receipt = group.receipt(seq, None);
@@ -293,7 +293,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// A message of the model, with a place for each ordinal that there was.
+/// A message of the model, with an entry for each ordinal that there was.
 #[derive(Debug)]
 struct MessageRow {
     sender: Option<i64>,
@@ -325,8 +325,8 @@ impl Matrix {
     }
 
     fn send(&mut self, sender: Option<i64>) {
-        let place = |id: &i64| self.is_member(*id).then(|| (self.stays[id].0, false));
-        let members = self.users.iter().map(place).collect();
+        let membership = |id: &i64| self.is_member(*id).then(|| (self.stays[id].0, false));
+        let members = self.users.iter().map(membership).collect();
         self.rows.push(MessageRow { sender, members });
     }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kith_cache::remote::redis::RedisOptions;
-use kith_presence::{Change, Instance, Limits, Op, Presences, RedisPresence};
+use kith_presence::{Change, Instance, PresenceLimits, Presences, RedisPresence, SessionOp};
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group, Visibility},
     member::v1::AddMembersRequest,
@@ -92,11 +92,11 @@ async fn presences_of(site: &Site) -> Presences {
         command_timeout: Duration::from_secs(5),
         ..RedisOptions::default()
     };
-    let limits = Limits {
+    let limits = PresenceLimits {
         sessions_max: 20,
         gateways_max: 100,
         kept: Duration::from_secs(3600),
-        look_again: Duration::from_millis(200),
+        recheck_after: Duration::from_millis(200),
     };
     RedisPresence::connect(options, limits).await.unwrap().presences()
 }
@@ -214,12 +214,12 @@ async fn others_publish_groups_of_a_dead_node() {
         let change = Change { user: UserId::new(ann).unwrap(), instance: Instance::clone(&instance), op };
         presences.sessions.change(&[change]).await.pop().unwrap().unwrap()
     };
-    let opened = change(Op::Open("phone".parse().unwrap(), Duration::from_secs(60))).await;
+    let opened = change(SessionOp::Open("phone".parse().unwrap(), Duration::from_secs(60))).await;
     assert!(opened.published && opened.state.needs_fan_out());
     assert_eq!(b.counted(group).await.0, 0);
     assert!(gateway.beat(&b, &[(ann, "phone")]).await.unwrap().is_empty(), "it is there");
     until(PATIENCE, async || b.counted(group).await.0 == 1).await;
-    let closed = change(Op::Close("phone".parse().unwrap())).await;
+    let closed = change(SessionOp::Close("phone".parse().unwrap())).await;
     assert!(closed.published && closed.state.needs_fan_out());
     until(PATIENCE, async || {
         gateway.beat(&b, &[]).await.unwrap();

@@ -2,7 +2,7 @@
 //! repeat a message.
 
 use super::sample::{Subject, all, node, range};
-use crate::{Generation, Marked, Wake};
+use crate::{Generation, MarkOutcome, Wake};
 
 pub async fn first_marks_enter_nothing(subject: Subject) {
     let opened = subject.open("a", 8).await;
@@ -99,9 +99,9 @@ pub async fn marks_of_another_generation_are_reset(subject: Subject) {
         Generation { number: generation.number + 1, ..generation },
     ];
     for other in others {
-        assert_eq!(subject.mark(8, other, &[("g9", 60)], true).await, Marked::Reset);
+        assert_eq!(subject.mark(8, other, &[("g9", 60)], true).await, MarkOutcome::Reset);
     }
-    assert_eq!(subject.mark(24, generation, &[("g9", 60)], true).await, Marked::Reset, "another user");
+    assert_eq!(subject.mark(24, generation, &[("g9", 60)], true).await, MarkOutcome::Reset, "another user");
     assert!(!subject.open("a", 24).await.complete, "which has no inbox by that");
     let marks = subject.marks(8, generation, &[("g9", 57)], true).await;
     assert_eq!(marks.marks, [57], "nothing was changed");

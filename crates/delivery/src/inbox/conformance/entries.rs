@@ -4,7 +4,7 @@ use futures::future::join_all;
 use kith_store::GroupId;
 
 use super::sample::{Subject, log, node, range, user};
-use crate::{Entry, NodeWake, Note, Reading, Wake};
+use crate::{Entry, NodeWake, Note, ReadOutcome, Wake};
 
 pub async fn ranges_are_contiguous(subject: Subject) {
     let generation = subject.begin("a", 8, &[("g9", 56), ("d7-8", 3)]).await;
@@ -53,11 +53,11 @@ pub async fn positions_survive_trim(subject: Subject) {
         let [NodeWake { wake: Wake::Messages { woken, .. }, .. }] = &fanned.wakes[..] else { panic!() };
         assert_eq!(i64::try_from(woken[0].position), Ok(last));
     }
-    assert_eq!(subject.read(8, generation, 0, 10).await, Reading::Reset, "the first ones are gone");
+    assert_eq!(subject.read(8, generation, 0, 10).await, ReadOutcome::Reset, "the first ones are gone");
     let last_ones = subject.entries(8, generation, 251).await;
     assert_eq!((last_ones.len(), last_ones[0]), (199, range("g9", 252, 252)));
     assert!(subject.entries(8, generation, 450).await.is_empty());
-    assert_eq!(subject.read(8, generation, 451, 10).await, Reading::Reset, "there was no such entry");
+    assert_eq!(subject.read(8, generation, 451, 10).await, ReadOutcome::Reset, "there was no such entry");
 }
 
 pub async fn first_entry_is_read(subject: Subject) {
@@ -73,9 +73,9 @@ pub async fn entries_are_read_in_pages(subject: Subject) {
     for last in 1..=5 {
         subject.fan("g9", last, &[8]).await;
     }
-    let Reading::Entries(page) = subject.read(8, generation, 1, 2).await else { panic!() };
+    let ReadOutcome::Entries(page) = subject.read(8, generation, 1, 2).await else { panic!() };
     assert_eq!(page, [(2, range("g9", 2, 2)), (3, range("g9", 3, 3))]);
-    let Reading::Entries(page) = subject.read(8, generation, 3, 9).await else { panic!() };
+    let ReadOutcome::Entries(page) = subject.read(8, generation, 3, 9).await else { panic!() };
     assert_eq!(page.len(), 2);
 }
 
@@ -101,9 +101,9 @@ pub async fn concurrent_fan_outs_leave_one_order(subject: Subject) {
     let generation = subject.begin("a", 8, &[]).await;
     join_all((1..=40).map(|last| subject.fan("g9", last, &[7, 8, 24]))).await;
     let mut end = 0;
-    for (place, entry) in subject.entries(8, generation, 0).await.into_iter().enumerate() {
+    for (index, entry) in subject.entries(8, generation, 0).await.into_iter().enumerate() {
         let Entry::Range { first, last, .. } = entry else { panic!("{entry:?}") };
-        assert_eq!(first, (place > 0).then_some(end + 1));
+        assert_eq!(first, (index > 0).then_some(end + 1));
         end = last;
     }
     assert_eq!(end, 40);

@@ -3,13 +3,13 @@
 use kith_store::Seq;
 
 use super::sample::{Part, Subject, range, user};
-use crate::{Entry, Generation, Marked, Reading};
+use crate::{Entry, Generation, MarkOutcome, ReadOutcome};
 
 /// The range that a receiver at the last position gets next; `None`: it begins again.
 async fn next_range(subject: &Subject, generation: Generation, after: u64) -> Option<(Option<Seq>, Seq)> {
     match subject.read(8, generation, after, 10).await {
-        Reading::Reset => None,
-        Reading::Entries(entries) => match entries[..] {
+        ReadOutcome::Reset => None,
+        ReadOutcome::Entries(entries) => match entries[..] {
             [(_, Entry::Range { first, last, .. })] => Some((first, last)),
             _ => panic!("{entries:?}"),
         },
@@ -21,9 +21,9 @@ pub async fn stream_evicted(subject: Subject) {
     subject.fan("g9", 57, &[8]).await;
     subject.fan("g9", 58, &[8]).await;
     subject.faults.lose(user(8), Part::Stream).await;
-    assert_eq!(subject.read(8, generation, 1, 10).await, Reading::Reset, "entry 2 is gone");
+    assert_eq!(subject.read(8, generation, 1, 10).await, ReadOutcome::Reset, "entry 2 is gone");
     subject.fan("g9", 59, &[8]).await;
-    assert_eq!(subject.read(8, generation, 1, 10).await, Reading::Reset);
+    assert_eq!(subject.read(8, generation, 1, 10).await, ReadOutcome::Reset);
     // A receiver that had all of it misses nothing, or begins again.
     let next = next_range(&subject, generation, 2).await;
     assert!(next.is_none_or(|next| next == (Some(59), 59)), "{next:?}");
@@ -48,7 +48,7 @@ async fn is_begun_again(subject: &Subject, part: Part) {
     subject.fan("g9", 57, &[8]).await;
     subject.faults.lose(user(8), part).await;
     for after in [0, 1] {
-        assert_eq!(subject.read(8, generation, after, 10).await, Reading::Reset);
+        assert_eq!(subject.read(8, generation, after, 10).await, ReadOutcome::Reset);
     }
     let fanned = subject.fan("g9", 58, &[8]).await;
     assert!(fanned.wakes.is_empty() && fanned.without_receiver == [user(8)]);
@@ -60,8 +60,8 @@ async fn is_begun_again(subject: &Subject, part: Part) {
     assert_eq!((&marks.marks[..], marks.position), (&[58][..], 0));
     subject.fan("g9", 59, &[8]).await;
     assert_eq!(subject.entries(8, opened.generation, 0).await, [range("g9", 59, 59)]);
-    assert_eq!(subject.read(8, generation, 0, 10).await, Reading::Reset, "the earlier one stays ended");
-    assert_eq!(subject.mark(8, generation, &[("g9", 70)], true).await, Marked::Reset);
+    assert_eq!(subject.read(8, generation, 0, 10).await, ReadOutcome::Reset, "the earlier one stays ended");
+    assert_eq!(subject.mark(8, generation, &[("g9", 70)], true).await, MarkOutcome::Reset);
 }
 
 pub async fn position_of_another_generation_is_reset(subject: Subject) {
@@ -73,8 +73,8 @@ pub async fn position_of_another_generation_is_reset(subject: Subject) {
     ];
     for other in others {
         for after in [0, 1, 2] {
-            assert_eq!(subject.read(8, other, after, 10).await, Reading::Reset);
+            assert_eq!(subject.read(8, other, after, 10).await, ReadOutcome::Reset);
         }
     }
-    assert_eq!(subject.read(24, generation, 0, 10).await, Reading::Reset, "another user");
+    assert_eq!(subject.read(24, generation, 0, 10).await, ReadOutcome::Reset, "another user");
 }

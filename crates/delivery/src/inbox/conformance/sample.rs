@@ -8,8 +8,8 @@ use kith_store::{ConversationId, NodeName, Seq, Timestamp, UserId};
 use tokio::time::timeout;
 
 use crate::{
-    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, Opened, Position,
-    ReadFrom, Reading, SentMessages, Wakes,
+    Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, OpenedInbox, Position,
+    ReadFrom, ReadOutcome, SentMessages, WakeEvent, WakeSubscription,
 };
 
 /// Bound on everything that is waited for.
@@ -67,7 +67,7 @@ pub(super) fn sent(id: &str, last: Seq) -> SentMessages {
 }
 
 impl Subject {
-    pub(super) async fn open(&self, name: &str, id: i64) -> Opened {
+    pub(super) async fn open(&self, name: &str, id: i64) -> OpenedInbox {
         self.keeper.open(&node(name), &[user(id)]).await.remove(0).unwrap()
     }
 
@@ -79,7 +79,7 @@ impl Subject {
     }
 
     /// A fan-out that all inboxes answer.
-    pub(super) async fn fan(&self, conversation: &str, last: Seq, ids: &[i64]) -> FannedOut {
+    pub(super) async fn fan(&self, conversation: &str, last: Seq, ids: &[i64]) -> FanOutResult {
         let users: Vec<UserId> = ids.iter().map(|id| user(*id)).collect();
         let fanned = self.keeper.fan_out(&FanOut { sent: sent(conversation, last), users: &users }).await;
         assert_eq!(fanned.failed, None);
@@ -92,7 +92,7 @@ impl Subject {
         generation: Generation,
         ends: &[(&str, Seq)],
         complete: bool,
-    ) -> Marked {
+    ) -> MarkOutcome {
         let mark = |(id, end): &(&str, Seq)| Mark { conversation: log(id), end: *end };
         let marks: Vec<Mark> = ends.iter().map(mark).collect();
         self.keeper.mark(user(id), generation, &marks, complete).await.unwrap()
@@ -107,8 +107,8 @@ impl Subject {
         complete: bool,
     ) -> Marks {
         match self.mark(id, generation, ends, complete).await {
-            Marked::Marks(marks) => marks,
-            Marked::Reset => panic!("the generation has ended"),
+            MarkOutcome::Marks(marks) => marks,
+            MarkOutcome::Reset => panic!("the generation has ended"),
         }
     }
 
@@ -118,14 +118,14 @@ impl Subject {
         generation: Generation,
         after: Position,
         most: usize,
-    ) -> Reading {
+    ) -> ReadOutcome {
         let from = ReadFrom { user: user(id), generation, after };
         self.keeper.read(&[from], most).await.remove(0).unwrap()
     }
 
     /// The entries after a position, which a receiver can read.
     pub(super) async fn entries(&self, id: i64, generation: Generation, after: Position) -> Vec<Entry> {
-        let Reading::Entries(entries) = self.read(id, generation, after, 1_000).await else {
+        let ReadOutcome::Entries(entries) = self.read(id, generation, after, 1_000).await else {
             panic!("no receiver can continue at {after}");
         };
         let positions: Vec<Position> = entries.iter().map(|(position, _)| *position).collect();
@@ -135,13 +135,13 @@ impl Subject {
     }
 
     /// The wakes of a node, from now on.
-    pub(super) async fn wakes(&self, name: &str) -> Box<dyn Wakes> {
-        let mut wakes = self.keeper.wakes(&node(name));
-        assert_eq!(heard(&mut *wakes).await, Heard::Interrupted, "what was before may be lost");
+    pub(super) async fn wakes(&self, name: &str) -> Box<dyn WakeSubscription> {
+        let mut wakes = self.keeper.subscribe(&node(name));
+        assert_eq!(next_event(&mut *wakes).await, WakeEvent::Interrupted, "what was before may be lost");
         wakes
     }
 }
 
-pub(super) async fn heard(wakes: &mut dyn Wakes) -> Heard {
+pub(super) async fn next_event(wakes: &mut dyn WakeSubscription) -> WakeEvent {
     timeout(PATIENCE, wakes.next()).await.expect("a wake comes")
 }

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use kith_store::{NodeName, UserId};
 
-use super::sample::{Subject, heard, log, node, sent, user};
-use crate::{FanOut, Heard, InboxLimits, NodeWake, Note, SentMessages, Wake, Wakes, Woken};
+use super::sample::{Subject, log, next_event, node, sent, user};
+use crate::{
+    FanOut, InboxLimits, NodeWake, Note, SentMessages, Wake, WakeEvent, WakeSubscription, WokenUser,
+};
 
 fn nodes_of(wakes: &[NodeWake]) -> Vec<NodeName> {
     let mut nodes: Vec<NodeName> = wakes.iter().map(|wake| wake.node.clone()).collect();
@@ -19,16 +21,16 @@ fn set<T: Ord + Clone>(values: &[T]) -> BTreeSet<T> {
 }
 
 /// Publishes a signal, and asserts that it is what the node hears next.
-async fn is_next(subject: &Subject, name: &str, wakes: &mut dyn Wakes) {
+async fn is_next(subject: &Subject, name: &str, wakes: &mut dyn WakeSubscription) {
     let wake = Wake::Signal { user: user(4_711), signal: Bytes::from_static(b"next") };
     subject.keeper.publish(&[NodeWake { node: node(name), wake: wake.clone() }]).await.unwrap();
-    assert_eq!(heard(wakes).await, Heard::Wake(wake));
+    assert_eq!(next_event(wakes).await, WakeEvent::Wake(wake));
 }
 
 /// The users that a wake for messages is for.
-async fn woken(wakes: &mut dyn Wakes) -> Vec<Woken> {
-    match heard(wakes).await {
-        Heard::Wake(Wake::Messages { sent: messages, woken, lost }) => {
+async fn woken(wakes: &mut dyn WakeSubscription) -> Vec<WokenUser> {
+    match next_event(wakes).await {
+        WakeEvent::Wake(Wake::Messages { sent: messages, woken, lost }) => {
             assert_eq!((messages, lost), (sent("g9", 57), Vec::new()));
             woken
         }
@@ -84,7 +86,7 @@ pub async fn signal_leaves_no_entry(subject: Subject) {
     let wake = Wake::Signal { user: user(8), signal: signal.clone() };
     assert_eq!(to_publish, [NodeWake { node: node("a"), wake: wake.clone() }]);
     subject.keeper.publish(&to_publish).await.unwrap();
-    assert_eq!(heard(&mut *wakes).await, Heard::Wake(wake));
+    assert_eq!(next_event(&mut *wakes).await, WakeEvent::Wake(wake));
     assert!(subject.entries(8, generation, 0).await.is_empty());
     assert_eq!(subject.open("a", 8).await.position, 0);
     assert!(subject.keeper.signal(user(24), signal).await.unwrap().is_empty(), "who has no receiver");
@@ -129,7 +131,7 @@ pub async fn registered_nodes_are_named(subject: Subject) {
         subject.keeper.register(&node(name), &logs).await.unwrap();
     }
     subject.keeper.register(&node("c"), &logs[1..]).await.unwrap();
-    let registered = async |place: usize| set(&subject.keeper.registered(logs[place]).await.unwrap());
+    let registered = async |index: usize| set(&subject.keeper.registered(logs[index]).await.unwrap());
     assert_eq!(registered(0).await, set(&[node("a"), node("b")]));
     assert_eq!(registered(1).await, set(&[node("a"), node("b"), node("c")]));
     assert_eq!(subject.keeper.registered(logs[0]).await.unwrap().len(), 2, "each once");
@@ -141,7 +143,7 @@ pub async fn wake_is_for_its_node(subject: Subject) {
     let wakes = ["a", "b"].map(|name| NodeWake { node: node(name), wake: Wake::Conversation(sent.clone()) });
     subject.keeper.publish(&wakes).await.unwrap();
     for wakes in [&mut of_a, &mut of_b] {
-        assert_eq!(heard(&mut **wakes).await, Heard::Wake(Wake::Conversation(sent.clone())));
+        assert_eq!(next_event(&mut **wakes).await, WakeEvent::Wake(Wake::Conversation(sent.clone())));
     }
     subject.keeper.publish(&[]).await.unwrap();
     is_next(&subject, "b", &mut *of_b).await;

@@ -9,7 +9,7 @@ use std::{
 use kith_cache::Moment;
 use kith_store::{ConversationId, NodeName, Seq};
 
-use crate::inbox::{Entry, Position, Reading};
+use crate::inbox::{Entry, Position, ReadOutcome};
 
 /// The inbox of one user.
 ///
@@ -79,13 +79,13 @@ impl Inbox {
     }
 
     /// The entries after a position.
-    pub(super) fn read(&self, after: Position, most: usize) -> Reading {
-        let Some(skipped) = after.checked_sub(self.trimmed) else { return Reading::Reset };
+    pub(super) fn read(&self, after: Position, most: usize) -> ReadOutcome {
+        let Some(skipped) = after.checked_sub(self.trimmed) else { return ReadOutcome::Reset };
         if after > self.position() {
-            return Reading::Reset;
+            return ReadOutcome::Reset;
         }
         let unread = self.entries.iter().skip(usize::try_from(skipped).unwrap_or(usize::MAX)).take(most);
-        Reading::Entries((after + 1..).zip(unread.copied()).collect())
+        ReadOutcome::Entries((after + 1..).zip(unread.copied()).collect())
     }
 
     /// Its approximate size in memory.

@@ -1,7 +1,7 @@
 //! Inboxes of a single node, in its memory. The rules are those of Redis.
 
 mod inbox;
-mod shelf;
+mod inbox_table;
 mod wakes;
 
 use std::{collections::HashMap, fmt, sync::Arc};
@@ -14,16 +14,16 @@ use parking_lot::Mutex;
 
 use self::{
     inbox::{Inbox, Nodes},
-    shelf::Shelf,
+    inbox_table::InboxTable,
     wakes::Channels,
 };
 use super::{
-    Entry, FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeWake, Note, Opened, ReadFrom,
-    Reading, Wake, Wakes, Woken, gathered::Gathered,
+    Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, NodeWake, Note,
+    OpenedInbox, ReadFrom, ReadOutcome, Wake, WakeSubscription, WokenUser, fan_out_answers::FanOutAnswers,
 };
 use crate::{
     InboxLimits,
-    metrics::{InboxCounts, Why},
+    metrics::{GenerationReason, InboxCounts},
 };
 
 /// Inboxes in the memory of a node, for one that shares no Redis. They are gone when it ends. No call waits or fails.
@@ -41,7 +41,7 @@ pub struct MemoryInboxes {
 }
 
 struct InboxesState {
-    shelf: Shelf,
+    inboxes: InboxTable,
     readers: HashMap<ConversationId, Nodes>,
     last_generation: u64,
 }
@@ -50,9 +50,9 @@ impl MemoryInboxes {
     /// No user has an inbox.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, limits: InboxLimits) -> Self {
-        let shelf = Shelf::new(limits);
+        let inboxes = InboxTable::new(limits);
         Self {
-            state: Mutex::new(InboxesState { shelf, readers: HashMap::new(), last_generation: 0 }),
+            state: Mutex::new(InboxesState { inboxes, readers: HashMap::new(), last_generation: 0 }),
             channels: Arc::default(),
             clock,
             limits,
@@ -64,7 +64,7 @@ impl MemoryInboxes {
     /// Loses the inbox of a user.
     #[cfg(feature = "conformance")]
     pub fn lose(&self, user: UserId) {
-        self.state.lock().shelf.remove(user);
+        self.state.lock().inboxes.remove(user);
     }
 
     fn generation(&self, number: u64) -> Generation {
@@ -72,37 +72,37 @@ impl MemoryInboxes {
     }
 
     /// This moment. Removes expired inboxes.
-    fn enter(&self, state: &mut InboxesState) -> Moment {
+    fn expire_inboxes(&self, state: &mut InboxesState) -> Moment {
         let now = self.clock.now();
-        state.shelf.expire(now);
+        state.inboxes.expire(now);
         now
     }
 
     /// Ends inboxes until all fit.
-    fn fit(&self, state: &mut InboxesState) {
-        for _ in 0..state.shelf.fit() {
-            self.counts.generation(Why::Room);
+    fn evict_to_limit(&self, state: &mut InboxesState) {
+        for _ in 0..state.inboxes.evict_to_limit() {
+            self.counts.generation(GenerationReason::Room);
         }
     }
 
-    fn open_one(&self, state: &mut InboxesState, now: Moment, node: &NodeName, user: UserId) -> Opened {
+    fn open_one(&self, state: &mut InboxesState, now: Moment, node: &NodeName, user: UserId) -> OpenedInbox {
         let until = now.after(self.limits.receiver_kept);
-        let InboxesState { shelf, last_generation, .. } = state;
+        let InboxesState { inboxes, last_generation, .. } = state;
         let new_generation = || {
-            self.counts.generation(Why::New);
+            self.counts.generation(GenerationReason::New);
             *last_generation += 1;
             *last_generation
         };
-        shelf.open(user, now, new_generation, |inbox| {
+        inboxes.open(user, now, new_generation, |inbox| {
             inbox.nodes.add(node, until, now);
             let generation = self.generation(inbox.generation);
-            Opened { generation, position: inbox.position(), complete: inbox.complete }
+            OpenedInbox { generation, position: inbox.position(), complete: inbox.complete }
         })
     }
 
     /// The wakes for the nodes of a user to read up to the last entry.
-    fn entered(&self, state: &InboxesState, now: Moment, user: UserId) -> Vec<NodeWake> {
-        let Some(inbox) = state.shelf.get(user) else { return Vec::new() };
+    fn entry_wakes(&self, state: &InboxesState, now: Moment, user: UserId) -> Vec<NodeWake> {
+        let Some(inbox) = state.inboxes.get(user) else { return Vec::new() };
         let (generation, position) = (self.generation(inbox.generation), inbox.position());
         NodeWake::for_each(inbox.nodes.live(now), &Wake::Entries { user, generation, position })
     }
@@ -110,40 +110,40 @@ impl MemoryInboxes {
 
 #[async_trait]
 impl InboxKeeper for MemoryInboxes {
-    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut {
-        let (mut gathered, sent) = (Gathered::default(), &fan_out.sent);
+    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult {
+        let (mut answers, sent) = (FanOutAnswers::default(), &fan_out.sent);
         let mut state = self.state.lock();
-        let now = self.enter(&mut state);
+        let now = self.expire_inboxes(&mut state);
         for user in fan_out.users {
-            let entered = state.shelf.change(*user, |inbox| {
+            let entered = state.inboxes.change(*user, |inbox| {
                 let entered = inbox.fan(sent.conversation, sent.last);
                 (entered, inbox.nodes.live(now), inbox.generation)
             });
             match entered {
                 Some((Some((position, first)), nodes, number)) => {
                     let generation = self.generation(number);
-                    gathered.entered(nodes, Woken { user: *user, generation, position, first });
+                    answers.entered(nodes, WokenUser { user: *user, generation, position, first });
                 }
-                Some((None, nodes, _)) => gathered.unchanged(*user, !nodes.is_empty()),
-                None => gathered.unchanged(*user, false),
+                Some((None, nodes, _)) => answers.unchanged(*user, !nodes.is_empty()),
+                None => answers.unchanged(*user, false),
             }
         }
-        self.fit(&mut state);
+        self.evict_to_limit(&mut state);
         drop(state);
-        self.counts.entries(gathered.entries());
-        gathered.fanned_out(&sent.within(self.limits.wake_bytes))
+        self.counts.entries(answers.entries());
+        answers.into_result(&sent.within(self.limits.wake_bytes))
     }
 
-    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>> {
+    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<OpenedInbox, SharedError>> {
         let mut state = self.state.lock();
-        let now = self.enter(&mut state);
+        let now = self.expire_inboxes(&mut state);
         let opened = users.iter().map(|user| Ok(self.open_one(&mut state, now, node, *user))).collect();
-        self.fit(&mut state);
+        self.evict_to_limit(&mut state);
         opened
     }
 
     async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError> {
-        self.state.lock().shelf.change(user, |inbox| inbox.nodes.remove(node));
+        self.state.lock().inboxes.change(user, |inbox| inbox.nodes.remove(node));
         Ok(())
     }
 
@@ -153,54 +153,54 @@ impl InboxKeeper for MemoryInboxes {
         generation: Generation,
         marks: &[Mark],
         complete: bool,
-    ) -> Result<Marked, SharedError> {
+    ) -> Result<MarkOutcome, SharedError> {
         let mut state = self.state.lock();
-        let now = self.enter(&mut state);
+        let now = self.expire_inboxes(&mut state);
         let is_same = |inbox: &Inbox| self.generation(inbox.generation) == generation;
-        if !state.shelf.get(user).is_some_and(is_same) {
-            return Ok(Marked::Reset);
+        if !state.inboxes.get(user).is_some_and(is_same) {
+            return Ok(MarkOutcome::Reset);
         }
-        let marked = state.shelf.change(user, |inbox| {
+        let marked = state.inboxes.change(user, |inbox| {
             let before = inbox.position();
             let marks = marks.iter().map(|mark| inbox.mark(mark.conversation, mark.end)).collect();
             inbox.complete |= complete;
             let (position, conversations) = (inbox.position(), inbox.conversations());
             (Marks { marks, position, conversations, wakes: Vec::new() }, position - before)
         });
-        let Some((marks, written)) = marked else { return Ok(Marked::Reset) };
+        let Some((marks, written)) = marked else { return Ok(MarkOutcome::Reset) };
         self.counts.entries(written);
-        let wakes = if written > 0 { self.entered(&state, now, user) } else { Vec::new() };
-        self.fit(&mut state);
-        Ok(Marked::Marks(Marks { wakes, ..marks }))
+        let wakes = if written > 0 { self.entry_wakes(&state, now, user) } else { Vec::new() };
+        self.evict_to_limit(&mut state);
+        Ok(MarkOutcome::Marks(Marks { wakes, ..marks }))
     }
 
-    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>> {
+    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<ReadOutcome, SharedError>> {
         let mut state = self.state.lock();
-        self.enter(&mut state);
+        self.expire_inboxes(&mut state);
         let read = |from: &ReadFrom| {
-            let inbox = state.shelf.get(from.user);
+            let inbox = state.inboxes.get(from.user);
             let inbox = inbox.filter(|inbox| self.generation(inbox.generation) == from.generation);
-            inbox.map_or(Reading::Reset, |inbox| inbox.read(from.after, most.max(1)))
+            inbox.map_or(ReadOutcome::Reset, |inbox| inbox.read(from.after, most.max(1)))
         };
         from.iter().map(|from| Ok(read(from))).collect()
     }
 
     async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError> {
         let mut state = self.state.lock();
-        let now = self.enter(&mut state);
-        if state.shelf.change(user, |inbox| inbox.add(Entry::Note(note))).is_none() {
+        let now = self.expire_inboxes(&mut state);
+        if state.inboxes.change(user, |inbox| inbox.add(Entry::Note(note))).is_none() {
             return Ok(Vec::new());
         }
         self.counts.entries(1);
-        let wakes = self.entered(&state, now, user);
-        self.fit(&mut state);
+        let wakes = self.entry_wakes(&state, now, user);
+        self.evict_to_limit(&mut state);
         Ok(wakes)
     }
 
     async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
         let mut state = self.state.lock();
-        let now = self.enter(&mut state);
-        let nodes = state.shelf.get(user).map(|inbox| inbox.nodes.live(now)).unwrap_or_default();
+        let now = self.expire_inboxes(&mut state);
+        let nodes = state.inboxes.get(user).map(|inbox| inbox.nodes.live(now)).unwrap_or_default();
         Ok(NodeWake::for_each(nodes, &Wake::Signal { user, signal }))
     }
 
@@ -210,7 +210,7 @@ impl InboxKeeper for MemoryInboxes {
         Ok(())
     }
 
-    fn wakes(&self, node: &NodeName) -> Box<dyn Wakes> {
+    fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription> {
         Box::new(self.channels.subscribe(node, self.limits.wakes_waiting))
     }
 

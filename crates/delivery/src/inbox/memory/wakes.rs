@@ -15,7 +15,7 @@ use kith_store::NodeName;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::inbox::{Heard, NodeWake, Wake, Wakes};
+use crate::inbox::{NodeWake, Wake, WakeEvent, WakeSubscription};
 
 /// The subscriptions of all nodes.
 #[derive(Default)]
@@ -27,18 +27,18 @@ struct Channel {
 }
 
 /// The wakes of a node.
-pub(super) struct MemoryWakes {
+pub(super) struct MemorySubscription {
     wakes: mpsc::Receiver<Wake>,
     is_interrupted: Arc<AtomicBool>,
 }
 
 impl Channels {
-    pub(super) fn subscribe(&self, node: &NodeName, waiting_max: usize) -> MemoryWakes {
+    pub(super) fn subscribe(&self, node: &NodeName, waiting_max: usize) -> MemorySubscription {
         let (sender, wakes) = mpsc::channel(waiting_max.max(1));
         let is_interrupted = Arc::new(AtomicBool::new(true));
         let channel = Channel { wakes: sender, is_interrupted: Arc::clone(&is_interrupted) };
         self.0.lock().entry(node.clone()).or_default().push(channel);
-        MemoryWakes { wakes, is_interrupted }
+        MemorySubscription { wakes, is_interrupted }
     }
 
     pub(super) fn publish(&self, wake: &NodeWake) {
@@ -66,21 +66,21 @@ impl Channel {
 }
 
 #[async_trait]
-impl Wakes for MemoryWakes {
-    async fn next(&mut self) -> Heard {
+impl WakeSubscription for MemorySubscription {
+    async fn next(&mut self) -> WakeEvent {
         if self.is_interrupted.swap(false, Ordering::AcqRel) {
-            return Heard::Interrupted;
+            return WakeEvent::Interrupted;
         }
         match self.wakes.recv().await {
-            Some(wake) => Heard::Wake(wake),
+            Some(wake) => WakeEvent::Wake(wake),
             // The inboxes are gone: there are no more.
             None => std::future::pending().await,
         }
     }
 }
 
-impl fmt::Debug for MemoryWakes {
+impl fmt::Debug for MemorySubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MemoryWakes")
+        f.write_str("MemorySubscription")
     }
 }

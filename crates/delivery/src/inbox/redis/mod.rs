@@ -22,17 +22,18 @@ use kith_cache::remote::{
 };
 use kith_store::{ConversationId, Epoch, NodeName, UserId};
 
-use self::{names::InboxNames, reply::Fanned, scripts::InboxScripts, wakes::RedisWakes};
+use self::{names::InboxNames, reply::FanOutReply, scripts::InboxScripts, wakes::RedisSubscription};
 use super::{
-    FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeWake, Note, Opened, Position,
-    ReadFrom, Reading, Wake, Wakes, Woken, entry_text, gathered::Gathered, wake_form,
+    FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, NodeWake, Note, OpenedInbox,
+    Position, ReadFrom, ReadOutcome, Wake, WakeSubscription, WokenUser, entry_text,
+    fan_out_answers::FanOutAnswers, wake_form,
 };
 use crate::{
     EpochSource, InboxLimits,
-    metrics::{InboxCounts, Why},
+    metrics::{GenerationReason, InboxCounts},
     redis::{
         arguments::{milliseconds, number},
-        fenced::{FencedRunner, away},
+        fenced::{FencedRunner, unavailable},
     },
 };
 
@@ -44,18 +45,18 @@ pub struct RedisInboxes {
     scripts: InboxScripts,
     limits: InboxLimits,
     /// The highest epoch in which inboxes may be opened: no node writes to those of an earlier one.
-    settled: AtomicU64,
+    settled_epoch: AtomicU64,
     counts: InboxCounts,
 }
 
 impl RedisInboxes {
-    /// Creates it over the connections of a runner, which others may use too. A subscription ([`InboxKeeper::wakes`])
+    /// Creates it over the connections of a runner, which others may use too. A subscription ([`InboxKeeper::subscribe`])
     /// has one of its own.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Self {
         let names = InboxNames::new(runner.tag(), runner.database());
-        let (scripts, settled, counts) = (InboxScripts::new(), AtomicU64::new(0), InboxCounts::new());
-        Self { runner: FencedRunner::over(runner, epochs), names, scripts, limits, settled, counts }
+        let (scripts, settled_epoch, counts) = (InboxScripts::new(), AtomicU64::new(0), InboxCounts::new());
+        Self { runner: FencedRunner::over(runner, epochs), names, scripts, limits, settled_epoch, counts }
     }
 
     /// The same with the scripts changed by `edit`.
@@ -76,14 +77,14 @@ impl RedisInboxes {
     ///
     /// Without this, a receiver could read the end of a log in the new epoch, and the fan-out of the next message could go to the
     /// inbox of the earlier one: it would succeed, and the receiver would not learn of the message.
-    async fn settle(&self, epoch: &Epoch) -> Result<(), SharedError> {
-        if self.settled.load(Ordering::Acquire) >= epoch.number {
+    async fn await_settled_epoch(&self, epoch: &Epoch) -> Result<(), SharedError> {
+        if self.settled_epoch.load(Ordering::Acquire) >= epoch.number {
             return Ok(());
         }
-        if self.runner.settled().await != Some(epoch.number) {
+        if self.runner.settled_epoch().await != Some(epoch.number) {
             return Err(SharedError::Away);
         }
-        self.settled.fetch_max(epoch.number, Ordering::AcqRel);
+        self.settled_epoch.fetch_max(epoch.number, Ordering::AcqRel);
         Ok(())
     }
 
@@ -106,19 +107,19 @@ impl RedisInboxes {
     }
 
     /// Collects the answers of the inboxes of one run.
-    fn gather(&self, gathered: &mut Gathered, epoch: u64, users: &[UserId], answers: Vec<Fanned>) {
+    fn gather(&self, all: &mut FanOutAnswers, epoch: u64, users: &[UserId], answers: Vec<FanOutReply>) {
         for (user, answer) in users.iter().zip(answers) {
             match answer {
-                Fanned::NoInbox => gathered.unchanged(*user, false),
-                Fanned::Unchanged(nodes) => gathered.unchanged(*user, !nodes.is_empty()),
-                Fanned::Entered { nodes, place, first } => {
-                    let generation = Generation { epoch, number: place.generation };
-                    let woken = Woken { user: *user, generation, position: place.position, first };
-                    gathered.entered(nodes, woken);
+                FanOutReply::NoInbox => all.unchanged(*user, false),
+                FanOutReply::Unchanged(nodes) => all.unchanged(*user, !nodes.is_empty()),
+                FanOutReply::Entered { nodes, entry, first } => {
+                    let generation = Generation { epoch, number: entry.generation };
+                    let woken = WokenUser { user: *user, generation, position: entry.position, first };
+                    all.entered(nodes, woken);
                 }
-                Fanned::Lost(nodes) => {
-                    self.counts.generation(Why::Stream);
-                    gathered.lost(nodes, *user);
+                FanOutReply::Lost(nodes) => {
+                    self.counts.generation(GenerationReason::Stream);
+                    all.lost(nodes, *user);
                 }
             }
         }
@@ -132,46 +133,46 @@ impl RedisInboxes {
         self.call(&self.scripts.open, epoch, user, arguments)
     }
 
-    fn opened(&self, epoch: u64, answer: Result<Reply, SharedError>) -> Result<Opened, SharedError> {
+    fn opened(&self, epoch: u64, answer: Result<Reply, SharedError>) -> Result<OpenedInbox, SharedError> {
         let opened = reply::opened(answer?)?;
         if let Some(why) = opened.made {
             self.counts.generation(why);
         }
         let generation = Generation { epoch, number: opened.last.generation };
-        Ok(Opened { generation, position: opened.last.position, complete: opened.complete })
+        Ok(OpenedInbox { generation, position: opened.last.position, complete: opened.complete })
     }
 
     fn publish_call(&self, wake: &NodeWake) -> Option<ScriptCall<'_>> {
-        let channel = vec![self.names.wakes(&wake.node)];
+        let channel = vec![self.names.wake_channel(&wake.node)];
         Some(ScriptCall::new(&self.scripts.publish, channel, [wake_form::encode(&wake.wake)?]))
     }
 }
 
 #[async_trait]
 impl InboxKeeper for RedisInboxes {
-    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut {
-        let mut gathered = Gathered::default();
-        match self.runner.followed() {
+    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult {
+        let mut all = FanOutAnswers::default();
+        match self.runner.followed_epoch() {
             Ok(epoch) => {
                 let runs = InboxNames::runs(fan_out.users);
                 let calls: Vec<_> = runs.iter().map(|run| self.fan_call(&epoch, fan_out, run)).collect();
                 for (run, answer) in runs.iter().zip(self.runner.run(&epoch, &calls).await) {
-                    match answer.and_then(|answer| reply::fanned(answer, run.len())) {
-                        Ok(answers) => self.gather(&mut gathered, epoch.number, run, answers),
-                        Err(why) => gathered.failed(why),
+                    match answer.and_then(|answer| reply::fan_out_replies(answer, run.len())) {
+                        Ok(answers) => self.gather(&mut all, epoch.number, run, answers),
+                        Err(why) => all.failed(why),
                     }
                 }
             }
-            Err(why) => gathered.failed(why),
+            Err(why) => all.failed(why),
         }
-        self.counts.entries(gathered.entries());
-        gathered.fanned_out(&fan_out.sent.within(self.limits.wake_bytes))
+        self.counts.entries(all.entries());
+        all.into_result(&fan_out.sent.within(self.limits.wake_bytes))
     }
 
-    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>> {
-        let Ok(epoch) = self.runner.followed() else { return away(users.len()) };
-        if self.settle(&epoch).await.is_err() {
-            return away(users.len());
+    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<OpenedInbox, SharedError>> {
+        let Ok(epoch) = self.runner.followed_epoch() else { return unavailable(users.len()) };
+        if self.await_settled_epoch(&epoch).await.is_err() {
+            return unavailable(users.len());
         }
         let calls: Vec<_> = users.iter().map(|user| self.open_call(&epoch, node, *user)).collect();
         let answers = self.runner.run(&epoch, &calls).await.into_iter();
@@ -179,7 +180,7 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let call = self.call(&self.scripts.close, &epoch, user, vec![name(node)]);
         reply::done(&self.runner.one(&epoch, call).await?)
     }
@@ -190,10 +191,10 @@ impl InboxKeeper for RedisInboxes {
         generation: Generation,
         marks: &[Mark],
         complete: bool,
-    ) -> Result<Marked, SharedError> {
-        let epoch = self.runner.followed()?;
+    ) -> Result<MarkOutcome, SharedError> {
+        let epoch = self.runner.followed_epoch()?;
         if epoch.number != generation.epoch {
-            return Ok(Marked::Reset);
+            return Ok(MarkOutcome::Reset);
         }
         let mut arguments = vec![number(generation.number), number(u8::from(complete))];
         arguments.push(number(self.limits.entries));
@@ -201,17 +202,17 @@ impl InboxKeeper for RedisInboxes {
             .extend(marks.iter().flat_map(|mark| [mark.conversation.to_string().into(), number(mark.end)]));
         let call = self.call(&self.scripts.mark, &epoch, user, arguments);
         let Some(marked) = reply::marked(self.runner.one(&epoch, call).await?, marks.len())? else {
-            return Ok(Marked::Reset);
+            return Ok(MarkOutcome::Reset);
         };
         self.counts.entries(marked.written);
         let nodes = if marked.written > 0 { marked.nodes } else { Vec::new() };
-        let wakes = entered(nodes, user, generation, marked.position);
+        let wakes = entry_wakes(nodes, user, generation, marked.position);
         let (marks, position) = (marked.marks, marked.position);
-        Ok(Marked::Marks(Marks { marks, position, conversations: marked.conversations, wakes }))
+        Ok(MarkOutcome::Marks(Marks { marks, position, conversations: marked.conversations, wakes }))
     }
 
-    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>> {
-        let Ok(epoch) = self.runner.followed() else { return away(from.len()) };
+    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<ReadOutcome, SharedError>> {
+        let Ok(epoch) = self.runner.followed_epoch() else { return unavailable(from.len()) };
         let call = |from: &ReadFrom| {
             let arguments = vec![number(from.generation.number), number(from.after), number(most.max(1))];
             self.call(&self.scripts.read, &epoch, from.user, arguments)
@@ -222,49 +223,49 @@ impl InboxKeeper for RedisInboxes {
         answers
             .map(|(answer, from)| {
                 if from.generation.epoch == epoch.number {
-                    reply::reading(answer?, from.after)
+                    reply::read_outcome(answer?, from.after)
                 } else {
-                    Ok(Reading::Reset)
+                    Ok(ReadOutcome::Reset)
                 }
             })
             .collect()
     }
 
     async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let arguments = vec![number(self.limits.entries), entry_text::note(note).into()];
         let call = self.call(&self.scripts.note, &epoch, user, arguments);
         let Some(noted) = reply::noted(self.runner.one(&epoch, call).await?)? else { return Ok(Vec::new()) };
-        let Some(place) = noted.place else {
-            self.counts.generation(Why::Stream);
+        let Some(entry) = noted.entry else {
+            self.counts.generation(GenerationReason::Stream);
             return Ok(NodeWake::for_each(noted.nodes, &Wake::Lost { user }));
         };
         self.counts.entries(1);
-        let generation = Generation { epoch: epoch.number, number: place.generation };
-        Ok(entered(noted.nodes, user, generation, place.position))
+        let generation = Generation { epoch: epoch.number, number: entry.generation };
+        Ok(entry_wakes(noted.nodes, user, generation, entry.position))
     }
 
     async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let call = self.call(&self.scripts.nodes_of, &epoch, user, Vec::new());
         let nodes = reply::nodes(self.runner.one(&epoch, call).await?)?;
         Ok(NodeWake::for_each(nodes, &Wake::Signal { user, signal }))
     }
 
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let calls: Vec<_> = wakes.iter().filter_map(|wake| self.publish_call(wake)).collect();
         let answers = self.runner.run(&epoch, &calls).await;
         self.counts.wakes(answers.iter().filter(|answer| answer.is_ok()).count());
         answers.into_iter().try_for_each(|answer| reply::done(&answer?))
     }
 
-    fn wakes(&self, node: &NodeName) -> Box<dyn Wakes> {
-        Box::new(RedisWakes::new(Arc::clone(self.runner.runner()), self.names.wakes(node)))
+    fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription> {
+        Box::new(RedisSubscription::new(Arc::clone(self.runner.runner()), self.names.wake_channel(node)))
     }
 
     async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let call = |conversation: &ConversationId| {
             let arguments = [name(node), milliseconds(self.limits.receiver_kept)];
             let keys = self.names.readers(*conversation, epoch.number);
@@ -275,7 +276,7 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError> {
-        let epoch = self.runner.followed()?;
+        let epoch = self.runner.followed_epoch()?;
         let (keys, none) = (self.names.readers(conversation, epoch.number), Vec::<Bytes>::new());
         let call = ScriptCall::new(&self.scripts.registered, keys, none);
         reply::nodes(self.runner.one(&epoch, call).await?)
@@ -289,7 +290,12 @@ impl fmt::Debug for RedisInboxes {
 }
 
 /// The wakes for receivers that are to read up to a position.
-fn entered(nodes: Vec<NodeName>, user: UserId, generation: Generation, position: Position) -> Vec<NodeWake> {
+fn entry_wakes(
+    nodes: Vec<NodeName>,
+    user: UserId,
+    generation: Generation,
+    position: Position,
+) -> Vec<NodeWake> {
     NodeWake::for_each(nodes, &Wake::Entries { user, generation, position })
 }
 

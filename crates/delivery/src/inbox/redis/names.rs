@@ -52,7 +52,7 @@ impl InboxNames {
     }
 
     /// Channels are one for all databases of a server.
-    pub(super) fn wakes(&self, node: &NodeName) -> String {
+    pub(super) fn wake_channel(&self, node: &NodeName) -> String {
         format!("{{{}}}:{}:wake:{node}", self.tag, self.database)
     }
 }
@@ -110,7 +110,7 @@ mod tests {
         assert_ne!(names.inbox(user(7), 5), names.inbox(user(7), 6), "of two epochs");
         assert_ne!(names.inbox(user(7), 5), names.inbox(user(23), 5), "of two users of a bucket");
         assert_eq!(names.readers("g9".parse().unwrap(), 5), ["{kith:1:log:g9}:5:n"]);
-        assert_eq!(names.wakes(&"n1".parse().unwrap()), "{kith:1}:0:wake:n1");
+        assert_eq!(names.wake_channel(&"n1".parse().unwrap()), "{kith:1}:0:wake:n1");
     }
 
     #[test]

@@ -5,23 +5,23 @@ use kith_cache::remote::redis::Reply;
 use kith_store::{NodeName, Seq};
 
 use crate::{
-    inbox::{Position, Reading, entry_text},
-    metrics::Why,
-    redis::values::{ReplyResult, WRONG, list, number, text},
+    inbox::{Position, ReadOutcome, entry_text},
+    metrics::GenerationReason,
+    redis::values::{MALFORMED, ReplyResult, list, number, text},
 };
 
 /// The answer of the inbox of one recipient to a fan-out, with the nodes that have receivers now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fanned {
+pub(super) enum FanOutReply {
     NoInbox,
     Unchanged(Vec<NodeName>),
-    Entered { nodes: Vec<NodeName>, place: InboxPlace, first: Option<Seq> },
+    Entered { nodes: Vec<NodeName>, entry: EntryPosition, first: Option<Seq> },
     Lost(Vec<NodeName>),
 }
 
-/// The place of an entry: the number of its generation, and its position.
+/// The position of an entry, with the number of its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct InboxPlace {
+pub(super) struct EntryPosition {
     pub(super) generation: u64,
     pub(super) position: Position,
 }
@@ -30,9 +30,9 @@ pub(super) struct InboxPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpenedReply {
     /// Why there is a new one.
-    pub(super) made: Option<Why>,
-    /// The place of the last entry.
-    pub(super) last: InboxPlace,
+    pub(super) made: Option<GenerationReason>,
+    /// The last entry.
+    pub(super) last: EntryPosition,
     pub(super) complete: bool,
 }
 
@@ -50,35 +50,35 @@ pub(super) struct MarkedReply {
 
 /// An inbox that got a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Noted {
+pub(super) struct NotedReply {
     pub(super) nodes: Vec<NodeName>,
     /// `None`: the inbox has ended.
-    pub(super) place: Option<InboxPlace>,
+    pub(super) entry: Option<EntryPosition>,
 }
 
 /// The answers of this many recipients.
-pub(super) fn fanned(reply: Reply, count: usize) -> ReplyResult<Vec<Fanned>> {
+pub(super) fn fan_out_replies(reply: Reply, count: usize) -> ReplyResult<Vec<FanOutReply>> {
     let mut values = list(reply)?.into_iter();
-    let now = number(&values.next().ok_or(WRONG)?)?;
-    let fanned = values.map(|value| fanned_one(value, now)).collect::<ReplyResult<Vec<_>>>()?;
-    if fanned.len() == count { Ok(fanned) } else { Err(WRONG) }
+    let now = number(&values.next().ok_or(MALFORMED)?)?;
+    let replies = values.map(|value| fan_out_reply(value, now)).collect::<ReplyResult<Vec<_>>>()?;
+    if replies.len() == count { Ok(replies) } else { Err(MALFORMED) }
 }
 
 pub(super) fn opened(reply: Reply) -> ReplyResult<OpenedReply> {
-    let values: [Reply; 4] = list(reply)?.try_into().map_err(|_| WRONG)?;
+    let values: [Reply; 4] = list(reply)?.try_into().map_err(|_| MALFORMED)?;
     let [made, generation, position, complete] = values;
     let made = match number(&made)? {
         0 => None,
-        1 => Some(Why::New),
-        2 => Some(Why::Hash),
-        _ => return Err(WRONG),
+        1 => Some(GenerationReason::New),
+        2 => Some(GenerationReason::Hash),
+        _ => return Err(MALFORMED),
     };
     // It comes from the hash as text, and as a number if the inbox is new.
     let position = match position {
         Reply::Number(position) => unsigned(position)?,
         other => parsed(other)?,
     };
-    let last = InboxPlace { generation: parsed(generation)?, position };
+    let last = EntryPosition { generation: parsed(generation)?, position };
     Ok(OpenedReply { made, last, complete: number(&complete)? == 1 })
 }
 
@@ -88,11 +88,13 @@ pub(super) fn marked(reply: Reply, count: usize) -> ReplyResult<Option<MarkedRep
         Reply::Number(0) => return Ok(None),
         other => list(other)?,
     };
-    let [now, nodes, position, written, conversations, marks @ ..] = &values[..] else { return Err(WRONG) };
+    let [now, nodes, position, written, conversations, marks @ ..] = &values[..] else {
+        return Err(MALFORMED);
+    };
     let nodes = nodes_at(nodes, number(now)?)?;
     let marks = marks.iter().map(number).collect::<ReplyResult<Vec<_>>>()?;
     if marks.len() != count || marks.iter().any(|mark| *mark < 0) {
-        return Err(WRONG);
+        return Err(MALFORMED);
     }
     let (position, written) = (unsigned(number(position)?)?, unsigned(number(written)?)?);
     let conversations = unsigned(number(conversations)?)?;
@@ -100,75 +102,75 @@ pub(super) fn marked(reply: Reply, count: usize) -> ReplyResult<Option<MarkedRep
 }
 
 /// The entries after a position.
-pub(super) fn reading(reply: Reply, after: Position) -> ReplyResult<Reading> {
+pub(super) fn read_outcome(reply: Reply, after: Position) -> ReplyResult<ReadOutcome> {
     let texts = match reply {
-        Reply::Number(0) => return Ok(Reading::Reset),
+        Reply::Number(0) => return Ok(ReadOutcome::Reset),
         other => list(other)?,
     };
     let texts = texts.into_iter().map(text).collect::<ReplyResult<Vec<_>>>()?;
     let entries = (after.saturating_add(1)..).zip(texts);
     let entries = entries.map(|(position, text)| Some((position, entry_text::decode(&text)?)));
     // Where it is not clear which messages there are, a receiver begins again.
-    Ok(entries.collect::<Option<_>>().map_or(Reading::Reset, Reading::Entries))
+    Ok(entries.collect::<Option<_>>().map_or(ReadOutcome::Reset, ReadOutcome::Entries))
 }
 
 /// `None`: the user has no inbox.
-pub(super) fn noted(reply: Reply) -> ReplyResult<Option<Noted>> {
+pub(super) fn noted(reply: Reply) -> ReplyResult<Option<NotedReply>> {
     let values = match reply {
         Reply::Number(0) => return Ok(None),
         other => list(other)?,
     };
-    let (now, nodes, place) = match &values[..] {
+    let (now, nodes, entry) = match &values[..] {
         [now, nodes] => (now, nodes, None),
         [now, nodes, generation, position] => {
             let generation = parsed(generation.clone())?;
-            (now, nodes, Some(InboxPlace { generation, position: unsigned(number(position)?)? }))
+            (now, nodes, Some(EntryPosition { generation, position: unsigned(number(position)?)? }))
         }
-        _ => return Err(WRONG),
+        _ => return Err(MALFORMED),
     };
-    Ok(Some(Noted { nodes: nodes_at(nodes, number(now)?)?, place }))
+    Ok(Some(NotedReply { nodes: nodes_at(nodes, number(now)?)?, entry }))
 }
 
 /// The nodes that an answer names.
 pub(super) fn nodes(reply: Reply) -> ReplyResult<Vec<NodeName>> {
     match &list(reply)?[..] {
         [now, nodes] => nodes_at(nodes, number(now)?),
-        _ => Err(WRONG),
+        _ => Err(MALFORMED),
     }
 }
 
 /// The answer of a script without a result.
 pub(super) fn done(reply: &Reply) -> ReplyResult<()> {
-    if number(reply)? == 0 { Ok(()) } else { Err(WRONG) }
+    if number(reply)? == 0 { Ok(()) } else { Err(MALFORMED) }
 }
 
-fn fanned_one(reply: Reply, now: i64) -> ReplyResult<Fanned> {
+fn fan_out_reply(reply: Reply, now: i64) -> ReplyResult<FanOutReply> {
     let values = match reply {
-        Reply::Number(0) => return Ok(Fanned::NoInbox),
-        Reply::Text(_) => return Ok(Fanned::Unchanged(nodes_at(&reply, now)?)),
+        Reply::Number(0) => return Ok(FanOutReply::NoInbox),
+        Reply::Text(_) => return Ok(FanOutReply::Unchanged(nodes_at(&reply, now)?)),
         other => list(other)?,
     };
     match &values[..] {
-        [nodes] => Ok(Fanned::Lost(nodes_at(nodes, now)?)),
+        [nodes] => Ok(FanOutReply::Lost(nodes_at(nodes, now)?)),
         [nodes, generation, position, first] => {
             let (nodes, first) = (nodes_at(nodes, now)?, number(first)?);
             let position = unsigned(number(position)?)?;
-            let place = InboxPlace { generation: parsed(generation.clone())?, position };
-            Ok(Fanned::Entered { nodes, place, first: (first > 0).then_some(first) })
+            let entry = EntryPosition { generation: parsed(generation.clone())?, position };
+            Ok(FanOutReply::Entered { nodes, entry, first: (first > 0).then_some(first) })
         }
-        _ => Err(WRONG),
+        _ => Err(MALFORMED),
     }
 }
 
 /// Those of the nodes whose time is not over.
 fn nodes_at(nodes: &Reply, now: i64) -> ReplyResult<Vec<NodeName>> {
-    let Reply::Text(nodes) = nodes else { return Err(WRONG) };
-    let nodes = std::str::from_utf8(nodes).map_err(|_| WRONG)?;
+    let Reply::Text(nodes) = nodes else { return Err(MALFORMED) };
+    let nodes = std::str::from_utf8(nodes).map_err(|_| MALFORMED)?;
     let mut words = nodes.split_terminator(' ');
     let mut live = Vec::new();
     while let Some(ends) = words.next() {
-        let ends: i64 = ends.parse().map_err(|_| WRONG)?;
-        let node = words.next().ok_or(WRONG)?.parse().map_err(|_| WRONG)?;
+        let ends: i64 = ends.parse().map_err(|_| MALFORMED)?;
+        let node = words.next().ok_or(MALFORMED)?.parse().map_err(|_| MALFORMED)?;
         if ends > now {
             live.push(node);
         }
@@ -178,11 +180,11 @@ fn nodes_at(nodes: &Reply, now: i64) -> ReplyResult<Vec<NodeName>> {
 
 fn parsed(reply: Reply) -> ReplyResult<u64> {
     let bytes: Bytes = text(reply)?;
-    std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok()).ok_or(WRONG)
+    std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok()).ok_or(MALFORMED)
 }
 
 fn unsigned(number: i64) -> ReplyResult<u64> {
-    u64::try_from(number).map_err(|_| WRONG)
+    u64::try_from(number).map_err(|_| MALFORMED)
 }
 
 #[cfg(test)]
@@ -209,31 +211,31 @@ mod tests {
         let entered = of(&[word("1001 a 999 b 2000 c"), word("77"), Reply::Number(3), Reply::Number(57)]);
         let new = of(&[word(""), word("77"), Reply::Number(1), Reply::Number(0)]);
         let answers = [NOW, Reply::Number(0), word("1001 a"), entered, new, of(&[word("1001 a")])];
-        let place = |position| InboxPlace { generation: 77, position };
+        let entry = |position| EntryPosition { generation: 77, position };
         let expected = vec![
-            Fanned::NoInbox,
-            Fanned::Unchanged(vec![node("a")]),
-            Fanned::Entered { nodes: vec![node("a"), node("c")], place: place(3), first: Some(57) },
-            Fanned::Entered { nodes: Vec::new(), place: place(1), first: None },
-            Fanned::Lost(vec![node("a")]),
+            FanOutReply::NoInbox,
+            FanOutReply::Unchanged(vec![node("a")]),
+            FanOutReply::Entered { nodes: vec![node("a"), node("c")], entry: entry(3), first: Some(57) },
+            FanOutReply::Entered { nodes: Vec::new(), entry: entry(1), first: None },
+            FanOutReply::Lost(vec![node("a")]),
         ];
-        assert_eq!(fanned(of(&answers), 5), Ok(expected));
-        assert_eq!(fanned(of(&answers), 4), Err(WRONG), "an answer too many");
+        assert_eq!(fan_out_replies(of(&answers), 5), Ok(expected));
+        assert_eq!(fan_out_replies(of(&answers), 4), Err(MALFORMED), "an answer too many");
         for wrong in [word("x a"), word("1001"), of(&[]), Reply::Number(1), Reply::Nothing] {
-            assert_eq!(fanned(of(&[NOW, wrong.clone()]), 1), Err(WRONG), "{wrong:?}");
+            assert_eq!(fan_out_replies(of(&[NOW, wrong.clone()]), 1), Err(MALFORMED), "{wrong:?}");
         }
     }
 
     #[test]
     fn opening_is_read() {
         let new = of(&[Reply::Number(1), word("77"), Reply::Number(0), Reply::Number(0)]);
-        let last = InboxPlace { generation: 77, position: 0 };
-        assert_eq!(opened(new), Ok(OpenedReply { made: Some(Why::New), last, complete: false }));
+        let last = EntryPosition { generation: 77, position: 0 };
+        assert_eq!(opened(new), Ok(OpenedReply { made: Some(GenerationReason::New), last, complete: false }));
         let found = of(&[Reply::Number(0), word("77"), word("12"), Reply::Number(1)]);
-        let last = InboxPlace { generation: 77, position: 12 };
+        let last = EntryPosition { generation: 77, position: 12 };
         assert_eq!(opened(found), Ok(OpenedReply { made: None, last, complete: true }));
         let wrong = of(&[Reply::Number(3), word("77"), word("12"), Reply::Number(1)]);
-        assert_eq!(opened(wrong), Err(WRONG));
+        assert_eq!(opened(wrong), Err(MALFORMED));
     }
 
     #[test]
@@ -243,7 +245,7 @@ mod tests {
         let expected =
             MarkedReply { nodes: vec![node("a")], position: 4, written: 1, conversations: 6, marks: vec![9] };
         assert_eq!(marked(of(&values), 1), Ok(Some(expected)));
-        assert_eq!(marked(of(&values), 2), Err(WRONG));
+        assert_eq!(marked(of(&values), 2), Err(MALFORMED));
         assert_eq!(marked(Reply::Number(0), 1), Ok(None));
     }
 
@@ -251,22 +253,22 @@ mod tests {
     fn entries_are_read() {
         let range = Entry::Range { conversation: "g9".parse().unwrap(), first: Some(1), last: 2 };
         let texts = of(&[word("m g9 1 2"), word("z later")]);
-        assert_eq!(reading(texts, 4), Ok(Reading::Entries(vec![(5, range), (6, Entry::Unknown)])));
-        assert_eq!(reading(of(&[]), 4), Ok(Reading::Entries(Vec::new())));
-        assert_eq!(reading(Reply::Number(0), 4), Ok(Reading::Reset));
-        assert_eq!(reading(of(&[word("m g9 2 1")]), 4), Ok(Reading::Reset), "a damaged range");
-        assert_eq!(reading(of(&[Reply::Number(1)]), 4), Err(WRONG));
+        assert_eq!(read_outcome(texts, 4), Ok(ReadOutcome::Entries(vec![(5, range), (6, Entry::Unknown)])));
+        assert_eq!(read_outcome(of(&[]), 4), Ok(ReadOutcome::Entries(Vec::new())));
+        assert_eq!(read_outcome(Reply::Number(0), 4), Ok(ReadOutcome::Reset));
+        assert_eq!(read_outcome(of(&[word("m g9 2 1")]), 4), Ok(ReadOutcome::Reset), "a damaged range");
+        assert_eq!(read_outcome(of(&[Reply::Number(1)]), 4), Err(MALFORMED));
     }
 
     #[test]
     fn note_is_read() {
-        let place = Some(InboxPlace { generation: 77, position: 3 });
+        let entry = Some(EntryPosition { generation: 77, position: 3 });
         let noted_at = noted(of(&[NOW, word("1001 a"), word("77"), Reply::Number(3)]));
-        assert_eq!(noted_at, Ok(Some(Noted { nodes: vec![node("a")], place })));
+        assert_eq!(noted_at, Ok(Some(NotedReply { nodes: vec![node("a")], entry })));
         let ended = noted(of(&[NOW, word("1001 a")]));
-        assert_eq!(ended, Ok(Some(Noted { nodes: vec![node("a")], place: None })));
+        assert_eq!(ended, Ok(Some(NotedReply { nodes: vec![node("a")], entry: None })));
         assert_eq!(noted(Reply::Number(0)), Ok(None));
         assert_eq!(nodes(of(&[NOW, word("1001 a 1000 b")])), Ok(vec![node("a")]));
-        assert_eq!(nodes(of(&[NOW])), Err(WRONG));
+        assert_eq!(nodes(of(&[NOW])), Err(MALFORMED));
     }
 }

@@ -7,50 +7,52 @@ use futures::{FutureExt as _, future::BoxFuture};
 use kith_cache::remote::redis::{Published, ScriptRunner};
 use tokio::time::sleep;
 
-use crate::inbox::{Heard, Wakes, wake_form};
+use crate::inbox::{WakeEvent, WakeSubscription, wake_form};
 
 /// Pause after a failed try to subscribe; it doubles with each try, up to the longest.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// The wakes of a node, over a connection of their own.
-pub(super) struct RedisWakes {
+pub(super) struct RedisSubscription {
     runner: Arc<ScriptRunner>,
     channel: String,
     state: SubscriptionState,
 }
 
 enum SubscriptionState {
-    /// Continues after [`Wakes::next`] was cancelled.
+    /// Continues after [`WakeSubscription::next`] was cancelled.
     Subscribing(BoxFuture<'static, Published>),
     Subscribed(Published),
 }
 
-impl RedisWakes {
+impl RedisSubscription {
     pub(super) fn new(runner: Arc<ScriptRunner>, channel: String) -> Self {
-        let state = SubscriptionState::Subscribing(subscribed(Arc::clone(&runner), channel.clone()).boxed());
+        let state = SubscriptionState::Subscribing(
+            subscribe_with_retries(Arc::clone(&runner), channel.clone()).boxed(),
+        );
         Self { runner, channel, state }
     }
 }
 
 #[async_trait]
-impl Wakes for RedisWakes {
-    async fn next(&mut self) -> Heard {
+impl WakeSubscription for RedisSubscription {
+    async fn next(&mut self) -> WakeEvent {
         loop {
             match &mut self.state {
                 SubscriptionState::Subscribing(subscribed) => {
                     self.state = SubscriptionState::Subscribed(subscribed.await);
-                    return Heard::Interrupted;
+                    return WakeEvent::Interrupted;
                 }
                 SubscriptionState::Subscribed(published) => match published.next().await {
                     Some(bytes) => {
                         // A wake of a newer program is dropped: receivers also read from time to time.
                         if let Some(wake) = wake_form::decode(bytes) {
-                            return Heard::Wake(wake);
+                            return WakeEvent::Wake(wake);
                         }
                     }
                     None => {
-                        let again = subscribed(Arc::clone(&self.runner), self.channel.clone());
+                        let again = subscribe_with_retries(Arc::clone(&self.runner), self.channel.clone());
                         self.state = SubscriptionState::Subscribing(again.boxed());
                     }
                 },
@@ -59,14 +61,14 @@ impl Wakes for RedisWakes {
     }
 }
 
-impl fmt::Debug for RedisWakes {
+impl fmt::Debug for RedisSubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisWakes").field("channel", &self.channel).finish_non_exhaustive()
+        f.debug_struct("RedisSubscription").field("channel", &self.channel).finish_non_exhaustive()
     }
 }
 
 /// Subscribes, with retries.
-async fn subscribed(runner: Arc<ScriptRunner>, channel: String) -> Published {
+async fn subscribe_with_retries(runner: Arc<ScriptRunner>, channel: String) -> Published {
     let mut pause = PAUSE;
     loop {
         if let Ok(published) = runner.hear(vec![channel.clone()]).await {

@@ -1,4 +1,4 @@
--- Records where the log ended when it was read. ARGV: moment of a look before that read, end, how long the window lasts. Returns
+-- Records where the log ended when it was read. ARGV: moment of a lookup before that read, end, how long the window lasts. Returns
 -- now, why the window was dropped.
 local at, ends = tonumber(ARGV[1]), tonumber(ARGV[2])
 if hi and hi >= ends then

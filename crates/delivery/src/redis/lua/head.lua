@@ -6,8 +6,8 @@ if hold > now then return { HELD, now } end
 if not hi or not is_whole() or (hi > 0 and lo > hi) then return { MISS, now } end
 local headers = {}
 if after < hi then
-    for place, entry in ipairs(redis.call('LRANGE', LIST, math.max(after + 1, lo) - lo, -1)) do
-        headers[place] = string.sub(entry, 1, 11 + 8 * (string.byte(entry, 11) or 0))
+    for index, entry in ipairs(redis.call('LRANGE', LIST, math.max(after + 1, lo) - lo, -1)) do
+        headers[index] = string.sub(entry, 1, 11 + 8 * (string.byte(entry, 11) or 0))
     end
 end
 return { HIT, now, lo, hi, age(), redis.call('LINDEX', LIST, -1) or '', headers }

@@ -8,14 +8,14 @@ pub(crate) struct Mutant {
     /// Replaced in the texts of the scripts.
     pub(super) edits: &'static [(&'static str, &'static str)],
     /// What a receiver, or its node, does otherwise.
-    pub(super) habit: Habit,
+    pub(super) deviation: Deviation,
 }
 
 /// What a receiver, or its node, does otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Habit {
+pub(super) enum Deviation {
     #[default]
-    Right,
+    None,
     /// Reads the log up to the end that it has read itself.
     OwnEnd,
     /// Leaves nothing out of the entries of the time in which it caught up.
@@ -33,11 +33,11 @@ pub(super) enum Habit {
 }
 
 const fn script(rule: &'static str, edits: &'static [(&'static str, &'static str)]) -> Mutant {
-    Mutant { rule, edits, habit: Habit::Right }
+    Mutant { rule, edits, deviation: Deviation::None }
 }
 
-const fn habit(rule: &'static str, habit: Habit) -> Mutant {
-    Mutant { rule, edits: &[], habit }
+const fn deviation(rule: &'static str, deviation: Deviation) -> Mutant {
+    Mutant { rule, edits: &[], deviation }
 }
 
 /// One of each rule.
@@ -81,11 +81,11 @@ pub(crate) const MUTANTS: [Mutant; 16] = [
         "trimmed entries are skipped",
         &[("found[1][1] ~= id(after + 1) or found[count][1] ~= id(after + count)", "false")],
     ),
-    habit("a receiver goes on in another generation", Habit::AnyGeneration),
-    habit("a receiver reads the log up to the end that it has read itself", Habit::OwnEnd),
-    habit("a receiver leaves nothing out after it caught up", Habit::NoCut),
-    habit("a receiver goes on after the position of its first marks", Habit::AfterFirstMarks),
-    habit("a receiver reads its conversations once", Habit::ListsOnce),
-    habit("a receiver keeps a cursor while it catches up", Habit::EarlyCursor),
-    habit("an inbox is opened before the earlier epoch has ended", Habit::Unsettled),
+    deviation("a receiver goes on in another generation", Deviation::AnyGeneration),
+    deviation("a receiver reads the log up to the end that it has read itself", Deviation::OwnEnd),
+    deviation("a receiver leaves nothing out after it caught up", Deviation::NoCut),
+    deviation("a receiver goes on after the position of its first marks", Deviation::AfterFirstMarks),
+    deviation("a receiver reads its conversations once", Deviation::ListsOnce),
+    deviation("a receiver keeps a cursor while it catches up", Deviation::EarlyCursor),
+    deviation("an inbox is opened before the earlier epoch has ended", Deviation::Unsettled),
 ];

@@ -2,18 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use kith_delivery::{Entry, Generation, Mark, Marks, Opened, Position, Reading, SentMessages, Wake, Woken};
+use kith_delivery::{
+    Entry, Generation, Mark, Marks, OpenedInbox, Position, ReadOutcome, SentMessages, Wake, WokenUser,
+};
 use kith_store::{ConversationId, Seq};
 
-use super::mutants::Habit;
+use super::mutants::Deviation;
 
 pub(super) type Positions = BTreeMap<ConversationId, Seq>;
 
 /// What is done next.
 #[derive(Clone, Debug)]
-pub(super) enum At {
+pub(super) enum ReceiverState {
     /// It is not connected.
-    Away,
+    Disconnected,
     /// It reads the conversations of the user.
     Listing(CatchUp),
     /// It gives marks.
@@ -25,7 +27,7 @@ pub(super) enum At {
 /// A receiver that has no cursor.
 #[derive(Clone, Debug)]
 pub(super) struct CatchUp {
-    pub(super) opened: Opened,
+    pub(super) opened: OpenedInbox,
     /// Marks that it has to give.
     pub(super) left: Vec<Mark>,
     /// Ends as it has read them.
@@ -49,8 +51,8 @@ pub(super) struct Live {
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) node: usize,
-    habit: Habit,
-    pub(super) at: At,
+    deviation: Deviation,
+    pub(super) state: ReceiverState,
     /// The last message of each conversation that the client has.
     pub(super) have: Positions,
     /// Where the client can go on.
@@ -60,21 +62,21 @@ pub(super) struct Receiver {
 }
 
 impl CatchUp {
-    fn new(opened: Opened) -> Self {
+    fn new(opened: OpenedInbox) -> Self {
         let (left, ends, marks, first) = Default::default();
         Self { opened, left, ends, marks, first, is_listed_again: false }
     }
 }
 
 impl Receiver {
-    pub(super) fn new(node: usize, habit: Habit) -> Self {
+    pub(super) fn new(node: usize, deviation: Deviation) -> Self {
         let (have, cursor, wakes) = Default::default();
-        Self { node, habit, at: At::Away, have, cursor, wakes }
+        Self { node, deviation, state: ReceiverState::Disconnected, have, cursor, wakes }
     }
 
     /// The connection has ended.
     pub(super) fn leave(&mut self) {
-        self.at = At::Away;
+        self.state = ReceiverState::Disconnected;
         self.wakes.clear();
     }
 
@@ -85,23 +87,23 @@ impl Receiver {
     }
 
     /// Returns whether it goes on by its cursor.
-    pub(super) fn opened(&mut self, opened: Opened) -> bool {
+    pub(super) fn opened(&mut self, opened: OpenedInbox) -> bool {
         let is_right = |(generation, _): &(Generation, Position)| {
-            *generation == opened.generation || self.habit == Habit::AnyGeneration
+            *generation == opened.generation || self.deviation == Deviation::AnyGeneration
         };
         if let Some((_, after)) = self.cursor.filter(is_right) {
             let generation = opened.generation;
-            self.at = At::Live(Live { generation, after, until: 0, marks: Positions::new() });
+            self.state = ReceiverState::Live(Live { generation, after, until: 0, marks: Positions::new() });
             return true;
         }
         self.cursor = None;
-        self.at = At::Listing(CatchUp::new(opened));
+        self.state = ReceiverState::Listing(CatchUp::new(opened));
         false
     }
 
     /// The inbox was opened again for a receiver that reads on.
-    pub(super) fn renewed(&mut self, opened: Opened) {
-        if let At::Live(live) = &self.at
+    pub(super) fn renewed(&mut self, opened: OpenedInbox) {
+        if let ReceiverState::Live(live) = &self.state
             && live.generation != opened.generation
         {
             self.reset();
@@ -110,13 +112,17 @@ impl Receiver {
 
     /// It has read the conversations of the user, with their ends.
     pub(super) fn listed(&mut self, ends: Vec<(ConversationId, Seq)>) {
-        let At::Listing(mut catch_up) = std::mem::replace(&mut self.at, At::Away) else { return };
+        let ReceiverState::Listing(mut catch_up) =
+            std::mem::replace(&mut self.state, ReceiverState::Disconnected)
+        else {
+            return;
+        };
         let new = ends.into_iter().filter(|(log, _)| !catch_up.marks.contains_key(log));
         for (conversation, end) in new.collect::<Vec<_>>() {
             catch_up.ends.insert(conversation, end);
             catch_up.left.push(Mark { conversation, end });
         }
-        self.at = At::Marking(catch_up);
+        self.state = ReceiverState::Marking(catch_up);
     }
 
     /// Its marks are set. Returns whether it reads its conversations again.
@@ -124,18 +130,22 @@ impl Receiver {
     /// # Errors
     /// When the client gets a wrong message.
     pub(super) fn marked(&mut self, given: &[Mark], marks: &Marks) -> Result<bool, String> {
-        let At::Marking(mut catch_up) = std::mem::replace(&mut self.at, At::Away) else { return Ok(false) };
+        let ReceiverState::Marking(mut catch_up) =
+            std::mem::replace(&mut self.state, ReceiverState::Disconnected)
+        else {
+            return Ok(false);
+        };
         catch_up.first.get_or_insert(marks.position);
         catch_up.marks.extend(given.iter().map(|mark| mark.conversation).zip(marks.marks.iter().copied()));
         if !catch_up.left.is_empty() {
-            self.at = At::Marking(catch_up);
+            self.state = ReceiverState::Marking(catch_up);
             return Ok(false);
         }
         let known = u64::try_from(catch_up.marks.len()).unwrap();
-        let is_alone = catch_up.opened.complete || self.habit == Habit::ListsOnce;
+        let is_alone = catch_up.opened.complete || self.deviation == Deviation::ListsOnce;
         if !is_alone && !catch_up.is_listed_again && marks.conversations > known {
             catch_up.is_listed_again = true;
-            self.at = At::Listing(catch_up);
+            self.state = ReceiverState::Listing(catch_up);
             return Ok(true);
         }
         self.caught_up(catch_up, marks.position)?;
@@ -146,10 +156,10 @@ impl Receiver {
     ///
     /// # Errors
     /// When the client gets a wrong message.
-    pub(super) fn has_read(&mut self, reading: Reading) -> Result<(), String> {
+    pub(super) fn has_read(&mut self, reading: ReadOutcome) -> Result<(), String> {
         match reading {
-            Reading::Reset => self.reset(),
-            Reading::Entries(entries) => {
+            ReadOutcome::Reset => self.reset(),
+            ReadOutcome::Entries(entries) => {
                 for (position, entry) in entries {
                     self.entry(position, &entry)?;
                 }
@@ -172,10 +182,10 @@ impl Receiver {
             self.reset();
             return Ok(false);
         }
-        let At::Live(live) = &self.at else { return Ok(false) };
+        let ReceiverState::Live(live) = &self.state else { return Ok(false) };
         let follows =
-            |woken: &&Woken| woken.generation == live.generation && woken.position == live.after + 1;
-        let Some(Woken { position, first, .. }) = woken.iter().find(follows).copied() else {
+            |woken: &&WokenUser| woken.generation == live.generation && woken.position == live.after + 1;
+        let Some(WokenUser { position, first, .. }) = woken.iter().find(follows).copied() else {
             return Ok(false);
         };
         self.entry(position, &Entry::Range { conversation, first, last })?;
@@ -185,30 +195,30 @@ impl Receiver {
     /// The log is delivered up to the marks; from here on it reads the inbox.
     fn caught_up(&mut self, catch_up: CatchUp, until: Position) -> Result<(), String> {
         let CatchUp { opened, ends, marks, first, .. } = catch_up;
-        let delivered = if self.habit == Habit::OwnEnd { &ends } else { &marks };
+        let delivered = if self.deviation == Deviation::OwnEnd { &ends } else { &marks };
         for (log, last) in delivered {
             let have = self.have.entry(*log).or_default();
             *have = (*have).max(*last);
         }
-        let after = match self.habit {
-            Habit::AfterFirstMarks => first.unwrap_or(opened.position),
+        let after = match self.deviation {
+            Deviation::AfterFirstMarks => first.unwrap_or(opened.position),
             _ => opened.position,
         };
-        let marks = if self.habit == Habit::NoCut { Positions::new() } else { marks };
-        self.at = At::Live(Live { generation: opened.generation, after, until, marks });
-        if self.habit == Habit::EarlyCursor || after == until {
+        let marks = if self.deviation == Deviation::NoCut { Positions::new() } else { marks };
+        self.state = ReceiverState::Live(Live { generation: opened.generation, after, until, marks });
+        if self.deviation == Deviation::EarlyCursor || after == until {
             self.cursor = Some((opened.generation, after));
         }
         Ok(())
     }
 
     fn entry(&mut self, position: Position, entry: &Entry) -> Result<(), String> {
-        let At::Live(live) = &mut self.at else { return Ok(()) };
+        let ReceiverState::Live(live) = &mut self.state else { return Ok(()) };
         if position != live.after + 1 {
             return Err(format!("position {position} after {}", live.after));
         }
         live.after = position;
-        if position >= live.until || self.habit == Habit::EarlyCursor {
+        if position >= live.until || self.deviation == Deviation::EarlyCursor {
             self.cursor = Some((live.generation, position));
         }
         let Entry::Range { conversation, first, last } = *entry else { return Ok(()) };

@@ -3,7 +3,7 @@
 use rand::Rng as _;
 
 use super::{
-    receiver::At,
+    receiver::ReceiverState,
     world::{NODES, World},
 };
 
@@ -34,7 +34,8 @@ impl World<'_> {
             for at in 0..self.receivers.len() {
                 self.go_on(at).await?;
             }
-            let are_live = self.receivers.iter().all(|receiver| matches!(receiver.at, At::Live(_)));
+            let are_live =
+                self.receivers.iter().all(|receiver| matches!(receiver.state, ReceiverState::Live(_)));
             if are_live && before == format!("{:?}", self.receivers) {
                 return self.is_complete();
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    mutants::{Habit, Mutant},
+    mutants::{Deviation, Mutant},
     world::World,
 };
 use crate::model::{EditedScripts, TestRedis};
@@ -24,7 +24,7 @@ pub(crate) struct Report {
 /// The real Redis, and the scripts as the run has them.
 pub(super) struct Server {
     pub(super) redis: TestRedis,
-    pub(super) habit: Habit,
+    pub(super) deviation: Deviation,
     pub(super) scripts: EditedScripts,
 }
 
@@ -65,7 +65,8 @@ pub(crate) async fn run(seed: u64, steps: usize, mutant: Option<&Mutant>) -> Res
 impl Server {
     async fn connect(mutant: Option<&Mutant>) -> Self {
         let redis = TestRedis::connect().await;
-        let (edits, habit) = mutant.map_or((&[][..], Habit::Right), |mutant| (mutant.edits, mutant.habit));
-        Self { redis, habit, scripts: EditedScripts::new(edits.iter().copied()) }
+        let (edits, deviation) =
+            mutant.map_or((&[][..], Deviation::None), |mutant| (mutant.edits, mutant.deviation));
+        Self { redis, deviation, scripts: EditedScripts::new(edits.iter().copied()) }
     }
 }

@@ -4,15 +4,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kith_cache::remote::SharedError;
 use kith_delivery::{
-    FanOut, Generation, InboxKeeper as _, InboxLimits, Mark, Marked, ReadFrom, Reading, RedisInboxes,
-    SentMessages,
+    FanOut, Generation, InboxKeeper as _, InboxLimits, Mark, MarkOutcome, ReadFrom, ReadOutcome,
+    RedisInboxes, SentMessages,
 };
 use kith_store::{ConversationId, GroupId, NodeName, Seq, Timestamp, UserId};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use super::{
-    mutants::Habit,
-    receiver::{At, Receiver},
+    mutants::Deviation,
+    receiver::{Receiver, ReceiverState},
     run::Server,
 };
 use crate::model::stepped::{EpochOf, Epochs};
@@ -39,15 +39,15 @@ pub(super) struct Fan {
 
 /// A command that is with Redis, and has not arrived there.
 #[derive(Clone, Debug)]
-pub(super) enum Late {
+pub(super) enum DelayedCall {
     Open(usize),
     Close(usize),
     Mark(usize, Generation, Vec<Mark>, bool),
 }
 
-/// What becomes of a call to Redis.
+/// The outcome of a call to Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum CallOutcome {
     Made,
     Failed,
     /// It is not made yet; the caller gets no answer.
@@ -64,7 +64,7 @@ pub(super) struct World<'a> {
     pub(super) nodes: Vec<(NodeName, Arc<RedisInboxes>)>,
     pub(super) logs: Vec<Log>,
     pub(super) fans: Vec<Fan>,
-    pub(super) late: Vec<Late>,
+    pub(super) late: Vec<DelayedCall>,
     pub(super) receivers: Vec<Receiver>,
     /// Calls fail.
     fails: bool,
@@ -77,7 +77,7 @@ pub(super) struct World<'a> {
 impl<'a> World<'a> {
     pub(super) fn new(server: &'a Server, seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
-        let is_always_settled = server.habit == Habit::Unsettled;
+        let is_always_settled = server.deviation == Deviation::Unsettled;
         let epochs = Epochs::new(server.redis.name.clone(), NODES, false);
         let epochs = Arc::new(Epochs { is_always_settled, ..epochs });
         let log = |id| {
@@ -93,7 +93,7 @@ impl<'a> World<'a> {
             logs: (1..=LOGS).map(log).collect(),
             fans: Vec::new(),
             late: Vec::new(),
-            receivers: nodes.map(|node| Receiver::new(node, server.habit)).into(),
+            receivers: nodes.map(|node| Receiver::new(node, server.deviation)).into(),
             fails: rng.random_bool(0.5),
             is_calm: rng.random_bool(0.4),
             trace: Vec::new(),
@@ -130,22 +130,22 @@ impl<'a> World<'a> {
 
     /// One step of a receiver.
     pub(super) async fn go_on(&mut self, at: usize) -> Result<(), String> {
-        let before = format!("{at}: {:?}", self.receivers[at].at);
+        let before = format!("{at}: {:?}", self.receivers[at].state);
         self.trace.push(before);
-        match self.receivers[at].at.clone() {
-            At::Away => self.open(at).await,
-            At::Listing(_) => {
+        match self.receivers[at].state.clone() {
+            ReceiverState::Disconnected => self.open(at).await,
+            ReceiverState::Listing(_) => {
                 let ends = self.logs.iter().filter(|log| log.end > 0).map(|log| (log.id, log.end));
                 let ends = ends.collect();
                 self.receivers[at].listed(ends);
             }
-            At::Marking(_) => return self.mark(at).await,
-            At::Live(_) if self.rng.random_bool(0.5) && !self.receivers[at].wakes.is_empty() => {
+            ReceiverState::Marking(_) => return self.mark(at).await,
+            ReceiverState::Live(_) if self.rng.random_bool(0.5) && !self.receivers[at].wakes.is_empty() => {
                 if self.receivers[at].woken()? {
                     self.note("woken");
                 }
             }
-            At::Live(_) => return self.read(at).await,
+            ReceiverState::Live(_) => return self.read(at).await,
         }
         Ok(())
     }
@@ -177,17 +177,17 @@ impl<'a> World<'a> {
         fanned.failed
     }
 
-    pub(super) async fn make(&mut self, late: Late) {
+    pub(super) async fn make(&mut self, late: DelayedCall) {
         match late {
-            Late::Open(node) => {
+            DelayedCall::Open(node) => {
                 let (name, keeper) = &self.nodes[node];
                 drop(keeper.open(name, &[self.user]).await);
             }
-            Late::Close(node) => {
+            DelayedCall::Close(node) => {
                 let (name, keeper) = &self.nodes[node];
                 keeper.close(name, self.user).await.ok();
             }
-            Late::Mark(node, generation, marks, complete) => {
+            DelayedCall::Mark(node, generation, marks, complete) => {
                 self.nodes[node].1.mark(self.user, generation, &marks, complete).await.ok();
             }
         }
@@ -202,28 +202,28 @@ impl<'a> World<'a> {
         (format!("n{node}").parse().unwrap(), Arc::new(keeper))
     }
 
-    fn verdict(&mut self) -> Verdict {
+    fn outcome(&mut self) -> CallOutcome {
         if !self.fails {
-            return Verdict::Made;
+            return CallOutcome::Made;
         }
         match self.rng.random_range(0..100) {
-            0..4 => Verdict::Failed,
-            4..8 => Verdict::Late,
-            8..12 => Verdict::Unanswered,
-            _ => Verdict::Made,
+            0..4 => CallOutcome::Failed,
+            4..8 => CallOutcome::Late,
+            8..12 => CallOutcome::Unanswered,
+            _ => CallOutcome::Made,
         }
     }
 
     /// Whether a call of a receiver is answered. If it is not, the receiver ends.
-    async fn is_answered(&mut self, at: usize, late: Option<Late>) -> bool {
-        let verdict = self.verdict();
-        if verdict == Verdict::Made {
+    async fn is_answered(&mut self, at: usize, late: Option<DelayedCall>) -> bool {
+        let outcome = self.outcome();
+        if outcome == CallOutcome::Made {
             return true;
         }
-        self.trace.push(format!("{at}: {verdict:?}"));
-        match (verdict, late) {
-            (Verdict::Late, Some(late)) => self.late.push(late),
-            (Verdict::Unanswered, Some(late)) => self.make(late).await,
+        self.trace.push(format!("{at}: {outcome:?}"));
+        match (outcome, late) {
+            (CallOutcome::Late, Some(late)) => self.late.push(late),
+            (CallOutcome::Unanswered, Some(late)) => self.make(late).await,
             _ => {}
         }
         self.receivers[at].leave();
@@ -243,26 +243,26 @@ impl<'a> World<'a> {
         if self.fans.is_empty() {
             return;
         }
-        let place = self.rng.random_range(0..self.fans.len());
-        let Fan { log, last, node } = self.fans[place];
+        let index = self.rng.random_range(0..self.fans.len());
+        let Fan { log, last, node } = self.fans[index];
         self.trace.push(format!("fan-out of {} {last} by node {node}", self.logs[log].id));
         if self.rng.random_bool(0.1) {
             self.trace.push("which is lost".to_owned());
             self.logs[log].is_owed = true;
-            self.fans.swap_remove(place);
+            self.fans.swap_remove(index);
             return;
         }
         let failed = self.fan_out(log, last, node).await;
         assert_eq!(failed, None, "Redis answers");
         // Some are made again.
         if self.rng.random_bool(0.8) {
-            self.fans.swap_remove(place);
+            self.fans.swap_remove(index);
         }
     }
 
     async fn open(&mut self, at: usize) {
         let node = self.receivers[at].node;
-        if !self.is_answered(at, Some(Late::Open(node))).await {
+        if !self.is_answered(at, Some(DelayedCall::Open(node))).await {
             return;
         }
         let (name, keeper) = &self.nodes[node];
@@ -275,22 +275,22 @@ impl<'a> World<'a> {
 
     async fn mark(&mut self, at: usize) -> Result<(), String> {
         let count = self.rng.random_range(1..=2);
-        let At::Marking(catch_up) = &mut self.receivers[at].at else { return Ok(()) };
+        let ReceiverState::Marking(catch_up) = &mut self.receivers[at].state else { return Ok(()) };
         let given: Vec<Mark> = catch_up.left.drain(..count.min(catch_up.left.len())).collect();
         let (generation, complete) = (catch_up.opened.generation, catch_up.left.is_empty());
         let node = self.receivers[at].node;
-        let late = Late::Mark(node, generation, given.clone(), complete);
+        let late = DelayedCall::Mark(node, generation, given.clone(), complete);
         if !self.is_answered(at, Some(late)).await {
             return Ok(());
         }
         let keeper = Arc::clone(&self.nodes[node].1);
         match keeper.mark(self.user, generation, &given, complete).await.unwrap() {
-            Marked::Reset => {
+            MarkOutcome::Reset => {
                 self.note("reset by marks");
                 self.receivers[at].reset();
                 self.may_be_reset()?;
             }
-            Marked::Marks(marks) => {
+            MarkOutcome::Marks(marks) => {
                 if let Some(mark) = self.mark_above(&given, &marks.marks) {
                     return Err(mark);
                 }
@@ -310,7 +310,7 @@ impl<'a> World<'a> {
     }
 
     async fn read(&mut self, at: usize) -> Result<(), String> {
-        let At::Live(live) = &self.receivers[at].at else { return Ok(()) };
+        let ReceiverState::Live(live) = &self.receivers[at].state else { return Ok(()) };
         let from = ReadFrom { user: self.user, generation: live.generation, after: live.after };
         if !self.is_answered(at, None).await {
             return Ok(());
@@ -319,7 +319,7 @@ impl<'a> World<'a> {
         let keeper = Arc::clone(&self.nodes[self.receivers[at].node].1);
         let reading = keeper.read(&[from], most).await.remove(0).unwrap();
         self.trace.push(format!("{at}: {reading:?}"));
-        if reading == Reading::Reset {
+        if reading == ReadOutcome::Reset {
             self.note("reset");
             self.may_be_reset()?;
         } else {
@@ -338,9 +338,9 @@ impl<'a> World<'a> {
         self.trace.push(format!("{at} goes away"));
         self.receivers[at].leave();
         let node = self.receivers[at].node;
-        let is_away = |receiver: &Receiver| matches!(receiver.at, At::Away);
-        if self.receivers.iter().all(|other| other.node != node || is_away(other)) {
-            self.make(Late::Close(node)).await;
+        let is_disconnected = |receiver: &Receiver| matches!(receiver.state, ReceiverState::Disconnected);
+        if self.receivers.iter().all(|other| other.node != node || is_disconnected(other)) {
+            self.make(DelayedCall::Close(node)).await;
         }
     }
 
@@ -356,8 +356,8 @@ impl<'a> World<'a> {
 
     async fn make_late(&mut self) {
         if !self.late.is_empty() {
-            let place = self.rng.random_range(0..self.late.len());
-            let late = self.late.swap_remove(place);
+            let index = self.rng.random_range(0..self.late.len());
+            let late = self.late.swap_remove(index);
             self.trace.push(format!("late: {late:?}"));
             self.make(late).await;
         }

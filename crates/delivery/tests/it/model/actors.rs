@@ -75,7 +75,7 @@ pub(super) async fn read_head(node: NodeView, after: Seq, at_least: Seq) -> Resu
 
 /// Where the node of a writer dies, as far as the conversation is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Death {
+pub(super) enum DeathPoint {
     Never,
     /// Right after the message or the change was committed.
     AtCommit,
@@ -83,24 +83,29 @@ pub(super) enum Death {
     AfterRelease,
 }
 
-pub(super) async fn write(node: NodeView, count: usize, death: Death) -> Result<(), String> {
+pub(super) async fn write(node: NodeView, count: usize, death: DeathPoint) -> Result<(), String> {
     let began = node.windows.now();
     node.stage.gate().await;
     let messages = node.truth.lock().append(count, node.now());
     node.stage.gate().await;
     match death {
-        Death::AtCommit => {}
-        Death::AfterRelease => {
+        DeathPoint::AtCommit => {}
+        DeathPoint::AfterRelease => {
             // If it fails, the window is compared at the end of its time.
-            node.windows.doubt(node.log).await.ok();
+            node.windows.require_check(node.log).await.ok();
         }
-        Death::Never => append(&node, &messages, false, Some(began)).await,
+        DeathPoint::Never => append(&node, &messages, false, Some(began)).await,
     }
     Ok(())
 }
 
 /// `oversleeps`: the hold ends before the change is committed.
-pub(super) async fn change(node: NodeView, seq: Seq, death: Death, oversleeps: bool) -> Result<(), String> {
+pub(super) async fn change(
+    node: NodeView,
+    seq: Seq,
+    death: DeathPoint,
+    oversleeps: bool,
+) -> Result<(), String> {
     let (began, until) = (node.windows.now(), node.now() + HOLD_MS);
     let held = node.holds.begin();
     let Ok(hold) = node.windows.hold(node.log).await else { return Ok(()) };
@@ -112,13 +117,13 @@ pub(super) async fn change(node: NodeView, seq: Seq, death: Death, oversleeps: b
     let is_held = held.load(Ordering::Acquire) && node.epochs.are_one() && node.now() < until;
     let (change, event) = node.truth.lock().change(seq, node.now(), is_held);
     node.stage.gate().await;
-    if death == Death::AtCommit {
+    if death == DeathPoint::AtCommit {
         return Ok(());
     }
     if node.windows.release(hold).await.is_ok() {
         node.truth.lock().acknowledge_change(change);
     }
-    if death == Death::Never {
+    if death == DeathPoint::Never {
         append(&node, &[event], true, Some(began)).await;
     }
     Ok(())

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_store::{
-    Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange,
-    MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp, document_of,
+    Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange,
+    MessageChangeOutcome, MessageStore, NewMessage, Seq, StoreError, StoredHeader, Timestamp, document_of,
 };
 use parking_lot::Mutex;
 
@@ -55,7 +55,7 @@ impl MessageStore for ModelLog {
         unreachable!("windows know no times")
     }
 
-    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<Changed, StoreError> {
+    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<MessageChangeOutcome, StoreError> {
         unreachable!("actors change messages by themselves")
     }
 }
@@ -112,7 +112,11 @@ impl MessageStore for OldestFirst {
         self.0.seq_at(log, time).await
     }
 
-    async fn change(&self, log: ConversationId, change: &MessageChange) -> Result<Changed, StoreError> {
+    async fn change(
+        &self,
+        log: ConversationId,
+        change: &MessageChange,
+    ) -> Result<MessageChangeOutcome, StoreError> {
         self.0.change(log, change).await
     }
 }

@@ -5,6 +5,7 @@
 mod actors;
 mod connection;
 mod edited;
+mod event_rates;
 mod log;
 mod mutants;
 mod run;
@@ -12,7 +13,6 @@ mod server;
 pub(crate) mod stage;
 pub(crate) mod stepped;
 mod truth;
-mod weather;
 
 #[allow(unused_imports, reason = "one of the executables that have this module needs it")]
 pub(crate) use connection::{TestRedis, url};

@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use super::{
-    actors::{self, Death, Holds, NodeView},
+    actors::{self, DeathPoint, Holds, NodeView},
+    event_rates::{EventRates, StepKind},
     log::{ModelLog, OldestFirst},
     mutants::Mutant,
     server::Server,
-    stage::{Program, Stage, Verdict},
+    stage::{CallOutcome, Program, Stage},
     stepped::{EpochOf, Epochs, Stepped},
     truth::Truth,
-    weather::{Choice, Weather},
 };
 
 const NODES: usize = 3;
@@ -89,7 +89,7 @@ fn read(node: NodeView, asked: Span, at_least: Seq) -> (String, Program) {
 struct World<'a> {
     server: &'a Server,
     rng: StdRng,
-    weather: Weather,
+    event_rates: EventRates,
     stage: Arc<Stage>,
     truth: Arc<Mutex<Truth>>,
     epochs: Arc<Epochs>,
@@ -112,7 +112,7 @@ impl<'a> World<'a> {
         let (stage, truth) = (Arc::new(Stage::default()), Arc::new(Mutex::new(Truth::default())));
         let begin = [0, 1, 20, 98, 101, 105, 150][rng.random_range(0..7)];
         truth.lock().append(begin, 0);
-        let weather = Weather::any(&mut rng);
+        let event_rates = EventRates::random(&mut rng);
         let log = ModelLog { truth: Arc::clone(&truth), stage: Arc::clone(&stage) };
         let store: Arc<dyn MessageStore> = match mutant {
             Some(mutant) if mutant.reads_oldest_first => Arc::new(OldestFirst(log)),
@@ -128,7 +128,7 @@ impl<'a> World<'a> {
             clock: ManualClock::new(),
             log: ConversationId::Group(GroupId::new(rng.random_range(1..i64::MAX)).unwrap()),
             rng,
-            weather,
+            event_rates,
             store,
             nodes: Vec::new(),
             actors: Vec::new(),
@@ -168,21 +168,21 @@ impl<'a> World<'a> {
         if self.stage.takes_oversleeping() {
             self.advance(HOLD_PASSED_MS).await;
         }
-        let choices = self.weather.choices();
+        let choices = self.event_rates.choices();
         match choices.choose_weighted(&mut self.rng, |(_, weight)| *weight).unwrap().0 {
-            Choice::GoOn => return self.go_on().await,
-            Choice::Begin => self.begin(),
-            Choice::Advance => {
+            StepKind::GoOn => return self.go_on().await,
+            StepKind::Begin => self.begin(),
+            StepKind::Advance => {
                 self.advance_at_random().await;
                 return self.audit().await;
             }
-            Choice::Audit => return self.audit().await,
-            Choice::MakeLate => self.make_late().await,
-            Choice::Evict => self.evict().await,
-            Choice::Kill => self.kill(),
-            Choice::Save => self.save().await,
-            Choice::ChangeEpoch => self.change_epoch().await,
-            Choice::MoveNode => self.move_node(),
+            StepKind::Audit => return self.audit().await,
+            StepKind::MakeLate => self.make_late().await,
+            StepKind::Evict => self.evict().await,
+            StepKind::Kill => self.kill(),
+            StepKind::Save => self.save().await,
+            StepKind::ChangeEpoch => self.change_epoch().await,
+            StepKind::MoveNode => self.move_node(),
         }
         Ok(())
     }
@@ -194,7 +194,7 @@ impl<'a> World<'a> {
         self.last_id += 1;
         self.trace.push(format!("audit: {what} on node {node}"));
         for _ in 0..AUDIT {
-            if let Some(ended) = self.stage.step(self.last_id, Verdict::Made, &mut program).await {
+            if let Some(ended) = self.stage.step(self.last_id, CallOutcome::Made, &mut program).await {
                 self.ended += 1;
                 return ended;
             }
@@ -205,19 +205,19 @@ impl<'a> World<'a> {
     /// One actor goes on up to its next gate: mostly one of those that are not slow.
     async fn go_on(&mut self) -> Result<(), String> {
         let slow = self.rng.random_bool(0.1);
-        let places: Vec<usize> =
-            (0..self.actors.len()).filter(|place| self.actors[*place].is_slow == slow).collect();
-        let Some(place) = places.choose(&mut self.rng).copied() else { return Ok(()) };
-        let failing = if self.weather.redis_fails { 12 } else { 1 };
-        let verdict = match self.rng.random_range(0..100) {
-            of_100 if of_100 >= failing => Verdict::Made,
-            of_100 => [Verdict::Late, Verdict::Failed, Verdict::Unanswered][of_100 % 3],
+        let indexes: Vec<usize> =
+            (0..self.actors.len()).filter(|index| self.actors[*index].is_slow == slow).collect();
+        let Some(index) = indexes.choose(&mut self.rng).copied() else { return Ok(()) };
+        let failing = if self.event_rates.redis_fails { 12 } else { 1 };
+        let outcome = match self.rng.random_range(0..100) {
+            of_100 if of_100 >= failing => CallOutcome::Made,
+            of_100 => [CallOutcome::Late, CallOutcome::Failed, CallOutcome::Unanswered][of_100 % 3],
         };
-        let actor = &mut self.actors[place];
-        self.trace.push(format!("{verdict:?}: {} on node {}", actor.what, actor.node));
-        let Some(ended) = self.stage.step(actor.id, verdict, &mut actor.program).await else { return Ok(()) };
+        let actor = &mut self.actors[index];
+        self.trace.push(format!("{outcome:?}: {} on node {}", actor.what, actor.node));
+        let Some(ended) = self.stage.step(actor.id, outcome, &mut actor.program).await else { return Ok(()) };
         self.ended += 1;
-        let actor = self.actors.swap_remove(place);
+        let actor = self.actors.swap_remove(index);
         self.trace.push(format!("{} ended", actor.what));
         ended
     }
@@ -229,7 +229,7 @@ impl<'a> World<'a> {
         let node = self.rng.random_range(0..NODES);
         let Some((what, program)) = self.program(node) else { return };
         self.last_id += 1;
-        let is_slow = self.rng.random_bool(if self.weather.nodes_pause { 0.3 } else { 0.1 });
+        let is_slow = self.rng.random_bool(if self.event_rates.nodes_pause { 0.3 } else { 0.1 });
         let what = format!("#{} {what}", self.last_id);
         self.trace.push(format!("begin {what} on node {node}, slow: {is_slow}"));
         self.actors.push(Actor { id: self.last_id, node, is_slow, what, program });
@@ -241,9 +241,9 @@ impl<'a> World<'a> {
         let at_least = if self.rng.random_bool(0.1) { end } else { 0 };
         let recent = self.rng.random_range((end - 110).max(1)..=end + 2);
         let death = match self.rng.random_range(0..10) {
-            0 | 1 => Death::AtCommit,
-            2 | 3 => Death::AfterRelease,
-            _ => Death::Never,
+            0 | 1 => DeathPoint::AtCommit,
+            2 | 3 => DeathPoint::AfterRelease,
+            _ => DeathPoint::Never,
         };
         Some(match self.rng.random_range(0..100) {
             0..25 => read(view, Span { first: 1, last: Seq::MAX }, at_least),
@@ -258,7 +258,7 @@ impl<'a> World<'a> {
                 let count = [1, 1, 1, 2, 3, 60][self.rng.random_range(0..6)];
                 (format!("write {count}, {death:?}"), Box::pin(actors::write(view, count, death)))
             }
-            75..93 if end > 0 && self.weather.changes => {
+            75..93 if end > 0 && self.event_rates.changes => {
                 let (seq, oversleeps) = (recent.min(end), self.rng.random_bool(0.25));
                 let what = format!("change {seq}, {death:?}, oversleeps: {oversleeps}");
                 (what, Box::pin(actors::change(view, seq, death, oversleeps)))
@@ -285,9 +285,9 @@ impl<'a> World<'a> {
         if self.stage.late() == 0 {
             return;
         }
-        let place = self.rng.random_range(0..self.stage.late());
+        let index = self.rng.random_range(0..self.stage.late());
         self.trace.push("a late command is made".to_owned());
-        self.stage.make_late(place).await;
+        self.stage.make_late(index).await;
     }
 
     fn keys(&self, epoch: u64) -> Vec<String> {

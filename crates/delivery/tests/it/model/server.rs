@@ -28,9 +28,9 @@ impl Server {
         let set = RedisScript::new("return redis.call('MSET', KEYS[1], ARGV[1], KEYS[2], ARGV[2])");
         let save = RedisScript::new("return { redis.call('DUMP', KEYS[1]), redis.call('DUMP', KEYS[2]) }");
         let restore = RedisScript::new(
-            "for place = 1, 2 do
-                redis.call('DEL', KEYS[place])
-                if ARGV[place] ~= '' then redis.call('RESTORE', KEYS[place], 0, ARGV[place]) end
+            "for index = 1, 2 do
+                redis.call('DEL', KEYS[index])
+                if ARGV[index] ~= '' then redis.call('RESTORE', KEYS[index], 0, ARGV[index]) end
             end
             return 0",
         );

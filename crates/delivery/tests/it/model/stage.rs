@@ -20,9 +20,9 @@ thread_local! {
     static ACTOR: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What becomes of a call to Redis.
+/// The outcome of a call to Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum CallOutcome {
     /// It is made, and answers.
     Made,
     /// It is not made.
@@ -36,7 +36,7 @@ pub(crate) enum Verdict {
 #[derive(Default)]
 pub(crate) struct Stage {
     /// The actor that may pass one gate.
-    permit: Mutex<Option<(usize, Verdict)>>,
+    permit: Mutex<Option<(usize, CallOutcome)>>,
     /// Commands that are with Redis.
     running: AtomicUsize,
     late: Mutex<Vec<BoxFuture<'static, ()>>>,
@@ -48,11 +48,11 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Waits until the actor that asks is let through.
-    pub(crate) async fn gate(&self) -> Verdict {
+    pub(crate) async fn gate(&self) -> CallOutcome {
         poll_fn(|_| {
             let mut permit = self.permit.lock();
             match permit.take_if(|(actor, _)| *actor == ACTOR.get()) {
-                Some((_, verdict)) => Poll::Ready(verdict),
+                Some((_, outcome)) => Poll::Ready(outcome),
                 None => Poll::Pending,
             }
         })
@@ -93,8 +93,8 @@ impl Stage {
     }
 
     /// Makes a command that was delayed.
-    pub(crate) async fn make_late(&self, place: usize) {
-        let command = self.late.lock().swap_remove(place);
+    pub(crate) async fn make_late(&self, index: usize) {
+        let command = self.late.lock().swap_remove(index);
         command.await;
     }
 
@@ -102,10 +102,10 @@ impl Stage {
     pub(crate) async fn step(
         &self,
         actor: usize,
-        verdict: Verdict,
+        outcome: CallOutcome,
         program: &mut Program,
     ) -> Option<Result<(), String>> {
-        *self.permit.lock() = Some((actor, verdict));
+        *self.permit.lock() = Some((actor, outcome));
         let ended = poll_fn(|context| {
             ACTOR.set(actor);
             match program.as_mut().poll(context) {

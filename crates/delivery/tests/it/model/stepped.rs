@@ -12,12 +12,12 @@ use async_trait::async_trait;
 use futures::{FutureExt as _, future::BoxFuture};
 use kith_cache::remote::SharedError;
 use kith_delivery::{
-    Append, Confirm, EpochSource, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, RedisWindows, Span,
-    WindowKeeper,
+    Append, Confirm, EpochSource, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, RedisWindows, Span,
+    WindowKeeper, WindowLookup,
 };
 use kith_store::{ConversationId, Epoch, Seq};
 
-use super::stage::{Stage, Verdict};
+use super::stage::{CallOutcome, Stage};
 
 /// How long a window may be unchecked.
 const CHECKED: Duration = Duration::from_secs(10);
@@ -83,14 +83,14 @@ impl Epochs {
 
 #[async_trait]
 impl EpochSource for EpochOf {
-    fn followed(&self) -> Option<Epoch> {
+    fn followed_epoch(&self) -> Option<Epoch> {
         let is_cut = self.epochs.nodes[self.node].is_cut.load(Ordering::Acquire);
         let server = if is_cut && !self.epochs.ignored { "gone" } else { &self.epochs.server };
         let number = if self.epochs.ignored { 1 } else { self.epochs.of(self.node) };
         Some(Epoch { number, server: server.to_owned() })
     }
 
-    async fn settled(&self) -> Option<u64> {
+    async fn settled_epoch(&self) -> Option<u64> {
         let number = if self.epochs.ignored { 1 } else { self.epochs.present() };
         (self.epochs.are_one() || self.epochs.is_always_settled).then_some(number)
     }
@@ -108,16 +108,16 @@ impl Stepped {
         &self,
         call: impl FnOnce(Arc<RedisWindows>) -> BoxFuture<'static, Result<T, SharedError>> + Send,
     ) -> Result<T, SharedError> {
-        let verdict = self.stage.gate().await;
+        let outcome = self.stage.gate().await;
         let call = call(Arc::clone(&self.keeper));
-        match verdict {
-            Verdict::Made => self.stage.command(call).await,
-            Verdict::Failed => Err(SharedError::Away),
-            Verdict::Late => {
+        match outcome {
+            CallOutcome::Made => self.stage.command(call).await,
+            CallOutcome::Failed => Err(SharedError::Away),
+            CallOutcome::Late => {
                 self.stage.delay(call.map(drop).boxed());
                 Err(SharedError::Timeout)
             }
-            Verdict::Unanswered => {
+            CallOutcome::Unanswered => {
                 drop(self.stage.command(call).await);
                 Err(SharedError::Timeout)
             }
@@ -134,27 +134,32 @@ fn each<T>(
 
 #[async_trait]
 impl WindowKeeper for Stepped {
-    async fn look(&self, log: ConversationId, asked: Span, token: LeaseToken) -> Result<Looked, SharedError> {
-        let looked =
-            self.call(move |keeper| async move { keeper.look(log, asked, token).await }.boxed()).await;
-        self.stage.count(match &looked {
-            Ok(Looked::Hit(window)) if window.age.is_some_and(|age| age <= CHECKED) => "hit",
-            Ok(Looked::Hit(_)) => "old",
-            Ok(Looked::Miss { .. }) => "miss",
-            Ok(Looked::Busy) => "busy",
-            Ok(Looked::Held) => "held",
+    async fn look_up(
+        &self,
+        log: ConversationId,
+        asked: Span,
+        token: LeaseToken,
+    ) -> Result<WindowLookup, SharedError> {
+        let lookup =
+            self.call(move |keeper| async move { keeper.look_up(log, asked, token).await }.boxed()).await;
+        self.stage.count(match &lookup {
+            Ok(WindowLookup::Hit(window)) if window.age.is_some_and(|age| age <= CHECKED) => "hit",
+            Ok(WindowLookup::Hit(_)) => "old",
+            Ok(WindowLookup::Miss { .. }) => "miss",
+            Ok(WindowLookup::Busy) => "busy",
+            Ok(WindowLookup::Held) => "held",
             Err(_) => "away",
         });
-        looked
+        lookup
     }
 
-    async fn fill(&self, log: ConversationId, fill: &Fill) -> Result<Filled, SharedError> {
+    async fn fill(&self, log: ConversationId, fill: &Fill) -> Result<FillOutcome, SharedError> {
         let fill = fill.clone();
         let filled = self.call(move |keeper| async move { keeper.fill(log, &fill).await }.boxed()).await;
         self.stage.count(match &filled {
-            Ok(Filled::Stored) => "stored",
-            Ok(Filled::Lost) => "lost",
-            Ok(Filled::Below) => "below",
+            Ok(FillOutcome::Stored) => "stored",
+            Ok(FillOutcome::Lost) => "lost",
+            Ok(FillOutcome::Below) => "below",
             Err(_) => "unfilled",
         });
         filled
@@ -178,12 +183,12 @@ impl WindowKeeper for Stepped {
         each(count, self.call(move |keeper| async move { Ok(keeper.confirm(&known).await) }.boxed()).await)
     }
 
-    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadSeen, SharedError>> {
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadLookup, SharedError>> {
         let (count, asked) = (asked.len(), asked.to_vec());
         each(count, self.call(move |keeper| async move { Ok(keeper.heads(&asked).await) }.boxed()).await)
     }
 
-    async fn doubt(&self, log: ConversationId) -> Result<(), SharedError> {
-        self.call(move |keeper| async move { keeper.doubt(log).await }.boxed()).await
+    async fn require_check(&self, log: ConversationId) -> Result<(), SharedError> {
+        self.call(move |keeper| async move { keeper.require_check(log).await }.boxed()).await
     }
 }

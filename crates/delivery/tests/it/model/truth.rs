@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kith_delivery::{Head, Recent, Span};
+use kith_delivery::{Head, RecentMessages, Span};
 use kith_store::{Message, MessageKind, Seq, Timestamp, UserId};
 
 /// For so long a reader may miss what a writer that died has written, in milliseconds.
@@ -62,9 +62,9 @@ impl Truth {
         self.read(first, self.end())
     }
 
-    /// Changes a message and appends the event, as one. Returns the place of the change, and the event.
+    /// Changes a message and appends the event, as one. Returns the index of the change, and the event.
     pub(super) fn change(&mut self, seq: Seq, now: u64, is_final: bool) -> (usize, Message) {
-        let stored = &mut self.messages[place(seq)];
+        let stored = &mut self.messages[index_of(seq)];
         stored.version += 1;
         let version = stored.version;
         self.messages.push(Stored { version: 0, is_event: true, committed: now });
@@ -93,7 +93,7 @@ impl Truth {
     }
 
     pub(super) fn message(&self, seq: Seq) -> Message {
-        let stored = self.messages[place(seq)];
+        let stored = self.messages[index_of(seq)];
         message(seq, stored.version, stored.is_event)
     }
 
@@ -116,7 +116,7 @@ impl Truth {
         epoch: u64,
         asked: Span,
         at_least: Seq,
-        recent: &Recent,
+        recent: &RecentMessages,
     ) -> Result<(), String> {
         self.check_end(floor, epoch, at_least, recent.span.last)?;
         if !(1..=recent.span.last + 1).contains(&recent.span.first) {
@@ -173,13 +173,13 @@ impl Truth {
     fn check_message(&self, floor: &Floor, found: &Message) -> Result<(), String> {
         let version = found.mentions.first().map_or(0, |user| user.get()) - 1;
         self.check_version(floor, found.seq, version)?;
-        let expected = message(found.seq, version, self.messages[place(found.seq)].is_event);
+        let expected = message(found.seq, version, self.messages[index_of(found.seq)].is_event);
         if *found == expected { Ok(()) } else { Err(format!("{found:?} instead of {expected:?}")) }
     }
 
     fn check_version(&self, floor: &Floor, seq: Seq, version: i64) -> Result<(), String> {
         let least = floor.versions.get(&seq).copied().unwrap_or(0);
-        if (least..=self.messages[place(seq)].version).contains(&version) {
+        if (least..=self.messages[index_of(seq)].version).contains(&version) {
             return Ok(());
         }
         let changes: Vec<_> = self.changes.iter().filter(|change| change.seq == seq).collect();
@@ -187,7 +187,7 @@ impl Truth {
     }
 }
 
-fn place(seq: Seq) -> usize {
+fn index_of(seq: Seq) -> usize {
     usize::try_from(seq - 1).unwrap()
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::{FutureExt as _, future::BoxFuture};
 use kith_cache::remote::SharedError;
-use kith_delivery::{Background, Offer, RedisSequences, SequenceKeeper, Taken};
+use kith_delivery::{Background, Offer, RedisSequences, SequenceKeeper, TakeOutcome};
 use kith_store::{Seq, SequenceName};
 use parking_lot::Mutex;
 
 use super::{mutants::Mutant, truth::Truth};
-use crate::model::stage::{Stage, Verdict};
+use crate::model::stage::{CallOutcome, Stage};
 
 /// The keeper of one node.
 #[derive(Debug)]
@@ -43,16 +43,16 @@ impl Stepped {
         call: impl Fn(Arc<RedisSequences>) -> BoxFuture<'static, Result<T, SharedError>> + Send + Sync,
         again: bool,
     ) -> Result<T, SharedError> {
-        let verdict = self.stage.gate().await;
+        let outcome = self.stage.gate().await;
         let make = || call(Arc::clone(&self.keeper));
-        match verdict {
-            Verdict::Made => self.stage.command(make()).await,
-            Verdict::Failed => Err(SharedError::Away),
-            Verdict::Late => {
+        match outcome {
+            CallOutcome::Made => self.stage.command(make()).await,
+            CallOutcome::Failed => Err(SharedError::Away),
+            CallOutcome::Late => {
                 self.stage.delay(make().map(drop).boxed());
                 Err(SharedError::Timeout)
             }
-            Verdict::Unanswered => {
+            CallOutcome::Unanswered => {
                 drop(self.stage.command(make()).await);
                 if again {
                     self.stage.delay(make().map(drop).boxed());
@@ -65,7 +65,7 @@ impl Stepped {
 
 #[async_trait]
 impl SequenceKeeper for Stepped {
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError> {
+    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError> {
         let seen = if self.mutant.forgets { 0 } else { seen };
         let name = name.clone();
         let take = move |keeper: Arc<RedisSequences>| {
@@ -74,10 +74,12 @@ impl SequenceKeeper for Stepped {
         };
         let taken = self.call(take, false).await;
         self.stage.count(match &taken {
-            Ok(Taken::Numbers { range, .. }) if range.last - range.first + 1 < i64::from(count) => "some",
-            Ok(Taken::Numbers { .. }) => "all",
-            Ok(Taken::Unknown) => "unknown",
-            Ok(Taken::UsedUp) => "used up",
+            Ok(TakeOutcome::Numbers { range, .. }) if range.last - range.first + 1 < i64::from(count) => {
+                "some"
+            }
+            Ok(TakeOutcome::Numbers { .. }) => "all",
+            Ok(TakeOutcome::Unknown) => "unknown",
+            Ok(TakeOutcome::UsedUp) => "used up",
             Err(_) => "away",
         });
         taken

@@ -14,15 +14,15 @@ use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use super::{
+    event_rates::{EventRates, StepKind},
     keeper::{Begun, Stepped},
     mutants::Mutant,
     store::ModelStore,
     truth::Truth,
-    weather::{Choice, Weather},
 };
 use crate::model::{
     EditedScripts, TestRedis,
-    stage::{Program, Stage, Verdict},
+    stage::{CallOutcome, Program, Stage},
     stepped::{EpochOf, Epochs},
 };
 
@@ -123,7 +123,7 @@ struct Saved {
 struct World<'a> {
     server: &'a Server,
     rng: StdRng,
-    weather: Weather,
+    event_rates: EventRates,
     stage: Arc<Stage>,
     truth: Arc<Mutex<Truth>>,
     epochs: Arc<Epochs>,
@@ -142,7 +142,7 @@ impl<'a> World<'a> {
     fn new(server: &'a Server, seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let (stage, truth) = (Arc::new(Stage::default()), Arc::new(Mutex::new(Truth::new(NODES))));
-        let weather = Weather::any(&mut rng);
+        let event_rates = EventRates::random(&mut rng);
         let store = ModelStore {
             last: Mutex::new(0),
             stage: Arc::clone(&stage),
@@ -152,7 +152,7 @@ impl<'a> World<'a> {
         let epochs = Epochs::new(server.redis.name.clone(), NODES, server.mutant.ignores_epochs);
         let mut world = Self {
             server,
-            weather,
+            event_rates,
             stage,
             truth,
             epochs: Arc::new(epochs),
@@ -165,7 +165,7 @@ impl<'a> World<'a> {
             last_id: 0,
             saved: None,
             ended: 0,
-            trace: vec![format!("{weather:?}")],
+            trace: vec![format!("{event_rates:?}")],
         };
         world.nodes = (0..NODES).map(|node| world.node(node)).collect();
         assert!(server.scripts.is_edited(), "a text that a mutant replaces is in no script");
@@ -188,7 +188,7 @@ impl<'a> World<'a> {
         for _ in 0..STEPS {
             self.step().await?;
         }
-        if self.weather.is_calm { self.end().await } else { Ok(()) }
+        if self.event_rates.is_calm { self.end().await } else { Ok(()) }
     }
 
     /// Nothing begins any more. Where all answered, no number was taken past Redis.
@@ -209,24 +209,24 @@ impl<'a> World<'a> {
     }
 
     async fn step(&mut self) -> Result<(), String> {
-        let choices = self.weather.choices();
+        let choices = self.event_rates.choices();
         match choices.choose_weighted(&mut self.rng, |(_, weight)| *weight).unwrap().0 {
-            Choice::GoOn => return self.go_on().await,
-            Choice::Begin => self.begin(),
-            Choice::Advance => {
+            StepKind::GoOn => return self.go_on().await,
+            StepKind::Begin => self.begin(),
+            StepKind::Advance => {
                 let ms = [1, 60, 150, 11_000][self.rng.random_range(0..4)];
                 self.clock.advance(Duration::from_millis(ms));
             }
-            Choice::MakeLate => self.make_late().await,
-            Choice::Empty => {
+            StepKind::MakeLate => self.make_late().await,
+            StepKind::Empty => {
                 self.trace.push("emptied".to_owned());
                 self.put(self.epochs.present(), Bytes::new()).await;
             }
-            Choice::Kill => self.kill(),
-            Choice::Save => self.save().await,
-            Choice::PutBack => self.put_back().await,
-            Choice::ChangeEpoch => self.change_epoch().await,
-            Choice::MoveNode => {
+            StepKind::Kill => self.kill(),
+            StepKind::Save => self.save().await,
+            StepKind::PutBack => self.put_back().await,
+            StepKind::ChangeEpoch => self.change_epoch().await,
+            StepKind::MoveNode => {
                 let node = self.rng.random_range(0..NODES);
                 self.epochs.move_node(node);
                 self.trace.push(format!("node {node} follows epoch {}", self.epochs.present()));
@@ -240,19 +240,19 @@ impl<'a> World<'a> {
         if self.actors.is_empty() {
             return Ok(());
         }
-        let place = self.rng.random_range(0..self.actors.len());
-        let failing = if self.weather.redis_fails { 15 } else { 0 };
-        let verdict = match self.rng.random_range(0..100) {
-            of_100 if of_100 >= failing => Verdict::Made,
-            of_100 => [Verdict::Late, Verdict::Failed, Verdict::Unanswered][of_100 % 3],
+        let index = self.rng.random_range(0..self.actors.len());
+        let failing = if self.event_rates.redis_fails { 15 } else { 0 };
+        let outcome = match self.rng.random_range(0..100) {
+            of_100 if of_100 >= failing => CallOutcome::Made,
+            of_100 => [CallOutcome::Late, CallOutcome::Failed, CallOutcome::Unanswered][of_100 % 3],
         };
-        let actor = &mut self.actors[place];
-        self.trace.push(format!("{verdict:?}: {} on node {}", actor.what, actor.node));
-        let ended = self.stage.step(actor.id, verdict, &mut actor.program).await;
+        let actor = &mut self.actors[index];
+        self.trace.push(format!("{outcome:?}: {} on node {}", actor.what, actor.node));
+        let ended = self.stage.step(actor.id, outcome, &mut actor.program).await;
         self.adopt();
         let Some(ended) = ended else { return Ok(()) };
         self.ended += 1;
-        let actor = self.actors.swap_remove(place);
+        let actor = self.actors.swap_remove(index);
         self.trace.push(format!("{} ended", actor.what));
         ended
     }
@@ -290,7 +290,7 @@ impl<'a> World<'a> {
     }
 
     fn reserve(&self, node: usize, count: u32, above: Seq) -> Program {
-        let (truth, is_calm) = (Arc::clone(&self.truth), self.weather.is_calm);
+        let (truth, is_calm) = (Arc::clone(&self.truth), self.event_rates.is_calm);
         let (sequences, name, stage) =
             (self.nodes[node].sequences.clone(), self.name.clone(), Arc::clone(&self.stage));
         Box::pin(async move {
@@ -310,10 +310,10 @@ impl<'a> World<'a> {
         if self.stage.late() == 0 {
             return;
         }
-        let place = self.rng.random_range(0..self.stage.late());
+        let index = self.rng.random_range(0..self.stage.late());
         self.trace.push("a late command is made".to_owned());
         self.stage.count("late");
-        self.stage.make_late(place).await;
+        self.stage.make_late(index).await;
     }
 
     /// The actors of a node end, wherever they are, and it starts again.

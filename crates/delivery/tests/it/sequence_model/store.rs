@@ -7,7 +7,7 @@ use kith_store::{Outcome, Seq, SeqRange, SequenceName, SequenceStore, StoreError
 use parking_lot::Mutex;
 
 use super::truth::Truth;
-use crate::model::stage::{Stage, Verdict};
+use crate::model::stage::{CallOutcome, Stage};
 
 #[derive(Debug)]
 pub(super) struct ModelStore {
@@ -20,8 +20,8 @@ pub(super) struct ModelStore {
 #[async_trait]
 impl SequenceStore for ModelStore {
     async fn take_seqs(&self, _: &SequenceName, count: u32, above: Seq) -> Result<SeqRange, StoreError> {
-        let verdict = self.stage.gate().await;
-        if verdict == Verdict::Failed {
+        let outcome = self.stage.gate().await;
+        if outcome == CallOutcome::Failed {
             return Err(away());
         }
         let mut read = *self.last.lock();
@@ -33,7 +33,7 @@ impl SequenceStore for ModelStore {
         let range = SeqRange { first: read.max(above) + 1, last: read.max(above) + i64::from(count) };
         *self.last.lock() = range.last;
         self.truth.lock().taken += 1;
-        if verdict == Verdict::Made { Ok(range) } else { Err(away()) }
+        if outcome == CallOutcome::Made { Ok(range) } else { Err(away()) }
     }
 
     async fn max_seqs(&self, _: &[SequenceName]) -> Result<Vec<Seq>, StoreError> {

@@ -1,4 +1,4 @@
--- Who of a group is online. KEYS: users, online. ARGV: after which one, of equal length ('': from the first on), most.
+-- The online members of a group. KEYS: users, online. ARGV: the padded user before the first ('': none), most.
 -- Returns each user and its 'version:gateways'.
 local from = '-'
 if ARGV[1] ~= '' then from = '(' .. ARGV[1] end

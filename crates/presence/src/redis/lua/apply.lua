@@ -60,13 +60,13 @@ for gateway, more in pairs(by) do
 end
 local numbers = redis.call('HMGET', KEYS[3], unpack(names))
 local put = {':version', string.format('%.0f', math.max(tonumber(numbers[1] or '0') + 1, us))}
-for place = 2, #names do
-    local number = tonumber(numbers[place] or '0') + by[names[place]]
+for index = 2, #names do
+    local number = tonumber(numbers[index] or '0') + by[names[index]]
     if number > 0 then
-        put[#put + 1] = names[place]
+        put[#put + 1] = names[index]
         put[#put + 1] = number
     else
-        redis.call('HDEL', KEYS[3], names[place])
+        redis.call('HDEL', KEYS[3], names[index])
     end
 end
 redis.call('HSET', KEYS[3], unpack(put))

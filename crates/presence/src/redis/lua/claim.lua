@@ -1,6 +1,6 @@
--- Whether a gateway is who it says. KEYS: claims, deadlines, epoch. ARGV: gateway, incarnation that it offers ('0':
--- none), one that is free, how long it lives, most gateways, a new epoch. Returns the incarnation, '' where another one
--- is the gateway, nothing where there are too many.
+-- Verifies the identity of a gateway. KEYS: claims, deadlines, epoch. ARGV: gateway, incarnation that it offers ('0':
+-- none), one that is free, how long it lives, most gateways, a new epoch. Returns the incarnation; '' if another one
+-- is the gateway; nothing if there are too many.
 local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 redis.call('SET', KEYS[3], ARGV[6] .. ':' .. string.format('%.0f', ms), 'NX')

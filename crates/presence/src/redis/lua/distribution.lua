@@ -1,5 +1,5 @@
--- How many of a group are online, and where. KEYS: users, online, gateways. Returns how many, version, then each gateway
--- with how many.
+-- The numbers of online members of a group. KEYS: users, online, gateways. Returns the total, the version, then each gateway
+-- with its number.
 local all = redis.call('HGETALL', KEYS[3])
 local answer = { redis.call('ZCARD', KEYS[2]), 0 }
 for at = 1, #all, 2 do

@@ -1,4 +1,4 @@
--- The epoch and its age, and where asked for all gateways with how long they live. KEYS: claims, deadlines, epoch. ARGV:
+-- The epoch and its age, and if asked for all gateways with their time left. KEYS: claims, deadlines, epoch. ARGV:
 -- a new epoch, 1: all gateways.
 local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kith_store::{
-    ConversationId, DialogKey, Erasure, ErasurePlace, MessageKind, NewMessage, Seq, Timestamp, UserId,
+    ConversationId, DialogKey, Erasure, ErasureCursor, MessageKind, NewMessage, Seq, Timestamp, UserId,
 };
 
 use super::{
@@ -62,8 +62,8 @@ async fn erasure_goes_on_where_a_node_died() {
         make_dialog(&node, user, group).await;
     }
     // It has noted the document of the first conversation and erased it.
-    let place = ErasurePlace { after: None, from: 1, erased_some: true };
-    let noted = Erasure { place, conversations: 2, ..erasure(&node, user).await };
+    let cursor = ErasureCursor { after: None, from: 1, erased_some: true };
+    let noted = Erasure { cursor, conversations: 2, ..erasure(&node, user).await };
     node.stores.erasures.save_erasure(&noted).await.unwrap().unwrap();
     node.stores.message_upkeep.erase_document(log(first), 1, user, now).await.unwrap();
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use kith_store::{
     AgedDocument, Conversation, ConversationId, ConversationStore, MessageUpkeep, Outcome, SentDocuments,
-    Seq, StoreError, Stores, Timestamp, Trimmed, UserId, Version,
+    Seq, StoreError, Stores, Timestamp, TrimResult, UserId, Version,
 };
 use parking_lot::Mutex;
 
@@ -61,7 +61,7 @@ fn away(outcome: Outcome) -> StoreError {
 
 #[async_trait]
 impl MessageUpkeep for Faulty {
-    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<Trimmed, StoreError> {
+    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<TrimResult, StoreError> {
         self.check(Fault::Log(log))?;
         self.upkeep.trim(log, below, now).await
     }

@@ -114,7 +114,7 @@ pub(super) enum EventKind {
 impl EventKind {
     pub(super) const fn of(change: &MemberChange) -> Self {
         match change {
-            MemberChange::Found(_) | MemberChange::Join(_) | MemberChange::Add(_) => Self::Joined,
+            MemberChange::AddFounder(_) | MemberChange::Join(_) | MemberChange::Add(_) => Self::Joined,
             MemberChange::Remove(_) | MemberChange::Ban(..) => Self::Left(Leaving::Removed),
             MemberChange::Leave(_) | MemberChange::AccountDeleted(_) => Self::Left(Leaving::Left),
             MemberChange::SetRole(_, Role::Member) => Self::Demoted,
@@ -174,7 +174,7 @@ impl Ended {
 
 #[cfg(test)]
 mod tests {
-    use kith_store::Stays;
+    use kith_store::StayHistory;
 
     use super::*;
     use crate::sample::member;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     fn row(id: i64, role: Role, live: bool) -> MemberRow {
-        MemberRow { member: member(id, role), live, stays: Stays::default() }
+        MemberRow { member: member(id, role), live, stays: StayHistory::default() }
     }
 
     fn event(change: &MemberChange, rows: &[MemberRow]) -> Option<MembershipEvent> {

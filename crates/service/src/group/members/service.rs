@@ -214,7 +214,7 @@ impl Members {
         let deadline = Instant::now() + FOUNDED_WITHIN;
         let work = async move {
             let write = Write::at(Timestamp::now());
-            match this.change(group, MemberChange::Found(creator), terms, write).await {
+            match this.change(group, MemberChange::AddFounder(creator), terms, write).await {
                 // Another call has founded the group.
                 Err(error) if error.reason() == Reason::StateForbids => Ok(()),
                 changed => changed.map(drop),

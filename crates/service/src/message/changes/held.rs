@@ -5,9 +5,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_delivery::Hold;
+use kith_delivery::WindowHold;
 use kith_store::{
-    Changed, ConversationId, DocumentKey, MessageChange, NewMessage, Outcome, Seq, StoreError, document_of,
+    ConversationId, DocumentKey, MessageChange, MessageChangeOutcome, NewMessage, Outcome, Seq, StoreError,
+    document_of,
 };
 use tokio::time::sleep;
 
@@ -36,15 +37,15 @@ impl Messages {
         &self,
         conversation: ConversationId,
         change: MessageChange,
-    ) -> Result<Changed, Error> {
+    ) -> Result<MessageChangeOutcome, Error> {
         let writer = Writer { logs: self.logs.clone(), mutations: self.mutations.clone() };
         let event = change.event.clone();
         let (changed, begun) =
             tokio::join!(writer.change(conversation, change), self.queue.begin(conversation));
         let changed = changed?;
         let event = match changed {
-            Changed::Done { event_seq, .. } => Some(event.numbered(event_seq)),
-            Changed::Refused(_) | Changed::Missing => None,
+            MessageChangeOutcome::Done { event_seq, .. } => Some(event.numbered(event_seq)),
+            MessageChangeOutcome::Refused(_) | MessageChangeOutcome::Missing => None,
         };
         // The change is visible to all readers; its event follows.
         let queue = self.queue.clone();
@@ -54,7 +55,11 @@ impl Messages {
 }
 
 impl Writer {
-    async fn change(&self, conversation: ConversationId, change: MessageChange) -> Result<Changed, Error> {
+    async fn change(
+        &self,
+        conversation: ConversationId,
+        change: MessageChange,
+    ) -> Result<MessageChangeOutcome, Error> {
         let hold = self.logs.windows.hold(conversation).await.map_err(|_| away())?;
         let event = change.event.clone();
         let changed = match self.write(conversation, change).await {
@@ -77,18 +82,18 @@ impl Writer {
         &self,
         conversation: ConversationId,
         change: MessageChange,
-    ) -> Result<Changed, StoreError> {
+    ) -> Result<MessageChangeOutcome, StoreError> {
         let key = DocumentKey { conversation, document: document_of(change.seq) };
         let store = Arc::clone(&self.logs.store);
         let write = Box::pin(async move { store.change(conversation, &change).await });
         let written = self.mutations.write_all(&self.logs.documents, vec![key], write).await?;
-        Ok(Changed::clone(&written.record))
+        Ok(MessageChangeOutcome::clone(&written.record))
     }
 
     /// Adds the event to the window, which drops it, in the background: a window that exists by then was filled after
     /// the write.
-    fn announce(&self, conversation: ConversationId, event: NewMessage, changed: &Changed) {
-        let Changed::Done { event_seq, .. } = changed else { return };
+    fn announce(&self, conversation: ConversationId, event: NewMessage, changed: &MessageChangeOutcome) {
+        let MessageChangeOutcome::Done { event_seq, .. } = changed else { return };
         let (logs, seq) = (self.logs.clone(), *event_seq);
         tokio::spawn(async move { logs.announce(conversation, event, seq).await });
     }
@@ -111,7 +116,7 @@ impl Logs {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] of unknown outcome: a window may show the previous message.
-    pub(in crate::message) async fn release(&self, hold: Hold) -> Result<(), StoreError> {
+    pub(in crate::message) async fn release(&self, hold: WindowHold) -> Result<(), StoreError> {
         self.windows.release(hold).await.map_err(|_| unknown("windows may show the message as it was"))
     }
 

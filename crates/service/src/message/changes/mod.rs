@@ -12,8 +12,8 @@ mod tests;
 
 use kith_proto::message::v1::{MessageEdited, MessageRecalled, event::What};
 use kith_store::{
-    Changed, ContentChange, ContentHash, ConversationId, Message, MessageChange, MessageKey, NewContent,
-    NewMessage, Recalled, RecalledBy, Seq, Text, Timestamp, UserId,
+    ContentChange, ContentHash, ConversationId, Message, MessageChange, MessageChangeOutcome, MessageKey,
+    NewContent, NewMessage, Recalled, RecalledBy, Seq, Text, Timestamp, UserId,
 };
 use prost::bytes::Bytes;
 use tokio::time::Instant;
@@ -143,32 +143,32 @@ fn event(what: What, key: MessageKey, hash: ContentHash, now: Timestamp) -> NewM
     NewMessage { hash, ..event_message(key, what, now) }
 }
 
-fn recalled(changed: Changed) -> Result<ChangedMessage, Error> {
+fn recalled(changed: MessageChangeOutcome) -> Result<ChangedMessage, Error> {
     match changed {
-        Changed::Done { message, event_seq, replayed, .. } => {
+        MessageChangeOutcome::Done { message, event_seq, replayed, .. } => {
             Ok(ChangedMessage { message, event_seq, replayed })
         }
         // All messages of its sender were erased in between, which has an event of its own.
-        Changed::Refused(message) if message.recalled.is_some() => {
+        MessageChangeOutcome::Refused(message) if message.recalled.is_some() => {
             Ok(ChangedMessage { message, event_seq: 0, replayed: true })
         }
-        Changed::Refused(_) => Err(Error::internal()),
-        Changed::Missing => Err(no_message()),
+        MessageChangeOutcome::Refused(_) => Err(Error::internal()),
+        MessageChangeOutcome::Missing => Err(no_message()),
     }
 }
 
-fn edited(changed: Changed) -> Result<ChangedMessage, Error> {
+fn edited(changed: MessageChangeOutcome) -> Result<ChangedMessage, Error> {
     match changed {
-        Changed::Done { message, event_seq, replayed, .. } => {
+        MessageChangeOutcome::Done { message, event_seq, replayed, .. } => {
             Ok(ChangedMessage { message, event_seq, replayed })
         }
-        Changed::Refused(message) if message.recalled.is_some() => Err(was_recalled()),
-        Changed::Refused(message) => {
+        MessageChangeOutcome::Refused(message) if message.recalled.is_some() => Err(was_recalled()),
+        MessageChangeOutcome::Refused(message) => {
             let edits = message.edited.map_or(0, |edited| edited.count);
             let text = format!("the message was edited {edits} times");
             Err(Error::new(Reason::VersionConflict, text).at("expected_edits"))
         }
-        Changed::Missing => Err(no_message()),
+        MessageChangeOutcome::Missing => Err(no_message()),
     }
 }
 

@@ -19,7 +19,7 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use kith_delivery::{FanOut, FannedOut, InboxLimits, NodeWake, SentMessages, Wake, entry};
+use kith_delivery::{FanOut, FanOutResult, InboxLimits, NodeWake, SentMessages, Wake, entry};
 use kith_store::{ConversationId, GroupId, Message, Seq, SeqRange, Timestamp, UserId};
 use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
@@ -189,7 +189,7 @@ impl Delivery {
         let some = users.chunks(limits.users_at_once.max(1));
         let done =
             some.map(async |users| inboxes.keeper.fan_out(&FanOut { sent: sent.clone(), users }).await);
-        let done: Vec<FannedOut> = join_all(done).await;
+        let done: Vec<FanOutResult> = join_all(done).await;
         let has_failed = done.iter().any(|done| done.failed.is_some());
         let (mut wakes, mut absent) = (Vec::new(), Vec::new());
         for mut done in done {

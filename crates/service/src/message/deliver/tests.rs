@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use kith_cache::remote::SharedError;
-use kith_delivery::{Entry, FanOutNotes, Heard, InboxKeeper as _, Opened, ReadFrom, Reading};
+use kith_delivery::{Entry, FanOutNotes, InboxKeeper as _, OpenedInbox, ReadFrom, ReadOutcome, WakeEvent};
 use kith_store::{
     Appended, DueNote, FanOutNote, FanOutNoteStore, GroupId, NodeName, Roster, StoreError, Version,
 };
@@ -139,7 +139,7 @@ impl DeliveryFixture {
         this
     }
 
-    async fn open(&self, id: i64) -> Opened {
+    async fn open(&self, id: i64) -> OpenedInbox {
         let opened = self.keeper.open(&node(), &[user(id)]).await.pop().unwrap().unwrap();
         self.keeper.mark(user(id), opened.generation, &[], true).await.unwrap();
         opened
@@ -150,7 +150,7 @@ impl DeliveryFixture {
         let generation = self.open(id).await.generation;
         let from = ReadFrom { user: user(id), generation, after: 0 };
         let read = self.keeper.read(&[from], 100).await.pop().unwrap().unwrap();
-        let Reading::Entries(entries) = read else { panic!("{read:?}") };
+        let ReadOutcome::Entries(entries) = read else { panic!("{read:?}") };
         let last = |(_, entry): (_, Entry)| match entry {
             Entry::Range { last, .. } => last,
             other => panic!("{other:?}"),
@@ -254,10 +254,10 @@ async fn large_group_wakes_the_nodes_that_read_it() {
     let stage = DeliveryFixture::new().await;
     stage.members.change(2, 4, &[1, 2, 3, 4]);
     stage.keeper.register(&node(), &[group(9)]).await.unwrap();
-    let mut wakes = stage.keeper.wakes(&node());
-    assert_eq!(wakes.next().await, Heard::Interrupted);
+    let mut wakes = stage.keeper.subscribe(&node());
+    assert_eq!(wakes.next().await, WakeEvent::Interrupted);
     stage.append(1).await;
-    let Heard::Wake(Wake::Conversation(sent)) = wakes.next().await else { panic!("a wake of the group") };
+    let WakeEvent::Wake(Wake::Conversation(sent)) = wakes.next().await else { panic!("a wake of the group") };
     assert_eq!((sent.conversation, sent.last, sent.entries.len()), (group(9), 1, 1));
     assert_eq!(stage.entries(1).await, [0; 0]);
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use kith_delivery::{Mark, Marked, Opened, Position};
+use kith_delivery::{Mark, MarkOutcome, OpenedInbox, Position};
 use kith_store::{ConversationId, Seq, UserId};
 
 use super::{
@@ -40,7 +40,7 @@ impl Receiving {
         &self,
         user: UserId,
         positions: &Floors,
-        opened: Opened,
+        opened: OpenedInbox,
     ) -> Result<Option<CatchUp>, Error> {
         let first_position = opened.position;
         let mut caught = CatchUp { first_position, last_position: first_position, marks: Vec::new() };
@@ -60,7 +60,7 @@ impl Receiving {
     async fn mark(
         &self,
         user: UserId,
-        opened: Opened,
+        opened: OpenedInbox,
         ends: &[Mark],
         caught: &mut CatchUp,
     ) -> Result<Option<u64>, Error> {
@@ -70,7 +70,7 @@ impl Receiving {
         for call in 1..=calls {
             let ends = some.next().unwrap_or_default();
             let marked = self.0.keeper().mark(user, opened.generation, ends, call == calls).await;
-            let Marked::Marks(marked) = marked.map_err(away)? else { return Ok(None) };
+            let MarkOutcome::Marks(marked) = marked.map_err(away)? else { return Ok(None) };
             self.0.inboxes().publish(marked.wakes);
             (caught.last_position, conversations) = (marked.position, marked.conversations);
             caught.marks.extend(ends.iter().map(|mark| mark.conversation).zip(marked.marks));

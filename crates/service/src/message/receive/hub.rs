@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use kith_delivery::{Generation, SentMessages, Wake, Woken};
+use kith_delivery::{Generation, SentMessages, Wake, WokenUser};
 use kith_store::{ConversationId, UserId};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
@@ -149,9 +149,9 @@ impl ReceiverHub {
         self.beginners.acquire().await.ok()
     }
 
-    fn wake_all(&self, sent: SentMessages, woken: &[Woken]) {
+    fn wake_all(&self, sent: SentMessages, woken: &[WokenUser]) {
         let fresh = Fresh { sent: Arc::new(sent), heard: Instant::now() };
-        for Woken { user, generation, position, first } in woken {
+        for WokenUser { user, generation, position, first } in woken {
             let (generation, position, first) = (*generation, *position, *first);
             self.ring(*user, |bell| {
                 bell.entry(WokenEntry { generation, position, first, fresh: fresh.clone() });
@@ -292,7 +292,7 @@ mod tests {
         let (hub, _) = hub(9, 9);
         let places = [hub.enter(user(1)).unwrap(), hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap()];
         let generation = Generation { epoch: 1, number: 1 };
-        let woken = vec![Woken { user: user(1), generation, position: 5, first: Some(7) }];
+        let woken = vec![WokenUser { user: user(1), generation, position: 5, first: Some(7) }];
         hub.wake(Wake::Messages { sent: sent(7), woken, lost: vec![user(2)] });
         for place in &places[..2] {
             let entry = place.bell.news().await.entry.unwrap();

@@ -7,7 +7,7 @@
 use std::{collections::HashMap, mem, sync::Arc};
 
 use futures::{StreamExt as _, stream};
-use kith_delivery::{Mark, Marked, Marks, Position};
+use kith_delivery::{Mark, MarkOutcome, Marks, Position};
 use kith_store::{ConversationId, GroupId, Seq, UserId};
 
 use super::{
@@ -113,14 +113,14 @@ impl Receiver {
             return;
         }
         match self.begin_logs(&new).await {
-            Some(Marked::Marks(marks)) => {
+            Some(MarkOutcome::Marks(marks)) => {
                 self.logs.add(&new, &marks);
                 if begins_now {
                     self.position = marks.position.max(self.position);
                 }
                 self.live_at = self.live_at.map(|live_at| marks.position.max(live_at));
             }
-            Some(Marked::Reset) => self.reset("lost"),
+            Some(MarkOutcome::Reset) => self.reset("lost"),
             None => self.place.retain_logs(|kept| !new.contains(kept)),
         }
     }
@@ -137,7 +137,7 @@ impl Receiver {
 
     /// Registers at conversations, then marks their ends in the inbox: the node is notified of later messages. `None`:
     /// failed.
-    async fn begin_logs(&mut self, conversations: &[ConversationId]) -> Option<Marked> {
+    async fn begin_logs(&mut self, conversations: &[ConversationId]) -> Option<MarkOutcome> {
         let parts = &self.parts;
         // So that they are in memory when the next message reaches all members at once.
         parts.messages.seen_bounds(Some(self.reader.user), conversations).await.ok()?;
@@ -148,7 +148,7 @@ impl Receiver {
         let ends: Vec<Mark> =
             ends.map(|(conversation, end)| Mark { conversation: *conversation, end: end.seq }).collect();
         let marked = parts.keeper().mark(self.reader.user, self.generation, &ends, false).await.ok()?;
-        if let Marked::Marks(marks) = &marked {
+        if let MarkOutcome::Marks(marks) = &marked {
             parts.inboxes().publish(marks.wakes.clone());
         }
         Some(marked)

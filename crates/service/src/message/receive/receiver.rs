@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use kith_delivery::{Entry, Generation, Note, Position, ReadFrom, Reading};
+use kith_delivery::{Entry, Generation, Note, Position, ReadFrom, ReadOutcome};
 use kith_proto::message::v1::{self as wire, Live, Reset, delivery::What};
 use kith_store::{ConversationId, Seq, Timestamp};
 use tokio::time::sleep;
@@ -296,7 +296,7 @@ impl Receiver {
         let read = self.parts.keeper().read(&[from], READ_AT_ONCE).await.pop();
         drop(turn);
         match read {
-            Some(Ok(Reading::Entries(entries))) => {
+            Some(Ok(ReadOutcome::Entries(entries))) => {
                 // An inbox that has no entry after the position has none up to where the stream is live either.
                 if entries.is_empty() {
                     self.live_at = self.live_at.map(|_| self.position);
@@ -305,7 +305,7 @@ impl Receiver {
                 self.due.extend(entries.into_iter().map(|(position, entry)| due_entry(position, entry)));
                 true
             }
-            Some(Ok(Reading::Reset)) => {
+            Some(Ok(ReadOutcome::Reset)) => {
                 self.reset("behind");
                 true
             }

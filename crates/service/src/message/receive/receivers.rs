@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
-use kith_delivery::{Heard, SentMessages};
+use kith_delivery::{SentMessages, WakeEvent};
 use kith_store::UserId;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -41,11 +41,11 @@ pub fn receivers_job(receiving: &Receiving) -> BackgroundJob {
 }
 
 async fn hear(hub: Arc<ReceiverHub>, inboxes: Inboxes) {
-    let mut wakes = inboxes.keeper.wakes(&inboxes.node);
+    let mut wakes = inboxes.keeper.subscribe(&inboxes.node);
     loop {
         match wakes.next().await {
-            Heard::Wake(wake) => hub.wake(wake),
-            Heard::Interrupted => hub.read_again(),
+            WakeEvent::Wake(wake) => hub.wake(wake),
+            WakeEvent::Interrupted => hub.read_again(),
         }
     }
 }

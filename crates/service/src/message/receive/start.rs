@@ -4,7 +4,7 @@ use std::{collections::VecDeque, future::ready, sync::Arc};
 
 use futures::stream::{self, StreamExt as _};
 use kith_cache::{Consistency, remote::SharedError};
-use kith_delivery::{Generation, Opened, Position, ReadFrom, Reading};
+use kith_delivery::{Generation, OpenedInbox, Position, ReadFrom, ReadOutcome};
 
 use super::{
     Receiving,
@@ -110,7 +110,7 @@ impl Receiving {
         &self,
         asked: &StreamRequest,
         cursor: Option<ResumePoint>,
-        opened: Opened,
+        opened: OpenedInbox,
     ) -> Result<Start, Error> {
         let has_cursor = cursor.is_some();
         if let Some(place) = cursor
@@ -133,7 +133,7 @@ impl Receiving {
         &self,
         asked: &StreamRequest,
         place: &ResumePoint,
-        opened: Opened,
+        opened: OpenedInbox,
     ) -> Result<bool, Error> {
         if place.generation != opened.generation || place.position > opened.position {
             return Ok(false);
@@ -141,10 +141,10 @@ impl Receiving {
         let from = ReadFrom { user: asked.user, generation: place.generation, after: place.position };
         let read = self.0.keeper().read(&[from], 1).await.pop();
         let read = read.unwrap_or(Err(SharedError::Unexpected)).map_err(away)?;
-        Ok(read != Reading::Reset)
+        Ok(read != ReadOutcome::Reset)
     }
 
-    async fn catch_up(&self, asked: &StreamRequest, opened: Opened) -> Result<Start, Error> {
+    async fn catch_up(&self, asked: &StreamRequest, opened: OpenedInbox) -> Result<Start, Error> {
         match self.marks(asked.user, &asked.positions, opened).await? {
             None => Ok(Start::reset(opened, "lost")),
             Some(caught) => {
@@ -162,7 +162,7 @@ impl Receiving {
     }
 
     /// All conversations get their marks first if they have none: later ones without a mark are new to the user.
-    async fn now(&self, asked: &StreamRequest, opened: Opened) -> Result<Start, Error> {
+    async fn now(&self, asked: &StreamRequest, opened: OpenedInbox) -> Result<Start, Error> {
         if opened.complete {
             return Ok(Start::now(opened, opened.position));
         }
@@ -175,7 +175,7 @@ impl Receiving {
 
 impl Start {
     /// Live from a position of the inbox, without a backlog.
-    fn at(opened: Opened, position: Position) -> Self {
+    fn at(opened: OpenedInbox, position: Position) -> Self {
         Self {
             generation: opened.generation,
             position,
@@ -188,13 +188,13 @@ impl Start {
         }
     }
 
-    fn after(place: ResumePoint, positions: &Floors, opened: Opened) -> Self {
+    fn after(place: ResumePoint, positions: &Floors, opened: OpenedInbox) -> Self {
         let (floors, carried) = (positions.clone(), place.floors);
         let live_at = Some(opened.position);
         Self { floors, carried, live_at, ..Self::at(opened, place.position) }
     }
 
-    fn now(opened: Opened, position: Position) -> Self {
+    fn now(opened: OpenedInbox, position: Position) -> Self {
         Self { begins_now: true, ..Self::at(opened, position) }
     }
 
@@ -209,7 +209,7 @@ impl Start {
         self
     }
 
-    fn reset(opened: Opened, why: &'static str) -> Self {
+    fn reset(opened: OpenedInbox, why: &'static str) -> Self {
         let due = [DueDelivery { what: DueWhat::Reset(why), position: None }].into();
         Self { due, ..Self::at(opened, opened.position) }
     }

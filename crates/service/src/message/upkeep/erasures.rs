@@ -7,8 +7,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use kith_proto::message::v1::{MessagesErased, event::What};
 use kith_store::{
-    ConversationId, DialogStore, DocumentKey, Erasure, ErasurePlace, ErasureStore, MessageKey, MessageUpkeep,
-    SentDocuments, Timestamp, UserId, document_of,
+    ConversationId, DialogStore, DocumentKey, Erasure, ErasureCursor, ErasureStore, MessageKey,
+    MessageUpkeep, SentDocuments, Timestamp, UserId, document_of,
 };
 use tokio::time::{Instant, sleep};
 
@@ -109,7 +109,7 @@ impl Erasures {
             if !self.look_at(conversation, &mut erasure).await? {
                 return Ok(());
             }
-            if erasure.place.after == Some(conversation) {
+            if erasure.cursor.after == Some(conversation) {
                 conversations.read.pop_front();
             }
         }
@@ -118,13 +118,13 @@ impl Erasures {
 
     /// Processes some documents of a conversation. False: another node continues the erasure.
     async fn look_at(&mut self, conversation: ConversationId, erasure: &mut Erasure) -> Result<bool, Error> {
-        let (user, from) = (erasure.user, erasure.place.from);
+        let (user, from) = (erasure.user, erasure.cursor.from);
         // Only the present primary answers this read. A deposed one could lack the last messages before the call.
         self.queue.logs.strong_end(conversation).await?;
         let search = self.store.documents_sent_by(conversation, user, from).await;
         let SentDocuments { firsts, next } = search.map_err(store_error)?;
         for first in firsts {
-            erasure.place = ErasurePlace { from: first, erased_some: true, ..erasure.place };
+            erasure.cursor = ErasureCursor { from: first, erased_some: true, ..erasure.cursor };
             if !self.is_held().await || !self.save(erasure).await? {
                 return Ok(false);
             }
@@ -134,13 +134,13 @@ impl Erasures {
         }
         sleep(self.pause).await;
         if let Some(next) = next {
-            erasure.place.from = next;
+            erasure.cursor.from = next;
             return Ok(true);
         }
-        if erasure.place.erased_some {
+        if erasure.cursor.erased_some {
             self.post(conversation, erasure).await?;
         }
-        erasure.place = ErasurePlace { after: Some(conversation), ..ErasurePlace::default() };
+        erasure.cursor = ErasureCursor { after: Some(conversation), ..ErasureCursor::default() };
         erasure.conversations_done += 1;
         self.save(erasure).await
     }
@@ -153,7 +153,7 @@ impl Erasures {
     ) -> Result<Option<ConversationId>, Error> {
         if read.is_empty() && !*is_last {
             let some =
-                self.dialogs.dialog_conversations(erasure.user, erasure.place.after, CONVERSATIONS).await;
+                self.dialogs.dialog_conversations(erasure.user, erasure.cursor.after, CONVERSATIONS).await;
             *read = some.map_err(store_error)?.into();
             *is_last = read.len() < CONVERSATIONS;
         }

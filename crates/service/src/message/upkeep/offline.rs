@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_store::{ConversationId, MessageStore, MessageUpkeep, Timestamp, Trimmed, Untrimmed};
+use kith_store::{ConversationId, MessageStore, MessageUpkeep, Timestamp, TrimRemainder, TrimResult};
 use tokio::time::Instant;
 
 use super::BEGUN_WITHIN;
@@ -47,13 +47,13 @@ impl OfflineTrims {
             if !lease.is_held().await.unwrap_or(false) {
                 return Ok(());
             }
-            is_done &= self.trim(log).await?.left != Untrimmed::Some;
+            is_done &= self.trim(log).await?.left != TrimRemainder::Some;
         }
         self.looked = is_done.then(Instant::now);
         Ok(())
     }
 
-    async fn trim(&self, log: ConversationId) -> Result<Trimmed, Error> {
+    async fn trim(&self, log: ConversationId) -> Result<TrimResult, Error> {
         let below = self.messages.seq_at(log, before(self.kept)).await.map_err(store_error)?;
         let (store, mutations) = (Arc::clone(&self.store), self.mutations.clone());
         let write = Box::pin(async move { store.trim(log, below, Timestamp::now()).await });

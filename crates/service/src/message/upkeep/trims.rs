@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kith_store::{Conversation, ConversationId, MessageUpkeep, Timestamp, Trimmed, Untrimmed};
+use kith_store::{Conversation, ConversationId, MessageUpkeep, Timestamp, TrimRemainder, TrimResult};
 use tokio::time::Instant;
 
 use super::BEGUN_WITHIN;
@@ -62,15 +62,15 @@ impl Trims {
     async fn trim(&self, record: Conversation) -> Result<(), Error> {
         for _ in 0..STEPS {
             match self.remove(record).await?.left {
-                Untrimmed::Some => {}
-                Untrimmed::TooYoung => break,
-                Untrimmed::Nothing => return self.end(record).await,
+                TrimRemainder::Some => {}
+                TrimRemainder::TooYoung => break,
+                TrimRemainder::Nothing => return self.end(record).await,
             }
         }
         Ok(())
     }
 
-    async fn remove(&self, Conversation { id, min_seq, .. }: Conversation) -> Result<Trimmed, Error> {
+    async fn remove(&self, Conversation { id, min_seq, .. }: Conversation) -> Result<TrimResult, Error> {
         let (store, mutations) = (Arc::clone(&self.store), self.mutations.clone());
         let write = Box::pin(async move { store.trim(id, min_seq, Timestamp::now()).await });
         let work = async move { mutations.run_uncached(write).await.map_err(store_error) };

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use kith_store::{Applied, DialogList, DialogMark, DialogPatch, DialogPlace, Outcome, Seq, Timestamp, Write};
+use kith_store::{
+    Applied, DialogList, DialogMark, DialogPatch, DialogPosition, Outcome, Seq, Timestamp, Write,
+};
 use tokio::sync::Semaphore;
 
 use super::*;
@@ -37,7 +39,7 @@ impl DialogStore for Stored {
         &self,
         _: UserId,
         _: DialogList,
-        _: Option<DialogPlace>,
+        _: Option<DialogPosition>,
         _: usize,
     ) -> Result<Vec<Dialog>, StoreError> {
         unreachable!("receipts read no list")

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
-    Application, ApplicationEffect, ApplicationId, ApplicationKey, ApplicationState, DueApplication,
-    DueApplications, LEFT_TO_WHO_CHANGED, Receiver, StoreError, Timestamp, millis,
+    Application, ApplicationEffect, ApplicationId, ApplicationKey, ApplicationState, COMPLETION_GRACE,
+    DueApplication, DueApplications, Receiver, StoreError, Timestamp, millis,
 };
 
 use super::row::BY_ID_SERIAL;
@@ -102,7 +102,7 @@ impl Cql {
         // Including what is not due yet, or exceeds the limit.
         let left: BTreeSet<i64> =
             found.iter().map(|due| due.noted.0).filter(|minute| *minute < closed).collect();
-        let old = stamp_at(now) - i64::try_from(LEFT_TO_WHO_CHANGED.as_micros()).unwrap_or(i64::MAX);
+        let old = stamp_at(now) - i64::try_from(COMPLETION_GRACE.as_micros()).unwrap_or(i64::MAX);
         let due = found.into_iter().filter(|due| due.noted.1 <= old).take(limit).collect();
         Ok(DueApplications { due, mark: Some(mark(closed, &left)) })
     }

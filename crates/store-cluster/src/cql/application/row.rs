@@ -123,7 +123,7 @@ impl Cql {
         application: &Application,
         noted: Job,
     ) -> Result<Bound, StoreError> {
-        let (side, receiver) = application.asks.receiver().numbers();
+        let (side, receiver) = application.purpose.receiver().numbers();
         let ttl = application.decided.map_or(0, |_| self.client.ttl(application.forgotten()));
         let (id, body) = (application.id.get(), body(application)?);
         Ok(Bound(&PUT, values![side, receiver, id, body, noted.minute, noted.stamp, ttl]))
@@ -131,7 +131,7 @@ impl Cql {
 
     /// Gives a slot to an application. A slot of an application that can have expired long ago is not read.
     pub(super) fn slot_part(&self, application: &Application) -> Bound {
-        let (side, receiver) = application.asks.receiver().numbers();
+        let (side, receiver) = application.purpose.receiver().numbers();
         let slot = application.slot();
         let (id, ttl) = (application.id.get(), self.client.ttl(application.forgotten()));
         Bound(&PUT_SLOT, values![side, receiver, slot.kind as i64, slot.origin, id, ttl])

@@ -2,8 +2,8 @@
 //! one conditional write. It is noted before, and the note is ended when all that follows is done.
 
 use kith_store::{
-    Application, ApplicationChange, ApplicationEffect, ApplicationKey, Applied, Outcome, Receiver,
-    StoreError, Verdict, Write,
+    Application, ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationTransition, Applied,
+    Outcome, Receiver, StoreError, Write,
 };
 
 use super::{
@@ -35,7 +35,7 @@ enum ChangeDecision {
 /// What is to be written.
 struct DecidedApplication {
     before: SeenRequests,
-    verdict: Verdict,
+    verdict: ApplicationTransition,
     /// The note of the application's last change.
     last_note: Option<Job>,
 }
@@ -133,11 +133,11 @@ impl Cql {
     async fn noted(
         &self,
         requested: &mut RequestedChange<'_>,
-        verdict: &Verdict,
+        verdict: &ApplicationTransition,
         last_note: Option<Job>,
     ) -> Result<Job, StoreError> {
         let application = &verdict.application;
-        let settled = last_note.filter(|_| matches!(requested.change, ApplicationChange::Settle(..)));
+        let settled = last_note.filter(|_| matches!(requested.change, ApplicationChange::RecordEffect(..)));
         let before = requested.noted.filter(|(key, _)| *key == application.key()).map(|(_, noted)| noted);
         if let Some(noted) = settled.or(before) {
             return Ok(noted);
@@ -159,7 +159,7 @@ impl Cql {
         &self,
         requested: &RequestedChange<'_>,
         before: SeenRequests,
-        verdict: &Verdict,
+        verdict: &ApplicationTransition,
         noted: Job,
     ) -> Result<bool, StoreError> {
         let writer = if verdict.changed { rand::random() } else { before.writer };
@@ -193,7 +193,7 @@ impl Cql {
     }
 
     /// Does what follows a change, and ends its note if nothing is pending.
-    async fn follow_verdict(&self, verdict: &Verdict, noted: Job) -> Result<(), StoreError> {
+    async fn follow_verdict(&self, verdict: &ApplicationTransition, noted: Job) -> Result<(), StoreError> {
         for row in verdict.rows() {
             self.write_lists(row).await?;
         }

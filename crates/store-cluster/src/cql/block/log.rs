@@ -1,7 +1,9 @@
 //! Events of changes of permissions. An event is kept for a day next to the record, by the write that changes it, so
 //! that a node that resumes the change of a dead node knows the event of both logs.
 
-use kith_store::{Block, Edge, RelationDeed, RelationEvent, RelationEventId, StoreError, Timestamp, Version};
+use kith_store::{
+    Block, Edge, RelationEvent, RelationEventId, RelationEventKind, StoreError, Timestamp, Version,
+};
 
 use crate::cql::{
     client::session::{Bound, Statement, Values, values},
@@ -26,9 +28,9 @@ pub(in crate::cql) fn permission_event(
     after: &Block,
     now: Timestamp,
 ) -> Option<RelationEvent> {
-    let deed = RelationDeed::SetPermissions { before: before.permissions, after: after.permissions };
+    let kind = RelationEventKind::SetPermissions { before: before.permissions, after: after.permissions };
     let id = RelationEventId::at(now, rand::random());
-    (before.permissions != after.permissions).then_some(RelationEvent { id, edge: after.edge, deed })
+    (before.permissions != after.permissions).then_some(RelationEvent { id, edge: after.edge, kind })
 }
 
 /// Keeps the event of the change that made this version.

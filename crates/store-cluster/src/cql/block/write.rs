@@ -299,7 +299,7 @@ fn record_part(before: Version, after: &Block, live: bool, writer: i64) -> Bound
 fn entry_parts(before: &Block, after: &Block) -> Vec<Bound> {
     let mut parts = Vec::new();
     for list in [BlockList::Blocked, BlockList::DoNotDisturb] {
-        let (was, is) = (before.place_in(list), after.place_in(list));
+        let (was, is) = (before.position_in(list), after.position_in(list));
         let Some(place) = is.or(was) else { continue };
         let permissions = after.permissions.map(|set| i32::from(set.bits()));
         let (blocked, silent) = (after.blocked.map(|at| at.0), after.do_not_disturb.map(|at| at.0));

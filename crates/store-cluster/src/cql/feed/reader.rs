@@ -12,8 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use kith_store::{
-    Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, MemberKey, StoreError,
-    Version,
+    ChangeFeed, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, FeedStream, MemberKey,
+    StoreError, Version,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -49,7 +49,7 @@ impl RelationFeed {
 
 #[async_trait]
 impl ChangeFeed for RelationFeed {
-    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError> {
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn FeedStream>, FeedError> {
         let now = self.cql.client.clock.minute();
         let from = match after {
             None => OpenMinutes::first_open(&self.cql),
@@ -60,9 +60,9 @@ impl ChangeFeed for RelationFeed {
         let mut window = OpenMinutes::new(self.shard, from, Pace::FEEDING);
         if after.is_none() {
             // The notes that exist were written before this returned.
-            window.read(&self.cql).await.map_err(FeedError::Away)?;
+            window.read(&self.cql).await.map_err(FeedError::Unavailable)?;
         } else {
-            self.cql.client.session().map_err(FeedError::Away)?;
+            self.cql.client.session().map_err(FeedError::Unavailable)?;
         }
         Ok(Box::new(OpenRelationFeed {
             cql: Arc::clone(&self.cql),
@@ -104,24 +104,24 @@ impl fmt::Debug for OpenRelationFeed {
 }
 
 #[async_trait]
-impl Changes for OpenRelationFeed {
-    async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError> {
+impl FeedStream for OpenRelationFeed {
+    async fn next(&mut self, patience: Duration) -> Result<FeedBatch, FeedError> {
         if let Some(error) = &self.ended {
-            return Err(FeedError::Away(error.clone()));
+            return Err(FeedError::Unavailable(error.clone()));
         }
         let until = Instant::now() + patience;
         loop {
             let changes = self.take_changes();
             if !changes.is_empty() {
-                return Ok(Batch { changes, mark: self.mark() });
+                return Ok(FeedBatch { changes, mark: self.mark() });
             }
             match timeout_at(until, self.gather()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     self.ended = Some(error.clone());
-                    return Err(FeedError::Away(error));
+                    return Err(FeedError::Unavailable(error));
                 }
-                Err(_) => return Ok(Batch { changes: Vec::new(), mark: self.mark() }),
+                Err(_) => return Ok(FeedBatch { changes: Vec::new(), mark: self.mark() }),
             }
         }
     }

@@ -109,7 +109,7 @@ impl ListEntry for Follow {
     }
 
     fn place_in(&self, list: FollowList) -> ListPosition {
-        Self::place_in(self, list)
+        Self::position_in(self, list)
     }
 }
 

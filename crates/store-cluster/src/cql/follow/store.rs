@@ -65,7 +65,7 @@ impl FollowStore for Cql {
         self.list_page(user, list, after, limit).await
     }
 
-    async fn follow_places(
+    async fn follow_positions(
         &self,
         user: UserId,
         list: FollowList,

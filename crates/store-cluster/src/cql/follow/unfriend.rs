@@ -3,7 +3,7 @@
 //! Before a write ends a follow whose opposite exists, it stores its event by a conditional write, under the two users
 //! and the version by which they became friends. All such writes put the first stored event into the logs.
 
-use kith_store::{Edge, Outcome, RelationDeed, RelationEvent, RelationEventId, StoreError, Timestamp};
+use kith_store::{Edge, Outcome, RelationEvent, RelationEventId, RelationEventKind, StoreError, Timestamp};
 
 use super::row::FollowRow;
 use crate::cql::{
@@ -37,7 +37,7 @@ impl Cql {
         let (lower, upper) = (by.from.min(by.to).get(), by.from.max(by.to).get());
         let since = one.max(other);
         let id = RelationEventId::at(now, rand::random());
-        let own = RelationEvent { id, edge: by, deed: RelationDeed::Unfriended };
+        let own = RelationEvent { id, edge: by, kind: RelationEventKind::Unfriended };
         match self
             .client
             .decide(vec![Bound(&STORE_EVENT, values![lower, upper, since, event_body(&own)?])])

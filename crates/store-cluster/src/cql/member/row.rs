@@ -1,7 +1,7 @@
 //! The rows of members. Kind 0 has all present and former members. Kind 1 has those with a role above member once more,
 //! so that they are found without a scan of all members.
 
-use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, Seq, Stays, StoreError, UserId};
+use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, Seq, StayHistory, StoreError, UserId};
 
 use super::roster::{count, until, until_number};
 use crate::cql::{
@@ -175,21 +175,21 @@ fn member_row(group: GroupId, row: &NamedRow) -> Result<MemberRow, StoreError> {
 
 /// The message numbers of a member, as stored in `named`: `from_seq`, `joined_seq`, `left_seq`, `first_seq`, and then
 /// the first and the last of each earlier stay. Rows of members had no other use for this column, so no table was altered.
-fn numbers_of(member: &Member, stays: &Stays) -> Vec<Seq> {
+fn numbers_of(member: &Member, stays: &StayHistory) -> Vec<Seq> {
     let last = [member.from_seq, member.joined_seq, stays.left_seq, stays.first_seq];
     last.into_iter().chain(stays.earlier.iter().flat_map(|(first, last)| [*first, *last])).collect()
 }
 
 /// Decodes `named` into `from_seq`, `joined_seq` and the rest. All are 0 in a row from before messages existed.
-fn ranges_of(row: &NamedRow) -> Result<(Seq, Seq, Stays), StoreError> {
+fn ranges_of(row: &NamedRow) -> Result<(Seq, Seq, StayHistory), StoreError> {
     let numbers = row.numbers("named")?;
     if numbers.is_empty() {
-        return Ok((0, 0, Stays::default()));
+        return Ok((0, 0, StayHistory::default()));
     }
     let [from_seq, joined_seq, left_seq, first_seq, earlier @ ..] = numbers.as_slice() else {
         return Err(malformed("named"));
     };
     let (earlier, []) = earlier.as_chunks::<2>() else { return Err(malformed("named")) };
     let earlier = earlier.iter().map(|[first, last]| (*first, *last)).collect();
-    Ok((*from_seq, *joined_seq, Stays { left_seq: *left_seq, first_seq: *first_seq, earlier }))
+    Ok((*from_seq, *joined_seq, StayHistory { left_seq: *left_seq, first_seq: *first_seq, earlier }))
 }

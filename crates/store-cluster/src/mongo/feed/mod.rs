@@ -11,8 +11,8 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_store::{
-    Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, Outcome, StoreError,
-    Version,
+    ChangeFeed, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, FeedStream, Outcome,
+    StoreError, Version,
 };
 use tokio::{
     sync::mpsc::Receiver,
@@ -41,7 +41,7 @@ impl DocumentFeed {
 
 #[async_trait]
 impl ChangeFeed for DocumentFeed {
-    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError> {
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn FeedStream>, FeedError> {
         let (mark, items) = reader::start(&self.mongo, after).await?;
         let mongo = Arc::clone(&self.mongo);
         Ok(Box::new(OpenDocumentFeed { mongo, items, held: Vec::new(), stamping: None, ended: None, mark }))
@@ -77,15 +77,15 @@ impl fmt::Debug for OpenDocumentFeed {
 }
 
 #[async_trait]
-impl Changes for OpenDocumentFeed {
-    async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError> {
+impl FeedStream for OpenDocumentFeed {
+    async fn next(&mut self, patience: Duration) -> Result<FeedBatch, FeedError> {
         if self.stamping.is_none() {
             self.gather(patience).await;
         }
         if self.held.is_empty() {
             return match &self.ended {
                 Some(error) => Err(error.clone()),
-                None => Ok(Batch { changes: Vec::new(), mark: self.mark.clone() }),
+                None => Ok(FeedBatch { changes: Vec::new(), mark: self.mark.clone() }),
             };
         }
         let stamped = self.stamped().await;
@@ -93,7 +93,7 @@ impl Changes for OpenDocumentFeed {
         let stamped = match stamped {
             Ok(stamped) => stamped,
             Err(error) => {
-                let error = FeedError::Away(error);
+                let error = FeedError::Unavailable(error);
                 self.held.clear();
                 self.ended = Some(error.clone());
                 return Err(error);
@@ -104,7 +104,7 @@ impl Changes for OpenDocumentFeed {
             self.mark.clone_from(&last.mark);
         }
         let changes = held.into_iter().filter_map(|item| change(item.meaning, &stamped)).collect();
-        Ok(Batch { changes, mark: self.mark.clone() })
+        Ok(FeedBatch { changes, mark: self.mark.clone() })
     }
 }
 
@@ -130,7 +130,7 @@ impl OpenDocumentFeed {
             Some(Ok(item)) => self.held.push(item),
             Some(Err(error)) => self.ended = Some(error),
             // The runtime ends.
-            None => self.ended = Some(FeedError::Away(out_of_time(Outcome::NotApplied))),
+            None => self.ended = Some(FeedError::Unavailable(out_of_time(Outcome::NotApplied))),
         }
     }
 

@@ -52,7 +52,8 @@ pub(super) async fn start(
     let opening = tokio::spawn(open(Arc::clone(mongo), after.clone()));
     let opened = timeout(limit, opening).await.map_err(|_| late())?;
     let stream = opened.map_err(|_| late())??;
-    let token = stream.resume_token().or(after).ok_or_else(|| FeedError::Away(malformed("resume token")))?;
+    let token =
+        stream.resume_token().or(after).ok_or_else(|| FeedError::Unavailable(malformed("resume token")))?;
     let mark = mark_of(&token)?;
     // A batch waits here and one more at the reader.
     let (to, items) = mpsc::channel(FEED_BATCH_MAX);
@@ -74,7 +75,7 @@ async fn open(mongo: Arc<Mongo>, after: Option<ResumeToken>) -> Result<Stream, F
     let is_away = matches!(error, StoreError::Unavailable { .. });
     // An invalid token is refused in many ways: if a stream without it is accepted, the token was the reason.
     if is_away || after.is_none() || !is_command(&refused) || watch(&mongo, None).await.is_err() {
-        return Err(FeedError::Away(error));
+        return Err(FeedError::Unavailable(error));
     }
     Err(FeedError::Lost)
 }
@@ -87,7 +88,7 @@ async fn is_ahead(mongo: &Mongo, token: &ResumeToken) -> Result<bool, FeedError>
         return Ok(false);
     };
     let pong = run_read(&mongo.database, doc! { "ping": 1 }).await;
-    let pong = pong.map_err(|error| FeedError::Away(read_failed(error)))?;
+    let pong = pong.map_err(|error| FeedError::Unavailable(read_failed(error)))?;
     let now = pong.get_timestamp("operationTime").ok();
     Ok(now.is_some_and(|now| seconds > now.time.saturating_add(AHEAD_MAX)))
 }
@@ -141,7 +142,8 @@ fn item(event: &RawDocument) -> Result<Item, FeedError> {
     match event::meaning(event) {
         EventMeaning::End => Err(FeedError::Lost),
         meaning => {
-            let mark = event.get_document("_id").map_err(|_| FeedError::Away(malformed("resume token")))?;
+            let mark =
+                event.get_document("_id").map_err(|_| FeedError::Unavailable(malformed("resume token")))?;
             Ok(Item { meaning, mark: mark.as_bytes().to_vec() })
         }
     }
@@ -149,15 +151,15 @@ fn item(event: &RawDocument) -> Result<Item, FeedError> {
 
 /// The token is a document.
 fn mark_of(token: &ResumeToken) -> Result<Vec<u8>, FeedError> {
-    let document =
-        serialize_to_raw_document_buf(token).map_err(|_| FeedError::Away(malformed("resume token")))?;
+    let document = serialize_to_raw_document_buf(token)
+        .map_err(|_| FeedError::Unavailable(malformed("resume token")))?;
     Ok(document.into_bytes())
 }
 
 fn failed(error: Error) -> FeedError {
     match code(&error) {
         Some(code) if LOST.contains(&code) => FeedError::Lost,
-        Some(_) | None => FeedError::Away(read_failed(error)),
+        Some(_) | None => FeedError::Unavailable(read_failed(error)),
     }
 }
 
@@ -166,5 +168,5 @@ fn is_command(error: &Error) -> bool {
 }
 
 fn late() -> FeedError {
-    FeedError::Away(out_of_time(Outcome::NotApplied))
+    FeedError::Unavailable(out_of_time(Outcome::NotApplied))
 }

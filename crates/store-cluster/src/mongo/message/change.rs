@@ -4,8 +4,8 @@
 //! and the message are read.
 
 use kith_store::{
-    Appended, Changed, ConversationId, DOCUMENT, Message, MessageChange, NewMessage, Outcome, Seq,
-    StoreError, document_of,
+    Appended, ConversationId, DOCUMENT, Message, MessageChange, MessageChangeOutcome, NewMessage, Outcome,
+    Seq, StoreError, document_of,
 };
 use mongodb::{
     ClientSession,
@@ -73,9 +73,9 @@ impl Mongo {
         &self,
         conversation: ConversationId,
         change: &MessageChange,
-    ) -> Result<Changed, StoreError> {
+    ) -> Result<MessageChangeOutcome, StoreError> {
         if change.seq < 1 {
-            return Ok(Changed::Missing);
+            return Ok(MessageChangeOutcome::Missing);
         }
         let give_up = Instant::now() + self.options.append;
         let mut tries = 0;
@@ -99,7 +99,12 @@ impl Mongo {
         }
     }
 
-    fn done(&self, conversation: ConversationId, change: &MessageChange, made: MessageEvent) -> Changed {
+    fn done(
+        &self,
+        conversation: ConversationId,
+        change: &MessageChange,
+        made: MessageEvent,
+    ) -> MessageChangeOutcome {
         let MessageEvent { message, event_seq } = made;
         // If the event is the last one of its document, the next append would match nothing there.
         if event_seq % DOCUMENT == 0 {
@@ -107,7 +112,7 @@ impl Mongo {
         } else {
             self.hints.set(conversation, document_of(event_seq));
         }
-        Changed::Done { message, event_seq, event_sent: change.event.sent, replayed: false }
+        MessageChangeOutcome::Done { message, event_seq, event_sent: change.event.sent, replayed: false }
     }
 
     async fn try_change(
@@ -199,20 +204,20 @@ impl Mongo {
         &self,
         conversation: ConversationId,
         change: &MessageChange,
-    ) -> Result<Option<Changed>, StoreError> {
+    ) -> Result<Option<MessageChangeOutcome>, StoreError> {
         self.hints.forget(conversation);
         let key = change.event.key;
         let sent = self.find_sent(conversation, &[key]).await?.get(&key).copied();
         // Read after the event: it has the change.
         let Some(message) = self.confirmed_message(conversation, change.seq).await? else {
-            return Ok(Some(Changed::Missing));
+            return Ok(Some(MessageChangeOutcome::Missing));
         };
         Ok(match sent.map(|sent| sent.compared_with(change.event.hash)) {
             Some(Appended::Replayed { seq: event_seq, sent: event_sent }) => {
-                Some(Changed::Done { message, event_seq, event_sent, replayed: true })
+                Some(MessageChangeOutcome::Done { message, event_seq, event_sent, replayed: true })
             }
             None if change.content.applies_to(&message) => None,
-            _ => Some(Changed::Refused(message)),
+            _ => Some(MessageChangeOutcome::Refused(message)),
         })
     }
 

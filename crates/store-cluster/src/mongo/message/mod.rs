@@ -20,9 +20,9 @@ mod upkeep;
 
 use async_trait::async_trait;
 use kith_store::{
-    AgedDocument, Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
-    MessageChange, MessageStore, MessageUpkeep, NewMessage, SentDocuments, Seq, StoreError, StoredHeader,
-    Timestamp, Trimmed, UserId,
+    AgedDocument, Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, SentDocuments, Seq,
+    StoreError, StoredHeader, Timestamp, TrimResult, UserId,
 };
 
 use super::connect::Mongo;
@@ -91,7 +91,7 @@ impl MessageStore for Mongo {
         &self,
         conversation: ConversationId,
         change: &MessageChange,
-    ) -> Result<Changed, StoreError> {
+    ) -> Result<MessageChangeOutcome, StoreError> {
         let _entered = self.enter()?;
         Box::pin(self.change_message(conversation, change)).await
     }
@@ -104,7 +104,7 @@ impl MessageUpkeep for Mongo {
         conversation: ConversationId,
         below: Seq,
         now: Timestamp,
-    ) -> Result<Trimmed, StoreError> {
+    ) -> Result<TrimResult, StoreError> {
         let _entered = self.enter()?;
         self.trim_log(conversation, below, now).await
     }

@@ -2,7 +2,7 @@
 
 use kith_store::{
     AgedDocument, ConversationId, DOCUMENT, DOCUMENTS_READ, MessageKind, SEARCHED_AT_ONCE, SentDocuments,
-    Seq, StoreError, Timestamp, Trimmed, UserId, document_of, removable_documents,
+    Seq, StoreError, Timestamp, TrimResult, UserId, document_of, removable_documents,
 };
 use mongodb::{
     bson::{Bson, RawDocument, doc},
@@ -28,17 +28,17 @@ impl Mongo {
         conversation: ConversationId,
         below: Seq,
         now: Timestamp,
-    ) -> Result<Trimmed, StoreError> {
+    ) -> Result<TrimResult, StoreError> {
         let documents = self.oldest_documents(conversation).await?;
         let (removable, left) = removable_documents(&documents, below, now);
         if removable == 0 {
-            return Ok(Trimmed { messages: 0, left });
+            return Ok(TrimResult { messages: 0, left });
         }
         let ids = documents.iter().take(removable).map(|(document, _)| id(conversation, *document));
         let filter = doc! { "_id": { "$in": ids.collect::<Vec<_>>() } };
         let removed = self.messages.delete_many(filter).await.map_err(write_failed)?;
         // All but the last one are full, and no document is the last one that was followed by another.
-        Ok(Trimmed { messages: removed.deleted_count.saturating_mul(DOCUMENT.unsigned_abs()), left })
+        Ok(TrimResult { messages: removed.deleted_count.saturating_mul(DOCUMENT.unsigned_abs()), left })
     }
 
     /// The numbers of the oldest documents, and when they were begun.

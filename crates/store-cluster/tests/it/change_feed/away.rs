@@ -15,7 +15,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 async fn assert_away(reader: &mut Reader) {
     let end = timeout(ANSWERED_WITHIN, reader.end()).await.unwrap();
-    assert!(matches!(end, FeedError::Away(_)), "{end:?}");
+    assert!(matches!(end, FeedError::Unavailable(_)), "{end:?}");
 }
 
 /// Reads a feed through a server that is away for a time; asserts that nothing is lost.
@@ -30,7 +30,7 @@ async fn is_away(mode: Mode) {
     stage.create(2).await;
     assert_away(&mut reader).await;
     let opened = timeout(ANSWERED_WITHIN, feed.open(Some(&reader.mark))).await.unwrap();
-    assert!(matches!(opened, Err(FeedError::Away(_))), "{opened:?}");
+    assert!(matches!(opened, Err(FeedError::Unavailable(_))), "{opened:?}");
     stage.create(3).await;
     proxy.set(Mode::Pass);
     let mut again = reopened(&feed, &reader.mark).await;
@@ -43,7 +43,7 @@ async fn reopened(feed: &std::sync::Arc<dyn kith_store::ChangeFeed>, mark: &[u8]
         match feed.open(Some(mark)).await {
             Ok(changes) => return Reader { changes, mark: mark.to_vec() },
             Err(error) => {
-                assert!(Instant::now() < give_up && matches!(error, FeedError::Away(_)), "{error:?}")
+                assert!(Instant::now() < give_up && matches!(error, FeedError::Unavailable(_)), "{error:?}")
             }
         }
     }
@@ -77,7 +77,7 @@ async fn feed_over_broken_connections_loses_nothing() {
             assert!(Instant::now() < give_up, "{delivered:?}");
             match reader.next(QUIET).await {
                 Ok(changes) => delivered.extend(changes),
-                Err(FeedError::Away(_)) => reader = reopened(&feed, &reader.mark).await,
+                Err(FeedError::Unavailable(_)) => reader = reopened(&feed, &reader.mark).await,
                 Err(error) => panic!("{error:?}"),
             }
         }
@@ -93,7 +93,7 @@ async fn unreachable_server_is_reported_as_away() {
     let options = MongoOptions { server_selection: limit, ..MongoOptions::new(uri, "kith") };
     let feed = connect(options).await.unwrap().stores().feeds.remove(0).feed;
     let opened = timeout(ANSWERED_WITHIN, feed.open(None)).await.unwrap();
-    assert!(matches!(opened, Err(FeedError::Away(_))), "{opened:?}");
+    assert!(matches!(opened, Err(FeedError::Unavailable(_))), "{opened:?}");
 }
 
 /// The command was sent, and the driver gives its connection up before an answer comes.

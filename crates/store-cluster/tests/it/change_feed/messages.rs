@@ -1,8 +1,8 @@
 //! Documents of messages: no append is in the feed, and every change by hand is.
 
 use kith_store::{
-    Changed, ContentChange, DocumentKey, FeedChange, FeedRecord, MessageChange, MessageKey, MessageKind,
-    NewMessage, Recalled, RecalledBy, Timestamp, UserId,
+    ContentChange, DocumentKey, FeedChange, FeedRecord, MessageChange, MessageChangeOutcome, MessageKey,
+    MessageKind, NewMessage, Recalled, RecalledBy, Timestamp, UserId,
     conformance::message_sample::{batch, message},
 };
 use mongodb::bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
@@ -97,7 +97,10 @@ async fn changes_of_this_program_have_their_versions() {
     let event = NewMessage { key: MessageKey::of_recall(41), kind: MessageKind::Event, ..message("event") };
     stage.stores.messages.append(conversation, &[message("last")]).await.unwrap();
     let recall = MessageChange { seq: 41, content: ContentChange::Recall(recalled), event };
-    assert!(matches!(stage.stores.messages.change(conversation, &recall).await, Ok(Changed::Done { .. })));
+    assert!(matches!(
+        stage.stores.messages.change(conversation, &recall).await,
+        Ok(MessageChangeOutcome::Done { .. })
+    ));
     assert_eq!(reader.take(1).await, [of_document(4)]);
     reader.assert_quiet().await;
 }

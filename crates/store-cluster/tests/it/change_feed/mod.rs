@@ -14,7 +14,7 @@ mod writes;
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    Applied, ChangeFeed, Changes, FeedChange, FeedError, FeedRecord, NewGroup, NewUser, Stores, Timestamp,
+    Applied, ChangeFeed, FeedChange, FeedError, FeedRecord, FeedStream, NewGroup, NewUser, Stores, Timestamp,
     User, UserPatch, Version,
     conformance::sample::{bare_group, bare_user, group_id, tags, user_id, version, write},
 };
@@ -84,7 +84,7 @@ impl Stage {
 
 /// An open feed, and how far it was read.
 struct Reader {
-    changes: Box<dyn Changes>,
+    changes: Box<dyn FeedStream>,
     mark: Vec<u8>,
 }
 

@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use futures::{StreamExt as _, stream};
 use kith_store::{
     Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId, ApplicationKey,
-    ApplicationList, ApplicationRefusal, ApplicationState, Asks, Decision, DueApplication, GroupBasis,
-    GroupId, LEFT_TO_WHO_CHANGED, NewApplication, Receiver, StoreError, Stores, Text, Timestamp, Version,
+    ApplicationList, ApplicationPurpose, ApplicationRefusal, ApplicationState, COMPLETION_GRACE, Decision,
+    DueApplication, GroupBasis, GroupId, NewApplication, Receiver, StoreError, Stores, Text, Timestamp,
+    Version,
 };
 
 use super::{Stage, now, user};
@@ -25,7 +26,7 @@ fn new(applicant: i64) -> NewApplication {
     let now = Timestamp::now();
     NewApplication {
         id: ApplicationId::at(now, rand::random()),
-        asks: Asks::Join(group()),
+        purpose: ApplicationPurpose::Join(group()),
         applicant: user(applicant),
         message: Text::default(),
         reference: Text::default(),
@@ -86,7 +87,7 @@ async fn resumed(stores: &Stores, key: ApplicationKey, at: Timestamp) -> Vec<App
 }
 
 fn soon() -> Timestamp {
-    Timestamp::now().after(LEFT_TO_WHO_CHANGED * 2)
+    Timestamp::now().after(COMPLETION_GRACE * 2)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -149,7 +150,7 @@ async fn dead_node_decision_is_resumed_until_settled() {
         assert_eq!(resumed(&stage.stores, key, soon()).await, std::slice::from_ref(&accepted));
         assert_eq!(listed(&stage.stores, sent).await, std::slice::from_ref(&accepted));
     }
-    let settle = ApplicationChange::Settle(made.id, ApplicationEffect::Done);
+    let settle = ApplicationChange::RecordEffect(made.id, ApplicationEffect::Done);
     let settled = change(&stage.stores, settle).await.unwrap();
     assert_eq!(listed(&stage.stores, sent).await, [settled]);
     assert_eq!(resumed(&stage.stores, key, soon()).await, []);
@@ -185,7 +186,7 @@ async fn search_resumes_at_its_mark_without_gaps() {
     let mark = first.mark.unwrap();
     let again = store.due_applications(Some(&mark), later, 10).await.unwrap();
     assert!(again.due.iter().any(|due| due.key == made.key()), "it is outstanding: {again:?}");
-    change(stores, ApplicationChange::Settle(made.id, ApplicationEffect::Done)).await.unwrap();
+    change(stores, ApplicationChange::RecordEffect(made.id, ApplicationEffect::Done)).await.unwrap();
     let ended = store.due_applications(Some(&mark), later, 10).await.unwrap();
     assert!(ended.due.is_empty(), "it is done: {ended:?}");
     assert_eq!(ended.mark.as_deref(), Some(&mark[..8]), "the minute is not looked at again");

@@ -57,7 +57,7 @@ async fn pages_join(stage: &Stage) {
             let page =
                 stage.stores.follows.follow_list(user(1), FollowList::Fans, after, limit).await.unwrap();
             let Some(last) = page.last() else { break };
-            after = Some(last.place_in(FollowList::Fans));
+            after = Some(last.position_in(FollowList::Fans));
             read.extend(page.iter().map(|follow| follow.edge.from.get()));
         }
         assert_eq!(read, (2..62).rev().collect::<Vec<_>>(), "by {limit}");

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::join_all;
-use kith_store::{Changes, FeedError, FeedRecord, Stores, Version};
+use kith_store::{FeedError, FeedRecord, FeedStream, Stores, Version};
 use tokio::time::Instant;
 
 use super::{BOUND, KEPT, Stage, blocking, edge, now};
@@ -11,7 +11,7 @@ use super::{BOUND, KEPT, Stage, blocking, edge, now};
 /// Before the write of a block counts as ended, one way or the other.
 pub(super) const AT_ONCE: Duration = Duration::from_secs(4);
 
-pub(super) async fn open(stores: &Stores) -> Vec<Box<dyn Changes>> {
+pub(super) async fn open(stores: &Stores) -> Vec<Box<dyn FeedStream>> {
     let mut feeds = Vec::new();
     for named in stores.feeds.iter().filter(|named| named.name.starts_with("relation_feed_")) {
         feeds.push(named.feed.open(None).await.unwrap());
@@ -20,7 +20,7 @@ pub(super) async fn open(stores: &Stores) -> Vec<Box<dyn Changes>> {
 }
 
 /// Where each of them is now.
-pub(super) async fn marks(feeds: &mut [Box<dyn Changes>]) -> Vec<Vec<u8>> {
+pub(super) async fn marks(feeds: &mut [Box<dyn FeedStream>]) -> Vec<Vec<u8>> {
     let mut marks = Vec::new();
     for feed in feeds {
         marks.push(feed.next(Duration::ZERO).await.unwrap().mark);
@@ -28,7 +28,7 @@ pub(super) async fn marks(feeds: &mut [Box<dyn Changes>]) -> Vec<Vec<u8>> {
     marks
 }
 
-pub(super) async fn open_after(stores: &Stores, marks: &[Vec<u8>]) -> Vec<Box<dyn Changes>> {
+pub(super) async fn open_after(stores: &Stores, marks: &[Vec<u8>]) -> Vec<Box<dyn FeedStream>> {
     let mut feeds = Vec::new();
     let named = stores.feeds.iter().filter(|named| named.name.starts_with("relation_feed_"));
     for (named, mark) in named.zip(marks) {
@@ -39,7 +39,7 @@ pub(super) async fn open_after(stores: &Stores, marks: &[Vec<u8>]) -> Vec<Box<dy
 
 /// Reads until each of these was delivered with this version; versions must rise.
 pub(super) async fn assert_delivered(
-    feeds: &mut [Box<dyn Changes>],
+    feeds: &mut [Box<dyn FeedStream>],
     expected: BTreeMap<FeedRecord, Version>,
 ) {
     assert_delivered_within(BOUND, feeds, expected).await;
@@ -47,7 +47,7 @@ pub(super) async fn assert_delivered(
 
 pub(super) async fn assert_delivered_within(
     bound: Duration,
-    feeds: &mut [Box<dyn Changes>],
+    feeds: &mut [Box<dyn FeedStream>],
     mut expected: BTreeMap<FeedRecord, Version>,
 ) {
     let mut delivered: BTreeMap<FeedRecord, Version> = BTreeMap::new();

@@ -165,7 +165,7 @@ async fn change_without_joins_and_leaves_reads_no_end() {
     let stage = Stage::open().await;
     let ends = Arc::new(Ends::at(10));
     let (stores, _node) = node(&stage, &ends).await;
-    change(&stores, MemberChange::Found(user(OWNER))).await.unwrap();
+    change(&stores, MemberChange::AddFounder(user(OWNER))).await.unwrap();
     let before = ends.reads();
     for other in [
         MemberChange::Mute(user(OWNER), None),

@@ -2,8 +2,8 @@
 
 use futures::future::join_all;
 use kith_store::{
-    BlockPatch, Edge, Permissions, RelationDeed, RelationEvent, RelationEventId, Request, Stores, Timestamp,
-    Write,
+    BlockPatch, Edge, Permissions, RelationEvent, RelationEventId, RelationEventKind, Request, Stores,
+    Timestamp, Write,
 };
 use tokio::time::Instant;
 
@@ -20,12 +20,12 @@ async fn log(stores: &Stores, owner: i64) -> Vec<RelationEvent> {
 
 /// Waits until the logs of 1 and 2 have this many events, since each is written separately, and returns them: both the
 /// same.
-async fn deeds(stores: &Stores, count: usize) -> Vec<(Edge, RelationDeed)> {
+async fn events(stores: &Stores, count: usize) -> Vec<(Edge, RelationEventKind)> {
     let give_up = Instant::now() + BOUND;
     loop {
         let (first, second) = (log(stores, 1).await, log(stores, 2).await);
         if first.len() >= count && first == second {
-            return first.iter().map(|event| (event.edge, event.deed)).collect();
+            return first.iter().map(|event| (event.edge, event.kind)).collect();
         }
         assert!(Instant::now() < give_up, "{first:?} {second:?}");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -36,9 +36,9 @@ fn allowing(bits: u32) -> BlockPatch {
     BlockPatch { permissions: Some(Some(Permissions::new(bits).unwrap())), ..BlockPatch::default() }
 }
 
-fn allowed(before: Option<u32>, after: u32) -> (Edge, RelationDeed) {
+fn allowed(before: Option<u32>, after: u32) -> (Edge, RelationEventKind) {
     let of = |bits| Permissions::new(bits).unwrap();
-    (edge(1, 2), RelationDeed::SetPermissions { before: before.map(of), after: Some(of(after)) })
+    (edge(1, 2), RelationEventKind::SetPermissions { before: before.map(of), after: Some(of(after)) })
 }
 
 async fn befriend(stores: &Stores) {
@@ -57,7 +57,7 @@ async fn sweep_writes_the_logs_of_a_dead_node() {
     }
     drop((dying, node));
     assert_eq!(log(&stage.stores, 1).await, [], "it is not logged yet");
-    assert_eq!(deeds(&stage.stores, 2).await, [allowed(None, 1), allowed(Some(1), 2)]);
+    assert_eq!(events(&stage.stores, 2).await, [allowed(None, 1), allowed(Some(1), 2)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,7 +84,7 @@ async fn block_of_dead_node_is_logged() {
     let (dying, node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
     dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     drop((dying, node));
-    assert_eq!(deeds(&stage.stores, 1).await, [(edge(1, 2), RelationDeed::Unfriended)]);
+    assert_eq!(events(&stage.stores, 1).await, [(edge(1, 2), RelationEventKind::Unfriended)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

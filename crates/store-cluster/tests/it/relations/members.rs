@@ -49,7 +49,7 @@ async fn change(
 
 /// Three nodes over one group, which has an owner.
 async fn over_three(stage: &Stage, of: i64) -> [Stores; 3] {
-    change(&stage.stores, of, MemberChange::Found(user(OWNER))).await.unwrap();
+    change(&stage.stores, of, MemberChange::AddFounder(user(OWNER))).await.unwrap();
     let (second, third) = (stage.node(|_| ()).await, stage.node(|cql| cql.clock_ahead = 60_000).await);
     [stage.stores.clone(), second.0, third.0]
 }
@@ -144,7 +144,7 @@ async fn concurrent_join_and_leave_are_consistent() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn each_concurrent_change_gets_its_own_result() {
     let stage = Stage::open().await;
-    change(&stage.stores, 7, MemberChange::Found(user(OWNER))).await.unwrap();
+    change(&stage.stores, 7, MemberChange::AddFounder(user(OWNER))).await.unwrap();
     let joins = (100..164).map(|id| change(&stage.stores, 7, MemberChange::Join(user(id))));
     let mut answers: Vec<MembersUpdated> =
         join_all(joins).await.into_iter().map(|made| made.unwrap().record).collect();
@@ -162,7 +162,7 @@ async fn each_concurrent_change_gets_its_own_result() {
 async fn largest_change_is_made_and_replayed() {
     let stage = Stage::open().await;
     let users: Vec<UserId> = (0..).map(|at| user(i64::MAX - 1_000 + at)).take(MEMBERS_AT_ONCE).collect();
-    change(&stage.stores, 7, MemberChange::Found(user(OWNER))).await.unwrap();
+    change(&stage.stores, 7, MemberChange::AddFounder(user(OWNER))).await.unwrap();
     change(&stage.stores, 7, MemberChange::Add(users.clone())).await.unwrap();
     let long = Member::remark(&"\u{20bb7}".repeat(64)).unwrap();
     let remarks =
@@ -222,7 +222,7 @@ async fn own_effect_does_not_refuse_a_request() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn a_caller_who_goes_away_takes_nobody_with_it() {
     let stage = Stage::open().await;
-    change(&stage.stores, 7, MemberChange::Found(user(OWNER))).await.unwrap();
+    change(&stage.stores, 7, MemberChange::AddFounder(user(OWNER))).await.unwrap();
     let joins: Vec<_> = (100..140)
         .map(|id| {
             let stores = stage.stores.clone();
@@ -278,7 +278,7 @@ async fn cut_request_is_ended_by_its_repetition() {
 async fn member_and_roster_changes_are_fed() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
-    let found = change(&stage.stores, 7, MemberChange::Found(user(OWNER))).await.unwrap().record;
+    let found = change(&stage.stores, 7, MemberChange::AddFounder(user(OWNER))).await.unwrap().record;
     let mut expected = BTreeMap::from([(FeedRecord::Member(key(7, OWNER)), found.roster.version)]);
     for id in 100..110 {
         let added = change(&stage.stores, 7, MemberChange::Add(vec![user(id), user(id + 50)])).await.unwrap();
@@ -327,7 +327,7 @@ async fn left_by_the_dead(stage: &Stage) -> BTreeMap<FeedRecord, Version> {
 async fn the_ring_of_changes_goes_round() {
     let stage = Stage::open().await;
     let stores = &stage.stores;
-    change(stores, 7, MemberChange::Found(user(OWNER))).await.unwrap();
+    change(stores, 7, MemberChange::AddFounder(user(OWNER))).await.unwrap();
     for from in (0..1_100).step_by(100) {
         let named = (from..from + 100).map(|at| {
             let remark = Member::remark(&at.to_string()).unwrap();
@@ -357,7 +357,7 @@ async fn the_ring_of_changes_goes_round() {
 async fn group_ends_in_steps_with_its_lists() {
     let stage = Stage::open().await;
     let stores = &stage.stores;
-    change(stores, 7, MemberChange::Found(user(OWNER))).await.unwrap();
+    change(stores, 7, MemberChange::AddFounder(user(OWNER))).await.unwrap();
     for from in [100, 200, 300] {
         change(stores, 7, MemberChange::Add((from..from + 100).map(user).collect())).await.unwrap();
     }

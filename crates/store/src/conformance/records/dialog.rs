@@ -3,11 +3,12 @@
 use super::{
     dialog_sample::{DAY, conversation, dialog, draft, every_setting, key, make, set, up_to},
     sample::{
-        applied, each_at_once, expecting, mismatch, one_effect, replay, requested, user_id, version, write,
+        applied, assert_mismatch, each_at_once, expecting, one_effect, replay, requested, user_id, version,
+        write,
     },
 };
 use crate::{
-    BATCH_MAX, Dialog, DialogKey, DialogList, DialogPatch, DialogPlace, MinSeq, StoreError, Stores,
+    BATCH_MAX, Dialog, DialogKey, DialogList, DialogPatch, DialogPosition, MinSeq, StoreError, Stores,
     Timestamp, Version,
 };
 
@@ -120,10 +121,10 @@ pub async fn dialogs_of_many_are_read(stores: Stores) {
 
 pub async fn both_dialogs_are_made(stores: Stores) {
     let now = Timestamp::now();
-    let both = DialogKey::both(conversation("d7-8"));
+    let both = DialogKey::of_direct(conversation("d7-8"));
     stores.dialogs.make_dialogs(&both, now).await.unwrap();
     for key in [key(7, "d7-8"), key(8, "d7-8")] {
-        assert_eq!(dialog(&stores, key).await, Dialog::made(key, now));
+        assert_eq!(dialog(&stores, key).await, Dialog::new(key, now));
     }
 }
 
@@ -135,7 +136,7 @@ pub async fn made_dialog_is_left_as_it_is(stores: Stores) {
     for _ in 0..2 {
         stores.dialogs.make_dialogs(&[ann, bea], later).await.unwrap();
         assert_eq!(dialog(&stores, ann).await, before);
-        assert_eq!(dialog(&stores, bea).await, Dialog::made(bea, later));
+        assert_eq!(dialog(&stores, bea).await, Dialog::new(bea, later));
     }
 }
 
@@ -171,10 +172,10 @@ pub async fn direct_dialogs_by_user(stores: Stores) {
 
 /// All of a list of user 7, in pages.
 async fn pages(stores: &Stores, list: DialogList, limit: usize) -> Vec<String> {
-    let (mut all, mut after) = (Vec::new(), None::<DialogPlace>);
+    let (mut all, mut after) = (Vec::new(), None::<DialogPosition>);
     loop {
         let page = stores.dialogs.dialog_list(user_id(7), list, after, limit).await.unwrap();
-        after = page.last().map(Dialog::place);
+        after = page.last().map(Dialog::position);
         all.extend(names(&page));
         if page.len() < limit {
             return all;
@@ -223,7 +224,7 @@ pub async fn conversations_are_paged_by_text(stores: Stores) {
     assert_eq!(stores.dialogs.dialog_conversations(user_id(7), None, 0).await.unwrap(), []);
 }
 
-fn conflict<T: std::fmt::Debug>(result: Result<T, StoreError>, with: i64) {
+fn assert_conflict<T: std::fmt::Debug>(result: Result<T, StoreError>, with: i64) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::Conflict { current } if current == version(with)), "{error:?}");
 }
@@ -233,7 +234,7 @@ pub async fn stale_settings_version_is_refused(stores: Stores) {
     set(&stores, key, draft("a")).await;
     let before = set(&stores, key, draft("b")).await;
     for stale in [0, 1, 3] {
-        conflict(stores.dialogs.change_dialog(key, draft("c"), expecting(stale)).await, 2);
+        assert_conflict(stores.dialogs.change_dialog(key, draft("c"), expecting(stale)).await, 2);
     }
     assert_eq!(dialog(&stores, key).await, before);
     let changed = applied(stores.dialogs.change_dialog(key, draft("c"), expecting(2)).await.unwrap());
@@ -242,13 +243,13 @@ pub async fn stale_settings_version_is_refused(stores: Stores) {
 
 pub async fn expected_absence_makes_the_dialog(stores: Stores) {
     let (made, marked) = (key(7, "g9"), key(7, "g10"));
-    conflict(stores.dialogs.change_dialog(made, draft("a"), expecting(1)).await, 0);
+    assert_conflict(stores.dialogs.change_dialog(made, draft("a"), expecting(1)).await, 0);
     assert_eq!(dialog(&stores, made).await, Dialog::absent(made), "a refused change makes nothing");
     make(&stores, &[up_to(marked, 5)]).await;
     for (key, number) in [(made, 1), (marked, 2)] {
         let changed = applied(stores.dialogs.change_dialog(key, draft("a"), expecting(0)).await.unwrap());
         assert_eq!((changed.version, changed.settings_version), (version(number), version(1)));
-        conflict(stores.dialogs.change_dialog(key, draft("b"), expecting(0)).await, 1);
+        assert_conflict(stores.dialogs.change_dialog(key, draft("b"), expecting(0)).await, 1);
     }
 }
 
@@ -260,7 +261,7 @@ pub async fn one_dialog_change_per_expected_version_wins(stores: Stores) {
         });
         let (made, refused): (Vec<_>, Vec<_>) = changes.await.into_iter().partition(Result::is_ok);
         assert_eq!(made.len(), 1);
-        refused.into_iter().for_each(|refused| conflict(refused, expected + 1));
+        refused.into_iter().for_each(|refused| assert_conflict(refused, expected + 1));
     }
 }
 
@@ -308,14 +309,14 @@ pub async fn replay_is_answered_before_a_conflict(stores: Stores) {
 pub async fn request_id_of_another_change_is_refused(stores: Stores) {
     let key = key(7, "g9");
     let first = applied(stores.dialogs.change_dialog(key, draft("a"), requested("r", 1)).await.unwrap());
-    mismatch(stores.dialogs.change_dialog(key, draft("b"), requested("r", 2)).await);
+    assert_mismatch(stores.dialogs.change_dialog(key, draft("b"), requested("r", 2)).await);
     assert_eq!(dialog(&stores, key).await, first);
 }
 
 pub async fn refused_change_keeps_no_request_id(stores: Stores) {
     let key = key(7, "g9");
     let stale = crate::Write { expected: Some(version(4)), ..requested("r", 1) };
-    conflict(stores.dialogs.change_dialog(key, draft("a"), stale).await, 0);
+    assert_conflict(stores.dialogs.change_dialog(key, draft("a"), stale).await, 0);
     let changed = stores.dialogs.change_dialog(key, draft("a"), requested("r", 2)).await;
     assert_eq!(applied(changed.unwrap()).version, Version::FIRST);
 }

@@ -1,7 +1,7 @@
 //! Cases of the records of erasures.
 
 use super::sample::{each_at_once, user_id};
-use crate::{Erasure, ErasurePlace, Stores, Timestamp, UserId, Version};
+use crate::{Erasure, ErasureCursor, Stores, Timestamp, UserId, Version};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
@@ -21,8 +21,8 @@ async fn unfinished(stores: &Stores, after: Option<UserId>, limit: usize) -> Vec
 /// How far an erasure may be.
 fn further(erasure: Erasure) -> Erasure {
     let after = Some("d7-9223372036854775807".parse().unwrap());
-    let place = ErasurePlace { after, from: i64::MAX, erased_some: true };
-    Erasure { place, conversations: 9, conversations_done: 3, messages: 1_000, ..erasure }
+    let cursor = ErasureCursor { after, from: i64::MAX, erased_some: true };
+    Erasure { cursor, conversations: 9, conversations_done: 3, messages: 1_000, ..erasure }
 }
 
 pub async fn erasure_is_begun_once(stores: Stores) {

@@ -1,8 +1,8 @@
 //! Cases of the group store: a write with a request id has one effect and one answer.
 
 use super::sample::{
-    applied, bare_group, create_group, each_at_once, expecting, full_group, group_id, group_state,
-    live_group, mismatch, one_effect, replay, requested, version, write,
+    applied, assert_mismatch, bare_group, create_group, each_at_once, expecting, full_group, group_id,
+    group_state, live_group, one_effect, replay, requested, version, write,
 };
 use crate::{GroupPatch, GroupWords, StoreError, Stored, Stores, Write};
 
@@ -75,10 +75,10 @@ pub async fn dismissal_replays_after_group_is_recreated(stores: Stores) {
 
 pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
     let created = applied(stores.groups.create_group(full_group(1), requested("r", 1)).await.unwrap());
-    mismatch(stores.groups.create_group(full_group(1), requested("r", 2)).await);
+    assert_mismatch(stores.groups.create_group(full_group(1), requested("r", 2)).await);
     let updated =
         applied(stores.groups.update_group(group_id(1), named("a"), requested("s", 3)).await.unwrap());
-    mismatch(stores.groups.update_group(group_id(1), named("b"), requested("s", 4)).await);
+    assert_mismatch(stores.groups.update_group(group_id(1), named("b"), requested("s", 4)).await);
     assert_eq!(live_group(&stores, 1).await, updated);
     assert_eq!(replay(stores.groups.create_group(full_group(1), requested("r", 1)).await), created);
 }
@@ -87,10 +87,10 @@ pub async fn request_id_of_other_call_or_group_is_refused(stores: Stores) {
     let first = applied(stores.groups.create_group(bare_group(1, "a"), requested("r", 1)).await.unwrap());
     let second = create_group(&stores, bare_group(2, "b")).await;
     for id in [1, 2] {
-        mismatch(stores.groups.update_group(group_id(id), named("c"), requested("r", 2)).await);
-        mismatch(stores.groups.dismiss_group(group_id(id), requested("r", 3)).await);
+        assert_mismatch(stores.groups.update_group(group_id(id), named("c"), requested("r", 2)).await);
+        assert_mismatch(stores.groups.dismiss_group(group_id(id), requested("r", 3)).await);
     }
-    mismatch(stores.groups.create_group(bare_group(3, "a"), requested("r", 4)).await);
+    assert_mismatch(stores.groups.create_group(bare_group(3, "a"), requested("r", 4)).await);
     assert_eq!(group_state(&stores, 3).await, Stored::Never);
     assert_eq!([live_group(&stores, 1).await, live_group(&stores, 2).await], [first, second]);
 }

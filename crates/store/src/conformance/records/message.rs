@@ -2,8 +2,8 @@
 
 use super::{
     message_sample::{
-        append, at, batch, end, fill, log, log_of, message, new_numbers, overloaded, page, replayed, stored,
-        stored_from, with_body,
+        append, assert_overloaded, at, batch, end, fill, log, log_of, message, new_numbers, page, replayed,
+        stored, stored_from, with_body,
     },
     sample::user_id,
 };
@@ -45,7 +45,7 @@ pub async fn logs_have_their_own_numbers(stores: Stores) {
 
 pub async fn resent_id_is_one_message_in_one_call(stores: Stores) {
     let twice = [message("a"), message("b"), message("a")];
-    overloaded(stores.messages.append(log_of(9), &twice).await);
+    assert_overloaded(stores.messages.append(log_of(9), &twice).await);
     assert_eq!(end(&stores, log_of(9)).await, 0);
     let once = append(&stores, log_of(9), &twice[..2]).await;
     assert_eq!(new_numbers(&once), [1, 2]);
@@ -121,7 +121,7 @@ pub async fn one_key_in_two_logs_is_two_messages(stores: Stores) {
 
 pub async fn batch_of_101_is_refused(stores: Stores) {
     let batch = batch("m", 101);
-    overloaded(stores.messages.append(log_of(9), &batch).await);
+    assert_overloaded(stores.messages.append(log_of(9), &batch).await);
     assert_eq!(end(&stores, log_of(9)).await, 0);
     let appended = append(&stores, log_of(9), &batch[..100]).await;
     assert_eq!(new_numbers(&appended), (1..=100).collect::<Vec<_>>());

@@ -7,8 +7,8 @@ use super::{
     sample::{at_once, each_at_once, user_id},
 };
 use crate::{
-    Appended, Changed, ContentChange, ContentHash, Edited, Message, MessageChange, MessageKey, MessageKind,
-    NewContent, NewMessage, Recalled, RecalledBy, Seq, Stores, Text,
+    Appended, ContentChange, ContentHash, Edited, Message, MessageChange, MessageChangeOutcome, MessageKey,
+    MessageKind, NewContent, NewMessage, Recalled, RecalledBy, Seq, Stores, Text,
 };
 
 /// The event of a change; two changes of one hash are the same.
@@ -70,14 +70,14 @@ fn without_content(new: &NewMessage, seq: Seq, by: RecalledBy) -> Message {
     }
 }
 
-async fn change(stores: &Stores, change: &MessageChange) -> Changed {
+async fn change(stores: &Stores, change: &MessageChange) -> MessageChangeOutcome {
     stores.messages.change(log_of(9), change).await.unwrap()
 }
 
 /// Makes a change, and returns the message and the number of the event.
 async fn made(stores: &Stores, asked: &MessageChange) -> (Message, Seq) {
     match change(stores, asked).await {
-        Changed::Done { message, event_seq, event_sent, replayed: false } => {
+        MessageChangeOutcome::Done { message, event_seq, event_sent, replayed: false } => {
             assert_eq!(event_sent, asked.event.sent);
             (message, event_seq)
         }
@@ -214,8 +214,12 @@ pub async fn repeated_change_is_one_change(stores: Stores) {
     made(&stores, &edited).await;
     made(&stores, &edit(1, 1, "two")).await;
     // It is answered with the message as it is now.
-    let expected =
-        |message, event_seq| Changed::Done { message, event_seq, event_sent: at(70), replayed: true };
+    let expected = |message, event_seq| MessageChangeOutcome::Done {
+        message,
+        event_seq,
+        event_sent: at(70),
+        replayed: true,
+    };
     let later = MessageChange { event: NewMessage { sent: at(99), ..edited.event.clone() }, ..edited };
     let now = one(&stores, 1).await;
     assert_eq!(now.edited.unwrap().count, 2);
@@ -234,7 +238,7 @@ pub async fn other_edit_under_one_key_is_refused(stores: Stores) {
     fill(&stores, log_of(9), &batch("m", 1)).await;
     made(&stores, &edit(1, 0, "one")).await;
     let now = one(&stores, 1).await;
-    assert_eq!(change(&stores, &edit(1, 0, "another")).await, Changed::Refused(now.clone()));
+    assert_eq!(change(&stores, &edit(1, 0, "another")).await, MessageChangeOutcome::Refused(now.clone()));
     assert_eq!((one(&stores, 1).await, end(&stores, log_of(9)).await), (now, 2));
 }
 
@@ -244,7 +248,7 @@ pub async fn change_of_a_recalled_message_is_refused(stores: Stores) {
     let now = one(&stores, 1).await;
     let other_recall = MessageChange { event: event(MessageKey::of_recall(77), "recalled"), ..recall(1) };
     for refused in [edit(1, 0, "edited"), other_recall] {
-        assert_eq!(change(&stores, &refused).await, Changed::Refused(now.clone()));
+        assert_eq!(change(&stores, &refused).await, MessageChangeOutcome::Refused(now.clone()));
     }
     assert_eq!((one(&stores, 1).await, end(&stores, log_of(9)).await), (now, 2));
 }
@@ -252,14 +256,14 @@ pub async fn change_of_a_recalled_message_is_refused(stores: Stores) {
 pub async fn edit_of_an_older_state_is_refused(stores: Stores) {
     fill(&stores, log_of(9), &batch("m", 1)).await;
     let original = one(&stores, 1).await;
-    assert_eq!(change(&stores, &edit(1, 1, "ahead")).await, Changed::Refused(original));
+    assert_eq!(change(&stores, &edit(1, 1, "ahead")).await, MessageChangeOutcome::Refused(original));
     for edits_before in 0..2 {
         made(&stores, &edit(1, edits_before, "edited")).await;
     }
     let now = one(&stores, 1).await;
     for edits_before in [0, 1, 3] {
         let refused = change(&stores, &edit(1, edits_before, "other")).await;
-        assert_eq!(refused, Changed::Refused(now.clone()), "as after {edits_before} edits");
+        assert_eq!(refused, MessageChangeOutcome::Refused(now.clone()), "as after {edits_before} edits");
     }
     assert_eq!((one(&stores, 1).await, end(&stores, log_of(9)).await), (now, 3));
 }
@@ -269,18 +273,18 @@ pub async fn event_is_not_changed(stores: Stores) {
     made(&stores, &recall(1)).await;
     let event = one(&stores, 2).await;
     for refused in [recall(2), edit(2, 0, "edited")] {
-        assert_eq!(change(&stores, &refused).await, Changed::Refused(event.clone()));
+        assert_eq!(change(&stores, &refused).await, MessageChangeOutcome::Refused(event.clone()));
     }
     assert_eq!((one(&stores, 2).await, end(&stores, log_of(9)).await), (event, 2));
 }
 
 pub async fn change_of_a_missing_message_adds_no_event(stores: Stores) {
-    assert_eq!(change(&stores, &recall(1)).await, Changed::Missing);
+    assert_eq!(change(&stores, &recall(1)).await, MessageChangeOutcome::Missing);
     assert_eq!(end(&stores, log_of(9)).await, 0);
     fill(&stores, log_of(9), &batch("m", 100)).await;
     for missing in [-1, 0, 101, 200, 9_999] {
-        assert_eq!(change(&stores, &recall(missing)).await, Changed::Missing);
-        assert_eq!(change(&stores, &edit(missing, 0, "edited")).await, Changed::Missing);
+        assert_eq!(change(&stores, &recall(missing)).await, MessageChangeOutcome::Missing);
+        assert_eq!(change(&stores, &edit(missing, 0, "edited")).await, MessageChangeOutcome::Missing);
     }
     assert_eq!(end(&stores, log_of(9)).await, 100);
     assert_eq!(append(&stores, log_of(9), &[message("next")]).await, [Appended::New(101)]);
@@ -312,12 +316,18 @@ pub async fn changes_at_once_are_made_once(stores: Stores) {
         (recalled, edited)
     });
     let (recalls, edits): (Vec<_>, Vec<_>) = calls.await.into_iter().unzip();
-    let is_new = |changed: &Changed| matches!(changed, Changed::Done { replayed: false, .. });
-    let is_replay = |changed: &Changed| matches!(changed, Changed::Done { replayed: true, .. });
+    let is_new = |changed: &MessageChangeOutcome| {
+        matches!(changed, MessageChangeOutcome::Done { replayed: false, .. })
+    };
+    let is_replay =
+        |changed: &MessageChangeOutcome| matches!(changed, MessageChangeOutcome::Done { replayed: true, .. });
     assert_eq!(recalls.iter().filter(|one| is_new(one)).count(), 1, "{recalls:?}");
     assert_eq!(recalls.iter().filter(|one| is_replay(one)).count(), 7, "{recalls:?}");
     assert_eq!(edits.iter().filter(|one| is_new(one)).count(), 1, "{edits:?}");
-    assert!(edits.iter().all(|one| is_new(one) || matches!(one, Changed::Refused(_))), "{edits:?}");
+    assert!(
+        edits.iter().all(|one| is_new(one) || matches!(one, MessageChangeOutcome::Refused(_))),
+        "{edits:?}"
+    );
     let found = log(&stores, log_of(9)).await;
     assert_eq!((found.len(), found[3].edited.unwrap().count), (100, 1));
 }
@@ -338,8 +348,8 @@ pub async fn changes_and_appends_at_once_leave_no_hole(stores: Stores) {
     }
     assert_eq!(others.len(), added.len());
     for (new, seq) in added {
-        let place = usize::try_from(seq - MESSAGES - 1).unwrap();
-        assert_eq!(others[place], stored(&new, seq));
+        let index = usize::try_from(seq - MESSAGES - 1).unwrap();
+        assert_eq!(others[index], stored(&new, seq));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Cases of the message store: heads of logs, and headers.
 
 use super::{
-    message_sample::{append, fill, log_of, message, overloaded, stored, stored_from},
+    message_sample::{append, assert_overloaded, fill, log_of, message, stored, stored_from},
     sample::user_id,
 };
 use crate::{
@@ -58,7 +58,7 @@ pub async fn headers_have_what_counts(stores: Stores) {
 pub async fn headers_across_documents_are_refused(stores: Stores) {
     fill(&stores, log_of(9), &of_all_kinds(200)).await;
     for (first, last) in [(100, 101), (1, 200), (0, 1), (-1, 5)] {
-        overloaded(stores.messages.headers(log_of(9), first, last).await);
+        assert_overloaded(stores.messages.headers(log_of(9), first, last).await);
     }
 }
 
@@ -108,7 +108,7 @@ pub async fn heads_of_101_logs_are_refused(stores: Stores) {
     let found = heads(&stores, &asked).await;
     assert_eq!((found.len(), found[HEADS_AT_ONCE - 1].headers.len()), (HEADS_AT_ONCE, 2));
     asked.push((log_of(many + 1), 0));
-    overloaded(stores.messages.heads(&asked).await);
+    assert_overloaded(stores.messages.heads(&asked).await);
 }
 
 pub async fn head_has_the_content_of_the_last_message(stores: Stores) {

@@ -1,7 +1,7 @@
 //! Cases of the message store: reads.
 
 use super::{
-    message_sample::{append, at, batch, end, fill, log_of, message, overloaded, page, stored_from},
+    message_sample::{append, assert_overloaded, at, batch, end, fill, log_of, message, page, stored_from},
     sample::user_id,
 };
 use crate::{BATCH_MAX, ConversationId, DocumentKey, LogEnd, NewMessage, Seq, Stores, Timestamp};
@@ -59,7 +59,7 @@ pub async fn page_beyond_the_end_is_cut(stores: Stores) {
 pub async fn page_across_documents_is_refused(stores: Stores) {
     fill(&stores, log_of(9), &batch("m", 200)).await;
     for (first, last) in [(100, 101), (1, 200), (1, 101), (200, 201), (99, 301)] {
-        overloaded(stores.messages.messages(log_of(9), first, last).await);
+        assert_overloaded(stores.messages.messages(log_of(9), first, last).await);
     }
     assert_eq!(page(&stores, log_of(9), 101, 200).await.len(), 100);
 }
@@ -135,7 +135,7 @@ pub async fn ends_of_501_logs_are_refused(stores: Stores) {
     assert_eq!((found.len(), found[0], found[BATCH_MAX - 1]), (BATCH_MAX, end_of(1), end_of(2)));
     assert!(found[1..BATCH_MAX - 1].iter().all(|end| *end == LogEnd::default()));
     asked.push(log_of(many + 1));
-    overloaded(stores.messages.ends(&asked).await);
+    assert_overloaded(stores.messages.ends(&asked).await);
 }
 
 pub async fn strong_end_equals_end(stores: Stores) {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     AgedDocument, Appended, ConversationId, NewMessage, SUCCESSOR_AGE, Seq, Stores, TRIMMED_AT_ONCE,
-    Timestamp, Trimmed, Untrimmed,
+    Timestamp, TrimRemainder, TrimResult,
 };
 
 /// When every document of the cases can be removed.
@@ -16,12 +16,12 @@ fn later() -> Timestamp {
     at(0).after(SUCCESSOR_AGE)
 }
 
-async fn trim(stores: &Stores, below: Seq, now: Timestamp) -> Trimmed {
+async fn trim(stores: &Stores, below: Seq, now: Timestamp) -> TrimResult {
     stores.message_upkeep.trim(log_of(9), below, now).await.unwrap()
 }
 
-fn trimmed(messages: u64, left: Untrimmed) -> Trimmed {
-    Trimmed { messages, left }
+fn trimmed(messages: u64, left: TrimRemainder) -> TrimResult {
+    TrimResult { messages, left }
 }
 
 /// The numbers of the log that are stored, up to the document of the end.
@@ -42,18 +42,18 @@ fn sent_at(ids: &str, count: usize, sent: Timestamp) -> Vec<NewMessage> {
 pub async fn whole_documents_are_removed(stores: Stores) {
     fill(&stores, log_of(9), &batch("m", 350)).await;
     for below in [-1, 0, 1, 100] {
-        assert_eq!(trim(&stores, below, later()).await, trimmed(0, Untrimmed::Nothing), "{below}");
+        assert_eq!(trim(&stores, below, later()).await, trimmed(0, TrimRemainder::Nothing), "{below}");
     }
-    assert_eq!(trim(&stores, 299, later()).await, trimmed(200, Untrimmed::Nothing));
+    assert_eq!(trim(&stores, 299, later()).await, trimmed(200, TrimRemainder::Nothing));
     assert_eq!(numbers(&stores, log_of(9)).await, (201..=350).collect::<Vec<_>>());
-    assert_eq!(trim(&stores, 299, later()).await, trimmed(0, Untrimmed::Nothing), "again");
-    assert_eq!(trim(&stores, 301, later()).await, trimmed(100, Untrimmed::Nothing));
+    assert_eq!(trim(&stores, 299, later()).await, trimmed(0, TrimRemainder::Nothing), "again");
+    assert_eq!(trim(&stores, 301, later()).await, trimmed(100, TrimRemainder::Nothing));
 }
 
 pub async fn end_survives_trim(stores: Stores) {
     let sent = batch("m", 250);
     fill(&stores, log_of(9), &sent).await;
-    assert_eq!(trim(&stores, 251, later()).await, trimmed(200, Untrimmed::Nothing));
+    assert_eq!(trim(&stores, 251, later()).await, trimmed(200, TrimRemainder::Nothing));
     assert_eq!(end(&stores, log_of(9)).await, 250);
     assert_eq!(stores.messages.strong_end(log_of(9)).await.unwrap(), 250);
     assert_eq!(page(&stores, log_of(9), 201, 300).await, stored_from(201, &sent[200..]));
@@ -61,11 +61,15 @@ pub async fn end_survives_trim(stores: Stores) {
 }
 
 pub async fn last_document_is_never_removed(stores: Stores) {
-    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(0, Untrimmed::Nothing), "an empty log");
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(0, TrimRemainder::Nothing), "an empty log");
     fill(&stores, log_of(9), &batch("m", 100)).await;
-    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(0, Untrimmed::Nothing), "full, and the last");
+    assert_eq!(
+        trim(&stores, Seq::MAX, later()).await,
+        trimmed(0, TrimRemainder::Nothing),
+        "full, and the last"
+    );
     fill(&stores, log_of(9), &batch("n", 1)).await;
-    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(100, Untrimmed::Nothing));
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(100, TrimRemainder::Nothing));
     assert_eq!(numbers(&stores, log_of(9)).await, [101]);
 }
 
@@ -74,19 +78,19 @@ pub async fn trim_leaves_young_successors(stores: Stores) {
     fill(&stores, log_of(9), &[batch("m", 100), sent_at("n", 101, second)].concat()).await;
     let old = |begun: Timestamp| begun.after(SUCCESSOR_AGE);
     let young = |begun| Timestamp(old(begun).0 - 1);
-    assert_eq!(trim(&stores, 201, old(at(0))).await, trimmed(0, Untrimmed::TooYoung));
-    assert_eq!(trim(&stores, 201, young(second)).await, trimmed(0, Untrimmed::TooYoung));
+    assert_eq!(trim(&stores, 201, old(at(0))).await, trimmed(0, TrimRemainder::TooYoung));
+    assert_eq!(trim(&stores, 201, young(second)).await, trimmed(0, TrimRemainder::TooYoung));
     assert_eq!(numbers(&stores, log_of(9)).await.len(), 201);
-    assert_eq!(trim(&stores, 101, old(second)).await, trimmed(100, Untrimmed::Nothing));
-    assert_eq!(trim(&stores, 201, old(second)).await, trimmed(100, Untrimmed::Nothing));
+    assert_eq!(trim(&stores, 101, old(second)).await, trimmed(100, TrimRemainder::Nothing));
+    assert_eq!(trim(&stores, 201, old(second)).await, trimmed(100, TrimRemainder::Nothing));
 }
 
 pub async fn one_trim_is_bounded(stores: Stores) {
     let documents = TRIMMED_AT_ONCE + 3;
     fill(&stores, log_of(9), &batch("m", documents * 100)).await;
     let most = u64::try_from(TRIMMED_AT_ONCE * 100).unwrap();
-    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(most, Untrimmed::Some));
-    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(200, Untrimmed::Nothing));
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(most, TrimRemainder::Some));
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(200, TrimRemainder::Nothing));
     assert_eq!(numbers(&stores, log_of(9)).await.len(), 100);
 }
 
@@ -108,7 +112,7 @@ pub async fn late_maker_after_trim_loses_nothing(stores: Stores) {
     let numbers = new_numbers(&append(&stores, log_of(9), &late).await);
     assert_eq!(numbers, (400..=499).collect::<Vec<_>>());
     assert_eq!(page(&stores, log_of(9), 401, 500).await, stored_from(401, &late[1..]));
-    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(100, Untrimmed::Nothing));
+    assert_eq!(trim(&stores, Seq::MAX, later()).await, trimmed(100, TrimRemainder::Nothing));
     assert_eq!(page(&stores, log_of(9), 401, 500).await, stored_from(401, &late[1..]));
 }
 

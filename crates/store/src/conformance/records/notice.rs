@@ -7,7 +7,9 @@ use super::{
         MANY, audience, audience_id, change, listed, new_audience, new_notice, notice, notice_id, publish,
         register,
     },
-    sample::{applied, each_at_once, expecting, mismatch, one_effect, params, replay, requested, write},
+    sample::{
+        applied, assert_mismatch, each_at_once, expecting, one_effect, params, replay, requested, write,
+    },
 };
 use crate::{
     BATCH_MAX, EXPIRED_KEPT, NewAudience, NewNotice, NoticeChange, NoticePatch, NoticeRefusal, NoticeTerms,
@@ -237,11 +239,11 @@ pub async fn request_is_answered_once(stores: Stores) {
     let call = async |write| stores.notices.change_notice(notice_id(1), publish(), MANY, write).await;
     let first = applied(call(requested("a", 1)).await.unwrap());
     assert_eq!(replay(call(requested("a", 1)).await), first);
-    mismatch(call(requested("a", 2)).await);
+    assert_mismatch(call(requested("a", 2)).await);
     let register = async |write| stores.notices.register_audience(new_audience(5, "x"), MANY, write).await;
     applied(register(requested("b", 1)).await.unwrap());
     replay(register(requested("b", 1)).await);
-    mismatch(register(requested("b", 2)).await);
+    assert_mismatch(register(requested("b", 2)).await);
 }
 
 pub async fn requests_at_once_publish_once(stores: Stores) {

@@ -21,7 +21,7 @@ pub async fn mark_makes_the_dialog(stores: Stores) {
     let (key, now) = (key(7, "g9"), Timestamp::now());
     stores.dialogs.mark_dialogs(&[up_to(key, 5)], now).await.unwrap();
     let made = dialog(&stores, key).await;
-    assert_eq!(made, Dialog { read: made.read.clone(), ..Dialog::made(key, now) });
+    assert_eq!(made, Dialog { read: made.read.clone(), ..Dialog::new(key, now) });
     assert_eq!((made.read.read_seq(), made.read.unread()), (5, &[][..]));
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::sample::{
-    applied, bare_user, create_user, delete_and_release, mismatch, replay, requested, user_id, user_state,
-    version, write,
+    applied, assert_mismatch, bare_user, create_user, delete_and_release, replay, requested, user_id,
+    user_state, version, write,
 };
 use crate::{Applied, StoreError, Stored, Stores, Timestamp, User, Write};
 
@@ -62,7 +62,7 @@ pub async fn request_refused_by_held_id_is_not_kept(stores: Stores) {
     held(create().await);
     stores.users.release_id(user_id(1), write().now).await.unwrap();
     assert_eq!(applied(create().await.unwrap()).version, version(3));
-    mismatch(stores.users.create_user(bare_user(1, "bea"), requested("r", 2)).await);
+    assert_mismatch(stores.users.create_user(bare_user(1, "bea"), requested("r", 2)).await);
 }
 
 pub async fn creation_replays_while_its_id_is_held(stores: Stores) {

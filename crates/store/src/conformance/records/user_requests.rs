@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::sample::{
-    applied, bare_user, create_user, delete_and_release, each_at_once, expecting, full_user, live_user,
-    mismatch, name, one_effect, replay, requested, user_id, user_state, version, write,
+    applied, assert_mismatch, bare_user, create_user, delete_and_release, each_at_once, expecting, full_user,
+    live_user, name, one_effect, replay, requested, user_id, user_state, version, write,
 };
 use crate::{REQUEST_KEPT, StoreError, Stored, Stores, Timestamp, UserPatch, Version, Write};
 
@@ -99,9 +99,9 @@ pub async fn deletion_replays_after_user_is_recreated(stores: Stores) {
 
 pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
     let created = applied(stores.users.create_user(full_user(1), requested("r", 1)).await.unwrap());
-    mismatch(stores.users.create_user(full_user(1), requested("r", 2)).await);
+    assert_mismatch(stores.users.create_user(full_user(1), requested("r", 2)).await);
     let updated = applied(stores.users.update_user(user_id(1), aged(3), requested("s", 3)).await.unwrap());
-    mismatch(stores.users.update_user(user_id(1), aged(4), requested("s", 4)).await);
+    assert_mismatch(stores.users.update_user(user_id(1), aged(4), requested("s", 4)).await);
     assert_eq!(live_user(&stores, 1).await, updated);
     // Neither refusal spoilt what is kept.
     assert_eq!(replay(stores.users.create_user(full_user(1), requested("r", 1)).await), created);
@@ -110,20 +110,20 @@ pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
 
 pub async fn another_method_is_refused_and_has_no_effect(stores: Stores) {
     let created = applied(stores.users.create_user(full_user(1), requested("r", 1)).await.unwrap());
-    mismatch(stores.users.update_user(user_id(1), aged(3), requested("r", 2)).await);
-    mismatch(stores.users.delete_user(user_id(1), Timestamp(0), requested("r", 3)).await);
+    assert_mismatch(stores.users.update_user(user_id(1), aged(3), requested("r", 2)).await);
+    assert_mismatch(stores.users.delete_user(user_id(1), Timestamp(0), requested("r", 3)).await);
     assert_eq!(live_user(&stores, 1).await, created);
     stores.users.delete_user(user_id(1), Timestamp(0), requested("s", 4)).await.unwrap();
-    mismatch(stores.users.create_user(full_user(1), requested("s", 5)).await);
+    assert_mismatch(stores.users.create_user(full_user(1), requested("s", 5)).await);
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
 }
 
 pub async fn another_user_is_refused_and_has_no_effect(stores: Stores) {
     applied(stores.users.create_user(bare_user(1, "ann"), requested("r", 1)).await.unwrap());
     let bea = create_user(&stores, bare_user(2, "bea")).await;
-    mismatch(stores.users.create_user(bare_user(3, "cid"), requested("r", 2)).await);
-    mismatch(stores.users.update_user(user_id(2), aged(3), requested("r", 3)).await);
-    mismatch(stores.users.delete_user(user_id(2), Timestamp(0), requested("r", 4)).await);
+    assert_mismatch(stores.users.create_user(bare_user(3, "cid"), requested("r", 2)).await);
+    assert_mismatch(stores.users.update_user(user_id(2), aged(3), requested("r", 3)).await);
+    assert_mismatch(stores.users.delete_user(user_id(2), Timestamp(0), requested("r", 4)).await);
     assert_eq!(user_state(&stores, 3).await, Stored::Never);
     assert_eq!(live_user(&stores, 2).await, bea);
 }
@@ -236,7 +236,7 @@ pub async fn two_bodies_at_once_have_one_effect(stores: Stores) {
     assert_eq!(user.version, version(2));
     let (won, lost): (Vec<_>, Vec<_>) = results.into_iter().partition(|(body, _)| *body == user.age);
     assert_eq!(one_effect(won.into_iter().map(|(_, result)| result).collect()), user);
-    lost.into_iter().for_each(|(_, result)| mismatch(result));
+    lost.into_iter().for_each(|(_, result)| assert_mismatch(result));
 }
 
 pub async fn a_user_keeps_the_answers_of_many_requests(stores: Stores) {

@@ -2,9 +2,10 @@
 
 use super::{
     application_sample::{
-        change, deciding, friend, made, making, new, pending, read, refused_as, settle, shown, to_user,
+        assert_refused, change, create, friend, new, pending, read, record_effect, shown, to_user,
+        try_create, try_decide,
     },
-    sample::{applied, at_once, each_at_once, mismatch, one_effect, replay, requested, user_id},
+    sample::{applied, assert_mismatch, at_once, each_at_once, one_effect, replay, requested, user_id},
 };
 use crate::{
     Application, ApplicationChange, ApplicationEffect, ApplicationList, ApplicationRefusal, ApplicationState,
@@ -26,36 +27,36 @@ async fn asked(
 
 pub async fn of_many_made_at_once_one_is_pending(stores: Stores) {
     let made =
-        each_at_once(&stores, 0..16, |stores, _| async move { made(&stores, 1, friend(2)).await }).await;
+        each_at_once(&stores, 0..16, |stores, _| async move { create(&stores, 1, friend(2)).await }).await;
     assert!(made.iter().all(|one| *one == made[0]), "{made:?}");
     assert_eq!(pending(&stores, to_user(2)).await, (1, 0));
     assert_eq!(shown(&stores, ApplicationList::Received(user_id(2))).await.len(), 1);
 }
 
 pub async fn one_of_many_concurrent_decisions_wins(stores: Stores) {
-    let made = made(&stores, 1, friend(2)).await;
+    let made = create(&stores, 1, friend(2)).await;
     let calls = (10..42).map(|by| {
         let (stores, key) = (stores.clone(), made.key());
         let decision = if by % 2 == 0 { Decision::Accept } else { Decision::Refuse };
-        async move { deciding(&stores, key, decision, by).await }
+        async move { try_decide(&stores, key, decision, by).await }
     });
     let (decided, late): (Vec<_>, Vec<_>) = at_once(calls).await.into_iter().partition(Result::is_ok);
     assert_eq!(decided.len(), 1);
     let winner = decided.into_iter().next().unwrap().unwrap();
     for late in late {
-        refused_as(late, ApplicationRefusal::Decided(winner.state, winner.decider));
+        assert_refused(late, ApplicationRefusal::Decided(winner.state, winner.decider));
     }
     assert_eq!(read(&stores, made.key()).await, winner);
 }
 
 pub async fn concurrent_applications_stop_at_limit(stores: Stores) {
     let made = each_at_once(&stores, 10..42, |stores, applicant| async move {
-        making(&stores, NewApplication { pending_max: 9, ..new(applicant, friend(2)) }).await
+        try_create(&stores, NewApplication { pending_max: 9, ..new(applicant, friend(2)) }).await
     })
     .await;
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 9);
     for refused in made.into_iter().filter(Result::is_err) {
-        refused_as(refused, ApplicationRefusal::TooManyPending);
+        assert_refused(refused, ApplicationRefusal::TooManyPending);
     }
     assert_eq!(pending(&stores, to_user(2)).await, (9, 0));
 }
@@ -63,10 +64,10 @@ pub async fn concurrent_applications_stop_at_limit(stores: Stores) {
 pub async fn concurrent_decisions_leave_none_pending(stores: Stores) {
     let mut keys = Vec::new();
     for applicant in 10..26 {
-        keys.push(made(&stores, applicant, friend(2)).await.key());
+        keys.push(create(&stores, applicant, friend(2)).await.key());
     }
     each_at_once(&stores, keys, |stores, key| async move {
-        deciding(&stores, key, Decision::Refuse, 2).await.unwrap()
+        try_decide(&stores, key, Decision::Refuse, 2).await.unwrap()
     })
     .await;
     assert_eq!(pending(&stores, to_user(2)).await, (0, 0));
@@ -75,7 +76,7 @@ pub async fn concurrent_decisions_leave_none_pending(stores: Stores) {
 }
 
 pub async fn a_change_sent_twice_has_one_effect(stores: Stores) {
-    let made = made(&stores, 1, friend(2)).await;
+    let made = create(&stores, 1, friend(2)).await;
     let first = applied(asked(&stores, accept(&made), ("r", 1)).await.unwrap());
     for _ in 0..3 {
         assert_eq!(replay(asked(&stores, accept(&made), ("r", 1)).await), first);
@@ -86,40 +87,40 @@ pub async fn a_change_sent_twice_has_one_effect(stores: Stores) {
 pub async fn application_replays_after_later_changes(stores: Stores) {
     let apply = ApplicationChange::Apply(new(1, friend(2)));
     let first = applied(asked(&stores, apply.clone(), ("r", 1)).await.unwrap());
-    deciding(&stores, first.key(), Decision::Accept, 2).await.unwrap();
-    let settled = settle(&stores, first.key(), ApplicationEffect::Done).await;
-    let another = made(&stores, 1, friend(2)).await;
+    try_decide(&stores, first.key(), Decision::Accept, 2).await.unwrap();
+    let settled = record_effect(&stores, first.key(), ApplicationEffect::Done).await;
+    let another = create(&stores, 1, friend(2)).await;
     assert_eq!(replay(asked(&stores, apply, ("r", 1)).await), first);
     assert_eq!(read(&stores, first.key()).await, settled);
     assert_eq!(read(&stores, another.key()).await, another);
 }
 
 pub async fn replay_of_no_change_has_the_same_answer(stores: Stores) {
-    let first = made(&stores, 1, friend(2)).await;
+    let first = create(&stores, 1, friend(2)).await;
     let apply = || ApplicationChange::Apply(new(1, friend(2)));
     assert_eq!(applied(asked(&stores, apply(), ("r", 1)).await.unwrap()), first);
-    deciding(&stores, first.key(), Decision::Refuse, 2).await.unwrap();
+    try_decide(&stores, first.key(), Decision::Refuse, 2).await.unwrap();
     assert_eq!(replay(asked(&stores, apply(), ("r", 1)).await), first);
     assert_eq!(pending(&stores, to_user(2)).await, (0, 0));
 }
 
 pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
-    let one = made(&stores, 1, friend(2)).await;
-    let other = made(&stores, 3, friend(2)).await;
+    let one = create(&stores, 1, friend(2)).await;
+    let other = create(&stores, 3, friend(2)).await;
     asked(&stores, accept(&one), ("r", 1)).await.unwrap();
-    mismatch(asked(&stores, accept(&other), ("r", 2)).await);
+    assert_mismatch(asked(&stores, accept(&other), ("r", 2)).await);
     assert_eq!(read(&stores, other.key()).await, other);
 }
 
 pub async fn a_refusal_keeps_no_request(stores: Stores) {
     let full = |max| ApplicationChange::Apply(NewApplication { pending_max: max, ..new(1, friend(2)) });
-    refused_as(asked(&stores, full(0), ("r", 1)).await, ApplicationRefusal::TooManyPending);
+    assert_refused(asked(&stores, full(0), ("r", 1)).await, ApplicationRefusal::TooManyPending);
     let made = applied(asked(&stores, full(1), ("r", 1)).await.unwrap());
     assert_eq!(made.state, ApplicationState::Pending);
 }
 
 pub async fn a_change_sent_at_once_has_one_effect(stores: Stores) {
-    let made = made(&stores, 1, friend(2)).await;
+    let made = create(&stores, 1, friend(2)).await;
     let calls = (0..16).map(|_| {
         let (stores, change) = (stores.clone(), accept(&made));
         async move { asked(&stores, change, ("r", 1)).await }
@@ -129,10 +130,10 @@ pub async fn a_change_sent_at_once_has_one_effect(stores: Stores) {
 }
 
 pub async fn refused_request_is_not_replayed(stores: Stores) {
-    let made = made(&stores, 1, friend(2)).await;
-    let error = asked(&stores, ApplicationChange::Again, ("r", 1)).await.unwrap_err();
+    let made = create(&stores, 1, friend(2)).await;
+    let error = asked(&stores, ApplicationChange::ReplayOnly, ("r", 1)).await.unwrap_err();
     assert!(matches!(error, StoreError::NotFound), "{error:?}");
     let first = applied(asked(&stores, accept(&made), ("r", 1)).await.unwrap());
-    assert_eq!(replay(asked(&stores, ApplicationChange::Again, ("r", 1)).await), first);
-    mismatch(asked(&stores, ApplicationChange::Again, ("r", 2)).await);
+    assert_eq!(replay(asked(&stores, ApplicationChange::ReplayOnly, ("r", 1)).await), first);
+    assert_mismatch(asked(&stores, ApplicationChange::ReplayOnly, ("r", 2)).await);
 }

@@ -1,12 +1,12 @@
 //! Cases of the application store: lists by pages, and what their owners note.
 
 use super::{
-    application_sample::{deciding, friend, list, long_ago, made, shown},
+    application_sample::{create, friend, list, long_ago, shown, try_decide},
     sample::{group_id, user_id},
 };
 use crate::{
-    APPLICATIONS_AT_ONCE, ApplicationId, ApplicationList, ApplicationMark, ApplicationState, Asks, Decision,
-    StoreError, Stores, Timestamp,
+    APPLICATIONS_AT_ONCE, ApplicationId, ApplicationList, ApplicationMark, ApplicationPurpose,
+    ApplicationState, Decision, StoreError, Stores, Timestamp,
 };
 
 fn sent(id: i64) -> ApplicationList {
@@ -22,7 +22,7 @@ fn of_group(id: i64) -> ApplicationList {
 }
 
 pub async fn application_is_listed_for_both_sides(stores: Stores) {
-    let made = made(&stores, 1, friend(2)).await;
+    let made = create(&stores, 1, friend(2)).await;
     let expected = [(made.id, ApplicationState::Pending)];
     assert_eq!(shown(&stores, sent(1)).await, expected);
     assert_eq!(shown(&stores, received(2)).await, expected);
@@ -33,7 +33,7 @@ pub async fn application_is_listed_for_both_sides(stores: Stores) {
 }
 
 pub async fn application_to_group_is_listed_for_admins(stores: Stores) {
-    let made = made(&stores, 5, Asks::Join(group_id(9))).await;
+    let made = create(&stores, 5, ApplicationPurpose::Join(group_id(9))).await;
     let expected = [(made.id, ApplicationState::Pending)];
     for list in [sent(5), of_group(9), received(1), received(2)] {
         assert_eq!(shown(&stores, list).await, expected, "{list:?}");
@@ -42,15 +42,15 @@ pub async fn application_to_group_is_listed_for_admins(stores: Stores) {
 }
 
 pub async fn invite_is_in_the_list_of_the_group_too(stores: Stores) {
-    let made = made(&stores, 1, Asks::Invite(group_id(9), user_id(5))).await;
+    let made = create(&stores, 1, ApplicationPurpose::Invite(group_id(9), user_id(5))).await;
     for list in [sent(1), of_group(9), received(5)] {
         assert_eq!(shown(&stores, list).await, [(made.id, ApplicationState::Pending)], "{list:?}");
     }
 }
 
 pub async fn lists_show_what_was_decided(stores: Stores) {
-    let made = made(&stores, 5, Asks::Join(group_id(9))).await;
-    let decided = deciding(&stores, made.key(), Decision::Refuse, 2).await.unwrap();
+    let made = create(&stores, 5, ApplicationPurpose::Join(group_id(9))).await;
+    let decided = try_decide(&stores, made.key(), Decision::Refuse, 2).await.unwrap();
     for of in [sent(5), of_group(9), received(1), received(2)] {
         let listed = list(&stores, of).await;
         assert_eq!((listed.len(), &listed[0].application), (1, &decided), "{of:?}");
@@ -60,7 +60,7 @@ pub async fn lists_show_what_was_decided(stores: Stores) {
 pub async fn list_is_paged_by_rising_id(stores: Stores) {
     let mut ids = Vec::new();
     for applicant in 10..17 {
-        ids.push(made(&stores, applicant, friend(2)).await.id);
+        ids.push(create(&stores, applicant, friend(2)).await.id);
     }
     let (mut listed_ids, mut after) = (Vec::<ApplicationId>::new(), long_ago());
     for expected in [3, 3, 1, 0] {
@@ -74,7 +74,7 @@ pub async fn list_is_paged_by_rising_id(stores: Stores) {
 }
 
 pub async fn first_note_wins(stores: Stores) {
-    let made = made(&stores, 1, friend(2)).await;
+    let made = create(&stores, 1, friend(2)).await;
     let first = made.created;
     let mark = |mark, seconds: i64| {
         let at = Timestamp(first.0 + 1000 * seconds);
@@ -87,13 +87,13 @@ pub async fn first_note_wins(stores: Stores) {
     let noted = mark(ApplicationMark::Read, 4).await.unwrap();
     let expected = (Some(Timestamp(first.0 + 1000)), Some(Timestamp(first.0 + 3000)));
     assert_eq!((noted[0].received, noted[0].read), expected);
-    deciding(&stores, made.key(), Decision::Refuse, 2).await.unwrap();
+    try_decide(&stores, made.key(), Decision::Refuse, 2).await.unwrap();
     let listed = list(&stores, received(2)).await;
     assert_eq!((listed[0].received, listed[0].read), expected);
 }
 
 pub async fn each_side_notes_for_itself(stores: Stores) {
-    let made = made(&stores, 1, friend(2)).await;
+    let made = create(&stores, 1, friend(2)).await;
     let read = ApplicationMark::Read;
     stores.applications.mark_applications(received(2), &[made.id], read, made.created).await.unwrap();
     let (there, here) = (list(&stores, received(2)).await, list(&stores, sent(1)).await);
@@ -102,7 +102,7 @@ pub async fn each_side_notes_for_itself(stores: Stores) {
 }
 
 pub async fn what_is_not_in_a_list_is_not_noted(stores: Stores) {
-    let made = made(&stores, 1, friend(2)).await;
+    let made = create(&stores, 1, friend(2)).await;
     let ids = [long_ago(), made.id];
     let now = Timestamp::now();
     let noted = stores.applications.mark_applications(received(3), &ids, ApplicationMark::Read, now).await;

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{
     relation_sample::{
-        KEPT, allowing, at, block_state, blocking, disturbing_not, edge, fans, follow, follow_state,
-        following, live_block, live_follow, moment, overloaded, refused, remarking, set, set_at, unfollow,
+        KEPT, allowing, assert_blocked, assert_overloaded, at, block_state, blocking, disturbing_not, edge,
+        fans, follow, follow_state, following, live_block, live_follow, moment, remarking, set, set_at,
+        unfollow,
     },
     sample::{applied, expecting, user_id, version, write},
 };
@@ -145,7 +146,7 @@ pub async fn versions_count_by_one(stores: Stores) {
 }
 
 /// The change was refused because the record has this version.
-fn conflict(result: Result<Applied<BlockChange>, StoreError>, has: i64) {
+fn assert_conflict(result: Result<Applied<BlockChange>, StoreError>, has: i64) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::Conflict { current } if current == version(has)), "{error:?}");
 }
@@ -153,13 +154,13 @@ fn conflict(result: Result<Applied<BlockChange>, StoreError>, has: i64) {
 pub async fn stale_block_change_conflicts(stores: Stores) {
     let change = |expected| stores.blocks.set_block(edge(1, 2), everything(), expecting(expected));
     for stale in [1, 2] {
-        conflict(change(stale).await, 0);
+        assert_conflict(change(stale).await, 0);
         assert_eq!(block_state(&stores, 1, 2).await, Stored::Never);
     }
     set(&stores, 1, 2, remarking("a")).await;
     let before = set(&stores, 1, 2, remarking("b")).await.block;
     for stale in [0, 1, 3] {
-        conflict(change(stale).await, 2);
+        assert_conflict(change(stale).await, 2);
         assert_eq!(live_block(&stores, 1, 2).await, before);
     }
     assert_eq!(applied(change(2).await.unwrap()).block.version, version(3));
@@ -169,9 +170,9 @@ pub async fn change_expecting_no_record_succeeds_once(stores: Stores) {
     let change = || stores.blocks.set_block(edge(1, 2), remarking("a"), expecting(0));
     let made = applied(change().await.unwrap()).block;
     assert_eq!(made.version, Version::FIRST);
-    conflict(change().await, 1);
+    assert_conflict(change().await, 1);
     set(&stores, 1, 2, remarking("")).await;
-    conflict(change().await, 2);
+    assert_conflict(change().await, 2);
 }
 
 pub async fn times_are_those_of_the_writes(stores: Stores) {
@@ -222,7 +223,7 @@ pub async fn only_a_block_cuts(stores: Stores) {
 
 pub async fn a_conflict_cuts_nothing(stores: Stores) {
     let begun = follow(&stores, 2, 1).await;
-    conflict(stores.blocks.set_block(edge(1, 2), everything(), expecting(4)).await, 0);
+    assert_conflict(stores.blocks.set_block(edge(1, 2), everything(), expecting(4)).await, 0);
     assert_eq!(live_follow(&stores, 2, 1).await, begun);
 }
 
@@ -261,7 +262,7 @@ pub async fn unblocked_user_may_follow_again(stores: Stores) {
     follow(&stores, 2, 1).await;
     for _ in 0..3 {
         let cut = set(&stores, 1, 2, blocking(true)).await.cut.unwrap();
-        refused(stores.follows.follow(edge(2, 1), KEPT, write()).await);
+        assert_blocked(stores.follows.follow(edge(2, 1), KEPT, write()).await);
         set(&stores, 1, 2, blocking(false)).await;
         let again = follow(&stores, 2, 1).await;
         assert!(again.version > cut, "{} after {cut}", again.version);
@@ -293,5 +294,5 @@ pub async fn block_batch_is_refused_above_limit(stores: Stores) {
     let live = read.iter().filter(|(_, stored)| matches!(stored, Stored::Live(_)));
     let live: BTreeSet<i64> = live.map(|(edge, _)| edge.to.get()).collect();
     assert_eq!(live, BTreeSet::from([1, 500]));
-    overloaded(stores.blocks.blocks(&edges).await);
+    assert_overloaded(stores.blocks.blocks(&edges).await);
 }

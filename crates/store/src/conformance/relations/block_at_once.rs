@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{
     relation_sample::{
-        KEPT, block_page, block_state, blocking, counts_settle, disturbing_not, edge, fans, follow,
-        follow_state, following, lists_settle, live_block, refused, remarking, set,
+        KEPT, assert_blocked, await_counts, await_lists, block_page, block_state, blocking, disturbing_not,
+        edge, fans, follow, follow_state, following, live_block, remarking, set,
     },
     sample::{applied, at_once, each_at_once, expecting, version, write},
 };
@@ -75,7 +75,7 @@ pub async fn blocks_of_many_users_at_once_are_all_listed(stores: Stores) {
         applied(stores.blocks.set_block(edge(1, to), blocking(true), write()).await.unwrap()).block
     })
     .await;
-    expected.sort_by_key(|block| std::cmp::Reverse(block.place_in(BlockList::Blocked)));
+    expected.sort_by_key(|block| std::cmp::Reverse(block.position_in(BlockList::Blocked)));
     assert_eq!(block_page(&stores, 1, BlockList::Blocked, None, 100).await, expected);
 }
 
@@ -104,8 +104,8 @@ async fn assert_ended(stores: &Stores, edge: Edge) {
     let (from, to) = (edge.from.get(), edge.to.get());
     let left = follow_state(stores, from, to).await;
     assert!(!matches!(left, Stored::Live(_)), "{left:?} outlived the block");
-    lists_settle(stores, &[edge]).await;
-    refused(stores.follows.follow(edge, KEPT, write()).await);
+    await_lists(stores, &[edge]).await;
+    assert_blocked(stores.follows.follow(edge, KEPT, write()).await);
     assert!(!following(stores, from).await.contains(&to) && !fans(stores, to).await.contains(&from));
 }
 
@@ -118,7 +118,7 @@ pub async fn first_follow_racing_block_is_ended(stores: Stores) {
         block.await.unwrap();
         assert_ended(&stores, edge).await;
     }
-    counts_settle(&stores, &[(1, (0, 0)), (11, (0, 0)), (30, (0, 0))]).await;
+    await_counts(&stores, &[(1, (0, 0)), (11, (0, 0)), (30, (0, 0))]).await;
 }
 
 pub async fn refollow_racing_block_is_ended(stores: Stores) {
@@ -133,7 +133,7 @@ pub async fn refollow_racing_block_is_ended(stores: Stores) {
         assert_ended(&stores, edge).await;
         set(&stores, 1, 2, blocking(false)).await;
     }
-    counts_settle(&stores, &[(1, (0, 0)), (2, (0, 0))]).await;
+    await_counts(&stores, &[(1, (0, 0)), (2, (0, 0))]).await;
 }
 
 pub async fn unfollow_racing_block_ends_follow_once(stores: Stores) {
@@ -160,5 +160,5 @@ pub async fn blocks_of_both_sides_at_once_cut_both_follows(stores: Stores) {
             assert_ended(&stores, edge).await;
         }
     }
-    counts_settle(&stores, &[(1, (0, 0)), (2, (0, 0)), (11, (0, 0))]).await;
+    await_counts(&stores, &[(1, (0, 0)), (2, (0, 0)), (11, (0, 0))]).await;
 }

@@ -45,7 +45,7 @@ async fn assert_pages_join(stores: &Stores, list: BlockList, expected: &[i64]) {
             );
             read.extend(users(&page));
             let Some(last) = page.last() else { break };
-            after = last.place_in(list);
+            after = last.position_in(list);
         }
         assert_eq!(read, expected, "{list:?} by {limit}");
     }
@@ -116,8 +116,8 @@ pub async fn block_page_continues_after_missing_position(stores: Stores) {
             put(&stores, list, other, seconds).await;
         }
         let after = async |seconds, other| {
-            let place = ListPosition { at: moment(seconds), user: user_id(other) };
-            users(&block_page(&stores, 1, list, Some(place), 10).await)
+            let position = ListPosition { at: moment(seconds), user: user_id(other) };
+            users(&block_page(&stores, 1, list, Some(position), 10).await)
         };
         assert_eq!(after(40, 1).await, [8, 6, 4, 2]);
         assert_eq!(after(25, 9).await, [6, 4, 2]);

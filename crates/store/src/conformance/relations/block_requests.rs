@@ -4,7 +4,9 @@ use super::{
     relation_sample::{
         allowing, block_state, blocking, edge, follow, follow_state, live_block, live_follow, remarking, set,
     },
-    sample::{applied, at_once, each_at_once, expecting, mismatch, one_effect, replay, requested, version},
+    sample::{
+        applied, assert_mismatch, at_once, each_at_once, expecting, one_effect, replay, requested, version,
+    },
 };
 use crate::{Applied, BlockChange, BlockPatch, StoreError, Stored, Stores, Write};
 
@@ -64,7 +66,7 @@ pub async fn replayed_block_cuts_no_new_follow(stores: Stores) {
 pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
     let begun = follow(&stores, 2, 1).await;
     let first = applied(setting(&stores, 2, remarking("a"), ("r", 1)).await.unwrap());
-    mismatch(setting(&stores, 2, blocking(true), ("r", 2)).await);
+    assert_mismatch(setting(&stores, 2, blocking(true), ("r", 2)).await);
     assert_eq!(live_block(&stores, 1, 2).await, first.block);
     assert_eq!(live_follow(&stores, 2, 1).await, begun);
     // The refusal did not spoil what is kept.
@@ -73,7 +75,7 @@ pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
 
 pub async fn another_edge_is_refused_and_has_no_effect(stores: Stores) {
     let first = applied(setting(&stores, 2, remarking("a"), ("r", 1)).await.unwrap());
-    mismatch(setting(&stores, 3, remarking("a"), ("r", 2)).await);
+    assert_mismatch(setting(&stores, 3, remarking("a"), ("r", 2)).await);
     assert_eq!(block_state(&stores, 1, 3).await, Stored::Never);
     assert_eq!(live_block(&stores, 1, 2).await, first.block);
 }
@@ -128,7 +130,7 @@ pub async fn two_bodies_at_once_have_one_effect(stores: Stores) {
         })
         .await;
         results.sort_by_key(Result::is_err);
-        mismatch(results.pop().unwrap());
+        assert_mismatch(results.pop().unwrap());
         let change = applied(results.pop().unwrap().unwrap());
         assert_eq!(change.block.version, version(number));
         assert_eq!(live_block(&stores, 1, 2).await, change.block);

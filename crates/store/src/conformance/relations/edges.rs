@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     relation_sample::{
-        allowing, block_page, block_state, blocking, counts_settle, disturbing_not, edge, fans, follow,
+        allowing, await_counts, block_page, block_state, blocking, disturbing_not, edge, fans, follow,
         follow_state, following, imported, live_block, live_follow, moment, remarking, set, unfollow,
         whole_list,
     },
@@ -111,13 +111,13 @@ async fn rebuild(stores: &Stores, limit: usize) -> (u64, u64) {
 
 pub async fn counts_that_are_right_are_not_corrected(stores: Stores) {
     let expected = counted(&crowd(&stores).await);
-    counts_settle(&stores, &expected).await;
+    await_counts(&stores, &expected).await;
     for limit in [50, 1000] {
         let (counted, corrected) = rebuild(&stores, limit).await;
         assert_eq!(corrected, 0);
         assert!(counted > 0, "no list was counted");
     }
-    counts_settle(&stores, &expected).await;
+    await_counts(&stores, &expected).await;
 }
 
 pub async fn malformed_mark_is_an_error(stores: Stores) {
@@ -231,9 +231,9 @@ pub async fn edges_of_others_stay(stores: Stores) {
 
 pub async fn counts_settle_after_a_removal(stores: Stores) {
     neighbours(&stores).await;
-    counts_settle(&stores, &[(1, (3, 3)), (2, (2, 3)), (3, (2, 2)), (4, (1, 1)), (5, (1, 0))]).await;
+    await_counts(&stores, &[(1, (3, 3)), (2, (2, 3)), (3, (2, 2)), (4, (1, 1)), (5, (1, 0))]).await;
     remove(&stores, 1, 4).await;
-    counts_settle(&stores, &[(1, (0, 0)), (2, (1, 2)), (3, (1, 1)), (4, (0, 0)), (5, (1, 0))]).await;
+    await_counts(&stores, &[(1, (0, 0)), (2, (1, 2)), (3, (1, 1)), (4, (0, 0)), (5, (1, 0))]).await;
     verify(&stores, 100, false).await;
 }
 

@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     relation_sample::{
-        KEPT, allowing, at, blocking, disturbing_not, edge, fans, follow, follow_at, follow_state, following,
-        live_follow, moment, not_found, overloaded, refused, remarking, set, unfollow, unfollow_at,
+        KEPT, allowing, assert_blocked, assert_not_found, assert_overloaded, at, blocking, disturbing_not,
+        edge, fans, follow, follow_at, follow_state, following, live_follow, moment, remarking, set,
+        unfollow, unfollow_at,
     },
     sample::{applied, expecting, user_id, write},
 };
@@ -74,13 +75,13 @@ pub async fn to_follow_again_changes_nothing(stores: Stores) {
 }
 
 pub async fn unfollow_of_absent_follow_is_not_found(stores: Stores) {
-    not_found(stores.follows.unfollow(edge(1, 2), write()).await);
+    assert_not_found(stores.follows.unfollow(edge(1, 2), write()).await);
     assert_eq!(follow_state(&stores, 1, 2).await, Stored::Never);
     follow(&stores, 1, 2).await;
-    not_found(stores.follows.unfollow(edge(2, 1), write()).await);
+    assert_not_found(stores.follows.unfollow(edge(2, 1), write()).await);
     let ended = unfollow(&stores, 1, 2).await;
     for _ in 0..2 {
-        not_found(stores.follows.unfollow(edge(1, 2), write()).await);
+        assert_not_found(stores.follows.unfollow(edge(1, 2), write()).await);
     }
     assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
 }
@@ -124,7 +125,7 @@ pub async fn a_new_begin_has_a_new_since(stores: Stores) {
 pub async fn blocked_user_cannot_follow(stores: Stores) {
     set(&stores, 2, 1, blocking(true)).await;
     for _ in 0..2 {
-        refused(stores.follows.follow(edge(1, 2), KEPT, write()).await);
+        assert_blocked(stores.follows.follow(edge(1, 2), KEPT, write()).await);
     }
     assert!(follow_state(&stores, 1, 2).await.live().is_none());
     assert_eq!((following(&stores, 1).await, fans(&stores, 2).await), (vec![], vec![]));
@@ -136,16 +137,16 @@ pub async fn refused_follow_changes_nothing(stores: Stores) {
     follow(&stores, 1, 2).await;
     unfollow(&stores, 1, 2).await;
     set(&stores, 2, 1, blocking(true)).await;
-    refused(stores.follows.follow(edge(1, 2), KEPT, write()).await);
+    assert_blocked(stores.follows.follow(edge(1, 2), KEPT, write()).await);
     assert!(matches!(follow_state(&stores, 1, 2).await, Stored::Deleted(_)));
-    not_found(stores.follows.unfollow(edge(1, 2), write()).await);
+    assert_not_found(stores.follows.unfollow(edge(1, 2), write()).await);
 }
 
 pub async fn blocking_user_may_follow_the_blocked_one(stores: Stores) {
     set(&stores, 1, 2, blocking(true)).await;
     let answered = follow(&stores, 1, 2).await;
     assert_eq!(live_follow(&stores, 1, 2).await, answered);
-    refused(stores.follows.follow(edge(2, 1), KEPT, write()).await);
+    assert_blocked(stores.follows.follow(edge(2, 1), KEPT, write()).await);
 }
 
 pub async fn other_settings_than_block_allow_follow(stores: Stores) {
@@ -184,5 +185,5 @@ pub async fn follow_batch_is_refused_above_limit(stores: Stores) {
     let live = read.iter().filter(|(_, stored)| matches!(stored, Stored::Live(_)));
     let live: BTreeSet<i64> = live.map(|(edge, _)| edge.to.get()).collect();
     assert_eq!(live, BTreeSet::from([1, 500]));
-    overloaded(stores.follows.follows(&edges).await);
+    assert_overloaded(stores.follows.follows(&edges).await);
 }

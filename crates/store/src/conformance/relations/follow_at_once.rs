@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     relation_sample::{
-        KEPT, at, counts, counts_settle, edge, fans, follow, follow_at, follow_state, following,
-        lists_settle, live_follow, settles, unfollow_at, whole_list,
+        KEPT, at, await_counts, await_equal, await_lists, counts, edge, fans, follow, follow_at,
+        follow_state, following, live_follow, unfollow_at, whole_list,
     },
     sample::{applied, at_once, each_at_once, write},
 };
@@ -58,9 +58,9 @@ pub async fn concurrent_follows_leave_highest_version(stores: Stores) {
         let answers = crossing(&stores, edge(1, 2), 64).await;
         let left = follow_state(&stores, 1, 2).await;
         assert_eq!(left, last(&answers));
-        lists_settle(&stores, &[edge(1, 2), edge(3, 2)]).await;
+        await_lists(&stores, &[edge(1, 2), edge(3, 2)]).await;
         let active = u64::from(left.live().is_some());
-        counts_settle(&stores, &[(1, (active, 0)), (2, (0, 1 + active)), (3, (1, 0))]).await;
+        await_counts(&stores, &[(1, (active, 0)), (2, (0, 1 + active)), (3, (1, 0))]).await;
     }
 }
 
@@ -82,7 +82,7 @@ pub async fn changes_at_once_have_versions_of_their_own(stores: Stores) {
 async fn assert_one_place(stores: &Stores, edge: Edge, seconds: impl Iterator<Item = i64>) {
     let follows = seconds.map(|seconds| follow_now(stores.clone(), edge, at(seconds)));
     let answers: Vec<_> = at_once(follows).await.into_iter().flatten().collect();
-    lists_settle(stores, &[edge]).await;
+    await_lists(stores, &[edge]).await;
     let left = live_follow(stores, edge.from.get(), edge.to.get()).await;
     assert_eq!(Stored::Live(left.clone().into()), last(&answers));
     assert_eq!(whole_list(stores, edge.from.get(), FollowList::Following).await, std::slice::from_ref(&left));
@@ -93,7 +93,7 @@ pub async fn first_follows_at_once_take_one_place(stores: Stores) {
     for round in 0..6 {
         assert_one_place(&stores, edge(10 + round, 50 + round), 0..16).await;
     }
-    counts_settle(&stores, &[(10, (1, 0)), (50, (0, 1)), (15, (1, 0)), (55, (0, 1))]).await;
+    await_counts(&stores, &[(10, (1, 0)), (50, (0, 1)), (15, (1, 0)), (55, (0, 1))]).await;
 }
 
 pub async fn concurrent_refollows_take_one_place(stores: Stores) {
@@ -103,7 +103,7 @@ pub async fn concurrent_refollows_take_one_place(stores: Stores) {
         unfollow_at(&stores, from, to, 10).await;
         assert_one_place(&stores, edge(from, to), (0..16).map(|number| 10_000 + number)).await;
     }
-    counts_settle(&stores, &[(10, (1, 0)), (50, (0, 1)), (15, (1, 0)), (55, (0, 1))]).await;
+    await_counts(&stores, &[(10, (1, 0)), (50, (0, 1)), (15, (1, 0)), (55, (0, 1))]).await;
 }
 
 pub async fn unfollows_at_once_leave_nothing(stores: Stores) {
@@ -114,27 +114,27 @@ pub async fn unfollows_at_once_leave_nothing(stores: Stores) {
         assert!(!answers.is_empty(), "none took it back in round {round}");
         assert!(answers.iter().all(|answer| version_of(answer) > begun), "{answers:?}");
         assert_eq!(follow_state(&stores, 1, 2).await, last(&answers));
-        lists_settle(&stores, &[edge(1, 2)]).await;
+        await_lists(&stores, &[edge(1, 2)]).await;
     }
-    counts_settle(&stores, &[(1, (0, 0)), (2, (0, 0))]).await;
+    await_counts(&stores, &[(1, (0, 0)), (2, (0, 0))]).await;
 }
 
 pub async fn followers_at_once_of_one_user_are_all_listed(stores: Stores) {
     let edges: Vec<Edge> = (2..=33).map(|from| edge(from, 1)).collect();
     at_once(edges.iter().map(|edge| follow_now(stores.clone(), *edge, write()))).await;
-    lists_settle(&stores, &edges).await;
+    await_lists(&stores, &edges).await;
     let read: BTreeSet<i64> = fans(&stores, 1).await.into_iter().collect();
     assert_eq!(read, (2..=33).collect());
-    settles(&vec![(0, 32), (1, 0)], async || counts(&stores, &[1, 33]).await).await;
+    await_equal(&vec![(0, 32), (1, 0)], async || counts(&stores, &[1, 33]).await).await;
 }
 
 pub async fn follows_at_once_by_one_user_are_all_listed(stores: Stores) {
     let edges: Vec<Edge> = (2..=33).map(|to| edge(1, to)).collect();
     at_once(edges.iter().map(|edge| follow_now(stores.clone(), *edge, write()))).await;
-    lists_settle(&stores, &edges).await;
+    await_lists(&stores, &edges).await;
     let read: BTreeSet<i64> = following(&stores, 1).await.into_iter().collect();
     assert_eq!(read, (2..=33).collect());
-    counts_settle(&stores, &[(1, (32, 0)), (33, (0, 1))]).await;
+    await_counts(&stores, &[(1, (32, 0)), (33, (0, 1))]).await;
 }
 
 pub async fn both_directions_at_once_both_live(stores: Stores) {
@@ -147,6 +147,6 @@ pub async fn both_directions_at_once_both_live(stores: Stores) {
     for answer in answers.await {
         assert_eq!(live_follow(&stores, answer.edge.from.get(), answer.edge.to.get()).await, answer);
     }
-    lists_settle(&stores, &both).await;
-    counts_settle(&stores, &[(1, (16, 16)), (2, (1, 1)), (17, (1, 1))]).await;
+    await_lists(&stores, &both).await;
+    await_counts(&stores, &[(1, (16, 16)), (2, (1, 1)), (17, (1, 1))]).await;
 }

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     relation_sample::{
-        KEPT, at, blocking, counts_settle, edge, fans, follow_at, follow_state, following, imported,
-        lists_settle, live_follow, moment, not_found, overloaded, set, unfollow_at, whole_list,
+        KEPT, assert_not_found, assert_overloaded, at, await_counts, await_lists, blocking, edge, fans,
+        follow_at, follow_state, following, imported, live_follow, moment, set, unfollow_at, whole_list,
     },
     sample::{at_once, user_id},
 };
@@ -73,7 +73,7 @@ pub async fn an_edge_twice_in_one_call_comes_in_once(stores: Stores) {
     let third = live_follow(&stores, 1, 3).await;
     assert_eq!(whole_list(&stores, 1, FollowList::Following).await, [third, read.clone()]);
     assert_eq!(whole_list(&stores, 2, FollowList::Fans).await, [read]);
-    counts_settle(&stores, &[(1, (2, 0)), (2, (0, 1))]).await;
+    await_counts(&stores, &[(1, (2, 0)), (2, (0, 1))]).await;
 }
 
 pub async fn blocks_are_not_looked_at(stores: Stores) {
@@ -89,7 +89,7 @@ pub async fn an_imported_follow_is_taken_back(stores: Stores) {
     assert!(ended > before, "{ended} after {before}");
     assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
     assert_eq!((following(&stores, 1).await, fans(&stores, 2).await), (vec![3], vec![]));
-    not_found(stores.follows.unfollow(edge(1, 2), at(300)).await);
+    assert_not_found(stores.follows.unfollow(edge(1, 2), at(300)).await);
     let cut = set(&stores, 3, 1, blocking(true)).await.cut.unwrap();
     assert_eq!(follow_state(&stores, 1, 3).await, Stored::Deleted(cut));
 }
@@ -132,17 +132,17 @@ pub async fn lists_show_imported_and_other_follows_once(stores: Stores) {
     let expected: Vec<i64> = (2..=20).filter(|from| from % 2 == 1 || from % 4 == 2).collect();
     assert_eq!(read, expected);
     let every = expected.len().try_into().unwrap();
-    counts_settle(&stores, &[(1, (0, every)), (2, (1, 0)), (3, (1, 0)), (4, (0, 0))]).await;
+    await_counts(&stores, &[(1, (0, every)), (2, (1, 0)), (3, (1, 0)), (4, (0, 0))]).await;
 }
 
 pub async fn as_many_as_the_limit_come_in_and_no_more(stores: Stores) {
     let follows: Vec<_> = (2..).map(|from| imported(from, 1, 0)).take(IMPORT_FOLLOWS_MAX + 1).collect();
-    overloaded(stores.follows.import_follows(&follows, moment(9)).await);
+    assert_overloaded(stores.follows.import_follows(&follows, moment(9)).await);
     assert_eq!(fans(&stores, 1).await, [0_i64; 0]);
     import(&stores, &follows[1..], 9).await;
     let newest = stores.follows.follow_list(user_id(1), FollowList::Fans, None, 2).await.unwrap();
     assert_eq!(newest.iter().map(|follow| follow.edge.from.get()).collect::<Vec<_>>(), [1002, 1001]);
-    counts_settle(&stores, &[(1, (0, 1000)), (2, (0, 0)), (3, (1, 0))]).await;
+    await_counts(&stores, &[(1, (0, 1000)), (2, (0, 0)), (3, (1, 0))]).await;
 }
 
 pub async fn imports_at_once_bring_each_in_once(stores: Stores) {
@@ -153,10 +153,10 @@ pub async fn imports_at_once_bring_each_in_once(stores: Stores) {
     });
     at_once(imports).await;
     let edges: Vec<_> = follows.iter().map(|follow| follow.edge).collect();
-    lists_settle(&stores, &edges).await;
+    await_lists(&stores, &edges).await;
     let read: BTreeSet<i64> = following(&stores, 1).await.into_iter().collect();
     assert_eq!(read, (2..=21).collect());
-    counts_settle(&stores, &[(1, (20, 0)), (2, (0, 1)), (21, (0, 1))]).await;
+    await_counts(&stores, &[(1, (20, 0)), (2, (0, 1)), (21, (0, 1))]).await;
 }
 
 pub async fn import_racing_writes_leaves_consistent_state(stores: Stores) {
@@ -176,12 +176,12 @@ pub async fn import_racing_writes_leaves_consistent_state(stores: Stores) {
         }
     });
     at_once(writes).await;
-    lists_settle(&stores, &edges).await;
+    await_lists(&stores, &edges).await;
     for (number, edge) in edges.iter().enumerate() {
         let state = follow_state(&stores, 1, edge.to.get()).await;
         assert!(number % 3 == 1 || matches!(state, Stored::Live(_)), "{edge} {state:?}");
         assert_ne!(state, Stored::Never);
     }
     let live = following(&stores, 1).await.len().try_into().unwrap();
-    counts_settle(&stores, &[(1, (live, 0)), (2, (0, 1))]).await;
+    await_counts(&stores, &[(1, (live, 0)), (2, (0, 1))]).await;
 }

@@ -12,14 +12,14 @@ use crate::{Follow, FollowList, ListPosition, Stores};
 
 async fn page(stores: &Stores, list: FollowList, after: Option<ListPosition>, limit: usize) -> Vec<Follow> {
     let page = stores.follows.follow_list(user_id(1), list, after, limit).await.unwrap();
-    let places = stores.follows.follow_places(user_id(1), list, after, limit).await.unwrap();
-    assert_eq!(places, page.iter().map(|follow| follow.place_in(list)).collect::<Vec<_>>());
+    let positions = stores.follows.follow_positions(user_id(1), list, after, limit).await.unwrap();
+    assert_eq!(positions, page.iter().map(|follow| follow.position_in(list)).collect::<Vec<_>>());
     page
 }
 
 /// The other user of an entry of this list.
 fn other(follow: &Follow, list: FollowList) -> i64 {
-    follow.place_in(list).user.get()
+    follow.position_in(list).user.get()
 }
 
 /// Puts the other user into this list of user 1.
@@ -59,7 +59,7 @@ async fn assert_pages_join(stores: &Stores, list: FollowList, expected: &[i64]) 
             );
             read.extend(page.iter().map(|follow| other(follow, list)));
             let Some(last) = page.last() else { break };
-            after = Some(last.place_in(list));
+            after = Some(last.position_in(list));
         }
         assert_eq!(read, expected, "{list:?} by {limit}");
     }
@@ -142,7 +142,7 @@ pub async fn a_page_is_short_only_at_the_end(stores: Stores) {
             assert_eq!(page(&stores, list, None, limit).await.len(), length, "{list:?}");
         }
         let last = page(&stores, list, None, 6).await.pop().unwrap();
-        assert_eq!(page(&stores, list, Some(last.place_in(list)), 5).await, []);
+        assert_eq!(page(&stores, list, Some(last.position_in(list)), 5).await, []);
     }
 }
 
@@ -152,8 +152,8 @@ pub async fn follow_page_continues_after_missing_position(stores: Stores) {
             put(&stores, list, user, seconds).await;
         }
         let after = async |seconds, user| {
-            let place = ListPosition { at: moment(seconds), user: user_id(user) };
-            let page = page(&stores, list, Some(place), 10).await;
+            let position = ListPosition { at: moment(seconds), user: user_id(user) };
+            let page = page(&stores, list, Some(position), 10).await;
             page.iter().map(|follow| other(follow, list)).collect::<Vec<_>>()
         };
         assert_eq!(after(40, 1).await, [8, 6, 4, 2]);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::{
     relation_sample::{
-        KEPT, blocking, edge, fans, follow, follow_state, following, lists_settle, live_follow, not_found,
-        refused, set, unfollow,
+        KEPT, assert_blocked, assert_not_found, await_lists, blocking, edge, fans, follow, follow_state,
+        following, live_follow, set, unfollow,
     },
-    sample::{applied, at_once, each_at_once, mismatch, one_effect, replay, requested},
+    sample::{applied, assert_mismatch, at_once, each_at_once, one_effect, replay, requested},
 };
 use crate::{Applied, Follow, StoreError, Stored, Stores, Version};
 
@@ -56,7 +56,7 @@ pub async fn repeated_follow_keeps_its_request(stores: Stores) {
     assert_eq!(applied(following_of(&stores, 2, "r", 1).await.unwrap()), first);
     let ended = unfollow(&stores, 1, 2).await;
     assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
-    mismatch(following_of(&stores, 2, "r", 2).await);
+    assert_mismatch(following_of(&stores, 2, "r", 2).await);
     assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
 }
 
@@ -80,11 +80,11 @@ pub async fn unfollow_replays_after_refollow(stores: Stores) {
 
 pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
     let first = applied(following_of(&stores, 2, "r", 1).await.unwrap());
-    mismatch(following_of(&stores, 2, "r", 2).await);
+    assert_mismatch(following_of(&stores, 2, "r", 2).await);
     assert_eq!(live_follow(&stores, 1, 2).await, first);
     let ended = applied(unfollowing_of(&stores, 2, "s", 3).await.unwrap());
-    mismatch(unfollowing_of(&stores, 2, "s", 4).await);
-    mismatch(following_of(&stores, 2, "r", 2).await);
+    assert_mismatch(unfollowing_of(&stores, 2, "s", 4).await);
+    assert_mismatch(following_of(&stores, 2, "r", 2).await);
     assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
     // None of the refusals spoilt what is kept.
     assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
@@ -93,21 +93,21 @@ pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
 
 pub async fn request_id_of_other_call_or_edge_is_refused(stores: Stores) {
     let first = applied(following_of(&stores, 2, "r", 1).await.unwrap());
-    mismatch(unfollowing_of(&stores, 2, "r", 2).await);
-    mismatch(following_of(&stores, 3, "r", 3).await);
-    mismatch(unfollowing_of(&stores, 3, "r", 4).await);
+    assert_mismatch(unfollowing_of(&stores, 2, "r", 2).await);
+    assert_mismatch(following_of(&stores, 3, "r", 3).await);
+    assert_mismatch(unfollowing_of(&stores, 3, "r", 4).await);
     assert_eq!(live_follow(&stores, 1, 2).await, first);
     assert!(follow_state(&stores, 1, 3).await.live().is_none());
     let ended = applied(unfollowing_of(&stores, 2, "s", 5).await.unwrap());
-    mismatch(following_of(&stores, 2, "s", 6).await);
+    assert_mismatch(following_of(&stores, 2, "s", 6).await);
     assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
     assert_eq!((following(&stores, 1).await, fans(&stores, 3).await), (vec![], vec![]));
 }
 
 pub async fn a_refused_follow_keeps_no_request(stores: Stores) {
     set(&stores, 2, 1, blocking(true)).await;
-    refused(following_of(&stores, 2, "r", 1).await);
-    refused(following_of(&stores, 2, "r", 1).await);
+    assert_blocked(following_of(&stores, 2, "r", 1).await);
+    assert_blocked(following_of(&stores, 2, "r", 1).await);
     set(&stores, 2, 1, blocking(false)).await;
     let begun = applied(following_of(&stores, 2, "r", 1).await.unwrap());
     assert_eq!(live_follow(&stores, 1, 2).await, begun);
@@ -115,11 +115,11 @@ pub async fn a_refused_follow_keeps_no_request(stores: Stores) {
 }
 
 pub async fn an_unfollow_of_nothing_keeps_no_request(stores: Stores) {
-    not_found(unfollowing_of(&stores, 2, "r", 1).await);
+    assert_not_found(unfollowing_of(&stores, 2, "r", 1).await);
     follow(&stores, 1, 2).await;
     let ended = applied(unfollowing_of(&stores, 2, "r", 1).await.unwrap());
     assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
-    not_found(unfollowing_of(&stores, 2, "s", 1).await);
+    assert_not_found(unfollowing_of(&stores, 2, "s", 1).await);
     applied(following_of(&stores, 2, "s", 2).await.unwrap());
 }
 
@@ -140,7 +140,7 @@ pub async fn a_follow_sent_at_once_has_one_effect(stores: Stores) {
         });
         let record = one_effect(calls.await);
         assert_eq!(live_follow(&stores, 1, to).await, record);
-        lists_settle(&stores, &[edge(1, to)]).await;
+        await_lists(&stores, &[edge(1, to)]).await;
     }
 }
 
@@ -152,7 +152,7 @@ pub async fn an_unfollow_sent_at_once_has_one_effect(stores: Stores) {
         });
         let ended = one_effect(calls.await);
         assert_eq!(follow_state(&stores, 1, to).await, Stored::Deleted(ended));
-        lists_settle(&stores, &[edge(1, to)]).await;
+        await_lists(&stores, &[edge(1, to)]).await;
     }
 }
 
@@ -165,10 +165,10 @@ pub async fn two_bodies_at_once_have_one_effect(stores: Stores) {
         });
         let mut results = at_once(calls).await;
         results.sort_by_key(Result::is_err);
-        mismatch(results.pop().unwrap());
+        assert_mismatch(results.pop().unwrap());
         let begun = applied(results.pop().unwrap().unwrap());
         let both = [1, 2].map(|body| edge(i64::from(10 * round + body), 1));
-        lists_settle(&stores, &both).await;
+        await_lists(&stores, &both).await;
         for edge in both {
             let active = follow_state(&stores, edge.from.get(), 1).await.live();
             assert_eq!(active, (edge == begun.edge).then(|| begun.clone()));

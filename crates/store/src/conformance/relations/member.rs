@@ -2,10 +2,10 @@
 
 use super::{
     member_sample::{
-        GROUP, by, change, change_of, changed_rows, changing, founded, groups, key, list, member, refused_as,
-        roles, roster, service, state, users,
+        GROUP, assert_refused, by, change, change_of, changed_rows, founded, groups, key, list, member,
+        roles, roster, service, state, try_change, users,
     },
-    relation_sample::{at, moment, overloaded},
+    relation_sample::{assert_overloaded, at, moment},
     sample::{applied, expecting, group_id, user_id, version},
 };
 use crate::{
@@ -22,20 +22,23 @@ pub async fn new_group_has_no_members(stores: Stores) {
 }
 
 pub async fn founder_owns_the_group(stores: Stores) {
-    let founded = change(&stores, MemberChange::Found(user_id(1))).await;
+    let founded = change(&stores, MemberChange::AddFounder(user_id(1))).await;
     assert_eq!(changed_rows(&founded), [(1, true, version(1))]);
     let expected =
         Roster { version: version(1), count: 1, ordinals: 1, owner: Some(user_id(1)), muted_until: None };
     assert_eq!((founded.roster, roster(&stores, GROUP).await), (expected, expected));
     assert_eq!(roles(&stores).await, [(1, Role::Owner)]);
     assert_eq!(groups(&stores, 1).await, [GROUP]);
-    let again = change(&stores, MemberChange::Found(user_id(1))).await;
+    let again = change(&stores, MemberChange::AddFounder(user_id(1))).await;
     assert_eq!((again.roster, changed_rows(&again)), (expected, vec![]));
-    refused_as(changing(&stores, MemberChange::Found(user_id(2)), service()).await, MemberRefusal::Owned);
+    assert_refused(
+        try_change(&stores, MemberChange::AddFounder(user_id(2)), service()).await,
+        MemberRefusal::HasOwner,
+    );
 }
 
 pub async fn added_members_are_returned_in_full(stores: Stores) {
-    change(&stores, MemberChange::Found(user_id(1))).await;
+    change(&stores, MemberChange::AddFounder(user_id(1))).await;
     let add = MemberChange::Add(users([5, 3]));
     let write = at(60);
     let changed = stores.members.change_members(group_id(GROUP), add, service(), write).await;
@@ -82,7 +85,10 @@ pub async fn former_member_keeps_ordinal_and_mute(stores: Stores) {
     assert_eq!(state(&stores, GROUP, 4).await, Stored::Deleted(before.version.next()));
     assert_eq!((left.roster.count, left.roster.ordinals), (3, 4));
     assert_eq!((groups(&stores, 4).await, list(&stores, GROUP).await), (vec![], vec![1, 2, 3]));
-    refused_as(changing(&stores, MemberChange::Leave(user_id(4)), by(4)).await, MemberRefusal::NotAMember);
+    assert_refused(
+        try_change(&stores, MemberChange::Leave(user_id(4)), by(4)).await,
+        MemberRefusal::NotAMember,
+    );
     change(&stores, MemberChange::Join(user_id(7))).await;
     change(&stores, MemberChange::Join(user_id(4))).await;
     let again = member(&stores, 4).await;
@@ -95,25 +101,28 @@ pub async fn former_member_keeps_ordinal_and_mute(stores: Stores) {
 pub async fn the_owner_stays_until_another_one_is(stores: Stores) {
     founded(&stores, 4).await;
     let stays = MemberRefusal::OwnerStays;
-    refused_as(changing(&stores, MemberChange::Leave(user_id(1)), by(1)).await, stays);
-    refused_as(changing(&stores, MemberChange::Remove(users([3, 1])), service()).await, stays);
-    refused_as(changing(&stores, MemberChange::SetRole(user_id(1), Role::Admin), service()).await, stays);
-    refused_as(changing(&stores, MemberChange::SetRole(user_id(3), Role::Owner), by(1)).await, stays);
+    assert_refused(try_change(&stores, MemberChange::Leave(user_id(1)), by(1)).await, stays);
+    assert_refused(try_change(&stores, MemberChange::Remove(users([3, 1])), service()).await, stays);
+    assert_refused(
+        try_change(&stores, MemberChange::SetRole(user_id(1), Role::Admin), service()).await,
+        stays,
+    );
+    assert_refused(try_change(&stores, MemberChange::SetRole(user_id(3), Role::Owner), by(1)).await, stays);
     let lone = MemberChange::Transfer(user_id(9));
-    refused_as(changing(&stores, lone, by(1)).await, MemberRefusal::NotAMember);
-    let given = changing(&stores, MemberChange::Transfer(user_id(3)), by(1)).await.unwrap();
+    assert_refused(try_change(&stores, lone, by(1)).await, MemberRefusal::NotAMember);
+    let given = try_change(&stores, MemberChange::Transfer(user_id(3)), by(1)).await.unwrap();
     assert_eq!(changed_rows(&given), [(1, true, given.roster.version), (3, true, given.roster.version)]);
     assert_eq!(given.roster.owner, Some(user_id(3)));
     let expected = [(1, Role::Admin), (2, Role::Admin), (3, Role::Owner), (4, Role::Member)];
     assert_eq!(roles(&stores).await, expected);
-    changing(&stores, MemberChange::Leave(user_id(1)), by(1)).await.unwrap();
+    try_change(&stores, MemberChange::Leave(user_id(1)), by(1)).await.unwrap();
     assert_eq!(list(&stores, GROUP).await, [2, 3, 4]);
 }
 
 pub async fn deleted_owner_leaves_group_without_owner(stores: Stores) {
     founded(&stores, 3).await;
-    refused_as(
-        changing(&stores, MemberChange::AccountDeleted(user_id(1)), by(1)).await,
+    assert_refused(
+        try_change(&stores, MemberChange::AccountDeleted(user_id(1)), by(1)).await,
         MemberRefusal::RoleTooLow,
     );
     let gone = change(&stores, MemberChange::AccountDeleted(user_id(1))).await;
@@ -121,7 +130,7 @@ pub async fn deleted_owner_leaves_group_without_owner(stores: Stores) {
     assert_eq!((gone.roster.owner, gone.roster.count), (None, 2));
     assert_eq!((roster(&stores, GROUP).await, groups(&stores, 1).await), (gone.roster, vec![]));
     assert_eq!(changed_rows(&change(&stores, MemberChange::AccountDeleted(user_id(1))).await), []);
-    change(&stores, MemberChange::Found(user_id(2))).await;
+    change(&stores, MemberChange::AddFounder(user_id(2))).await;
     assert_eq!(roles(&stores).await, [(2, Role::Owner), (3, Role::Member)]);
 }
 
@@ -140,7 +149,7 @@ pub async fn roles_decide_who_may_change_whom(stores: Stores) {
         (3, MemberChange::Remark(user_id(4), "Bo".into())),
         (2, MemberChange::Transfer(user_id(2))),
     ] {
-        refused_as(changing(&stores, change, by(user)).await, low);
+        assert_refused(try_change(&stores, change, by(user)).await, low);
     }
     for (user, change) in [
         (2, MemberChange::Add(users([9]))),
@@ -152,7 +161,7 @@ pub async fn roles_decide_who_may_change_whom(stores: Stores) {
         (1, MemberChange::SetRole(user_id(3), Role::Admin)),
         (1, MemberChange::Remove(users([2, 3]))),
     ] {
-        changing(&stores, change, by(user)).await.unwrap();
+        try_change(&stores, change, by(user)).await.unwrap();
     }
     assert_eq!(list(&stores, GROUP).await, [1, 5, 9]);
 }
@@ -162,9 +171,9 @@ pub async fn a_refused_change_changes_nothing(stores: Stores) {
     let before = (roster(&stores, GROUP).await, roles(&stores).await);
     let some_in = ChangeContext { members_max: 5, ..service() };
     let add = MemberChange::Add(users([5, 6]));
-    refused_as(changing(&stores, add, some_in).await, MemberRefusal::Full);
+    assert_refused(try_change(&stores, add, some_in).await, MemberRefusal::Full);
     let remove = MemberChange::Remove(users([3, 2]));
-    refused_as(changing(&stores, remove, by(2)).await, MemberRefusal::RoleTooLow);
+    assert_refused(try_change(&stores, remove, by(2)).await, MemberRefusal::RoleTooLow);
     assert_eq!((roster(&stores, GROUP).await, roles(&stores).await), before);
     assert_eq!(groups(&stores, 5).await, Vec::<i64>::new());
 }
@@ -172,11 +181,11 @@ pub async fn a_refused_change_changes_nothing(stores: Stores) {
 pub async fn the_limit_is_met_and_not_passed(stores: Stores) {
     let terms = ChangeContext { members_max: 5, ..service() };
     founded(&stores, 3).await;
-    changing(&stores, MemberChange::Add(users([3, 4, 5])), terms).await.unwrap();
-    refused_as(changing(&stores, MemberChange::Join(user_id(6)), terms).await, MemberRefusal::Full);
-    changing(&stores, MemberChange::Join(user_id(5)), terms).await.unwrap();
-    changing(&stores, MemberChange::Leave(user_id(5)), terms).await.unwrap();
-    changing(&stores, MemberChange::Join(user_id(6)), terms).await.unwrap();
+    try_change(&stores, MemberChange::Add(users([3, 4, 5])), terms).await.unwrap();
+    assert_refused(try_change(&stores, MemberChange::Join(user_id(6)), terms).await, MemberRefusal::Full);
+    try_change(&stores, MemberChange::Join(user_id(5)), terms).await.unwrap();
+    try_change(&stores, MemberChange::Leave(user_id(5)), terms).await.unwrap();
+    try_change(&stores, MemberChange::Join(user_id(6)), terms).await.unwrap();
     assert_eq!(roster(&stores, GROUP).await.count, 5);
 }
 
@@ -194,8 +203,8 @@ pub async fn mute_is_set_for_one_and_for_all(stores: Stores) {
     assert_eq!(roster(&stores, GROUP).await, all.roster);
     let none = change(&stores, MemberChange::MuteAll(None)).await;
     assert_eq!((none.roster.muted_until, none.roster.version), (None, all.roster.version.next()));
-    let result = changing(&stores, MemberChange::Mute(user_id(9), None), service()).await;
-    refused_as(result, MemberRefusal::NotAMember);
+    let result = try_change(&stores, MemberChange::Mute(user_id(9), None), service()).await;
+    assert_refused(result, MemberRefusal::NotAMember);
 }
 
 pub async fn a_remark_is_kept_as_it_was_written(stores: Stores) {
@@ -226,7 +235,7 @@ pub async fn an_expected_version_is_that_of_the_roster(stores: Stores) {
 
 pub async fn members_are_read_by_many_keys_each_once(stores: Stores) {
     founded(&stores, 4).await;
-    change_of(&stores, 8, MemberChange::Found(user_id(4))).await;
+    change_of(&stores, 8, MemberChange::AddFounder(user_id(4))).await;
     change(&stores, MemberChange::Leave(user_id(3))).await;
     let keys = [key(GROUP, 4), key(8, 4), key(GROUP, 3), key(GROUP, 99), key(GROUP, 4), key(7, 1)];
     let mut read = stores.members.members(&keys).await.unwrap();
@@ -239,7 +248,7 @@ pub async fn members_are_read_by_many_keys_each_once(stores: Stores) {
 
 pub async fn rosters_have_the_order_of_the_groups(stores: Stores) {
     founded(&stores, 4).await;
-    change_of(&stores, 8, MemberChange::Found(user_id(4))).await;
+    change_of(&stores, 8, MemberChange::AddFounder(user_id(4))).await;
     let asked = [8, 7, GROUP, 8].map(group_id);
     let counts: Vec<u32> =
         stores.members.rosters(&asked).await.unwrap().iter().map(|roster| roster.count).collect();
@@ -249,8 +258,8 @@ pub async fn rosters_have_the_order_of_the_groups(stores: Stores) {
 pub async fn groups_do_not_touch_one_another(stores: Stores) {
     founded(&stores, 3).await;
     let before = roster(&stores, GROUP).await;
-    change_of(&stores, 10, MemberChange::Found(user_id(3))).await;
-    change_of(&stores, 8, MemberChange::Found(user_id(3))).await;
+    change_of(&stores, 10, MemberChange::AddFounder(user_id(3))).await;
+    change_of(&stores, 8, MemberChange::AddFounder(user_id(3))).await;
     change_of(&stores, 8, MemberChange::Add(users([1]))).await;
     assert_eq!(groups(&stores, 3).await, [8, GROUP, 10]);
     change(&stores, MemberChange::Leave(user_id(3))).await;
@@ -281,7 +290,7 @@ pub async fn group_ends_in_steps_and_versions_continue(stores: Stores) {
         );
     }
     assert_eq!(stores.members.end_members(group_id(GROUP), 5, moment(9)).await.unwrap(), 0);
-    change(&stores, MemberChange::Found(user_id(5))).await;
+    change(&stores, MemberChange::AddFounder(user_id(5))).await;
     assert_eq!(roles(&stores).await, [(5, Role::Owner)]);
     assert!(roster(&stores, GROUP).await.version > ended.version);
 }
@@ -289,13 +298,13 @@ pub async fn group_ends_in_steps_and_versions_continue(stores: Stores) {
 pub async fn more_than_a_call_may_name_is_refused(stores: Stores) {
     let many = i64::try_from(MEMBERS_AT_ONCE).unwrap();
     change(&stores, MemberChange::Add(users(1..=many))).await;
-    overloaded(changing(&stores, MemberChange::Add(users(1..=many + 1)), service()).await);
-    overloaded(changing(&stores, MemberChange::Remove(users(1..=many + 1)), service()).await);
+    assert_overloaded(try_change(&stores, MemberChange::Add(users(1..=many + 1)), service()).await);
+    assert_overloaded(try_change(&stores, MemberChange::Remove(users(1..=many + 1)), service()).await);
     let most = i64::try_from(BATCH_MAX).unwrap();
     let keys = |last| (1..=last).map(|user| key(GROUP, user)).collect::<Vec<_>>();
     let found = stores.members.members(&keys(most)).await.unwrap();
     assert_eq!(found.iter().filter(|(_, stored)| *stored != Stored::Never).count(), MEMBERS_AT_ONCE);
-    overloaded(stores.members.members(&keys(most + 1)).await);
+    assert_overloaded(stores.members.members(&keys(most + 1)).await);
     let groups: Vec<_> = (1..=most + 1).map(group_id).collect();
-    overloaded(stores.members.rosters(&groups).await);
+    assert_overloaded(stores.members.rosters(&groups).await);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     member_sample::{GROUP, by, change, founded, groups, list, roster, service, state},
-    relation_sample::{moment, settles},
+    relation_sample::{await_equal, moment},
     sample::{each_at_once, group_id, user_id, write},
 };
 use crate::{
@@ -34,7 +34,7 @@ async fn all_agree(stores: &Stores, users: impl IntoIterator<Item = i64>) {
     for user in users {
         let is_member = matches!(state(stores, GROUP, user).await, Stored::Live(_));
         assert_eq!(listed.contains(&user), is_member, "{user}");
-        settles(&is_member, async || is_in(stores, user).await).await;
+        await_equal(&is_member, async || is_in(stores, user).await).await;
     }
 }
 
@@ -84,7 +84,8 @@ pub async fn racing_joins_and_leaves_agree_everywhere(stores: Stores) {
 }
 
 pub async fn one_of_many_founders_owns_the_group(stores: Stores) {
-    let results = sent(&stores, (1..=8).map(|user| (MemberChange::Found(user_id(user)), service()))).await;
+    let results =
+        sent(&stores, (1..=8).map(|user| (MemberChange::AddFounder(user_id(user)), service()))).await;
     let owner = roster(&stores, GROUP).await.owner.unwrap();
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
     assert_eq!(list(&stores, GROUP).await, [owner.get()]);

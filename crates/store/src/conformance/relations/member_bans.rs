@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{
     member_sample::{
-        GROUP, by, change, changed_rows, changing, founded, groups, key, list, member, refused_as, roster,
-        service, state, users,
+        GROUP, assert_refused, by, change, changed_rows, founded, groups, key, list, member, roster, service,
+        state, try_change, users,
     },
     relation_sample::{at, moment},
     sample::{applied, at_once, group_id, replay, requested, user_id, write},
@@ -43,20 +43,20 @@ async fn banned_from(stores: &Stores, user: i64) -> Vec<i64> {
 pub async fn ban_keeps_out_until_unbanned(stores: Stores) {
     founded(&stores, 4).await;
     let before = roster(&stores, GROUP).await;
-    let banned = changing(&stores, ban([8, 3], None), by(2)).await.unwrap();
+    let banned = try_change(&stores, ban([8, 3], None), by(2)).await.unwrap();
     assert_eq!(changed_rows(&banned), [(3, false, before.version.next())]);
     assert_eq!((list(&stores, GROUP).await, groups(&stores, 3).await), (vec![1, 2, 4], vec![]));
     for id in [3, 8] {
         let found = stores.members.ban(key(GROUP, id), Timestamp::now()).await.unwrap().unwrap();
         let expected = Ban { key: key(GROUP, id), by: Some(user_id(2)), since: found.since, until: None };
         assert_eq!((found, banned_from(&stores, id).await), (expected, vec![GROUP]));
-        let join = changing(&stores, MemberChange::Join(user_id(id)), by(id)).await;
-        refused_as(join, MemberRefusal::Banned);
-        let add = changing(&stores, MemberChange::Add(users([7, id])), service()).await;
-        refused_as(add, MemberRefusal::Banned);
+        let join = try_change(&stores, MemberChange::Join(user_id(id)), by(id)).await;
+        assert_refused(join, MemberRefusal::Banned);
+        let add = try_change(&stores, MemberChange::Add(users([7, id])), service()).await;
+        assert_refused(add, MemberRefusal::Banned);
     }
     assert_eq!(list(&stores, GROUP).await, [1, 2, 4]);
-    let ended = changing(&stores, unban([3, 8]), by(2)).await.unwrap();
+    let ended = try_change(&stores, unban([3, 8]), by(2)).await.unwrap();
     let lifted: Vec<_> = ended.bans.iter().map(|row| (row.ban.key.user.get(), row.live)).collect();
     assert_eq!((lifted, changed_rows(&ended)), (vec![(3, false), (8, false)], vec![]));
     assert_eq!(listed(&stores, GROUP, Timestamp::now()).await, Vec::<i64>::new());
@@ -69,12 +69,12 @@ pub async fn ban_ends_at_its_time(stores: Stores) {
     founded(&stores, 3).await;
     written(&stores, ban([3], Some(moment(60))), at(10)).await.unwrap();
     let join = || MemberChange::Join(user_id(3));
-    refused_as(written(&stores, join(), at(59)).await, MemberRefusal::Banned);
+    assert_refused(written(&stores, join(), at(59)).await, MemberRefusal::Banned);
     assert_eq!(listed(&stores, GROUP, moment(59)).await, [3]);
     assert_eq!(listed(&stores, GROUP, moment(60)).await, Vec::<i64>::new());
     assert_eq!(stores.members.ban(key(GROUP, 3), moment(60)).await.unwrap(), None);
     written(&stores, join(), at(60)).await.unwrap();
-    refused_as(written(&stores, ban([8], Some(moment(70))), at(70)).await, MemberRefusal::BanIsOver);
+    assert_refused(written(&stores, ban([8], Some(moment(70))), at(70)).await, MemberRefusal::BanIsOver);
 }
 
 pub async fn ban_again_sets_another_end(stores: Stores) {
@@ -82,7 +82,7 @@ pub async fn ban_again_sets_another_end(stores: Stores) {
     change(&stores, ban([3], Some(FAR))).await;
     let before = roster(&stores, GROUP).await;
     assert_eq!(change(&stores, ban([3], Some(FAR))).await.roster, before, "nothing to change");
-    let again = changing(&stores, ban([3], None), by(1)).await.unwrap();
+    let again = try_change(&stores, ban([3], None), by(1)).await.unwrap();
     assert_eq!((again.roster.version, changed_rows(&again)), (before.version.next(), vec![]));
     let found = stores.members.ban(key(GROUP, 3), FAR).await.unwrap().unwrap();
     assert_eq!((found.until, found.by), (None, Some(user_id(1))));
@@ -93,9 +93,9 @@ pub async fn unban_of_others_changes_nothing(stores: Stores) {
     let before = roster(&stores, GROUP).await;
     let none = change(&stores, unban([3, 9])).await;
     assert_eq!((none.roster, none.bans), (before, vec![]));
-    refused_as(changing(&stores, unban([9]), by(3)).await, MemberRefusal::RoleTooLow);
-    refused_as(changing(&stores, ban([9], None), by(3)).await, MemberRefusal::RoleTooLow);
-    refused_as(changing(&stores, ban([1], None), by(2)).await, MemberRefusal::RoleTooLow);
+    assert_refused(try_change(&stores, unban([9]), by(3)).await, MemberRefusal::RoleTooLow);
+    assert_refused(try_change(&stores, ban([9], None), by(3)).await, MemberRefusal::RoleTooLow);
+    assert_refused(try_change(&stores, ban([1], None), by(2)).await, MemberRefusal::RoleTooLow);
     assert_eq!(roster(&stores, GROUP).await, before);
 }
 
@@ -125,10 +125,10 @@ pub async fn bans_are_limited_without_those_that_ended(stores: Stores) {
     };
     write(ban([10], Some(moment(60))), 1).await.unwrap();
     write(ban([11, 12], None), 2).await.unwrap();
-    refused_as(write(ban([13], None), 3).await, MemberRefusal::TooManyBans(3));
+    assert_refused(write(ban([13], None), 3).await, MemberRefusal::TooManyBans(3));
     assert_eq!(listed(&stores, GROUP, moment(3)).await, [10, 11, 12]);
     write(ban([13], None), 60).await.unwrap();
-    refused_as(write(ban([10], None), 61).await, MemberRefusal::TooManyBans(3));
+    assert_refused(write(ban([10], None), 61).await, MemberRefusal::TooManyBans(3));
     write(unban([11]), 62).await.unwrap();
     write(ban([10], None), 63).await.unwrap();
     assert_eq!(listed(&stores, GROUP, moment(64)).await, [10, 12, 13]);
@@ -156,7 +156,7 @@ pub async fn bans_and_joins_at_once_exclude_each_other(stores: Stores) {
     });
     for result in at_once(calls.collect::<Vec<_>>()).await {
         if result.is_err() {
-            refused_as(result, MemberRefusal::Banned);
+            assert_refused(result, MemberRefusal::Banned);
         }
     }
     assert_eq!(list(&stores, GROUP).await, [1, 2]);
@@ -168,7 +168,7 @@ pub async fn bans_of_groups_are_separate(stores: Stores) {
     founded(&stores, 2).await;
     change(&stores, ban([5], None)).await;
     for other in [8, 10] {
-        super::member_sample::change_of(&stores, other, MemberChange::Found(user_id(5))).await;
+        super::member_sample::change_of(&stores, other, MemberChange::AddFounder(user_id(5))).await;
         super::member_sample::change_of(&stores, other, ban([7], None)).await;
     }
     assert_eq!((groups(&stores, 5).await, banned_from(&stores, 5).await), (vec![8, 10], vec![GROUP]));
@@ -196,7 +196,7 @@ pub async fn ended_group_has_no_bans_or_mutes(stores: Stores) {
     assert_eq!(listed(&stores, GROUP, Timestamp::now()).await, Vec::<i64>::new());
     assert!(matches!(state(&stores, GROUP, 4).await, Stored::Deleted(_)));
     assert_eq!(roster(&stores, GROUP).await.muted_until, None);
-    change(&stores, MemberChange::Found(user_id(9))).await;
+    change(&stores, MemberChange::AddFounder(user_id(9))).await;
     change(&stores, MemberChange::Add(users([3, 4, 1_000]))).await;
     for user in [3, 4, 1_000] {
         assert_eq!(member(&stores, user).await.muted_until, None);

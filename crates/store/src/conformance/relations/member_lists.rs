@@ -81,7 +81,7 @@ pub async fn rejoined_member_is_listed_once(stores: Stores) {
 
 pub async fn groups_of_a_user_are_paged(stores: Stores) {
     for group in (10..=40).rev() {
-        change_of(&stores, group, MemberChange::Found(user_id(1))).await;
+        change_of(&stores, group, MemberChange::AddFounder(user_id(1))).await;
         change_of(&stores, group, MemberChange::Add(users([2]))).await;
     }
     change_of(&stores, 17, MemberChange::Leave(user_id(2))).await;

@@ -1,9 +1,9 @@
 //! Cases of the member store: which messages of a group its members and former members may read.
 
 use super::{
-    member_sample::{GROUP, by, change, change_of, changing, founded, key, member, service, state, users},
+    member_sample::{GROUP, by, change, change_of, founded, key, member, service, state, try_change, users},
     message_sample::{append, batch, log_of, new_numbers},
-    relation_sample::{moment, overloaded},
+    relation_sample::{assert_overloaded, moment},
     sample::{applied, at_once, each_at_once, group_id, replay, requested, user_id},
 };
 use crate::{
@@ -137,7 +137,7 @@ pub async fn history_opens_earlier_messages(stores: Stores) {
     founded(&stores, 3).await;
     send(&stores, "a", 4).await;
     let history = ChangeContext { history: true, ..service() };
-    let joined = changing(&stores, join(5), history).await.unwrap();
+    let joined = try_change(&stores, join(5), history).await.unwrap();
     let row = only(&joined);
     assert_eq!((row.member.from_seq, row.member.joined_seq, row.stays.first_seq), (0, 5, 5));
     assert_eq!(member(&stores, 5).await, row.member);
@@ -158,7 +158,7 @@ pub async fn end_members_writes_left_seq(stores: Stores) {
         assert_eq!(former(&stores, user).await, range(1, end), "{user}");
     }
     assert_eq!((former(&stores, 5).await, former(&stores, 6).await), (range(5, end), range(5, left)));
-    change(&stores, MemberChange::Found(user_id(2))).await;
+    change(&stores, MemberChange::AddFounder(user_id(2))).await;
     assert_eq!(member(&stores, 2).await.from_seq, end + 1);
 }
 
@@ -191,7 +191,7 @@ pub async fn former_members_are_read_in_key_order(stores: Stores) {
     let found = stores.members.former(&many).await.unwrap();
     assert_eq!(found.len(), BATCH_MAX);
     assert_eq!((found[2], found[3], found[4]), (range(1, 2), range(1, 3), None));
-    overloaded(stores.members.former(&[&*many, &[third]].concat()).await);
+    assert_overloaded(stores.members.former(&[&*many, &[third]].concat()).await);
 }
 
 pub async fn stored_members_have_their_stays(stores: Stores) {
@@ -210,12 +210,12 @@ pub async fn stored_members_have_their_stays(stores: Stores) {
     assert_eq!((found[0].as_ref().unwrap().stays.earlier.as_slice()), [(3, 5)]);
     assert_eq!(stores.members.stored_members(&[]).await.unwrap(), []);
     let many: Vec<_> = (1..=i64::try_from(BATCH_MAX).unwrap() + 1).map(|user| key(GROUP, user)).collect();
-    overloaded(stores.members.stored_members(&many).await);
+    assert_overloaded(stores.members.stored_members(&many).await);
 }
 
 pub async fn rows_of_a_group_include_former_members(stores: Stores) {
     founded(&stores, 6).await;
-    change_of(&stores, 8, MemberChange::Found(user_id(3))).await;
+    change_of(&stores, 8, MemberChange::AddFounder(user_id(3))).await;
     send(&stores, "a", 2).await;
     for user in [3, 5] {
         change(&stores, leave(user)).await;
@@ -306,7 +306,7 @@ pub async fn message_after_kick_has_no_kicked_reader(stores: Stores) {
     change(&stores, MemberChange::Add(users(10..16))).await;
     for user in 10..16 {
         let before = send(&stores, &format!("before-{user}"), 1).await;
-        let kick = changing(&stores, MemberChange::Remove(users([user])), by(1));
+        let kick = try_change(&stores, MemberChange::Remove(users([user])), by(1));
         while_sending(&stores, &format!("meanwhile-{user}"), kick).await.unwrap();
         let after = send(&stores, &format!("after-{user}"), 1).await;
         let left = former(&stores, user).await.unwrap().left_seq;

@@ -1,9 +1,10 @@
 //! Cases of the member store: a change with a request id has one effect and one answer.
 
 use super::{
-    member_sample::{GROUP, change, founded, groups, list, refused_as, roster, service, state, users},
+    member_sample::{GROUP, assert_refused, change, founded, groups, list, roster, service, state, users},
     sample::{
-        applied, each_at_once, expecting, group_id, mismatch, one_effect, replay, requested, user_id, version,
+        applied, assert_mismatch, each_at_once, expecting, group_id, one_effect, replay, requested, user_id,
+        version,
     },
 };
 use crate::{
@@ -56,7 +57,7 @@ pub async fn member_change_without_effect_replays(stores: Stores) {
 pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
     founded(&stores, 3).await;
     let first = applied(asked(&stores, join(5), ("r", 1)).await.unwrap());
-    mismatch(asked(&stores, join(6), ("r", 2)).await);
+    assert_mismatch(asked(&stores, join(6), ("r", 2)).await);
     assert_eq!(list(&stores, GROUP).await, [1, 2, 3, 5]);
     assert_eq!(replay(asked(&stores, join(5), ("r", 1)).await), first);
 }
@@ -65,7 +66,7 @@ pub async fn a_refusal_keeps_no_request(stores: Stores) {
     founded(&stores, 3).await;
     let full = ChangeContext { members_max: 3, ..service() };
     let refused = stores.members.change_members(group_id(GROUP), join(5), full, requested("r", 1)).await;
-    refused_as(refused, MemberRefusal::Full);
+    assert_refused(refused, MemberRefusal::Full);
     let made = applied(asked(&stores, join(5), ("r", 1)).await.unwrap());
     assert_eq!(made.roster.count, 4);
 }
@@ -106,7 +107,7 @@ pub async fn two_bodies_at_once_have_one_effect(stores: Stores) {
         })
         .await;
         results.sort_by_key(Result::is_err);
-        mismatch(results.pop().unwrap());
+        assert_mismatch(results.pop().unwrap());
         let made = applied(results.pop().unwrap().unwrap());
         assert_eq!((made.rows.len(), made.roster.count), (1, 3 + u32::try_from(number).unwrap()));
     }

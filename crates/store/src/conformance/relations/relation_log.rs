@@ -5,7 +5,8 @@ use super::{
     sample::{each_at_once, requested, user_id, write},
 };
 use crate::{
-    Edge, Permissions, RelationDeed, RelationEvent, RelationEventId, StoreError, Stores, Timestamp, Write,
+    Edge, Permissions, RelationEvent, RelationEventId, RelationEventKind, StoreError, Stores, Timestamp,
+    Write,
 };
 
 /// An id from before all that the cases do.
@@ -18,18 +19,18 @@ async fn log(stores: &Stores, user: i64) -> Vec<RelationEvent> {
     stores.relation_log.relation_log(user_id(user), long_ago(), 1_000).await.unwrap()
 }
 
-/// The edge and the deed of each event in a log.
-async fn deeds(stores: &Stores, user: i64) -> Vec<(Edge, RelationDeed)> {
-    log(stores, user).await.iter().map(|event| (event.edge, event.deed)).collect()
+/// The edge and the kind of each event in a log.
+async fn events(stores: &Stores, user: i64) -> Vec<(Edge, RelationEventKind)> {
+    log(stores, user).await.iter().map(|event| (event.edge, event.kind)).collect()
 }
 
-fn parted(by: i64, other: i64) -> (Edge, RelationDeed) {
-    (edge(by, other), RelationDeed::Unfriended)
+fn unfriended(by: i64, other: i64) -> (Edge, RelationEventKind) {
+    (edge(by, other), RelationEventKind::Unfriended)
 }
 
-fn permissions(by: i64, other: i64, before: Option<u32>, after: Option<u32>) -> (Edge, RelationDeed) {
+fn permissions(by: i64, other: i64, before: Option<u32>, after: Option<u32>) -> (Edge, RelationEventKind) {
     let of = |bits: u32| Permissions::new(bits).unwrap();
-    (edge(by, other), RelationDeed::SetPermissions { before: before.map(of), after: after.map(of) })
+    (edge(by, other), RelationEventKind::SetPermissions { before: before.map(of), after: after.map(of) })
 }
 
 async fn befriend(stores: &Stores, one: i64, other: i64) {
@@ -39,23 +40,23 @@ async fn befriend(stores: &Stores, one: i64, other: i64) {
 
 pub async fn end_of_friendship_is_logged_for_both(stores: Stores) {
     befriend(&stores, 1, 2).await;
-    assert_eq!(deeds(&stores, 1).await, []);
+    assert_eq!(events(&stores, 1).await, []);
     let before = Timestamp::now();
     unfollow(&stores, 1, 2).await;
     let found = log(&stores, 1).await;
-    assert_eq!(deeds(&stores, 1).await, [parted(1, 2)]);
+    assert_eq!(events(&stores, 1).await, [unfriended(1, 2)]);
     assert_eq!(log(&stores, 2).await, found, "both have the same");
     assert!(before <= found[0].id.moment() && found[0].id.moment() <= Timestamp::now());
     unfollow(&stores, 2, 1).await;
     assert_eq!(log(&stores, 1).await, found, "they were friends no more");
     assert_eq!(log(&stores, 2).await, found);
-    assert_eq!(deeds(&stores, 3).await, []);
+    assert_eq!(events(&stores, 3).await, []);
 }
 
 pub async fn a_follow_that_is_no_friendship_ends_silently(stores: Stores) {
     follow(&stores, 1, 2).await;
     unfollow(&stores, 1, 2).await;
-    assert_eq!((deeds(&stores, 1).await, deeds(&stores, 2).await), (vec![], vec![]));
+    assert_eq!((events(&stores, 1).await, events(&stores, 2).await), (vec![], vec![]));
 }
 
 pub async fn repeated_end_of_friendship_is_logged_again(stores: Stores) {
@@ -64,7 +65,7 @@ pub async fn repeated_end_of_friendship_is_logged_again(stores: Stores) {
     follow(&stores, 1, 2).await;
     unfollow(&stores, 2, 1).await;
     for user in [1, 2] {
-        assert_eq!(deeds(&stores, user).await, [parted(1, 2), parted(2, 1)]);
+        assert_eq!(events(&stores, user).await, [unfriended(1, 2), unfriended(2, 1)]);
     }
 }
 
@@ -72,7 +73,7 @@ pub async fn block_of_friend_logs_end_of_friendship(stores: Stores) {
     befriend(&stores, 1, 2).await;
     set(&stores, 1, 2, blocking(true)).await;
     for user in [1, 2] {
-        assert_eq!(deeds(&stores, user).await, [parted(1, 2)], "by the user who blocked");
+        assert_eq!(events(&stores, user).await, [unfriended(1, 2)], "by the user who blocked");
     }
 }
 
@@ -81,7 +82,7 @@ pub async fn block_without_friendship_is_not_logged(stores: Stores) {
     for patch in [blocking(true), blocking(false), disturbing_not(true), remarking("a")] {
         set(&stores, 1, 2, patch).await;
     }
-    assert_eq!((deeds(&stores, 1).await, deeds(&stores, 2).await), (vec![], vec![]));
+    assert_eq!((events(&stores, 1).await, events(&stores, 2).await), (vec![], vec![]));
 }
 
 pub async fn permission_change_is_logged_with_old_value(stores: Stores) {
@@ -89,18 +90,18 @@ pub async fn permission_change_is_logged_with_old_value(stores: Stores) {
     for (before, after) in [(None, Some(9)), (Some(9), Some(0)), (Some(0), None)] {
         set(&stores, 1, 2, allowing(after)).await;
         expected.push(permissions(1, 2, before, after));
-        assert_eq!(deeds(&stores, 1).await, expected);
+        assert_eq!(events(&stores, 1).await, expected);
         assert_eq!(log(&stores, 2).await, log(&stores, 1).await);
     }
 }
 
 pub async fn unchanged_permissions_are_not_logged(stores: Stores) {
     set(&stores, 1, 2, allowing(None)).await;
-    assert_eq!(deeds(&stores, 1).await, []);
+    assert_eq!(events(&stores, 1).await, []);
     for _ in 0..3 {
         set(&stores, 1, 2, allowing(Some(5))).await;
     }
-    assert_eq!(deeds(&stores, 2).await, [permissions(1, 2, None, Some(5))]);
+    assert_eq!(events(&stores, 2).await, [permissions(1, 2, None, Some(5))]);
 }
 
 pub async fn repeated_unfollow_request_is_logged_once(stores: Stores) {
@@ -108,7 +109,7 @@ pub async fn repeated_unfollow_request_is_logged_once(stores: Stores) {
     for _ in 0..3 {
         stores.follows.unfollow(edge(1, 2), requested("r", 1)).await.unwrap();
     }
-    assert_eq!(deeds(&stores, 2).await, [parted(1, 2)]);
+    assert_eq!(events(&stores, 2).await, [unfriended(1, 2)]);
     assert_eq!(log(&stores, 1).await, log(&stores, 2).await);
 }
 
@@ -117,7 +118,7 @@ pub async fn repeated_permission_request_is_logged_once(stores: Stores) {
         stores.blocks.set_block(edge(1, 2), allowing(Some(1)), requested("r", 1)).await.unwrap();
         set(&stores, 1, 2, remarking("between")).await;
     }
-    assert_eq!(deeds(&stores, 2).await, [permissions(1, 2, None, Some(1))]);
+    assert_eq!(events(&stores, 2).await, [permissions(1, 2, None, Some(1))]);
     assert_eq!(log(&stores, 1).await, log(&stores, 2).await);
 }
 
@@ -141,13 +142,13 @@ pub async fn concurrent_permissions_are_logged_once_each(stores: Stores) {
         |stores, bits| async move { set(&stores, 1, 2, allowing(Some(bits))).await },
     )
     .await;
-    let deeds = deeds(&stores, 1).await;
+    let events = events(&stores, 1).await;
     for bits in 1..=8 {
         let after = Some(Permissions::new(bits).unwrap());
-        let sets = |(_, deed): &&(Edge, RelationDeed)| matches!(deed, RelationDeed::SetPermissions { after: to, .. } if *to == after);
-        assert_eq!(deeds.iter().filter(sets).count(), 1, "{bits} {deeds:?}");
+        let sets = |event: &&(Edge, RelationEventKind)| matches!(event.1, RelationEventKind::SetPermissions { after: to, .. } if to == after);
+        assert_eq!(events.iter().filter(sets).count(), 1, "{bits} {events:?}");
     }
-    assert_eq!((deeds.len(), log(&stores, 2).await), (8, log(&stores, 1).await));
+    assert_eq!((events.len(), log(&stores, 2).await), (8, log(&stores, 1).await));
 }
 
 pub async fn refused_change_is_not_logged(stores: Stores) {
@@ -156,7 +157,7 @@ pub async fn refused_change_is_not_logged(stores: Stores) {
     let refused = stores.blocks.set_block(edge(1, 2), allowing(Some(1)), stale).await.unwrap_err();
     assert!(matches!(refused, StoreError::Conflict { .. }), "{refused:?}");
     stores.follows.unfollow(edge(1, 2), write()).await.unwrap_err();
-    assert_eq!((deeds(&stores, 1).await, deeds(&stores, 2).await), (vec![], vec![]));
+    assert_eq!((events(&stores, 1).await, events(&stores, 2).await), (vec![], vec![]));
 }
 
 pub async fn log_is_paged_by_rising_id(stores: Stores) {
@@ -179,8 +180,8 @@ pub async fn removal_of_a_user_is_not_logged(stores: Stores) {
     befriend(&stores, 1, 2).await;
     set(&stores, 1, 3, allowing(Some(1))).await;
     while !stores.edges.remove_edges(user_id(1), 100).await.unwrap().is_empty() {}
-    assert_eq!(deeds(&stores, 2).await, []);
-    assert_eq!(deeds(&stores, 3).await, [permissions(1, 3, None, Some(1))]);
+    assert_eq!(events(&stores, 2).await, []);
+    assert_eq!(events(&stores, 3).await, [permissions(1, 3, None, Some(1))]);
 }
 
 pub async fn what_is_old_is_forgotten(stores: Stores) {

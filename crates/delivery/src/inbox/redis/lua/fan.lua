@@ -3,8 +3,8 @@
 -- inbox has ended; or its nodes, the generation, the position, and the first number (0: the conversation is new).
 local last = tonumber(ARGV[2])
 local answers = { now }
-for place = 1, #KEYS, 2 do
-    local hash, stream, answer = KEYS[place], KEYS[place + 1], 0
+for index = 1, #KEYS, 2 do
+    local hash, stream, answer = KEYS[index], KEYS[index + 1], 0
     local fields = redis.call('HMGET', hash, '@', 'g', 'p', ARGV[1])
     local nodes, g, p, mark = fields[1], fields[2], tonumber(fields[3]), tonumber(fields[4])
     if g and mark and mark >= last then

@@ -8,8 +8,8 @@ local fields = redis.call('HMGET', HASH, '@', 'g', 'p', 'all')
 local nodes, g, p, all = fields[1], fields[2], tonumber(fields[3]), fields[4] == '1'
 if g ~= ARGV[1] then return 0 end
 local answer, position = { now, nodes, 0, 0, 0 }, p
-for place = 4, #ARGV, 2 do
-    local conversation, last = ARGV[place], ARGV[place + 1]
+for index = 4, #ARGV, 2 do
+    local conversation, last = ARGV[index], ARGV[index + 1]
     local mark = tonumber(redis.call('HGET', HASH, conversation))
     if not mark or mark < tonumber(last) then
         if mark or (all and last ~= '0') then

@@ -12,5 +12,5 @@ local count = #found
 -- The next one was trimmed, or one of them is missing.
 if count == 0 or found[1][1] ~= id(after + 1) or found[count][1] ~= id(after + count) then return 0 end
 local entries = {}
-for place, entry in ipairs(found) do entries[place] = entry[2][2] end
+for index, entry in ipairs(found) do entries[index] = entry[2][2] end
 return entries

@@ -1,8 +1,8 @@
 //! Changes of messages: what the documents and the commands look like, and other nodes that append.
 
 use kith_store::{
-    Changed, ContentChange, MessageChange, MessageKey, MessageKind, MessageStore as _, MessageUpkeep as _,
-    NewMessage, Recalled, RecalledBy, Seq, Timestamp, UserId,
+    ContentChange, MessageChange, MessageChangeOutcome, MessageKey, MessageKind, MessageStore as _,
+    MessageUpkeep as _, NewMessage, Recalled, RecalledBy, Seq, Timestamp, UserId,
 };
 use mongodb::bson::{Bson, Document, doc};
 
@@ -26,7 +26,7 @@ fn recall(seq: Seq) -> MessageChange {
 /// Recalls a message, and returns the number of the event.
 async fn recalled(node: &Mongo, seq: Seq) -> Seq {
     match node.change(log(), &recall(seq)).await.unwrap() {
-        Changed::Done { event_seq, replayed: false, .. } => event_seq,
+        MessageChangeOutcome::Done { event_seq, replayed: false, .. } => event_seq,
         other => panic!("not recalled: {other:?}"),
     }
 }
@@ -104,7 +104,11 @@ async fn hint_of_any_age_leads_to_the_tail() {
         fill(other, &batch("new", 243)).await;
         assert_eq!(recalled(one, 3).await, 251);
         stage.delete(0).await;
-        assert_eq!(one.change(log(), &recall(4)).await.unwrap(), Changed::Missing, "it was trimmed");
+        assert_eq!(
+            one.change(log(), &recall(4)).await.unwrap(),
+            MessageChangeOutcome::Missing,
+            "it was trimmed"
+        );
         assert_eq!(stage.sizes().await, [(1, 100), (2, 51)]);
     })
     .await;

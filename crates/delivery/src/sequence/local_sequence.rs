@@ -22,13 +22,13 @@ const LASTS_LONG: Duration = Duration::from_secs(10);
 
 /// The state of a sequence on a node.
 #[derive(Debug)]
-pub(super) struct Name {
+pub(super) struct LocalSequence {
     pub(super) name: SequenceName,
-    state: Mutex<NameState>,
+    state: Mutex<LocalSequenceState>,
 }
 
 #[derive(Debug)]
-struct NameState {
+struct LocalSequenceState {
     /// The highest number that this node was given. Invariant: no later take returns one that is not above it.
     seen: Seq,
     /// Numbers of the last block.
@@ -36,18 +36,19 @@ struct NameState {
     /// When its fetch began.
     fetched: Option<Moment>,
     /// The batch that has not begun. Invariant: at most one.
-    open: Option<Open>,
-    last: Option<Weak<Arc<[SeqRange]>>>,
-    fetch: Option<Weak<()>>,
+    open: Option<OpenBatch>,
+    last: Option<WeakResult<Arc<[SeqRange]>>>,
+    fetch: Option<WeakResult<()>>,
 }
 
-type Weak<T> = WeakShared<BoxFuture<'static, Result<T, StoreError>>>;
+/// Does not keep the work alive.
+type WeakResult<T> = WeakShared<BoxFuture<'static, Result<T, StoreError>>>;
 
 /// A batch that callers can join.
 #[derive(Debug)]
-struct Open {
+struct OpenBatch {
     need: Need,
-    batch: Option<Weak<Arc<[SeqRange]>>>,
+    batch: Option<WeakResult<Arc<[SeqRange]>>>,
 }
 
 /// The requirements of a batch.
@@ -64,10 +65,16 @@ pub(super) struct JoinedBatch {
     pub(super) before: u32,
 }
 
-impl Name {
+impl LocalSequence {
     pub(super) fn new(name: SequenceName, limits: &SequenceLimits) -> Self {
-        let state =
-            NameState { seen: 0, size: limits.block, fetched: None, open: None, last: None, fetch: None };
+        let state = LocalSequenceState {
+            seen: 0,
+            size: limits.block,
+            fetched: None,
+            open: None,
+            last: None,
+            fetch: None,
+        };
         Self { name, state: Mutex::new(state) }
     }
 
@@ -89,7 +96,7 @@ impl Name {
         }
         let batch = make(state.last.as_ref().and_then(WeakShared::upgrade));
         state.last = batch.downgrade();
-        state.open = Some(Open { need, batch: batch.downgrade() });
+        state.open = Some(OpenBatch { need, batch: batch.downgrade() });
         Some(JoinedBatch { batch, before: 0 })
     }
 
@@ -102,7 +109,7 @@ impl Name {
         self.state.lock().seen
     }
 
-    pub(super) fn saw(&self, seq: Seq) {
+    pub(super) fn record_seen(&self, seq: Seq) {
         let mut state = self.state.lock();
         state.seen = state.seen.max(seq);
     }
@@ -146,8 +153,8 @@ mod tests {
 
     use super::*;
 
-    fn name(limits: &SequenceLimits) -> Name {
-        Name::new("a".parse().unwrap(), limits)
+    fn sequence(limits: &SequenceLimits) -> LocalSequence {
+        LocalSequence::new("a".parse().unwrap(), limits)
     }
 
     fn batch(_: Option<Batch>) -> Batch {
@@ -160,37 +167,37 @@ mod tests {
 
     #[test]
     fn callers_before_the_begin_are_one_batch() {
-        let name = name(&SequenceLimits::default());
-        let first = name.join(need(3, 0), 100, batch).unwrap();
-        let second = name.join(need(4, 50), 100, |_| unreachable!()).unwrap();
+        let sequence = sequence(&SequenceLimits::default());
+        let first = sequence.join(need(3, 0), 100, batch).unwrap();
+        let second = sequence.join(need(4, 50), 100, |_| unreachable!()).unwrap();
         assert_eq!((first.before, second.before), (0, 3));
-        assert_eq!(name.close(), Some(need(7, 50)));
-        let third = name.join(need(1, 0), 100, batch).unwrap();
-        assert_eq!((third.before, name.close()), (0, Some(need(1, 0))));
+        assert_eq!(sequence.close(), Some(need(7, 50)));
+        let third = sequence.join(need(1, 0), 100, batch).unwrap();
+        assert_eq!((third.before, sequence.close()), (0, Some(need(1, 0))));
     }
 
     #[test]
     fn batch_whose_callers_have_gone_is_not_joined() {
-        let name = name(&SequenceLimits::default());
-        drop(name.join(need(3, 0), 100, batch));
-        let _next = name.join(need(1, 0), 100, batch).unwrap();
-        assert_eq!(name.close(), Some(need(1, 0)));
+        let sequence = sequence(&SequenceLimits::default());
+        drop(sequence.join(need(3, 0), 100, batch));
+        let _next = sequence.join(need(1, 0), 100, batch).unwrap();
+        assert_eq!(sequence.close(), Some(need(1, 0)));
     }
 
     #[test]
     fn numbers_that_wait_are_bounded() {
-        let name = name(&SequenceLimits::default());
-        let _first = name.join(need(60, 0), 100, batch).unwrap();
-        assert!(name.join(need(41, 0), 100, batch).is_none());
-        assert!(name.join(need(40, 0), 100, batch).is_some());
+        let sequence = sequence(&SequenceLimits::default());
+        let _first = sequence.join(need(60, 0), 100, batch).unwrap();
+        assert!(sequence.join(need(41, 0), 100, batch).is_none());
+        assert!(sequence.join(need(40, 0), 100, batch).is_some());
     }
 
     #[test]
     fn blocks_grow_while_they_last_short() {
         let limits = SequenceLimits { block: 100, block_max: 350, ..SequenceLimits::default() };
-        let name = name(&limits);
+        let sequence = sequence(&limits);
         let sizes = [0, 50, 149, 248, 348, 10_348, 20_349, 40_000, 60_000]
-            .map(|ms| name.next_size(Moment::new(ms), &limits));
+            .map(|ms| sequence.next_size(Moment::new(ms), &limits));
         assert_eq!(sizes, [100, 200, 350, 350, 350, 350, 175, 100, 100]);
     }
 }

@@ -1,4 +1,4 @@
--- Users that have to be looked at. KEYS: those of the gateway. ARGV: most, 1: whenever that is.
+-- Users that must be checked. KEYS: the users of the gateway. ARGV: most, 1: all users, also before their time.
 if ARGV[2] == '1' then return redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[1]) - 1) end
 local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

@@ -5,7 +5,7 @@ use rand::{Rng as _, rngs::StdRng};
 /// What happens in a world. Of these at most one kind of state goes back: nodes that do not know what was given out cannot notice
 /// an old state that was put back by hand.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Weather {
+pub(super) struct EventRates {
     /// Every command is made and answered, no key is lost, and no epoch ends.
     pub(super) is_calm: bool,
     pub(super) nodes_die: bool,
@@ -18,7 +18,7 @@ pub(super) struct Weather {
 
 /// A kind of step.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Choice {
+pub(super) enum StepKind {
     GoOn,
     Begin,
     Advance,
@@ -31,8 +31,8 @@ pub(super) enum Choice {
     MoveNode,
 }
 
-impl Weather {
-    pub(super) fn any(rng: &mut StdRng) -> Self {
+impl EventRates {
+    pub(super) fn random(rng: &mut StdRng) -> Self {
         let calm = Self {
             is_calm: true,
             nodes_die: false,
@@ -56,19 +56,19 @@ impl Weather {
     }
 
     /// Each kind of step, and how often it is made.
-    pub(super) fn choices(self) -> [(Choice, u32); 10] {
+    pub(super) fn choices(self) -> [(StepKind, u32); 10] {
         let often = |is_often, many| if is_often { many } else { 0 };
         [
-            (Choice::GoOn, 140),
-            (Choice::Begin, 40),
-            (Choice::Advance, 12),
-            (Choice::MakeLate, often(self.redis_fails, 12)),
-            (Choice::Empty, often(self.empties, 8)),
-            (Choice::Kill, often(self.nodes_die, 3)),
-            (Choice::Save, often(self.epochs_end || self.puts_back, 12)),
-            (Choice::PutBack, often(self.puts_back, 12)),
-            (Choice::ChangeEpoch, often(self.epochs_end, 5)),
-            (Choice::MoveNode, often(self.epochs_end, 4)),
+            (StepKind::GoOn, 140),
+            (StepKind::Begin, 40),
+            (StepKind::Advance, 12),
+            (StepKind::MakeLate, often(self.redis_fails, 12)),
+            (StepKind::Empty, often(self.empties, 8)),
+            (StepKind::Kill, often(self.nodes_die, 3)),
+            (StepKind::Save, often(self.epochs_end || self.puts_back, 12)),
+            (StepKind::PutBack, often(self.puts_back, 12)),
+            (StepKind::ChangeEpoch, often(self.epochs_end, 5)),
+            (StepKind::MoveNode, often(self.epochs_end, 4)),
         ]
     }
 }

@@ -38,7 +38,7 @@ pub enum OpenError {
     #[error("{right}")]
     NotWritable {
         /// The missing right.
-        right: Right,
+        right: MissingRight,
         /// The error of the system.
         source: io::Error,
     },
@@ -86,7 +86,7 @@ pub enum OpenError {
 
 /// The path that cannot be written, its owner, and the user of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Right {
+pub struct MissingRight {
     /// The data folder.
     folder: PathBuf,
     /// The path that cannot be written: the file, the folder, or the nearest folder above it that exists.
@@ -98,7 +98,7 @@ pub struct Right {
     read_only: bool,
 }
 
-impl Right {
+impl MissingRight {
     fn of(folder: &Path, wanted: &Path, read_only: bool) -> Self {
         let (fault, found) = nearest(wanted);
         let owner = found.map(|found| (found.uid(), found.permissions().mode() & 0o7777));
@@ -106,7 +106,7 @@ impl Right {
     }
 }
 
-impl fmt::Display for Right {
+impl fmt::Display for MissingRight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (folder, fault) = (self.folder.display(), self.fault.display());
         if self.read_only {
@@ -163,7 +163,7 @@ pub(crate) fn folder_error(path: &Path, error: io::Error) -> OpenError {
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
             OpenError::WrongKind { path: not_a_folder(&folder), found: "a file", wanted: "a folder" }
         }
-        _ => by_kind(path, &folder, error),
+        _ => error_of_kind(path, &folder, error),
     }
 }
 
@@ -173,12 +173,12 @@ pub(crate) fn io_error(path: &Path, error: io::Error) -> OpenError {
         io::ErrorKind::IsADirectory => {
             OpenError::WrongKind { path: path.to_owned(), found: "a folder", wanted: "a file" }
         }
-        _ => by_kind(path, &unwritable(path), error),
+        _ => error_of_kind(path, &unwritable(path), error),
     }
 }
 
 /// The error for what SQLite reported for the file at `path`.
-pub(crate) fn refused(path: &Path, error: rusqlite::Error) -> OpenError {
+pub(crate) fn sqlite_error(path: &Path, error: rusqlite::Error) -> OpenError {
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             OpenError::NotADatabase { path: path.to_owned() }
@@ -194,7 +194,7 @@ pub(crate) fn refused(path: &Path, error: rusqlite::Error) -> OpenError {
     }
 }
 
-fn by_kind(path: &Path, wanted: &Path, error: io::Error) -> OpenError {
+fn error_of_kind(path: &Path, wanted: &Path, error: io::Error) -> OpenError {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             not_writable(path, wanted, error)
@@ -208,7 +208,7 @@ fn by_kind(path: &Path, wanted: &Path, error: io::Error) -> OpenError {
 
 fn not_writable(path: &Path, wanted: &Path, source: io::Error) -> OpenError {
     let read_only = source.kind() == io::ErrorKind::ReadOnlyFilesystem;
-    OpenError::NotWritable { right: Right::of(&folder(path), wanted, read_only), source }
+    OpenError::NotWritable { right: MissingRight::of(&folder(path), wanted, read_only), source }
 }
 
 /// The folder of the file, absolute so that it can be compared with those above it.
@@ -259,7 +259,8 @@ mod tests {
 
     fn right(fault: &str, owner: u32, uid: u32) -> String {
         let (folder, fault) = (PathBuf::from("/srv/kith"), PathBuf::from(fault));
-        Right { folder, fault, owner: Some((owner, 0o755)), uid: Some(uid), read_only: false }.to_string()
+        MissingRight { folder, fault, owner: Some((owner, 0o755)), uid: Some(uid), read_only: false }
+            .to_string()
     }
 
     #[test]
@@ -280,7 +281,7 @@ mod tests {
         for error in [
             io_error(path, io::ErrorKind::StorageFull.into()),
             io_error(path, io::ErrorKind::QuotaExceeded.into()),
-            refused(path, rusqlite::Error::SqliteFailure(full, None)),
+            sqlite_error(path, rusqlite::Error::SqliteFailure(full, None)),
         ] {
             assert!(error.to_string().starts_with("there is no room left for /srv/kith/kith.db"), "{error}");
         }

@@ -4,7 +4,7 @@ use rand::{Rng as _, rngs::StdRng};
 
 /// What happens more often in a world.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Weather {
+pub(super) struct EventRates {
     pub(super) time_flies: bool,
     pub(super) evicts: bool,
     pub(super) nodes_die: bool,
@@ -17,7 +17,7 @@ pub(super) struct Weather {
 
 /// A kind of step.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Choice {
+pub(super) enum StepKind {
     GoOn,
     Begin,
     Advance,
@@ -30,8 +30,8 @@ pub(super) enum Choice {
     MoveNode,
 }
 
-impl Weather {
-    pub(super) fn any(rng: &mut StdRng) -> Self {
+impl EventRates {
+    pub(super) fn random(rng: &mut StdRng) -> Self {
         Self {
             time_flies: rng.random_bool(0.5),
             evicts: rng.random_bool(0.3),
@@ -44,19 +44,19 @@ impl Weather {
     }
 
     /// Each kind of step, and how often it is made.
-    pub(super) fn choices(self) -> [(Choice, u32); 10] {
+    pub(super) fn choices(self) -> [(StepKind, u32); 10] {
         let often = |is_often, many, few| if is_often { many } else { few };
         [
-            (Choice::GoOn, 140),
-            (Choice::Begin, 34),
-            (Choice::Advance, often(self.time_flies, 12, 3)),
-            (Choice::Audit, 6),
-            (Choice::MakeLate, 8),
-            (Choice::Evict, often(self.evicts, 8, 1)),
-            (Choice::Kill, often(self.nodes_die, 2, 0)),
-            (Choice::Save, often(self.epochs_end, 6, 0)),
-            (Choice::ChangeEpoch, often(self.epochs_end, 4, 0)),
-            (Choice::MoveNode, 6),
+            (StepKind::GoOn, 140),
+            (StepKind::Begin, 34),
+            (StepKind::Advance, often(self.time_flies, 12, 3)),
+            (StepKind::Audit, 6),
+            (StepKind::MakeLate, 8),
+            (StepKind::Evict, often(self.evicts, 8, 1)),
+            (StepKind::Kill, often(self.nodes_die, 2, 0)),
+            (StepKind::Save, often(self.epochs_end, 6, 0)),
+            (StepKind::ChangeEpoch, often(self.epochs_end, 4, 0)),
+            (StepKind::MoveNode, 6),
         ]
     }
 }

@@ -1,5 +1,5 @@
--- Users were looked at. KEYS: those of the gateway. ARGV: 1: whenever they had to be, then user and in how long to look again ('-1':
--- not), of each.
+-- Records that users were checked. KEYS: the users of the gateway. ARGV: 1: also those before their time, then of each user its id
+-- and the time until its next check ('-1': none).
 local time = redis.call('TIME')
 local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 for at = 2, #ARGV, 2 do

@@ -1,4 +1,4 @@
-//! A line to the Redis of the tests that can be cut.
+//! A link to the Redis of the tests that can be cut.
 
 use std::{
     sync::{Arc, Mutex},
@@ -17,14 +17,14 @@ use crate::model::url;
 /// Bound on everything that is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) struct Line {
-    /// The address that leads over the line.
+pub(crate) struct RedisLink {
+    /// The address that leads over the link.
     url: String,
     connections: Arc<Mutex<JoinSet<()>>>,
     _listening: JoinSet<()>,
 }
 
-impl Line {
+impl RedisLink {
     pub(crate) async fn to_redis() -> Self {
         let url = url();
         let address = url.rsplit("//").next().unwrap().rsplit('@').next().unwrap();
@@ -36,7 +36,7 @@ impl Line {
         Self { url, connections, _listening: listening }
     }
 
-    /// A runner over the line, with keys that begin with this tag.
+    /// A runner over the link, with keys that begin with this tag.
     pub(crate) async fn runner(&self, tag: &str) -> Arc<ScriptRunner> {
         let prefix = tag.split(':').next().unwrap().to_owned();
         let options = RedisOptions { url: self.url.clone(), prefix, ..RedisOptions::default() };

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use kith_cache::remote::SharedError;
 use kith_store::{NodeName, UserId};
 
-use super::{FannedOut, NodeWake, SentMessages, Wake, Woken};
+use super::{FanOutResult, NodeWake, SentMessages, Wake, WokenUser};
 
 /// The answers of the inboxes of recipients to a fan-out, by node.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
-    nodes: BTreeMap<NodeName, (Vec<Woken>, Vec<UserId>)>,
+pub(super) struct FanOutAnswers {
+    nodes: BTreeMap<NodeName, (Vec<WokenUser>, Vec<UserId>)>,
     without_receiver: Vec<UserId>,
     failed: Option<SharedError>,
     entries: u64,
 }
 
-impl Gathered {
+impl FanOutAnswers {
     /// The inbox of a user has the entry. `nodes` have receivers of the user.
-    pub(super) fn entered(&mut self, nodes: Vec<NodeName>, woken: Woken) {
+    pub(super) fn entered(&mut self, nodes: Vec<NodeName>, woken: WokenUser) {
         self.entries += 1;
         self.unchanged(woken.user, !nodes.is_empty());
         for node in nodes {
@@ -54,12 +54,12 @@ impl Gathered {
     }
 
     /// One wake for each node.
-    pub(super) fn fanned_out(self, sent: &SentMessages) -> FannedOut {
+    pub(super) fn into_result(self, sent: &SentMessages) -> FanOutResult {
         let wake = |(node, (woken, lost))| NodeWake {
             node,
             wake: Wake::Messages { sent: sent.clone(), woken, lost },
         };
-        FannedOut {
+        FanOutResult {
             wakes: self.nodes.into_iter().map(wake).collect(),
             without_receiver: self.without_receiver,
             failed: self.failed,

@@ -8,12 +8,12 @@ use kith_store::SequenceName;
 
 /// A map of bounded size by sequence: when it is full, the most recently used ones are kept.
 #[derive(Debug)]
-pub(super) struct Used<V> {
+pub(super) struct LruMap<V> {
     most: usize,
     values: HashMap<SequenceName, (Moment, V)>,
 }
 
-impl<V> Used<V> {
+impl<V> LruMap<V> {
     /// Creates it with this limit, at least 1.
     pub(super) fn new(most: usize) -> Self {
         Self { most: most.max(1), values: HashMap::new() }
@@ -26,16 +26,16 @@ impl<V> Used<V> {
         Some(value)
     }
 
-    /// Adds a sequence. If there are too many, removes the half of those that may go which was used least recently. False: none may
-    /// go, and nothing was added.
+    /// Adds a sequence. If the map is full, evicts of those that `may_evict` accepts the half that was used least recently. False:
+    /// it accepts none, and nothing was added.
     pub(super) fn insert(
         &mut self,
         name: SequenceName,
         now: Moment,
         value: V,
-        may_go: impl Fn(&V) -> bool,
+        may_evict: impl Fn(&V) -> bool,
     ) -> bool {
-        if self.values.len() >= self.most && !self.make_room(may_go) {
+        if self.values.len() >= self.most && !self.make_room(may_evict) {
             return false;
         }
         self.values.insert(name, (now, value));
@@ -43,16 +43,16 @@ impl<V> Used<V> {
     }
 
     /// A half at a time, so that an insertion costs little on average.
-    fn make_room(&mut self, may_go: impl Fn(&V) -> bool) -> bool {
-        let idle = self.values.values().filter(|(_, value)| may_go(value));
+    fn make_room(&mut self, may_evict: impl Fn(&V) -> bool) -> bool {
+        let idle = self.values.values().filter(|(_, value)| may_evict(value));
         let mut moments: Vec<Moment> = idle.map(|(used, _)| *used).collect();
         if moments.is_empty() {
             return false;
         }
-        let place = (moments.len() - 1) / 2;
-        let (_, middle, _) = moments.select_nth_unstable(place);
+        let index = (moments.len() - 1) / 2;
+        let (_, middle, _) = moments.select_nth_unstable(index);
         let middle = *middle;
-        self.values.retain(|_, (used, value)| *used > middle || !may_go(value));
+        self.values.retain(|_, (used, value)| *used > middle || !may_evict(value));
         true
     }
 }
@@ -67,26 +67,26 @@ mod tests {
 
     #[test]
     fn least_recently_used_are_evicted_at_limit() {
-        let mut used = Used::new(4);
+        let mut map = LruMap::new(4);
         for number in 0..4 {
-            assert!(used.insert(name(number), Moment::new(number), number, |_| true));
+            assert!(map.insert(name(number), Moment::new(number), number, |_| true));
         }
-        assert_eq!(used.get(&name(0), Moment::new(9)), Some(&mut 0));
-        assert!(used.insert(name(4), Moment::new(10), 4, |_| true));
+        assert_eq!(map.get(&name(0), Moment::new(9)), Some(&mut 0));
+        assert!(map.insert(name(4), Moment::new(10), 4, |_| true));
         let now = Moment::new(11);
-        let kept: Vec<bool> = (0..5).map(|number| used.get(&name(number), now).is_some()).collect();
+        let kept: Vec<bool> = (0..5).map(|number| map.get(&name(number), now).is_some()).collect();
         assert_eq!(kept, [true, false, false, true, true]);
     }
 
     #[test]
-    fn those_that_may_not_go_stay() {
-        let mut used = Used::new(2);
+    fn protected_entries_are_not_evicted() {
+        let mut map = LruMap::new(2);
         for number in 0..2 {
-            used.insert(name(number), Moment::new(number), number, |_| true);
+            map.insert(name(number), Moment::new(number), number, |_| true);
         }
-        assert!(!used.insert(name(2), Moment::new(2), 2, |_| false));
-        assert!(used.insert(name(2), Moment::new(2), 2, |value| *value == 1));
-        assert!(used.get(&name(0), Moment::new(3)).is_some(), "though it was used before the other one");
-        assert!(used.get(&name(1), Moment::new(3)).is_none());
+        assert!(!map.insert(name(2), Moment::new(2), 2, |_| false));
+        assert!(map.insert(name(2), Moment::new(2), 2, |value| *value == 1));
+        assert!(map.get(&name(0), Moment::new(3)).is_some(), "though it was used before the other one");
+        assert!(map.get(&name(1), Moment::new(3)).is_none());
     }
 }
