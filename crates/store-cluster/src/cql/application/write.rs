@@ -100,7 +100,7 @@ impl Cql {
             return Ok(None);
         }
         if verdict.changed {
-            self.dies_at("heard")?;
+            self.fail_point("application_written")?;
             let followed = self.follow_verdict(&verdict, noted).await;
             followed.map_err(|error| as_outcome(error, Outcome::Unknown))?;
         }

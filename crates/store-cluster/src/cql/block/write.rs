@@ -123,7 +123,7 @@ impl Cql {
         };
         // A retry of the same request waits until the answer is complete.
         let _queued = key.map(|_| queued);
-        self.dies_at("blocked")?;
+        self.fail_point("block_written")?;
         let version = Some(block.version);
         let log_event = async {
             if let Some(event) = &event {

@@ -54,7 +54,7 @@ impl Cql {
             follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
         self.learn_heads(since.keys().flat_map(|edge| [edge.from, edge.to])).await?;
         let brought = self.bring(&since, now).await?;
-        self.dies_at("brought")?;
+        self.fail_point("import_rows_written")?;
         let ours = self.ours(brought).await?;
         self.enter_in_lists(&ours).await?;
         self.note(&ours).await

@@ -264,9 +264,9 @@ impl Cql {
             return follow(edge, seat, state);
         }
         let begun = Instant::now();
-        self.dies_at("seated")?;
+        self.fail_point("follow_slot_taken")?;
         self.write_state(edge, seat, state, Vec::new()).await?;
-        self.dies_at("begun")?;
+        self.fail_point("follow_written")?;
         let looks = if begun.elapsed() > QUICK { PostWriteCheck::ForMove } else { looks };
         // The state is written: a failure from here on does not undo it.
         let looked = self.look_after(edge, seat, state, looks).await;
@@ -346,7 +346,7 @@ impl Cql {
         parts.extend(event_parts);
         parts.push(ChangeLogEntry::of_follow(self, edge, seat, state.version).part(self));
         if crate::cql::client::fault_injection::lacks("one_batch") {
-            return self.client.write_apart(parts, state.version).await;
+            return self.client.write_separately(parts, state.version).await;
         }
         self.client.batch(BatchType::Logged, parts, state.version).await
     }
@@ -376,10 +376,10 @@ impl Cql {
         self.client.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Fails as if the node died at this step, if a test requests it.
-    pub(in crate::cql) fn dies_at(&self, step: &'static str) -> Result<(), StoreError> {
-        crate::cql::client::fault_injection::reach(step);
-        match self.client.options.dies_at {
+    /// Fails as if the node died at this step, if a test sets this fail point.
+    pub(in crate::cql) fn fail_point(&self, step: &'static str) -> Result<(), StoreError> {
+        crate::cql::client::fault_injection::fail_point(step);
+        match self.client.options.fail_point {
             Some(at) if at == step => {
                 Err(crate::cql::client::error::unavailable("ended by a test", Outcome::Unknown))
             }

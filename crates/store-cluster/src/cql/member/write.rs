@@ -210,7 +210,7 @@ impl Cql {
         if !self.put(draft, after).await? {
             return Ok(None);
         }
-        self.dies_at("changed")?;
+        self.fail_point("members_written")?;
         Ok(Some(notes))
     }
 

@@ -51,7 +51,7 @@ async fn befriend(stores: &Stores) {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn sweep_writes_the_logs_of_a_dead_node() {
     let stage = Stage::open().await;
-    let (dying, node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
+    let (dying, node) = stage.node(|cql| cql.fail_point = Some("block_written")).await;
     for bits in [1, 2] {
         dying.blocks.set_block(edge(1, 2), allowing(bits), now()).await.unwrap_err();
     }
@@ -64,7 +64,7 @@ async fn sweep_writes_the_logs_of_a_dead_node() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn repeated_permission_change_is_logged_once() {
     let stage = Stage::open().await;
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("block_written")).await;
     let asking =
         || Write { request: Some(Request { id: "again".parse().unwrap(), fingerprint: [7; 32] }), ..now() };
     dying.blocks.set_block(edge(1, 2), allowing(1), asking()).await.unwrap_err();
@@ -81,7 +81,7 @@ async fn repeated_permission_change_is_logged_once() {
 async fn block_of_dead_node_is_logged() {
     let stage = Stage::open().await;
     befriend(&stage.stores).await;
-    let (dying, node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
+    let (dying, node) = stage.node(|cql| cql.fail_point = Some("block_written")).await;
     dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     drop((dying, node));
     assert_eq!(deeds(&stage.stores, 1).await, [(edge(1, 2), RelationDeed::Unfriended)]);

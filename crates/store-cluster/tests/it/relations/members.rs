@@ -244,7 +244,7 @@ async fn a_caller_who_goes_away_takes_nobody_with_it() {
 async fn sweep_writes_group_lists_of_a_dead_node() {
     let stage = Stage::open().await;
     change(&stage.stores, 7, MemberChange::Add(vec![user(3)])).await.unwrap();
-    let (dying, node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
+    let (dying, node) = stage.node(|cql| cql.fail_point = Some("members_written")).await;
     change(&dying, 7, MemberChange::Add(vec![user(2)])).await.unwrap_err();
     change(&dying, 7, MemberChange::Leave(user(3))).await.unwrap_err();
     drop((dying, node));
@@ -263,7 +263,7 @@ async fn sweep_writes_group_lists_of_a_dead_node() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn cut_request_is_ended_by_its_repetition() {
     let stage = Stage::open().await;
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("members_written")).await;
     let add = || MemberChange::Add(vec![user(2)]);
     dying.members.change_members(group(7), add(), service(), asking("again")).await.unwrap_err();
     let again =
@@ -314,7 +314,7 @@ async fn successor_feeds_the_change_of_a_dead_node() {
 
 /// Two members and a mute of all, by a node that dies after each change.
 async fn left_by_the_dead(stage: &Stage) -> BTreeMap<FeedRecord, Version> {
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("members_written")).await;
     change(&dying, 7, MemberChange::Add(vec![user(2), user(3)])).await.unwrap_err();
     change(&dying, 7, MemberChange::MuteAll(Some(Timestamp(9)))).await.unwrap_err();
     let (first, second) = (Version::FIRST, Version::FIRST.next());
@@ -376,7 +376,7 @@ async fn group_ends_in_steps_with_its_lists() {
 async fn ban_by_a_node_that_dies_is_found_by_its_user() {
     let stage = Stage::open().await;
     let members = &stage.stores.members;
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("members_written")).await;
     change(&dying, 7, MemberChange::Ban(vec![user(2)], None)).await.unwrap_err();
     let ban = members.ban(key(7, 2), Timestamp::now()).await.unwrap();
     assert!(ban.is_some(), "it is written");
