@@ -109,20 +109,20 @@ pub(super) struct ChangeLogEntry {
     pub(super) version: Option<Version>,
     /// The buckets of the follow in both lists.
     pub(super) buckets: Option<(i32, i32)>,
-    /// The seat of an imported follow in these lists.
+    /// The slot of an imported follow in these lists.
     pub(super) brought: Option<i64>,
 }
 
 impl ChangeLogEntry {
-    /// A note that a follow, with this seat, has this version.
-    pub(super) fn of_follow(cql: &Cql, edge: Edge, seat: ListSlot, version: i64) -> Self {
-        let buckets = Some((seat.in_following, seat.in_fans));
+    /// A note that a follow, with this slot, has this version.
+    pub(super) fn of_follow(cql: &Cql, edge: Edge, slot: ListSlot, version: i64) -> Self {
+        let buckets = Some((slot.in_following, slot.in_fans));
         Self { version: Version::new(version), buckets, ..Self::about(cql, Subject::Follow(edge)) }
     }
 
     /// A note that the buckets of a follow have to be counted.
-    pub(super) fn of_count(cql: &Cql, edge: Edge, seat: ListSlot) -> Self {
-        Self { subject: Subject::Count(edge), version: None, ..Self::of_follow(cql, edge, seat, 0) }
+    pub(super) fn of_count(cql: &Cql, edge: Edge, slot: ListSlot) -> Self {
+        Self { subject: Subject::Count(edge), version: None, ..Self::of_follow(cql, edge, slot, 0) }
     }
 
     /// A note that this is about to change.
@@ -154,7 +154,7 @@ impl ChangeLogEntry {
         ]
     }
 
-    /// The follow of an import, with its seat.
+    /// The follow of an import, with its slot.
     pub(super) fn brought_to(&self) -> Option<(Edge, ListSlot)> {
         let (Subject::Follow(edge), Some(at)) = (self.subject, self.brought) else { return None };
         let (in_following, in_fans) = self.buckets?;
@@ -193,10 +193,10 @@ impl ChangeLogEntry {
     pub(super) fn parts_of_brought(cql: &Cql, rows: &[FollowRow]) -> Vec<Bound> {
         let (minute, stamp) = (cql.client.clock.minute(), cql.client.clock.version(0));
         let mut shards: BTreeMap<i32, Vec<[i64; 6]>> = BTreeMap::new();
-        for FollowRow { edge, seat, state, .. } in rows {
+        for FollowRow { edge, slot, state, .. } in rows {
             let (version, following, fans) =
-                (state.map_or(0, |state| state.version), seat.in_following.into(), seat.in_fans.into());
-            let named = [edge.from.get(), edge.to.get(), version, following, fans, seat.at];
+                (state.map_or(0, |state| state.version), slot.in_following.into(), slot.in_fans.into());
+            let named = [edge.from.get(), edge.to.get(), version, following, fans, slot.at];
             shards.entry(cql.shard(Subject::Follow(*edge))).or_default().push(named);
         }
         let of_shard = |(shard, named): (i32, Vec<[i64; 6]>)| {
@@ -292,9 +292,9 @@ mod tests {
     fn row_of_many_follows_reads_as_single_rows() {
         let notes =
             ChangeLogEntry::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
-        let seats: Vec<ListSlot> = notes.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
+        let slots: Vec<ListSlot> = notes.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
         assert_eq!(
-            seats,
+            slots,
             [(70, 0, 3), (71, 1, 0)].map(|(at, in_following, in_fans)| ListSlot {
                 at,
                 in_following,

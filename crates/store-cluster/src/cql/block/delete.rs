@@ -56,7 +56,7 @@ impl Cql {
 
     /// Ends a record; returns whether there was one.
     pub(in crate::cql) async fn end_block(&self, edge: Edge) -> Result<bool, StoreError> {
-        let _queued = self.client.locks.of(edge.from.get()).await;
+        let _lock = self.client.locks.of(edge.from.get()).await;
         let note = ChangeLogEntry::about(self, Subject::Block(edge));
         let noted = self.client.write(note.part(self), None).await;
         noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;

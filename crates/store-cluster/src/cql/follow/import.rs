@@ -1,11 +1,11 @@
 //! Import of follows.
 //!
 //! Rows and entries are written without conditions, with timestamps far in the past, so that any other write wins. An
-//! earlier import has a higher timestamp, so that of concurrent imports the first wins. The seat of an imported follow is
-//! in columns of its own, separate from the seat by a conditional write. The rows are written first, and then each is
-//! read once. The read shows the seat of the follow, and whether it is that of the import. The entries are written at
-//! this seat. A follow that begins meanwhile reads its row after its own write: either the import sees the seat of the
-//! follow, or the follow sees the seat of the import and removes the entries there.
+//! earlier import has a higher timestamp, so that of concurrent imports the first wins. The slot of an imported follow is
+//! in columns of its own, separate from the slot by a conditional write. The rows are written first, and then each is
+//! read once. The read shows the slot of the follow, and whether it is that of the import. The entries are written at
+//! this slot. A follow that begins meanwhile reads its row after its own write: either the import sees the slot of the
+//! follow, or the follow sees the slot of the import and removes the entries there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,19 +66,19 @@ impl Cql {
         since: &BTreeMap<Edge, Timestamp>,
         now: Timestamp,
     ) -> Result<Vec<FollowRow>, StoreError> {
-        let mut seated = Vec::with_capacity(since.len());
+        let mut slotted = Vec::with_capacity(since.len());
         for (edge, since) in since {
             let in_following = self.bucket_for(edge.from, FollowList::Following).await?;
             let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
-            seated.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
+            slotted.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
         }
         // As late as possible: of concurrent imports the first should be the one that writes first.
         let version = self.client.clock.imported_version();
-        let row = |(edge, seat, since): (Edge, ListSlot, Timestamp)| {
+        let row = |(edge, slot, since): (Edge, ListSlot, Timestamp)| {
             let state = State { live: true, version, since: since.0, changed: now.0 };
-            FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: Some(state) }
+            FollowRow { edge, slot, is_decided: false, brought: Some(slot), state: Some(state) }
         };
-        let rows: Vec<FollowRow> = seated.into_iter().map(row).collect();
+        let rows: Vec<FollowRow> = slotted.into_iter().map(row).collect();
         let parts: Vec<Bound> = rows.iter().filter_map(|row| Some(bring_part(row, row.state?))).collect();
         // Each in a partition of its own.
         self.in_batches(parts.chunks(BATCH_PARTITIONS)).await?;
@@ -86,7 +86,7 @@ impl Cql {
     }
 
     /// Returns the rows whose entries are to be written: those that are as written here, and those of an interrupted
-    /// import, at the seats that they have.
+    /// import, at the slots that they have.
     async fn ours(&self, brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let groups: Vec<Vec<FollowRow>> = brought.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
         let reads = stream::iter(groups).map(|rows| self.written_here(rows)).buffer_unordered(AT_A_TIME);
@@ -115,10 +115,10 @@ impl Cql {
         for list in LISTS {
             let mut rows: Vec<(&FollowRow, State)> =
                 rows.iter().filter_map(|row| Some((row, row.state?))).collect();
-            rows.sort_unstable_by_key(|(row, _)| entry_key(row.edge, list, row.seat));
+            rows.sort_unstable_by_key(|(row, _)| entry_key(row.edge, list, row.slot));
             let parts = |rows: &[(&FollowRow, State)]| {
                 rows.iter()
-                    .map(|(row, state)| imported_entry_part(row.edge, list, row.seat, *state))
+                    .map(|(row, state)| imported_entry_part(row.edge, list, row.slot, *state))
                     .collect()
             };
             batches.extend(by_partitions(&rows, list).into_iter().map(parts));
@@ -150,7 +150,7 @@ impl Cql {
 /// Rows sorted by their position in a list, divided so that each part touches few partitions.
 fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec<&'a [(&'a FollowRow, T)]> {
     let partition = |at: usize| {
-        let (owner, bucket, _) = entry_key(rows[at].0.edge, list, rows[at].0.seat);
+        let (owner, bucket, _) = entry_key(rows[at].0.edge, list, rows[at].0.slot);
         (owner, bucket)
     };
     let (mut cut, mut begin, mut partitions) = (Vec::new(), 0, 1);
@@ -167,7 +167,7 @@ fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec
 }
 
 fn bring_part(row: &FollowRow, state: State) -> Bound {
-    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.seat);
+    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.slot);
     let mut row = values![key(edge), at, in_following, in_fans];
     row.extend(values![state.version, state.since, state.changed, state.version]);
     Bound(&BRING, row)
@@ -175,7 +175,7 @@ fn bring_part(row: &FollowRow, state: State) -> Bound {
 
 /// What a read of a row returns if the row is as it was written.
 fn written(row: &FollowRow) -> Written {
-    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.seat);
+    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.slot);
     let version = row.state.map(|state| state.version);
     (key(edge).to_vec(), None, Some(at), Some(in_following), Some(in_fans), version)
 }
@@ -190,8 +190,8 @@ mod tests {
 
     fn row(from: i64, to: i64) -> FollowRow {
         let edge = Edge { from: UserId::new(from).unwrap(), to: UserId::new(to).unwrap() };
-        let seat = ListSlot { at: 1, in_following: 0, in_fans: 0 };
-        FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: None }
+        let slot = ListSlot { at: 1, in_following: 0, in_fans: 0 };
+        FollowRow { edge, slot, is_decided: false, brought: Some(slot), state: None }
     }
 
     #[test]

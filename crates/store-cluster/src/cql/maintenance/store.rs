@@ -8,7 +8,7 @@ use kith_store::{
     UserId,
 };
 
-use super::{scan_cursor::ScanCursor, verify::share};
+use super::{scan_cursor::ScanCursor, verify::ring_fraction};
 use crate::cql::{
     client::{
         error::malformed,
@@ -126,7 +126,7 @@ impl Recount {
             self.rebuilt.corrected += 1;
             self.corrected_of.insert(UserId::new(owner).map_err(|_| malformed("owner"))?);
         }
-        self.rebuilt.done = share(ring);
+        self.rebuilt.done = ring_fraction(ring);
         self.rebuilt.next = Some(ScanCursor::Part([owner, i64::from(list), i64::from(bucket)]).written());
         Ok(())
     }
@@ -166,11 +166,11 @@ impl Cql {
             }
             for follow in page {
                 let now = Timestamp(self.client.clock.millis());
-                if self.cut(follow.edge, None, now).await?.is_some() {
+                if self.end_if_active(follow.edge, None, now).await?.is_some() {
                     removed.follows.push(follow.edge);
                 } else {
                     // The list has an entry without a follow.
-                    self.strike(&follow, list).await?;
+                    self.remove_stray_entries(&follow, list).await?;
                 }
             }
         }

@@ -51,7 +51,10 @@ impl Cql {
     }
 
     /// Writes the memberships of these members once more, as stored after all conditional writes in progress.
-    pub(in crate::cql) async fn mend_memberships(&self, mut keys: Vec<MemberKey>) -> Result<(), StoreError> {
+    pub(in crate::cql) async fn rewrite_memberships(
+        &self,
+        mut keys: Vec<MemberKey>,
+    ) -> Result<(), StoreError> {
         keys.sort_unstable();
         keys.dedup();
         for of_group in keys.chunk_by(|a, b| a.group == b.group) {
