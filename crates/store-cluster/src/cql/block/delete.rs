@@ -3,7 +3,7 @@
 use kith_store::{Block, Edge, Outcome, StoreError, Timestamp, UserId};
 
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     client::{
         error::as_outcome,
         session::{Bound, Statement, values},
@@ -57,7 +57,7 @@ impl Cql {
     /// Ends a record; returns whether there was one.
     pub(in crate::cql) async fn end_block(&self, edge: Edge) -> Result<bool, StoreError> {
         let _lock = self.client.locks.of(edge.from.get()).await;
-        let note = ChangeLogEntry::about(self, Subject::Block(edge));
+        let note = ChangeLogEntry::about(self, ChangeSubject::Block(edge));
         let noted = self.client.write(note.part(self), None).await;
         noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
         for _ in 0..TRIES_MAX {

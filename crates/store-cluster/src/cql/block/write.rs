@@ -15,7 +15,7 @@ use super::{
     store::{BlockRow, kind},
 };
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     client::{
         error::{as_outcome, malformed},
         session::{Bound, Statement, values},
@@ -116,7 +116,7 @@ impl Cql {
         key: Option<RequestKey<'_>>,
     ) -> Result<BlockOutcome<BlockChange>, StoreError> {
         let lock = self.client.locks.of(edge.from.get()).await;
-        let note = ChangeLogEntry::about(self, Subject::Block(edge));
+        let note = ChangeLogEntry::about(self, ChangeSubject::Block(edge));
         let (block, event) = match self.decide_block(edge, patch, write, note, key).await? {
             BlockOutcome::Applied(decided) => decided,
             BlockOutcome::Replayed(change) => return Ok(BlockOutcome::Replayed(change)),

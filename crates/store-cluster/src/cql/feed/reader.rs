@@ -18,7 +18,7 @@ use kith_store::{
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     open_minutes::{OpenMinutes, Pace},
     stores::Cql,
 };
@@ -160,12 +160,12 @@ impl OpenRelationFeed {
     /// The present result of a change; `None`: it had no effect.
     async fn decided(&self, note: ChangeLogEntry) -> Result<Option<ChangeLogEntry>, StoreError> {
         let version = match note.subject {
-            Subject::Block(edge) => self.cql.decided_block(edge).await?.map(|row| row.block.version),
-            Subject::Member(MemberKey { group, user }) => {
+            ChangeSubject::Block(edge) => self.cql.decided_block(edge).await?.map(|row| row.block.version),
+            ChangeSubject::Member(MemberKey { group, user }) => {
                 self.cql.decided_members(group, &[user]).await?.pop().map(|row| row.member.version)
             }
-            Subject::Roster(group) => Some(self.cql.decided_roster(group).await?.roster.version),
-            Subject::Follow(_) | Subject::Count(_) => note.version,
+            ChangeSubject::Roster(group) => Some(self.cql.decided_roster(group).await?.roster.version),
+            ChangeSubject::Follow(_) | ChangeSubject::Count(_) => note.version,
         };
         let version = version.filter(|version| *version > Version::NONE);
         Ok(version.map(|version| ChangeLogEntry { version: Some(version), ..note }))
@@ -175,8 +175,8 @@ impl OpenRelationFeed {
     fn hold(&mut self, fresh: Vec<ChangeLogEntry>, first: bool) {
         for note in fresh {
             match (note.subject, note.version) {
-                (Subject::Count(_), _) => {}
-                (Subject::Block(_) | Subject::Member(_) | Subject::Roster(_), None) => {
+                (ChangeSubject::Count(_), _) => {}
+                (ChangeSubject::Block(_) | ChangeSubject::Member(_) | ChangeSubject::Roster(_), None) => {
                     self.left.extend(first.then_some(note));
                     self.waiting.push_back((Instant::now(), note));
                     self.unended.insert(note);
@@ -218,11 +218,11 @@ impl OpenRelationFeed {
 
 fn record(note: &ChangeLogEntry) -> Option<FeedRecord> {
     match note.subject {
-        Subject::Follow(edge) => Some(FeedRecord::Follow(edge)),
-        Subject::Block(edge) => Some(FeedRecord::Block(edge)),
-        Subject::Member(key) => Some(FeedRecord::Member(key)),
-        Subject::Roster(group) => Some(FeedRecord::Roster(group)),
-        Subject::Count(_) => None,
+        ChangeSubject::Follow(edge) => Some(FeedRecord::Follow(edge)),
+        ChangeSubject::Block(edge) => Some(FeedRecord::Block(edge)),
+        ChangeSubject::Member(key) => Some(FeedRecord::Member(key)),
+        ChangeSubject::Roster(group) => Some(FeedRecord::Roster(group)),
+        ChangeSubject::Count(_) => None,
     }
 }
 

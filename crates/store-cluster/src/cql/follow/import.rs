@@ -28,7 +28,7 @@ use crate::cql::{
     stores::Cql,
 };
 
-const BRING: Statement = Statement::plain(
+const INSERT_ROW: Statement = Statement::plain(
     "INSERT INTO %k.follows (edge, brought, brought_following, brought_fans, \
      live, version, since, changed) VALUES (?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
 );
@@ -53,47 +53,47 @@ impl Cql {
         let since: BTreeMap<Edge, Timestamp> =
             follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
         self.learn_heads(since.keys().flat_map(|edge| [edge.from, edge.to])).await?;
-        let brought = self.bring(&since, now).await?;
+        let written = self.write_rows(&since, now).await?;
         self.fail_point("import_rows_written")?;
-        let ours = self.ours(brought).await?;
-        self.enter_in_lists(&ours).await?;
-        self.note(&ours).await
+        let rows = self.rows_to_list(written).await?;
+        self.write_entries(&rows).await?;
+        self.log_import(&rows).await
     }
 
     /// Writes the rows. If a row has a state already, that state wins. Returns what was written, by rising edge.
-    async fn bring(
+    async fn write_rows(
         &self,
         since: &BTreeMap<Edge, Timestamp>,
         now: Timestamp,
     ) -> Result<Vec<FollowRow>, StoreError> {
-        let mut slotted = Vec::with_capacity(since.len());
+        let mut slots = Vec::with_capacity(since.len());
         for (edge, since) in since {
             let in_following = self.bucket_for(edge.from, FollowList::Following).await?;
             let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
-            slotted.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
+            slots.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
         }
         // As late as possible: of concurrent imports the first should be the one that writes first.
         let version = self.client.clock.imported_version();
         let row = |(edge, slot, since): (Edge, ListSlot, Timestamp)| {
             let state = State { live: true, version, since: since.0, changed: now.0 };
-            FollowRow { edge, slot, is_decided: false, brought: Some(slot), state: Some(state) }
+            FollowRow { edge, slot, is_conditional: false, imported_slot: Some(slot), state: Some(state) }
         };
-        let rows: Vec<FollowRow> = slotted.into_iter().map(row).collect();
-        let parts: Vec<Bound> = rows.iter().filter_map(|row| Some(bring_part(row, row.state?))).collect();
+        let rows: Vec<FollowRow> = slots.into_iter().map(row).collect();
+        let parts: Vec<Bound> = rows.iter().filter_map(|row| Some(row_part(row, row.state?))).collect();
         // Each in a partition of its own.
-        self.in_batches(parts.chunks(BATCH_PARTITIONS)).await?;
+        self.write_batches(parts.chunks(BATCH_PARTITIONS)).await?;
         Ok(rows)
     }
 
     /// Returns the rows whose entries are to be written: those that are as written here, and those of an interrupted
     /// import, at the slots that they have.
-    async fn ours(&self, brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
-        let groups: Vec<Vec<FollowRow>> = brought.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
-        let reads = stream::iter(groups).map(|rows| self.written_here(rows)).buffer_unordered(AT_A_TIME);
+    async fn rows_to_list(&self, written: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
+        let groups: Vec<Vec<FollowRow>> = written.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
+        let reads = stream::iter(groups).map(|rows| self.rows_as_written(rows)).buffer_unordered(AT_A_TIME);
         let mut ours: Vec<FollowRow> = reads.try_concat().await?;
         let own_edges: BTreeSet<Edge> = ours.iter().map(|row| row.edge).collect();
         let others: Vec<Edge> =
-            brought.iter().map(|row| row.edge).filter(|edge| !own_edges.contains(edge)).collect();
+            written.iter().map(|row| row.edge).filter(|edge| !own_edges.contains(edge)).collect();
         let mut others = self.follow_rows(&others).await?;
         others.retain(|row| row.state.is_some_and(|state| state.live && is_imported(state.version)));
         ours.append(&mut others);
@@ -101,7 +101,7 @@ impl Cql {
     }
 
     /// Those of some rows that are as written here.
-    async fn written_here(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
+    async fn rows_as_written(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let keys: Vec<[u8; 16]> = rows.iter().map(|row| key(row.edge)).collect();
         let found = self.client.read(&ROWS, values![keys]).await?;
         let found = found.rows::<Written>().map_err(|_| malformed("row"))?;
@@ -110,7 +110,7 @@ impl Cql {
     }
 
     /// Writes the entries of rows in both lists, those of one list together.
-    async fn enter_in_lists(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
+    async fn write_entries(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
         let mut batches: Vec<Vec<Bound>> = Vec::new();
         for list in LISTS {
             let mut rows: Vec<(&FollowRow, State)> =
@@ -123,13 +123,13 @@ impl Cql {
             };
             batches.extend(by_partitions(&rows, list).into_iter().map(parts));
         }
-        self.in_batches(batches.iter().map(Vec::as_slice)).await
+        self.write_batches(batches.iter().map(Vec::as_slice)).await
     }
 
     /// Adds the rows to the change log, after their entries are written.
-    async fn note(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
+    async fn log_import(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
         let now = Some(self.client.clock.micros());
-        stream::iter(ChangeLogEntry::parts_of_brought(self, rows))
+        stream::iter(ChangeLogEntry::parts_of_imported(self, rows))
             .map(|part| self.client.write(part, now))
             .buffer_unordered(AT_A_TIME)
             .try_collect()
@@ -137,7 +137,7 @@ impl Cql {
     }
 
     /// Writes batches of independent parts, each with its timestamp.
-    async fn in_batches(&self, batches: impl Iterator<Item = &[Bound]>) -> Result<(), StoreError> {
+    async fn write_batches(&self, batches: impl Iterator<Item = &[Bound]>) -> Result<(), StoreError> {
         let batches: Vec<Vec<Bound>> = batches.map(<[Bound]>::to_vec).collect();
         stream::iter(batches)
             .map(|parts| self.client.batch(BatchType::Unlogged, parts, None))
@@ -166,11 +166,11 @@ fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec
     cut
 }
 
-fn bring_part(row: &FollowRow, state: State) -> Bound {
+fn row_part(row: &FollowRow, state: State) -> Bound {
     let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.slot);
     let mut row = values![key(edge), at, in_following, in_fans];
     row.extend(values![state.version, state.since, state.changed, state.version]);
-    Bound(&BRING, row)
+    Bound(&INSERT_ROW, row)
 }
 
 /// What a read of a row returns if the row is as it was written.
@@ -191,7 +191,7 @@ mod tests {
     fn row(from: i64, to: i64) -> FollowRow {
         let edge = Edge { from: UserId::new(from).unwrap(), to: UserId::new(to).unwrap() };
         let slot = ListSlot { at: 1, in_following: 0, in_fans: 0 };
-        FollowRow { edge, slot, is_decided: false, brought: Some(slot), state: None }
+        FollowRow { edge, slot, is_conditional: false, imported_slot: Some(slot), state: None }
     }
 
     #[test]

@@ -64,18 +64,18 @@ pub(in crate::cql) struct FollowRow {
     /// Its position.
     pub(in crate::cql) slot: ListSlot,
     /// Whether the slot is from a conditional write. False: it is from an import.
-    pub(in crate::cql) is_decided: bool,
+    pub(in crate::cql) is_conditional: bool,
     /// The slot that an import gave it.
-    pub(in crate::cql) brought: Option<ListSlot>,
+    pub(in crate::cql) imported_slot: Option<ListSlot>,
     pub(in crate::cql) state: Option<State>,
 }
 
 impl FollowRow {
     /// Decodes a row. `None`: it has no slot. No write of this program leaves such a row.
     pub(in crate::cql) fn of(edge: Edge, record: &NamedRow) -> Result<Option<Self>, StoreError> {
-        let decided = slot(record, ["placed", "in_following", "in_fans"])?;
-        let brought = slot(record, ["brought", "brought_following", "brought_fans"])?;
-        let Some(current) = decided.or(brought) else { return Ok(None) };
+        let conditional = slot(record, ["placed", "in_following", "in_fans"])?;
+        let imported_slot = slot(record, ["brought", "brought_following", "brought_fans"])?;
+        let Some(current) = conditional.or(imported_slot) else { return Ok(None) };
         let state = match record.number("version")? {
             None => None,
             Some(version) => Some(State {
@@ -85,7 +85,7 @@ impl FollowRow {
                 changed: record.some_number("changed")?,
             }),
         };
-        Ok(Some(Self { edge, slot: current, is_decided: decided.is_some(), brought, state }))
+        Ok(Some(Self { edge, slot: current, is_conditional: conditional.is_some(), imported_slot, state }))
     }
 
     pub(in crate::cql) fn is_live(&self) -> bool {

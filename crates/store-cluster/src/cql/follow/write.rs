@@ -228,7 +228,7 @@ impl Cql {
         let edge = row.edge;
         let version = row.state.map(|state| state.version);
         let mut change = values![to.at, to.in_following, to.in_fans, key(edge)];
-        let from = row.is_decided.then_some(row.slot);
+        let from = row.is_conditional.then_some(row.slot);
         change.extend(values![from.map(|slot| slot.at), from.map(|slot| slot.in_following)]);
         change.extend(values![from.map(|slot| slot.in_fans), version]);
         match self.client.decide(vec![Bound(&MOVE_SLOT, change)]).await {
@@ -297,7 +297,9 @@ impl Cql {
         // A block looks for a follow after its write: if the two race, at least one observes the other.
         let (is_blocked, row) = tokio::try_join!(self.is_blocked(edge.reversed()), row)?;
         if let Some(row) = &row {
-            for stray in [Some(slot), row.brought].into_iter().flatten().filter(|stray| *stray != row.slot) {
+            for stray in
+                [Some(slot), row.imported_slot].into_iter().flatten().filter(|stray| *stray != row.slot)
+            {
                 self.repair_lists(row, stray, state.version).await?;
             }
         }

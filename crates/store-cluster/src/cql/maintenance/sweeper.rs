@@ -13,7 +13,7 @@ use kith_store::{Coordination, Edge, MemberKey, StoreError};
 
 use super::{import_conflicts::ImportConflicts, recount_schedule::RecountSchedule};
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     follow::count::ListPart,
     open_minutes::{OpenMinutes, Pace},
     stores::Cql,
@@ -132,18 +132,18 @@ impl Sweep {
 
     fn add(&mut self, note: ChangeLogEntry) {
         match (note.subject, note.version) {
-            (Subject::Block(edge), version) => {
+            (ChangeSubject::Block(edge), version) => {
                 self.blocks.insert(note.stamp, (edge, version.is_some()));
             }
-            (Subject::Member(key), None) => {
+            (ChangeSubject::Member(key), None) => {
                 self.members.insert((note.stamp, key));
             }
-            (Subject::Member(key), Some(_)) => {
+            (ChangeSubject::Member(key), Some(_)) => {
                 self.members.remove(&(note.stamp, key));
             }
-            (Subject::Follow(_) | Subject::Count(_) | Subject::Roster(_), _) => {}
+            (ChangeSubject::Follow(_) | ChangeSubject::Count(_) | ChangeSubject::Roster(_), _) => {}
         }
-        if let Some((edge, slot)) = note.brought_to() {
+        if let Some((edge, slot)) = note.imported_slot() {
             self.import_conflicts.add(edge, slot, Instant::now());
         }
         self.due.add(&note, Instant::now());
@@ -158,7 +158,7 @@ impl Sweep {
         let mut counting = std::pin::pin!(counting.by_ref().buffer_unordered(AT_A_TIME));
         while let Some((part, counted)) = counting.next().await {
             counted?;
-            self.due.was_counted(part, begun);
+            self.due.record_count(part, begun);
         }
         Ok(())
     }
@@ -216,13 +216,13 @@ fn incomplete(closed: &[ChangeLogEntry]) -> (BTreeMap<Edge, bool>, Vec<MemberKey
     let (mut blocks, mut begun, mut ended) = (BTreeMap::new(), HashSet::new(), HashSet::new());
     for note in closed {
         match (note.subject, note.version) {
-            (Subject::Block(edge), version) => {
+            (ChangeSubject::Block(edge), version) => {
                 *blocks.entry(edge).or_insert(true) &= version.is_some();
                 continue;
             }
-            (Subject::Member(key), None) => begun.insert((note.stamp, key)),
-            (Subject::Member(key), Some(_)) => ended.insert((note.stamp, key)),
-            (Subject::Follow(_) | Subject::Count(_) | Subject::Roster(_), _) => continue,
+            (ChangeSubject::Member(key), None) => begun.insert((note.stamp, key)),
+            (ChangeSubject::Member(key), Some(_)) => ended.insert((note.stamp, key)),
+            (ChangeSubject::Follow(_) | ChangeSubject::Count(_) | ChangeSubject::Roster(_), _) => continue,
         };
     }
     (blocks, begun.difference(&ended).map(|(_, key)| *key).collect())

@@ -15,7 +15,7 @@ use super::{
     row::member_parts,
 };
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     client::session::Bound,
     log_end::not_read,
 };
@@ -124,7 +124,7 @@ impl Draft {
     /// version.
     pub(in crate::cql) fn notes(&self, about: ChangeLogEntry) -> Vec<ChangeLogEntry> {
         let of_member = |row: &MemberRow| ChangeLogEntry {
-            subject: Subject::Member(row.member.key),
+            subject: ChangeSubject::Member(row.member.key),
             version: Some(row.member.version),
             ..about
         };

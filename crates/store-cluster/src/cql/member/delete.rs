@@ -4,7 +4,7 @@ use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
 
 use super::{batch::Draft, write::TRIES_MAX};
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     log_end::not_read,
     stores::Cql,
 };
@@ -30,7 +30,7 @@ impl Cql {
 
     /// Ends up to `limit` members by one conditional write. Returns how many are left.
     async fn end_at_once(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
-        let mut about = ChangeLogEntry::about(self, Subject::Roster(group));
+        let mut about = ChangeLogEntry::about(self, ChangeSubject::Roster(group));
         for tries in 0..TRIES_MAX {
             about = self.renewed(about);
             let before = self.roster(group).await?;

@@ -19,7 +19,7 @@ use super::{
     roster::SeenRoster,
 };
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     client::error::{as_outcome, away},
     stores::Cql,
 };
@@ -100,7 +100,7 @@ impl Cql {
         mut queued: Vec<PendingChange>,
         mut known: Option<SeenRoster>,
     ) -> Option<MadeChanges> {
-        let mut about = ChangeLogEntry::about(self, Subject::Roster(group));
+        let mut about = ChangeLogEntry::about(self, ChangeSubject::Roster(group));
         for tries in 0..TRIES_MAX {
             about = self.renewed(about);
             match self.try_step(group, &mut queued, known.take(), about).await {
