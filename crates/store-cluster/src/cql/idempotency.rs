@@ -48,7 +48,7 @@ pub(super) struct RequestKey<'a> {
 
 impl RequestKey<'_> {
     /// Where the answer is in the partition that is changed.
-    pub(super) fn place(self) -> (i64, i64) {
+    pub(super) fn position(self) -> (i64, i64) {
         // FNV-1a, which must not change; the stored row names its request.
         let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         let sum = self.request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
@@ -56,7 +56,7 @@ impl RequestKey<'_> {
     }
 
     /// Whether a row belongs to this request: another one may have the same position.
-    pub(super) fn is_of(&self, row: &NamedRow) -> bool {
+    pub(super) fn matches(&self, row: &NamedRow) -> bool {
         matches!(row.text("request"), Ok(Some(id)) if id == self.request.id.as_str())
     }
 }
@@ -94,7 +94,7 @@ impl Cql {
             Some(asked) => Bound(&REPLACE, values![fingerprint, now.0, text, id, asked]),
             None => Bound(&KEEP, values![id, fingerprint, now.0, text]),
         };
-        match self.client.decide(vec![keep]).await {
+        match self.client.write_if(vec![keep]).await {
             Ok(None) => Ok(RequestState::New(plan)),
             Ok(Some(_)) => self.others(request, now).await,
             // Whichever call stored it, it is done.
@@ -168,7 +168,7 @@ impl Cql {
         };
         let row = values![request.id.as_str().to_owned(), &request.fingerprint[..]];
         // Without this note a retry does the same once more.
-        self.client.decide(vec![Bound(statement, row)]).await.map(drop).or(Ok(()))
+        self.client.write_if(vec![Bound(statement, row)]).await.map(drop).or(Ok(()))
     }
 }
 

@@ -29,7 +29,7 @@ const RECENT: &str = "recent";
 #[async_trait]
 impl DialogStore for Mongo {
     async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.read_dialogs(keys).await?.into_iter().map(|(_, dialog)| dialog).collect()
     }
 
@@ -40,7 +40,7 @@ impl DialogStore for Mongo {
         after: Option<DialogPlace>,
         limit: usize,
     ) -> Result<Vec<Dialog>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let Some(DialogPlace { day, conversation }) = after else {
             return self.dialogs_of(listed(user, list, None), limit).await;
         };
@@ -60,7 +60,7 @@ impl DialogStore for Mongo {
         after: Option<ConversationId>,
         limit: usize,
     ) -> Result<Vec<ConversationId>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         if limit == 0 {
             return Ok(Vec::new());
         }
@@ -79,7 +79,7 @@ impl DialogStore for Mongo {
         marks: &[DialogMark],
         now: Timestamp,
     ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         if marks.len() > MARKS_AT_ONCE || marks.iter().any(has_too_many_ranges) {
             return Err(StoreError::Overloaded);
         }
@@ -92,13 +92,13 @@ impl DialogStore for Mongo {
         patch: DialogPatch,
         write: Write,
     ) -> Result<Applied<Dialog>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let done = Box::pin(self.change_settings(&SettingsChange { key, patch, write })).await?;
         Ok(Applied { record: dialog(&done.document)?, replayed: done.replayed })
     }
 
     async fn make_dialogs(&self, keys: &[DialogKey], now: Timestamp) -> Result<(), StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(keys.len(), BATCH_MAX)?;
         let nonce: i64 = rand::random();
         let day = Dialog::day_of(now);
@@ -116,7 +116,7 @@ impl DialogStore for Mongo {
         ends: &[(ConversationId, Seq)],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(ends.len(), BATCH_MAX)?;
         let reduce = |(conversation, end): &(ConversationId, Seq)| {
             reducing(DialogKey { user, conversation: *conversation }, *end, now)

@@ -32,7 +32,7 @@ pub(super) const GROUP: &str = "g";
 #[async_trait]
 impl GroupStore for Mongo {
     async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.one(id.get()).await
     }
 
@@ -46,7 +46,7 @@ impl GroupStore for Mongo {
         after: Option<GroupId>,
         limit: usize,
     ) -> Result<Vec<Group>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let after = after.map(GroupId::get);
         let (by_name, by_tag): (Vec<Group>, Vec<Group>) = futures::try_join!(
             self.page(listed_under("name_keys", key), after, limit),
@@ -58,12 +58,12 @@ impl GroupStore for Mongo {
     }
 
     async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.page(Listed::all(), after.map(GroupId::get), limit).await
     }
 
     async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let (id, change) = (group.id.get(), Change::Create(document(&group, write.now)));
         self.put_group(Order { id, change, secrets: group.secrets, write }).await
     }
@@ -74,13 +74,13 @@ impl GroupStore for Mongo {
         mut patch: GroupPatch,
         write: Write,
     ) -> Result<Applied<Group>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let secrets = std::mem::take(&mut patch.secrets);
         self.put_group(Order { id: id.get(), change: changes(patch, write.now), secrets, write }).await
     }
 
     async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let change = Change::Delete { keep: &[], set: Document::new() };
         let order = Order { id: id.get(), change, secrets: SecretChange::new(), write };
         let done = Box::pin(self.write::<Group>(&order)).await?;
@@ -95,7 +95,7 @@ impl Mongo {
         ids: &[GroupId],
         concern: ReadConcern,
     ) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let found = self.many(ids.iter().map(|id| id.get()).collect(), concern).await?;
         found.into_iter().map(|(id, group)| Ok((group_id(id)?, group))).collect()
     }

@@ -33,7 +33,7 @@ const ORDINAL: &str = "ordinal";
 #[async_trait]
 impl NoticeReaderStore for Mongo {
     async fn readers(&self, keys: &[ReaderKey], strong: bool) -> Result<Vec<NoticeReader>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(keys.len(), BATCH_MAX)?;
         let concern = if strong { ReadConcern::linearizable() } else { ReadConcern::majority() };
         self.readers_by(keys.iter().copied().collect(), concern).await
@@ -45,7 +45,7 @@ impl NoticeReaderStore for Mongo {
         readers: &[(ReaderId, Timestamp)],
         most: ReaderOrdinal,
     ) -> Result<Vec<NoticeReader>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(readers.len(), READERS_AT_ONCE)?;
         let key = |reader: &ReaderId| ReaderKey { audience, reader: *reader };
         let mut wanted: BTreeMap<ReaderKey, Timestamp> = BTreeMap::new();
@@ -77,7 +77,7 @@ impl NoticeReaderStore for Mongo {
         mark: ReaderMark,
         dead_pages: &[u32],
     ) -> Result<Option<MarkedReader>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(mark.slots().len(), SLOTS_AT_ONCE)?;
         if let Some((differs, update)) = marking(&mark, dead_pages) {
             let mut filter = doc! { "_id": id(key) };
@@ -102,7 +102,7 @@ impl NoticeReaderStore for Mongo {
         page: u32,
         limit: usize,
     ) -> Result<Vec<ScannedReader>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(limit, READERS_SCANNED)?;
         if limit == 0 {
             return Ok(Vec::new());
@@ -117,7 +117,7 @@ impl NoticeReaderStore for Mongo {
     }
 
     async fn count_readers(&self, audience: AudienceId) -> Result<ReaderExtent, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let of_audience = || doc! { "a": i64::from(audience.get()) };
         let hint = || Hint::Name(ORDINAL.to_owned());
         let count = self.notice_readers.count_documents(of_audience()).hint(hint());

@@ -35,7 +35,7 @@ impl Mongo {
     /// Makes all of these steps, or none.
     pub(super) async fn write_notice(&self, steps: &NoticeSteps, write: &Write) -> Result<Done, StoreError> {
         let mut retries = Retries::within(self.options.notices);
-        let _turn = self.notice_turn.lock().await;
+        let _lock = self.notice_lock.lock().await;
         loop {
             let error = match Box::pin(self.try_notice(steps, write)).await {
                 Ok(done) => return Ok(done),

@@ -38,7 +38,7 @@ const CHANGE: Statement = Statement::conditional(
      WHERE side = ? AND receiver = ? IF version = ?",
 );
 /// For test builds without the condition: it is always true.
-const CHANGE_ANYHOW: Statement = Statement::conditional(
+const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
      WHERE side = ? AND receiver = ? IF version >= ?",
 );
@@ -146,8 +146,8 @@ pub(super) fn pending_part(receiver: Receiver, before: Version, after: SeenReque
     let before_or_null = (before > Version::NONE).then(|| before.get());
     let (requests, invites) = (i64::from(requests), i64::from(invites));
     let row = values![version.get(), requests, invites, writer, side, id, before_or_null];
-    let is_anyhow = before > Version::NONE && crate::cql::client::fault_injection::lacks("docket_if_same");
-    Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
+    let is_unchecked = before > Version::NONE && crate::cql::client::fault_injection::lacks("docket_if_same");
+    Bound(if is_unchecked { &CHANGE_UNCHECKED } else { &CHANGE }, row)
 }
 
 /// An application as one text.

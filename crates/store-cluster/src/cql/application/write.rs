@@ -49,31 +49,31 @@ impl Cql {
         write: Write,
     ) -> Result<Applied<Application>, StoreError> {
         let requested = RequestedChange { receiver, change: &change, write: &write, key: None, noted: None };
-        let Some(request) = &write.request else { return self.change_in_turn(requested).await };
+        let Some(request) = &write.request else { return self.change_serialized(requested).await };
         let (begun, is_new) = self.begun(request, write.now).await?;
         let result = self
-            .change_in_turn(RequestedChange { key: Some(RequestKey { request, begun }), ..requested })
+            .change_serialized(RequestedChange { key: Some(RequestKey { request, begun }), ..requested })
             .await;
         self.close_request(request, is_new, result.as_ref().err()).await?;
         result
     }
 
     /// Decides a change and makes it, whatever is changed meanwhile.
-    async fn change_in_turn(
+    async fn change_serialized(
         &self,
         mut requested: RequestedChange<'_>,
     ) -> Result<Applied<Application>, StoreError> {
         let partition = partition(requested.receiver);
-        let _turn = match self.client.locks.at_once(partition) {
-            Some(turn) => turn,
+        let _lock = match self.client.locks.try_lock(partition) {
+            Some(lock) => lock,
             None => {
-                drop(self.client.locks.of(partition).await);
+                drop(self.client.locks.lock(partition).await);
                 // Of many waiters one was decided, and the others get its decision: for that they need not wait for
                 // each other.
                 if let ChangeDecision::Answer(applied) = self.decide_change(&requested).await? {
                     return Ok(applied);
                 }
-                self.client.locks.of(partition).await
+                self.client.locks.lock(partition).await
             }
         };
         for tries in 0..TRIES_MAX {
@@ -174,7 +174,7 @@ impl Cql {
         if let Some(key) = requested.key {
             parts.push(super::idempotency::part(requested.receiver, key, &verdict.application)?);
         }
-        match self.client.decide(parts).await {
+        match self.client.write_if(parts).await {
             Ok(refused) => Ok(refused.is_none()),
             // The answer to the request is read before the next attempt.
             Err(error) if error.outcome() == Outcome::Unknown && !verdict.changed => Ok(false),

@@ -56,12 +56,14 @@ impl Cql {
 
     /// Ends a record; returns whether there was one.
     pub(in crate::cql) async fn end_block(&self, edge: Edge) -> Result<bool, StoreError> {
-        let _lock = self.client.locks.of(edge.from.get()).await;
+        let _lock = self.client.locks.lock(edge.from.get()).await;
         let note = ChangeLogEntry::about(self, ChangeSubject::Block(edge));
         let noted = self.client.write(note.part(self), None).await;
         noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
         for _ in 0..TRIES_MAX {
-            let Some(row) = self.decided_block(edge).await?.filter(|row| row.live) else { return Ok(false) };
+            let Some(row) = self.confirmed_block(edge).await?.filter(|row| row.live) else {
+                return Ok(false);
+            };
             let before = row.before();
             let updated = Timestamp(self.client.clock.millis());
             let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };

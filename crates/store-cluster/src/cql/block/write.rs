@@ -37,7 +37,7 @@ const CHANGE: Statement = Statement::conditional(
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version = ?",
 );
 /// For test builds without the condition: it is always true.
-const CHANGE_ANYHOW: Statement = Statement::conditional(
+const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version >= ?",
 );
@@ -115,7 +115,7 @@ impl Cql {
         write: &Write,
         key: Option<RequestKey<'_>>,
     ) -> Result<BlockOutcome<BlockChange>, StoreError> {
-        let lock = self.client.locks.of(edge.from.get()).await;
+        let lock = self.client.locks.lock(edge.from.get()).await;
         let note = ChangeLogEntry::about(self, ChangeSubject::Block(edge));
         let (block, event) = match self.decide_block(edge, patch, write, note, key).await? {
             BlockOutcome::Applied(decided) => decided,
@@ -155,7 +155,7 @@ impl Cql {
         key: Option<RequestKey<'_>>,
     ) -> Result<BlockOutcome<(Block, Option<RelationEvent>), BlockChange>, StoreError> {
         for tries in 0..TRIES_MAX {
-            let before = self.decided_block(edge).await?;
+            let before = self.confirmed_block(edge).await?;
             // Read after the record: if the record shows the effect of this request, its answer is stored by now, so
             // the request is not refused because of its own effect.
             if let Some(key) = key
@@ -202,11 +202,11 @@ impl Cql {
         if let Some(event) = event {
             parts.push(log::kept_part(after.version, event)?);
         }
-        match self.client.decide(parts).await {
+        match self.client.write_if(parts).await {
             Ok(refused) => Ok(refused.is_none()),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The serial read ends writes in progress, so that this write has now taken effect or never will.
-                let found = self.decided_block(after.edge).await;
+                let found = self.confirmed_block(after.edge).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 match found {
                     Some(row) if row.writer == writer && row.block.version == after.version => Ok(true),
@@ -219,15 +219,15 @@ impl Cql {
         }
     }
 
-    pub(in crate::cql) async fn decided_block(&self, edge: Edge) -> Result<Option<BlockRow>, StoreError> {
+    pub(in crate::cql) async fn confirmed_block(&self, edge: Edge) -> Result<Option<BlockRow>, StoreError> {
         Ok(self.blocks_of(&RECORD_SERIAL, vec![edge]).await?.pop())
     }
 
     /// The answer to a request, if its write took effect.
     async fn block_answer(&self, edge: Edge, key: RequestKey<'_>) -> Result<Option<BlockChange>, StoreError> {
-        let (placed, other) = key.place();
+        let (placed, other) = key.position();
         let rows = self.client.records(&READ_ANSWER, values![edge.from.get(), placed, other]).await?;
-        rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
+        rows.iter().find(|row| key.matches(row)).map(|row| row.json("reply")).transpose()
     }
 
     /// Completes what may be incomplete after the write of a repeated request.
@@ -256,22 +256,22 @@ impl Cql {
     }
 
     async fn still_blocks(&self, block: &Block) -> Result<bool, StoreError> {
-        let now = self.decided_block(block.edge).await?;
+        let now = self.confirmed_block(block.edge).await?;
         Ok(now.is_some_and(|now| now.before().blocked.is_some()))
     }
 
     async fn update_answer(&self, key: RequestKey<'_>, change: &BlockChange) -> Result<(), StoreError> {
-        let (placed, other) = key.place();
+        let (placed, other) = key.position();
         let reply = serde_json::to_string(change).map_err(|_| malformed("reply"))?;
         let owner = change.block.edge.from.get();
         let row = values![reply, owner, placed, other, key.request.id.as_str().to_owned()];
-        let updated = self.client.decide(vec![Bound(&UPDATE_ANSWER, row)]).await.map(drop);
+        let updated = self.client.write_if(vec![Bound(&UPDATE_ANSWER, row)]).await.map(drop);
         updated.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
     /// Ends the follow that a block forbids, for a block of any user; part of the sweep.
     pub(in crate::cql) async fn enforce_block(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
-        let block = self.decided_block(edge).await?;
+        let block = self.confirmed_block(edge).await?;
         let now = Timestamp(self.client.clock.millis());
         if block.is_some_and(|row| row.before().blocked.is_some()) {
             return self.end_if_active(edge.reversed(), Some(edge), now).await;
@@ -291,7 +291,11 @@ fn record_part(before: Version, after: &Block, live: bool, writer: i64) -> Bound
     }
     row.extend(values![before.get()]);
     Bound(
-        if crate::cql::client::fault_injection::lacks("changed_if_same") { &CHANGE_ANYHOW } else { &CHANGE },
+        if crate::cql::client::fault_injection::lacks("changed_if_same") {
+            &CHANGE_UNCHECKED
+        } else {
+            &CHANGE
+        },
         row,
     )
 }
@@ -313,7 +317,7 @@ fn entry_parts(before: &Block, after: &Block) -> Vec<Bound> {
 }
 
 fn answer_part(key: RequestKey<'_>, after: &Block) -> Result<Bound, StoreError> {
-    let (placed, other) = key.place();
+    let (placed, other) = key.position();
     let change = BlockChange { block: after.clone(), cut: None };
     let reply = serde_json::to_string(&change).map_err(|_| malformed("reply"))?;
     let id = key.request.id.as_str().to_owned();

@@ -156,7 +156,7 @@ pub(crate) struct Client {
     /// By kind and text, because a read and a serial read of the same text differ in consistency.
     prepared: RwLock<HashMap<(Kind, &'static str), PreparedStatement>>,
     pub(in crate::cql) reach: Reach,
-    gate: Semaphore,
+    permits: Semaphore,
 }
 
 impl Client {
@@ -173,7 +173,7 @@ impl Client {
             closing: AtomicBool::new(false),
             prepared: RwLock::default(),
             reach: Reach::default(),
-            gate: Semaphore::new(options.calls()),
+            permits: Semaphore::new(options.calls()),
             options,
         });
         tokio::spawn(connect(Arc::downgrade(&client)));
@@ -182,11 +182,11 @@ impl Client {
 
     /// Admits a call for as long as the permit is held. Refuses it at once if too many run, or if the servers are known
     /// not to answer.
-    pub(in crate::cql) fn enter(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+    pub(in crate::cql) fn admit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         if self.reach.is_lost() {
             return Err(away());
         }
-        self.gate.try_acquire().map_err(|_| StoreError::Overloaded)
+        self.permits.try_acquire().map_err(|_| StoreError::Overloaded)
     }
 
     pub(in crate::cql) fn session(&self) -> Result<&Session, StoreError> {
@@ -272,7 +272,7 @@ impl Client {
 
     /// Writes all parts if the conditions hold. Returns `None` if it did, else the first row of the refusal, whose columns
     /// depend on the server.
-    pub(in crate::cql) async fn decide(&self, parts: Vec<Bound>) -> Result<Option<NamedRow>, StoreError> {
+    pub(in crate::cql) async fn write_if(&self, parts: Vec<Bound>) -> Result<Option<NamedRow>, StoreError> {
         let answer = match <[Bound; 1]>::try_from(parts) {
             Ok([Bound(statement, values)]) => self.send(self.prepared(statement).await?, values).await?,
             Err(parts) => self.run(self.configured(Batch::new(BatchType::Unlogged)), parts).await?,

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
-    open_minutes::{OpenMinutes, Pace},
+    open_minutes::{OpenMinutes, ReadIntervals},
     stores::Cql,
 };
 
@@ -57,7 +57,7 @@ impl ChangeFeed for RelationFeed {
                 .filter(|from| (now - KEPT_MINUTES..=now + AHEAD_MINUTES).contains(from))
                 .ok_or(FeedError::Lost)?,
         };
-        let mut window = OpenMinutes::new(self.shard, from, Pace::FEEDING);
+        let mut window = OpenMinutes::new(self.shard, from, ReadIntervals::FEED);
         if after.is_none() {
             // The notes that exist were written before this returned.
             window.read(&self.cql).await.map_err(FeedError::Away)?;
@@ -68,9 +68,9 @@ impl ChangeFeed for RelationFeed {
             cql: Arc::clone(&self.cql),
             window,
             held: VecDeque::new(),
-            left: VecDeque::new(),
+            inherited: VecDeque::new(),
             waiting: VecDeque::new(),
-            unended: HashSet::new(),
+            undelivered: HashSet::new(),
             delivered: HashMap::new(),
             ended: None,
         }))
@@ -85,11 +85,11 @@ struct OpenRelationFeed {
     held: VecDeque<ChangeLogEntry>,
     /// Changes without an end that existed when the feed was taken over: the node that died may have left them long
     /// ago.
-    left: VecDeque<ChangeLogEntry>,
+    inherited: VecDeque<ChangeLogEntry>,
     /// Changes without an end, and since when.
     waiting: VecDeque<(Instant, ChangeLogEntry)>,
     /// Those of them that were not delivered since.
-    unended: HashSet<ChangeLogEntry>,
+    undelivered: HashSet<ChangeLogEntry>,
     delivered: HashMap<FeedRecord, Version>,
     ended: Option<StoreError>,
 }
@@ -135,20 +135,20 @@ impl OpenRelationFeed {
             let fresh = self.window.read(&self.cql).await?;
             self.hold(fresh, first);
             self.window.close();
-            while let Some(note) = self.left.front().copied() {
-                let decided = self.decided(note).await?;
-                self.left.pop_front();
-                self.held.extend(decided);
+            while let Some(note) = self.inherited.front().copied() {
+                let confirmed = self.confirmed(note).await?;
+                self.inherited.pop_front();
+                self.held.extend(confirmed);
             }
             while let Some((since, note)) = self.waiting.front().copied() {
                 if since.elapsed() < WRITE_ENDED {
                     break;
                 }
-                let is_unended = self.unended.contains(&note);
-                let decided = if is_unended { self.decided(note).await? } else { None };
+                let is_undelivered = self.undelivered.contains(&note);
+                let confirmed = if is_undelivered { self.confirmed(note).await? } else { None };
                 self.waiting.pop_front();
-                self.unended.remove(&note);
-                self.held.extend(decided);
+                self.undelivered.remove(&note);
+                self.held.extend(confirmed);
             }
             if !self.held.is_empty() {
                 return Ok(());
@@ -158,13 +158,13 @@ impl OpenRelationFeed {
     }
 
     /// The present result of a change; `None`: it had no effect.
-    async fn decided(&self, note: ChangeLogEntry) -> Result<Option<ChangeLogEntry>, StoreError> {
+    async fn confirmed(&self, note: ChangeLogEntry) -> Result<Option<ChangeLogEntry>, StoreError> {
         let version = match note.subject {
-            ChangeSubject::Block(edge) => self.cql.decided_block(edge).await?.map(|row| row.block.version),
+            ChangeSubject::Block(edge) => self.cql.confirmed_block(edge).await?.map(|row| row.block.version),
             ChangeSubject::Member(MemberKey { group, user }) => {
-                self.cql.decided_members(group, &[user]).await?.pop().map(|row| row.member.version)
+                self.cql.confirmed_members(group, &[user]).await?.pop().map(|row| row.member.version)
             }
-            ChangeSubject::Roster(group) => Some(self.cql.decided_roster(group).await?.roster.version),
+            ChangeSubject::Roster(group) => Some(self.cql.confirmed_roster(group).await?.roster.version),
             ChangeSubject::Follow(_) | ChangeSubject::Count(_) => note.version,
         };
         let version = version.filter(|version| *version > Version::NONE);
@@ -177,12 +177,12 @@ impl OpenRelationFeed {
             match (note.subject, note.version) {
                 (ChangeSubject::Count(_), _) => {}
                 (ChangeSubject::Block(_) | ChangeSubject::Member(_) | ChangeSubject::Roster(_), None) => {
-                    self.left.extend(first.then_some(note));
+                    self.inherited.extend(first.then_some(note));
                     self.waiting.push_back((Instant::now(), note));
-                    self.unended.insert(note);
+                    self.undelivered.insert(note);
                 }
                 _ => {
-                    self.unended.remove(&ChangeLogEntry { version: None, ..note });
+                    self.undelivered.remove(&ChangeLogEntry { version: None, ..note });
                     self.held.push_back(note);
                 }
             }

@@ -40,7 +40,7 @@ impl Cql {
         let own = RelationEvent { id, edge: by, deed: RelationDeed::Unfriended };
         match self
             .client
-            .decide(vec![Bound(&STORE_EVENT, values![lower, upper, since, event_body(&own)?])])
+            .write_if(vec![Bound(&STORE_EVENT, values![lower, upper, since, event_body(&own)?])])
             .await
         {
             Ok(None) => Ok(Some(own)),

@@ -35,7 +35,7 @@ const MOVE_SLOT: Statement = Statement::conditional(
     "UPDATE %k.follows SET placed = ?, in_following = ?, in_fans = ? WHERE edge = ? \
      IF placed = ? AND in_following = ? AND in_fans = ? AND version = ?",
 );
-const DECIDED: Statement = Statement::serial(
+const ROW_SERIAL: Statement = Statement::serial(
     "SELECT placed, in_following, in_fans, brought, \
      brought_following, brought_fans, live, version, since, changed FROM %k.follows \
      WHERE edge = ?",
@@ -211,12 +211,12 @@ impl Cql {
     async fn take_slot(&self, edge: Edge, slot: ListSlot) -> Result<Option<FollowRow>, StoreError> {
         let ListSlot { at, in_following, in_fans } = slot;
         let row = values![key(edge), at, in_following, in_fans];
-        match self.client.decide(vec![Bound(&TAKE_SLOT, row)]).await {
+        match self.client.write_if(vec![Bound(&TAKE_SLOT, row)]).await {
             Ok(None) => Ok(None),
             Ok(Some(refused)) => FollowRow::of(edge, &refused)?.map(Some).ok_or_else(|| malformed("placed")),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The slot is that of this call or of another one: either is correct.
-                let row = self.decided_row(edge).await?;
+                let row = self.confirmed_follow_row(edge).await?;
                 row.map(Some).ok_or_else(|| as_outcome(error, Outcome::NotApplied))
             }
             Err(error) => Err(error),
@@ -231,11 +231,12 @@ impl Cql {
         let from = row.is_conditional.then_some(row.slot);
         change.extend(values![from.map(|slot| slot.at), from.map(|slot| slot.in_following)]);
         change.extend(values![from.map(|slot| slot.in_fans), version]);
-        match self.client.decide(vec![Bound(&MOVE_SLOT, change)]).await {
+        match self.client.write_if(vec![Bound(&MOVE_SLOT, change)]).await {
             Ok(refused) => Ok(refused.is_none()),
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                Ok(self.decided_row(edge).await?.is_some_and(|now| now.slot == to && now.state == row.state))
-            }
+            Err(error) if error.outcome() == Outcome::Unknown => Ok(self
+                .confirmed_follow_row(edge)
+                .await?
+                .is_some_and(|now| now.slot == to && now.state == row.state)),
             Err(error) => Err(error),
         }
     }
@@ -256,8 +257,8 @@ impl Cql {
     }
 
     /// The row by a serial read, which first ends the conditional writes in progress.
-    async fn decided_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
-        let rows = self.client.records(&DECIDED, values![key(edge)]).await?;
+    async fn confirmed_follow_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
+        let rows = self.client.records(&ROW_SERIAL, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
     }
 
@@ -291,7 +292,7 @@ impl Cql {
                 PostWriteCheck::Never => Ok(None),
                 PostWriteCheck::ForImport => self.follow_row(edge).await,
                 // A concurrent move of the slot is visible now, or finds the state that was written here.
-                PostWriteCheck::ForMove => self.decided_row(edge).await,
+                PostWriteCheck::ForMove => self.confirmed_follow_row(edge).await,
             }
         };
         // A block looks for a follow after its write: if the two race, at least one observes the other.

@@ -46,7 +46,7 @@ impl EdgeUpkeep for Cql {
         limit: usize,
         repair: bool,
     ) -> Result<EdgesVerified, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         match ScanCursor::read(after)? {
             ScanCursor::Beginning => self.verify_follows(None, limit, repair).await,
             ScanCursor::Follow(key) => self.verify_follows(Some(key), limit, repair).await,
@@ -57,7 +57,7 @@ impl EdgeUpkeep for Cql {
     }
 
     async fn rebuild_counts(&self, after: Option<&[u8]>, limit: usize) -> Result<CountsRebuilt, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         let rows = self.parts_after(ScanCursor::read(after)?).await?;
         let mut recount = Recount::default();
         for row in &rows {
@@ -79,7 +79,7 @@ impl EdgeUpkeep for Cql {
     }
 
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         let mut removed = RemovedEdges::default();
         for list in LISTS {
             self.remove_follows(user, list, limit, &mut removed).await?;
@@ -92,17 +92,17 @@ impl EdgeUpkeep for Cql {
     }
 
     async fn note_removal(&self, user: UserId, at: Timestamp) -> Result<(), StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.note_removal_of(user, at).await
     }
 
     async fn removals(&self, limit: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.noted_removals(limit).await
     }
 
     async fn end_removal(&self, user: UserId, noted: Timestamp) -> Result<(), StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.end_removal_of(user, noted).await
     }
 }

@@ -15,7 +15,7 @@ use super::{import_conflicts::ImportConflicts, recount_schedule::RecountSchedule
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
     follow::count::ListPart,
-    open_minutes::{OpenMinutes, Pace},
+    open_minutes::{OpenMinutes, ReadIntervals},
     stores::Cql,
 };
 
@@ -99,7 +99,7 @@ impl Sweep {
             self.window = Some(OpenMinutes::new(
                 self.shard,
                 from.unwrap_or_else(|| OpenMinutes::first_open(cql)),
-                Pace::COUNTING,
+                ReadIntervals::SWEEP,
             ));
         }
         let Some(window) = &mut self.window else { return Ok(()) };

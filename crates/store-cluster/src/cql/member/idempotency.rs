@@ -33,7 +33,7 @@ impl Cql {
         queued: &mut Vec<PendingChange>,
     ) -> Result<(), StoreError> {
         let keys = queued.iter().filter_map(PendingChange::key);
-        let places: Vec<i64> = keys.map(|key| key.place().1).collect();
+        let places: Vec<i64> = keys.map(|key| key.position().1).collect();
         if places.is_empty() {
             return Ok(());
         }
@@ -64,7 +64,7 @@ impl PendingChange {
         changed: &MembersUpdated,
     ) -> Result<Option<Bound>, StoreError> {
         let Some(key) = self.key() else { return Ok(None) };
-        let (begun, sum) = key.place();
+        let (begun, sum) = key.position();
         let reply = serde_json::to_string(changed).map_err(|_| malformed("reply"))?;
         let id = key.request.id.as_str().to_owned();
         Ok(Some(Bound(&PUT, values![group.get(), sum, begun, id, reply])))
@@ -72,5 +72,5 @@ impl PendingChange {
 }
 
 fn is_of(row: &NamedRow, key: RequestKey<'_>) -> bool {
-    key.is_of(row) && matches!(row.number("member"), Ok(Some(begun)) if begun == key.begun)
+    key.matches(row) && matches!(row.number("member"), Ok(Some(begun)) if begun == key.begun)
 }

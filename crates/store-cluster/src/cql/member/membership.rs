@@ -59,7 +59,7 @@ impl Cql {
         keys.dedup();
         for of_group in keys.chunk_by(|a, b| a.group == b.group) {
             let users: Vec<UserId> = of_group.iter().map(|key| key.user).collect();
-            let rows = self.decided_members(of_group[0].group, &users).await?;
+            let rows = self.confirmed_members(of_group[0].group, &users).await?;
             self.write_memberships(&rows).await?;
         }
         Ok(())

@@ -238,13 +238,13 @@ impl Cql {
     }
 
     async fn put(&self, draft: &Draft, after: SeenRoster) -> Result<bool, StoreError> {
-        match self.client.decide(draft.parts(after)).await {
+        match self.client.write_if(draft.parts(after)).await {
             Ok(refused) => Ok(refused.is_none()),
             // Only answers were written. The next attempt reads whether they are stored.
             Err(error) if error.outcome() == Outcome::Unknown && !draft.changes_group() => Ok(false),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The serial read completes writes in progress: afterwards this write has taken effect, or never will.
-                let found = self.decided_roster(draft.group).await;
+                let found = self.confirmed_roster(draft.group).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 if found.roster.version > after.roster.version {
                     // Other writes may have followed this one, so whether it took effect stays unknown.
