@@ -71,22 +71,23 @@ struct StoredRequest<P> {
 impl Cql {
     /// What has to be done for a request: the stored plan, else the result of `plan`, which is stored first. If `plan`
     /// fails, nothing is stored.
-    pub(super) async fn once<P: Serialize + DeserializeOwned>(
+    pub(super) async fn plan_once<P: Serialize + DeserializeOwned>(
         &self,
         request: &Request,
         now: Timestamp,
         plan: impl Future<Output = Result<P, StoreError>>,
     ) -> Result<RequestState<P>, StoreError> {
-        let before: Option<StoredRequest<P>> = self.kept_request(request, now).await?;
-        let expired = before.as_ref().filter(|kept| is_expired(kept.asked, now)).map(|kept| kept.asked);
-        if let Some(kept) = before
+        let before: Option<StoredRequest<P>> = self.stored_request(request, now).await?;
+        let expired =
+            before.as_ref().filter(|stored| is_expired(stored.asked, now)).map(|stored| stored.asked);
+        if let Some(stored) = before
             && expired.is_none()
         {
-            return Ok(kept.into());
+            return Ok(stored.into());
         }
         let plan = match plan.await {
             Ok(plan) => plan,
-            Err(error) => return self.unless_done(request, now, error).await,
+            Err(error) => return self.plan_or_error(request, now, error).await,
         };
         let text = serde_json::to_string(&plan).map_err(|_| malformed("plan"))?;
         let (id, fingerprint) = (request.id.as_str().to_owned(), &request.fingerprint[..]);
@@ -96,19 +97,25 @@ impl Cql {
         };
         match self.client.write_if(vec![keep]).await {
             Ok(None) => Ok(RequestState::New(plan)),
-            Ok(Some(_)) => self.others(request, now).await,
+            Ok(Some(_)) => self.concurrent_plan(request, now).await,
             // Whichever call stored it, it is done.
-            Err(error) if error.outcome() == Outcome::Unknown => match self.others(request, now).await {
-                Err(StoreError::Overloaded) => Err(as_outcome(error, Outcome::NotApplied)),
-                others => others,
-            },
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                match self.concurrent_plan(request, now).await {
+                    Err(StoreError::Overloaded) => Err(as_outcome(error, Outcome::NotApplied)),
+                    plan => plan,
+                }
+            }
             Err(error) => Err(error),
         }
     }
 
     /// When a request whose answer is stored elsewhere was first made, and whether that is now.
-    pub(super) async fn begun(&self, request: &Request, now: Timestamp) -> Result<(i64, bool), StoreError> {
-        Ok(match self.once(request, now, async { Ok(now.0) }).await? {
+    pub(super) async fn begin_request(
+        &self,
+        request: &Request,
+        now: Timestamp,
+    ) -> Result<(i64, bool), StoreError> {
+        Ok(match self.plan_once(request, now, async { Ok(now.0) }).await? {
             RequestState::New(begun) => (begun, true),
             RequestState::Planned(begun) | RequestState::Done(begun) => (begun, false),
         })
@@ -116,29 +123,29 @@ impl Cql {
 
     /// The plan that a concurrent call stored for the same request, and may have executed, so that `plan` failed; else
     /// that error.
-    async fn unless_done<P: DeserializeOwned>(
+    async fn plan_or_error<P: DeserializeOwned>(
         &self,
         request: &Request,
         now: Timestamp,
         error: StoreError,
     ) -> Result<RequestState<P>, StoreError> {
-        match self.kept_request(request, now).await {
-            Ok(Some(kept)) if !is_expired(kept.asked, now) => Ok(StoredRequest::into(kept)),
+        match self.stored_request(request, now).await {
+            Ok(Some(stored)) if !is_expired(stored.asked, now) => Ok(StoredRequest::into(stored)),
             Err(StoreError::RequestMismatch) => Err(StoreError::RequestMismatch),
             _ => Err(error),
         }
     }
 
     /// The plan that a concurrent call stored.
-    async fn others<P: DeserializeOwned>(
+    async fn concurrent_plan<P: DeserializeOwned>(
         &self,
         request: &Request,
         now: Timestamp,
     ) -> Result<RequestState<P>, StoreError> {
-        self.kept_request(request, now).await?.map(StoredRequest::into).ok_or(StoreError::Overloaded)
+        self.stored_request(request, now).await?.map(StoredRequest::into).ok_or(StoreError::Overloaded)
     }
 
-    async fn kept_request<P: DeserializeOwned>(
+    async fn stored_request<P: DeserializeOwned>(
         &self,
         request: &Request,
         now: Timestamp,
@@ -173,8 +180,8 @@ impl Cql {
 }
 
 impl<P> From<StoredRequest<P>> for RequestState<P> {
-    fn from(kept: StoredRequest<P>) -> Self {
-        if kept.done { Self::Done(kept.plan) } else { Self::Planned(kept.plan) }
+    fn from(stored: StoredRequest<P>) -> Self {
+        if stored.done { Self::Done(stored.plan) } else { Self::Planned(stored.plan) }
     }
 }
 

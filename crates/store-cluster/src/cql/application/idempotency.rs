@@ -25,7 +25,7 @@ const ANSWER: Statement = Statement::serial(
 
 impl Cql {
     /// The earlier answer to this request. A serial read, which first ends what an earlier call left in progress.
-    pub(super) async fn answer_before(
+    pub(super) async fn application_answer(
         &self,
         receiver: Receiver,
         key: RequestKey<'_>,

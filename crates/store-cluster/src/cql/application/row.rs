@@ -7,7 +7,7 @@ use kith_store::{
     StoreError, Version,
 };
 
-use super::pending_effects::Job;
+use super::pending_effects::ApplicationNote;
 use crate::cql::{
     client::{
         error::malformed,
@@ -63,7 +63,7 @@ pub(super) struct SeenRequests {
 pub(super) struct SeenApplication {
     pub(super) application: Application,
     /// The note of its last change.
-    pub(super) noted: Job,
+    pub(super) note: ApplicationNote,
 }
 
 impl Cql {
@@ -93,8 +93,11 @@ impl Cql {
         let (side, id) = key.receiver.numbers();
         let rows = self.client.records(statement, values![side, id, key.id.get()]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let noted = Job { minute: row.some_number("noted_minute")?, stamp: row.some_number("noted_stamp")? };
-        Ok(Some(SeenApplication { application: row.json("body")?, noted }))
+        let note = ApplicationNote {
+            minute: row.some_number("noted_minute")?,
+            stamp: row.some_number("noted_stamp")?,
+        };
+        Ok(Some(SeenApplication { application: row.json("body")?, note }))
     }
 
     /// The application of a change.
@@ -121,12 +124,12 @@ impl Cql {
     pub(super) fn application_part(
         &self,
         application: &Application,
-        noted: Job,
+        note: ApplicationNote,
     ) -> Result<Bound, StoreError> {
         let (side, receiver) = application.asks.receiver().numbers();
         let ttl = application.decided.map_or(0, |_| self.client.ttl(application.forgotten()));
         let (id, body) = (application.id.get(), body(application)?);
-        Ok(Bound(&PUT, values![side, receiver, id, body, noted.minute, noted.stamp, ttl]))
+        Ok(Bound(&PUT, values![side, receiver, id, body, note.minute, note.stamp, ttl]))
     }
 
     /// Gives a slot to an application. A slot of an application that can have expired long ago is not read.

@@ -79,7 +79,7 @@ impl Cql {
                 self.change_and_unfollow(edge, &patch, &write, None).await?;
             return Ok(Applied { record, replayed: false });
         };
-        let (begun, is_new) = self.begun(&request, write.now).await?;
+        let (begun, is_new) = self.begin_request(&request, write.now).await?;
         let changed = self.change_once(edge, &patch, &write, RequestKey { request: &request, begun }).await;
         self.close_request(&request, is_new, changed.as_ref().err()).await?;
         changed

@@ -93,7 +93,7 @@ impl Cql {
             return Ok(Applied { record: self.execute_follow(plan).await?, replayed: false });
         };
         let plan = Box::pin(self.plan_follow(edge, kept, write.now));
-        let (plan, replayed) = match self.once(request, write.now, plan).await? {
+        let (plan, replayed) = match self.plan_once(request, write.now, plan).await? {
             RequestState::Done(plan) => {
                 return Ok(Applied { record: follow(edge, plan.slot, plan.state)?, replayed: true });
             }
@@ -115,7 +115,7 @@ impl Cql {
             return Ok(Applied { record: self.execute_unfollow(plan).await?, replayed: false });
         };
         let plan = Box::pin(self.plan_unfollow(edge, Some(edge), write.now));
-        let (plan, replayed) = match self.once(request, write.now, plan).await? {
+        let (plan, replayed) = match self.plan_once(request, write.now, plan).await? {
             RequestState::Done(plan) => return Ok(Applied { record: plan.version()?, replayed: true }),
             RequestState::Planned(plan) => (plan, true),
             RequestState::New(plan) => (plan, false),

@@ -33,13 +33,13 @@ impl Cql {
         queued: &mut Vec<PendingChange>,
     ) -> Result<(), StoreError> {
         let keys = queued.iter().filter_map(PendingChange::key);
-        let places: Vec<i64> = keys.map(|key| key.position().1).collect();
-        if places.is_empty() {
+        let sums: Vec<i64> = keys.map(|key| key.position().1).collect();
+        if sums.is_empty() {
             return Ok(());
         }
-        let answers = self.client.records(&ANSWERS, values![group.get(), places]).await?;
+        let answers = self.client.records(&ANSWERS, values![group.get(), sums]).await?;
         for pending in std::mem::take(queued) {
-            match pending.key().and_then(|key| answers.iter().find(|row| is_of(row, key))) {
+            match pending.key().and_then(|key| answers.iter().find(|row| is_answer_to(row, key))) {
                 None => queued.push(pending),
                 Some(row) => {
                     pending.respond(row.json("reply").map(|record| Applied { record, replayed: true }));
@@ -71,6 +71,6 @@ impl PendingChange {
     }
 }
 
-fn is_of(row: &NamedRow, key: RequestKey<'_>) -> bool {
+fn is_answer_to(row: &NamedRow, key: RequestKey<'_>) -> bool {
     key.matches(row) && matches!(row.number("member"), Ok(Some(begun)) if begun == key.begun)
 }

@@ -52,7 +52,7 @@ impl Cql {
         let Some(request) = write.request.clone() else {
             return self.enqueue(group, change, terms, write, None).await;
         };
-        let (begun, is_new) = self.begun(&request, write.now).await?;
+        let (begun, is_new) = self.begin_request(&request, write.now).await?;
         let changed = self.enqueue(group, change, terms, write, Some(begun)).await;
         if let Ok(Applied { record, replayed: true }) = &changed {
             self.complete_memberships(record).await?;
