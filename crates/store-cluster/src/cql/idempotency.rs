@@ -203,8 +203,8 @@ mod tests {
 
     use super::*;
 
-    fn away(outcome: Outcome) -> StoreError {
-        StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("away")) }
+    fn unavailable(outcome: Outcome) -> StoreError {
+        StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("unavailable")) }
     }
 
     #[test]
@@ -218,11 +218,12 @@ mod tests {
         for error in decided {
             assert!(is_forgotten(true, &error) && is_forgotten(false, &error), "{error:?}");
         }
-        for error in [StoreError::Overloaded, away(Outcome::NotApplied)] {
+        for error in [StoreError::Overloaded, unavailable(Outcome::NotApplied)] {
             assert!(is_forgotten(true, &error) && !is_forgotten(false, &error), "{error:?}");
         }
         assert!(
-            !is_forgotten(true, &away(Outcome::Unknown)) && !is_forgotten(false, &away(Outcome::Unknown))
+            !is_forgotten(true, &unavailable(Outcome::Unknown))
+                && !is_forgotten(false, &unavailable(Outcome::Unknown))
         );
     }
 }

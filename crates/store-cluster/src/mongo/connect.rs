@@ -16,7 +16,7 @@ use mongodb::{
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use super::{
-    error::lost,
+    error::no_ping_answer,
     feed::DocumentFeed,
     message::{Hints, MESSAGES},
     notice_reader::Ordinals,
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     cql::{Cql, CqlOptions, CqlProbe, NoRelations},
-    reach::Reach,
+    reachability::Reachability,
 };
 
 /// Heartbeat period of the driver for each server. Connections of one that has not answered for this time and
@@ -301,7 +301,7 @@ pub(super) struct Mongo {
     pub(super) options: MongoOptions,
     /// Has a part in migrations.
     pub(super) relations: OnceLock<Arc<Cql>>,
-    pub(super) reach: Reach,
+    pub(super) reachability: Reachability,
     permits: Semaphore,
 }
 
@@ -332,7 +332,7 @@ impl Mongo {
             ordinals: Ordinals::default(),
             notice_lock: Mutex::default(),
             relations: OnceLock::new(),
-            reach: Reach::default(),
+            reachability: Reachability::default(),
             permits: Semaphore::new(calls),
             client,
             database,
@@ -343,8 +343,8 @@ impl Mongo {
     /// Admits a call, or refuses it at once: if the server is known not to answer, or if too many calls wait, because
     /// the driver's own queue for connections has no limit.
     pub(super) fn admit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
-        if self.reach.is_lost() {
-            return Err(lost());
+        if self.reachability.is_unreachable() {
+            return Err(no_ping_answer());
         }
         self.permits.try_acquire().map_err(|_| StoreError::Overloaded)
     }

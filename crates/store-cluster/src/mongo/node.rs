@@ -36,7 +36,7 @@ impl NodeStore for Mongo {
             Ok(Ok(answer)) => answer.map(drop).map_err(read_failed),
             Ok(Err(_)) | Err(_) => Err(out_of_time(Outcome::NotApplied)),
         };
-        self.reach.pinged(!matches!(answered, Err(StoreError::Unavailable { .. })));
+        self.reachability.record_ping(!matches!(answered, Err(StoreError::Unavailable { .. })));
         answered
     }
 

@@ -63,7 +63,7 @@ impl ApplicationNote {
 
 impl Cql {
     /// Notes the begin of a change.
-    pub(super) async fn write_application_note(
+    pub(super) async fn write_note(
         &self,
         key: ApplicationKey,
         note: ApplicationNote,
@@ -79,7 +79,7 @@ impl Cql {
     }
 
     /// Notes that nothing remains to be done.
-    pub(super) async fn end_application_note(
+    pub(super) async fn end_note(
         &self,
         key: ApplicationKey,
         note: ApplicationNote,
@@ -89,7 +89,7 @@ impl Cql {
     }
 
     /// Applications that may be incomplete, from the minute on up to which notes were read before.
-    pub(super) async fn due_application_notes(
+    pub(super) async fn due_notes(
         &self,
         from: Option<&[u8]>,
         now: Timestamp,
@@ -104,8 +104,7 @@ impl Cql {
         let minutes = known.filter(|minute| *minute < first).chain(first..=last);
         let places: Vec<_> =
             minutes.flat_map(|minute| (0..SHARDS).map(move |shard| (shard, minute))).collect();
-        let reads =
-            places.into_iter().map(|(shard, minute)| self.open_application_notes(shard, minute, limit));
+        let reads = places.into_iter().map(|(shard, minute)| self.open_notes(shard, minute, limit));
         let found: Vec<Vec<DueApplication>> = stream::iter(reads).buffered(AT_A_TIME).try_collect().await?;
         let found: Vec<DueApplication> = found.into_iter().flatten().collect();
         // Including what is not due yet, or exceeds the limit.
@@ -117,7 +116,7 @@ impl Cql {
     }
 
     /// Writes the lists once more; returns what remains to be done by others, or ends the note.
-    pub(super) async fn resume_application_note(
+    pub(super) async fn resume_note(
         &self,
         due: DueApplication,
         now: Timestamp,
@@ -127,11 +126,7 @@ impl Cql {
         let has_ended = stamp < stamp_at(now) - WRITE_ENDED;
         let Some(seen) = self.read_application(&BY_ID_SERIAL, key).await? else {
             // Its write may be in progress.
-            return if has_ended {
-                self.end_application_note(key, note).await.map(|()| None)
-            } else {
-                Ok(None)
-            };
+            return if has_ended { self.end_note(key, note).await.map(|()| None) } else { Ok(None) };
         };
         let application = seen.application;
         if stamp == EXPIRY_STAMP && application.is_open(now) {
@@ -147,12 +142,12 @@ impl Cql {
             seen.note == note || has_ended
         };
         if is_over && application.effect != ApplicationEffect::Outstanding {
-            self.end_application_note(key, note).await?;
+            self.end_note(key, note).await?;
         }
         Ok(None)
     }
 
-    async fn open_application_notes(
+    async fn open_notes(
         &self,
         shard: i32,
         minute: i64,

@@ -61,7 +61,7 @@ impl ApplicationStore for Cql {
         limit: usize,
     ) -> Result<DueApplications, StoreError> {
         let _permit = self.client.admit()?;
-        self.due_application_notes(from, now, limit).await
+        self.due_notes(from, now, limit).await
     }
 
     async fn resume_application(
@@ -70,7 +70,7 @@ impl ApplicationStore for Cql {
         now: Timestamp,
     ) -> Result<Option<Application>, StoreError> {
         let _permit = self.client.admit()?;
-        Box::pin(self.resume_application_note(due, now)).await
+        Box::pin(self.resume_note(due, now)).await
     }
 
     /// Each has a time to live.

@@ -147,7 +147,7 @@ impl Cql {
             return Ok(note);
         }
         requested.note = Some((application.key(), note));
-        self.write_application_note(application.key(), note).await?;
+        self.write_note(application.key(), note).await?;
         if let ApplicationChange::Apply(_) = requested.change {
             self.note_expiry(application).await?;
         }
@@ -200,7 +200,7 @@ impl Cql {
         let application = &verdict.application;
         match application.effect {
             ApplicationEffect::Outstanding => Ok(()),
-            _ => self.end_application_note(application.key(), note).await,
+            _ => self.end_note(application.key(), note).await,
         }
     }
 }

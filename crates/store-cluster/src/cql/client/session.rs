@@ -25,14 +25,14 @@ use scylla::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
-    error::{away, is_refused, malformed, out_of_time, prepare_failed, read_failed},
+    error::{is_refused, malformed, not_connected, out_of_time, prepare_failed, read_failed},
     options::CqlOptions,
     partition_locks::PartitionLocks,
     retry::Attempts,
     row::NamedRow,
     version_clock::VersionClock,
 };
-use crate::reach::Reach;
+use crate::reachability::Reachability;
 
 const RECONNECT: Duration = Duration::from_millis(500);
 
@@ -155,7 +155,7 @@ pub(crate) struct Client {
     closing: AtomicBool,
     /// By kind and text, because a read and a serial read of the same text differ in consistency.
     prepared: RwLock<HashMap<(Kind, &'static str), PreparedStatement>>,
-    pub(in crate::cql) reach: Reach,
+    pub(in crate::cql) reachability: Reachability,
     permits: Semaphore,
 }
 
@@ -172,7 +172,7 @@ impl Client {
             refused: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             prepared: RwLock::default(),
-            reach: Reach::default(),
+            reachability: Reachability::default(),
             permits: Semaphore::new(options.calls()),
             options,
         });
@@ -183,14 +183,14 @@ impl Client {
     /// Admits a call for as long as the permit is held. Refuses it at once if too many run, or if the servers are known
     /// not to answer.
     pub(in crate::cql) fn admit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
-        if self.reach.is_lost() {
-            return Err(away());
+        if self.reachability.is_unreachable() {
+            return Err(not_connected());
         }
         self.permits.try_acquire().map_err(|_| StoreError::Overloaded)
     }
 
     pub(in crate::cql) fn session(&self) -> Result<&Session, StoreError> {
-        self.session.get().ok_or_else(away)
+        self.session.get().ok_or_else(not_connected)
     }
 
     /// Waits for the first connection, for at most `limit`.

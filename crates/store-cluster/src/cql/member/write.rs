@@ -20,7 +20,7 @@ use super::{
 };
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
-    client::error::{as_outcome, away},
+    client::error::{as_outcome, not_connected},
     stores::Cql,
 };
 
@@ -70,7 +70,7 @@ impl Cql {
         write: Write,
         begun: Option<i64>,
     ) -> ChangeResult {
-        let this = self.this.upgrade().ok_or_else(away)?;
+        let this = self.this.upgrade().ok_or_else(not_connected)?;
         let (pending, answered) = PendingChange::new(change, terms, write, begun);
         if self.change_queue.push(group, pending)? {
             // In a separate task: the changes of other callers must not end with this call.

@@ -37,7 +37,7 @@ async fn absent_cassandra_is_unavailable() {
     };
     let refused = node.follows.follow(edge(1, 2), KEPT, now()).await;
     assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
-    assert_eq!(away.unfit(BOUND).await, Some(CqlUnfit::Away));
+    assert_eq!(away.unfit(BOUND).await, Some(CqlUnfit::Unreachable));
     let (_stores, handle) = stage.node(|_| ()).await;
     assert_eq!(handle.cql_probe().unwrap().unfit(BOUND).await, None);
 }
@@ -53,7 +53,7 @@ async fn lost_cassandra_is_not_waited_for() {
     while unanswered < 2 {
         tries += 1;
         assert!(tries < 1_000, "a server answers in no time");
-        let is_away = probe.unfit(Duration::ZERO).await == Some(CqlUnfit::Away);
+        let is_away = probe.unfit(Duration::ZERO).await == Some(CqlUnfit::Unreachable);
         unanswered = if is_away { unanswered + 1 } else { 0 };
     }
     let error = node.follows.follow(edge(1, 2), KEPT, now()).await.unwrap_err();
