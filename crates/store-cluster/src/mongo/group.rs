@@ -22,7 +22,7 @@ use super::{
         change_params, fields, kind, moment, number, number_in, params, params_document, text, texts, version,
     },
     error::malformed,
-    record::{Listed, Record, version_of},
+    record::{PageFilter, Record, version_of},
     write::{Change, Order},
 };
 
@@ -49,8 +49,8 @@ impl GroupStore for Mongo {
         let _permit = self.admit()?;
         let after = after.map(GroupId::get);
         let (by_name, by_tag): (Vec<Group>, Vec<Group>) = futures::try_join!(
-            self.page(listed_under("name_keys", key), after, limit),
-            self.page(listed_under("tag_keys", key), after, limit)
+            self.page(public_with_key("name_keys", key), after, limit),
+            self.page(public_with_key("tag_keys", key), after, limit)
         )?;
         let both: BTreeMap<GroupId, Group> =
             by_name.into_iter().chain(by_tag).map(|group| (group.id, group)).collect();
@@ -59,7 +59,7 @@ impl GroupStore for Mongo {
 
     async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError> {
         let _permit = self.admit()?;
-        self.page(Listed::all(), after.map(GroupId::get), limit).await
+        self.page(PageFilter::all(), after.map(GroupId::get), limit).await
     }
 
     async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError> {
@@ -152,9 +152,9 @@ impl Record for Group {
 }
 
 /// Public groups with this key in a field; its index has the same name.
-fn listed_under(index: &'static str, key: &str) -> Listed {
+fn public_with_key(index: &'static str, key: &str) -> PageFilter {
     let filter = doc! { index: key, "visibility": i32::from(Visibility::Public as u8) };
-    Listed { filter, index }
+    PageFilter { filter, index }
 }
 
 /// The search keys of the name of a public group.
@@ -172,7 +172,7 @@ fn tag_keys(tags: &[Text]) -> Vec<String> {
     keys.into_iter().collect()
 }
 
-fn listed(tags: &[Text]) -> Vec<&str> {
+fn texts_of(tags: &[Text]) -> Vec<&str> {
     tags.iter().map(Text::as_str).collect()
 }
 
@@ -180,7 +180,7 @@ fn document(group: &NewGroup, now: Timestamp) -> Document {
     let mut document = doc! {
         "name": group.name.as_str(),
         "name_keys": name_keys(&group.name),
-        "tags": listed(&group.tags),
+        "tags": texts_of(&group.tags),
         "tag_keys": tag_keys(&group.tags),
         "kind": i32::from(group.kind as u8),
         "visibility": i32::from(group.visibility as u8),
@@ -206,7 +206,7 @@ fn changes(patch: GroupPatch, now: Timestamp) -> Change {
         set.insert("name_keys", name_keys(name));
     }
     if let Some(tags) = &patch.tags {
-        set.insert("tags", listed(tags));
+        set.insert("tags", texts_of(tags));
         set.insert("tag_keys", tag_keys(tags));
     }
     let numbers = [

@@ -79,7 +79,7 @@ impl NoticeReaderStore for Mongo {
     ) -> Result<Option<MarkedReader>, StoreError> {
         let _permit = self.admit()?;
         at_most(mark.slots().len(), SLOTS_AT_ONCE)?;
-        if let Some((differs, update)) = marking(&mark, dead_pages) {
+        if let Some((differs, update)) = mark_update(&mark, dead_pages) {
             let mut filter = doc! { "_id": id(key) };
             filter.insert("$or", differs);
             let change = self.notice_readers.find_one_and_update(filter, update);
@@ -173,7 +173,7 @@ fn duplicates(error: &Error) -> Option<Vec<usize>> {
 ///
 /// `$bitsAllSet` and no `$bitsAnyClear`: that does not match a reader without a word. Positions and no mask: one with bit 63 is
 /// negative, and refused.
-fn marking(mark: &ReaderMark, dead_pages: &[u32]) -> Option<(Vec<Document>, Document)> {
+fn mark_update(mark: &ReaderMark, dead_pages: &[u32]) -> Option<(Vec<Document>, Document)> {
     let words = words_of(mark.slots());
     let mut update = doc! { "$inc": { "v": 1_i64 } };
     let differs: Vec<Document> = match mark {

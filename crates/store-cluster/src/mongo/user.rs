@@ -19,7 +19,7 @@ use super::{
         change_params, fields, kind, moment, number_in, params, params_document, small, text, version,
     },
     error::{malformed, write_failed},
-    record::{Listed, Record, is_stub, version_of},
+    record::{PageFilter, Record, is_stub, version_of},
     write::{Change, ID_HELD, Order},
 };
 
@@ -64,7 +64,7 @@ impl UserStore for Mongo {
 
     async fn scan_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, StoreError> {
         let _permit = self.admit()?;
-        self.page(Listed::all(), after.map(UserId::get), limit).await
+        self.page(PageFilter::all(), after.map(UserId::get), limit).await
     }
 
     async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError> {
@@ -143,7 +143,7 @@ impl Mongo {
             (None, Some(phone)) => ("phone", phone),
             (None, None) => return Ok(Vec::new()),
         };
-        self.page(Listed { filter: doc! { index: key }, index }, after, limit).await
+        self.page(PageFilter { filter: doc! { index: key }, index }, after, limit).await
     }
 }
 
