@@ -126,7 +126,7 @@ impl MemberStore for Cql {
 
     async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
         let _permit = self.client.admit()?;
-        Box::pin(self.end_some(group, limit, now)).await
+        Box::pin(self.end_members_in_steps(group, limit, now)).await
     }
 }
 
