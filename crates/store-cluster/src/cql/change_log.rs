@@ -32,9 +32,9 @@ const READ: Statement = Statement::read(
 /// Rows of one answer: some megabytes, if each names the maximum.
 const PAGE: i32 = 1_000;
 /// The kind of a row for several follows, all changed at one moment.
-const IMPORTED_FOLLOWS: i32 = 5;
+const IMPORTED: i32 = 5;
 /// Maximum follows in one such row: 72 bytes each.
-const IMPORTED_FOLLOWS_MAX: usize = 250;
+const PER_ROW_MAX: usize = 250;
 type LogRow = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>, Option<Vec<i64>>);
 
 /// The subject of a note.
@@ -140,7 +140,7 @@ impl ChangeLogEntry {
 
     /// For tests.
     #[cfg(test)]
-    pub(super) const fn for_test(
+    pub(super) const fn sample(
         subject: ChangeSubject,
         version: Option<Version>,
         buckets: (i32, i32),
@@ -208,18 +208,11 @@ impl ChangeLogEntry {
         let of_shard = |(shard, named): (i32, Vec<[i64; 6]>)| {
             let part = |named: &[[i64; 6]]| {
                 // What distinguishes it from a note of another node at the same moment.
-                let row = values![
-                    shard,
-                    minute,
-                    stamp,
-                    IMPORTED_FOLLOWS,
-                    0_i64,
-                    rand::random::<i64>(),
-                    named.concat()
-                ];
+                let row =
+                    values![shard, minute, stamp, IMPORTED, 0_i64, rand::random::<i64>(), named.concat()];
                 Bound(&NOTE_SEVERAL, row)
             };
-            named.chunks(IMPORTED_FOLLOWS_MAX).map(part).collect::<Vec<_>>()
+            named.chunks(PER_ROW_MAX).map(part).collect::<Vec<_>>()
         };
         shards.into_iter().flat_map(of_shard).collect()
     }
@@ -245,7 +238,7 @@ impl ChangeLogEntry {
         };
         let member = |&[user, version]: &[i64; 2]| read((kind, from, user), Some(version), None);
         match kind {
-            IMPORTED_FOLLOWS => split_numbers(&named)?.iter().filter_map(follow).collect(),
+            IMPORTED => split_numbers(&named)?.iter().filter_map(follow).collect(),
             ChangeSubject::MEMBER => split_numbers(&named)?.iter().filter_map(member).collect(),
             // Like a single subject of a newer version.
             _ => Ok(Vec::new()),
@@ -304,8 +297,7 @@ mod tests {
     #[test]
     fn row_of_many_follows_reads_as_single_rows() {
         let notes =
-            ChangeLogEntry::read(1, row(IMPORTED_FOLLOWS, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71]))
-                .unwrap();
+            ChangeLogEntry::read(1, row(IMPORTED, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
         let slots: Vec<ListSlot> = notes.iter().filter_map(|note| Some(note.imported_slot()?.1)).collect();
         assert_eq!(
             slots,
@@ -330,9 +322,9 @@ mod tests {
         assert_eq!(ChangeLogEntry::read(1, row(99, vec![1, 2, 3])).unwrap(), []);
         assert_eq!(ChangeLogEntry::read(1, (77, 99, 1, 2, None, None, None, None)).unwrap(), []);
         for (kind, named) in [
-            (IMPORTED_FOLLOWS, vec![1, 2, 3, 4]),
+            (IMPORTED, vec![1, 2, 3, 4]),
             (ChangeSubject::MEMBER, vec![1]),
-            (IMPORTED_FOLLOWS, vec![0, 2, 9, 0, 0, 70]),
+            (IMPORTED, vec![0, 2, 9, 0, 0, 70]),
         ] {
             assert!(ChangeLogEntry::read(1, row(kind, named)).is_err());
         }

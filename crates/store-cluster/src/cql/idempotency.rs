@@ -78,8 +78,7 @@ impl Cql {
         plan: impl Future<Output = Result<P, StoreError>>,
     ) -> Result<RequestState<P>, StoreError> {
         let before: Option<StoredRequest<P>> = self.stored_request(request, now).await?;
-        let expired =
-            before.as_ref().filter(|stored| is_expired(stored.asked, now)).map(|stored| stored.asked);
+        let expired = before.as_ref().filter(|kept| is_expired(kept.asked, now)).map(|kept| kept.asked);
         if let Some(stored) = before
             && expired.is_none()
         {
@@ -97,14 +96,12 @@ impl Cql {
         };
         match self.client.write_if(vec![keep]).await {
             Ok(None) => Ok(RequestState::New(plan)),
-            Ok(Some(_)) => self.concurrent_plan(request, now).await,
+            Ok(Some(_)) => self.other_plan(request, now).await,
             // Whichever call stored it, it is done.
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                match self.concurrent_plan(request, now).await {
-                    Err(StoreError::Overloaded) => Err(as_outcome(error, Outcome::NotApplied)),
-                    plan => plan,
-                }
-            }
+            Err(error) if error.outcome() == Outcome::Unknown => match self.other_plan(request, now).await {
+                Err(StoreError::Overloaded) => Err(as_outcome(error, Outcome::NotApplied)),
+                plan => plan,
+            },
             Err(error) => Err(error),
         }
     }
@@ -137,7 +134,7 @@ impl Cql {
     }
 
     /// The plan that a concurrent call stored.
-    async fn concurrent_plan<P: DeserializeOwned>(
+    async fn other_plan<P: DeserializeOwned>(
         &self,
         request: &Request,
         now: Timestamp,

@@ -169,29 +169,21 @@ mod tests {
 
     #[test]
     fn busy_shards_are_read_less_often_but_are_read() {
-        let intervals = ReadIntervals::FEED;
-        assert_eq!([0, 50_000].map(|notes| intervals.until_full_read(notes)), [FULL_READ_EVERY; 2]);
-        assert_eq!(intervals.until_full_read(200_000), Duration::from_secs(20));
-        assert_eq!(intervals.until_full_read(usize::MAX), Duration::from_secs(30));
-        assert_eq!(
-            [0, 5_000].map(|notes| intervals.until_next_read(notes)),
-            [0, 500].map(Duration::from_millis)
-        );
-        assert_eq!(intervals.until_next_read(usize::MAX), Duration::from_secs(1));
+        let feed = ReadIntervals::FEED;
+        assert_eq!([0, 50_000].map(|notes| feed.until_full_read(notes)), [FULL_READ_EVERY; 2]);
+        assert_eq!(feed.until_full_read(200_000), Duration::from_secs(20));
+        assert_eq!(feed.until_full_read(usize::MAX), Duration::from_secs(30));
+        assert_eq!([0, 5_000].map(|notes| feed.until_next_read(notes)), [0, 500].map(Duration::from_millis));
+        assert_eq!(feed.until_next_read(usize::MAX), Duration::from_secs(1));
     }
 
     #[test]
     fn quiet_sweep_reads_as_early_as_the_feed() {
+        let (feed, sweep) = (ReadIntervals::FEED, ReadIntervals::SWEEP);
         for notes in [0, 1, 1_000, 10_000] {
-            assert_eq!(
-                ReadIntervals::SWEEP.until_next_read(notes),
-                ReadIntervals::FEED.until_next_read(notes)
-            );
-            assert_eq!(
-                ReadIntervals::SWEEP.until_full_read(notes),
-                ReadIntervals::FEED.until_full_read(notes)
-            );
+            assert_eq!(sweep.until_next_read(notes), feed.until_next_read(notes));
+            assert_eq!(sweep.until_full_read(notes), feed.until_full_read(notes));
         }
-        assert!(ReadIntervals::SWEEP.until_next_read(50_000) > ReadIntervals::FEED.until_next_read(50_000));
+        assert!(sweep.until_next_read(50_000) > feed.until_next_read(50_000));
     }
 }

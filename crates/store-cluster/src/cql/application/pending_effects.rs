@@ -44,12 +44,12 @@ const EXPIRY_STAMP: i64 = 0;
 
 /// Identifies a note about an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ApplicationNote {
+pub(super) struct NoteKey {
     pub(super) minute: i64,
     pub(super) stamp: i64,
 }
 
-impl ApplicationNote {
+impl NoteKey {
     /// A note for a change that begins now.
     pub(super) fn now(cql: &Cql) -> Self {
         Self { minute: cql.client.clock.minute(), stamp: cql.client.clock.version(0) }
@@ -63,27 +63,19 @@ impl ApplicationNote {
 
 impl Cql {
     /// Notes the begin of a change.
-    pub(super) async fn write_note(
-        &self,
-        key: ApplicationKey,
-        note: ApplicationNote,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn write_note(&self, key: ApplicationKey, note: NoteKey) -> Result<(), StoreError> {
         self.client.write(part(key, note, false, KEPT), Some(note.stamp)).await
     }
 
     /// Notes the expiry of an application.
     pub(super) async fn note_expiry(&self, application: &Application) -> Result<(), StoreError> {
         let ttl = self.client.ttl(application.expires).saturating_add(KEPT);
-        let part = part(application.key(), ApplicationNote::expiry(application), false, ttl);
+        let part = part(application.key(), NoteKey::expiry(application), false, ttl);
         self.client.write(part, Some(self.client.clock.version(0))).await
     }
 
     /// Notes that nothing remains to be done.
-    pub(super) async fn end_note(
-        &self,
-        key: ApplicationKey,
-        note: ApplicationNote,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn end_note(&self, key: ApplicationKey, note: NoteKey) -> Result<(), StoreError> {
         let after = if note.stamp == EXPIRY_STAMP { self.client.clock.version(0) } else { note.stamp + 1 };
         self.client.write(part(key, note, true, KEPT), Some(after)).await
     }
@@ -122,7 +114,7 @@ impl Cql {
         now: Timestamp,
     ) -> Result<Option<Application>, StoreError> {
         let DueApplication { key, noted: (minute, stamp) } = due;
-        let note = ApplicationNote { minute, stamp };
+        let note = NoteKey { minute, stamp };
         let has_ended = stamp < stamp_at(now) - WRITE_ENDED;
         let Some(seen) = self.read_application(&BY_ID_SERIAL, key).await? else {
             // Its write may be in progress.
@@ -159,9 +151,9 @@ impl Cql {
     }
 }
 
-fn part(key: ApplicationKey, note: ApplicationNote, done: bool, ttl: i32) -> Bound {
+fn part(key: ApplicationKey, note: NoteKey, done: bool, ttl: i32) -> Bound {
     let (side, receiver) = key.receiver.numbers();
-    let ApplicationNote { minute, stamp } = note;
+    let NoteKey { minute, stamp } = note;
     Bound(&NOTE, values![shard(receiver), minute, stamp, side, receiver, key.id.get(), done, ttl])
 }
 

@@ -7,7 +7,7 @@ use kith_store::{
     StoreError, Version,
 };
 
-use super::pending_effects::ApplicationNote;
+use super::pending_effects::NoteKey;
 use crate::cql::{
     client::{
         error::malformed,
@@ -63,7 +63,7 @@ pub(super) struct SeenRequests {
 pub(super) struct SeenApplication {
     pub(super) application: Application,
     /// The note of its last change.
-    pub(super) note: ApplicationNote,
+    pub(super) note: NoteKey,
 }
 
 impl Cql {
@@ -93,10 +93,8 @@ impl Cql {
         let (side, id) = key.receiver.numbers();
         let rows = self.client.records(statement, values![side, id, key.id.get()]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let note = ApplicationNote {
-            minute: row.some_number("noted_minute")?,
-            stamp: row.some_number("noted_stamp")?,
-        };
+        let note =
+            NoteKey { minute: row.some_number("noted_minute")?, stamp: row.some_number("noted_stamp")? };
         Ok(Some(SeenApplication { application: row.json("body")?, note }))
     }
 
@@ -124,7 +122,7 @@ impl Cql {
     pub(super) fn application_part(
         &self,
         application: &Application,
-        note: ApplicationNote,
+        note: NoteKey,
     ) -> Result<Bound, StoreError> {
         let (side, receiver) = application.asks.receiver().numbers();
         let ttl = application.decided.map_or(0, |_| self.client.ttl(application.forgotten()));

@@ -7,7 +7,7 @@ use kith_store::{
 };
 
 use super::{
-    pending_effects::ApplicationNote,
+    pending_effects::NoteKey,
     row::{PENDING, PENDING_SERIAL, SeenRequests, pending_part},
 };
 use crate::cql::{client::error::as_outcome, idempotency::RequestKey, member::write::TRIES_MAX, stores::Cql};
@@ -20,7 +20,7 @@ struct RequestedChange<'a> {
     /// The key of its request, if it has one.
     key: Option<RequestKey<'a>>,
     /// The note, and its application; all attempts use one note.
-    note: Option<(ApplicationKey, ApplicationNote)>,
+    note: Option<(ApplicationKey, NoteKey)>,
 }
 
 /// The decision about a change.
@@ -37,7 +37,7 @@ struct DecidedApplication {
     before: SeenRequests,
     verdict: Verdict,
     /// The note of the application's last change.
-    last_note: Option<ApplicationNote>,
+    last_note: Option<NoteKey>,
 }
 
 impl Cql {
@@ -134,15 +134,15 @@ impl Cql {
         &self,
         requested: &mut RequestedChange<'_>,
         verdict: &Verdict,
-        last_note: Option<ApplicationNote>,
-    ) -> Result<ApplicationNote, StoreError> {
+        last_note: Option<NoteKey>,
+    ) -> Result<NoteKey, StoreError> {
         let application = &verdict.application;
         let settled = last_note.filter(|_| matches!(requested.change, ApplicationChange::Settle(..)));
         let before = requested.note.filter(|(key, _)| *key == application.key()).map(|(_, note)| note);
         if let Some(note) = settled.or(before) {
             return Ok(note);
         }
-        let note = ApplicationNote::now(self);
+        let note = NoteKey::now(self);
         if !verdict.changed {
             return Ok(note);
         }
@@ -160,7 +160,7 @@ impl Cql {
         requested: &RequestedChange<'_>,
         before: SeenRequests,
         verdict: &Verdict,
-        note: ApplicationNote,
+        note: NoteKey,
     ) -> Result<bool, StoreError> {
         let writer = if verdict.changed { rand::random() } else { before.writer };
         let after = SeenRequests { pending: verdict.pending, writer };
@@ -193,7 +193,7 @@ impl Cql {
     }
 
     /// Does what follows a change, and ends its note if nothing is pending.
-    async fn complete_change(&self, verdict: &Verdict, note: ApplicationNote) -> Result<(), StoreError> {
+    async fn complete_change(&self, verdict: &Verdict, note: NoteKey) -> Result<(), StoreError> {
         for row in verdict.rows() {
             self.write_lists(row).await?;
         }

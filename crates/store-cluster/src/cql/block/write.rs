@@ -290,14 +290,8 @@ fn record_part(before: Version, after: &Block, live: bool, writer: i64) -> Bound
         return Bound(&CREATE, row);
     }
     row.extend(values![before.get()]);
-    Bound(
-        if crate::cql::client::fault_injection::lacks("changed_if_same") {
-            &CHANGE_UNCHECKED
-        } else {
-            &CHANGE
-        },
-        row,
-    )
+    let is_unchecked = crate::cql::client::fault_injection::lacks("changed_if_same");
+    Bound(if is_unchecked { &CHANGE_UNCHECKED } else { &CHANGE }, row)
 }
 
 /// The entries in both lists. An ended entry is marked and not deleted: tombstones make pages slow.

@@ -216,7 +216,7 @@ impl Cql {
             Ok(Some(refused)) => FollowRow::of(edge, &refused)?.map(Some).ok_or_else(|| malformed("placed")),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The slot is that of this call or of another one: either is correct.
-                let row = self.confirmed_follow_row(edge).await?;
+                let row = self.confirmed_follow(edge).await?;
                 row.map(Some).ok_or_else(|| as_outcome(error, Outcome::NotApplied))
             }
             Err(error) => Err(error),
@@ -233,10 +233,10 @@ impl Cql {
         change.extend(values![from.map(|slot| slot.in_fans), version]);
         match self.client.write_if(vec![Bound(&MOVE_SLOT, change)]).await {
             Ok(refused) => Ok(refused.is_none()),
-            Err(error) if error.outcome() == Outcome::Unknown => Ok(self
-                .confirmed_follow_row(edge)
-                .await?
-                .is_some_and(|now| now.slot == to && now.state == row.state)),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                let now = self.confirmed_follow(edge).await?;
+                Ok(now.is_some_and(|now| now.slot == to && now.state == row.state))
+            }
             Err(error) => Err(error),
         }
     }
@@ -257,7 +257,7 @@ impl Cql {
     }
 
     /// The row by a serial read, which first ends the conditional writes in progress.
-    async fn confirmed_follow_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
+    async fn confirmed_follow(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
         let rows = self.client.records(&ROW_SERIAL, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
     }
@@ -292,15 +292,14 @@ impl Cql {
                 PostWriteCheck::Never => Ok(None),
                 PostWriteCheck::ForImport => self.follow_row(edge).await,
                 // A concurrent move of the slot is visible now, or finds the state that was written here.
-                PostWriteCheck::ForMove => self.confirmed_follow_row(edge).await,
+                PostWriteCheck::ForMove => self.confirmed_follow(edge).await,
             }
         };
         // A block looks for a follow after its write: if the two race, at least one observes the other.
         let (is_blocked, row) = tokio::try_join!(self.is_blocked(edge.reversed()), row)?;
         if let Some(row) = &row {
-            for stray in
-                [Some(slot), row.imported_slot].into_iter().flatten().filter(|stray| *stray != row.slot)
-            {
+            let slots = [Some(slot), row.imported_slot].into_iter().flatten();
+            for stray in slots.filter(|stray| *stray != row.slot) {
                 self.repair_lists(row, stray, state.version).await?;
             }
         }

@@ -94,7 +94,7 @@ mod tests {
     fn note(from: i64, version: i64) -> ChangeLogEntry {
         let user = |id| UserId::new(id).unwrap();
         let edge = Edge { from: user(from), to: user(1_000) };
-        ChangeLogEntry::for_test(ChangeSubject::Follow(edge), Version::new(version), (0, 0))
+        ChangeLogEntry::sample(ChangeSubject::Follow(edge), Version::new(version), (0, 0))
     }
 
     fn following(owner: i64) -> ListPart {

@@ -170,7 +170,7 @@ impl Cql {
                     removed.follows.push(follow.edge);
                 } else {
                     // The list has an entry without a follow.
-                    self.remove_stray_entries(&follow, list).await?;
+                    self.remove_strays(&follow, list).await?;
                 }
             }
         }

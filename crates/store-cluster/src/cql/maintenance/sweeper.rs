@@ -182,7 +182,7 @@ impl Sweep {
     async fn complete_members(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let ended = cql.client.clock.micros() - WRITE_ENDED;
         let due: Vec<_> = self.members.iter().take_while(|(stamp, _)| *stamp <= ended).copied().collect();
-        cql.rewrite_memberships(due.iter().map(|(_, key)| *key).collect()).await?;
+        cql.repair_memberships(due.iter().map(|(_, key)| *key).collect()).await?;
         for completed in due {
             self.members.remove(&completed);
         }
@@ -202,7 +202,7 @@ async fn complete_closed(cql: &Cql, closed: Vec<ChangeLogEntry>) -> Result<(), S
     for (edge, is_logged) in blocks {
         complete_block(cql, edge, is_logged).await?;
     }
-    cql.rewrite_memberships(members).await
+    cql.repair_memberships(members).await
 }
 
 /// Completes the change of a block; `is_logged`: both logs have its event.

@@ -118,10 +118,8 @@ impl Cql {
                 for (number, name) in place.iter_mut().zip(names) {
                     *number = last.some_number(name)?;
                 }
-                (
-                    Some(ScanCursor::Entry(place).written()),
-                    0.5 + ring_fraction(last.some_number("ring")?) / 2.0,
-                )
+                let done = 0.5 + ring_fraction(last.some_number("ring")?) / 2.0;
+                (Some(ScanCursor::Entry(place).written()), done)
             }
             _ => (None, 1.0),
         };
@@ -215,7 +213,7 @@ impl Cql {
     }
 
     /// Removes the entries of a follow from the buckets of a list in which it has no position.
-    pub(in crate::cql) async fn remove_stray_entries(
+    pub(in crate::cql) async fn remove_strays(
         &self,
         follow: &Follow,
         list: FollowList,

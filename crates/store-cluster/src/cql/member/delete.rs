@@ -20,7 +20,7 @@ impl Cql {
         let mut room = limit;
         loop {
             let at_once = room.min(MEMBERS_AT_ONCE);
-            let left = self.end_members_once(group, at_once, now).await?;
+            let left = self.end_batch(group, at_once, now).await?;
             room -= at_once;
             if left == 0 || room == 0 {
                 return Ok(left);
@@ -29,12 +29,7 @@ impl Cql {
     }
 
     /// Ends up to `limit` members by one conditional write. Returns how many are left.
-    async fn end_members_once(
-        &self,
-        group: GroupId,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<u32, StoreError> {
+    async fn end_batch(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
         let mut note = ChangeLogEntry::about(self, ChangeSubject::Roster(group));
         for tries in 0..TRIES_MAX {
             note = self.renewed_note(note);

@@ -52,7 +52,7 @@ impl Cql {
     /// Writes the memberships that the first call of a repeated request may not have written.
     pub(in crate::cql) async fn complete_memberships(&self, done: &MembersUpdated) -> Result<(), StoreError> {
         let keys: Vec<MemberKey> = done.rows.iter().map(|row| row.member.key).collect();
-        self.rewrite_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))
+        self.repair_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 }
 

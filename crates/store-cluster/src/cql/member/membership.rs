@@ -51,7 +51,7 @@ impl Cql {
     }
 
     /// Writes the memberships of these members once more, as stored after all conditional writes in progress.
-    pub(in crate::cql) async fn rewrite_memberships(
+    pub(in crate::cql) async fn repair_memberships(
         &self,
         mut keys: Vec<MemberKey>,
     ) -> Result<(), StoreError> {

@@ -172,12 +172,8 @@ impl Cql {
         let after = draft.after(rand::random());
         let Some(notes) = self.write_draft(&draft, after, note).await? else { return Ok(None) };
         let written_roster = (!draft.is_empty()).then_some(after);
-        Ok(Some(MadeChanges {
-            draft,
-            notes,
-            written_roster,
-            answers: queued.drain(..).zip(decided).collect(),
-        }))
+        let answers = queued.drain(..).zip(decided).collect();
+        Ok(Some(MadeChanges { draft, notes, written_roster, answers }))
     }
 
     /// The bans that these changes depend on.
