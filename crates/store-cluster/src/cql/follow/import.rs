@@ -37,7 +37,7 @@ const ROWS: Statement = Statement::read(
     "SELECT edge, placed, brought, brought_following, brought_fans, version FROM %k.follows WHERE edge IN ?",
 );
 /// The columns of [`ROWS`].
-type Written = (Vec<u8>, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
+type WrittenColumns = (Vec<u8>, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
 /// Partitions of one batch: as many as Cassandra accepts without a warning.
 const BATCH_PARTITIONS: usize = 10;
 /// Rows of one batch: far below 40 KiB.
@@ -104,8 +104,9 @@ impl Cql {
     async fn rows_as_written(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let keys: Vec<[u8; 16]> = rows.iter().map(|row| key(row.edge)).collect();
         let found = self.client.read(&ROWS, values![keys]).await?;
-        let found = found.rows::<Written>().map_err(|_| malformed("row"))?;
-        let found: BTreeSet<Written> = found.collect::<Result<_, _>>().map_err(|_| malformed("row"))?;
+        let found = found.rows::<WrittenColumns>().map_err(|_| malformed("row"))?;
+        let found: BTreeSet<WrittenColumns> =
+            found.collect::<Result<_, _>>().map_err(|_| malformed("row"))?;
         Ok(rows.into_iter().filter(|row| found.contains(&written(row))).collect())
     }
 
@@ -174,7 +175,7 @@ fn row_part(row: &FollowRow, state: State) -> Bound {
 }
 
 /// What a read of a row returns if the row is as it was written.
-fn written(row: &FollowRow) -> Written {
+fn written(row: &FollowRow) -> WrittenColumns {
     let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.slot);
     let version = row.state.map(|state| state.version);
     (key(edge).to_vec(), None, Some(at), Some(in_following), Some(in_fans), version)

@@ -1,6 +1,5 @@
 //! The change feed of MongoDB: changes by the stores, and by hand.
 
-mod away;
 mod by_hand;
 mod damaged;
 mod dialogs;
@@ -9,6 +8,7 @@ mod lost;
 mod marks;
 mod messages;
 mod proxy;
+mod unavailable;
 mod writes;
 
 use std::{sync::Arc, time::Duration};

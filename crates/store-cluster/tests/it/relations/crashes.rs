@@ -15,10 +15,10 @@ async fn sweep_completes_the_block_of_a_dead_node() {
     let (dying, node) = stage.node(|cql| cql.fail_point = Some("block_written")).await;
     dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     drop((dying, node));
-    assert!(state(&stage.stores, edge(2, 1)).await.live().is_some(), "it died before the cut");
+    assert!(state(&stage.stores, edge(2, 1)).await.live().is_some(), "it died before it ended the follow");
     let give_up = Instant::now() + BOUND;
     while state(&stage.stores, edge(2, 1)).await.live().is_some() {
-        assert!(Instant::now() < give_up, "no node cuts");
+        assert!(Instant::now() < give_up, "no node ends the follow");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(!agrees(&stage.stores, edge(2, 1)).await);
@@ -87,7 +87,7 @@ async fn missing_and_stray_entries_are_repaired() {
         }
     }
     kinds.sort_unstable();
-    assert_eq!(kinds, [(edge(1, 2), true), (edge(9, 3), true)], "each is found once and mended");
+    assert_eq!(kinds, [(edge(1, 2), true), (edge(9, 3), true)], "each is found once and repaired");
     assert!(agrees(stores, edge(1, 2)).await);
     assert_eq!(list(stores, 3, FollowList::Fans).await.len(), 1);
 }
