@@ -105,7 +105,7 @@ async fn each_try_reads_the_end_after_the_roster() {
     let ends_of_other = Arc::new(Ends::at(10));
     let (other, _other) = node(&stage, &ends_of_other).await;
     change(&other, MemberChange::Add(vec![user(OWNER), user(2)])).await.unwrap();
-    // DuringRead the first read of the end and its answer messages are sent, and another node removes a member.
+    // Between the first read of the end and its answer messages are sent, and another node removes a member.
     let (end, remover) = (Arc::clone(&ends_of_other.end), other.clone());
     let remove = move |read: usize| -> BoxFuture<'static, ()> {
         let (end, remover) = (Arc::clone(&end), remover.clone());
