@@ -19,7 +19,7 @@ use super::{
     error::no_ping_answer,
     feed::DocumentFeed,
     message::{Hints, MESSAGES},
-    notice_reader::Ordinals,
+    notice_reader::ReservedOrdinals,
     probe::Probe,
 };
 use crate::{
@@ -295,7 +295,7 @@ pub(super) struct Mongo {
     /// The known tails of conversations.
     pub(super) hints: Hints,
     /// Reserved ordinals for readers.
-    pub(super) ordinals: Ordinals,
+    pub(super) ordinals: ReservedOrdinals,
     /// Changes of notices of this node are serial: most have audiences in common, and would collide.
     pub(super) notice_lock: Mutex<()>,
     pub(super) options: MongoOptions,
@@ -329,7 +329,7 @@ impl Mongo {
             leases: database.collection("leases"),
             messages: database.collection(MESSAGES),
             hints: Hints::default(),
-            ordinals: Ordinals::default(),
+            ordinals: ReservedOrdinals::default(),
             notice_lock: Mutex::default(),
             relations: OnceLock::new(),
             reachability: Reachability::default(),

@@ -24,7 +24,7 @@ use super::{
     error::{malformed, read_failed, write_failed},
     record::all,
 };
-pub(super) use ordinals::Ordinals;
+pub(super) use ordinals::ReservedOrdinals;
 
 const DUPLICATE_KEY: i32 = 11000;
 /// Index of ordinals.

@@ -34,7 +34,7 @@ pub struct CqlOptions {
     /// Milliseconds that the clock of this node is ahead, for tests of clocks that differ.
     #[doc(hidden)]
     pub clock_ahead: i64,
-    /// The step at which calls of this node end as if it had died there, for tests.
+    /// The fail point at which calls of this node end as if it had died there, for tests.
     #[doc(hidden)]
     pub fail_point: Option<&'static str>,
     /// Where the ends of the logs are read from instead of MongoDB, for tests.

@@ -38,7 +38,7 @@ const RECONNECT: Duration = Duration::from_millis(500);
 
 /// The kind of a statement, which decides its consistency and whether it may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::cql) enum Kind {
+pub(in crate::cql) enum StatementKind {
     /// Reads at quorum.
     Read,
     /// Reads, and first completes conditional writes in progress.
@@ -52,25 +52,25 @@ pub(in crate::cql) enum Kind {
 /// A statement; `%k` is replaced by the keyspace.
 #[derive(Debug)]
 pub(in crate::cql) struct Statement {
-    pub(in crate::cql) kind: Kind,
+    pub(in crate::cql) kind: StatementKind,
     pub(in crate::cql) text: &'static str,
 }
 
 impl Statement {
     pub(in crate::cql) const fn read(text: &'static str) -> Self {
-        Self { kind: Kind::Read, text }
+        Self { kind: StatementKind::Read, text }
     }
 
     pub(in crate::cql) const fn serial(text: &'static str) -> Self {
-        Self { kind: Kind::Serial, text }
+        Self { kind: StatementKind::Serial, text }
     }
 
     pub(in crate::cql) const fn plain(text: &'static str) -> Self {
-        Self { kind: Kind::Plain, text }
+        Self { kind: StatementKind::Plain, text }
     }
 
     pub(in crate::cql) const fn conditional(text: &'static str) -> Self {
-        Self { kind: Kind::Conditional, text }
+        Self { kind: StatementKind::Conditional, text }
     }
 }
 
@@ -154,7 +154,7 @@ pub(crate) struct Client {
     refused: AtomicBool,
     closing: AtomicBool,
     /// By kind and text, because a read and a serial read of the same text differ in consistency.
-    prepared: RwLock<HashMap<(Kind, &'static str), PreparedStatement>>,
+    prepared: RwLock<HashMap<(StatementKind, &'static str), PreparedStatement>>,
     pub(in crate::cql) reachability: Reachability,
     permits: Semaphore,
 }
@@ -321,11 +321,13 @@ impl Client {
         let prepared = self.session()?.prepare(self.text(statement.text)).await;
         let mut prepared = prepared.map_err(|error| prepare_failed(&error))?;
         prepared.set_consistency(match statement.kind {
-            Kind::Serial => Consistency::LocalSerial,
-            Kind::Read | Kind::Plain | Kind::Conditional => Consistency::LocalQuorum,
+            StatementKind::Serial => Consistency::LocalSerial,
+            StatementKind::Read | StatementKind::Plain | StatementKind::Conditional => {
+                Consistency::LocalQuorum
+            }
         });
         prepared.set_serial_consistency(Some(SerialConsistency::LocalSerial));
-        prepared.set_is_idempotent(statement.kind != Kind::Conditional);
+        prepared.set_is_idempotent(statement.kind != StatementKind::Conditional);
         prepared.set_request_timeout(Some(self.options.request));
         self.prepared.write().insert(key, prepared.clone());
         Ok(prepared)

@@ -386,11 +386,11 @@ impl Cql {
         self.client.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Fails as if the node died at this step, if a test sets this fail point.
-    pub(in crate::cql) fn fail_point(&self, step: &'static str) -> Result<(), StoreError> {
-        crate::cql::client::fault_injection::fail_point(step);
+    /// Fails as if the node died here, if a test sets this fail point.
+    pub(in crate::cql) fn fail_point(&self, name: &'static str) -> Result<(), StoreError> {
+        crate::cql::client::fault_injection::fail_point(name);
         match self.client.options.fail_point {
-            Some(at) if at == step => {
+            Some(set) if set == name => {
                 Err(crate::cql::client::error::unavailable("ended by a test", Outcome::Unknown))
             }
             _ => Ok(()),

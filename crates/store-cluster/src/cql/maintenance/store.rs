@@ -17,7 +17,7 @@ use crate::cql::{
     },
     follow::{
         bucket::LISTS,
-        count::{Counted, ListPart},
+        count::{ListPart, PartCount},
     },
     stores::Cql,
 };
@@ -118,7 +118,7 @@ struct Recount {
 
 impl Recount {
     /// Adds a part that was counted; `ring` is its token.
-    fn add(&mut self, part: ListPart, counted: Counted, ring: i64) -> Result<(), StoreError> {
+    fn add(&mut self, part: ListPart, counted: PartCount, ring: i64) -> Result<(), StoreError> {
         let ListPart { owner, list, bucket } = part;
         self.entries += counted.entries;
         self.rebuilt.counted += 1;

@@ -25,7 +25,7 @@ use mongodb::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::server::{self, Cleaning};
+use crate::server::{self, DatabaseGuard};
 
 /// No change takes so long.
 const BOUND: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ struct Stage {
     feed: Arc<dyn ChangeFeed>,
     database: Database,
     options: MongoOptions,
-    _cleaning: Cleaning,
+    _cleaning: DatabaseGuard,
 }
 
 impl Stage {
