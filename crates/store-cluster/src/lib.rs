@@ -11,7 +11,7 @@
 
 mod cql;
 mod mongo;
-mod reach;
+mod reachability;
 
 #[doc(hidden)]
 pub use cql::LogEnds;

@@ -93,11 +93,15 @@ pub const ROWS: [Row; 45] = [
     row("F15b", "a node dies between broadcast and answer", Action::NodeDies("after_told=die@10"))
         .failing()
         .within(ORPHANED),
-    row("F16a", "a node dies between the seat of a follow and its state", Action::NodeDies("seated=die@2"))
-        .failing()
-        .within(ORPHANED)
-        .related(Ties::USUAL),
-    row("F16b", "a node dies between a follow and its answer", Action::NodeDies("begun=die@3"))
+    row(
+        "F16a",
+        "a node dies between the slot of a follow and its state",
+        Action::NodeDies("follow_slot_taken=die@2"),
+    )
+    .failing()
+    .within(ORPHANED)
+    .related(Ties::USUAL),
+    row("F16b", "a node dies between a follow and its answer", Action::NodeDies("follow_written=die@3"))
         .failing()
         .within(ORPHANED)
         .related(Ties::USUAL),

@@ -118,7 +118,7 @@ impl About {
     pub async fn unfit(&self) -> Option<StartError> {
         #[cfg(feature = "cluster")]
         if let Some(probe) = &self.probe {
-            let unfit = probe.unfit().await.filter(|unfit| !unfit.may_pass());
+            let unfit = probe.unfit().await.filter(|unfit| !unfit.is_temporary());
             return unfit.map(|unfit| StartError::new(of(&unfit, &self.data.place)));
         }
         None
@@ -184,7 +184,7 @@ impl About {
             )));
         };
         let line = StartError::new(of(&unfit, place));
-        if unfit.may_pass() { StoreFailure::Away(line) } else { StoreFailure::Wrong(line) }
+        if unfit.is_temporary() { StoreFailure::Away(line) } else { StoreFailure::Wrong(line) }
     }
 }
 
@@ -200,7 +200,7 @@ const NO_RELATIONS: RelationsUnfit = RelationsUnfit {
 #[cfg(feature = "cluster")]
 const fn of_relations(unfit: CqlUnfit) -> RelationsUnfit {
     let message = match unfit {
-        CqlUnfit::Away => {
+        CqlUnfit::Unreachable => {
             "the store of relations does not answer (store.cql.contact_points): what is not in memory is UNAVAILABLE; \
              start it, or correct the addresses"
         }
@@ -231,11 +231,11 @@ fn of(unfit: &Unfit, place: &str) -> String {
         Unfit::NoPrimary { host } => format!(
             "MongoDB at {host} answers, but its replica set has no primary; look at rs.status() there"
         ),
-        Unfit::PrimaryAway { host, primary } => format!(
+        Unfit::PrimaryUnreachable { host, primary } => format!(
             "MongoDB at {host} answers, but its primary {primary} cannot be connected to from this machine; let it be \
              reached under that name, or change the name with rs.reconfig()"
         ),
-        Unfit::TlsWanted { host } => {
+        Unfit::TlsRequired { host } => {
             format!("MongoDB at {host} wants TLS and store.mongodb.uri does not; write tls=true there")
         }
         Unfit::NoTls { host } => format!(

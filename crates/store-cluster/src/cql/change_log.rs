@@ -32,14 +32,14 @@ const READ: Statement = Statement::read(
 /// Rows of one answer: some megabytes, if each names the maximum.
 const PAGE: i32 = 1_000;
 /// The kind of a row for several follows, all changed at one moment.
-const BROUGHT: i32 = 5;
+const IMPORTED: i32 = 5;
 /// Maximum follows in one such row: 72 bytes each.
-const BROUGHT_MAX: usize = 250;
+const PER_ROW_MAX: usize = 250;
 type LogRow = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>, Option<Vec<i64>>);
 
 /// The subject of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Subject {
+pub(super) enum ChangeSubject {
     /// A follow that has changed.
     Follow(Edge),
     /// A record of what a user has set about another one.
@@ -52,7 +52,7 @@ pub(super) enum Subject {
     Roster(GroupId),
 }
 
-impl Subject {
+impl ChangeSubject {
     const FOLLOW: i32 = 0;
     const MEMBER: i32 = 3;
 
@@ -66,8 +66,8 @@ impl Subject {
         }
     }
 
-    /// The users that it names, as stored; 0: none.
-    const fn named(self) -> (i64, i64) {
+    /// The stored ids of its users, or of its group; 0: none.
+    const fn ids(self) -> (i64, i64) {
         match self {
             Self::Follow(edge) | Self::Block(edge) | Self::Count(edge) => (edge.from.get(), edge.to.get()),
             Self::Member(key) => (key.group.get(), key.user.get()),
@@ -77,9 +77,9 @@ impl Subject {
 
     /// The key that selects the shard: all notes of an edge are in one shard, and all of a group, so that they are
     /// delivered in order.
-    const fn sharded_by(self) -> (i64, i64) {
+    const fn shard_key(self) -> (i64, i64) {
         match self {
-            Self::Follow(_) | Self::Block(_) | Self::Count(_) => self.named(),
+            Self::Follow(_) | Self::Block(_) | Self::Count(_) => self.ids(),
             Self::Member(MemberKey { group, .. }) | Self::Roster(group) => (group.get(), 0),
         }
     }
@@ -105,28 +105,28 @@ impl Subject {
 pub(super) struct ChangeLogEntry {
     pub(super) minute: i64,
     pub(super) stamp: i64,
-    pub(super) subject: Subject,
+    pub(super) subject: ChangeSubject,
     pub(super) version: Option<Version>,
     /// The buckets of the follow in both lists.
     pub(super) buckets: Option<(i32, i32)>,
-    /// The seat of an imported follow in these lists.
-    pub(super) brought: Option<i64>,
+    /// The position of an imported follow in both lists.
+    pub(super) imported_at: Option<i64>,
 }
 
 impl ChangeLogEntry {
-    /// A note that a follow, with this seat, has this version.
-    pub(super) fn of_follow(cql: &Cql, edge: Edge, seat: ListSlot, version: i64) -> Self {
-        let buckets = Some((seat.in_following, seat.in_fans));
-        Self { version: Version::new(version), buckets, ..Self::about(cql, Subject::Follow(edge)) }
+    /// A note that a follow, with this slot, has this version.
+    pub(super) fn of_follow(cql: &Cql, edge: Edge, slot: ListSlot, version: i64) -> Self {
+        let buckets = Some((slot.in_following, slot.in_fans));
+        Self { version: Version::new(version), buckets, ..Self::about(cql, ChangeSubject::Follow(edge)) }
     }
 
     /// A note that the buckets of a follow have to be counted.
-    pub(super) fn of_count(cql: &Cql, edge: Edge, seat: ListSlot) -> Self {
-        Self { subject: Subject::Count(edge), version: None, ..Self::of_follow(cql, edge, seat, 0) }
+    pub(super) fn of_count(cql: &Cql, edge: Edge, slot: ListSlot) -> Self {
+        Self { subject: ChangeSubject::Count(edge), version: None, ..Self::of_follow(cql, edge, slot, 0) }
     }
 
     /// A note that this is about to change.
-    pub(super) fn about(cql: &Cql, subject: Subject) -> Self {
+    pub(super) fn about(cql: &Cql, subject: ChangeSubject) -> Self {
         let stamp = cql.client.clock.version(0);
         Self {
             minute: cql.client.clock.minute(),
@@ -134,36 +134,40 @@ impl ChangeLogEntry {
             subject,
             version: None,
             buckets: None,
-            brought: None,
+            imported_at: None,
         }
     }
 
     /// For tests.
     #[cfg(test)]
-    pub(super) const fn made_up(subject: Subject, version: Option<Version>, buckets: (i32, i32)) -> Self {
-        Self { minute: 1, stamp: 1, subject, version, buckets: Some(buckets), brought: None }
+    pub(super) const fn sample(
+        subject: ChangeSubject,
+        version: Option<Version>,
+        buckets: (i32, i32),
+    ) -> Self {
+        Self { minute: 1, stamp: 1, subject, version, buckets: Some(buckets), imported_at: None }
     }
 
     /// The parts of lists that it affects.
     pub(super) fn parts(&self) -> Vec<ListPart> {
         let Some((following, fans)) = self.buckets else { return Vec::new() };
-        let (from, to) = self.subject.named();
+        let (from, to) = self.subject.ids();
         vec![
             ListPart { owner: from, list: 0, bucket: following },
             ListPart { owner: to, list: 1, bucket: fans },
         ]
     }
 
-    /// The follow of an import, with its seat.
-    pub(super) fn brought_to(&self) -> Option<(Edge, ListSlot)> {
-        let (Subject::Follow(edge), Some(at)) = (self.subject, self.brought) else { return None };
+    /// The follow of an import, with its slot.
+    pub(super) fn imported_slot(&self) -> Option<(Edge, ListSlot)> {
+        let (ChangeSubject::Follow(edge), Some(at)) = (self.subject, self.imported_at) else { return None };
         let (in_following, in_fans) = self.buckets?;
         Some((edge, ListSlot { at, in_following, in_fans }))
     }
 
     /// The statement that writes it. It may be written again, with what is known later.
     pub(super) fn part(self, cql: &Cql) -> Bound {
-        let (from, to) = self.subject.named();
+        let (from, to) = self.subject.ids();
         let (following, fans) = self.buckets.unzip();
         let version = self.version.map(Version::get);
         let kind = self.subject.number();
@@ -177,48 +181,50 @@ impl ChangeLogEntry {
         let (mut parts, mut named) = (Vec::new(), Vec::new());
         for note in notes {
             match note.subject {
-                Subject::Member(key) => named.extend([key.user.get(), note.version.map_or(0, Version::get)]),
+                ChangeSubject::Member(key) => {
+                    named.extend([key.user.get(), note.version.map_or(0, Version::get)])
+                }
                 _ => parts.push(note.part(cql)),
             }
         }
-        let of_member = notes.iter().find(|note| matches!(note.subject, Subject::Member(_)));
+        let of_member = notes.iter().find(|note| matches!(note.subject, ChangeSubject::Member(_)));
         parts.extend(of_member.map(|Self { minute, stamp, subject, .. }| {
-            let (shard, group) = (cql.shard(*subject), subject.named().0);
+            let (shard, group) = (cql.shard(*subject), subject.ids().0);
             Bound(&NOTE_SEVERAL, values![shard, *minute, *stamp, subject.number(), group, 0_i64, named])
         }));
         parts
     }
 
     /// The statements that write notes of many follows of one moment, of which those of a shard are in few rows.
-    pub(super) fn parts_of_brought(cql: &Cql, rows: &[FollowRow]) -> Vec<Bound> {
+    pub(super) fn parts_of_imported(cql: &Cql, rows: &[FollowRow]) -> Vec<Bound> {
         let (minute, stamp) = (cql.client.clock.minute(), cql.client.clock.version(0));
         let mut shards: BTreeMap<i32, Vec<[i64; 6]>> = BTreeMap::new();
-        for FollowRow { edge, seat, state, .. } in rows {
+        for FollowRow { edge, slot, state, .. } in rows {
             let (version, following, fans) =
-                (state.map_or(0, |state| state.version), seat.in_following.into(), seat.in_fans.into());
-            let named = [edge.from.get(), edge.to.get(), version, following, fans, seat.at];
-            shards.entry(cql.shard(Subject::Follow(*edge))).or_default().push(named);
+                (state.map_or(0, |state| state.version), slot.in_following.into(), slot.in_fans.into());
+            let named = [edge.from.get(), edge.to.get(), version, following, fans, slot.at];
+            shards.entry(cql.shard(ChangeSubject::Follow(*edge))).or_default().push(named);
         }
         let of_shard = |(shard, named): (i32, Vec<[i64; 6]>)| {
             let part = |named: &[[i64; 6]]| {
                 // What distinguishes it from a note of another node at the same moment.
                 let row =
-                    values![shard, minute, stamp, BROUGHT, 0_i64, rand::random::<i64>(), named.concat()];
+                    values![shard, minute, stamp, IMPORTED, 0_i64, rand::random::<i64>(), named.concat()];
                 Bound(&NOTE_SEVERAL, row)
             };
-            named.chunks(BROUGHT_MAX).map(part).collect::<Vec<_>>()
+            named.chunks(PER_ROW_MAX).map(part).collect::<Vec<_>>()
         };
         shards.into_iter().flat_map(of_shard).collect()
     }
 
     fn read(minute: i64, row: LogRow) -> Result<Vec<Self>, StoreError> {
         let (stamp, kind, from, to, version, following, fans, named) = row;
-        let note = |subject: Subject, version: Option<i64>, buckets: Option<(i32, i32)>| {
+        let note = |subject: ChangeSubject, version: Option<i64>, buckets: Option<(i32, i32)>| {
             let version = version.filter(|version| *version > 0).and_then(Version::new);
-            Self { minute, stamp, subject, version, buckets, brought: None }
+            Self { minute, stamp, subject, version, buckets, imported_at: None }
         };
         let read = |(kind, from, to): (i32, i64, i64), version, buckets| {
-            let subject = Subject::of(kind, from, to).transpose()?;
+            let subject = ChangeSubject::of(kind, from, to).transpose()?;
             Some(subject.map(|subject| note(subject, version, buckets)))
         };
         let Some(named) = named else {
@@ -227,13 +233,13 @@ impl ChangeLogEntry {
         let bucket = |number: i64| i32::try_from(number).ok();
         let follow = |&[from, to, version, following, fans, at]: &[i64; 6]| {
             let buckets = bucket(following).zip(bucket(fans));
-            let note = read((Subject::FOLLOW, from, to), Some(version), buckets)?;
-            Some(note.map(|note| Self { brought: Some(at), ..note }))
+            let note = read((ChangeSubject::FOLLOW, from, to), Some(version), buckets)?;
+            Some(note.map(|note| Self { imported_at: Some(at), ..note }))
         };
         let member = |&[user, version]: &[i64; 2]| read((kind, from, user), Some(version), None);
         match kind {
-            BROUGHT => several(&named)?.iter().filter_map(follow).collect(),
-            Subject::MEMBER => several(&named)?.iter().filter_map(member).collect(),
+            IMPORTED => split_numbers(&named)?.iter().filter_map(follow).collect(),
+            ChangeSubject::MEMBER => split_numbers(&named)?.iter().filter_map(member).collect(),
             // Like a single subject of a newer version.
             _ => Ok(Vec::new()),
         }
@@ -241,15 +247,15 @@ impl ChangeLogEntry {
 }
 
 /// The subjects in one row, each of `N` numbers.
-fn several<const N: usize>(named: &[i64]) -> Result<&[[i64; N]], StoreError> {
+fn split_numbers<const N: usize>(named: &[i64]) -> Result<&[[i64; N]], StoreError> {
     let (each, rest) = named.as_chunks();
     if rest.is_empty() { Ok(each) } else { Err(malformed("named")) }
 }
 
 impl Cql {
     /// The shard of notes about this.
-    pub(super) fn shard(&self, subject: Subject) -> i32 {
-        let (from, to) = subject.sharded_by();
+    pub(super) fn shard(&self, subject: ChangeSubject) -> i32 {
+        let (from, to) = subject.shard_key();
         let mixed = (from ^ to.rotate_left(32)).cast_unsigned();
         let mixed = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         i32::try_from(mixed % u64::from(self.client.options.feed_shards)).unwrap_or_default()
@@ -291,10 +297,10 @@ mod tests {
     #[test]
     fn row_of_many_follows_reads_as_single_rows() {
         let notes =
-            ChangeLogEntry::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
-        let seats: Vec<ListSlot> = notes.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
+            ChangeLogEntry::read(1, row(IMPORTED, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
+        let slots: Vec<ListSlot> = notes.iter().filter_map(|note| Some(note.imported_slot()?.1)).collect();
         assert_eq!(
-            seats,
+            slots,
             [(70, 0, 3), (71, 1, 0)].map(|(at, in_following, in_fans)| ListSlot {
                 at,
                 in_following,
@@ -307,7 +313,7 @@ mod tests {
         let apart =
             [alone(1, 2, 9, 0, 3), alone(4, 5, 8, 1, 0)].map(|row| ChangeLogEntry::read(1, row).unwrap());
         let notes: Vec<ChangeLogEntry> =
-            notes.into_iter().map(|note| ChangeLogEntry { brought: None, ..note }).collect();
+            notes.into_iter().map(|note| ChangeLogEntry { imported_at: None, ..note }).collect();
         assert_eq!(notes, apart.concat());
     }
 
@@ -315,9 +321,11 @@ mod tests {
     fn unknown_entry_is_skipped_damaged_one_refused() {
         assert_eq!(ChangeLogEntry::read(1, row(99, vec![1, 2, 3])).unwrap(), []);
         assert_eq!(ChangeLogEntry::read(1, (77, 99, 1, 2, None, None, None, None)).unwrap(), []);
-        for (kind, named) in
-            [(BROUGHT, vec![1, 2, 3, 4]), (Subject::MEMBER, vec![1]), (BROUGHT, vec![0, 2, 9, 0, 0, 70])]
-        {
+        for (kind, named) in [
+            (IMPORTED, vec![1, 2, 3, 4]),
+            (ChangeSubject::MEMBER, vec![1]),
+            (IMPORTED, vec![0, 2, 9, 0, 0, 70]),
+        ] {
             assert!(ChangeLogEntry::read(1, row(kind, named)).is_err());
         }
     }

@@ -48,7 +48,7 @@ pub(super) struct RequestKey<'a> {
 
 impl RequestKey<'_> {
     /// Where the answer is in the partition that is changed.
-    pub(super) fn place(self) -> (i64, i64) {
+    pub(super) fn position(self) -> (i64, i64) {
         // FNV-1a, which must not change; the stored row names its request.
         let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         let sum = self.request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
@@ -56,7 +56,7 @@ impl RequestKey<'_> {
     }
 
     /// Whether a row belongs to this request: another one may have the same position.
-    pub(super) fn is_of(&self, row: &NamedRow) -> bool {
+    pub(super) fn matches(&self, row: &NamedRow) -> bool {
         matches!(row.text("request"), Ok(Some(id)) if id == self.request.id.as_str())
     }
 }
@@ -71,22 +71,22 @@ struct StoredRequest<P> {
 impl Cql {
     /// What has to be done for a request: the stored plan, else the result of `plan`, which is stored first. If `plan`
     /// fails, nothing is stored.
-    pub(super) async fn once<P: Serialize + DeserializeOwned>(
+    pub(super) async fn plan_once<P: Serialize + DeserializeOwned>(
         &self,
         request: &Request,
         now: Timestamp,
         plan: impl Future<Output = Result<P, StoreError>>,
     ) -> Result<RequestState<P>, StoreError> {
-        let before: Option<StoredRequest<P>> = self.kept_request(request, now).await?;
+        let before: Option<StoredRequest<P>> = self.stored_request(request, now).await?;
         let expired = before.as_ref().filter(|kept| is_expired(kept.asked, now)).map(|kept| kept.asked);
-        if let Some(kept) = before
+        if let Some(stored) = before
             && expired.is_none()
         {
-            return Ok(kept.into());
+            return Ok(stored.into());
         }
         let plan = match plan.await {
             Ok(plan) => plan,
-            Err(error) => return self.unless_done(request, now, error).await,
+            Err(error) => return self.plan_or_error(request, now, error).await,
         };
         let text = serde_json::to_string(&plan).map_err(|_| malformed("plan"))?;
         let (id, fingerprint) = (request.id.as_str().to_owned(), &request.fingerprint[..]);
@@ -94,21 +94,25 @@ impl Cql {
             Some(asked) => Bound(&REPLACE, values![fingerprint, now.0, text, id, asked]),
             None => Bound(&KEEP, values![id, fingerprint, now.0, text]),
         };
-        match self.client.decide(vec![keep]).await {
+        match self.client.write_if(vec![keep]).await {
             Ok(None) => Ok(RequestState::New(plan)),
-            Ok(Some(_)) => self.others(request, now).await,
+            Ok(Some(_)) => self.other_plan(request, now).await,
             // Whichever call stored it, it is done.
-            Err(error) if error.outcome() == Outcome::Unknown => match self.others(request, now).await {
+            Err(error) if error.outcome() == Outcome::Unknown => match self.other_plan(request, now).await {
                 Err(StoreError::Overloaded) => Err(as_outcome(error, Outcome::NotApplied)),
-                others => others,
+                plan => plan,
             },
             Err(error) => Err(error),
         }
     }
 
     /// When a request whose answer is stored elsewhere was first made, and whether that is now.
-    pub(super) async fn begun(&self, request: &Request, now: Timestamp) -> Result<(i64, bool), StoreError> {
-        Ok(match self.once(request, now, async { Ok(now.0) }).await? {
+    pub(super) async fn begin_request(
+        &self,
+        request: &Request,
+        now: Timestamp,
+    ) -> Result<(i64, bool), StoreError> {
+        Ok(match self.plan_once(request, now, async { Ok(now.0) }).await? {
             RequestState::New(begun) => (begun, true),
             RequestState::Planned(begun) | RequestState::Done(begun) => (begun, false),
         })
@@ -116,29 +120,29 @@ impl Cql {
 
     /// The plan that a concurrent call stored for the same request, and may have executed, so that `plan` failed; else
     /// that error.
-    async fn unless_done<P: DeserializeOwned>(
+    async fn plan_or_error<P: DeserializeOwned>(
         &self,
         request: &Request,
         now: Timestamp,
         error: StoreError,
     ) -> Result<RequestState<P>, StoreError> {
-        match self.kept_request(request, now).await {
-            Ok(Some(kept)) if !is_expired(kept.asked, now) => Ok(StoredRequest::into(kept)),
+        match self.stored_request(request, now).await {
+            Ok(Some(stored)) if !is_expired(stored.asked, now) => Ok(StoredRequest::into(stored)),
             Err(StoreError::RequestMismatch) => Err(StoreError::RequestMismatch),
             _ => Err(error),
         }
     }
 
     /// The plan that a concurrent call stored.
-    async fn others<P: DeserializeOwned>(
+    async fn other_plan<P: DeserializeOwned>(
         &self,
         request: &Request,
         now: Timestamp,
     ) -> Result<RequestState<P>, StoreError> {
-        self.kept_request(request, now).await?.map(StoredRequest::into).ok_or(StoreError::Overloaded)
+        self.stored_request(request, now).await?.map(StoredRequest::into).ok_or(StoreError::Overloaded)
     }
 
-    async fn kept_request<P: DeserializeOwned>(
+    async fn stored_request<P: DeserializeOwned>(
         &self,
         request: &Request,
         now: Timestamp,
@@ -168,13 +172,13 @@ impl Cql {
         };
         let row = values![request.id.as_str().to_owned(), &request.fingerprint[..]];
         // Without this note a retry does the same once more.
-        self.client.decide(vec![Bound(statement, row)]).await.map(drop).or(Ok(()))
+        self.client.write_if(vec![Bound(statement, row)]).await.map(drop).or(Ok(()))
     }
 }
 
 impl<P> From<StoredRequest<P>> for RequestState<P> {
-    fn from(kept: StoredRequest<P>) -> Self {
-        if kept.done { Self::Done(kept.plan) } else { Self::Planned(kept.plan) }
+    fn from(stored: StoredRequest<P>) -> Self {
+        if stored.done { Self::Done(stored.plan) } else { Self::Planned(stored.plan) }
     }
 }
 
@@ -196,8 +200,8 @@ mod tests {
 
     use super::*;
 
-    fn away(outcome: Outcome) -> StoreError {
-        StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("away")) }
+    fn unavailable(outcome: Outcome) -> StoreError {
+        StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("unavailable")) }
     }
 
     #[test]
@@ -211,11 +215,12 @@ mod tests {
         for error in decided {
             assert!(is_forgotten(true, &error) && is_forgotten(false, &error), "{error:?}");
         }
-        for error in [StoreError::Overloaded, away(Outcome::NotApplied)] {
+        for error in [StoreError::Overloaded, unavailable(Outcome::NotApplied)] {
             assert!(is_forgotten(true, &error) && !is_forgotten(false, &error), "{error:?}");
         }
         assert!(
-            !is_forgotten(true, &away(Outcome::Unknown)) && !is_forgotten(false, &away(Outcome::Unknown))
+            !is_forgotten(true, &unavailable(Outcome::Unknown))
+                && !is_forgotten(false, &unavailable(Outcome::Unknown))
         );
     }
 }

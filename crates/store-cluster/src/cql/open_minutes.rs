@@ -11,10 +11,10 @@ use kith_store::{StoreError, millis};
 use super::{change_log::ChangeLogEntry, stores::Cql};
 
 /// How often all open minutes are read from their beginnings.
-const WHOLE_EVERY: Duration = Duration::from_secs(5);
+const FULL_READ_EVERY: Duration = Duration::from_secs(5);
 /// Notes are not read again before this time has passed for each note that was read: otherwise, under a very high rate
 /// of changes, this would be most of the servers' work.
-const FOR_EACH_NOTE: Duration = Duration::from_micros(100);
+const PAUSE_PER_NOTE: Duration = Duration::from_micros(100);
 /// In between, only notes are read that are at most this much older than the last one, in microseconds.
 const OVERLAP: i64 = 2_000_000;
 /// Lateness in addition to clocks: a write that was executed after its node had died.
@@ -22,31 +22,31 @@ const LATE: i64 = 30_000;
 /// Maximum notes that are remembered as read. A forgotten one is delivered again.
 const NOTES_MAX: usize = 262_144;
 
-/// How often a window is read, whatever its size.
+/// The longest times between reads of a window, whatever its size.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct ReadIntervals {
     /// All open minutes.
-    whole_at_least_every: Duration,
+    full_read_max: Duration,
     /// New notes.
-    fresh_at_least_every: Duration,
+    next_read_max: Duration,
 }
 
-impl Pace {
+impl ReadIntervals {
     /// For the feed, which publishes to other nodes within its bound.
-    pub(super) const FEEDING: Self =
-        Self { whole_at_least_every: Duration::from_secs(30), fresh_at_least_every: Duration::from_secs(1) };
+    pub(super) const FEED: Self =
+        Self { full_read_max: Duration::from_secs(30), next_read_max: Duration::from_secs(1) };
     /// For the sweep, which may wait under a high rate of changes: otherwise it would read each note several times.
-    pub(super) const COUNTING: Self =
-        Self { whole_at_least_every: Duration::from_secs(120), fresh_at_least_every: Duration::from_secs(5) };
+    pub(super) const SWEEP: Self =
+        Self { full_read_max: Duration::from_secs(120), next_read_max: Duration::from_secs(5) };
 
     /// The time until the next read of all open minutes, if the last one returned this many notes.
-    fn whole(self, notes: usize) -> Duration {
-        for_all(notes).clamp(WHOLE_EVERY, self.whole_at_least_every)
+    fn until_full_read(self, notes: usize) -> Duration {
+        pause_for(notes).clamp(FULL_READ_EVERY, self.full_read_max)
     }
 
     /// The same for new notes.
-    fn fresh(self, notes: usize) -> Duration {
-        for_all(notes).min(self.fresh_at_least_every)
+    fn until_next_read(self, notes: usize) -> Duration {
+        pause_for(notes).min(self.next_read_max)
     }
 }
 
@@ -54,18 +54,18 @@ impl Pace {
 #[derive(Debug)]
 pub(super) struct OpenMinutes {
     shard: i32,
-    pace: Pace,
+    intervals: ReadIntervals,
     /// The first open minute.
     from: i64,
     minutes: BTreeMap<i64, Minute>,
-    read_whole: Option<Whole>,
+    last_full_read: Option<FullRead>,
     /// When the next read of new notes is due.
-    next: Option<Instant>,
+    next_read: Option<Instant>,
 }
 
 /// The last read of all open minutes.
 #[derive(Clone, Copy, Debug)]
-struct Whole {
+struct FullRead {
     begun: Instant,
     /// The first minute that was open then.
     first_open: i64,
@@ -81,8 +81,8 @@ struct Minute {
 
 impl OpenMinutes {
     /// Opens a window that begins with this minute.
-    pub(super) fn new(shard: i32, from: i64, pace: Pace) -> Self {
-        Self { shard, pace, from, minutes: BTreeMap::new(), read_whole: None, next: None }
+    pub(super) fn new(shard: i32, from: i64, intervals: ReadIntervals) -> Self {
+        Self { shard, intervals, from, minutes: BTreeMap::new(), last_full_read: None, next_read: None }
     }
 
     /// The first minute that is open now by the clock of this node.
@@ -98,24 +98,24 @@ impl OpenMinutes {
 
     /// Whether it was ever read.
     pub(super) const fn has_been_read(&self) -> bool {
-        self.read_whole.is_some()
+        self.last_full_read.is_some()
     }
 
     /// Unread notes, by rising stamp. If it fails, none of them counts as read.
     pub(super) async fn read(&mut self, cql: &Cql) -> Result<Vec<ChangeLogEntry>, StoreError> {
         let now = cql.client.clock.minute();
-        let whole = self.read_whole.is_none_or(|whole| whole.begun.elapsed() > whole.pause);
+        let is_full = self.last_full_read.is_none_or(|last| last.begun.elapsed() > last.pause);
         let (mut fresh, mut read) = (Vec::new(), 0);
         let (begun, first_open) = (Instant::now(), Self::first_open(cql));
-        if !whole && self.next.is_some_and(|next| next > begun) {
+        if !is_full && self.next_read.is_some_and(|next| next > begun) {
             return Ok(fresh);
         }
         for minute in self.from..=now + 1 {
-            if !whole && minute < now - 1 {
+            if !is_full && minute < now - 1 {
                 continue;
             }
             let known = self.minutes.get(&minute);
-            let after = known.filter(|_| !whole).map_or(0, |known| known.latest - OVERLAP);
+            let after = known.filter(|_| !is_full).map_or(0, |known| known.latest - OVERLAP);
             let notes = cql.notes(self.shard, minute, after).await?;
             read += notes.len();
             fresh.extend(
@@ -127,18 +127,19 @@ impl OpenMinutes {
             minute.read.insert(*note);
             minute.latest = minute.latest.max(note.stamp);
         }
-        self.next = (!whole).then(|| begun + self.pace.fresh(read));
-        if whole {
-            self.read_whole = Some(Whole { begun, first_open, pause: self.pace.whole(read) });
+        self.next_read = (!is_full).then(|| begun + self.intervals.until_next_read(read));
+        if is_full {
+            self.last_full_read =
+                Some(FullRead { begun, first_open, pause: self.intervals.until_full_read(read) });
         }
-        self.forget();
+        self.forget_oldest();
         fresh.sort_unstable_by_key(|note| note.stamp);
         Ok(fresh)
     }
 
     /// Closes a minute that was read after nothing could be added to it any more; returns its notes.
     pub(super) fn close(&mut self) -> Vec<ChangeLogEntry> {
-        let until = self.read_whole.map_or(0, |whole| whole.first_open).min(self.from + 1);
+        let until = self.last_full_read.map_or(0, |last| last.first_open).min(self.from + 1);
         if until <= self.from {
             return Vec::new();
         }
@@ -148,7 +149,7 @@ impl OpenMinutes {
         closed.into_values().flat_map(|minute| minute.read).collect()
     }
 
-    fn forget(&mut self) {
+    fn forget_oldest(&mut self) {
         while self.minutes.values().map(|minute| minute.read.len()).sum::<usize>() > NOTES_MAX {
             let Some(oldest) = self.minutes.values_mut().find(|minute| !minute.read.is_empty()) else {
                 return;
@@ -158,8 +159,8 @@ impl OpenMinutes {
     }
 }
 
-fn for_all(notes: usize) -> Duration {
-    FOR_EACH_NOTE.saturating_mul(u32::try_from(notes).unwrap_or(u32::MAX))
+fn pause_for(notes: usize) -> Duration {
+    PAUSE_PER_NOTE.saturating_mul(u32::try_from(notes).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
@@ -168,20 +169,21 @@ mod tests {
 
     #[test]
     fn busy_shards_are_read_less_often_but_are_read() {
-        let pace = Pace::FEEDING;
-        assert_eq!([0, 50_000].map(|notes| pace.whole(notes)), [WHOLE_EVERY; 2]);
-        assert_eq!(pace.whole(200_000), Duration::from_secs(20));
-        assert_eq!(pace.whole(usize::MAX), Duration::from_secs(30));
-        assert_eq!([0, 5_000].map(|notes| pace.fresh(notes)), [0, 500].map(Duration::from_millis));
-        assert_eq!(pace.fresh(usize::MAX), Duration::from_secs(1));
+        let feed = ReadIntervals::FEED;
+        assert_eq!([0, 50_000].map(|notes| feed.until_full_read(notes)), [FULL_READ_EVERY; 2]);
+        assert_eq!(feed.until_full_read(200_000), Duration::from_secs(20));
+        assert_eq!(feed.until_full_read(usize::MAX), Duration::from_secs(30));
+        assert_eq!([0, 5_000].map(|notes| feed.until_next_read(notes)), [0, 500].map(Duration::from_millis));
+        assert_eq!(feed.until_next_read(usize::MAX), Duration::from_secs(1));
     }
 
     #[test]
     fn quiet_sweep_reads_as_early_as_the_feed() {
+        let (feed, sweep) = (ReadIntervals::FEED, ReadIntervals::SWEEP);
         for notes in [0, 1, 1_000, 10_000] {
-            assert_eq!(Pace::COUNTING.fresh(notes), Pace::FEEDING.fresh(notes));
-            assert_eq!(Pace::COUNTING.whole(notes), Pace::FEEDING.whole(notes));
+            assert_eq!(sweep.until_next_read(notes), feed.until_next_read(notes));
+            assert_eq!(sweep.until_full_read(notes), feed.until_full_read(notes));
         }
-        assert!(Pace::COUNTING.fresh(50_000) > Pace::FEEDING.fresh(50_000));
+        assert!(sweep.until_next_read(50_000) > feed.until_next_read(50_000));
     }
 }

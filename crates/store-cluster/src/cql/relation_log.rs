@@ -27,7 +27,7 @@ impl RelationLog for Cql {
         after: RelationEventId,
         limit: usize,
     ) -> Result<Vec<RelationEvent>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         let rows =
             self.client.by_month(&LIST, values![user.get()], after.moment(), after.get(), limit).await?;
         rows.iter().map(event).collect()

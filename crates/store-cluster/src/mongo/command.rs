@@ -13,7 +13,7 @@ const DUPLICATE_KEY: i64 = 11000;
 
 /// Why a reply is not a clear answer. The write may have been applied.
 #[derive(Clone, Copy, Debug)]
-enum Unclear {
+enum UnclearReply {
     /// Some of the writes of the command were applied, and others were refused.
     Partial,
     /// The reply has an error that cannot be read.
@@ -44,7 +44,7 @@ pub(super) async fn run_read(database: &Database, command: Document) -> Result<D
 /// Those of the driver. [`ErrorKind::Write`] if the reply has `writeErrors` or `writeConcernError`; of both, `writeErrors`.
 /// Another kind, whose outcome is unknown, if a part of the writes was applied, or the error cannot be read.
 pub(super) async fn run_write(database: &Database, command: Document) -> Result<Document, Error> {
-    written(database, command, examine).await.map(|(reply, ())| reply)
+    send_write(database, command, examine).await.map(|(reply, ())| reply)
 }
 
 /// Runs an unordered `update` command as [`run_write`] does. Returns which of its statements a unique index refused, by their
@@ -53,16 +53,16 @@ pub(super) async fn run_write(database: &Database, command: Document) -> Result<
 /// # Errors
 /// As [`run_write`]. Some statements may have been applied with every error.
 pub(super) async fn run_updates(database: &Database, command: Document) -> Result<Vec<usize>, Error> {
-    written(database, command, duplicates).await.map(|(_, duplicates)| duplicates)
+    send_write(database, command, duplicates).await.map(|(_, duplicates)| duplicates)
 }
 
 /// An error for a reply that cannot be read. The outcome of its write is unknown.
 pub(super) fn malformed() -> Error {
-    Error::custom(Unclear::Malformed)
+    Error::custom(UnclearReply::Malformed)
 }
 
 /// Runs a command that writes. A server that stops being the primary makes the driver look for the new one.
-async fn written<T>(
+async fn send_write<T>(
     database: &Database,
     command: Document,
     examine: fn(&Document) -> Result<T, Error>,
@@ -130,7 +130,7 @@ fn examine(reply: &Document) -> Result<(), Error> {
         let applied = reply.get("n").is_some_and(|n| !is_zero(n));
         let first = read(first)?;
         let failure = ErrorKind::Write(WriteFailure::WriteError(first));
-        return Err(if applied { Error::custom(Unclear::Partial) } else { failure.into() });
+        return Err(if applied { Error::custom(UnclearReply::Partial) } else { failure.into() });
     }
     match reply.get("writeConcernError") {
         Some(concern) => Err(ErrorKind::Write(WriteFailure::WriteConcernError(read(concern)?)).into()),

@@ -16,15 +16,15 @@ use mongodb::{
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use super::{
-    error::lost,
+    error::no_ping_answer,
     feed::DocumentFeed,
     message::{Hints, MESSAGES},
-    notice_reader::Ordinals,
+    notice_reader::ReservedOrdinals,
     probe::Probe,
 };
 use crate::{
     cql::{Cql, CqlOptions, CqlProbe, NoRelations},
-    reach::Reach,
+    reachability::Reachability,
 };
 
 /// Heartbeat period of the driver for each server. Connections of one that has not answered for this time and
@@ -295,14 +295,14 @@ pub(super) struct Mongo {
     /// The known tails of conversations.
     pub(super) hints: Hints,
     /// Reserved ordinals for readers.
-    pub(super) ordinals: Ordinals,
+    pub(super) ordinals: ReservedOrdinals,
     /// Changes of notices of this node are serial: most have audiences in common, and would collide.
-    pub(super) notice_turn: Mutex<()>,
+    pub(super) notice_lock: Mutex<()>,
     pub(super) options: MongoOptions,
     /// Has a part in migrations.
     pub(super) relations: OnceLock<Arc<Cql>>,
-    pub(super) reach: Reach,
-    gate: Semaphore,
+    pub(super) reachability: Reachability,
+    permits: Semaphore,
 }
 
 impl Mongo {
@@ -329,11 +329,11 @@ impl Mongo {
             leases: database.collection("leases"),
             messages: database.collection(MESSAGES),
             hints: Hints::default(),
-            ordinals: Ordinals::default(),
-            notice_turn: Mutex::default(),
+            ordinals: ReservedOrdinals::default(),
+            notice_lock: Mutex::default(),
             relations: OnceLock::new(),
-            reach: Reach::default(),
-            gate: Semaphore::new(calls),
+            reachability: Reachability::default(),
+            permits: Semaphore::new(calls),
             client,
             database,
             options,
@@ -342,11 +342,11 @@ impl Mongo {
 
     /// Admits a call, or refuses it at once: if the server is known not to answer, or if too many calls wait, because
     /// the driver's own queue for connections has no limit.
-    pub(super) fn enter(&self) -> Result<SemaphorePermit<'_>, StoreError> {
-        if self.reach.is_lost() {
-            return Err(lost());
+    pub(super) fn admit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        if self.reachability.is_unreachable() {
+            return Err(no_ping_answer());
         }
-        self.gate.try_acquire().map_err(|_| StoreError::Overloaded)
+        self.permits.try_acquire().map_err(|_| StoreError::Overloaded)
     }
 }
 
@@ -397,7 +397,7 @@ mod tests {
     async fn more_calls_than_may_wait_are_refused_at_once() {
         let few = MongoOptions { pool_max: 1, waiting_max: 1, ..MongoOptions::default() };
         let mongo = connect(few).await.unwrap().mongo;
-        let _entered = (mongo.enter().unwrap(), mongo.enter().unwrap());
-        assert!(matches!(mongo.enter(), Err(StoreError::Overloaded)));
+        let _permits = (mongo.admit().unwrap(), mongo.admit().unwrap());
+        assert!(matches!(mongo.admit(), Err(StoreError::Overloaded)));
     }
 }

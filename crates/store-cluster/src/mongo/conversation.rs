@@ -43,7 +43,7 @@ impl ConversationStore for Mongo {
             let found = self.conversations(&[id]).await?;
             return Ok(found.into_iter().next().unwrap_or(Conversation::absent(id)));
         }
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         for tries in 1..=UPSERTS_MAX {
             if let Some(raised) = self.try_raise(id, min_seq, trim).await? {
                 return conversation(&raised);
@@ -63,7 +63,7 @@ impl ConversationStore for Mongo {
         after: Option<ConversationId>,
         limit: usize,
     ) -> Result<Vec<Conversation>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let after = after.map(|id| id.to_string()).unwrap_or_default();
         let find = self.conversations.find(doc! { "trim": true, "_id": { "$gt": after } });
         let find = find.sort(doc! { "trim": 1, "_id": 1 }).limit(count(limit));
@@ -76,7 +76,7 @@ impl ConversationStore for Mongo {
         id: ConversationId,
         version: Version,
     ) -> Result<Option<Conversation>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let update = doc! {
             "$set": { "u": rand::random::<i64>() },
             "$unset": { "trim": "" },
@@ -97,7 +97,7 @@ impl Mongo {
         ids: &[ConversationId],
         concern: ReadConcern,
     ) -> Result<Vec<Conversation>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(ids.len(), BATCH_MAX)?;
         let ids: HashSet<String> = ids.iter().map(ConversationId::to_string).collect();
         if ids.is_empty() {

@@ -14,7 +14,7 @@ use super::{
 #[async_trait]
 impl Coordination for Mongo {
     async fn lease(&self, name: &str, holder: &str, lasts: Duration) -> Result<bool, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let me = doc! { "$literal": holder };
         let run_out = doc! { "$lte": [{ "$ifNull": ["$until", DateTime::from_millis(0)] }, "$$NOW"] };
         let mine = doc! { "$or": [run_out, { "$eq": ["$holder", me.clone()] }] };
@@ -27,14 +27,14 @@ impl Coordination for Mongo {
     }
 
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let end = doc! { "$set": { "until": DateTime::from_millis(0) } };
         let released = self.leases.update_one(doc! { "_id": name, "holder": holder }, end).await;
         released.map(drop).map_err(write_failed)
     }
 
     async fn mark(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let Some(found) = self.find_one(&self.leases, doc! { "_id": name }).await? else {
             return Ok(None);
         };
@@ -47,7 +47,7 @@ impl Coordination for Mongo {
     }
 
     async fn set_mark(&self, name: &str, holder: &str, mark: &[u8]) -> Result<bool, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let lasts = doc! { "$gt": ["$until", "$$NOW"] };
         let held = doc! { "_id": name, "holder": holder, "$expr": lasts };
         let mark = Binary { subtype: BinarySubtype::Generic, bytes: mark.to_vec() };

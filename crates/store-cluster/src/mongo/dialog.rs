@@ -21,7 +21,7 @@ use super::{
     error::{is_duplicate, malformed, read_failed, write_failed},
     record::all,
     transaction::before_commit,
-    write::{Done, Failure, Retries},
+    write::{AppliedWrite, Failure, Retries},
 };
 
 /// Index of the lists of a user.
@@ -30,7 +30,7 @@ const RECENT: &str = "recent";
 #[async_trait]
 impl DialogStore for Mongo {
     async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.read_dialogs(keys).await?.into_iter().map(|(_, dialog)| dialog).collect()
     }
 
@@ -41,15 +41,15 @@ impl DialogStore for Mongo {
         after: Option<DialogPosition>,
         limit: usize,
     ) -> Result<Vec<Dialog>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let Some(DialogPosition { day, conversation }) = after else {
-            return self.dialogs_of(listed(user, list, None), limit).await;
+            return self.dialogs_of(list_filter(user, list, None), limit).await;
         };
         // Two ranges of the index instead of one condition, so that no entry before the place is read.
-        let mut of_day = listed(user, list, Some(conversation));
+        let mut of_day = list_filter(user, list, Some(conversation));
         of_day.insert("day", day);
         let mut found = self.dialogs_of(of_day, limit).await?;
-        let mut earlier = listed(user, list, None);
+        let mut earlier = list_filter(user, list, None);
         earlier.insert("day", doc! { "$lt": day });
         found.extend(self.dialogs_of(earlier, limit - found.len()).await?);
         Ok(found)
@@ -61,7 +61,7 @@ impl DialogStore for Mongo {
         after: Option<ConversationId>,
         limit: usize,
     ) -> Result<Vec<ConversationId>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         if limit == 0 {
             return Ok(Vec::new());
         }
@@ -80,7 +80,7 @@ impl DialogStore for Mongo {
         marks: &[DialogMark],
         now: Timestamp,
     ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         if marks.len() > MARKS_AT_ONCE || marks.iter().any(has_too_many_ranges) {
             return Err(StoreError::Overloaded);
         }
@@ -93,13 +93,13 @@ impl DialogStore for Mongo {
         patch: DialogPatch,
         write: Write,
     ) -> Result<Applied<Dialog>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let done = Box::pin(self.change_settings(&SettingsChange { key, patch, write })).await?;
         Ok(Applied { record: dialog(&done.document)?, replayed: done.replayed })
     }
 
     async fn make_dialogs(&self, keys: &[DialogKey], now: Timestamp) -> Result<(), StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(keys.len(), BATCH_MAX)?;
         let nonce: i64 = rand::random();
         let day = Dialog::day_of(now);
@@ -117,10 +117,10 @@ impl DialogStore for Mongo {
         ends: &[(ConversationId, Seq)],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(ends.len(), BATCH_MAX)?;
         let reduce = |(conversation, end): &(ConversationId, Seq)| {
-            reducing(DialogKey { user, conversation: *conversation }, *end, now)
+            reduce_statement(DialogKey { user, conversation: *conversation }, *end, now)
         };
         self.update_dialogs(ends.iter().map(reduce).collect()).await.map(drop)
     }
@@ -159,7 +159,7 @@ impl Mongo {
     }
 
     /// Makes a change of settings, or does nothing.
-    async fn change_settings(&self, change: &SettingsChange) -> Result<Done, StoreError> {
+    async fn change_settings(&self, change: &SettingsChange) -> Result<AppliedWrite, StoreError> {
         let mut retries = Retries::within(self.options.retry);
         loop {
             let failure = match self.try_settings(change).await {
@@ -176,7 +176,7 @@ impl Mongo {
         }
     }
 
-    async fn try_settings(&self, change: &SettingsChange) -> Result<Done, Failure> {
+    async fn try_settings(&self, change: &SettingsChange) -> Result<AppliedWrite, Failure> {
         if change.write.request.is_some() {
             let mut session = self.begin_transaction().await?;
             let made = Box::pin(self.settings_steps(change, &mut session)).await;
@@ -186,22 +186,22 @@ impl Mongo {
             error if is_duplicate(&error) => Failure::Duplicate,
             error => Failure::Final(write_failed(error)),
         })?;
-        document.map(|document| Done { document, replayed: false }).ok_or(Failure::Unmatched)
+        document.map(|document| AppliedWrite { document, replayed: false }).ok_or(Failure::Unmatched)
     }
 
     async fn settings_steps(
         &self,
         change: &SettingsChange,
         session: &mut ClientSession,
-    ) -> Result<Done, Failure> {
-        if let Some(done) = self.replayed_in(&change.write, session).await? {
+    ) -> Result<AppliedWrite, Failure> {
+        if let Some(done) = self.find_answer_in(&change.write, session).await? {
             return Ok(done);
         }
         let document = self.put_settings(change, Some(&mut *session)).await.map_err(|error| match error {
             error if is_duplicate(&error) => Failure::Duplicate,
             error => before_commit(error),
         })?;
-        self.done_in(&change.write, document.ok_or(Failure::Unmatched)?, session).await
+        self.keep_answer_in(&change.write, document.ok_or(Failure::Unmatched)?, session).await
     }
 
     /// Sends the one command that changes the dialog, and returns the document that it leaves; `None`: the settings version is
@@ -260,20 +260,20 @@ impl Mongo {
         &self,
         change: &SettingsChange,
         error: StoreError,
-    ) -> Result<Done, StoreError> {
+    ) -> Result<AppliedWrite, StoreError> {
         let may_be =
             !matches!(error, StoreError::Unavailable { .. }) && error.outcome() == Outcome::NotApplied;
         let Some(request) = change.write.request.as_ref().filter(|_| may_be) else {
             return Err(error);
         };
-        let document = self.replay(request, change.write.now).await?.ok_or(error)?;
-        Ok(Done { document, replayed: true })
+        let document = self.find_answer(request, change.write.now).await?.ok_or(error)?;
+        Ok(AppliedWrite { document, replayed: true })
     }
 }
 
 /// The dialogs of a list; only of conversations below `before`. Texts of direct conversations, and no others, begin
 /// with d.
-fn listed(user: UserId, list: DialogList, before: Option<ConversationId>) -> Document {
+fn list_filter(user: UserId, list: DialogList, before: Option<ConversationId>) -> Document {
     let mut conversations = Document::new();
     if list == DialogList::Direct {
         conversations.insert("$gte", "d");
@@ -291,7 +291,7 @@ fn listed(user: UserId, list: DialogList, before: Option<ConversationId>) -> Doc
 }
 
 /// Reduces a dialog of a deleted user with [`Dialog::reduced`], if necessary.
-fn reducing(key: DialogKey, end: Seq, now: Timestamp) -> Document {
+fn reduce_statement(key: DialogKey, end: Seq, now: Timestamp) -> Document {
     let min_seq = end.saturating_add(1);
     let settings = ["max", "pin", "dnd", "mark", "ext"];
     let mut differs: Vec<Document> =

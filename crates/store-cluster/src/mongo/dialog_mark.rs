@@ -33,7 +33,7 @@ impl Mongo {
         now: Timestamp,
     ) -> Result<Results, StoreError> {
         let mut results: Results = vec![Ok(()); marks.len()];
-        let statement = |mark: &DialogMark| raising(mark, now);
+        let statement = |mark: &DialogMark| raise_statement(mark, now);
         let (blind, mut left): (Vec<usize>, Vec<usize>) =
             (0..marks.len()).partition(|at| ReadRanges::default().mark(&marks[*at].mark).is_ok());
         let statements: Vec<Document> = blind.iter().filter_map(|at| statement(&marks[*at])).collect();
@@ -42,7 +42,7 @@ impl Mongo {
         left.sort_unstable();
         let mut retries = Retries::within(self.options.retry);
         while !left.is_empty() {
-            left = self.decide_marks(marks, &left, &mut results, now).await.map_err(partly)?;
+            left = self.decide_marks(marks, &left, &mut results, now).await.map_err(after_partial_write)?;
             if left.is_empty() {
                 break;
             }
@@ -97,7 +97,7 @@ impl Mongo {
                 results[*at] = mark_one(&mut after, &marks[*at].mark, now);
             }
             if after != before {
-                statements.push(replacing(&before, &after, now));
+                statements.push(replace_statement(&before, &after, now));
                 written.push(of_dialog);
             }
         }
@@ -119,7 +119,7 @@ fn mark_one(dialog: &mut Dialog, mark: &ReadMark, now: Timestamp) -> Result<(), 
 }
 
 /// Raises the read mark of a dialog without unread ranges in which the mark skips nothing, or makes the dialog.
-fn raising(mark: &DialogMark, now: Timestamp) -> Option<Document> {
+fn raise_statement(mark: &DialogMark, now: Timestamp) -> Option<Document> {
     let made = ReadRanges::default().mark(&mark.mark).ok()?;
     let raise = mark.mark.raise();
     let mut update = DialogUpdate::new(now);
@@ -137,7 +137,7 @@ fn raising(mark: &DialogMark, now: Timestamp) -> Option<Document> {
 }
 
 /// Writes a marked dialog, if its read ranges are unchanged.
-fn replacing(before: &Dialog, after: &Dialog, now: Timestamp) -> Document {
+fn replace_statement(before: &Dialog, after: &Dialog, now: Timestamp) -> Document {
     let unread = packed(&before.read).unwrap_or_else(|| doc! { "$exists": false }.into());
     let filter = doc! { "_id": id(before.key), "read": before.read.read_seq(), "ur": unread };
     let mut update = DialogUpdate::new(now);
@@ -152,7 +152,7 @@ fn upsert(filter: Document, update: DialogUpdate) -> Document {
 }
 
 /// Part of a batch was written before this.
-fn partly(error: StoreError) -> StoreError {
+fn after_partial_write(error: StoreError) -> StoreError {
     match error.outcome() {
         Outcome::Unknown => error,
         Outcome::NotApplied => StoreError::Unavailable { outcome: Outcome::Unknown, source: Arc::new(error) },

@@ -21,7 +21,7 @@ const BEGINS_MAX: u32 = 16;
 #[async_trait]
 impl ErasureStore for Mongo {
     async fn begin_erasure(&self, user: UserId, again: bool, now: Timestamp) -> Result<Erasure, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         for tries in 1..=BEGINS_MAX {
             let before = self.erasure_of(user).await?;
             if let Some(before) = before.filter(|before| !(before.ended && again)) {
@@ -45,7 +45,7 @@ impl ErasureStore for Mongo {
         after: Option<UserId>,
         limit: usize,
     ) -> Result<Vec<Erasure>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let after = after.map_or(0, UserId::get);
         let find = self.erasures.find(doc! { "open": true, "_id": { "$gt": after } });
         let find = find.sort(doc! { "open": 1, "_id": 1 }).limit(count(limit));
@@ -54,7 +54,7 @@ impl ErasureStore for Mongo {
     }
 
     async fn save_erasure(&self, saved: &Erasure) -> Result<Option<Erasure>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let next = Erasure { version: saved.version.next(), ..*saved };
         Ok(self.replace_erasure(saved, &next).await?.then_some(next))
     }

@@ -57,7 +57,7 @@ pub(super) fn out_of_time(outcome: Outcome) -> StoreError {
 }
 
 /// The server has not answered the last pings: nothing is sent.
-pub(super) fn lost() -> StoreError {
+pub(super) fn no_ping_answer() -> StoreError {
     let source = Arc::new(MongoFailure { what: "no answer to pings", code: 0 });
     StoreError::Unavailable { outcome: Outcome::NotApplied, source }
 }
@@ -111,7 +111,7 @@ fn store_error(error: &Error, outcome: Outcome) -> StoreError {
 }
 
 fn is_unavailable(error: &Error) -> bool {
-    let away = matches!(
+    let is_network_error = matches!(
         &*error.kind,
         ErrorKind::ServerSelection { .. }
             | ErrorKind::ConnectionPoolCleared { .. }
@@ -120,7 +120,8 @@ fn is_unavailable(error: &Error) -> bool {
             | ErrorKind::Shutdown
             | ErrorKind::Write(WriteFailure::WriteConcernError(_))
     );
-    away || code(error).is_some_and(|code| INTERRUPTED.contains(&code))
+    is_network_error
+        || code(error).is_some_and(|code| INTERRUPTED.contains(&code))
         || error.contains_label("TransientTransactionError")
         || error.contains_label("RetryableWriteError")
 }

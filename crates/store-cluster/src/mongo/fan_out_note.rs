@@ -19,20 +19,20 @@ use super::{
 #[async_trait]
 impl FanOutNoteStore for Mongo {
     async fn keep_fan_out_note(&self, note: &FanOutNote) -> Result<(), StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let keep = vec![doc! { "$set": { "t": { "$ifNull": ["$t", "$$NOW"] } } }];
         self.upsert(&self.fan_out_notes, doc! { "_id": id(note) }, keep.into()).await.map(drop)
     }
 
     async fn remove_fan_out_notes(&self, notes: &[FanOutNote]) -> Result<(), StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let ids: Vec<Document> = notes.iter().map(id).collect();
         let removed = self.fan_out_notes.delete_many(doc! { "_id": { "$in": ids } }).await;
         removed.map(drop).map_err(write_failed)
     }
 
     async fn due_fan_out_notes(&self, age: Duration, limit: usize) -> Result<Vec<DueNote>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let age = millis(age);
         let is_due = doc! { "$expr": { "$lte": ["$t", { "$subtract": ["$$NOW", age] }] } };
         let find = self.fan_out_notes.find(is_due).sort(doc! { "t": 1 }).limit(count(limit));

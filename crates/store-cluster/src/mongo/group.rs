@@ -22,7 +22,7 @@ use super::{
         change_params, fields, kind, moment, number, number_in, params, params_document, text, texts, version,
     },
     error::malformed,
-    record::{Listed, Record, version_of},
+    record::{PageFilter, Record, version_of},
     write::{Change, Order},
 };
 
@@ -32,7 +32,7 @@ pub(super) const GROUP: &str = "g";
 #[async_trait]
 impl GroupStore for Mongo {
     async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.one(id.get()).await
     }
 
@@ -46,11 +46,11 @@ impl GroupStore for Mongo {
         after: Option<GroupId>,
         limit: usize,
     ) -> Result<Vec<Group>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let after = after.map(GroupId::get);
         let (by_name, by_tag): (Vec<Group>, Vec<Group>) = futures::try_join!(
-            self.page(listed_under("name_keys", key), after, limit),
-            self.page(listed_under("tag_keys", key), after, limit)
+            self.page(public_with_key("name_keys", key), after, limit),
+            self.page(public_with_key("tag_keys", key), after, limit)
         )?;
         let both: BTreeMap<GroupId, Group> =
             by_name.into_iter().chain(by_tag).map(|group| (group.id, group)).collect();
@@ -58,12 +58,12 @@ impl GroupStore for Mongo {
     }
 
     async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError> {
-        let _entered = self.enter()?;
-        self.page(Listed::all(), after.map(GroupId::get), limit).await
+        let _permit = self.admit()?;
+        self.page(PageFilter::all(), after.map(GroupId::get), limit).await
     }
 
     async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let (id, change) = (group.id.get(), Change::Create(document(&group, write.now)));
         self.put_group(Order { id, change, secrets: group.secrets, write }).await
     }
@@ -74,13 +74,13 @@ impl GroupStore for Mongo {
         mut patch: GroupPatch,
         write: Write,
     ) -> Result<Applied<Group>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let secrets = std::mem::take(&mut patch.secrets);
         self.put_group(Order { id: id.get(), change: changes(patch, write.now), secrets, write }).await
     }
 
     async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let change = Change::Delete { keep: &[], set: Document::new() };
         let order = Order { id: id.get(), change, secrets: SecretChange::new(), write };
         let done = Box::pin(self.write::<Group>(&order)).await?;
@@ -95,7 +95,7 @@ impl Mongo {
         ids: &[GroupId],
         concern: ReadConcern,
     ) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let found = self.many(ids.iter().map(|id| id.get()).collect(), concern).await?;
         found.into_iter().map(|(id, group)| Ok((group_id(id)?, group))).collect()
     }
@@ -152,9 +152,9 @@ impl Record for Group {
 }
 
 /// Public groups with this key in a field; its index has the same name.
-fn listed_under(index: &'static str, key: &str) -> Listed {
+fn public_with_key(index: &'static str, key: &str) -> PageFilter {
     let filter = doc! { index: key, "visibility": i32::from(Visibility::Public as u8) };
-    Listed { filter, index }
+    PageFilter { filter, index }
 }
 
 /// The search keys of the name of a public group.
@@ -172,7 +172,7 @@ fn tag_keys(tags: &[Text]) -> Vec<String> {
     keys.into_iter().collect()
 }
 
-fn listed(tags: &[Text]) -> Vec<&str> {
+fn texts_of(tags: &[Text]) -> Vec<&str> {
     tags.iter().map(Text::as_str).collect()
 }
 
@@ -180,7 +180,7 @@ fn document(group: &NewGroup, now: Timestamp) -> Document {
     let mut document = doc! {
         "name": group.name.as_str(),
         "name_keys": name_keys(&group.name),
-        "tags": listed(&group.tags),
+        "tags": texts_of(&group.tags),
         "tag_keys": tag_keys(&group.tags),
         "kind": i32::from(group.kind as u8),
         "visibility": i32::from(group.visibility as u8),
@@ -206,7 +206,7 @@ fn changes(patch: GroupPatch, now: Timestamp) -> Change {
         set.insert("name_keys", name_keys(name));
     }
     if let Some(tags) = &patch.tags {
-        set.insert("tags", listed(tags));
+        set.insert("tags", texts_of(tags));
         set.insert("tag_keys", tag_keys(tags));
     }
     let numbers = [

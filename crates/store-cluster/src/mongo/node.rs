@@ -36,12 +36,12 @@ impl NodeStore for Mongo {
             Ok(Ok(answer)) => answer.map(drop).map_err(read_failed),
             Ok(Err(_)) | Err(_) => Err(out_of_time(Outcome::NotApplied)),
         };
-        self.reach.pinged(!matches!(answered, Err(StoreError::Unavailable { .. })));
+        self.reachability.record_ping(!matches!(answered, Err(StoreError::Unavailable { .. })));
         answered
     }
 
     async fn allocate_ids(&self, kind: IdKind, count: u32) -> Result<IdBlock, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let id = format!("ids.{}", kind.name());
         let from = doc! { "$max": ["$next", IdKind::FIRST_ALLOCATED] };
         let next = doc! { "$set": { "next": { "$add": [from, i64::from(count)] } } };
@@ -51,7 +51,7 @@ impl NodeStore for Mongo {
     }
 
     async fn epoch(&self) -> Result<Epoch, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         match self.find_one(&self.node, doc! { "_id": EPOCH }).await? {
             Some(document) => epoch_in(&document),
             None => Ok(Epoch::default()),
@@ -59,7 +59,7 @@ impl NodeStore for Mongo {
     }
 
     async fn raise_epoch(&self, seen: u64, server: &str) -> Result<Epoch, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let was = i64::try_from(seen).map_err(|_| malformed("value"))?;
         let update = doc! { "$set": { "value": was.saturating_add(1), "server": server } };
         let raise = self
@@ -77,7 +77,7 @@ impl NodeStore for Mongo {
     }
 
     async fn key(&self, name: &str, candidate: [u8; 32]) -> Result<[u8; 32], StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let key = Binary { subtype: BinarySubtype::Generic, bytes: candidate.to_vec() };
         let filter = doc! { "_id": format!("key.{name}") };
         let kept = self.upsert(&self.node, filter, doc! { "$setOnInsert": { "key": key } }.into()).await?;

@@ -33,7 +33,7 @@ const REMOVALS_MAX: u32 = 16;
 #[async_trait]
 impl NoticeStore for Mongo {
     async fn audiences(&self, ids: &[AudienceId], strong: bool) -> Result<Vec<Audience>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(ids.len(), BATCH_MAX)?;
         let ids: HashSet<i64> = ids.iter().map(|id| id.get().into()).collect();
         if ids.is_empty() {
@@ -49,7 +49,7 @@ impl NoticeStore for Mongo {
         after: Option<AudienceId>,
         limit: usize,
     ) -> Result<Vec<Audience>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let after = after.map_or(0, |id| i64::from(id.get()));
         let filter = doc! { "_id": { "$gt": after } };
         self.audiences_by(filter, Some("_id_"), limit, ReadConcern::majority()).await
@@ -60,7 +60,7 @@ impl NoticeStore for Mongo {
         ids: &[NoticeId],
         strong: bool,
     ) -> Result<Vec<(NoticeId, Stored<Notice>)>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let found = self.many(ids.iter().map(|id| id.get()).collect(), concern(strong)).await?;
         found.into_iter().map(|(id, notice)| Ok((notice_id(id)?, notice))).collect()
     }
@@ -71,7 +71,7 @@ impl NoticeStore for Mongo {
         most: usize,
         write: Write,
     ) -> Result<Applied<()>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let done = Box::pin(self.write_notice(&NoticeSteps::Register { audience, most }, &write)).await?;
         Ok(Applied { record: (), replayed: done.replayed })
     }
@@ -83,14 +83,14 @@ impl NoticeStore for Mongo {
         live_max: usize,
         write: Write,
     ) -> Result<Applied<NoticeChangeResult>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let steps = NoticeSteps::Change { id, change, live_max };
         let done = Box::pin(self.write_notice(&steps, &write)).await?;
         Ok(Applied { record: changed(&done.document)?, replayed: done.replayed })
     }
 
     async fn remove_expired(&self, id: AudienceId, now: Timestamp) -> Result<bool, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         for tries in 1..=REMOVALS_MAX {
             let found = self.find_one(&self.audiences, doc! { "_id": i64::from(id.get()) }).await?;
             let Some(before) = found.as_deref().map(audience).transpose()? else { return Ok(false) };
@@ -108,7 +108,7 @@ impl NoticeStore for Mongo {
     }
 
     async fn expired_notices(&self, before: Timestamp, limit: usize) -> Result<Vec<NoticeId>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let find = self.notices.find(doc! { "expire": { "$lt": before.0 } }).limit(count(limit));
         let find = find.projection(doc! { "_id": 1 }).hint(Hint::Name("expired".to_owned()));
         let cursor = find.max_time(self.options.command).await.map_err(read_failed)?;

@@ -24,7 +24,7 @@ use super::{
     error::{malformed, read_failed, write_failed},
     record::all,
 };
-pub(super) use ordinals::Ordinals;
+pub(super) use ordinals::ReservedOrdinals;
 
 const DUPLICATE_KEY: i32 = 11000;
 /// Index of ordinals.
@@ -33,7 +33,7 @@ const ORDINAL: &str = "ordinal";
 #[async_trait]
 impl NoticeReaderStore for Mongo {
     async fn readers(&self, keys: &[ReaderKey], strong: bool) -> Result<Vec<NoticeReader>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(keys.len(), BATCH_MAX)?;
         let concern = if strong { ReadConcern::linearizable() } else { ReadConcern::majority() };
         self.readers_by(keys.iter().copied().collect(), concern).await
@@ -45,7 +45,7 @@ impl NoticeReaderStore for Mongo {
         readers: &[(ReaderId, Timestamp)],
         most: ReaderOrdinal,
     ) -> Result<Vec<NoticeReader>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(readers.len(), READERS_AT_ONCE)?;
         let key = |reader: &ReaderId| ReaderKey { audience, reader: *reader };
         let mut wanted: BTreeMap<ReaderKey, Timestamp> = BTreeMap::new();
@@ -77,9 +77,9 @@ impl NoticeReaderStore for Mongo {
         mark: ReaderMark,
         dead_pages: &[u32],
     ) -> Result<Option<MarkedReader>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(mark.slots().len(), SLOTS_AT_ONCE)?;
-        if let Some((differs, update)) = marking(&mark, dead_pages) {
+        if let Some((differs, update)) = mark_update(&mark, dead_pages) {
             let mut filter = doc! { "_id": id(key) };
             filter.insert("$or", differs);
             let change = self.notice_readers.find_one_and_update(filter, update);
@@ -102,7 +102,7 @@ impl NoticeReaderStore for Mongo {
         page: u32,
         limit: usize,
     ) -> Result<Vec<ScannedReader>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         at_most(limit, READERS_SCANNED)?;
         if limit == 0 {
             return Ok(Vec::new());
@@ -117,7 +117,7 @@ impl NoticeReaderStore for Mongo {
     }
 
     async fn count_readers(&self, audience: AudienceId) -> Result<ReaderExtent, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let of_audience = || doc! { "a": i64::from(audience.get()) };
         let hint = || Hint::Name(ORDINAL.to_owned());
         let count = self.notice_readers.count_documents(of_audience()).hint(hint());
@@ -173,7 +173,7 @@ fn duplicates(error: &Error) -> Option<Vec<usize>> {
 ///
 /// `$bitsAllSet` and no `$bitsAnyClear`: that does not match a reader without a word. Positions and no mask: one with bit 63 is
 /// negative, and refused.
-fn marking(mark: &ReaderMark, dead_pages: &[u32]) -> Option<(Vec<Document>, Document)> {
+fn mark_update(mark: &ReaderMark, dead_pages: &[u32]) -> Option<(Vec<Document>, Document)> {
     let words = words_of(mark.slots());
     let mut update = doc! { "$inc": { "v": 1_i64 } };
     let differs: Vec<Document> = match mark {

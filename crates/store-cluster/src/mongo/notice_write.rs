@@ -20,7 +20,7 @@ use super::{
     notice::audience,
     record::stored,
     transaction::before_commit,
-    write::{Done, Failure, Retries},
+    write::{AppliedWrite, Failure, Retries},
 };
 
 /// The kinds of writes of audiences and notices.
@@ -33,9 +33,13 @@ pub(super) enum NoticeSteps {
 
 impl Mongo {
     /// Makes all of these steps, or none.
-    pub(super) async fn write_notice(&self, steps: &NoticeSteps, write: &Write) -> Result<Done, StoreError> {
+    pub(super) async fn write_notice(
+        &self,
+        steps: &NoticeSteps,
+        write: &Write,
+    ) -> Result<AppliedWrite, StoreError> {
         let mut retries = Retries::within(self.options.notices);
-        let _turn = self.notice_turn.lock().await;
+        let _lock = self.notice_lock.lock().await;
         loop {
             let error = match Box::pin(self.try_notice(steps, write)).await {
                 Ok(done) => return Ok(done),
@@ -49,7 +53,7 @@ impl Mongo {
         }
     }
 
-    async fn try_notice(&self, steps: &NoticeSteps, write: &Write) -> Result<Done, Failure> {
+    async fn try_notice(&self, steps: &NoticeSteps, write: &Write) -> Result<AppliedWrite, Failure> {
         let mut session = self.begin_transaction().await?;
         let made = Box::pin(self.notice_steps(steps, write, &mut session)).await;
         self.end_transaction(session, made).await
@@ -60,8 +64,8 @@ impl Mongo {
         steps: &NoticeSteps,
         write: &Write,
         session: &mut ClientSession,
-    ) -> Result<Done, Failure> {
-        if let Some(done) = self.replayed_in(write, session).await? {
+    ) -> Result<AppliedWrite, Failure> {
+        if let Some(done) = self.find_answer_in(write, session).await? {
             return Ok(done);
         }
         let document = match steps {
@@ -72,7 +76,7 @@ impl Mongo {
                 self.change_in(*id, change, *live_max, write, session).await?
             }
         };
-        self.done_in(write, document, session).await
+        self.keep_answer_in(write, document, session).await
     }
 
     async fn register_in(

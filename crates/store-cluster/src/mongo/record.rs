@@ -36,7 +36,7 @@ pub(super) trait Record: Sized + Send + Sync + 'static {
 
 /// The filter of a page of records.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct PageFilter {
     /// Equalities.
     pub(super) filter: Document,
     /// The index that has these fields and then the id. It is named, for the planner might prefer the index
@@ -79,7 +79,7 @@ pub(super) async fn all<T>(
     Ok(found)
 }
 
-impl Listed {
+impl PageFilter {
     /// All records.
     pub(super) fn all() -> Self {
         Self { filter: Document::new(), index: "_id_" }
@@ -116,21 +116,21 @@ impl Mongo {
         all(cursor, with_id).await
     }
 
-    /// Reads the living records that `listed` admits, by ascending id above `after`, at most `limit`.
+    /// Reads the living records that `page` admits, by ascending id above `after`, at most `limit`.
     pub(super) async fn page<R: Record>(
         &self,
-        listed: Listed,
+        page: PageFilter,
         after: Option<i64>,
         limit: usize,
     ) -> Result<Vec<R>, StoreError> {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let mut filter = listed.filter;
+        let mut filter = page.filter;
         filter.insert("_id", doc! { "$gt": after.unwrap_or_default() });
         filter.insert("deleted", doc! { "$ne": true });
         let cursor = self
-            .cursor(R::collection(self), filter, Some(listed.index), limit, ReadConcern::majority())
+            .cursor(R::collection(self), filter, Some(page.index), limit, ReadConcern::majority())
             .await?;
         all(cursor, R::read).await
     }

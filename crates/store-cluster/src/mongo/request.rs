@@ -13,12 +13,12 @@ use super::{
     connect::Mongo,
     error::malformed,
     transaction::before_commit,
-    write::{Done, Failure},
+    write::{AppliedWrite, Failure},
 };
 
 impl Mongo {
     /// The answer of an earlier write with this request id, seen outside of any transaction.
-    pub(super) async fn replay(
+    pub(super) async fn find_answer(
         &self,
         request: &Request,
         now: Timestamp,
@@ -30,25 +30,25 @@ impl Mongo {
     }
 
     /// What an earlier write with the request id did, in the snapshot of a transaction.
-    pub(super) async fn replayed_in(
+    pub(super) async fn find_answer_in(
         &self,
         write: &Write,
         session: &mut ClientSession,
-    ) -> Result<Option<Done>, Failure> {
+    ) -> Result<Option<AppliedWrite>, Failure> {
         let Some(request) = &write.request else { return Ok(None) };
         let find = self.requests.find_one(doc! { "_id": request.id.as_str() });
         let kept = find.max_time(self.options.command).session(session).await.map_err(before_commit)?;
         let document = kept.map_or(Ok(None), |kept| answer(&kept, request, write.now));
-        Ok(document.map_err(Failure::Final)?.map(|document| Done { document, replayed: true }))
+        Ok(document.map_err(Failure::Final)?.map(|document| AppliedWrite { document, replayed: true }))
     }
 
     /// The end of a transaction that left this document: stores it as the answer, which replaces an expired one.
-    pub(super) async fn done_in(
+    pub(super) async fn keep_answer_in(
         &self,
         write: &Write,
         document: RawDocumentBuf,
         session: &mut ClientSession,
-    ) -> Result<Done, Failure> {
+    ) -> Result<AppliedWrite, Failure> {
         if let Some(request) = &write.request {
             let fingerprint = Binary { subtype: BinarySubtype::Generic, bytes: request.fingerprint.to_vec() };
             let kept = rawdoc! {
@@ -61,7 +61,7 @@ impl Mongo {
             let keep = self.requests.replace_one(filter, kept).upsert(true).session(session);
             keep.await.map_err(before_commit)?;
         }
-        Ok(Done { document, replayed: false })
+        Ok(AppliedWrite { document, replayed: false })
     }
 }
 

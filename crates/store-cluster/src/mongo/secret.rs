@@ -14,7 +14,7 @@ use super::{connect::Mongo, error::malformed, group::GROUP, user::USER};
 #[async_trait]
 impl SecretStore for Mongo {
     async fn secret(&self, owner: SecretOwner, name: &str) -> Result<Option<StoredSecret>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let (kind, id) = match owner {
             SecretOwner::User(id) => (USER, id.get()),
             SecretOwner::Group(id) => (GROUP, id.get()),

@@ -20,7 +20,7 @@ use super::{
 impl SequenceStore for Mongo {
     /// A driver that sends it a second time gets the first answer.
     async fn take_seqs(&self, name: &SequenceName, count: u32, above: Seq) -> Result<SeqRange, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let from = doc! { "$max": ["$last", above] };
         let take = vec![doc! { "$set": { "last": { "$add": [from, i64::from(count)] } } }];
         let after = self.upsert(&self.sequences, doc! { "_id": name.as_str() }, take.into()).await?;
@@ -30,7 +30,7 @@ impl SequenceStore for Mongo {
 
     async fn max_seqs(&self, names: &[SequenceName]) -> Result<Vec<Seq>, StoreError> {
         at_most(names.len(), SEQUENCES_READ)?;
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let ids: Vec<&str> = names.iter().map(SequenceName::as_str).collect();
         let filter = doc! { "_id": { "$in": ids } };
         let concern = ReadConcern::linearizable();

@@ -15,7 +15,7 @@ use super::{
     connect::{Mongo, durable},
     error::{commit_failed, is_duplicate, read_failed},
     record::Record,
-    write::{Change, Done, Failure, Order, Refused, Way, backoff},
+    write::{AppliedWrite, Change, Creation, Failure, Order, Refusal, backoff},
 };
 
 /// Retries of a commit of unknown outcome, besides the driver's own retry.
@@ -29,11 +29,11 @@ impl Mongo {
     pub(super) async fn in_transaction<R: Record>(
         &self,
         order: &Order,
-        way: Way,
+        creation: Creation,
         nonce: i64,
-    ) -> Result<Done, Failure> {
+    ) -> Result<AppliedWrite, Failure> {
         let mut session = self.begin_transaction().await?;
-        let made = Box::pin(self.steps::<R>(order, way, nonce, &mut session)).await;
+        let made = Box::pin(self.steps::<R>(order, creation, nonce, &mut session)).await;
         self.end_transaction(session, made).await
     }
 
@@ -74,14 +74,14 @@ impl Mongo {
     async fn steps<R: Record>(
         &self,
         order: &Order,
-        way: Way,
+        creation: Creation,
         nonce: i64,
         session: &mut ClientSession,
-    ) -> Result<Done, Failure> {
-        if let Some(done) = self.replayed_in(&order.write, session).await? {
+    ) -> Result<AppliedWrite, Failure> {
+        if let Some(done) = self.find_answer_in(&order.write, session).await? {
             return Ok(done);
         }
-        let document = self.apply_in::<R>(order, way, nonce, session).await?;
+        let document = self.apply_in::<R>(order, creation, nonce, session).await?;
         if matches!(order.change, Change::Delete { .. }) {
             self.forget_secrets(R::OWNER, order.id, session).await.map_err(before_commit)?;
         }
@@ -90,21 +90,21 @@ impl Mongo {
                 .await
                 .map_err(before_commit)?;
         }
-        self.done_in(&order.write, document, session).await
+        self.keep_answer_in(&order.write, document, session).await
     }
 
     async fn apply_in<R: Record>(
         &self,
         order: &Order,
-        way: Way,
+        creation: Creation,
         nonce: i64,
         session: &mut ClientSession,
     ) -> Result<RawDocumentBuf, Failure> {
-        self.apply::<R>(order, way, nonce, Some(session)).await.map_err(|refused| match refused {
-            Refused::ByServer(error) if is_duplicate(&error) => Failure::Duplicate,
-            Refused::ByServer(error) => before_commit(*error),
-            Refused::Unmatched => Failure::Unmatched,
-            Refused::Malformed(error) => Failure::Final(error),
+        self.apply::<R>(order, creation, nonce, Some(session)).await.map_err(|refusal| match refusal {
+            Refusal::ByServer(error) if is_duplicate(&error) => Failure::Duplicate,
+            Refusal::ByServer(error) => before_commit(*error),
+            Refusal::Unmatched => Failure::Unmatched,
+            Refusal::Malformed(error) => Failure::Final(error),
         })
     }
 }

@@ -19,7 +19,7 @@ use super::{
         change_params, fields, kind, moment, number_in, params, params_document, small, text, version,
     },
     error::{malformed, write_failed},
-    record::{Listed, Record, is_stub, version_of},
+    record::{PageFilter, Record, is_stub, version_of},
     write::{Change, ID_HELD, Order},
 };
 
@@ -29,7 +29,7 @@ pub(super) const USER: &str = "u";
 #[async_trait]
 impl UserStore for Mongo {
     async fn user(&self, id: UserId) -> Result<Stored<User>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.one(id.get()).await
     }
 
@@ -38,7 +38,7 @@ impl UserStore for Mongo {
     }
 
     async fn user_by_name(&self, name: &UserName) -> Result<Option<User>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.named(name.key()).await
     }
 
@@ -48,7 +48,7 @@ impl UserStore for Mongo {
         after: Option<UserId>,
         limit: usize,
     ) -> Result<Vec<User>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let after = after.map(UserId::get);
         let (named, mut found) =
             futures::try_join!(self.named(keyword.name()), self.with_address(keyword, after, limit))?;
@@ -63,12 +63,12 @@ impl UserStore for Mongo {
     }
 
     async fn scan_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, StoreError> {
-        let _entered = self.enter()?;
-        self.page(Listed::all(), after.map(UserId::get), limit).await
+        let _permit = self.admit()?;
+        self.page(PageFilter::all(), after.map(UserId::get), limit).await
     }
 
     async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let (id, change) = (user.id.get(), Change::Create(document(&user, write.now)));
         self.put_user(Order { id, change, secrets: user.secrets, write }).await
     }
@@ -79,7 +79,7 @@ impl UserStore for Mongo {
         mut patch: UserPatch,
         write: Write,
     ) -> Result<Applied<User>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let secrets = std::mem::take(&mut patch.secrets);
         self.put_user(Order { id: id.get(), change: changes(patch, write.now), secrets, write }).await
     }
@@ -90,7 +90,7 @@ impl UserStore for Mongo {
         name_free_at: Timestamp,
         write: Write,
     ) -> Result<Applied<Version>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let set = doc! { "name_free_at": name_free_at.0, ID_HELD: write.now.0 };
         let change = Change::Delete { keep: &["name_key"], set };
         let order = Order { id: id.get(), change, secrets: SecretChange::new(), write };
@@ -99,7 +99,7 @@ impl UserStore for Mongo {
     }
 
     async fn release_id(&self, id: UserId, deleted: Timestamp) -> Result<(), StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let filter = doc! { "_id": id.get(), "deleted": true, ID_HELD: { "$lte": deleted.0 } };
         let update = doc! { "$unset": { ID_HELD: "" } };
         self.users.update_one(filter, update).await.map(drop).map_err(write_failed)
@@ -113,7 +113,7 @@ impl Mongo {
         ids: &[UserId],
         concern: ReadConcern,
     ) -> Result<Vec<(UserId, Stored<User>)>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let found = self.many(ids.iter().map(|id| id.get()).collect(), concern).await?;
         found.into_iter().map(|(id, user)| Ok((user_id(id)?, user))).collect()
     }
@@ -143,7 +143,7 @@ impl Mongo {
             (None, Some(phone)) => ("phone", phone),
             (None, None) => return Ok(Vec::new()),
         };
-        self.page(Listed { filter: doc! { index: key }, index }, after, limit).await
+        self.page(PageFilter { filter: doc! { index: key }, index }, after, limit).await
     }
 }
 

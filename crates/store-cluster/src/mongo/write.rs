@@ -67,7 +67,7 @@ impl Order {
         deletes || self.write.request.is_some() || !self.secrets.is_empty()
     }
 
-    fn living(&self) -> Document {
+    fn live_filter(&self) -> Document {
         let mut filter = doc! { "_id": self.id, "deleted": { "$ne": true } };
         if let Some(expected) = self.write.expected {
             filter.insert("v", expected.get());
@@ -78,7 +78,7 @@ impl Order {
 
 /// A write that was applied.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct AppliedWrite {
     /// The record, or its stub, after the write.
     pub(super) document: RawDocumentBuf,
     /// Whether an earlier write with the same request id made the change.
@@ -100,13 +100,13 @@ pub(super) enum Failure {
 
 /// The next attempt.
 enum NextTry {
-    Return(Done),
-    Try(Way, StoreError),
+    Return(AppliedWrite),
+    Try(Creation, StoreError),
 }
 
 /// How a record is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Creation {
     /// Nothing is stored under the id.
     Fresh,
     /// A stub of a deleted record exists.
@@ -115,16 +115,16 @@ pub(super) enum Way {
 
 impl Mongo {
     /// Makes `order`, or nothing.
-    pub(super) async fn write<R: Record>(&self, order: &Order) -> Result<Done, StoreError> {
+    pub(super) async fn write<R: Record>(&self, order: &Order) -> Result<AppliedWrite, StoreError> {
         // Distinguishes an insert of this call, sent twice by the driver, from an insert of another.
         let nonce: i64 = rand::random();
-        let (mut way, mut retries) = (Way::Fresh, Retries::within(self.options.retry));
+        let (mut creation, mut retries) = (Creation::Fresh, Retries::within(self.options.retry));
         loop {
-            let failure = match self.try_once::<R>(order, way, nonce).await {
+            let failure = match self.try_once::<R>(order, creation, nonce).await {
                 Ok(done) => return Ok(done),
                 Err(failure) => failure,
             };
-            let (next, error) = match self.consider::<R>(order, failure, way, nonce).await? {
+            let (next, error) = match self.next_try::<R>(order, failure, creation, nonce).await? {
                 NextTry::Return(done) => return Ok(done),
                 NextTry::Try(next, error) => (next, error),
             };
@@ -132,33 +132,39 @@ impl Mongo {
                 return Err(error);
             }
             tracing::debug!(tries = retries.tries, %error, "a write is tried again");
-            way = next;
+            creation = next;
         }
     }
 
-    async fn try_once<R: Record>(&self, order: &Order, way: Way, nonce: i64) -> Result<Done, Failure> {
+    async fn try_once<R: Record>(
+        &self,
+        order: &Order,
+        creation: Creation,
+        nonce: i64,
+    ) -> Result<AppliedWrite, Failure> {
         if order.spans_documents() {
-            return Box::pin(self.in_transaction::<R>(order, way, nonce)).await;
+            return Box::pin(self.in_transaction::<R>(order, creation, nonce)).await;
         }
-        let document = self.apply::<R>(order, way, nonce, None).await.map_err(|refused| match refused {
-            Refused::ByServer(error) if is_duplicate(&error) => Failure::Duplicate,
-            Refused::ByServer(error) => Failure::Final(write_failed(*error)),
-            Refused::Unmatched => Failure::Unmatched,
-            Refused::Malformed(error) => Failure::Final(error),
-        })?;
-        Ok(Done { document, replayed: false })
+        let document =
+            self.apply::<R>(order, creation, nonce, None).await.map_err(|refusal| match refusal {
+                Refusal::ByServer(error) if is_duplicate(&error) => Failure::Duplicate,
+                Refusal::ByServer(error) => Failure::Final(write_failed(*error)),
+                Refusal::Unmatched => Failure::Unmatched,
+                Refusal::Malformed(error) => Failure::Final(error),
+            })?;
+        Ok(AppliedWrite { document, replayed: false })
     }
 
     /// Sends the one command that changes the record, and returns the document that it leaves.
     pub(super) async fn apply<R: Record>(
         &self,
         order: &Order,
-        way: Way,
+        creation: Creation,
         nonce: i64,
         session: Option<&mut ClientSession>,
-    ) -> Result<RawDocumentBuf, Refused> {
-        match (&order.change, way) {
-            (Change::Create(fields), Way::Fresh) => {
+    ) -> Result<RawDocumentBuf, Refusal> {
+        match (&order.change, creation) {
+            (Change::Create(fields), Creation::Fresh) => {
                 let document = created(order.id, fields, nonce)?;
                 let insert = R::collection(self).insert_one(&document);
                 match session {
@@ -167,26 +173,26 @@ impl Mongo {
                 }?;
                 Ok(document)
             }
-            (Change::Create(fields), Way::OverStub) => {
+            (Change::Create(fields), Creation::OverStub) => {
                 let mut set = fields.clone();
                 set.insert("w", nonce);
                 let stub = doc! { "_id": order.id, "deleted": true, ID_HELD: Bson::Null };
-                let fields = Remade { set, keep: &[], nonce };
-                self.remake::<R>(stub, fields, session).await?.ok_or(Refused::Unmatched)
+                let state = NewState { set, keep: &[], nonce };
+                self.rewrite::<R>(stub, state, session).await?.ok_or(Refusal::Unmatched)
             }
             (Change::Delete { keep, set }, _) => {
                 let mut set = set.clone();
                 set.insert("deleted", true);
-                let fields = Remade { set, keep, nonce };
-                self.remake::<R>(order.living(), fields, session).await?.ok_or(Refused::Unmatched)
+                let state = NewState { set, keep, nonce };
+                self.rewrite::<R>(order.live_filter(), state, session).await?.ok_or(Refusal::Unmatched)
             }
             (Change::Update { set, unset, params }, _) => {
-                let mut filter = order.living();
+                let mut filter = order.live_filter();
                 if let Some(room) = room_for(params) {
                     filter.insert("$expr", room);
                 }
                 let update = modification(set.clone(), unset.clone(), nonce);
-                self.find_and_update::<R>(filter, update, session).await?.ok_or(Refused::Unmatched)
+                self.find_and_update::<R>(filter, update, session).await?.ok_or(Refusal::Unmatched)
             }
         }
     }
@@ -194,10 +200,10 @@ impl Mongo {
     /// Makes a stub of a record, or a record of a stub: all fields are removed except those that are set or kept,
     /// whatever wrote them. Field by field: a document is never replaced, because the change feed could not see whether
     /// its version was raised.
-    async fn remake<R: Record>(
+    async fn rewrite<R: Record>(
         &self,
         mut filter: Document,
-        Remade { set, keep, nonce }: Remade,
+        NewState { set, keep, nonce }: NewState,
         mut session: Option<&mut ClientSession>,
     ) -> Result<Option<RawDocumentBuf>, Error> {
         let find = R::collection(self).find_one(filter.clone()).max_time(self.options.command);
@@ -239,18 +245,18 @@ impl Mongo {
     }
 
     /// Reads why an attempt had no effect, and returns whether another may succeed.
-    async fn consider<R: Record>(
+    async fn next_try<R: Record>(
         &self,
         order: &Order,
         failure: Failure,
-        way: Way,
+        creation: Creation,
         nonce: i64,
     ) -> Result<NextTry, StoreError> {
         let verdict = match failure {
             Failure::Final(error) => Err(error),
-            Failure::Collision(error) => Ok(NextTry::Try(Way::Fresh, error)),
+            Failure::Collision(error) => Ok(NextTry::Try(Creation::Fresh, error)),
             Failure::Unmatched => self.unmatched::<R>(order).await,
-            Failure::Duplicate if way == Way::Fresh => self.insert_refused::<R>(order, nonce).await,
+            Failure::Duplicate if creation == Creation::Fresh => self.insert_refused::<R>(order, nonce).await,
             Failure::Duplicate => self.name_refused::<R>(order).await,
         };
         // A retry of this call may have committed since the attempt looked for one. An unavailable server does not show
@@ -258,8 +264,8 @@ impl Mongo {
         match (verdict, &order.write.request) {
             (Err(error @ StoreError::Unavailable { .. }), _) => Err(error),
             (Err(error), Some(request)) if error.outcome() == Outcome::NotApplied => {
-                match self.replay(request, order.write.now).await? {
-                    Some(document) => Ok(NextTry::Return(Done { document, replayed: true })),
+                match self.find_answer(request, order.write.now).await? {
+                    Some(document) => Ok(NextTry::Return(AppliedWrite { document, replayed: true })),
                     None => Err(error),
                 }
             }
@@ -269,7 +275,7 @@ impl Mongo {
 
     async fn unmatched<R: Record>(&self, order: &Order) -> Result<NextTry, StoreError> {
         let params = match &order.change {
-            Change::Create(_) => return Ok(NextTry::Try(Way::Fresh, StoreError::Overloaded)),
+            Change::Create(_) => return Ok(NextTry::Try(Creation::Fresh, StoreError::Overloaded)),
             Change::Update { params, .. } => Some(params),
             Change::Delete { .. } => None,
         };
@@ -287,7 +293,7 @@ impl Mongo {
                 return Err(StoreError::ParamsTooLarge);
             }
         }
-        Ok(NextTry::Try(Way::Fresh, StoreError::Overloaded))
+        Ok(NextTry::Try(Creation::Fresh, StoreError::Overloaded))
     }
 
     /// The id may be taken, or the name; of an update it is the name.
@@ -308,24 +314,24 @@ impl Mongo {
             return Err(StoreError::IdHeld);
         }
         // A kept name is kept for the id that had it: made again, the user may have it back.
-        Ok(NextTry::Try(Way::OverStub, StoreError::IdTaken))
+        Ok(NextTry::Try(Creation::OverStub, StoreError::IdTaken))
     }
 
     /// A name is held by a living record, by a stub until some moment, or not any more.
     async fn name_refused<R: Record>(&self, order: &Order) -> Result<NextTry, StoreError> {
         let Some(name_key) = name_key(&order.change) else {
-            return Ok(NextTry::Try(Way::Fresh, StoreError::IdTaken));
+            return Ok(NextTry::Try(Creation::Fresh, StoreError::IdTaken));
         };
         let holder = self.find_one(R::collection(self), doc! { "name_key": name_key }).await?;
         let Some(holder) = holder else {
-            return Ok(NextTry::Try(Way::Fresh, StoreError::NameTaken));
+            return Ok(NextTry::Try(Creation::Fresh, StoreError::NameTaken));
         };
         if !is_stub(&holder)? || kept_until(&holder)? > order.write.now.0 {
             return Err(StoreError::NameTaken);
         }
         let holder_id = number_in(&holder, "_id")?.ok_or_else(|| malformed("_id"))?;
         self.release_name::<R>(holder_id, name_key, order.write.now).await?;
-        Ok(NextTry::Try(Way::Fresh, StoreError::NameTaken))
+        Ok(NextTry::Try(Creation::Fresh, StoreError::NameTaken))
     }
 
     async fn release_name<R: Record>(
@@ -350,7 +356,7 @@ impl Mongo {
 }
 
 /// The target state of a stub or a record.
-struct Remade {
+struct NewState {
     /// Operand of `$set`.
     set: Document,
     /// Fields that stay as they are.
@@ -361,13 +367,13 @@ struct Remade {
 
 /// Why the command did not change the record.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum Refusal {
     ByServer(Box<Error>),
     Unmatched,
     Malformed(StoreError),
 }
 
-impl From<Error> for Refused {
+impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         Self::ByServer(Box::new(error))
     }
@@ -402,11 +408,11 @@ pub(super) fn backoff(tries: u32) -> Duration {
     full.mul_f64(rand::random_range(0.5..1.0))
 }
 
-fn created(id: i64, fields: &Document, nonce: i64) -> Result<RawDocumentBuf, Refused> {
+fn created(id: i64, fields: &Document, nonce: i64) -> Result<RawDocumentBuf, Refusal> {
     let mut document = doc! { "_id": id, "v": Version::FIRST.get() };
     document.extend(fields.clone());
     document.insert("w", nonce);
-    RawDocumentBuf::try_from(&document).map_err(|_| Refused::Malformed(malformed("document")))
+    RawDocumentBuf::try_from(&document).map_err(|_| Refusal::Malformed(malformed("document")))
 }
 
 /// Sets and removes fields, and raises the version. The change feed takes an update of `v` that leaves `u` as it was
@@ -426,7 +432,7 @@ fn names_a_path(name: &str) -> bool {
 }
 
 /// The insert of this very call, which the driver sent again after its first answer was lost.
-fn own_insert(order: &Order, holder: &RawDocument, nonce: i64) -> Result<Option<Done>, StoreError> {
+fn own_insert(order: &Order, holder: &RawDocument, nonce: i64) -> Result<Option<AppliedWrite>, StoreError> {
     let Change::Create(fields) = &order.change else {
         return Ok(None);
     };
@@ -435,7 +441,7 @@ fn own_insert(order: &Order, holder: &RawDocument, nonce: i64) -> Result<Option<
     }
     // Others may have changed the record since: the result of this write is returned.
     let document = created(order.id, fields, nonce).map_err(|_| malformed("document"))?;
-    Ok(Some(Done { document, replayed: false }))
+    Ok(Some(AppliedWrite { document, replayed: false }))
 }
 
 /// The time until which a stub keeps its name.

@@ -3,11 +3,11 @@
 use crate::server;
 use kith_store::Stores;
 
-async fn open() -> (Stores, server::Cleaning) {
+async fn open() -> (Stores, server::DatabaseGuard) {
     server::open_with(server::options()).await
 }
 
-async fn open_relations() -> (Stores, server::Cleaning) {
+async fn open_relations() -> (Stores, server::DatabaseGuard) {
     server::open_shared().await
 }
 

@@ -22,15 +22,15 @@ use tokio::sync::{Mutex, MutexGuard};
 static FAIL_POINT: Mutex<()> = Mutex::const_new(());
 
 /// Stores whose connections carry a name of their own, and a switch for their faults.
-pub(crate) struct Faulty {
+pub(crate) struct FaultyStores {
     pub(crate) stores: Stores,
     admin: Client,
     app: String,
-    _guard: server::Cleaning,
+    _guard: server::DatabaseGuard,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Faulty {
+impl FaultyStores {
     pub(crate) async fn open() -> Self {
         let alone = FAIL_POINT.lock().await;
         let options = server::options();
@@ -92,7 +92,7 @@ pub(crate) fn majority_unknown(code: i32) -> Document {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn a_cut_connection_does_not_fail_a_write() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     faulty.fail(&["insert"], 1, cut()).await;
     let made = faulty.stores.users.create_user(ann(secret()), requested("r", 7)).await.unwrap();
     faulty.fail(&["findAndModify"], 1, cut()).await;
@@ -104,7 +104,7 @@ async fn a_cut_connection_does_not_fail_a_write() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn update_with_lost_answer_is_done_once() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     let users = Arc::clone(&faulty.stores.users);
     users.create_user(ann(SecretChange::new()), write()).await.unwrap();
     // Done, but answered in a way that makes the driver send it again.
@@ -120,7 +120,7 @@ async fn update_with_lost_answer_is_done_once() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn an_insert_that_meets_itself_is_no_conflict() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     let users = Arc::clone(&faulty.stores.users);
     // The insert is done; what comes back is the refusal of its second sending.
     faulty.fail(&["insert"], 1, majority_unknown(11000)).await;
@@ -134,7 +134,7 @@ async fn an_insert_that_meets_itself_is_no_conflict() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn silent_majority_leaves_outcome_unknown() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     faulty.fail(&["insert"], 1, majority_unknown(64)).await;
     let made = faulty.stores.users.create_user(ann(SecretChange::new()), write()).await;
     faulty.heal().await;
@@ -151,7 +151,7 @@ async fn silent_majority_leaves_outcome_unknown() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn unknown_commit_is_replayed_by_request_id() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     let users = Arc::clone(&faulty.stores.users);
     faulty.fail(&["commitTransaction"], 100, majority_unknown(64)).await;
     let error = users.create_user(ann(secret()), requested("r", 7)).await.unwrap_err();
@@ -165,7 +165,7 @@ async fn unknown_commit_is_replayed_by_request_id() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn commit_with_lost_answers_happens_once() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     let users = Arc::clone(&faulty.stores.users);
     faulty.fail(&["commitTransaction"], 3, cut()).await;
     let made = users.create_user(ann(secret()), requested("r", 7)).await.unwrap();
@@ -179,7 +179,7 @@ async fn commit_with_lost_answers_happens_once() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn dead_transaction_leaves_nothing() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     let users = Arc::clone(&faulty.stores.users);
     // The record and the secret are written; the memory of the request is refused for good.
     let refused = doc! { "errorCode": 13 };
@@ -205,7 +205,7 @@ fn marks(kind: &MarkKind) -> [DialogMark; 2] {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn mark_without_majority_has_unknown_outcome() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     let dialogs = Arc::clone(&faulty.stores.dialogs);
     faulty.fail(&["update"], 1, majority_unknown(64)).await;
     let error = dialogs.mark_dialogs(&marks(&MarkKind::UpTo(5)), Timestamp::now()).await.unwrap_err();
@@ -219,7 +219,7 @@ async fn mark_without_majority_has_unknown_outcome() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn refused_marks_are_not_applied() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     let dialogs = Arc::clone(&faulty.stores.dialogs);
     faulty.fail(&["update"], 1, doc! { "errorCode": 13 }).await;
     let error = dialogs.mark_dialogs(&marks(&MarkKind::UpTo(5)), Timestamp::now()).await.unwrap_err();
@@ -230,7 +230,7 @@ async fn refused_marks_are_not_applied() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn marks_that_fail_after_others_are_unknown() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     let dialogs = Arc::clone(&faulty.stores.dialogs);
     let hidden = DialogMark { key: dialog(7), mark: ReadMark::direct(MarkKind::Hidden(3)) };
     dialogs.mark_dialogs(&[hidden], Timestamp::now()).await.unwrap();
@@ -246,7 +246,7 @@ async fn marks_that_fail_after_others_are_unknown() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn settings_whose_answer_was_lost_change_once() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     let dialogs = Arc::clone(&faulty.stores.dialogs);
     let now = Timestamp::now();
     for commands in [["findAndModify"], ["commitTransaction"]] {
@@ -274,7 +274,7 @@ async fn away_server_fails_in_time_and_applies_nothing() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn no_error_repeats_a_name_or_an_address() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     faulty.fail(&["insert"], 1, doc! { "errorCode": 121 }).await;
     let made = faulty.stores.users.create_user(ann(SecretChange::new()), write()).await;
     faulty.heal().await;

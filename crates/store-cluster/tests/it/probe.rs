@@ -125,7 +125,7 @@ async fn tls_on_one_side_is_named() {
     let tls = ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", pem, "--tlsCAFile", pem];
     let mongod = Mongod::start(folder, &tls).await;
     let host = mongod.host();
-    assert_eq!(mongod.unfit("", "replicaSet=rs0").await, Some(Unfit::TlsWanted { host: host.clone() }));
+    assert_eq!(mongod.unfit("", "replicaSet=rs0").await, Some(Unfit::TlsRequired { host: host.clone() }));
     assert_eq!(mongod.unfit("", "replicaSet=rs0&tls=true").await, Some(Unfit::TlsFailed { host }));
     assert!(mongod.folder.path().exists());
 }

@@ -57,7 +57,7 @@ impl Change {
     const fn fail_point(self) -> &'static str {
         match self {
             Self::Follow | Self::Block => "after_commit=die@1",
-            Self::BlockUnnoted => "blocked=die@1",
+            Self::BlockUnnoted => "block_written=die@1",
         }
     }
 

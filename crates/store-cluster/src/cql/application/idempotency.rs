@@ -25,14 +25,14 @@ const ANSWER: Statement = Statement::serial(
 
 impl Cql {
     /// The earlier answer to this request. A serial read, which first ends what an earlier call left in progress.
-    pub(super) async fn answer_before(
+    pub(super) async fn application_answer(
         &self,
         receiver: Receiver,
         key: RequestKey<'_>,
     ) -> Result<Option<Application>, StoreError> {
-        let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
+        let ((side, id), (begun, sum)) = (receiver.numbers(), key.position());
         let rows = self.client.records(&ANSWER, values![side, id, sum, begun]).await?;
-        rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
+        rows.iter().find(|row| key.matches(row)).map(|row| row.json("reply")).transpose()
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn part(
     key: RequestKey<'_>,
     answered: &Application,
 ) -> Result<Bound, StoreError> {
-    let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
+    let ((side, id), (begun, sum)) = (receiver.numbers(), key.position());
     let reply = serde_json::to_string(answered).map_err(|_| malformed("reply"))?;
     Ok(Bound(&PUT, values![side, id, sum, begun, key.request.id.as_str().to_owned(), reply]))
 }

@@ -38,7 +38,7 @@ const READ: Statement = Statement::plain(
      WHERE list = ? AND owner = ? AND month = ? AND id = ?",
 );
 /// Above all milliseconds of the next hundred thousand years: the earlier a mark, the higher its timestamp.
-const EARLIEST_STANDS: i64 = 1 << 52;
+const EARLIEST_WINS: i64 = 1 << 52;
 
 impl Cql {
     /// Writes an application into its lists, in its present state.
@@ -55,7 +55,7 @@ impl Cql {
     }
 
     /// Writes an application into its lists once more, after the writes in progress have ended.
-    pub(super) async fn mend_lists(&self, key: ApplicationKey) -> Result<(), StoreError> {
+    pub(super) async fn rewrite_lists(&self, key: ApplicationKey) -> Result<(), StoreError> {
         match self.read_application(&BY_ID_SERIAL, key).await? {
             Some(seen) => self.write_lists(&seen.application).await,
             None => Ok(()),
@@ -99,7 +99,7 @@ impl Cql {
         let changed = after.iter().zip(&found).filter(|(after, before)| after != before);
         let parts = changed.map(|(after, _)| self.mark_part(list, &after.application, mark, now));
         let writes: Vec<_> =
-            parts.map(|part| self.client.write(part, Some(EARLIEST_STANDS.saturating_sub(now.0)))).collect();
+            parts.map(|part| self.client.write(part, Some(EARLIEST_WINS.saturating_sub(now.0)))).collect();
         stream::iter(writes).buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
         Ok(after)
     }

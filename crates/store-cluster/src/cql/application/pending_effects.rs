@@ -24,7 +24,7 @@ const NOTE: Statement = Statement::plain(
     "INSERT INTO %k.application_jobs (shard, minute, stamp, side, receiver, id, done) \
      VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ?",
 );
-const UNDONE: Statement = Statement::read(
+const OPEN_NOTES: Statement = Statement::read(
     "SELECT stamp, side, receiver, id FROM %k.application_jobs \
      WHERE shard = ? AND minute = ? AND done = 0 LIMIT ? ALLOW FILTERING",
 );
@@ -40,16 +40,16 @@ const LEFT_MAX: usize = 512;
 /// The age of a note at which its write has certainly ended, with or without effect, in microseconds.
 const WRITE_ENDED: i64 = 60_000_000;
 /// Instead of a stamp: an application that expires in the minute.
-const RUNS_OUT: i64 = 0;
+const EXPIRY_STAMP: i64 = 0;
 
 /// Identifies a note about an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Job {
+pub(super) struct NoteKey {
     pub(super) minute: i64,
     pub(super) stamp: i64,
 }
 
-impl Job {
+impl NoteKey {
     /// A note for a change that begins now.
     pub(super) fn now(cql: &Cql) -> Self {
         Self { minute: cql.client.clock.minute(), stamp: cql.client.clock.version(0) }
@@ -57,31 +57,31 @@ impl Job {
 
     /// A note for the expiry of an application.
     const fn expiry(application: &Application) -> Self {
-        Self { minute: application.expires.0.div_euclid(MINUTE), stamp: RUNS_OUT }
+        Self { minute: application.expires.0.div_euclid(MINUTE), stamp: EXPIRY_STAMP }
     }
 }
 
 impl Cql {
     /// Notes the begin of a change.
-    pub(super) async fn note_job(&self, key: ApplicationKey, job: Job) -> Result<(), StoreError> {
-        self.client.write(part(key, job, false, KEPT), Some(job.stamp)).await
+    pub(super) async fn write_note(&self, key: ApplicationKey, note: NoteKey) -> Result<(), StoreError> {
+        self.client.write(part(key, note, false, KEPT), Some(note.stamp)).await
     }
 
     /// Notes the expiry of an application.
     pub(super) async fn note_expiry(&self, application: &Application) -> Result<(), StoreError> {
         let ttl = self.client.ttl(application.expires).saturating_add(KEPT);
-        let part = part(application.key(), Job::expiry(application), false, ttl);
+        let part = part(application.key(), NoteKey::expiry(application), false, ttl);
         self.client.write(part, Some(self.client.clock.version(0))).await
     }
 
     /// Notes that nothing remains to be done.
-    pub(super) async fn end_job(&self, key: ApplicationKey, job: Job) -> Result<(), StoreError> {
-        let after = if job.stamp == RUNS_OUT { self.client.clock.version(0) } else { job.stamp + 1 };
-        self.client.write(part(key, job, true, KEPT), Some(after)).await
+    pub(super) async fn end_note(&self, key: ApplicationKey, note: NoteKey) -> Result<(), StoreError> {
+        let after = if note.stamp == EXPIRY_STAMP { self.client.clock.version(0) } else { note.stamp + 1 };
+        self.client.write(part(key, note, true, KEPT), Some(after)).await
     }
 
     /// Applications that may be incomplete, from the minute on up to which notes were read before.
-    pub(super) async fn due_jobs(
+    pub(super) async fn due_notes(
         &self,
         from: Option<&[u8]>,
         now: Timestamp,
@@ -96,7 +96,7 @@ impl Cql {
         let minutes = known.filter(|minute| *minute < first).chain(first..=last);
         let places: Vec<_> =
             minutes.flat_map(|minute| (0..SHARDS).map(move |shard| (shard, minute))).collect();
-        let reads = places.into_iter().map(|(shard, minute)| self.undone(shard, minute, limit));
+        let reads = places.into_iter().map(|(shard, minute)| self.open_notes(shard, minute, limit));
         let found: Vec<Vec<DueApplication>> = stream::iter(reads).buffered(AT_A_TIME).try_collect().await?;
         let found: Vec<DueApplication> = found.into_iter().flatten().collect();
         // Including what is not due yet, or exceeds the limit.
@@ -108,47 +108,52 @@ impl Cql {
     }
 
     /// Writes the lists once more; returns what remains to be done by others, or ends the note.
-    pub(super) async fn resume_job(
+    pub(super) async fn resume_note(
         &self,
         due: DueApplication,
         now: Timestamp,
     ) -> Result<Option<Application>, StoreError> {
         let DueApplication { key, noted: (minute, stamp) } = due;
-        let job = Job { minute, stamp };
+        let note = NoteKey { minute, stamp };
         let has_ended = stamp < stamp_at(now) - WRITE_ENDED;
         let Some(seen) = self.read_application(&BY_ID_SERIAL, key).await? else {
             // Its write may be in progress.
-            return if has_ended { self.end_job(key, job).await.map(|()| None) } else { Ok(None) };
+            return if has_ended { self.end_note(key, note).await.map(|()| None) } else { Ok(None) };
         };
         let application = seen.application;
-        if stamp == RUNS_OUT && application.is_open(now) {
+        if stamp == EXPIRY_STAMP && application.is_open(now) {
             return Ok(None);
         }
         self.write_lists(&application).await?;
         if application.is_due(now) {
             return Ok(Some(application));
         }
-        let is_over = if stamp == RUNS_OUT {
+        let is_over = if stamp == EXPIRY_STAMP {
             application.state != ApplicationState::Pending
         } else {
-            seen.noted == job || has_ended
+            seen.note == note || has_ended
         };
         if is_over && application.effect != ApplicationEffect::Outstanding {
-            self.end_job(key, job).await?;
+            self.end_note(key, note).await?;
         }
         Ok(None)
     }
 
-    async fn undone(&self, shard: i32, minute: i64, limit: usize) -> Result<Vec<DueApplication>, StoreError> {
+    async fn open_notes(
+        &self,
+        shard: i32,
+        minute: i64,
+        limit: usize,
+    ) -> Result<Vec<DueApplication>, StoreError> {
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        let rows = self.client.records(&UNDONE, values![shard, minute, limit]).await?;
+        let rows = self.client.records(&OPEN_NOTES, values![shard, minute, limit]).await?;
         rows.iter().map(|row| due(minute, row)).collect()
     }
 }
 
-fn part(key: ApplicationKey, job: Job, done: bool, ttl: i32) -> Bound {
+fn part(key: ApplicationKey, note: NoteKey, done: bool, ttl: i32) -> Bound {
     let (side, receiver) = key.receiver.numbers();
-    let Job { minute, stamp } = job;
+    let NoteKey { minute, stamp } = note;
     Bound(&NOTE, values![shard(receiver), minute, stamp, side, receiver, key.id.get(), done, ttl])
 }
 
@@ -189,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mark_names_minutes_with_open_jobs() {
+    fn mark_names_minutes_with_open_notes() {
         assert_eq!(minutes_of(&mark(9, &BTreeSet::new())), Some(vec![9]));
         assert_eq!(minutes_of(&mark(9, &BTreeSet::from([7, 2]))), Some(vec![9, 2, 7]));
         assert_eq!(minutes_of(&7_i64.to_be_bytes()), Some(vec![7]), "as it was written before");

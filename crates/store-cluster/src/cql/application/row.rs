@@ -7,7 +7,7 @@ use kith_store::{
     StoreError, Version,
 };
 
-use super::pending_effects::Job;
+use super::pending_effects::NoteKey;
 use crate::cql::{
     client::{
         error::malformed,
@@ -38,7 +38,7 @@ const CHANGE: Statement = Statement::conditional(
      WHERE side = ? AND receiver = ? IF version = ?",
 );
 /// For test builds without the condition: it is always true.
-const CHANGE_ANYHOW: Statement = Statement::conditional(
+const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
      WHERE side = ? AND receiver = ? IF version >= ?",
 );
@@ -63,7 +63,7 @@ pub(super) struct SeenRequests {
 pub(super) struct SeenApplication {
     pub(super) application: Application,
     /// The note of its last change.
-    pub(super) noted: Job,
+    pub(super) note: NoteKey,
 }
 
 impl Cql {
@@ -93,8 +93,9 @@ impl Cql {
         let (side, id) = key.receiver.numbers();
         let rows = self.client.records(statement, values![side, id, key.id.get()]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let noted = Job { minute: row.some_number("noted_minute")?, stamp: row.some_number("noted_stamp")? };
-        Ok(Some(SeenApplication { application: row.json("body")?, noted }))
+        let note =
+            NoteKey { minute: row.some_number("noted_minute")?, stamp: row.some_number("noted_stamp")? };
+        Ok(Some(SeenApplication { application: row.json("body")?, note }))
     }
 
     /// The application of a change.
@@ -121,12 +122,12 @@ impl Cql {
     pub(super) fn application_part(
         &self,
         application: &Application,
-        noted: Job,
+        note: NoteKey,
     ) -> Result<Bound, StoreError> {
         let (side, receiver) = application.purpose.receiver().numbers();
         let ttl = application.decided.map_or(0, |_| self.client.ttl(application.forgotten()));
         let (id, body) = (application.id.get(), body(application)?);
-        Ok(Bound(&PUT, values![side, receiver, id, body, noted.minute, noted.stamp, ttl]))
+        Ok(Bound(&PUT, values![side, receiver, id, body, note.minute, note.stamp, ttl]))
     }
 
     /// Gives a slot to an application. A slot of an application that can have expired long ago is not read.
@@ -146,8 +147,8 @@ pub(super) fn pending_part(receiver: Receiver, before: Version, after: SeenReque
     let before_or_null = (before > Version::NONE).then(|| before.get());
     let (requests, invites) = (i64::from(requests), i64::from(invites));
     let row = values![version.get(), requests, invites, writer, side, id, before_or_null];
-    let is_anyhow = before > Version::NONE && crate::cql::client::fault_injection::lacks("docket_if_same");
-    Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
+    let is_unchecked = before > Version::NONE && crate::cql::client::fault_injection::lacks("docket_if_same");
+    Bound(if is_unchecked { &CHANGE_UNCHECKED } else { &CHANGE }, row)
 }
 
 /// An application as one text.

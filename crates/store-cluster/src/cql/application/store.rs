@@ -18,17 +18,17 @@ impl ApplicationStore for Cql {
         change: ApplicationChange,
         write: Write,
     ) -> Result<Applied<Application>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         Box::pin(self.apply_for_request(receiver, change, write)).await
     }
 
     async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         Ok(self.read_application(&BY_ID, key).await?.map(|seen| seen.application))
     }
 
     async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         Ok(self.read_pending(&PENDING, receiver).await?.pending)
     }
 
@@ -38,7 +38,7 @@ impl ApplicationStore for Cql {
         after: ApplicationId,
         limit: usize,
     ) -> Result<Vec<ListedApplication>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.listed_above(list, after, limit).await
     }
 
@@ -50,7 +50,7 @@ impl ApplicationStore for Cql {
         now: Timestamp,
     ) -> Result<Vec<ListedApplication>, StoreError> {
         let ids = distinct_ids(ids)?;
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.mark_listed(list, &ids, mark, now).await
     }
 
@@ -60,8 +60,8 @@ impl ApplicationStore for Cql {
         now: Timestamp,
         limit: usize,
     ) -> Result<DueApplications, StoreError> {
-        let _entered = self.client.enter()?;
-        self.due_jobs(from, now, limit).await
+        let _permit = self.client.admit()?;
+        self.due_notes(from, now, limit).await
     }
 
     async fn resume_application(
@@ -69,8 +69,8 @@ impl ApplicationStore for Cql {
         due: DueApplication,
         now: Timestamp,
     ) -> Result<Option<Application>, StoreError> {
-        let _entered = self.client.enter()?;
-        Box::pin(self.resume_job(due, now)).await
+        let _permit = self.client.admit()?;
+        Box::pin(self.resume_note(due, now)).await
     }
 
     /// Each has a time to live.

@@ -7,7 +7,7 @@ use kith_store::{
 };
 
 use super::{
-    pending_effects::Job,
+    pending_effects::NoteKey,
     row::{PENDING, PENDING_SERIAL, SeenRequests, pending_part},
 };
 use crate::cql::{client::error::as_outcome, idempotency::RequestKey, member::write::TRIES_MAX, stores::Cql};
@@ -20,7 +20,7 @@ struct RequestedChange<'a> {
     /// The key of its request, if it has one.
     key: Option<RequestKey<'a>>,
     /// The note, and its application; all attempts use one note.
-    noted: Option<(ApplicationKey, Job)>,
+    note: Option<(ApplicationKey, NoteKey)>,
 }
 
 /// The decision about a change.
@@ -37,7 +37,7 @@ struct DecidedApplication {
     before: SeenRequests,
     verdict: ApplicationTransition,
     /// The note of the application's last change.
-    last_note: Option<Job>,
+    last_note: Option<NoteKey>,
 }
 
 impl Cql {
@@ -48,32 +48,32 @@ impl Cql {
         change: ApplicationChange,
         write: Write,
     ) -> Result<Applied<Application>, StoreError> {
-        let requested = RequestedChange { receiver, change: &change, write: &write, key: None, noted: None };
-        let Some(request) = &write.request else { return self.change_in_turn(requested).await };
-        let (begun, is_new) = self.begun(request, write.now).await?;
+        let requested = RequestedChange { receiver, change: &change, write: &write, key: None, note: None };
+        let Some(request) = &write.request else { return self.change_serialized(requested).await };
+        let (begun, is_new) = self.begin_request(request, write.now).await?;
         let result = self
-            .change_in_turn(RequestedChange { key: Some(RequestKey { request, begun }), ..requested })
+            .change_serialized(RequestedChange { key: Some(RequestKey { request, begun }), ..requested })
             .await;
         self.close_request(request, is_new, result.as_ref().err()).await?;
         result
     }
 
     /// Decides a change and makes it, whatever is changed meanwhile.
-    async fn change_in_turn(
+    async fn change_serialized(
         &self,
         mut requested: RequestedChange<'_>,
     ) -> Result<Applied<Application>, StoreError> {
         let partition = partition(requested.receiver);
-        let _turn = match self.client.locks.at_once(partition) {
-            Some(turn) => turn,
+        let _lock = match self.client.locks.try_lock(partition) {
+            Some(lock) => lock,
             None => {
-                drop(self.client.locks.of(partition).await);
+                drop(self.client.locks.lock(partition).await);
                 // Of many waiters one was decided, and the others get its decision: for that they need not wait for
                 // each other.
                 if let ChangeDecision::Answer(applied) = self.decide_change(&requested).await? {
                     return Ok(applied);
                 }
-                self.client.locks.of(partition).await
+                self.client.locks.lock(partition).await
             }
         };
         for tries in 0..TRIES_MAX {
@@ -94,15 +94,15 @@ impl Cql {
             ChangeDecision::Answer(applied) => return Ok(Some(applied)),
             ChangeDecision::Write(decided) => *decided,
         };
-        let noted = self.noted(requested, &verdict, last_note).await;
-        let noted = noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
-        if !self.put_verdict(requested, before, &verdict, noted).await? {
+        let note = self.note_change(requested, &verdict, last_note).await;
+        let note = note.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+        if !self.put_verdict(requested, before, &verdict, note).await? {
             return Ok(None);
         }
         if verdict.changed {
-            self.dies_at("heard")?;
-            let followed = self.follow_verdict(&verdict, noted).await;
-            followed.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+            self.fail_point("application_written")?;
+            let completed = self.complete_change(&verdict, note).await;
+            completed.map_err(|error| as_outcome(error, Outcome::Unknown))?;
         }
         Ok(Some(Applied { record: verdict.application, replayed: false }))
     }
@@ -115,12 +115,12 @@ impl Cql {
         // Read last: if the effect of this request is in what was read, its answer is stored by now, so the request is
         // not refused because of its own effect.
         if let Some(key) = requested.key
-            && let Some(record) = self.answer_before(requested.receiver, key).await?
+            && let Some(record) = self.application_answer(requested.receiver, key).await?
         {
-            self.mend_lists(record.key()).await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+            self.rewrite_lists(record.key()).await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
             return Ok(ChangeDecision::Answer(Applied { record, replayed: true }));
         }
-        let last_note = found.as_ref().map(|seen| seen.noted);
+        let last_note = found.as_ref().map(|seen| seen.note);
         let found = found.map(|seen| seen.application);
         let verdict = before.pending.change(found, requested.change, requested.write.now)?;
         if !verdict.changed && requested.key.is_none() {
@@ -130,28 +130,28 @@ impl Cql {
     }
 
     /// Notes a change before it is made. A change that completes an effect uses the note of the acceptance.
-    async fn noted(
+    async fn note_change(
         &self,
         requested: &mut RequestedChange<'_>,
         verdict: &ApplicationTransition,
-        last_note: Option<Job>,
-    ) -> Result<Job, StoreError> {
+        last_note: Option<NoteKey>,
+    ) -> Result<NoteKey, StoreError> {
         let application = &verdict.application;
         let settled = last_note.filter(|_| matches!(requested.change, ApplicationChange::RecordEffect(..)));
-        let before = requested.noted.filter(|(key, _)| *key == application.key()).map(|(_, noted)| noted);
-        if let Some(noted) = settled.or(before) {
-            return Ok(noted);
+        let before = requested.note.filter(|(key, _)| *key == application.key()).map(|(_, note)| note);
+        if let Some(note) = settled.or(before) {
+            return Ok(note);
         }
-        let noted = Job::now(self);
+        let note = NoteKey::now(self);
         if !verdict.changed {
-            return Ok(noted);
+            return Ok(note);
         }
-        requested.noted = Some((application.key(), noted));
-        self.note_job(application.key(), noted).await?;
+        requested.note = Some((application.key(), note));
+        self.write_note(application.key(), note).await?;
         if let ApplicationChange::Apply(_) = requested.change {
             self.note_expiry(application).await?;
         }
-        Ok(noted)
+        Ok(note)
     }
 
     /// Writes what was decided; `false`: another write changed something meanwhile.
@@ -160,13 +160,13 @@ impl Cql {
         requested: &RequestedChange<'_>,
         before: SeenRequests,
         verdict: &ApplicationTransition,
-        noted: Job,
+        note: NoteKey,
     ) -> Result<bool, StoreError> {
         let writer = if verdict.changed { rand::random() } else { before.writer };
         let after = SeenRequests { pending: verdict.pending, writer };
         let mut parts = vec![pending_part(requested.receiver, before.pending.version, after)];
         for row in verdict.rows() {
-            parts.push(self.application_part(row, noted)?);
+            parts.push(self.application_part(row, note)?);
         }
         if verdict.changed && matches!(requested.change, ApplicationChange::Apply(_)) {
             parts.push(self.slot_part(&verdict.application));
@@ -174,7 +174,7 @@ impl Cql {
         if let Some(key) = requested.key {
             parts.push(super::idempotency::part(requested.receiver, key, &verdict.application)?);
         }
-        match self.client.decide(parts).await {
+        match self.client.write_if(parts).await {
             Ok(refused) => Ok(refused.is_none()),
             // The answer to the request is read before the next attempt.
             Err(error) if error.outcome() == Outcome::Unknown && !verdict.changed => Ok(false),
@@ -193,14 +193,14 @@ impl Cql {
     }
 
     /// Does what follows a change, and ends its note if nothing is pending.
-    async fn follow_verdict(&self, verdict: &ApplicationTransition, noted: Job) -> Result<(), StoreError> {
+    async fn complete_change(&self, verdict: &ApplicationTransition, note: NoteKey) -> Result<(), StoreError> {
         for row in verdict.rows() {
             self.write_lists(row).await?;
         }
         let application = &verdict.application;
         match application.effect {
             ApplicationEffect::Outstanding => Ok(()),
-            _ => self.end_job(application.key(), noted).await,
+            _ => self.end_note(application.key(), note).await,
         }
     }
 }

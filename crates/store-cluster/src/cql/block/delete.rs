@@ -3,7 +3,7 @@
 use kith_store::{Block, Edge, Outcome, StoreError, Timestamp, UserId};
 
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     client::{
         error::as_outcome,
         session::{Bound, Statement, values},
@@ -56,12 +56,14 @@ impl Cql {
 
     /// Ends a record; returns whether there was one.
     pub(in crate::cql) async fn end_block(&self, edge: Edge) -> Result<bool, StoreError> {
-        let _queued = self.client.locks.of(edge.from.get()).await;
-        let note = ChangeLogEntry::about(self, Subject::Block(edge));
+        let _lock = self.client.locks.lock(edge.from.get()).await;
+        let note = ChangeLogEntry::about(self, ChangeSubject::Block(edge));
         let noted = self.client.write(note.part(self), None).await;
         noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
         for _ in 0..TRIES_MAX {
-            let Some(row) = self.decided_block(edge).await?.filter(|row| row.live) else { return Ok(false) };
+            let Some(row) = self.confirmed_block(edge).await?.filter(|row| row.live) else {
+                return Ok(false);
+            };
             let before = row.before();
             let updated = Timestamp(self.client.clock.millis());
             let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };

@@ -20,7 +20,7 @@ const KEPT: Statement =
 const KEPT_OF: Statement =
     Statement::read("SELECT reply FROM %k.blocks WHERE owner = ? AND kind = 4 AND placed = ? AND other = ?");
 /// Maximum events that are read, the newest first: more than one record changes before they are read.
-const LOOKED_AT: i32 = 100;
+const EVENTS_READ_MAX: i32 = 100;
 
 /// The event of a change; `None`: permissions stay the same.
 pub(in crate::cql) fn permission_event(
@@ -42,7 +42,7 @@ pub(in crate::cql) fn kept_part(version: Version, event: &RelationEvent) -> Resu
 impl Cql {
     /// Writes the kept events of a record into the logs, once more or because they are missing.
     pub(in crate::cql) async fn resume_log(&self, edge: Edge) -> Result<(), StoreError> {
-        self.write_kept(&KEPT, values![edge.from.get(), edge.to.get(), LOOKED_AT]).await
+        self.write_kept(&KEPT, values![edge.from.get(), edge.to.get(), EVENTS_READ_MAX]).await
     }
 
     /// Writes the kept event of the change that made this record into the logs once more, if there is one.

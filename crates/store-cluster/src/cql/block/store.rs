@@ -67,7 +67,7 @@ impl BlockRow {
 impl BlockStore for Cql {
     async fn blocks(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Block>)>, StoreError> {
         at_most(edges.len(), BATCH_MAX)?;
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.block_records(edges).await
     }
 
@@ -77,7 +77,7 @@ impl BlockStore for Cql {
         patch: BlockPatch,
         write: Write,
     ) -> Result<Applied<BlockChange>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.change_block(edge, patch, write).await
     }
 
@@ -88,7 +88,7 @@ impl BlockStore for Cql {
         after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<Block>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         if limit == 0 {
             return Ok(Vec::new());
         }

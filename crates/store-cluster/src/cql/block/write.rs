@@ -15,7 +15,7 @@ use super::{
     store::{BlockRow, kind},
 };
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     client::{
         error::{as_outcome, malformed},
         session::{Bound, Statement, values},
@@ -24,7 +24,7 @@ use crate::cql::{
     stores::Cql,
 };
 
-const DECIDED: Statement = Statement::serial(
+const RECORD_SERIAL: Statement = Statement::serial(
     "SELECT other, live, version, writer, blocked, permissions, do_not_disturb, remark, updated FROM %k.blocks \
      WHERE owner = ? AND kind = 0 AND placed = 0 AND other IN ?",
 );
@@ -37,7 +37,7 @@ const CHANGE: Statement = Statement::conditional(
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version = ?",
 );
 /// For test builds without the condition: it is always true.
-const CHANGE_ANYHOW: Statement = Statement::conditional(
+const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version >= ?",
 );
@@ -48,11 +48,11 @@ const ENTRY: Statement = Statement::conditional(
 const ANSWER: Statement = Statement::conditional(
     "INSERT INTO %k.blocks (owner, kind, placed, other, request, reply) VALUES (?, 3, ?, ?, ?, ?) IF NOT EXISTS USING TTL 86400",
 );
-const AMEND: Statement = Statement::conditional(
+const UPDATE_ANSWER: Statement = Statement::conditional(
     "UPDATE %k.blocks USING TTL 86400 SET reply = ? WHERE owner = ? AND kind = 3 AND placed = ? AND other = ? \
      IF request = ?",
 );
-const ANSWERED: Statement = Statement::serial(
+const READ_ANSWER: Statement = Statement::serial(
     "SELECT request, reply FROM %k.blocks WHERE owner = ? AND kind = 3 AND placed = ? AND other = ?",
 );
 const TRIES_MAX: u32 = 16;
@@ -60,11 +60,11 @@ const BACKOFF: Duration = Duration::from_millis(5);
 
 /// The result of a change.
 #[derive(Debug)]
-enum BlockOutcome<Now, Before = Now> {
+enum BlockOutcome<A, R = A> {
     /// It took effect by this call.
-    Now(Now),
+    Applied(A),
     /// An earlier call with the same request did it; this is its answer.
-    Before(Before),
+    Replayed(R),
 }
 
 impl Cql {
@@ -75,11 +75,11 @@ impl Cql {
         write: Write,
     ) -> Result<Applied<BlockChange>, StoreError> {
         let Some(request) = write.request.clone() else {
-            let (BlockOutcome::Now(record) | BlockOutcome::Before(record)) =
-                self.change_and_cut(edge, &patch, &write, None).await?;
+            let (BlockOutcome::Applied(record) | BlockOutcome::Replayed(record)) =
+                self.change_and_unfollow(edge, &patch, &write, None).await?;
             return Ok(Applied { record, replayed: false });
         };
-        let (begun, is_new) = self.begun(&request, write.now).await?;
+        let (begun, is_new) = self.begin_request(&request, write.now).await?;
         let changed = self.change_once(edge, &patch, &write, RequestKey { request: &request, begun }).await;
         self.close_request(&request, is_new, changed.as_ref().err()).await?;
         changed
@@ -93,14 +93,14 @@ impl Cql {
         write: &Write,
         key: RequestKey<'_>,
     ) -> Result<Applied<BlockChange>, StoreError> {
-        match self.change_and_cut(edge, patch, write, Some(key)).await? {
-            BlockOutcome::Now(record) => Ok(Applied { record, replayed: false }),
-            BlockOutcome::Before(change) => {
+        match self.change_and_unfollow(edge, patch, write, Some(key)).await? {
+            BlockOutcome::Applied(record) => Ok(Applied { record, replayed: false }),
+            BlockOutcome::Replayed(change) => {
                 let ended = async {
                     if patch.permissions.is_some() {
                         self.resume_event(&change.block).await?;
                     }
-                    self.end_answered(key, change, write).await
+                    self.complete_replayed(key, change, write).await
                 };
                 let record = ended.await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 Ok(Applied { record, replayed: true })
@@ -108,22 +108,22 @@ impl Cql {
         }
     }
 
-    async fn change_and_cut(
+    async fn change_and_unfollow(
         &self,
         edge: Edge,
         patch: &BlockPatch,
         write: &Write,
         key: Option<RequestKey<'_>>,
     ) -> Result<BlockOutcome<BlockChange>, StoreError> {
-        let queued = self.client.locks.of(edge.from.get()).await;
-        let note = ChangeLogEntry::about(self, Subject::Block(edge));
+        let lock = self.client.locks.lock(edge.from.get()).await;
+        let note = ChangeLogEntry::about(self, ChangeSubject::Block(edge));
         let (block, event) = match self.decide_block(edge, patch, write, note, key).await? {
-            BlockOutcome::Now(decided) => decided,
-            BlockOutcome::Before(change) => return Ok(BlockOutcome::Before(change)),
+            BlockOutcome::Applied(decided) => decided,
+            BlockOutcome::Replayed(change) => return Ok(BlockOutcome::Replayed(change)),
         };
         // A retry of the same request waits until the answer is complete.
-        let _queued = key.map(|_| queued);
-        self.dies_at("blocked")?;
+        let _lock = key.map(|_| lock);
+        self.fail_point("block_written")?;
         let version = Some(block.version);
         let log_event = async {
             if let Some(event) = &event {
@@ -132,16 +132,17 @@ impl Cql {
             // Only now: the note records that both logs have it.
             self.client.write(ChangeLogEntry { version, ..note }.part(self), None).await
         };
-        let cut = async {
+        let unfollow = async {
             let blocks = patch.blocked == Some(true);
-            if blocks { self.cut(edge.reversed(), Some(edge), write.now).await } else { Ok(None) }
+            if blocks { self.end_if_active(edge.reversed(), Some(edge), write.now).await } else { Ok(None) }
         };
-        let ended = tokio::try_join!(log_event, cut).map_err(|error| as_outcome(error, Outcome::Unknown));
+        let ended =
+            tokio::try_join!(log_event, unfollow).map_err(|error| as_outcome(error, Outcome::Unknown));
         let change = BlockChange { block, cut: ended?.1 };
         if let (Some(key), Some(_)) = (key, change.cut) {
-            self.amend(key, &change).await?;
+            self.update_answer(key, &change).await?;
         }
-        Ok(BlockOutcome::Now(change))
+        Ok(BlockOutcome::Applied(change))
     }
 
     /// Writes the record if no other write has, and returns its new state and its event.
@@ -154,13 +155,13 @@ impl Cql {
         key: Option<RequestKey<'_>>,
     ) -> Result<BlockOutcome<(Block, Option<RelationEvent>), BlockChange>, StoreError> {
         for tries in 0..TRIES_MAX {
-            let before = self.decided_block(edge).await?;
+            let before = self.confirmed_block(edge).await?;
             // Read after the record: if the record shows the effect of this request, its answer is stored by now, so
             // the request is not refused because of its own effect.
             if let Some(key) = key
-                && let Some(change) = self.answered(edge, key).await?
+                && let Some(change) = self.block_answer(edge, key).await?
             {
-                return Ok(BlockOutcome::Before(change));
+                return Ok(BlockOutcome::Replayed(change));
             }
             let before = before.map_or_else(|| Block::unset(edge), BlockRow::before);
             let version = before.version;
@@ -176,7 +177,7 @@ impl Cql {
             let after = before.patched(patch, write.now);
             let event = log::permission_event(&before, &after, write.now);
             if self.put_block(&before, &after, true, key, event.as_ref()).await? {
-                return Ok(BlockOutcome::Now((after, event)));
+                return Ok(BlockOutcome::Applied((after, event)));
             }
             tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
         }
@@ -201,11 +202,11 @@ impl Cql {
         if let Some(event) = event {
             parts.push(log::kept_part(after.version, event)?);
         }
-        match self.client.decide(parts).await {
+        match self.client.write_if(parts).await {
             Ok(refused) => Ok(refused.is_none()),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The serial read ends writes in progress, so that this write has now taken effect or never will.
-                let found = self.decided_block(after.edge).await;
+                let found = self.confirmed_block(after.edge).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 match found {
                     Some(row) if row.writer == writer && row.block.version == after.version => Ok(true),
@@ -218,19 +219,19 @@ impl Cql {
         }
     }
 
-    pub(in crate::cql) async fn decided_block(&self, edge: Edge) -> Result<Option<BlockRow>, StoreError> {
-        Ok(self.blocks_of(&DECIDED, vec![edge]).await?.pop())
+    pub(in crate::cql) async fn confirmed_block(&self, edge: Edge) -> Result<Option<BlockRow>, StoreError> {
+        Ok(self.blocks_of(&RECORD_SERIAL, vec![edge]).await?.pop())
     }
 
     /// The answer to a request, if its write took effect.
-    async fn answered(&self, edge: Edge, key: RequestKey<'_>) -> Result<Option<BlockChange>, StoreError> {
-        let (placed, other) = key.place();
-        let rows = self.client.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
-        rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
+    async fn block_answer(&self, edge: Edge, key: RequestKey<'_>) -> Result<Option<BlockChange>, StoreError> {
+        let (placed, other) = key.position();
+        let rows = self.client.records(&READ_ANSWER, values![edge.from.get(), placed, other]).await?;
+        rows.iter().find(|row| key.matches(row)).map(|row| row.json("reply")).transpose()
     }
 
     /// Completes what may be incomplete after the write of a repeated request.
-    async fn end_answered(
+    async fn complete_replayed(
         &self,
         key: RequestKey<'_>,
         mut change: BlockChange,
@@ -241,7 +242,7 @@ impl Cql {
         {
             return Ok(change);
         }
-        change.cut = self.cut(follow, Some(change.block.edge), write.now).await?;
+        change.cut = self.end_if_active(follow, Some(change.block.edge), write.now).await?;
         if change.cut.is_none() {
             // If the follow ended since, the block has ended it.
             let state = self.follow_row(follow).await?.and_then(|row| row.state);
@@ -249,31 +250,31 @@ impl Cql {
             change.cut = ended.and_then(|state| Version::new(state.version));
         }
         if change.cut.is_some() {
-            self.amend(key, &change).await?;
+            self.update_answer(key, &change).await?;
         }
         Ok(change)
     }
 
     async fn still_blocks(&self, block: &Block) -> Result<bool, StoreError> {
-        let now = self.decided_block(block.edge).await?;
+        let now = self.confirmed_block(block.edge).await?;
         Ok(now.is_some_and(|now| now.before().blocked.is_some()))
     }
 
-    async fn amend(&self, key: RequestKey<'_>, change: &BlockChange) -> Result<(), StoreError> {
-        let (placed, other) = key.place();
+    async fn update_answer(&self, key: RequestKey<'_>, change: &BlockChange) -> Result<(), StoreError> {
+        let (placed, other) = key.position();
         let reply = serde_json::to_string(change).map_err(|_| malformed("reply"))?;
         let owner = change.block.edge.from.get();
         let row = values![reply, owner, placed, other, key.request.id.as_str().to_owned()];
-        let amended = self.client.decide(vec![Bound(&AMEND, row)]).await.map(drop);
-        amended.map_err(|error| as_outcome(error, Outcome::Unknown))
+        let updated = self.client.write_if(vec![Bound(&UPDATE_ANSWER, row)]).await.map(drop);
+        updated.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
     /// Ends the follow that a block forbids, for a block of any user; part of the sweep.
     pub(in crate::cql) async fn enforce_block(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
-        let block = self.decided_block(edge).await?;
+        let block = self.confirmed_block(edge).await?;
         let now = Timestamp(self.client.clock.millis());
         if block.is_some_and(|row| row.before().blocked.is_some()) {
-            return self.cut(edge.reversed(), Some(edge), now).await;
+            return self.end_if_active(edge.reversed(), Some(edge), now).await;
         }
         Ok(None)
     }
@@ -289,10 +290,8 @@ fn record_part(before: Version, after: &Block, live: bool, writer: i64) -> Bound
         return Bound(&CREATE, row);
     }
     row.extend(values![before.get()]);
-    Bound(
-        if crate::cql::client::fault_injection::lacks("changed_if_same") { &CHANGE_ANYHOW } else { &CHANGE },
-        row,
-    )
+    let is_unchecked = crate::cql::client::fault_injection::lacks("changed_if_same");
+    Bound(if is_unchecked { &CHANGE_UNCHECKED } else { &CHANGE }, row)
 }
 
 /// The entries in both lists. An ended entry is marked and not deleted: tombstones make pages slow.
@@ -312,7 +311,7 @@ fn entry_parts(before: &Block, after: &Block) -> Vec<Bound> {
 }
 
 fn answer_part(key: RequestKey<'_>, after: &Block) -> Result<Bound, StoreError> {
-    let (placed, other) = key.place();
+    let (placed, other) = key.position();
     let change = BlockChange { block: after.clone(), cut: None };
     let reply = serde_json::to_string(&change).map_err(|_| malformed("reply"))?;
     let id = key.request.id.as_str().to_owned();

@@ -21,7 +21,7 @@ pub(in crate::cql) fn malformed(column: &'static str) -> StoreError {
 }
 
 /// The error of a call without a connection.
-pub(in crate::cql) fn away() -> StoreError {
+pub(in crate::cql) fn not_connected() -> StoreError {
     unavailable("not connected", Outcome::NotApplied)
 }
 
@@ -194,7 +194,9 @@ mod tests {
 
     #[test]
     fn error_after_write_is_never_not_applied() {
-        for error in [StoreError::Overloaded, malformed("body"), away(), internal("", Outcome::NotApplied)] {
+        for error in
+            [StoreError::Overloaded, malformed("body"), not_connected(), internal("", Outcome::NotApplied)]
+        {
             assert_eq!(as_outcome(error.clone(), Outcome::Unknown).outcome(), Outcome::Unknown, "{error:?}");
             let before = as_outcome(error, Outcome::NotApplied);
             assert_eq!(before.outcome(), Outcome::NotApplied, "{before:?}");

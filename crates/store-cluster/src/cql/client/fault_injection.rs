@@ -1,6 +1,6 @@
 //! Test builds for the laboratory. With the feature `mutants`, the rules that `KITH_MUTANT` names are removed. With the
-//! feature `failpoints`, the node dies at the point that `KITH_FAILPOINT` names: `seated=die@5` means every fifth time at
-//! `seated`. Other builds have neither.
+//! feature `failpoints`, the node dies at the point that `KITH_FAILPOINT` names: `follow_slot_taken=die@5` means every fifth time at
+//! `follow_slot_taken`. Other builds have neither.
 
 use kith_store::StoreError;
 use scylla::statement::batch::BatchType;
@@ -34,11 +34,11 @@ pub(in crate::cql) fn ahead() -> i64 {
 
 /// Ends the process at this point if `KITH_FAILPOINT` names it.
 #[cfg(not(feature = "failpoints"))]
-pub(in crate::cql) const fn reach(_: &str) {}
+pub(in crate::cql) const fn fail_point(_: &str) {}
 
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "only in test builds that die on purpose")]
-pub(in crate::cql) fn reach(place: &str) {
+pub(in crate::cql) fn fail_point(name: &str) {
     use std::sync::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -46,7 +46,7 @@ pub(in crate::cql) fn reach(place: &str) {
     static SETTING: OnceLock<String> = OnceLock::new();
     static TIMES: AtomicU64 = AtomicU64::new(0);
     let setting = SETTING.get_or_init(|| std::env::var("KITH_FAILPOINT").unwrap_or_default());
-    let every = setting.strip_prefix(place).and_then(|rest| rest.strip_prefix("=die@")?.parse::<u64>().ok());
+    let every = setting.strip_prefix(name).and_then(|rest| rest.strip_prefix("=die@")?.parse::<u64>().ok());
     let Some(every) = every.filter(|every| *every > 0) else { return };
     if (TIMES.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every) {
         std::process::abort();
@@ -54,15 +54,15 @@ pub(in crate::cql) fn reach(place: &str) {
 }
 
 impl Client {
-    /// Writes one part after the other, with the fail point `apart` after each.
-    pub(in crate::cql) async fn write_apart(
+    /// Writes one part after the other, with the fail point `between_parts` after each.
+    pub(in crate::cql) async fn write_separately(
         &self,
         parts: Vec<Bound>,
         timestamp: i64,
     ) -> Result<(), StoreError> {
         for part in parts {
             self.batch(BatchType::Logged, vec![part], timestamp).await?;
-            reach("apart");
+            fail_point("between_parts");
         }
         Ok(())
     }

@@ -34,9 +34,9 @@ pub struct CqlOptions {
     /// Milliseconds that the clock of this node is ahead, for tests of clocks that differ.
     #[doc(hidden)]
     pub clock_ahead: i64,
-    /// The step at which calls of this node end as if it had died there, for tests.
+    /// The fail point at which calls of this node end as if it had died there, for tests.
     #[doc(hidden)]
-    pub dies_at: Option<&'static str>,
+    pub fail_point: Option<&'static str>,
     /// Where the ends of the logs are read from instead of MongoDB, for tests.
     #[doc(hidden)]
     pub log_ends: Option<Arc<dyn LogEnds>>,
@@ -92,7 +92,7 @@ impl Default for CqlOptions {
             clocks_apart: Duration::from_secs(120),
             log_kept: Duration::from_secs(180 * 24 * 60 * 60),
             clock_ahead: 0,
-            dies_at: None,
+            fail_point: None,
             log_ends: None,
         }
     }

@@ -19,18 +19,18 @@ pub(in crate::cql) struct PartitionLocks {
 
 impl PartitionLocks {
     /// Locks a partition, after the writers that already wait. The limit of calls bounds their number.
-    pub(in crate::cql) async fn of(&self, partition: i64) -> OwnedMutexGuard<()> {
-        self.lock(partition).lock_owned().await
+    pub(in crate::cql) async fn lock(&self, partition: i64) -> OwnedMutexGuard<()> {
+        self.mutex(partition).lock_owned().await
     }
 
     /// Locks a partition if it is free, else returns `None`.
-    pub(in crate::cql) fn at_once(&self, partition: i64) -> Option<OwnedMutexGuard<()>> {
-        self.lock(partition).try_lock_owned().ok()
+    pub(in crate::cql) fn try_lock(&self, partition: i64) -> Option<OwnedMutexGuard<()>> {
+        self.mutex(partition).try_lock_owned().ok()
     }
 
-    fn lock(&self, partition: i64) -> Arc<Mutex<()>> {
-        let lock = usize::try_from(self.hasher.hash_one(partition) % LOCKS as u64).unwrap_or_default();
-        Arc::clone(&self.locks[lock])
+    fn mutex(&self, partition: i64) -> Arc<Mutex<()>> {
+        let index = usize::try_from(self.hasher.hash_one(partition) % LOCKS as u64).unwrap_or_default();
+        Arc::clone(&self.locks[index])
     }
 }
 

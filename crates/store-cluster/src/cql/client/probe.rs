@@ -12,7 +12,7 @@ use super::{error::is_missing_table, session::Client};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CqlUnfit {
     /// Too few servers answer, or none.
-    Away,
+    Unreachable,
     /// The server refuses the user or the password, or requires them.
     Credentials,
     /// The tables do not exist: the migrations were not applied.
@@ -33,11 +33,11 @@ impl CqlProbe {
     /// Returns why the store cannot serve calls, or `None` if it can. Makes two small reads, each within `limit`. While no
     /// server answers them, calls are refused at once.
     pub async fn unfit(&self, limit: Duration) -> Option<CqlUnfit> {
-        let Some(client) = self.client.upgrade() else { return Some(CqlUnfit::Away) };
+        let Some(client) = self.client.upgrade() else { return Some(CqlUnfit::Unreachable) };
         let unfit = unfit(&client, limit).await;
         // Before the first connection, calls are refused anyway. A failed check must not count then: it would still refuse
         // calls for a while after the connection is made.
-        client.reach.pinged(unfit != Some(CqlUnfit::Away) || client.session().is_err());
+        client.reachability.record_ping(unfit != Some(CqlUnfit::Unreachable) || client.session().is_err());
         unfit
     }
 }
@@ -46,17 +46,17 @@ async fn unfit(client: &Client, limit: Duration) -> Option<CqlUnfit> {
     if client.is_refused() {
         return Some(CqlUnfit::Credentials);
     }
-    let Ok(session) = client.session() else { return Some(CqlUnfit::Away) };
+    let Ok(session) = client.session() else { return Some(CqlUnfit::Unreachable) };
     let server = session.query_unpaged("SELECT key FROM system.local", ());
     match tokio::time::timeout(limit, server).await {
         Ok(Ok(_)) => {}
-        Ok(Err(_)) | Err(_) => return Some(CqlUnfit::Away),
+        Ok(Err(_)) | Err(_) => return Some(CqlUnfit::Unreachable),
     }
     let table = client.text("SELECT bucket FROM %k.follow_buckets WHERE owner = 1 LIMIT 1");
     match tokio::time::timeout(limit, session.query_unpaged(table, ())).await {
         Ok(Ok(_)) => None,
         Ok(Err(error)) if is_missing_table(&error) => Some(CqlUnfit::NotMigrated),
-        Ok(Err(_)) | Err(_) => Some(CqlUnfit::Away),
+        Ok(Err(_)) | Err(_) => Some(CqlUnfit::Unreachable),
     }
 }
 

@@ -39,27 +39,27 @@ impl Attempts {
 
 impl RetryPolicy for Attempts {
     fn new_session(&self) -> Box<dyn RetrySession> {
-        Box::new(Tries { attempts: self.clone(), made: 0 })
+        Box::new(RetryState { attempts: self.clone(), failed: 0 })
     }
 }
 
-struct Tries {
+struct RetryState {
     attempts: Attempts,
-    made: u32,
+    failed: u32,
 }
 
-impl RetrySession for Tries {
+impl RetrySession for RetryState {
     fn decide_should_retry(&mut self, info: RequestInfo<'_>) -> RetryDecision {
         self.attempts.note(info.error);
-        self.made += 1;
-        if self.made == 1 && is_retried(info.error, info.is_idempotent) {
+        self.failed += 1;
+        if self.failed == 1 && is_retried(info.error, info.is_idempotent) {
             return RetryDecision::RetryNextTarget(None);
         }
         RetryDecision::DontRetry
     }
 
     fn reset(&mut self) {
-        self.made = 0;
+        self.failed = 0;
     }
 }
 

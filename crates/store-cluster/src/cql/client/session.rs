@@ -25,20 +25,20 @@ use scylla::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
-    error::{away, is_refused, malformed, out_of_time, prepare_failed, read_failed},
+    error::{is_refused, malformed, not_connected, out_of_time, prepare_failed, read_failed},
     options::CqlOptions,
     partition_locks::PartitionLocks,
     retry::Attempts,
     row::NamedRow,
     version_clock::VersionClock,
 };
-use crate::reach::Reach;
+use crate::reachability::Reachability;
 
 const RECONNECT: Duration = Duration::from_millis(500);
 
 /// The kind of a statement, which decides its consistency and whether it may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::cql) enum Kind {
+pub(in crate::cql) enum StatementKind {
     /// Reads at quorum.
     Read,
     /// Reads, and first completes conditional writes in progress.
@@ -52,25 +52,25 @@ pub(in crate::cql) enum Kind {
 /// A statement; `%k` is replaced by the keyspace.
 #[derive(Debug)]
 pub(in crate::cql) struct Statement {
-    pub(in crate::cql) kind: Kind,
+    pub(in crate::cql) kind: StatementKind,
     pub(in crate::cql) text: &'static str,
 }
 
 impl Statement {
     pub(in crate::cql) const fn read(text: &'static str) -> Self {
-        Self { kind: Kind::Read, text }
+        Self { kind: StatementKind::Read, text }
     }
 
     pub(in crate::cql) const fn serial(text: &'static str) -> Self {
-        Self { kind: Kind::Serial, text }
+        Self { kind: StatementKind::Serial, text }
     }
 
     pub(in crate::cql) const fn plain(text: &'static str) -> Self {
-        Self { kind: Kind::Plain, text }
+        Self { kind: StatementKind::Plain, text }
     }
 
     pub(in crate::cql) const fn conditional(text: &'static str) -> Self {
-        Self { kind: Kind::Conditional, text }
+        Self { kind: StatementKind::Conditional, text }
     }
 }
 
@@ -154,9 +154,9 @@ pub(crate) struct Client {
     refused: AtomicBool,
     closing: AtomicBool,
     /// By kind and text, because a read and a serial read of the same text differ in consistency.
-    prepared: RwLock<HashMap<(Kind, &'static str), PreparedStatement>>,
-    pub(in crate::cql) reach: Reach,
-    gate: Semaphore,
+    prepared: RwLock<HashMap<(StatementKind, &'static str), PreparedStatement>>,
+    pub(in crate::cql) reachability: Reachability,
+    permits: Semaphore,
 }
 
 impl Client {
@@ -172,8 +172,8 @@ impl Client {
             refused: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             prepared: RwLock::default(),
-            reach: Reach::default(),
-            gate: Semaphore::new(options.calls()),
+            reachability: Reachability::default(),
+            permits: Semaphore::new(options.calls()),
             options,
         });
         tokio::spawn(connect(Arc::downgrade(&client)));
@@ -182,15 +182,15 @@ impl Client {
 
     /// Admits a call for as long as the permit is held. Refuses it at once if too many run, or if the servers are known
     /// not to answer.
-    pub(in crate::cql) fn enter(&self) -> Result<SemaphorePermit<'_>, StoreError> {
-        if self.reach.is_lost() {
-            return Err(away());
+    pub(in crate::cql) fn admit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        if self.reachability.is_unreachable() {
+            return Err(not_connected());
         }
-        self.gate.try_acquire().map_err(|_| StoreError::Overloaded)
+        self.permits.try_acquire().map_err(|_| StoreError::Overloaded)
     }
 
     pub(in crate::cql) fn session(&self) -> Result<&Session, StoreError> {
-        self.session.get().ok_or_else(away)
+        self.session.get().ok_or_else(not_connected)
     }
 
     /// Waits for the first connection, for at most `limit`.
@@ -272,7 +272,7 @@ impl Client {
 
     /// Writes all parts if the conditions hold. Returns `None` if it did, else the first row of the refusal, whose columns
     /// depend on the server.
-    pub(in crate::cql) async fn decide(&self, parts: Vec<Bound>) -> Result<Option<NamedRow>, StoreError> {
+    pub(in crate::cql) async fn write_if(&self, parts: Vec<Bound>) -> Result<Option<NamedRow>, StoreError> {
         let answer = match <[Bound; 1]>::try_from(parts) {
             Ok([Bound(statement, values)]) => self.send(self.prepared(statement).await?, values).await?,
             Err(parts) => self.run(self.configured(Batch::new(BatchType::Unlogged)), parts).await?,
@@ -321,11 +321,13 @@ impl Client {
         let prepared = self.session()?.prepare(self.text(statement.text)).await;
         let mut prepared = prepared.map_err(|error| prepare_failed(&error))?;
         prepared.set_consistency(match statement.kind {
-            Kind::Serial => Consistency::LocalSerial,
-            Kind::Read | Kind::Plain | Kind::Conditional => Consistency::LocalQuorum,
+            StatementKind::Serial => Consistency::LocalSerial,
+            StatementKind::Read | StatementKind::Plain | StatementKind::Conditional => {
+                Consistency::LocalQuorum
+            }
         });
         prepared.set_serial_consistency(Some(SerialConsistency::LocalSerial));
-        prepared.set_is_idempotent(statement.kind != Kind::Conditional);
+        prepared.set_is_idempotent(statement.kind != StatementKind::Conditional);
         prepared.set_request_timeout(Some(self.options.request));
         self.prepared.write().insert(key, prepared.clone());
         Ok(prepared)

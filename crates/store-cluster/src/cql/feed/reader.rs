@@ -18,8 +18,8 @@ use kith_store::{
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
-    open_minutes::{OpenMinutes, Pace},
+    change_log::{ChangeLogEntry, ChangeSubject},
+    open_minutes::{OpenMinutes, ReadIntervals},
     stores::Cql,
 };
 
@@ -57,7 +57,7 @@ impl ChangeFeed for RelationFeed {
                 .filter(|from| (now - KEPT_MINUTES..=now + AHEAD_MINUTES).contains(from))
                 .ok_or(FeedError::Lost)?,
         };
-        let mut window = OpenMinutes::new(self.shard, from, Pace::FEEDING);
+        let mut window = OpenMinutes::new(self.shard, from, ReadIntervals::FEED);
         if after.is_none() {
             // The notes that exist were written before this returned.
             window.read(&self.cql).await.map_err(FeedError::Unavailable)?;
@@ -68,9 +68,9 @@ impl ChangeFeed for RelationFeed {
             cql: Arc::clone(&self.cql),
             window,
             held: VecDeque::new(),
-            left: VecDeque::new(),
+            inherited: VecDeque::new(),
             waiting: VecDeque::new(),
-            unended: HashSet::new(),
+            undelivered: HashSet::new(),
             delivered: HashMap::new(),
             ended: None,
         }))
@@ -85,11 +85,11 @@ struct OpenRelationFeed {
     held: VecDeque<ChangeLogEntry>,
     /// Changes without an end that existed when the feed was taken over: the node that died may have left them long
     /// ago.
-    left: VecDeque<ChangeLogEntry>,
+    inherited: VecDeque<ChangeLogEntry>,
     /// Changes without an end, and since when.
     waiting: VecDeque<(Instant, ChangeLogEntry)>,
     /// Those of them that were not delivered since.
-    unended: HashSet<ChangeLogEntry>,
+    undelivered: HashSet<ChangeLogEntry>,
     delivered: HashMap<FeedRecord, Version>,
     ended: Option<StoreError>,
 }
@@ -135,20 +135,20 @@ impl OpenRelationFeed {
             let fresh = self.window.read(&self.cql).await?;
             self.hold(fresh, first);
             self.window.close();
-            while let Some(note) = self.left.front().copied() {
-                let decided = self.decided(note).await?;
-                self.left.pop_front();
-                self.held.extend(decided);
+            while let Some(note) = self.inherited.front().copied() {
+                let confirmed = self.confirmed(note).await?;
+                self.inherited.pop_front();
+                self.held.extend(confirmed);
             }
             while let Some((since, note)) = self.waiting.front().copied() {
                 if since.elapsed() < WRITE_ENDED {
                     break;
                 }
-                let is_unended = self.unended.contains(&note);
-                let decided = if is_unended { self.decided(note).await? } else { None };
+                let is_undelivered = self.undelivered.contains(&note);
+                let confirmed = if is_undelivered { self.confirmed(note).await? } else { None };
                 self.waiting.pop_front();
-                self.unended.remove(&note);
-                self.held.extend(decided);
+                self.undelivered.remove(&note);
+                self.held.extend(confirmed);
             }
             if !self.held.is_empty() {
                 return Ok(());
@@ -158,14 +158,14 @@ impl OpenRelationFeed {
     }
 
     /// The present result of a change; `None`: it had no effect.
-    async fn decided(&self, note: ChangeLogEntry) -> Result<Option<ChangeLogEntry>, StoreError> {
+    async fn confirmed(&self, note: ChangeLogEntry) -> Result<Option<ChangeLogEntry>, StoreError> {
         let version = match note.subject {
-            Subject::Block(edge) => self.cql.decided_block(edge).await?.map(|row| row.block.version),
-            Subject::Member(MemberKey { group, user }) => {
-                self.cql.decided_members(group, &[user]).await?.pop().map(|row| row.member.version)
+            ChangeSubject::Block(edge) => self.cql.confirmed_block(edge).await?.map(|row| row.block.version),
+            ChangeSubject::Member(MemberKey { group, user }) => {
+                self.cql.confirmed_members(group, &[user]).await?.pop().map(|row| row.member.version)
             }
-            Subject::Roster(group) => Some(self.cql.decided_roster(group).await?.roster.version),
-            Subject::Follow(_) | Subject::Count(_) => note.version,
+            ChangeSubject::Roster(group) => Some(self.cql.confirmed_roster(group).await?.roster.version),
+            ChangeSubject::Follow(_) | ChangeSubject::Count(_) => note.version,
         };
         let version = version.filter(|version| *version > Version::NONE);
         Ok(version.map(|version| ChangeLogEntry { version: Some(version), ..note }))
@@ -175,14 +175,14 @@ impl OpenRelationFeed {
     fn hold(&mut self, fresh: Vec<ChangeLogEntry>, first: bool) {
         for note in fresh {
             match (note.subject, note.version) {
-                (Subject::Count(_), _) => {}
-                (Subject::Block(_) | Subject::Member(_) | Subject::Roster(_), None) => {
-                    self.left.extend(first.then_some(note));
+                (ChangeSubject::Count(_), _) => {}
+                (ChangeSubject::Block(_) | ChangeSubject::Member(_) | ChangeSubject::Roster(_), None) => {
+                    self.inherited.extend(first.then_some(note));
                     self.waiting.push_back((Instant::now(), note));
-                    self.unended.insert(note);
+                    self.undelivered.insert(note);
                 }
                 _ => {
-                    self.unended.remove(&ChangeLogEntry { version: None, ..note });
+                    self.undelivered.remove(&ChangeLogEntry { version: None, ..note });
                     self.held.push_back(note);
                 }
             }
@@ -218,11 +218,11 @@ impl OpenRelationFeed {
 
 fn record(note: &ChangeLogEntry) -> Option<FeedRecord> {
     match note.subject {
-        Subject::Follow(edge) => Some(FeedRecord::Follow(edge)),
-        Subject::Block(edge) => Some(FeedRecord::Block(edge)),
-        Subject::Member(key) => Some(FeedRecord::Member(key)),
-        Subject::Roster(group) => Some(FeedRecord::Roster(group)),
-        Subject::Count(_) => None,
+        ChangeSubject::Follow(edge) => Some(FeedRecord::Follow(edge)),
+        ChangeSubject::Block(edge) => Some(FeedRecord::Block(edge)),
+        ChangeSubject::Member(key) => Some(FeedRecord::Member(key)),
+        ChangeSubject::Roster(group) => Some(FeedRecord::Roster(group)),
+        ChangeSubject::Count(_) => None,
     }
 }
 

@@ -53,8 +53,8 @@ impl Cql {
     ) -> Result<i32, StoreError> {
         let key = (owner.get(), number(list));
         loop {
-            let counted = self.heads.counted();
-            match self.heads.take(key) {
+            let counted = self.heads.count_finished();
+            match self.heads.reserve(key) {
                 BucketChoice::In(bucket) => return Ok(bucket),
                 BucketChoice::Count(bucket) => self.count_for(key, bucket).await?,
                 BucketChoice::Counting => counted.await,
@@ -70,16 +70,16 @@ impl Cql {
 
     /// Counts a bucket and, if it is full, opens the next one.
     async fn count_for(&self, key: ListKey, bucket: i32) -> Result<(), StoreError> {
-        let counting = self.heads.counting(key, bucket);
+        let counting = self.heads.begin_count(key, bucket);
         let (owner, list) = key;
         let part = ListPart { owner, list, bucket };
         let entries = self.count(part, 0).await?.entries;
         if entries < self.heads.full() {
-            counting.has(entries);
+            counting.finish_with_room(entries);
             return Ok(());
         }
         self.open_bucket(part.owner()?, part.list(), bucket + 1).await?;
-        counting.opened();
+        counting.finish_with_next_opened();
         Ok(())
     }
 

@@ -15,12 +15,12 @@ const KEPT: Duration = Duration::from_secs(45);
 /// About 50 bytes each.
 const LISTS_MAX: usize = 262_144;
 /// Expired heads are removed at most this often, as a scan of all heads takes milliseconds.
-const THINNED_EVERY: Duration = Duration::from_secs(1);
+const REMOVAL_EVERY: Duration = Duration::from_secs(1);
 /// This fraction of a bucket is reserved for entries that arrive while it is being counted.
 const RESERVE: i64 = 8;
 /// A bucket with fewer than this many reserves left counts as full. With two, one of which may be taken meanwhile, it
 /// would be counted again at once.
-const LACKS: i64 = 3;
+const FULL_RESERVES: i64 = 3;
 
 /// A list: its owner, and its number.
 pub(in crate::cql) type ListKey = (i64, i32);
@@ -40,19 +40,19 @@ pub(in crate::cql) enum BucketChoice {
 #[derive(Debug)]
 pub(in crate::cql) struct BucketCache {
     entries_max: i64,
-    known: Mutex<Known>,
+    known: Mutex<KnownHeads>,
     counted: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    heads: HashMap<ListKey, Head>,
+struct KnownHeads {
+    heads: HashMap<ListKey, HeadBucket>,
     /// When expired heads were last removed to make room.
-    thinned: Option<Instant>,
+    last_removal: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Head {
+struct HeadBucket {
     bucket: i32,
     /// How many more entries it takes, at least: a follow that exists already reserves a place and does not use it.
     room: i64,
@@ -67,16 +67,16 @@ impl BucketCache {
 
     /// How many entries a bucket has before the next one may be opened.
     pub(in crate::cql) const fn full(&self) -> i64 {
-        self.entries_max - self.reserve() * LACKS
+        self.entries_max - self.reserve_size() * FULL_RESERVES
     }
 
     /// Reserves a place for one entry. If few are left, one caller has to count and the others use the reserve.
-    pub(in crate::cql) fn take(&self, key: ListKey) -> BucketChoice {
+    pub(in crate::cql) fn reserve(&self, key: ListKey) -> BucketChoice {
         let mut known = self.known.lock();
         let Some(head) = known.heads.get_mut(&key).filter(|head| head.until > Instant::now()) else {
             return BucketChoice::Unknown;
         };
-        if head.room <= self.reserve() && !head.is_counted {
+        if head.room <= self.reserve_size() && !head.is_counted {
             head.is_counted = true;
             return BucketChoice::Count(head.bucket);
         }
@@ -88,7 +88,7 @@ impl BucketCache {
     }
 
     /// Completes when some bucket was counted, also if that happens before it is awaited.
-    pub(in crate::cql) fn counted(&self) -> Notified<'_> {
+    pub(in crate::cql) fn count_finished(&self) -> Notified<'_> {
         self.counted.notified()
     }
 
@@ -100,10 +100,10 @@ impl BucketCache {
             head.learn(bucket, room, now);
             return true;
         }
-        known.thin(now);
+        known.remove_expired(now);
         let has_room = known.heads.len() < LISTS_MAX;
         if has_room {
-            known.heads.insert(key, Head { bucket, room, until: now + KEPT, is_counted: false });
+            known.heads.insert(key, HeadBucket { bucket, room, until: now + KEPT, is_counted: false });
         }
         has_room
     }
@@ -114,27 +114,27 @@ impl BucketCache {
     }
 
     /// For the caller that got [`BucketChoice::Count`]. If it drops this without a result, another caller counts.
-    pub(in crate::cql) fn counting(&self, key: ListKey, bucket: i32) -> Counting<'_> {
+    pub(in crate::cql) fn begin_count(&self, key: ListKey, bucket: i32) -> CountInProgress<'_> {
         let room = self.known.lock().heads.get(&key).map_or(0, |head| head.room);
-        Counting { heads: self, key, bucket, room }
+        CountInProgress { heads: self, key, bucket, room }
     }
 
-    const fn reserve(&self) -> i64 {
+    const fn reserve_size(&self) -> i64 {
         self.entries_max / RESERVE
     }
 }
 
-impl Known {
-    fn thin(&mut self, now: Instant) {
-        let is_due = self.thinned.is_none_or(|at| now.duration_since(at) > THINNED_EVERY);
+impl KnownHeads {
+    fn remove_expired(&mut self, now: Instant) {
+        let is_due = self.last_removal.is_none_or(|at| now.duration_since(at) > REMOVAL_EVERY);
         if self.heads.len() >= LISTS_MAX && is_due {
             self.heads.retain(|_, head| head.until > now);
-            self.thinned = Some(now);
+            self.last_removal = Some(now);
         }
     }
 }
 
-impl Head {
+impl HeadBucket {
     /// Never goes back to a lower bucket, as this node may have opened the higher one. Of one bucket the lower room counts,
     /// as the count may lack entries of this node.
     fn learn(&mut self, bucket: i32, room: i64, now: Instant) {
@@ -149,7 +149,7 @@ impl Head {
 
 /// A count in progress.
 #[derive(Debug)]
-pub(in crate::cql) struct Counting<'a> {
+pub(in crate::cql) struct CountInProgress<'a> {
     heads: &'a BucketCache,
     key: ListKey,
     bucket: i32,
@@ -157,21 +157,21 @@ pub(in crate::cql) struct Counting<'a> {
     room: i64,
 }
 
-impl Counting<'_> {
+impl CountInProgress<'_> {
     /// The next bucket is open.
-    pub(in crate::cql) fn opened(self) {
+    pub(in crate::cql) fn finish_with_next_opened(self) {
         let room = self.heads.entries_max;
         self.at_head(|head, counting| (head.bucket, head.room) = (counting.bucket + 1, room));
     }
 
     /// There is room left. Places that were taken meanwhile may not have been counted.
-    pub(in crate::cql) fn has(self, entries: i64) {
+    pub(in crate::cql) fn finish_with_room(self, entries: i64) {
         let room = self.heads.entries_max - entries;
         self.at_head(|head, counting| head.room = room - (counting.room - head.room));
     }
 
     /// Changes the head, unless this node knows of another one by now.
-    fn at_head(&self, change: impl FnOnce(&mut Head, &Self)) {
+    fn at_head(&self, change: impl FnOnce(&mut HeadBucket, &Self)) {
         let mut known = self.heads.known.lock();
         if let Some(head) = known.heads.get_mut(&self.key).filter(|head| head.bucket == self.bucket) {
             change(head, self);
@@ -180,7 +180,7 @@ impl Counting<'_> {
     }
 }
 
-impl Drop for Counting<'_> {
+impl Drop for CountInProgress<'_> {
     fn drop(&mut self) {
         self.at_head(|_, _| ());
         self.heads.counted.notify_waiters();
@@ -203,9 +203,9 @@ mod tests {
         heads
     }
 
-    /// Takes until the answer is another: returns how many got a place, and the other answer.
-    fn take_all(heads: &BucketCache) -> (usize, BucketChoice) {
-        let choices = std::iter::repeat_with(|| heads.take(KEY));
+    /// Reserves until the choice is another one: returns how many got a place, and that choice.
+    fn reserve_all(heads: &BucketCache) -> (usize, BucketChoice) {
+        let choices = std::iter::repeat_with(|| heads.reserve(KEY));
         let mut in_place = 0;
         for choice in choices.take(1_000) {
             if !matches!(choice, BucketChoice::In(_)) {
@@ -213,67 +213,71 @@ mod tests {
             }
             in_place += 1;
         }
-        (in_place, heads.take(KEY))
+        (in_place, heads.reserve(KEY))
     }
 
     #[test]
     fn one_caller_counts_and_few_enter_meanwhile() {
         let heads = heads(0);
-        assert_eq!(heads.take((2, 0)), BucketChoice::Unknown);
-        assert_eq!(take_all(&heads), (70, BucketChoice::Count(3)));
-        assert_eq!(take_all(&heads), (10, BucketChoice::Counting));
+        assert_eq!(heads.reserve((2, 0)), BucketChoice::Unknown);
+        assert_eq!(reserve_all(&heads), (70, BucketChoice::Count(3)));
+        assert_eq!(reserve_all(&heads), (10, BucketChoice::Counting));
     }
 
     #[test]
-    fn who_waits_hears_that_the_next_bucket_is_open() {
+    fn waiter_is_notified_when_next_bucket_opens() {
         let heads = heads(70);
-        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
-        let counting = heads.counting(KEY, 3);
-        let counted = heads.counted();
-        assert_eq!(take_all(&heads), (10, BucketChoice::Counting));
-        counting.opened();
+        assert_eq!(heads.reserve(KEY), BucketChoice::Count(3));
+        let counting = heads.begin_count(KEY, 3);
+        let counted = heads.count_finished();
+        assert_eq!(reserve_all(&heads), (10, BucketChoice::Counting));
+        counting.finish_with_next_opened();
         assert_eq!(counted.now_or_never(), Some(()));
-        assert_eq!(heads.take(KEY), BucketChoice::In(4));
+        assert_eq!(heads.reserve(KEY), BucketChoice::In(4));
     }
 
     #[test]
     fn entries_taken_during_count_reduce_room() {
         let heads = heads(70);
-        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
-        let counting = heads.counting(KEY, 3);
-        assert_eq!(take_all(&heads), (10, BucketChoice::Counting));
-        counting.has(heads.full() - 1);
-        assert_eq!(take_all(&heads), (11, BucketChoice::Count(3)), "31 are left, 10 were taken, 10 are kept");
+        assert_eq!(heads.reserve(KEY), BucketChoice::Count(3));
+        let counting = heads.begin_count(KEY, 3);
+        assert_eq!(reserve_all(&heads), (10, BucketChoice::Counting));
+        counting.finish_with_room(heads.full() - 1);
+        assert_eq!(
+            reserve_all(&heads),
+            (11, BucketChoice::Count(3)),
+            "31 are left, 10 were taken, 10 are kept"
+        );
     }
 
     #[test]
-    fn who_counts_in_vain_lets_another_one_count() {
+    fn abandoned_count_lets_another_caller_count() {
         let heads = heads(70);
-        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
-        drop(heads.counting(KEY, 3));
-        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
+        assert_eq!(heads.reserve(KEY), BucketChoice::Count(3));
+        drop(heads.begin_count(KEY, 3));
+        assert_eq!(heads.reserve(KEY), BucketChoice::Count(3));
     }
 
     #[test]
     fn slow_count_adds_no_room_to_a_full_bucket() {
         let heads = heads(70);
-        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
-        let late = heads.counting(KEY, 3);
+        assert_eq!(heads.reserve(KEY), BucketChoice::Count(3));
+        let late = heads.begin_count(KEY, 3);
         assert!(heads.learn(KEY, 4, 60));
-        assert_eq!(heads.take(KEY), BucketChoice::In(4));
-        late.opened();
-        assert_eq!(take_all(&heads), (9, BucketChoice::Count(4)), "20 were left, and 10 are kept");
+        assert_eq!(heads.reserve(KEY), BucketChoice::In(4));
+        late.finish_with_next_opened();
+        assert_eq!(reserve_all(&heads), (9, BucketChoice::Count(4)), "20 were left, and 10 are kept");
     }
 
     #[test]
     fn second_read_returns_no_taken_room() {
         let heads = heads(0);
         for _ in 0..40 {
-            assert_eq!(heads.take(KEY), BucketChoice::In(3));
+            assert_eq!(heads.reserve(KEY), BucketChoice::In(3));
         }
         assert!(heads.learn(KEY, 3, 0));
-        assert_eq!(take_all(&heads), (30, BucketChoice::Count(3)));
+        assert_eq!(reserve_all(&heads), (30, BucketChoice::Count(3)));
         assert!(heads.learn(KEY, 2, 0));
-        assert_eq!(heads.take(KEY), BucketChoice::In(3), "what this node has opened is open");
+        assert_eq!(heads.reserve(KEY), BucketChoice::In(3), "what this node has opened is open");
     }
 }

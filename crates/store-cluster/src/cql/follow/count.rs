@@ -34,7 +34,7 @@ pub(in crate::cql) struct ListPart {
 
 /// The count of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cql) struct Counted {
+pub(in crate::cql) struct PartCount {
     pub(in crate::cql) entries: i64,
     living: i64,
     /// Whether the stored count was different.
@@ -44,7 +44,7 @@ pub(in crate::cql) struct Counted {
 impl Cql {
     /// Counts a part again and stores the result, also if a stored count has a later timestamp. Returns whether the stored
     /// count was different.
-    pub(in crate::cql) async fn recount(&self, part: ListPart) -> Result<Counted, StoreError> {
+    pub(in crate::cql) async fn recount(&self, part: ListPart) -> Result<PartCount, StoreError> {
         let ListPart { owner, list, bucket } = part;
         let before = self.client.records(&COUNTED, values![owner, list, bucket]).await?;
         let (mut written, mut noted) = (0, 0);
@@ -53,12 +53,12 @@ impl Cql {
             noted = row.number("living")?.unwrap_or_default();
         }
         let found = self.count(part, written + 1).await?;
-        Ok(Counted { corrected: noted != found.living, ..found })
+        Ok(PartCount { corrected: noted != found.living, ..found })
     }
 
     /// Counts a part and stores the result. The timestamp is the time at which the count began, and at least `least`: of
     /// two counts the one that began later wins.
-    pub(in crate::cql) async fn count(&self, part: ListPart, least: i64) -> Result<Counted, StoreError> {
+    pub(in crate::cql) async fn count(&self, part: ListPart, least: i64) -> Result<PartCount, StoreError> {
         let ListPart { owner, list, bucket } = part;
         let begun = self.client.clock.micros();
         let found = self.client.records(&COUNT, values![owner, list, bucket]).await?;
@@ -68,11 +68,11 @@ impl Cql {
         let mut values = values![owner, list, bucket, entries, living];
         values.extend(values![row.number("oldest")?, row.number("newest")?, begun / 1000]);
         self.client.write(Bound(&KEEP, values), Some(begun.max(least))).await?;
-        Ok(Counted { entries, living, corrected: false })
+        Ok(PartCount { entries, living, corrected: false })
     }
 
     /// Counts a part again. If it is full and the newest one, opens the next one for new entries.
-    pub(in crate::cql) async fn count_and_open(&self, part: ListPart) -> Result<Counted, StoreError> {
+    pub(in crate::cql) async fn count_and_open(&self, part: ListPart) -> Result<PartCount, StoreError> {
         let counted = self.count(part, 0).await?;
         if counted.entries >= i64::from(self.client.options.bucket_entries) {
             let (owner, list) = (part.owner()?, part.list());

@@ -1,11 +1,11 @@
 //! Import of follows.
 //!
 //! Rows and entries are written without conditions, with timestamps far in the past, so that any other write wins. An
-//! earlier import has a higher timestamp, so that of concurrent imports the first wins. The seat of an imported follow is
-//! in columns of its own, separate from the seat by a conditional write. The rows are written first, and then each is
-//! read once. The read shows the seat of the follow, and whether it is that of the import. The entries are written at
-//! this seat. A follow that begins meanwhile reads its row after its own write: either the import sees the seat of the
-//! follow, or the follow sees the seat of the import and removes the entries there.
+//! earlier import has a higher timestamp, so that of concurrent imports the first wins. The slot of an imported follow is
+//! in columns of its own, separate from the slot by a conditional write. The rows are written first, and then each is
+//! read once. The read shows the slot of the follow, and whether it is that of the import. The entries are written at
+//! this slot. A follow that begins meanwhile reads its row after its own write: either the import sees the slot of the
+//! follow, or the follow sees the slot of the import and removes the entries there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ use crate::cql::{
     stores::Cql,
 };
 
-const BRING: Statement = Statement::plain(
+const INSERT_ROW: Statement = Statement::plain(
     "INSERT INTO %k.follows (edge, brought, brought_following, brought_fans, \
      live, version, since, changed) VALUES (?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
 );
@@ -37,7 +37,7 @@ const ROWS: Statement = Statement::read(
     "SELECT edge, placed, brought, brought_following, brought_fans, version FROM %k.follows WHERE edge IN ?",
 );
 /// The columns of [`ROWS`].
-type Written = (Vec<u8>, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
+type WrittenColumns = (Vec<u8>, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
 /// Partitions of one batch: as many as Cassandra accepts without a warning.
 const BATCH_PARTITIONS: usize = 10;
 /// Rows of one batch: far below 40 KiB.
@@ -53,47 +53,47 @@ impl Cql {
         let since: BTreeMap<Edge, Timestamp> =
             follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
         self.learn_heads(since.keys().flat_map(|edge| [edge.from, edge.to])).await?;
-        let brought = self.bring(&since, now).await?;
-        self.dies_at("brought")?;
-        let ours = self.ours(brought).await?;
-        self.enter_in_lists(&ours).await?;
-        self.note(&ours).await
+        let written = self.write_rows(&since, now).await?;
+        self.fail_point("import_rows_written")?;
+        let rows = self.rows_to_list(written).await?;
+        self.write_entries(&rows).await?;
+        self.log_import(&rows).await
     }
 
     /// Writes the rows. If a row has a state already, that state wins. Returns what was written, by rising edge.
-    async fn bring(
+    async fn write_rows(
         &self,
         since: &BTreeMap<Edge, Timestamp>,
         now: Timestamp,
     ) -> Result<Vec<FollowRow>, StoreError> {
-        let mut seated = Vec::with_capacity(since.len());
+        let mut slots = Vec::with_capacity(since.len());
         for (edge, since) in since {
             let in_following = self.bucket_for(edge.from, FollowList::Following).await?;
             let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
-            seated.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
+            slots.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
         }
         // As late as possible: of concurrent imports the first should be the one that writes first.
         let version = self.client.clock.imported_version();
-        let row = |(edge, seat, since): (Edge, ListSlot, Timestamp)| {
+        let row = |(edge, slot, since): (Edge, ListSlot, Timestamp)| {
             let state = State { live: true, version, since: since.0, changed: now.0 };
-            FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: Some(state) }
+            FollowRow { edge, slot, is_conditional: false, imported_slot: Some(slot), state: Some(state) }
         };
-        let rows: Vec<FollowRow> = seated.into_iter().map(row).collect();
-        let parts: Vec<Bound> = rows.iter().filter_map(|row| Some(bring_part(row, row.state?))).collect();
+        let rows: Vec<FollowRow> = slots.into_iter().map(row).collect();
+        let parts: Vec<Bound> = rows.iter().filter_map(|row| Some(row_part(row, row.state?))).collect();
         // Each in a partition of its own.
-        self.in_batches(parts.chunks(BATCH_PARTITIONS)).await?;
+        self.write_batches(parts.chunks(BATCH_PARTITIONS)).await?;
         Ok(rows)
     }
 
     /// Returns the rows whose entries are to be written: those that are as written here, and those of an interrupted
-    /// import, at the seats that they have.
-    async fn ours(&self, brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
-        let groups: Vec<Vec<FollowRow>> = brought.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
-        let reads = stream::iter(groups).map(|rows| self.written_here(rows)).buffer_unordered(AT_A_TIME);
+    /// import, at the slots that they have.
+    async fn rows_to_list(&self, written: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
+        let groups: Vec<Vec<FollowRow>> = written.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
+        let reads = stream::iter(groups).map(|rows| self.rows_as_written(rows)).buffer_unordered(AT_A_TIME);
         let mut ours: Vec<FollowRow> = reads.try_concat().await?;
         let own_edges: BTreeSet<Edge> = ours.iter().map(|row| row.edge).collect();
         let others: Vec<Edge> =
-            brought.iter().map(|row| row.edge).filter(|edge| !own_edges.contains(edge)).collect();
+            written.iter().map(|row| row.edge).filter(|edge| !own_edges.contains(edge)).collect();
         let mut others = self.follow_rows(&others).await?;
         others.retain(|row| row.state.is_some_and(|state| state.live && is_imported(state.version)));
         ours.append(&mut others);
@@ -101,35 +101,36 @@ impl Cql {
     }
 
     /// Those of some rows that are as written here.
-    async fn written_here(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
+    async fn rows_as_written(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let keys: Vec<[u8; 16]> = rows.iter().map(|row| key(row.edge)).collect();
         let found = self.client.read(&ROWS, values![keys]).await?;
-        let found = found.rows::<Written>().map_err(|_| malformed("row"))?;
-        let found: BTreeSet<Written> = found.collect::<Result<_, _>>().map_err(|_| malformed("row"))?;
+        let found = found.rows::<WrittenColumns>().map_err(|_| malformed("row"))?;
+        let found: BTreeSet<WrittenColumns> =
+            found.collect::<Result<_, _>>().map_err(|_| malformed("row"))?;
         Ok(rows.into_iter().filter(|row| found.contains(&written(row))).collect())
     }
 
     /// Writes the entries of rows in both lists, those of one list together.
-    async fn enter_in_lists(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
+    async fn write_entries(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
         let mut batches: Vec<Vec<Bound>> = Vec::new();
         for list in LISTS {
             let mut rows: Vec<(&FollowRow, State)> =
                 rows.iter().filter_map(|row| Some((row, row.state?))).collect();
-            rows.sort_unstable_by_key(|(row, _)| entry_key(row.edge, list, row.seat));
+            rows.sort_unstable_by_key(|(row, _)| entry_key(row.edge, list, row.slot));
             let parts = |rows: &[(&FollowRow, State)]| {
                 rows.iter()
-                    .map(|(row, state)| imported_entry_part(row.edge, list, row.seat, *state))
+                    .map(|(row, state)| imported_entry_part(row.edge, list, row.slot, *state))
                     .collect()
             };
             batches.extend(by_partitions(&rows, list).into_iter().map(parts));
         }
-        self.in_batches(batches.iter().map(Vec::as_slice)).await
+        self.write_batches(batches.iter().map(Vec::as_slice)).await
     }
 
     /// Adds the rows to the change log, after their entries are written.
-    async fn note(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
+    async fn log_import(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
         let now = Some(self.client.clock.micros());
-        stream::iter(ChangeLogEntry::parts_of_brought(self, rows))
+        stream::iter(ChangeLogEntry::parts_of_imported(self, rows))
             .map(|part| self.client.write(part, now))
             .buffer_unordered(AT_A_TIME)
             .try_collect()
@@ -137,7 +138,7 @@ impl Cql {
     }
 
     /// Writes batches of independent parts, each with its timestamp.
-    async fn in_batches(&self, batches: impl Iterator<Item = &[Bound]>) -> Result<(), StoreError> {
+    async fn write_batches(&self, batches: impl Iterator<Item = &[Bound]>) -> Result<(), StoreError> {
         let batches: Vec<Vec<Bound>> = batches.map(<[Bound]>::to_vec).collect();
         stream::iter(batches)
             .map(|parts| self.client.batch(BatchType::Unlogged, parts, None))
@@ -150,7 +151,7 @@ impl Cql {
 /// Rows sorted by their position in a list, divided so that each part touches few partitions.
 fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec<&'a [(&'a FollowRow, T)]> {
     let partition = |at: usize| {
-        let (owner, bucket, _) = entry_key(rows[at].0.edge, list, rows[at].0.seat);
+        let (owner, bucket, _) = entry_key(rows[at].0.edge, list, rows[at].0.slot);
         (owner, bucket)
     };
     let (mut cut, mut begin, mut partitions) = (Vec::new(), 0, 1);
@@ -166,16 +167,16 @@ fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec
     cut
 }
 
-fn bring_part(row: &FollowRow, state: State) -> Bound {
-    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.seat);
+fn row_part(row: &FollowRow, state: State) -> Bound {
+    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.slot);
     let mut row = values![key(edge), at, in_following, in_fans];
     row.extend(values![state.version, state.since, state.changed, state.version]);
-    Bound(&BRING, row)
+    Bound(&INSERT_ROW, row)
 }
 
 /// What a read of a row returns if the row is as it was written.
-fn written(row: &FollowRow) -> Written {
-    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.seat);
+fn written(row: &FollowRow) -> WrittenColumns {
+    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.slot);
     let version = row.state.map(|state| state.version);
     (key(edge).to_vec(), None, Some(at), Some(in_following), Some(in_fans), version)
 }
@@ -190,8 +191,8 @@ mod tests {
 
     fn row(from: i64, to: i64) -> FollowRow {
         let edge = Edge { from: UserId::new(from).unwrap(), to: UserId::new(to).unwrap() };
-        let seat = ListSlot { at: 1, in_following: 0, in_fans: 0 };
-        FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: None }
+        let slot = ListSlot { at: 1, in_following: 0, in_fans: 0 };
+        FollowRow { edge, slot, is_conditional: false, imported_slot: Some(slot), state: None }
     }
 
     #[test]

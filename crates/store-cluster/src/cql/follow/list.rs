@@ -30,18 +30,18 @@ const LIVE_AFTER: Statement = Statement::read(
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) AND live = 1 LIMIT ? ALLOW FILTERING",
 );
 /// Columns that are not requested cost the server nothing: two of five columns take a quarter of the time.
-const PLACES_AFTER: Statement = Statement::read(
+const POSITIONS_AFTER: Statement = Statement::read(
     "SELECT placed, other, live FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) LIMIT ?",
 );
-const LIVE_PLACES_AFTER: Statement = Statement::read(
+const LIVE_POSITIONS_AFTER: Statement = Statement::read(
     "SELECT placed, other, live FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) AND live = 1 LIMIT ? ALLOW FILTERING",
 );
 /// The only bucket of most lists.
 const LOWEST: i32 = 0;
 /// A first page of at least this size contains most lists completely, so the buckets are read only if it does not.
-const WHOLE: usize = 1_000;
+const LARGE_PAGE: usize = 1_000;
 /// Buckets that are read concurrently, a page of each.
 const AT_ONCE: usize = 8;
 
@@ -61,7 +61,7 @@ impl Bucket {
 
     /// Whether it has to be read for a page after this position: its bounds are not known, or they include the
     /// position.
-    fn is_asked(self, after: Option<ListPosition>) -> bool {
+    fn must_be_read(self, after: Option<ListPosition>) -> bool {
         let is_within = |(oldest, newest)| after.is_some_and(|after| (oldest..=newest).contains(&after.at.0));
         self.bounds.is_none_or(is_within)
     }
@@ -115,8 +115,8 @@ impl ListEntry for Follow {
 
 impl ListEntry for ListPosition {
     type Columns = (i64, i64, i32);
-    const AFTER: &'static Statement = &PLACES_AFTER;
-    const LIVE_AFTER: &'static Statement = &LIVE_PLACES_AFTER;
+    const AFTER: &'static Statement = &POSITIONS_AFTER;
+    const LIVE_AFTER: &'static Statement = &LIVE_POSITIONS_AFTER;
 
     fn of(_: OwnedList, columns: Self::Columns) -> Result<(bool, Self), StoreError> {
         let (placed, other, live) = columns;
@@ -130,7 +130,7 @@ impl ListEntry for ListPosition {
 }
 
 /// Entries read from a bucket.
-struct Read<E> {
+struct EntriesRead<E> {
     /// The active entries.
     entries: Vec<E>,
     /// How many were read, including ended ones.
@@ -157,7 +157,7 @@ impl Cql {
             return self.page_of(of, &buckets, after, limit).await;
         }
         let lowest = self.bucket_page(of, LOWEST, None, limit);
-        let (buckets, page) = if limit < WHOLE {
+        let (buckets, page) = if limit < LARGE_PAGE {
             let (buckets, (page, _)) = tokio::try_join!(self.buckets(owner, list), lowest)?;
             (buckets, page)
         } else {
@@ -188,9 +188,9 @@ impl Cql {
         after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<E>, StoreError> {
-        let (asked, others): (Vec<Bucket>, Vec<Bucket>) =
-            buckets.iter().partition(|bucket| bucket.is_asked(after));
-        let mut page = stream::iter(asked)
+        let (to_read, others): (Vec<Bucket>, Vec<Bucket>) =
+            buckets.iter().partition(|bucket| bucket.must_be_read(after));
+        let mut page = stream::iter(to_read)
             .map(|bucket| self.bucket_page(of, bucket.number, after, limit))
             .buffer_unordered(AT_ONCE)
             .try_fold(Vec::new(), async |page, (entries, _)| Ok(merged(page, entries, of.list, limit)))
@@ -236,7 +236,7 @@ impl Cql {
         after: Option<ListPosition>,
         limit: usize,
     ) -> Result<(Vec<E>, usize), StoreError> {
-        let Read { entries, count, last } = self.entries(E::AFTER, of, bucket, after, limit).await?;
+        let EntriesRead { entries, count, last } = self.entries(E::AFTER, of, bucket, after, limit).await?;
         let missing = limit - entries.len();
         let Some(last) = last.filter(|_| missing > 0 && count == limit) else { return Ok((entries, count)) };
         let rest = self.entries(E::LIVE_AFTER, of, bucket, Some(last), missing).await?;
@@ -251,7 +251,7 @@ impl Cql {
         bucket: i32,
         after: Option<ListPosition>,
         limit: usize,
-    ) -> Result<Read<E>, StoreError> {
+    ) -> Result<EntriesRead<E>, StoreError> {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
         // Without a position: one that is before every entry.
         let (at, user) = after.map_or((i64::MAX, i64::MAX), |after| (after.at.0, after.user.get()));
@@ -259,7 +259,8 @@ impl Cql {
         let rows = self.client.read(statement, asked).await?;
         // Thousands at a time: decoded without names.
         let rows = rows.rows::<E::Columns>().map_err(|_| malformed("entry"))?;
-        let mut read = Read { entries: Vec::with_capacity(rows.rows_remaining()), count: 0, last: None };
+        let mut read =
+            EntriesRead { entries: Vec::with_capacity(rows.rows_remaining()), count: 0, last: None };
         for row in rows {
             let (live, entry) = E::of(of, row.map_err(|_| malformed("entry"))?)?;
             (read.count, read.last) = (read.count + 1, Some(entry.place_in(of.list)));

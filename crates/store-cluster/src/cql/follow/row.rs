@@ -57,25 +57,25 @@ pub(in crate::cql) struct State {
     pub(in crate::cql) changed: i64,
 }
 
-/// A row of `follows`. A follow that has a seat and was never active has no state.
+/// A row of `follows`. A follow that has a slot and was never active has no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cql) struct FollowRow {
     pub(in crate::cql) edge: Edge,
     /// Its position.
-    pub(in crate::cql) seat: ListSlot,
-    /// Whether the seat is from a conditional write. False: it is from an import.
-    pub(in crate::cql) is_decided: bool,
-    /// The seat that an import gave it.
-    pub(in crate::cql) brought: Option<ListSlot>,
+    pub(in crate::cql) slot: ListSlot,
+    /// Whether the slot is from a conditional write. False: it is from an import.
+    pub(in crate::cql) is_conditional: bool,
+    /// The slot that an import gave it.
+    pub(in crate::cql) imported_slot: Option<ListSlot>,
     pub(in crate::cql) state: Option<State>,
 }
 
 impl FollowRow {
-    /// Decodes a row. `None`: it has no seat. No write of this program leaves such a row.
+    /// Decodes a row. `None`: it has no slot. No write of this program leaves such a row.
     pub(in crate::cql) fn of(edge: Edge, record: &NamedRow) -> Result<Option<Self>, StoreError> {
-        let decided = seat(record, ["placed", "in_following", "in_fans"])?;
-        let brought = seat(record, ["brought", "brought_following", "brought_fans"])?;
-        let Some(current) = decided.or(brought) else { return Ok(None) };
+        let conditional = slot(record, ["placed", "in_following", "in_fans"])?;
+        let imported_slot = slot(record, ["brought", "brought_following", "brought_fans"])?;
+        let Some(current) = conditional.or(imported_slot) else { return Ok(None) };
         let state = match record.number("version")? {
             None => None,
             Some(version) => Some(State {
@@ -85,7 +85,7 @@ impl FollowRow {
                 changed: record.some_number("changed")?,
             }),
         };
-        Ok(Some(Self { edge, seat: current, is_decided: decided.is_some(), brought, state }))
+        Ok(Some(Self { edge, slot: current, is_conditional: conditional.is_some(), imported_slot, state }))
     }
 
     pub(in crate::cql) fn is_live(&self) -> bool {
@@ -99,7 +99,7 @@ impl FollowRow {
 
     /// The follow, if it was ever active.
     pub(in crate::cql) fn follow(&self) -> Result<Option<Follow>, StoreError> {
-        self.state.map(|state| follow(self.edge, self.seat, state)).transpose()
+        self.state.map(|state| follow(self.edge, self.slot, state)).transpose()
     }
 
     pub(in crate::cql) fn stored(&self) -> Result<Stored<Follow>, StoreError> {
@@ -111,14 +111,14 @@ impl FollowRow {
     }
 }
 
-fn seat(record: &NamedRow, [at, following, fans]: [&'static str; 3]) -> Result<Option<ListSlot>, StoreError> {
+fn slot(record: &NamedRow, [at, following, fans]: [&'static str; 3]) -> Result<Option<ListSlot>, StoreError> {
     let Some(at) = record.number(at)? else { return Ok(None) };
     Ok(Some(ListSlot { at, in_following: record.small(following)?, in_fans: record.small(fans)? }))
 }
 
-pub(in crate::cql) fn follow(edge: Edge, seat: ListSlot, state: State) -> Result<Follow, StoreError> {
+pub(in crate::cql) fn follow(edge: Edge, slot: ListSlot, state: State) -> Result<Follow, StoreError> {
     let version = Version::new(state.version).ok_or_else(|| malformed("version"))?;
-    Ok(Follow { edge, version, since: Timestamp(state.since), placed: Timestamp(seat.at) })
+    Ok(Follow { edge, version, since: Timestamp(state.since), placed: Timestamp(slot.at) })
 }
 
 /// The state of the follow.
@@ -129,26 +129,26 @@ pub(in crate::cql) fn state_part(edge: Edge, state: State) -> Bound {
 }
 
 /// Its entries in both lists.
-pub(in crate::cql) fn entry_parts(edge: Edge, seat: ListSlot, state: State) -> [Bound; 2] {
-    LISTS.map(|list| entry_part(edge, list, seat, state))
+pub(in crate::cql) fn entry_parts(edge: Edge, slot: ListSlot, state: State) -> [Bound; 2] {
+    LISTS.map(|list| entry_part(edge, list, slot, state))
 }
 
 /// Its entry in one list.
-pub(in crate::cql) fn entry_part(edge: Edge, list: FollowList, seat: ListSlot, state: State) -> Bound {
-    let (owner, bucket, other) = entry_key(edge, list, seat);
-    Bound(&ENTRY, entry(state, owner, number(list), bucket, seat.at, other))
+pub(in crate::cql) fn entry_part(edge: Edge, list: FollowList, slot: ListSlot, state: State) -> Bound {
+    let (owner, bucket, other) = entry_key(edge, list, slot);
+    Bound(&ENTRY, entry(state, owner, number(list), bucket, slot.at, other))
 }
 
 /// The same for an imported follow.
 pub(in crate::cql) fn imported_entry_part(
     edge: Edge,
     list: FollowList,
-    seat: ListSlot,
+    slot: ListSlot,
     state: State,
 ) -> Bound {
-    let (owner, bucket, other) = entry_key(edge, list, seat);
+    let (owner, bucket, other) = entry_key(edge, list, slot);
     let mut row = values![state.version];
-    row.extend(entry(state, owner, number(list), bucket, seat.at, other));
+    row.extend(entry(state, owner, number(list), bucket, slot.at, other));
     Bound(&IMPORTED_ENTRY, row)
 }
 
@@ -157,9 +157,9 @@ fn entry(state: State, owner: UserId, list: i32, bucket: i32, at: i64, other: Us
 }
 
 /// The owner of the list, the bucket, and the user in the entry.
-pub(in crate::cql) fn entry_key(edge: Edge, list: FollowList, seat: ListSlot) -> (UserId, i32, UserId) {
+pub(in crate::cql) fn entry_key(edge: Edge, list: FollowList, slot: ListSlot) -> (UserId, i32, UserId) {
     match list {
-        FollowList::Following => (edge.from, seat.in_following, edge.to),
-        FollowList::Fans => (edge.to, seat.in_fans, edge.from),
+        FollowList::Following => (edge.from, slot.in_following, edge.to),
+        FollowList::Fans => (edge.to, slot.in_fans, edge.from),
     }
 }

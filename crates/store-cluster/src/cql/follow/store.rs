@@ -39,18 +39,18 @@ pub(in crate::cql) const AT_A_TIME: usize = 64;
 impl FollowStore for Cql {
     async fn follows(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Follow>)>, StoreError> {
         at_most(edges.len(), BATCH_MAX)?;
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         let rows = self.follow_rows(edges).await?;
         rows.iter().map(|row| Ok((row.edge, row.stored()?))).collect()
     }
 
     async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         Box::pin(self.begin_follow(edge, kept, write)).await
     }
 
     async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         Box::pin(self.end_follow(edge, write)).await
     }
 
@@ -61,7 +61,7 @@ impl FollowStore for Cql {
         after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.list_page(user, list, after, limit).await
     }
 
@@ -72,19 +72,19 @@ impl FollowStore for Cql {
         after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<ListPosition>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.list_page(user, list, after, limit).await
     }
 
     async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError> {
         at_most(users.len(), BATCH_MAX)?;
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         stream::iter(users.to_vec()).map(|user| self.counts_of(user)).buffered(AT_A_TIME).try_collect().await
     }
 
     async fn import_follows(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {
         at_most(follows.len(), IMPORT_FOLLOWS_MAX)?;
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.import(follows, now).await
     }
 }

@@ -24,7 +24,7 @@ const STORED_EVENT: Statement =
 impl Cql {
     /// The event that `by.from` ends the friendship with `by.to`, by ending one of these follows; `None`: they are not
     /// friends.
-    pub(in crate::cql) async fn parting(
+    pub(in crate::cql) async fn unfriend_event(
         &self,
         by: Edge,
         follows: [&FollowRow; 2],
@@ -40,7 +40,7 @@ impl Cql {
         let own = RelationEvent { id, edge: by, kind: RelationEventKind::Unfriended };
         match self
             .client
-            .decide(vec![Bound(&STORE_EVENT, values![lower, upper, since, event_body(&own)?])])
+            .write_if(vec![Bound(&STORE_EVENT, values![lower, upper, since, event_body(&own)?])])
             .await
         {
             Ok(None) => Ok(Some(own)),

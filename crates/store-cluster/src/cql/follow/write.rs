@@ -1,6 +1,6 @@
 //! Follow and unfollow.
 //!
-//! A follow first takes its seat, which is its position in both lists, by a conditional write. If the row exists already,
+//! A follow first takes its slot, which is its position in both lists, by a conditional write. If the row exists already,
 //! the write is refused and returns the row. The state is then written without a condition to the row and to both lists,
 //! in one logged batch with the version as timestamp. So of concurrent writes the highest version wins in all three
 //! places, even if clocks differ.
@@ -27,41 +27,43 @@ use crate::cql::{
     stores::Cql,
 };
 
-const TAKE_SEAT: Statement = Statement::conditional(
+const TAKE_SLOT: Statement = Statement::conditional(
     "INSERT INTO %k.follows (edge, placed, in_following, in_fans) VALUES (?, ?, ?, ?) \
      IF NOT EXISTS",
 );
-const MOVE_SEAT: Statement = Statement::conditional(
+const MOVE_SLOT: Statement = Statement::conditional(
     "UPDATE %k.follows SET placed = ?, in_following = ?, in_fans = ? WHERE edge = ? \
      IF placed = ? AND in_following = ? AND in_fans = ? AND version = ?",
 );
-const DECIDED: Statement = Statement::serial(
+const ROW_SERIAL: Statement = Statement::serial(
     "SELECT placed, in_following, in_fans, brought, \
      brought_following, brought_fans, live, version, since, changed FROM %k.follows \
      WHERE edge = ?",
 );
 const TRIES_MAX: u32 = 8;
-/// After a write of the state that took longer, the call checks whether its seat was moved.
+/// After a write of the state that took longer, the call checks whether its slot was moved.
 const QUICK: Duration = Duration::from_secs(10);
 
 /// The planned writes for the begin of a follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(in crate::cql) struct Beginning {
+pub(in crate::cql) struct FollowPlan {
     edge: Edge,
-    seat: ListSlot,
+    #[serde(rename = "seat")]
+    slot: ListSlot,
     state: State,
-    /// The follow is active already, and nothing is to be written.
-    stands: bool,
-    /// How to check after the write whether the seat was moved.
-    looks: PostWriteCheck,
+    /// Nothing is to be written.
+    #[serde(rename = "stands")]
+    is_active_already: bool,
+    #[serde(rename = "looks")]
+    check: PostWriteCheck,
 }
 
-/// What may have happened to a seat while the state was written.
+/// How to check after the write whether the slot was moved.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum PostWriteCheck {
     /// No other write can have moved it.
     Never,
-    /// The seat is new: a concurrent import may have put the follow elsewhere.
+    /// The slot is new: a concurrent import may have put the follow elsewhere.
     ForImport,
     /// Another write might move it meanwhile.
     ForMove,
@@ -69,13 +71,14 @@ enum PostWriteCheck {
 
 /// The planned writes for the end of a follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(in crate::cql) struct Ending {
+pub(in crate::cql) struct UnfollowPlan {
     edge: Edge,
-    seat: ListSlot,
+    #[serde(rename = "seat")]
+    slot: ListSlot,
     state: State,
     /// The event for both users, if they were friends.
-    #[serde(default)]
-    parting: Option<RelationEvent>,
+    #[serde(default, rename = "parting")]
+    unfriend_event: Option<RelationEvent>,
 }
 
 impl Cql {
@@ -86,18 +89,18 @@ impl Cql {
         write: Write,
     ) -> Result<Applied<Follow>, StoreError> {
         let Some(request) = &write.request else {
-            let plan = Box::pin(self.plan_beginning(edge, kept, write.now)).await?;
-            return Ok(Applied { record: self.carry_out_beginning(plan).await?, replayed: false });
+            let plan = Box::pin(self.plan_follow(edge, kept, write.now)).await?;
+            return Ok(Applied { record: self.execute_follow(plan).await?, replayed: false });
         };
-        let plan = Box::pin(self.plan_beginning(edge, kept, write.now));
-        let (plan, replayed) = match self.once(request, write.now, plan).await? {
+        let plan = Box::pin(self.plan_follow(edge, kept, write.now));
+        let (plan, replayed) = match self.plan_once(request, write.now, plan).await? {
             RequestState::Done(plan) => {
-                return Ok(Applied { record: follow(edge, plan.seat, plan.state)?, replayed: true });
+                return Ok(Applied { record: follow(edge, plan.slot, plan.state)?, replayed: true });
             }
-            RequestState::Planned(plan) => (Beginning { looks: PostWriteCheck::ForMove, ..plan }, true),
+            RequestState::Planned(plan) => (FollowPlan { check: PostWriteCheck::ForMove, ..plan }, true),
             RequestState::New(plan) => (plan, false),
         };
-        let begun = self.carry_out_beginning(plan).await;
+        let begun = self.execute_follow(plan).await;
         self.close_request(request, !replayed, begun.as_ref().err()).await?;
         Ok(Applied { record: begun?, replayed })
     }
@@ -108,43 +111,43 @@ impl Cql {
         write: Write,
     ) -> Result<Applied<Version>, StoreError> {
         let Some(request) = &write.request else {
-            let plan = self.plan_ending(edge, Some(edge), write.now).await?;
-            return Ok(Applied { record: self.carry_out_ending(plan).await?, replayed: false });
+            let plan = self.plan_unfollow(edge, Some(edge), write.now).await?;
+            return Ok(Applied { record: self.execute_unfollow(plan).await?, replayed: false });
         };
-        let plan = Box::pin(self.plan_ending(edge, Some(edge), write.now));
-        let (plan, replayed) = match self.once(request, write.now, plan).await? {
+        let plan = Box::pin(self.plan_unfollow(edge, Some(edge), write.now));
+        let (plan, replayed) = match self.plan_once(request, write.now, plan).await? {
             RequestState::Done(plan) => return Ok(Applied { record: plan.version()?, replayed: true }),
             RequestState::Planned(plan) => (plan, true),
             RequestState::New(plan) => (plan, false),
         };
-        let ended = self.carry_out_ending(plan).await;
+        let ended = self.execute_unfollow(plan).await;
         self.close_request(request, !replayed, ended.as_ref().err()).await?;
         Ok(Applied { record: ended?, replayed })
     }
 
     /// Ends the follow if it is active. If that ends a friendship, both users get the event that `by.from` has ended it
     /// with `by.to`; without `by` there is no event. Returns `None` if the follow is not active.
-    pub(in crate::cql) async fn cut(
+    pub(in crate::cql) async fn end_if_active(
         &self,
         edge: Edge,
         by: Option<Edge>,
         now: Timestamp,
     ) -> Result<Option<Version>, StoreError> {
-        match self.plan_ending(edge, by, now).await {
-            Ok(plan) => self.carry_out_ending(plan).await.map(Some),
+        match self.plan_unfollow(edge, by, now).await {
+            Ok(plan) => self.execute_unfollow(plan).await.map(Some),
             Err(StoreError::NotFound) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn plan_beginning(
+    async fn plan_follow(
         &self,
         edge: Edge,
         kept: Duration,
         now: Timestamp,
-    ) -> Result<Beginning, StoreError> {
+    ) -> Result<FollowPlan, StoreError> {
         // For users without known head buckets, both lists are read in one request.
-        let seats = async {
+        let buckets = async {
             self.learn_heads([edge.from, edge.to].into_iter()).await?;
             tokio::try_join!(
                 self.bucket_for(edge.from, FollowList::Following),
@@ -152,184 +155,191 @@ impl Cql {
             )
         };
         let (is_blocked, (in_following, in_fans)) =
-            tokio::try_join!(self.is_blocked(edge.reversed()), seats)?;
+            tokio::try_join!(self.is_blocked(edge.reversed()), buckets)?;
         if is_blocked {
             return Err(StoreError::Blocked);
         }
         let wanted = ListSlot { at: now.0, in_following, in_fans };
         let apart = self.client.options.clocks_apart;
-        let mut before = self.take_seat(edge, wanted).await?;
+        let mut before = self.take_slot(edge, wanted).await?;
         for _ in 0..TRIES_MAX {
             let Some(row) = before else {
-                return Ok(self.beginning(edge, wanted, 0, now, PostWriteCheck::ForImport));
+                return Ok(self.new_follow_plan(edge, wanted, 0, now, PostWriteCheck::ForImport));
             };
             if let Some(state) = row.state.filter(|state| state.live) {
-                return Ok(Beginning {
+                return Ok(FollowPlan {
                     edge,
-                    seat: row.seat,
+                    slot: row.slot,
                     state,
-                    stands: true,
-                    looks: PostWriteCheck::Never,
+                    is_active_already: true,
+                    check: PostWriteCheck::Never,
                 });
             }
             let until = kept_until(&row, kept, apart);
             if now < until {
-                let looks =
+                let check =
                     if now.after(apart) >= until { PostWriteCheck::ForMove } else { PostWriteCheck::Never };
-                return Ok(self.beginning(edge, row.seat, row.version(), now, looks));
+                return Ok(self.new_follow_plan(edge, row.slot, row.version(), now, check));
             }
-            if !self.move_seat(&row, wanted).await? {
-                before = self.take_seat(edge, wanted).await?;
+            if !self.move_slot(&row, wanted).await? {
+                before = self.take_slot(edge, wanted).await?;
                 continue;
             }
-            before = self.written_meanwhile(&row).await?;
+            before = self.carry_over_state(&row).await?;
             if before.is_none() {
-                let looks = if kept < apart { PostWriteCheck::ForMove } else { PostWriteCheck::Never };
-                return Ok(self.beginning(edge, wanted, row.version(), now, looks));
+                let check = if kept < apart { PostWriteCheck::ForMove } else { PostWriteCheck::Never };
+                return Ok(self.new_follow_plan(edge, wanted, row.version(), now, check));
             }
         }
         Err(StoreError::Overloaded)
     }
 
-    fn beginning(
+    fn new_follow_plan(
         &self,
         edge: Edge,
-        seat: ListSlot,
+        slot: ListSlot,
         above: i64,
         now: Timestamp,
-        looks: PostWriteCheck,
-    ) -> Beginning {
+        check: PostWriteCheck,
+    ) -> FollowPlan {
         let version = self.client.clock.version(above);
         let state = State { live: true, version, since: now.0, changed: now.0 };
-        Beginning { edge, seat, state, stands: false, looks }
+        FollowPlan { edge, slot, state, is_active_already: false, check }
     }
 
-    /// Takes the seat if the edge has none; else returns the row.
-    async fn take_seat(&self, edge: Edge, seat: ListSlot) -> Result<Option<FollowRow>, StoreError> {
-        let ListSlot { at, in_following, in_fans } = seat;
+    /// Takes the slot if the edge has none; else returns the row.
+    async fn take_slot(&self, edge: Edge, slot: ListSlot) -> Result<Option<FollowRow>, StoreError> {
+        let ListSlot { at, in_following, in_fans } = slot;
         let row = values![key(edge), at, in_following, in_fans];
-        match self.client.decide(vec![Bound(&TAKE_SEAT, row)]).await {
+        match self.client.write_if(vec![Bound(&TAKE_SLOT, row)]).await {
             Ok(None) => Ok(None),
             Ok(Some(refused)) => FollowRow::of(edge, &refused)?.map(Some).ok_or_else(|| malformed("placed")),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // The seat is that of this call or of another one: either is correct.
-                let row = self.decided_row(edge).await?;
+                // The slot is that of this call or of another one: either is correct.
+                let row = self.confirmed_follow(edge).await?;
                 row.map(Some).ok_or_else(|| as_outcome(error, Outcome::NotApplied))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Moves the seat of an inactive follow, if no other write changed the row. Returns whether it was moved.
-    async fn move_seat(&self, row: &FollowRow, to: ListSlot) -> Result<bool, StoreError> {
+    /// Moves the slot of an inactive follow, if no other write changed the row. Returns whether it was moved.
+    async fn move_slot(&self, row: &FollowRow, to: ListSlot) -> Result<bool, StoreError> {
         let edge = row.edge;
         let version = row.state.map(|state| state.version);
         let mut change = values![to.at, to.in_following, to.in_fans, key(edge)];
-        let from = row.is_decided.then_some(row.seat);
-        change.extend(values![from.map(|seat| seat.at), from.map(|seat| seat.in_following)]);
-        change.extend(values![from.map(|seat| seat.in_fans), version]);
-        match self.client.decide(vec![Bound(&MOVE_SEAT, change)]).await {
+        let from = row.is_conditional.then_some(row.slot);
+        change.extend(values![from.map(|slot| slot.at), from.map(|slot| slot.in_following)]);
+        change.extend(values![from.map(|slot| slot.in_fans), version]);
+        match self.client.write_if(vec![Bound(&MOVE_SLOT, change)]).await {
             Ok(refused) => Ok(refused.is_none()),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                Ok(self.decided_row(edge).await?.is_some_and(|now| now.seat == to && now.state == row.state))
+                let now = self.confirmed_follow(edge).await?;
+                Ok(now.is_some_and(|now| now.slot == to && now.state == row.state))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Looks for a state that another write put at the old seat during the move. Writes it to the new seat, and returns
+    /// Looks for a state that another write put at the old slot during the move. Writes it to the new slot, and returns
     /// the row.
     ///
-    /// A write at a seat checks afterwards whether the seat was moved, and a move checks here whether there was a
+    /// A write at a slot checks afterwards whether the slot was moved, and a move checks here whether there was a
     /// write: if the two race, at least one observes the other. This holds although a move may be decided before a
     /// write, and become visible only after the check of that write, even to a serial read.
-    async fn written_meanwhile(&self, old: &FollowRow) -> Result<Option<FollowRow>, StoreError> {
+    async fn carry_over_state(&self, old: &FollowRow) -> Result<Option<FollowRow>, StoreError> {
         let row = self.follow_row(old.edge).await?.filter(|row| row.state != old.state);
         if let Some(row) = &row {
-            let settled = self.settle(row, old.seat, row.version()).await;
-            settled.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+            let repaired = self.repair_lists(row, old.slot, row.version()).await;
+            repaired.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
         }
         Ok(row)
     }
 
     /// The row by a serial read, which first ends the conditional writes in progress.
-    async fn decided_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
-        let rows = self.client.records(&DECIDED, values![key(edge)]).await?;
+    async fn confirmed_follow(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
+        let rows = self.client.records(&ROW_SERIAL, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
     }
 
-    async fn carry_out_beginning(&self, plan: Beginning) -> Result<Follow, StoreError> {
-        let Beginning { edge, seat, state, stands, looks } = plan;
-        if stands {
-            return follow(edge, seat, state);
+    async fn execute_follow(&self, plan: FollowPlan) -> Result<Follow, StoreError> {
+        let FollowPlan { edge, slot, state, is_active_already, check } = plan;
+        if is_active_already {
+            return follow(edge, slot, state);
         }
         let begun = Instant::now();
-        self.dies_at("seated")?;
-        self.write_state(edge, seat, state, Vec::new()).await?;
-        self.dies_at("begun")?;
-        let looks = if begun.elapsed() > QUICK { PostWriteCheck::ForMove } else { looks };
+        self.fail_point("follow_slot_taken")?;
+        self.write_state(edge, slot, state, Vec::new()).await?;
+        self.fail_point("follow_written")?;
+        let check = if begun.elapsed() > QUICK { PostWriteCheck::ForMove } else { check };
         // The state is written: a failure from here on does not undo it.
-        let looked = self.look_after(edge, seat, state, looks).await;
-        let seat = looked.map_err(|error| as_outcome(error, Outcome::Unknown))?;
-        follow(edge, seat, state)
+        let checked = self.check_after_write(edge, slot, state, check).await;
+        let slot = checked.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+        follow(edge, slot, state)
     }
 
-    /// Checks for concurrent changes after the state was written: where the seat is now, and whether the follow is
+    /// Checks for concurrent changes after the state was written: where the slot is now, and whether the follow is
     /// forbidden.
-    async fn look_after(
+    async fn check_after_write(
         &self,
         edge: Edge,
-        seat: ListSlot,
+        slot: ListSlot,
         state: State,
-        looks: PostWriteCheck,
+        check: PostWriteCheck,
     ) -> Result<ListSlot, StoreError> {
         let row = async {
-            match looks {
+            match check {
                 PostWriteCheck::Never => Ok(None),
                 PostWriteCheck::ForImport => self.follow_row(edge).await,
-                // A concurrent move of the seat is visible now, or finds the state that was written here.
-                PostWriteCheck::ForMove => self.decided_row(edge).await,
+                // A concurrent move of the slot is visible now, or finds the state that was written here.
+                PostWriteCheck::ForMove => self.confirmed_follow(edge).await,
             }
         };
         // A block looks for a follow after its write: if the two race, at least one observes the other.
         let (is_blocked, row) = tokio::try_join!(self.is_blocked(edge.reversed()), row)?;
         if let Some(row) = &row {
-            for stray in [Some(seat), row.brought].into_iter().flatten().filter(|stray| *stray != row.seat) {
-                self.settle(row, stray, state.version).await?;
+            let slots = [Some(slot), row.imported_slot].into_iter().flatten();
+            for stray in slots.filter(|stray| *stray != row.slot) {
+                self.repair_lists(row, stray, state.version).await?;
             }
         }
         if is_blocked {
-            self.cut(edge, None, Timestamp(state.changed)).await?;
+            self.end_if_active(edge, None, Timestamp(state.changed)).await?;
             return Err(StoreError::Blocked);
         }
-        Ok(row.map_or(seat, |row| row.seat))
+        Ok(row.map_or(slot, |row| row.slot))
     }
 
-    async fn plan_ending(&self, edge: Edge, by: Option<Edge>, now: Timestamp) -> Result<Ending, StoreError> {
+    async fn plan_unfollow(
+        &self,
+        edge: Edge,
+        by: Option<Edge>,
+        now: Timestamp,
+    ) -> Result<UnfollowPlan, StoreError> {
         let back = async { if by.is_some() { self.follow_row(edge.reversed()).await } else { Ok(None) } };
         let (row, back) = tokio::try_join!(self.follow_row(edge), back)?;
         let row = row.ok_or(StoreError::NotFound)?;
         let state = row.state.filter(|state| state.live).ok_or(StoreError::NotFound)?;
         let version = self.client.clock.version(state.version);
         let state = State { live: false, version, changed: now.0, ..state };
-        let parting = match (by, &back) {
-            (Some(by), Some(back)) => self.parting(by, [&row, back], now).await?,
+        let unfriend_event = match (by, &back) {
+            (Some(by), Some(back)) => self.unfriend_event(by, [&row, back], now).await?,
             _ => None,
         };
-        Ok(Ending { edge, seat: row.seat, state, parting })
+        Ok(UnfollowPlan { edge, slot: row.slot, state, unfriend_event })
     }
 
-    async fn carry_out_ending(&self, plan: Ending) -> Result<Version, StoreError> {
-        let Ending { edge, seat, state, parting } = plan;
-        let event_parts = parting.map(|event| self.event_parts(&event)).transpose()?;
-        self.write_state(edge, seat, state, event_parts.into_iter().flatten().collect()).await?;
-        let settled = async {
-            match self.follow_row(edge).await?.filter(|row| row.seat != seat) {
-                Some(row) => self.settle(&row, seat, state.version).await,
+    async fn execute_unfollow(&self, plan: UnfollowPlan) -> Result<Version, StoreError> {
+        let UnfollowPlan { edge, slot, state, unfriend_event } = plan;
+        let event_parts = unfriend_event.map(|event| self.event_parts(&event)).transpose()?;
+        self.write_state(edge, slot, state, event_parts.into_iter().flatten().collect()).await?;
+        let repaired = async {
+            match self.follow_row(edge).await?.filter(|row| row.slot != slot) {
+                Some(row) => self.repair_lists(&row, slot, state.version).await,
                 None => Ok(()),
             }
         };
-        settled.await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+        repaired.await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
         plan.version()
     }
 
@@ -337,23 +347,23 @@ impl Cql {
     async fn write_state(
         &self,
         edge: Edge,
-        seat: ListSlot,
+        slot: ListSlot,
         state: State,
         event_parts: Vec<Bound>,
     ) -> Result<(), StoreError> {
         let mut parts = vec![state_part(edge, state)];
-        parts.extend(entry_parts(edge, seat, state));
+        parts.extend(entry_parts(edge, slot, state));
         parts.extend(event_parts);
-        parts.push(ChangeLogEntry::of_follow(self, edge, seat, state.version).part(self));
+        parts.push(ChangeLogEntry::of_follow(self, edge, slot, state.version).part(self));
         if crate::cql::client::fault_injection::lacks("one_batch") {
-            return self.client.write_apart(parts, state.version).await;
+            return self.client.write_separately(parts, state.version).await;
         }
         self.client.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Makes both lists agree with the row after a write at another seat (`stray`): ends the entries there, and then writes
-    /// those at the seat of the row.
-    pub(in crate::cql) async fn settle(
+    /// Makes both lists agree with the row after a write at another slot (`stray`): ends the entries there, and then writes
+    /// those at the slot of the row.
+    pub(in crate::cql) async fn repair_lists(
         &self,
         row: &FollowRow,
         stray: ListSlot,
@@ -364,23 +374,23 @@ impl Cql {
         let mut parts: Vec<Bound> = LISTS
             .into_iter()
             .filter(|list| {
-                let (has, is) = (entry_key(row.edge, *list, stray), entry_key(row.edge, *list, row.seat));
-                (has, stray.at) != (is, row.seat.at)
+                let (has, is) = (entry_key(row.edge, *list, stray), entry_key(row.edge, *list, row.slot));
+                (has, stray.at) != (is, row.slot.at)
             })
             .map(|list| entry_part(row.edge, list, stray, above))
             .collect();
         parts.push(ChangeLogEntry::of_count(self, row.edge, stray).part(self));
         self.client.batch(BatchType::Logged, parts, above.version).await?;
-        let mut parts = entry_parts(row.edge, row.seat, state).to_vec();
-        parts.push(ChangeLogEntry::of_count(self, row.edge, row.seat).part(self));
+        let mut parts = entry_parts(row.edge, row.slot, state).to_vec();
+        parts.push(ChangeLogEntry::of_count(self, row.edge, row.slot).part(self));
         self.client.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Fails as if the node died at this step, if a test requests it.
-    pub(in crate::cql) fn dies_at(&self, step: &'static str) -> Result<(), StoreError> {
-        crate::cql::client::fault_injection::reach(step);
-        match self.client.options.dies_at {
-            Some(at) if at == step => {
+    /// Fails as if the node died here, if a test sets this fail point.
+    pub(in crate::cql) fn fail_point(&self, name: &'static str) -> Result<(), StoreError> {
+        crate::cql::client::fault_injection::fail_point(name);
+        match self.client.options.fail_point {
+            Some(set) if set == name => {
                 Err(crate::cql::client::error::unavailable("ended by a test", Outcome::Unknown))
             }
             _ => Ok(()),
@@ -396,17 +406,17 @@ impl Cql {
     }
 }
 
-impl Ending {
+impl UnfollowPlan {
     fn version(&self) -> Result<Version, StoreError> {
         Version::new(self.state.version).ok_or_else(|| malformed("version"))
     }
 }
 
-/// Until when an inactive follow keeps its seat. A follow that was never active keeps it for as long as its write may
+/// Until when an inactive follow keeps its slot. A follow that was never active keeps it for as long as its write may
 /// be in progress.
 fn kept_until(row: &FollowRow, kept: Duration, apart: Duration) -> Timestamp {
     match row.state {
-        Some(state) => Timestamp(state.changed.max(row.seat.at)).after(kept),
-        None => Timestamp(row.seat.at).after(apart),
+        Some(state) => Timestamp(state.changed.max(row.slot.at)).after(kept),
+        None => Timestamp(row.slot.at).after(apart),
     }
 }

@@ -19,14 +19,14 @@ use crate::cql::{follow::row::ListSlot, stores::Cql};
 /// import brings it again, `verify_edges` finds the wrong entries.
 const FOLLOWS_MAX: usize = 65_536;
 /// Follows at several positions that are handled in one step.
-const PARTED_TOGETHER: usize = 256;
+const RESOLVED_AT_ONCE: usize = 256;
 const AT_A_TIME: usize = 8;
 
 /// The positions at which imports have recently put follows.
 #[derive(Debug)]
 pub(in crate::cql) struct ImportConflicts {
     kept: Duration,
-    seats: HashMap<Edge, Vec<ListSlot>>,
+    slots: HashMap<Edge, Vec<ListSlot>>,
     /// When each was first noted.
     first_noted: VecDeque<(Instant, Edge)>,
     /// Follows at more than one position that were not checked since.
@@ -36,31 +36,31 @@ pub(in crate::cql) struct ImportConflicts {
 impl ImportConflicts {
     /// Remembers each follow for this long.
     pub(in crate::cql) fn new(kept: Duration) -> Self {
-        Self { kept, seats: HashMap::new(), first_noted: VecDeque::new(), due: BTreeSet::new() }
+        Self { kept, slots: HashMap::new(), first_noted: VecDeque::new(), due: BTreeSet::new() }
     }
 
     /// Remembers that an import has put a follow there.
-    pub(in crate::cql) fn add(&mut self, edge: Edge, seat: ListSlot, now: Instant) {
+    pub(in crate::cql) fn add(&mut self, edge: Edge, slot: ListSlot, now: Instant) {
         self.forget(now);
-        let seats = self.seats.entry(edge).or_default();
-        if seats.contains(&seat) {
+        let slots = self.slots.entry(edge).or_default();
+        if slots.contains(&slot) {
             return;
         }
-        if seats.is_empty() {
+        if slots.is_empty() {
             self.first_noted.push_back((now, edge));
         } else {
             self.due.insert(edge);
         }
-        seats.push(seat);
+        slots.push(slot);
     }
 
     /// Removes list entries of follows that are in several places, except where their rows put them. Only some at a
     /// time, so that the caller gets to its other work, too.
-    pub(in crate::cql) async fn part(&mut self, cql: &Cql) -> Result<(), StoreError> {
-        let due = self.due.iter().take(PARTED_TOGETHER).map(|edge| (*edge, self.seats(*edge).to_vec()));
-        let parting: Vec<(Edge, Vec<ListSlot>)> = due.collect();
-        let parted = stream::iter(parting).map(|(edge, seats)| part(cql, edge, seats));
-        for edge in parted.buffer_unordered(AT_A_TIME).try_collect::<Vec<_>>().await? {
+    pub(in crate::cql) async fn resolve(&mut self, cql: &Cql) -> Result<(), StoreError> {
+        let due = self.due.iter().take(RESOLVED_AT_ONCE).map(|edge| (*edge, self.slots(*edge).to_vec()));
+        let conflicts: Vec<(Edge, Vec<ListSlot>)> = due.collect();
+        let resolved = stream::iter(conflicts).map(|(edge, slots)| resolve(cql, edge, slots));
+        for edge in resolved.buffer_unordered(AT_A_TIME).try_collect::<Vec<_>>().await? {
             self.due.remove(&edge);
         }
         Ok(())
@@ -71,8 +71,8 @@ impl ImportConflicts {
         *self = Self::new(self.kept);
     }
 
-    fn seats(&self, edge: Edge) -> &[ListSlot] {
-        self.seats.get(&edge).map_or(&[], Vec::as_slice)
+    fn slots(&self, edge: Edge) -> &[ListSlot] {
+        self.slots.get(&edge).map_or(&[], Vec::as_slice)
     }
 
     /// A due follow is kept while there is room.
@@ -83,16 +83,16 @@ impl ImportConflicts {
                 return;
             }
             self.first_noted.pop_front();
-            self.seats.remove(&edge);
+            self.slots.remove(&edge);
             self.due.remove(&edge);
         }
     }
 }
 
-async fn part(cql: &Cql, edge: Edge, seats: Vec<ListSlot>) -> Result<Edge, StoreError> {
+async fn resolve(cql: &Cql, edge: Edge, slots: Vec<ListSlot>) -> Result<Edge, StoreError> {
     if let Some(row) = cql.follow_row(edge).await? {
-        for stray in seats.into_iter().filter(|seat| *seat != row.seat) {
-            cql.settle(&row, stray, row.version()).await?;
+        for stray in slots.into_iter().filter(|slot| *slot != row.slot) {
+            cql.repair_lists(&row, stray, row.version()).await?;
         }
     }
     Ok(edge)
@@ -106,59 +106,59 @@ mod tests {
 
     const KEPT: Duration = Duration::from_secs(60);
 
-    fn due(crossings: &ImportConflicts) -> Vec<Edge> {
-        crossings.due.iter().copied().collect()
+    fn due(conflicts: &ImportConflicts) -> Vec<Edge> {
+        conflicts.due.iter().copied().collect()
     }
 
     fn edge(from: i64) -> Edge {
         Edge { from: UserId::new(from).unwrap(), to: UserId::new(1_000_000).unwrap() }
     }
 
-    fn seat(at: i64) -> ListSlot {
+    fn slot(at: i64) -> ListSlot {
         ListSlot { at, in_following: 0, in_fans: 3 }
     }
 
     #[test]
     fn conflicting_import_is_due_until_checked() {
-        let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
+        let (mut conflicts, now) = (ImportConflicts::new(KEPT), Instant::now());
         for at in [5, 5, 7, 9, 7] {
-            crossings.add(edge(1), seat(at), now);
-            crossings.add(edge(2), seat(5), now);
+            conflicts.add(edge(1), slot(at), now);
+            conflicts.add(edge(2), slot(5), now);
         }
-        assert_eq!((due(&crossings), crossings.seats(edge(1))), (vec![edge(1)], &[5, 7, 9].map(seat)[..]));
-        crossings.due.clear();
-        crossings.add(edge(1), seat(9), now);
-        assert_eq!(due(&crossings), []);
-        crossings.add(edge(1), seat(10), now);
-        assert_eq!((due(&crossings), crossings.seats(edge(1)).len()), (vec![edge(1)], 4));
+        assert_eq!((due(&conflicts), conflicts.slots(edge(1))), (vec![edge(1)], &[5, 7, 9].map(slot)[..]));
+        conflicts.due.clear();
+        conflicts.add(edge(1), slot(9), now);
+        assert_eq!(due(&conflicts), []);
+        conflicts.add(edge(1), slot(10), now);
+        assert_eq!((due(&conflicts), conflicts.slots(edge(1)).len()), (vec![edge(1)], 4));
     }
 
     #[test]
     fn follow_expires_unless_it_is_due() {
-        let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
-        crossings.add(edge(1), seat(5), now);
-        crossings.add(edge(1), seat(7), now + KEPT / 2);
-        crossings.add(edge(1), seat(9), now + KEPT * 2);
-        assert_eq!((due(&crossings), crossings.seats(edge(1)).len()), (vec![edge(1)], 3));
-        crossings.due.clear();
-        crossings.add(edge(1), seat(7), now + KEPT * 2);
-        assert_eq!((due(&crossings), crossings.seats(edge(1)).len()), (vec![], 1));
+        let (mut conflicts, now) = (ImportConflicts::new(KEPT), Instant::now());
+        conflicts.add(edge(1), slot(5), now);
+        conflicts.add(edge(1), slot(7), now + KEPT / 2);
+        conflicts.add(edge(1), slot(9), now + KEPT * 2);
+        assert_eq!((due(&conflicts), conflicts.slots(edge(1)).len()), (vec![edge(1)], 3));
+        conflicts.due.clear();
+        conflicts.add(edge(1), slot(7), now + KEPT * 2);
+        assert_eq!((due(&conflicts), conflicts.slots(edge(1)).len()), (vec![], 1));
     }
 
     #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
-        let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
+        let (mut conflicts, now) = (ImportConflicts::new(KEPT), Instant::now());
         for from in 1..=i64::try_from(FOLLOWS_MAX).unwrap() + 10 {
-            crossings.add(edge(from), seat(5), now);
-            crossings.add(edge(from), seat(7), now);
+            conflicts.add(edge(from), slot(5), now);
+            conflicts.add(edge(from), slot(7), now);
         }
         let room = 1..=FOLLOWS_MAX;
         assert!(
-            [crossings.seats.len(), crossings.first_noted.len(), crossings.due.len()]
+            [conflicts.slots.len(), conflicts.first_noted.len(), conflicts.due.len()]
                 .iter()
                 .all(|len| room.contains(len))
         );
-        crossings.clear();
-        assert!(crossings.seats.is_empty());
+        conflicts.clear();
+        assert!(conflicts.slots.is_empty());
     }
 }

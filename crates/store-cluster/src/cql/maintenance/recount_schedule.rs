@@ -13,7 +13,7 @@ const COUNTED_EVERY: Duration = Duration::from_millis(500);
 /// Imports are quiet after this time without a change.
 const QUIET: Duration = Duration::from_secs(2);
 /// A part is still counted soon if an import has added this many entries: it may be full.
-const BROUGHT_MAX: u32 = 1_000;
+const IMPORTED_ENTRIES_MAX: u32 = 1_000;
 /// Maximum parts that wait to be counted; further ones are counted when their minute closes.
 const PARTS_MAX: usize = 65_536;
 
@@ -21,23 +21,23 @@ const PARTS_MAX: usize = 65_536;
 pub(in crate::cql) struct RecountSchedule {
     soon: HashSet<ListPart>,
     /// How many entries imports have added to these since they were counted.
-    brought: HashMap<ListPart, u32>,
-    last_brought: Option<Instant>,
+    imported: HashMap<ListPart, u32>,
+    last_import: Option<Instant>,
     counted: HashMap<ListPart, Instant>,
 }
 
 impl RecountSchedule {
     /// Adds the parts that have to be counted because of a note.
     pub(in crate::cql) fn add(&mut self, note: &ChangeLogEntry, now: Instant) {
-        let is_brought = note.version.is_some_and(|version| is_imported(version.get()));
-        if is_brought {
-            self.last_brought = Some(now);
+        let is_import = note.version.is_some_and(|version| is_imported(version.get()));
+        if is_import {
+            self.last_import = Some(now);
         }
         for part in note.parts() {
-            if is_brought && !self.is_full(part) {
+            if is_import && !self.add_imported(part) {
                 continue;
             }
-            if self.soon.len() + self.brought.len() < PARTS_MAX {
+            if self.soon.len() + self.imported.len() < PARTS_MAX {
                 self.soon.insert(part);
             }
         }
@@ -46,14 +46,14 @@ impl RecountSchedule {
     /// The parts to count now. They stay due until they are counted.
     pub(in crate::cql) fn parts(&mut self, now: Instant) -> Vec<ListPart> {
         self.counted.retain(|_, at| now.duration_since(*at) < COUNTED_EVERY);
-        if self.last_brought.is_none_or(|at| now.duration_since(at) >= QUIET) {
-            self.soon.extend(self.brought.drain().map(|(part, _)| part));
+        if self.last_import.is_none_or(|at| now.duration_since(at) >= QUIET) {
+            self.soon.extend(self.imported.drain().map(|(part, _)| part));
         }
         self.soon.iter().filter(|part| !self.counted.contains_key(part)).copied().collect()
     }
 
     /// Notes that a part was counted by a count that began then.
-    pub(in crate::cql) fn was_counted(&mut self, part: ListPart, begun: Instant) {
+    pub(in crate::cql) fn record_count(&mut self, part: ListPart, begun: Instant) {
         self.soon.remove(&part);
         self.counted.insert(part, begun);
     }
@@ -64,19 +64,19 @@ impl RecountSchedule {
     }
 
     /// Adds one entry of an import to a part; returns whether it has to be counted soon.
-    fn is_full(&mut self, part: ListPart) -> bool {
-        let waits = self.soon.len() + self.brought.len();
-        match self.brought.get_mut(&part) {
-            Some(brought) if *brought >= BROUGHT_MAX => {
-                self.brought.remove(&part);
+    fn add_imported(&mut self, part: ListPart) -> bool {
+        let waits = self.soon.len() + self.imported.len();
+        match self.imported.get_mut(&part) {
+            Some(entries) if *entries >= IMPORTED_ENTRIES_MAX => {
+                self.imported.remove(&part);
                 true
             }
-            Some(brought) => {
-                *brought += 1;
+            Some(entries) => {
+                *entries += 1;
                 false
             }
             None if waits < PARTS_MAX => {
-                self.brought.insert(part, 1);
+                self.imported.insert(part, 1);
                 false
             }
             None => false,
@@ -89,12 +89,12 @@ mod tests {
     use kith_store::{Edge, UserId, Version};
 
     use super::*;
-    use crate::cql::{change_log::Subject, client::version_clock::IMPORTED_MAX};
+    use crate::cql::{change_log::ChangeSubject, client::version_clock::IMPORTED_MAX};
 
     fn note(from: i64, version: i64) -> ChangeLogEntry {
         let user = |id| UserId::new(id).unwrap();
         let edge = Edge { from: user(from), to: user(1_000) };
-        ChangeLogEntry::made_up(Subject::Follow(edge), Version::new(version), (0, 0))
+        ChangeLogEntry::sample(ChangeSubject::Follow(edge), Version::new(version), (0, 0))
     }
 
     fn following(owner: i64) -> ListPart {
@@ -106,7 +106,7 @@ mod tests {
         let (mut due, begun) = (RecountSchedule::default(), Instant::now());
         due.add(&note(1, IMPORTED_MAX + 1), begun);
         assert_eq!(due.parts(begun).len(), 2);
-        due.was_counted(following(1), begun);
+        due.record_count(following(1), begun);
         assert!(!due.parts(begun).contains(&following(1)));
         due.add(&note(1, IMPORTED_MAX + 2), begun);
         assert!(!due.parts(begun).contains(&following(1)));
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_part_that_an_import_fills_is_due_soon() {
         let (mut due, begun) = (RecountSchedule::default(), Instant::now());
-        for fan in 1..=i64::from(BROUGHT_MAX) + 1 {
+        for fan in 1..=i64::from(IMPORTED_ENTRIES_MAX) + 1 {
             due.add(&note(fan, 7), begun);
         }
         assert_eq!(due.parts(begun), [ListPart { owner: 1_000, list: 1, bucket: 0 }]);

@@ -8,7 +8,7 @@ use kith_store::{
     UserId,
 };
 
-use super::{scan_cursor::ScanCursor, verify::share};
+use super::{scan_cursor::ScanCursor, verify::ring_fraction};
 use crate::cql::{
     client::{
         error::malformed,
@@ -17,7 +17,7 @@ use crate::cql::{
     },
     follow::{
         bucket::LISTS,
-        count::{Counted, ListPart},
+        count::{ListPart, PartCount},
     },
     stores::Cql,
 };
@@ -46,7 +46,7 @@ impl EdgeUpkeep for Cql {
         limit: usize,
         repair: bool,
     ) -> Result<EdgesVerified, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         match ScanCursor::read(after)? {
             ScanCursor::Beginning => self.verify_follows(None, limit, repair).await,
             ScanCursor::Follow(key) => self.verify_follows(Some(key), limit, repair).await,
@@ -57,7 +57,7 @@ impl EdgeUpkeep for Cql {
     }
 
     async fn rebuild_counts(&self, after: Option<&[u8]>, limit: usize) -> Result<CountsRebuilt, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         let rows = self.parts_after(ScanCursor::read(after)?).await?;
         let mut recount = Recount::default();
         for row in &rows {
@@ -79,7 +79,7 @@ impl EdgeUpkeep for Cql {
     }
 
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         let mut removed = RemovedEdges::default();
         for list in LISTS {
             self.remove_follows(user, list, limit, &mut removed).await?;
@@ -92,17 +92,17 @@ impl EdgeUpkeep for Cql {
     }
 
     async fn note_removal(&self, user: UserId, at: Timestamp) -> Result<(), StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.note_removal_of(user, at).await
     }
 
     async fn removals(&self, limit: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.noted_removals(limit).await
     }
 
     async fn end_removal(&self, user: UserId, noted: Timestamp) -> Result<(), StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.end_removal_of(user, noted).await
     }
 }
@@ -118,7 +118,7 @@ struct Recount {
 
 impl Recount {
     /// Adds a part that was counted; `ring` is its token.
-    fn add(&mut self, part: ListPart, counted: Counted, ring: i64) -> Result<(), StoreError> {
+    fn add(&mut self, part: ListPart, counted: PartCount, ring: i64) -> Result<(), StoreError> {
         let ListPart { owner, list, bucket } = part;
         self.entries += counted.entries;
         self.rebuilt.counted += 1;
@@ -126,7 +126,7 @@ impl Recount {
             self.rebuilt.corrected += 1;
             self.corrected_of.insert(UserId::new(owner).map_err(|_| malformed("owner"))?);
         }
-        self.rebuilt.done = share(ring);
+        self.rebuilt.done = ring_fraction(ring);
         self.rebuilt.next = Some(ScanCursor::Part([owner, i64::from(list), i64::from(bucket)]).written());
         Ok(())
     }
@@ -166,11 +166,11 @@ impl Cql {
             }
             for follow in page {
                 let now = Timestamp(self.client.clock.millis());
-                if self.cut(follow.edge, None, now).await?.is_some() {
+                if self.end_if_active(follow.edge, None, now).await?.is_some() {
                     removed.follows.push(follow.edge);
                 } else {
                     // The list has an entry without a follow.
-                    self.strike(&follow, list).await?;
+                    self.remove_strays(&follow, list).await?;
                 }
             }
         }

@@ -13,9 +13,9 @@ use kith_store::{Coordination, Edge, MemberKey, StoreError};
 
 use super::{import_conflicts::ImportConflicts, recount_schedule::RecountSchedule};
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     follow::count::ListPart,
-    open_minutes::{OpenMinutes, Pace},
+    open_minutes::{OpenMinutes, ReadIntervals},
     stores::Cql,
 };
 
@@ -41,7 +41,7 @@ pub(in crate::cql) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination
             leased: None,
             window: None,
             due: RecountSchedule::default(),
-            crossings: ImportConflicts::new(cql.client.options.clocks_apart + WRITTEN_WITHIN),
+            import_conflicts: ImportConflicts::new(cql.client.options.clocks_apart + WRITTEN_WITHIN),
             blocks: BTreeMap::new(),
             members: BTreeSet::new(),
         };
@@ -57,7 +57,7 @@ struct Sweep {
     leased: Option<Instant>,
     window: Option<OpenMinutes>,
     due: RecountSchedule,
-    crossings: ImportConflicts,
+    import_conflicts: ImportConflicts,
     /// Blocks to check, by the stamps of their notes, and whether it was noted that both logs have the event.
     blocks: BTreeMap<i64, (Edge, bool)>,
     /// Members with a note of a change, and no note yet that it was completed, by the stamps of their notes.
@@ -89,7 +89,7 @@ impl Sweep {
         if !self.has_lease(coordination).await? {
             (self.window, self.leased) = (None, None);
             self.due.clear();
-            self.crossings.clear();
+            self.import_conflicts.clear();
             self.blocks.clear();
             self.members.clear();
             return Ok(());
@@ -99,7 +99,7 @@ impl Sweep {
             self.window = Some(OpenMinutes::new(
                 self.shard,
                 from.unwrap_or_else(|| OpenMinutes::first_open(cql)),
-                Pace::COUNTING,
+                ReadIntervals::SWEEP,
             ));
         }
         let Some(window) = &mut self.window else { return Ok(()) };
@@ -107,14 +107,14 @@ impl Sweep {
         let closed = window.close();
         let from = window.from();
         for note in fresh {
-            self.take(note);
+            self.add(note);
         }
         self.count(cql).await?;
-        self.crossings.part(cql).await?;
-        self.enforce(cql).await?;
-        self.mend(cql).await?;
+        self.import_conflicts.resolve(cql).await?;
+        self.complete_blocks(cql).await?;
+        self.complete_members(cql).await?;
         if !closed.is_empty() {
-            finish(cql, closed).await?;
+            complete_closed(cql, closed).await?;
             coordination.set_mark(&self.name, &self.holder, &from.to_be_bytes()).await?;
         }
         Ok(())
@@ -130,21 +130,21 @@ impl Sweep {
         Ok(held)
     }
 
-    fn take(&mut self, note: ChangeLogEntry) {
+    fn add(&mut self, note: ChangeLogEntry) {
         match (note.subject, note.version) {
-            (Subject::Block(edge), version) => {
+            (ChangeSubject::Block(edge), version) => {
                 self.blocks.insert(note.stamp, (edge, version.is_some()));
             }
-            (Subject::Member(key), None) => {
+            (ChangeSubject::Member(key), None) => {
                 self.members.insert((note.stamp, key));
             }
-            (Subject::Member(key), Some(_)) => {
+            (ChangeSubject::Member(key), Some(_)) => {
                 self.members.remove(&(note.stamp, key));
             }
-            (Subject::Follow(_) | Subject::Count(_) | Subject::Roster(_), _) => {}
+            (ChangeSubject::Follow(_) | ChangeSubject::Count(_) | ChangeSubject::Roster(_), _) => {}
         }
-        if let Some((edge, seat)) = note.brought_to() {
-            self.crossings.add(edge, seat, Instant::now());
+        if let Some((edge, slot)) = note.imported_slot() {
+            self.import_conflicts.add(edge, slot, Instant::now());
         }
         self.due.add(&note, Instant::now());
     }
@@ -158,13 +158,13 @@ impl Sweep {
         let mut counting = std::pin::pin!(counting.by_ref().buffer_unordered(AT_A_TIME));
         while let Some((part, counted)) = counting.next().await {
             counted?;
-            self.due.was_counted(part, begun);
+            self.due.record_count(part, begun);
         }
         Ok(())
     }
 
     /// Checks the blocks whose writes have certainly ended.
-    async fn enforce(&mut self, cql: &Cql) -> Result<(), StoreError> {
+    async fn complete_blocks(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let ended = cql.client.clock.micros() - WRITE_ENDED;
         while let Some((stamp, (edge, is_logged))) =
             self.blocks.first_key_value().map(|(stamp, block)| (*stamp, *block))
@@ -172,57 +172,57 @@ impl Sweep {
             if stamp > ended {
                 return Ok(());
             }
-            end(cql, edge, is_logged).await?;
+            complete_block(cql, edge, is_logged).await?;
             self.blocks.remove(&stamp);
         }
         Ok(())
     }
 
     /// Completes the changes of members whose writes have certainly ended, and which have no final note.
-    async fn mend(&mut self, cql: &Cql) -> Result<(), StoreError> {
+    async fn complete_members(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let ended = cql.client.clock.micros() - WRITE_ENDED;
         let due: Vec<_> = self.members.iter().take_while(|(stamp, _)| *stamp <= ended).copied().collect();
-        cql.mend_memberships(due.iter().map(|(_, key)| *key).collect()).await?;
-        for mended in due {
-            self.members.remove(&mended);
+        cql.repair_memberships(due.iter().map(|(_, key)| *key).collect()).await?;
+        for completed in due {
+            self.members.remove(&completed);
         }
         Ok(())
     }
 }
 
 /// Does all of it once more for the notes of closed minutes.
-async fn finish(cql: &Cql, closed: Vec<ChangeLogEntry>) -> Result<(), StoreError> {
+async fn complete_closed(cql: &Cql, closed: Vec<ChangeLogEntry>) -> Result<(), StoreError> {
     let parts: HashSet<ListPart> = closed.iter().flat_map(ChangeLogEntry::parts).collect();
     let mut counting =
         std::pin::pin!(stream::iter(parts).map(|part| cql.count_and_open(part)).buffer_unordered(AT_A_TIME));
     while let Some(counted) = counting.next().await {
         counted?;
     }
-    let (blocks, members) = unended(&closed);
+    let (blocks, members) = incomplete(&closed);
     for (edge, is_logged) in blocks {
-        end(cql, edge, is_logged).await?;
+        complete_block(cql, edge, is_logged).await?;
     }
-    cql.mend_memberships(members).await
+    cql.repair_memberships(members).await
 }
 
 /// Completes the change of a block; `is_logged`: both logs have its event.
-async fn end(cql: &Cql, edge: Edge, is_logged: bool) -> Result<(), StoreError> {
+async fn complete_block(cql: &Cql, edge: Edge, is_logged: bool) -> Result<(), StoreError> {
     cql.enforce_block(edge).await?;
     if is_logged { Ok(()) } else { cql.resume_log(edge).await }
 }
 
 /// The noted blocks, with whether it was noted that both logs have the event, and the members without a final note.
-fn unended(closed: &[ChangeLogEntry]) -> (BTreeMap<Edge, bool>, Vec<MemberKey>) {
+fn incomplete(closed: &[ChangeLogEntry]) -> (BTreeMap<Edge, bool>, Vec<MemberKey>) {
     let (mut blocks, mut begun, mut ended) = (BTreeMap::new(), HashSet::new(), HashSet::new());
     for note in closed {
         match (note.subject, note.version) {
-            (Subject::Block(edge), version) => {
+            (ChangeSubject::Block(edge), version) => {
                 *blocks.entry(edge).or_insert(true) &= version.is_some();
                 continue;
             }
-            (Subject::Member(key), None) => begun.insert((note.stamp, key)),
-            (Subject::Member(key), Some(_)) => ended.insert((note.stamp, key)),
-            (Subject::Follow(_) | Subject::Count(_) | Subject::Roster(_), _) => continue,
+            (ChangeSubject::Member(key), None) => begun.insert((note.stamp, key)),
+            (ChangeSubject::Member(key), Some(_)) => ended.insert((note.stamp, key)),
+            (ChangeSubject::Follow(_) | ChangeSubject::Count(_) | ChangeSubject::Roster(_), _) => continue,
         };
     }
     (blocks, begun.difference(&ended).map(|(_, key)| *key).collect())

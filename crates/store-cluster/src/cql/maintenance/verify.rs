@@ -79,7 +79,7 @@ impl Cql {
         let differences: Vec<_> = compared.buffer_unordered(AT_A_TIME).try_collect().await?;
         let (next, done) = match rows.last() {
             Some(last) if i32::try_from(rows.len()).is_ok_and(|read| read >= most) => {
-                (ScanCursor::Follow(edge_of(last)?), share(last.some_number("ring")?) / 2.0)
+                (ScanCursor::Follow(edge_of(last)?), ring_fraction(last.some_number("ring")?) / 2.0)
             }
             _ => (ScanCursor::Entries, 0.5),
         };
@@ -97,18 +97,18 @@ impl Cql {
         let most = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
         let rows = self.entries_after(after, most).await?;
         let entries: Vec<StoredEntry> = rows.iter().map(StoredEntry::of).collect::<Result<_, _>>()?;
-        let shown: Vec<StoredEntry> = entries
+        let live: Vec<StoredEntry> = entries
             .into_iter()
             .filter(|entry| entry.state.live && !self.is_young(entry.state.version))
             .collect();
-        let edges: Vec<Edge> = shown.iter().map(|entry| entry.edge).collect();
+        let edges: Vec<Edge> = live.iter().map(|entry| entry.edge).collect();
         let mut follows = self.follow_rows(&edges).await?;
         follows.sort_unstable_by_key(|row| row.edge);
         let follow_of = |edge: Edge| {
             let at = follows.binary_search_by_key(&edge, |row| row.edge).ok()?;
             follows.get(at).copied()
         };
-        let strays = shown.into_iter().filter(|entry| !entry.is_of(follow_of(entry.edge)));
+        let strays = live.into_iter().filter(|entry| !entry.is_slot_of(follow_of(entry.edge)));
         let compared = stream::iter(strays).map(|entry| self.compare_entry(entry, repair));
         let differences: Vec<_> = compared.buffer_unordered(AT_A_TIME).try_collect().await?;
         let (next, done) = match rows.last() {
@@ -118,7 +118,8 @@ impl Cql {
                 for (number, name) in place.iter_mut().zip(names) {
                     *number = last.some_number(name)?;
                 }
-                (Some(ScanCursor::Entry(place).written()), 0.5 + share(last.some_number("ring")?) / 2.0)
+                let done = 0.5 + ring_fraction(last.some_number("ring")?) / 2.0;
+                (Some(ScanCursor::Entry(place).written()), done)
             }
             _ => (None, 1.0),
         };
@@ -178,15 +179,15 @@ impl Cql {
         state: State,
         timestamp: i64,
     ) -> Result<(), StoreError> {
-        let note = ChangeLogEntry::of_count(self, row.edge, row.seat).part(self);
-        let parts = vec![entry_part(row.edge, list, row.seat, state), note];
+        let note = ChangeLogEntry::of_count(self, row.edge, row.slot).part(self);
+        let parts = vec![entry_part(row.edge, list, row.slot, state), note];
         self.client.batch(BatchType::Logged, parts, timestamp).await
     }
 
     /// Whether the list shows the present state of the follow.
     async fn is_shown(&self, row: &FollowRow, list: FollowList) -> Result<bool, StoreError> {
-        let (owner, bucket, other) = entry_key(row.edge, list, row.seat);
-        let asked = values![owner.get(), number(list), bucket, row.seat.at, other.get()];
+        let (owner, bucket, other) = entry_key(row.edge, list, row.slot);
+        let asked = values![owner.get(), number(list), bucket, row.slot.at, other.get()];
         let found = self.client.records(&ENTRY, asked).await?;
         let Some(entry) = found.first() else { return Ok(false) };
         Ok(entry.number("live")? == Some(1) && entry.number("version")? == Some(row.version()))
@@ -198,11 +199,11 @@ impl Cql {
         repair: bool,
     ) -> Result<Option<EdgeDifference>, StoreError> {
         let row = self.follow_row(entry.edge).await?;
-        if entry.is_of(row) || row.is_some_and(|row| self.is_young(row.version())) {
+        if entry.is_slot_of(row) || row.is_some_and(|row| self.is_young(row.version())) {
             return Ok(None);
         }
         if repair {
-            self.strike_entry(entry, row).await?;
+            self.remove_entry(entry, row).await?;
         }
         let kind = match entry.list {
             FollowList::Following => EdgeDifferenceKind::StrayInFollowing,
@@ -211,8 +212,12 @@ impl Cql {
         Ok(Some(EdgeDifference { edge: entry.edge, kind, repaired: repair }))
     }
 
-    /// Removes an entry from a list, if the follow has no position there.
-    pub(in crate::cql) async fn strike(&self, follow: &Follow, list: FollowList) -> Result<(), StoreError> {
+    /// Removes the entries of a follow from the buckets of a list in which it has no position.
+    pub(in crate::cql) async fn remove_strays(
+        &self,
+        follow: &Follow,
+        list: FollowList,
+    ) -> Result<(), StoreError> {
         let (at, version) = (follow.placed.0, follow.version.get());
         let state = State { live: true, version, since: follow.since.0, changed: 0 };
         let (owner, other) = match list {
@@ -224,23 +229,23 @@ impl Cql {
         for bucket in 0..=head {
             let asked = values![owner.get(), number(list), bucket, at, other.get()];
             let entry = StoredEntry { edge: follow.edge, list, bucket, state, at };
-            if !self.client.records(&ENTRY, asked).await?.is_empty() && !entry.is_of(row) {
-                self.strike_entry(entry, row).await?;
+            if !self.client.records(&ENTRY, asked).await?.is_empty() && !entry.is_slot_of(row) {
+                self.remove_entry(entry, row).await?;
             }
         }
         Ok(())
     }
 
-    async fn strike_entry(&self, entry: StoredEntry, row: Option<FollowRow>) -> Result<(), StoreError> {
+    async fn remove_entry(&self, entry: StoredEntry, row: Option<FollowRow>) -> Result<(), StoreError> {
         let version = entry.state.version.max(row.map_or(0, |row| row.version())) + 1;
-        let dead = State { live: false, version, ..entry.state };
-        let seat = ListSlot { at: entry.at, in_following: entry.bucket, in_fans: entry.bucket };
+        let ended = State { live: false, version, ..entry.state };
+        let slot = ListSlot { at: entry.at, in_following: entry.bucket, in_fans: entry.bucket };
         for timestamp in [version, self.client.clock.version(version)] {
             // The note names the same bucket for both lists: a superfluous count does no harm.
-            let note = ChangeLogEntry::of_count(self, entry.edge, seat).part(self);
-            let parts = vec![entry_part(entry.edge, entry.list, seat, dead), note];
+            let note = ChangeLogEntry::of_count(self, entry.edge, slot).part(self);
+            let parts = vec![entry_part(entry.edge, entry.list, slot, ended), note];
             self.client.batch(BatchType::Logged, parts, timestamp).await?;
-            let (owner, bucket, other) = entry_key(entry.edge, entry.list, seat);
+            let (owner, bucket, other) = entry_key(entry.edge, entry.list, slot);
             let asked = values![owner.get(), number(entry.list), bucket, entry.at, other.get()];
             let left = self.client.records(&ENTRY, asked).await?;
             if left.first().is_none_or(|left| !matches!(left.number("live"), Ok(Some(1)))) {
@@ -276,16 +281,16 @@ impl StoredEntry {
     }
 
     /// Whether this is the position of the follow, and the follow is active.
-    fn is_of(&self, row: Option<FollowRow>) -> bool {
+    fn is_slot_of(&self, row: Option<FollowRow>) -> bool {
         row.is_some_and(|row| {
-            let (_, bucket, _) = entry_key(row.edge, self.list, row.seat);
-            row.is_live() && (bucket, row.seat.at) == (self.bucket, self.at)
+            let (_, bucket, _) = entry_key(row.edge, self.list, row.slot);
+            row.is_live() && (bucket, row.slot.at) == (self.bucket, self.at)
         })
     }
 }
 
 /// The fraction of the token ring up to this token.
 #[expect(clippy::cast_precision_loss, reason = "about")]
-pub(in crate::cql) fn share(token: i64) -> f64 {
+pub(in crate::cql) fn ring_fraction(token: i64) -> f64 {
     (token as f64 + 9_223_372_036_854_775_808.0) / 18_446_744_073_709_551_616.0
 }

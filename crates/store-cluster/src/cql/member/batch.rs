@@ -15,7 +15,7 @@ use super::{
     row::member_parts,
 };
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     client::session::Bound,
     log_end::not_read,
 };
@@ -27,7 +27,7 @@ pub(in crate::cql) struct Draft {
     /// The roster that was read.
     before: SeenRoster,
     /// The rows that were read.
-    was: BTreeMap<UserId, MemberRow>,
+    rows_before: BTreeMap<UserId, MemberRow>,
     roster: Roster,
     rows: BTreeMap<UserId, MemberRow>,
     bans: BTreeMap<UserId, Ban>,
@@ -52,12 +52,12 @@ impl Draft {
         before: SeenRoster,
         rows: impl IntoIterator<Item = MemberRow>,
     ) -> Self {
-        let was: BTreeMap<_, _> = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
-        let (roster, rows) = (before.roster, was.clone());
+        let rows_before: BTreeMap<_, _> = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
+        let (roster, rows) = (before.roster, rows_before.clone());
         Self {
             group,
             before,
-            was,
+            rows_before,
             roster,
             rows,
             bans: BTreeMap::new(),
@@ -120,16 +120,16 @@ impl Draft {
         self.roster != self.before.roster
     }
 
-    /// The notes of the changed users, and of a change of the roster alone. `about`: the note of the roster, without a
+    /// The notes of the changed users, and of a change of the roster alone. `note`: that of the roster, without a
     /// version.
-    pub(in crate::cql) fn notes(&self, about: ChangeLogEntry) -> Vec<ChangeLogEntry> {
+    pub(in crate::cql) fn notes(&self, note: ChangeLogEntry) -> Vec<ChangeLogEntry> {
         let of_member = |row: &MemberRow| ChangeLogEntry {
-            subject: Subject::Member(row.member.key),
+            subject: ChangeSubject::Member(row.member.key),
             version: Some(row.member.version),
-            ..about
+            ..note
         };
         let mut notes: Vec<ChangeLogEntry> = self.changed().into_iter().map(of_member).collect();
-        notes.extend(self.roster_change.map(|version| ChangeLogEntry { version: Some(version), ..about }));
+        notes.extend(self.roster_change.map(|version| ChangeLogEntry { version: Some(version), ..note }));
         notes
     }
 
@@ -143,7 +143,7 @@ impl Draft {
     pub(in crate::cql) fn parts(&self, after: SeenRoster) -> Vec<Bound> {
         let mut parts = vec![roster_part(self.group, self.before.roster.version, after)];
         for row in self.changed() {
-            parts.extend(member_parts(self.was.get(&row.member.key.user), row));
+            parts.extend(member_parts(self.rows_before.get(&row.member.key.user), row));
         }
         let last: BTreeMap<UserId, &BanRow> =
             self.ban_changes.iter().map(|(_, row)| (row.ban.key.user, row)).collect();
@@ -155,7 +155,7 @@ impl Draft {
 
     /// The members who joined or left.
     pub(in crate::cql) fn joined_or_left(&self) -> Vec<MemberRow> {
-        let was_in = |row: &MemberRow| self.was.get(&row.member.key.user).is_some_and(|was| was.live);
+        let was_in = |row: &MemberRow| self.rows_before.get(&row.member.key.user).is_some_and(|was| was.live);
         self.changed().into_iter().filter(|row| row.live != was_in(row)).cloned().collect()
     }
 

@@ -4,14 +4,14 @@ use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
 
 use super::{batch::Draft, write::TRIES_MAX};
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
+    change_log::{ChangeLogEntry, ChangeSubject},
     log_end::not_read,
     stores::Cql,
 };
 
 impl Cql {
     /// Ends up to `limit` members. Returns how many are left.
-    pub(in crate::cql) async fn end_some(
+    pub(in crate::cql) async fn end_members_in_steps(
         &self,
         group: GroupId,
         limit: usize,
@@ -20,7 +20,7 @@ impl Cql {
         let mut room = limit;
         loop {
             let at_once = room.min(MEMBERS_AT_ONCE);
-            let left = self.end_at_once(group, at_once, now).await?;
+            let left = self.end_batch(group, at_once, now).await?;
             room -= at_once;
             if left == 0 || room == 0 {
                 return Ok(left);
@@ -29,10 +29,10 @@ impl Cql {
     }
 
     /// Ends up to `limit` members by one conditional write. Returns how many are left.
-    async fn end_at_once(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
-        let mut about = ChangeLogEntry::about(self, Subject::Roster(group));
+    async fn end_batch(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
+        let mut note = ChangeLogEntry::about(self, ChangeSubject::Roster(group));
         for tries in 0..TRIES_MAX {
-            about = self.renewed(about);
+            note = self.renewed_note(note);
             let before = self.roster(group).await?;
             let mut rows = self.list_members(group, Role::Member, None, limit).await?;
             // Mutes and bans are ended in the last step, with the last members.
@@ -50,7 +50,7 @@ impl Cql {
             let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
             let left = draft.end(now)?.count.max(u32::from(is_more));
             let after = draft.after(rand::random());
-            if let Some(notes) = self.write_draft(&draft, after, about).await? {
+            if let Some(notes) = self.write_draft(&draft, after, note).await? {
                 self.follow_up(&draft, notes).await?;
                 return Ok(left);
             }

@@ -33,13 +33,13 @@ impl Cql {
         queued: &mut Vec<PendingChange>,
     ) -> Result<(), StoreError> {
         let keys = queued.iter().filter_map(PendingChange::key);
-        let places: Vec<i64> = keys.map(|key| key.place().1).collect();
-        if places.is_empty() {
+        let sums: Vec<i64> = keys.map(|key| key.position().1).collect();
+        if sums.is_empty() {
             return Ok(());
         }
-        let answers = self.client.records(&ANSWERS, values![group.get(), places]).await?;
+        let answers = self.client.records(&ANSWERS, values![group.get(), sums]).await?;
         for pending in std::mem::take(queued) {
-            match pending.key().and_then(|key| answers.iter().find(|row| is_of(row, key))) {
+            match pending.key().and_then(|key| answers.iter().find(|row| is_answer_to(row, key))) {
                 None => queued.push(pending),
                 Some(row) => {
                     pending.respond(row.json("reply").map(|record| Applied { record, replayed: true }));
@@ -52,7 +52,7 @@ impl Cql {
     /// Writes the memberships that the first call of a repeated request may not have written.
     pub(in crate::cql) async fn complete_memberships(&self, done: &MembersUpdated) -> Result<(), StoreError> {
         let keys: Vec<MemberKey> = done.rows.iter().map(|row| row.member.key).collect();
-        self.mend_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))
+        self.repair_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 }
 
@@ -64,13 +64,13 @@ impl PendingChange {
         changed: &MembersUpdated,
     ) -> Result<Option<Bound>, StoreError> {
         let Some(key) = self.key() else { return Ok(None) };
-        let (begun, sum) = key.place();
+        let (begun, sum) = key.position();
         let reply = serde_json::to_string(changed).map_err(|_| malformed("reply"))?;
         let id = key.request.id.as_str().to_owned();
         Ok(Some(Bound(&PUT, values![group.get(), sum, begun, id, reply])))
     }
 }
 
-fn is_of(row: &NamedRow, key: RequestKey<'_>) -> bool {
-    key.is_of(row) && matches!(row.number("member"), Ok(Some(begun)) if begun == key.begun)
+fn is_answer_to(row: &NamedRow, key: RequestKey<'_>) -> bool {
+    key.matches(row) && matches!(row.number("member"), Ok(Some(begun)) if begun == key.begun)
 }

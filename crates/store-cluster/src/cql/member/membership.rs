@@ -51,12 +51,15 @@ impl Cql {
     }
 
     /// Writes the memberships of these members once more, as stored after all conditional writes in progress.
-    pub(in crate::cql) async fn mend_memberships(&self, mut keys: Vec<MemberKey>) -> Result<(), StoreError> {
+    pub(in crate::cql) async fn repair_memberships(
+        &self,
+        mut keys: Vec<MemberKey>,
+    ) -> Result<(), StoreError> {
         keys.sort_unstable();
         keys.dedup();
         for of_group in keys.chunk_by(|a, b| a.group == b.group) {
             let users: Vec<UserId> = of_group.iter().map(|key| key.user).collect();
-            let rows = self.decided_members(of_group[0].group, &users).await?;
+            let rows = self.confirmed_members(of_group[0].group, &users).await?;
             self.write_memberships(&rows).await?;
         }
         Ok(())

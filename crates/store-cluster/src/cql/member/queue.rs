@@ -66,7 +66,7 @@ impl PendingChange {
 }
 
 /// Waits for the answer to a change.
-pub(in crate::cql) async fn answer(answered: oneshot::Receiver<ChangeResult>) -> ChangeResult {
+pub(in crate::cql) async fn await_answer(answered: oneshot::Receiver<ChangeResult>) -> ChangeResult {
     answered.await.unwrap_or_else(|_| Err(unavailable("the change was abandoned", Outcome::Unknown)))
 }
 
@@ -103,22 +103,22 @@ impl ChangeQueue {
         Ok(before.is_none())
     }
 
-    /// The turn of the task that decides the changes of a group.
-    pub(in crate::cql) fn turn(&self, group: GroupId) -> Turn<'_> {
-        Turn { queue: self, group, ended: false }
+    /// The consumer of the changes of a group.
+    pub(in crate::cql) fn consumer(&self, group: GroupId) -> QueueConsumer<'_> {
+        QueueConsumer { queue: self, group, ended: false }
     }
 }
 
-/// The right to decide the changes of a group. At most one exists for each group.
+/// Takes the changes of a group to decide them. At most one exists for each group.
 #[derive(Debug)]
-pub(in crate::cql) struct Turn<'a> {
+pub(in crate::cql) struct QueueConsumer<'a> {
     queue: &'a ChangeQueue,
     group: GroupId,
     ended: bool,
 }
 
-impl Turn<'_> {
-    /// The changes of the next step, in the order of arrival. `None`: no change waits, and the turn has ended.
+impl QueueConsumer<'_> {
+    /// The changes of the next step, in the order of arrival. `None`: no change waits, and the consumer ends.
     pub(in crate::cql) fn next(&mut self) -> Option<Vec<PendingChange>> {
         let mut waiting = self.queue.waiting.lock();
         let Waiting { groups, count } = &mut *waiting;
@@ -134,8 +134,8 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
-    /// If the turn is dropped before it has ended, waiting callers get an error, and the next change begins a new turn.
+impl Drop for QueueConsumer<'_> {
+    /// If it is dropped before it has ended, waiting callers get an error, and the next change starts a new consumer.
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -193,21 +193,21 @@ mod tests {
         (PendingChange { write: Write { request, ..pending.write }, begun: Some(7), ..pending }, answered)
     }
 
-    fn sizes(turn: &mut Turn<'_>) -> Vec<usize> {
-        std::iter::from_fn(|| turn.next()).map(|step| step.len()).collect()
+    fn sizes(consumer: &mut QueueConsumer<'_>) -> Vec<usize> {
+        std::iter::from_fn(|| consumer.next()).map(|step| step.len()).collect()
     }
 
     #[test]
-    fn group_has_one_turn_at_a_time() {
+    fn group_has_one_consumer_at_a_time() {
         let queue = ChangeQueue::new(LARGE);
         let (first, second, other, later) = (pending(1), pending(1), pending(1), pending(1));
         assert!(queue.push(group(1), first.0).unwrap());
-        assert!(!queue.push(group(1), second.0).unwrap(), "the group has a turn");
+        assert!(!queue.push(group(1), second.0).unwrap(), "the group has a consumer");
         assert!(queue.push(group(2), other.0).unwrap(), "another group");
-        let mut turn = queue.turn(group(1));
-        assert_eq!(turn.next().map(|step| step.len()), Some(2));
-        assert!(turn.next().is_none());
-        drop(turn);
+        let mut consumer = queue.consumer(group(1));
+        assert_eq!(consumer.next().map(|step| step.len()), Some(2));
+        assert!(consumer.next().is_none());
+        drop(consumer);
         assert!(queue.push(group(1), later.0).unwrap());
     }
 
@@ -220,7 +220,7 @@ mod tests {
             queue.push(group(1), pending).unwrap();
             waits.push(answered);
         }
-        assert_eq!(sizes(&mut queue.turn(group(1))), [2, 1, 50, 11]);
+        assert_eq!(sizes(&mut queue.consumer(group(1))), [2, 1, 50, 11]);
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
             queue.push(group(1), pending).unwrap();
             waits.push(answered);
         }
-        assert_eq!(sizes(&mut queue.turn(group(1))), [2, 2]);
+        assert_eq!(sizes(&mut queue.consumer(group(1))), [2, 2]);
     }
 
     #[test]
@@ -257,17 +257,17 @@ mod tests {
         drop(gone.1);
         queue.push(group(1), gone.0).unwrap();
         queue.push(group(1), stays.0).unwrap();
-        assert_eq!(sizes(&mut queue.turn(group(1))), [1]);
+        assert_eq!(sizes(&mut queue.consumer(group(1))), [1]);
         assert!(queue.push(group(1), pending(1).0).is_ok() && queue.push(group(1), pending(1).0).is_ok());
     }
 
     #[tokio::test]
-    async fn dropped_turn_fails_waiters_and_frees_group() {
+    async fn dropped_consumer_fails_waiters_frees_group() {
         let queue = ChangeQueue::new(LARGE);
         let (waits, later) = (pending(1), pending(1));
         queue.push(group(1), waits.0).unwrap();
-        drop(queue.turn(group(1)));
-        let error = answer(waits.1).await.unwrap_err();
+        drop(queue.consumer(group(1)));
+        let error = await_answer(waits.1).await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::Unknown);
         assert!(queue.push(group(1), later.0).unwrap());
     }

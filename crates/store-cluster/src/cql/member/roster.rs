@@ -17,7 +17,7 @@ use crate::cql::{
 const ROSTER: Statement = Statement::read(
     "SELECT version, living, ordinals, owner, muted, writer FROM %k.members WHERE grp = ? LIMIT 1",
 );
-const DECIDED: Statement = Statement::serial(
+const ROSTER_SERIAL: Statement = Statement::serial(
     "SELECT version, living, ordinals, owner, muted, writer FROM %k.members WHERE grp = ? LIMIT 1",
 );
 /// For a new group the compared version is null.
@@ -26,7 +26,7 @@ const CHANGE: Statement = Statement::conditional(
      WHERE grp = ? IF version = ?",
 );
 /// For test builds that lack the condition: this one is always true.
-const CHANGE_ANYHOW: Statement = Statement::conditional(
+const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? \
      WHERE grp = ? IF version >= ?",
 );
@@ -71,8 +71,8 @@ impl Cql {
     }
 
     /// Reads the roster after all conditional writes in progress.
-    pub(in crate::cql) async fn decided_roster(&self, group: GroupId) -> Result<SeenRoster, StoreError> {
-        self.read_roster(&DECIDED, group).await
+    pub(in crate::cql) async fn confirmed_roster(&self, group: GroupId) -> Result<SeenRoster, StoreError> {
+        self.read_roster(&ROSTER_SERIAL, group).await
     }
 
     async fn read_roster(
@@ -92,8 +92,8 @@ pub(in crate::cql) fn roster_part(group: GroupId, before: Version, after: SeenRo
     let owner = roster.owner.map_or(NO_OWNER, UserId::get);
     let mut row = values![roster.version.get(), living, ordinals, owner, until_number(roster.muted_until)];
     row.extend(values![writer, group.get(), (before > Version::NONE).then(|| before.get())]);
-    let is_anyhow = before > Version::NONE && crate::cql::client::fault_injection::lacks("group_if_same");
-    Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
+    let is_unchecked = before > Version::NONE && crate::cql::client::fault_injection::lacks("group_if_same");
+    Bound(if is_unchecked { &CHANGE_UNCHECKED } else { &CHANGE }, row)
 }
 
 /// The stored form of the end of a mute.

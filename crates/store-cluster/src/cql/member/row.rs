@@ -17,7 +17,7 @@ const ROWS: Statement = Statement::read(
     "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
      WHERE grp = ? AND kind = 0 AND place = 0 AND member IN ?",
 );
-const DECIDED: Statement = Statement::serial(
+const ROWS_SERIAL: Statement = Statement::serial(
     "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
      WHERE grp = ? AND kind = 0 AND place = 0 AND member IN ?",
 );
@@ -58,12 +58,12 @@ impl Cql {
     }
 
     /// Reads the rows of these users after all conditional writes in progress.
-    pub(in crate::cql) async fn decided_members(
+    pub(in crate::cql) async fn confirmed_members(
         &self,
         group: GroupId,
         users: &[UserId],
     ) -> Result<Vec<MemberRow>, StoreError> {
-        self.read_members(&DECIDED, group, users).await
+        self.read_members(&ROWS_SERIAL, group, users).await
     }
 
     /// Lists up to `limit` members of a group with at least this role, by rising id.

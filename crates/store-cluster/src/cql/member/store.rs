@@ -17,20 +17,20 @@ use crate::cql::{follow::store::AT_A_TIME, stores::Cql};
 impl MemberStore for Cql {
     async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError> {
         at_most(keys.len(), BATCH_MAX)?;
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         let found = self.member_rows(keys).await?;
         Ok(found.into_iter().map(|row| (row.member.key, stored(row))).collect())
     }
 
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
         at_most(keys.len(), BATCH_MAX)?;
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         Ok(FormerMember::of(keys, &self.member_rows(keys).await?))
     }
 
     async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
         at_most(keys.len(), BATCH_MAX)?;
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         let found = self.member_rows(keys).await?;
         let found: HashMap<MemberKey, MemberRow> =
             found.into_iter().map(|row| (row.member.key, row)).collect();
@@ -39,7 +39,7 @@ impl MemberStore for Cql {
 
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
         at_most(groups.len(), BATCH_MAX)?;
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.rosters_of(groups).await
     }
 
@@ -51,7 +51,7 @@ impl MemberStore for Cql {
         write: Write,
     ) -> Result<Applied<MembersUpdated>, StoreError> {
         at_most(change.users().len(), MEMBERS_AT_ONCE)?;
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         Box::pin(self.change_for_request(group, change, terms, write)).await
     }
 
@@ -62,7 +62,7 @@ impl MemberStore for Cql {
         after: Option<UserId>,
         limit: usize,
     ) -> Result<Vec<Member>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         let rows = self.list_members(group, least, after, limit).await?;
         Ok(rows.into_iter().map(|row| row.member).collect())
     }
@@ -73,7 +73,7 @@ impl MemberStore for Cql {
         after: Option<UserId>,
         limit: usize,
     ) -> Result<Vec<MemberRow>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.list_rows(group, after, limit).await
     }
 
@@ -83,7 +83,7 @@ impl MemberStore for Cql {
         after: Option<GroupId>,
         limit: usize,
     ) -> Result<Vec<GroupId>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.groups_of(user, after, limit).await
     }
 
@@ -93,7 +93,7 @@ impl MemberStore for Cql {
         after: MemberChangeEvent,
         limit: usize,
     ) -> Result<Option<Vec<MemberChangeEvent>>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.changes_after(group, after, limit).await
     }
 
@@ -104,12 +104,12 @@ impl MemberStore for Cql {
         limit: usize,
         now: Timestamp,
     ) -> Result<Vec<Ban>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.list_bans(group, after, limit, now).await
     }
 
     async fn ban(&self, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         let found = self.bans_of(key.group, &[key.user]).await?;
         Ok(found.into_iter().find(|ban| ban.holds(now)))
     }
@@ -120,13 +120,13 @@ impl MemberStore for Cql {
         after: Option<GroupId>,
         limit: usize,
     ) -> Result<Vec<GroupId>, StoreError> {
-        let _entered = self.client.enter()?;
+        let _permit = self.client.admit()?;
         self.groups_that_banned(user, after, limit).await
     }
 
     async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
-        let _entered = self.client.enter()?;
-        Box::pin(self.end_some(group, limit, now)).await
+        let _permit = self.client.admit()?;
+        Box::pin(self.end_members_in_steps(group, limit, now)).await
     }
 }
 

@@ -15,12 +15,12 @@ use tokio::task::JoinHandle;
 
 use super::{
     batch::Draft,
-    queue::{ChangeResult, PendingChange, answer},
+    queue::{ChangeResult, PendingChange, await_answer},
     roster::SeenRoster,
 };
 use crate::cql::{
-    change_log::{ChangeLogEntry, Subject},
-    client::error::{as_outcome, away},
+    change_log::{ChangeLogEntry, ChangeSubject},
+    client::error::{as_outcome, not_connected},
     stores::Cql,
 };
 
@@ -36,7 +36,7 @@ struct MadeChanges {
     /// The notes of these changes.
     notes: Vec<ChangeLogEntry>,
     /// The roster that was written. `None`: none was, or other nodes also change the group.
-    left: Option<SeenRoster>,
+    written_roster: Option<SeenRoster>,
     answers: Vec<(PendingChange, Result<MembersUpdated, StoreError>)>,
 }
 
@@ -52,7 +52,7 @@ impl Cql {
         let Some(request) = write.request.clone() else {
             return self.enqueue(group, change, terms, write, None).await;
         };
-        let (begun, is_new) = self.begun(&request, write.now).await?;
+        let (begun, is_new) = self.begin_request(&request, write.now).await?;
         let changed = self.enqueue(group, change, terms, write, Some(begun)).await;
         if let Ok(Applied { record, replayed: true }) = &changed {
             self.complete_memberships(record).await?;
@@ -70,16 +70,16 @@ impl Cql {
         write: Write,
         begun: Option<i64>,
     ) -> ChangeResult {
-        let this = self.this.upgrade().ok_or_else(away)?;
+        let this = self.this.upgrade().ok_or_else(not_connected)?;
         let (pending, answered) = PendingChange::new(change, terms, write, begun);
         if self.change_queue.push(group, pending)? {
             // In a separate task: the changes of other callers must not end with this call.
             tokio::spawn(async move {
-                let (mut turn, mut ending) = (this.change_queue.turn(group), None::<JoinHandle<()>>);
+                let (mut consumer, mut ending) = (this.change_queue.consumer(group), None::<JoinHandle<()>>);
                 let mut known = None;
-                while let Some(step) = turn.next() {
+                while let Some(step) = consumer.next() {
                     let made = Box::pin(this.step(group, step, known)).await;
-                    known = made.as_ref().and_then(|made| made.left);
+                    known = made.as_ref().and_then(|made| made.written_roster);
                     if let Some(before) = ending.take() {
                         before.await.ok();
                     }
@@ -88,7 +88,7 @@ impl Cql {
                 }
             });
         }
-        answer(answered).await
+        await_answer(answered).await
     }
 
     /// Decides and writes these changes, and tries again if another write changed the group meanwhile. `known`: the
@@ -100,12 +100,12 @@ impl Cql {
         mut queued: Vec<PendingChange>,
         mut known: Option<SeenRoster>,
     ) -> Option<MadeChanges> {
-        let mut about = ChangeLogEntry::about(self, Subject::Roster(group));
+        let mut note = ChangeLogEntry::about(self, ChangeSubject::Roster(group));
         for tries in 0..TRIES_MAX {
-            about = self.renewed(about);
-            match self.try_step(group, &mut queued, known.take(), about).await {
+            note = self.renewed_note(note);
+            match self.try_step(group, &mut queued, known.take(), note).await {
                 // Other nodes change the group, too, so the next step reads the roster first.
-                Ok(Some(made)) if tries > 0 => return Some(MadeChanges { left: None, ..made }),
+                Ok(Some(made)) if tries > 0 => return Some(MadeChanges { written_roster: None, ..made }),
                 Ok(Some(made)) => return Some(made),
                 Ok(None) => self.back_off(tries).await,
                 Err(error) => {
@@ -134,9 +134,9 @@ impl Cql {
     }
 
     /// The note for the next attempt: this one, or a new one if it is too old.
-    pub(in crate::cql) fn renewed(&self, about: ChangeLogEntry) -> ChangeLogEntry {
-        let is_old = self.client.clock.micros() - about.stamp > NOTED_AT_ONCE;
-        if is_old { ChangeLogEntry::about(self, about.subject) } else { about }
+    pub(in crate::cql) fn renewed_note(&self, note: ChangeLogEntry) -> ChangeLogEntry {
+        let is_old = self.client.clock.micros() - note.stamp > NOTED_AT_ONCE;
+        if is_old { ChangeLogEntry::about(self, note.subject) } else { note }
     }
 
     /// Decides these changes from the stored state, and writes them. `None`: another write changed the group meanwhile.
@@ -145,7 +145,7 @@ impl Cql {
         group: GroupId,
         queued: &mut Vec<PendingChange>,
         known: Option<SeenRoster>,
-        about: ChangeLogEntry,
+        note: ChangeLogEntry,
     ) -> Result<Option<MadeChanges>, StoreError> {
         // The roster is read first: the write is conditional on its version, so no later read can be older.
         let before = match known {
@@ -170,9 +170,10 @@ impl Cql {
             return Ok(None);
         }
         let after = draft.after(rand::random());
-        let Some(notes) = self.write_draft(&draft, after, about).await? else { return Ok(None) };
-        let left = (!draft.is_empty()).then_some(after);
-        Ok(Some(MadeChanges { draft, notes, left, answers: queued.drain(..).zip(decided).collect() }))
+        let Some(notes) = self.write_draft(&draft, after, note).await? else { return Ok(None) };
+        let written_roster = (!draft.is_empty()).then_some(after);
+        let answers = queued.drain(..).zip(decided).collect();
+        Ok(Some(MadeChanges { draft, notes, written_roster, answers }))
     }
 
     /// The bans that these changes depend on.
@@ -198,19 +199,19 @@ impl Cql {
         &self,
         draft: &Draft,
         after: SeenRoster,
-        about: ChangeLogEntry,
+        note: ChangeLogEntry,
     ) -> Result<Option<Vec<ChangeLogEntry>>, StoreError> {
         if draft.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let notes = draft.notes(about);
+        let notes = draft.notes(note);
         let begun = notes.iter().map(|note| ChangeLogEntry { version: None, ..*note }).collect();
         tokio::try_join!(self.note_members(begun), self.note_bans(draft.ban_changes()))
             .map_err(|error| as_outcome(error, Outcome::NotApplied))?;
-        if !self.put(draft, after).await? {
+        if !self.put_draft(draft, after).await? {
             return Ok(None);
         }
-        self.dies_at("changed")?;
+        self.fail_point("members_written")?;
         Ok(Some(notes))
     }
 
@@ -237,14 +238,14 @@ impl Cql {
         self.client.batch(BatchType::Unlogged, ChangeLogEntry::parts_of_group(self, &notes), timestamp).await
     }
 
-    async fn put(&self, draft: &Draft, after: SeenRoster) -> Result<bool, StoreError> {
-        match self.client.decide(draft.parts(after)).await {
+    async fn put_draft(&self, draft: &Draft, after: SeenRoster) -> Result<bool, StoreError> {
+        match self.client.write_if(draft.parts(after)).await {
             Ok(refused) => Ok(refused.is_none()),
             // Only answers were written. The next attempt reads whether they are stored.
             Err(error) if error.outcome() == Outcome::Unknown && !draft.changes_group() => Ok(false),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The serial read completes writes in progress: afterwards this write has taken effect, or never will.
-                let found = self.decided_roster(draft.group).await;
+                let found = self.confirmed_roster(draft.group).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 if found.roster.version > after.roster.version {
                     // Other writes may have followed this one, so whether it took effect stays unknown.

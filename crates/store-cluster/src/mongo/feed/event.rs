@@ -9,7 +9,7 @@ use super::super::{
 };
 
 /// A collection whose documents are records.
-pub(super) struct Watched {
+pub(super) struct WatchedCollection {
     pub(super) name: &'static str,
     /// The record of an id. `None`: no record can have the id.
     pub(super) record: fn(RawBsonRef<'_>) -> Option<FeedRecord>,
@@ -18,12 +18,12 @@ pub(super) struct Watched {
     /// Types of operations whose events concern one record.
     operations: &'static [&'static str],
     /// The events that the server sends; `None`: all.
-    only: Option<fn() -> Document>,
+    filter: Option<fn() -> Document>,
 }
 
 /// A new kind of record needs one more row.
-pub(super) static WATCHED: [Watched; 7] = [
-    Watched {
+pub(super) static WATCHED: [WatchedCollection; 7] = [
+    WatchedCollection {
         name: "users",
         record: |id| UserId::new(whole(id)?).ok().map(FeedRecord::User),
         id: |record| match record {
@@ -31,9 +31,9 @@ pub(super) static WATCHED: [Watched; 7] = [
             _ => None,
         },
         operations: &CHANGES,
-        only: None,
+        filter: None,
     },
-    Watched {
+    WatchedCollection {
         name: "groups",
         record: |id| GroupId::new(whole(id)?).ok().map(FeedRecord::Group),
         id: |record| match record {
@@ -41,9 +41,9 @@ pub(super) static WATCHED: [Watched; 7] = [
             _ => None,
         },
         operations: &CHANGES,
-        only: None,
+        filter: None,
     },
-    Watched {
+    WatchedCollection {
         name: "dialogs",
         record: |id| dialog(id).map(FeedRecord::Dialog),
         id: |record| match record {
@@ -51,9 +51,9 @@ pub(super) static WATCHED: [Watched; 7] = [
             _ => None,
         },
         operations: &CHANGES,
-        only: None,
+        filter: None,
     },
-    Watched {
+    WatchedCollection {
         name: "conversations",
         record: |id| id.as_str()?.parse().ok().map(FeedRecord::Conversation),
         id: |record| match record {
@@ -61,9 +61,9 @@ pub(super) static WATCHED: [Watched; 7] = [
             _ => None,
         },
         operations: &CHANGES,
-        only: None,
+        filter: None,
     },
-    Watched {
+    WatchedCollection {
         name: "audiences",
         record: |id| AudienceId::new(whole(id)?).ok().map(FeedRecord::Audience),
         id: |record| match record {
@@ -71,9 +71,9 @@ pub(super) static WATCHED: [Watched; 7] = [
             _ => None,
         },
         operations: &CHANGES,
-        only: None,
+        filter: None,
     },
-    Watched {
+    WatchedCollection {
         name: "notices",
         record: |id| NoticeId::new(whole(id)?).ok().map(FeedRecord::Notice),
         id: |record| match record {
@@ -81,9 +81,9 @@ pub(super) static WATCHED: [Watched; 7] = [
             _ => None,
         },
         operations: &CHANGES,
-        only: None,
+        filter: None,
     },
-    Watched {
+    WatchedCollection {
         name: MESSAGES,
         record: |id| document_key(id).map(FeedRecord::Document),
         id: |record| match record {
@@ -92,7 +92,7 @@ pub(super) static WATCHED: [Watched; 7] = [
         },
         operations: &["update", "replace"],
         // Appends do not change the version, so their texts never reach a reader of the stream.
-        only: Some(|| {
+        filter: Some(|| {
             doc! { "$or": [
                 { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } },
                 // By hand.
@@ -117,7 +117,7 @@ pub(super) const VERSION_END: i64 = 1 << 62;
 
 /// What the server is asked for: events of records alone, and of them neither names nor values of people.
 pub(super) fn pipeline() -> [Document; 2] {
-    let seen = doc! { "$match": { "$or": seen(&WATCHED) } };
+    let seen = doc! { "$match": { "$or": event_filters(&WATCHED) } };
     let updated = doc! { "$ifNull": ["$updateDescription.updatedFields", {}] };
     let cut = doc! { "$ifNull": ["$updateDescription.truncatedArrays", []] };
     let fields = doc! { "$project": {
@@ -143,20 +143,20 @@ fn is_within_messages() -> Document {
 }
 
 /// The events of these collections, or of all.
-fn seen(watched: &[Watched]) -> Vec<Document> {
-    let mut seen: Vec<Document> = watched.iter().map(Watched::seen).collect();
+fn event_filters(watched: &[WatchedCollection]) -> Vec<Document> {
+    let mut seen: Vec<Document> = watched.iter().map(WatchedCollection::event_filter).collect();
     let names: Vec<&str> = watched.iter().map(|watched| watched.name).collect();
     seen.push(doc! { "to.coll": { "$in": names } });
     seen.push(doc! { "operationType": { "$in": &ALL_END[..] } });
     seen
 }
 
-impl Watched {
+impl WatchedCollection {
     /// The events of the collection that the server sends. Its end is always sent.
-    fn seen(&self) -> Document {
+    fn event_filter(&self) -> Document {
         let mut seen = doc! { "ns.coll": self.name };
-        if let Some(only) = self.only {
-            seen.insert("$or", vec![doc! { "operationType": { "$in": &COLLECTION_ENDS[..] } }, only()]);
+        if let Some(filter) = self.filter {
+            seen.insert("$or", vec![doc! { "operationType": { "$in": &COLLECTION_ENDS[..] } }, filter()]);
         }
         seen
     }
@@ -166,7 +166,7 @@ impl Watched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventMeaning {
     /// A change of a record.
-    Change(FeedRecord, Claim),
+    Change(FeedRecord, VersionEffect),
     /// No change of a record.
     Nothing,
     /// All records of a kind were removed or replaced.
@@ -175,15 +175,15 @@ pub(super) enum EventMeaning {
 
 /// The effect of a change on the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum VersionEffect {
     /// A write of this program raised it to this value.
     Raised(Version),
     /// A change by hand that did not touch it.
-    Left,
+    Unchanged,
     /// A change by hand that set or removed it. It may be lower than before.
-    Lost,
+    Edited,
     /// Removed the document, by hand.
-    Gone,
+    Removed,
 }
 
 /// Decodes an event. Every change by hand of a document has a meaning.
@@ -192,21 +192,21 @@ pub(super) fn meaning(event: &RawDocument) -> EventMeaning {
     if COLLECTION_ENDS.contains(&operation) || ALL_END.contains(&operation) {
         return EventMeaning::End;
     }
-    match (record(event, operation), claim(event, operation)) {
-        (Some(record), Some(claim)) => EventMeaning::Change(record, claim),
+    match (record(event, operation), version_effect(event, operation)) {
+        (Some(record), Some(effect)) => EventMeaning::Change(record, effect),
         _ => EventMeaning::Nothing,
     }
 }
 
 /// `None`: version and record are unchanged.
-fn claim(event: &RawDocument, operation: &str) -> Option<Claim> {
+fn version_effect(event: &RawDocument, operation: &str) -> Option<VersionEffect> {
     match operation {
-        "insert" => Some(of_insert(event)),
+        "insert" => Some(insert_effect(event)),
         "update" if is_release(event) => None,
-        "update" => Some(of_update(event)),
+        "update" => Some(update_effect(event)),
         // This program never does this.
-        "replace" => Some(Claim::Lost),
-        "delete" => Some(Claim::Gone),
+        "replace" => Some(VersionEffect::Edited),
+        "delete" => Some(VersionEffect::Removed),
         _ => None,
     }
 }
@@ -257,19 +257,21 @@ fn record(event: &RawDocument, operation: &str) -> Option<FeedRecord> {
 }
 
 /// This program inserts documents of the first version only: another one comes from a dump.
-fn of_insert(event: &RawDocument) -> Claim {
+fn insert_effect(event: &RawDocument) -> VersionEffect {
     match field(event, "inserted").and_then(version) {
-        Some(Version::FIRST) if has_nonce(event) => Claim::Raised(Version::FIRST),
-        Some(_) | None => Claim::Lost,
+        Some(Version::FIRST) if has_nonce(event) => VersionEffect::Raised(Version::FIRST),
+        Some(_) | None => VersionEffect::Edited,
     }
 }
 
-fn of_update(event: &RawDocument) -> Claim {
+fn update_effect(event: &RawDocument) -> VersionEffect {
     match field(event, "set") {
-        Some(value) if has_nonce(event) => version(value).map_or(Claim::Lost, Claim::Raised),
-        Some(_) => Claim::Lost,
-        None if removed(event).any(|name| name == "v") => Claim::Lost,
-        None => Claim::Left,
+        Some(value) if has_nonce(event) => {
+            version(value).map_or(VersionEffect::Edited, VersionEffect::Raised)
+        }
+        Some(_) => VersionEffect::Edited,
+        None if removed(event).any(|name| name == "v") => VersionEffect::Edited,
+        None => VersionEffect::Unchanged,
     }
 }
 
@@ -299,8 +301,12 @@ mod tests {
         meaning(&RawDocumentBuf::try_from(event).unwrap())
     }
 
-    fn of_user_7(claim: Claim) -> EventMeaning {
-        EventMeaning::Change(FeedRecord::User(UserId::new(7).unwrap()), claim)
+    fn of_user_7(effect: VersionEffect) -> EventMeaning {
+        EventMeaning::Change(FeedRecord::User(UserId::new(7).unwrap()), effect)
+    }
+
+    fn version_edited() -> EventMeaning {
+        of_user_7(VersionEffect::Edited)
     }
 
     fn event(kind: &str, more: Document) -> Document {
@@ -311,7 +317,7 @@ mod tests {
 
     #[test]
     fn version_with_nonce_is_believed() {
-        let raised = |version| of_user_7(Claim::Raised(Version::new(version).unwrap()));
+        let raised = |version| of_user_7(VersionEffect::Raised(Version::new(version).unwrap()));
         assert_eq!(meaning_of(&event("insert", doc! { "inserted": 1_i64, "nonce": 9_i64 })), raised(1));
         assert_eq!(
             meaning_of(&event("update", doc! { "set": 3_i64, "nonce": 9_i64, "touched": 3 })),
@@ -322,17 +328,17 @@ mod tests {
     #[test]
     fn version_without_nonce_is_a_change_by_hand() {
         for version in [1_i64, 2, VERSION_END - 1] {
-            assert_eq!(meaning_of(&event("insert", doc! { "inserted": version })), of_user_7(Claim::Lost));
-            assert_eq!(meaning_of(&event("update", doc! { "set": version })), of_user_7(Claim::Lost));
+            assert_eq!(meaning_of(&event("insert", doc! { "inserted": version })), version_edited());
+            assert_eq!(meaning_of(&event("update", doc! { "set": version })), version_edited());
             let other = doc! { "set": version, "nonce": "9" };
-            assert_eq!(meaning_of(&event("update", other)), of_user_7(Claim::Lost));
+            assert_eq!(meaning_of(&event("update", other)), version_edited());
         }
     }
 
     #[test]
     fn insert_of_a_later_version_is_a_change_by_hand() {
         let dumped = doc! { "inserted": 2_i64, "nonce": 9_i64 };
-        assert_eq!(meaning_of(&event("insert", dumped)), of_user_7(Claim::Lost));
+        assert_eq!(meaning_of(&event("insert", dumped)), version_edited());
     }
 
     #[test]
@@ -341,18 +347,18 @@ mod tests {
             [Bson::Int32(3), Bson::Double(3.0), Bson::from("3"), Bson::Null, Bson::Int64(0), Bson::Int64(-3)];
         for value in values {
             let inserted = doc! { "inserted": value.clone(), "nonce": 9_i64 };
-            assert_eq!(meaning_of(&event("insert", inserted)), of_user_7(Claim::Lost));
+            assert_eq!(meaning_of(&event("insert", inserted)), version_edited());
             let set = doc! { "set": value, "nonce": 9_i64 };
-            assert_eq!(meaning_of(&event("update", set)), of_user_7(Claim::Lost));
+            assert_eq!(meaning_of(&event("update", set)), version_edited());
         }
-        assert_eq!(meaning_of(&event("insert", doc! {})), of_user_7(Claim::Lost));
-        assert_eq!(meaning_of(&event("update", doc! { "removed": ["nick", "v"] })), of_user_7(Claim::Lost));
-        assert_eq!(meaning_of(&event("replace", doc! { "inserted": 3_i64 })), of_user_7(Claim::Lost));
+        assert_eq!(meaning_of(&event("insert", doc! {})), version_edited());
+        assert_eq!(meaning_of(&event("update", doc! { "removed": ["nick", "v"] })), version_edited());
+        assert_eq!(meaning_of(&event("replace", doc! { "inserted": 3_i64 })), version_edited());
     }
 
     #[test]
     fn release_of_name_or_id_is_no_change_by_hand() {
-        let left = of_user_7(Claim::Left);
+        let unchanged = of_user_7(VersionEffect::Unchanged);
         for released in [bson!(["name_key", "name_free_at"]), bson!(["id_held"])] {
             let release = doc! { "removed": released, "touched": 0 };
             assert_eq!(meaning_of(&event("update", release)), EventMeaning::Nothing);
@@ -364,7 +370,7 @@ mod tests {
             doc! { "removed": ["name_key", "name_free_at"], "touched": 1 },
             doc! { "removed": ["name_key", "name_free_at", "u"], "touched": 0 },
         ] {
-            assert_eq!(meaning_of(&event("update", change)), left);
+            assert_eq!(meaning_of(&event("update", change)), unchanged);
         }
     }
 
@@ -391,7 +397,7 @@ mod tests {
     #[test]
     fn ids_are_known_in_each_form_of_a_number() {
         for id in [Bson::Int64(7), Bson::Int32(7), Bson::Double(7.0)] {
-            assert_eq!(meaning_of(&event("delete", doc! { "id": id })), of_user_7(Claim::Gone));
+            assert_eq!(meaning_of(&event("delete", doc! { "id": id })), of_user_7(VersionEffect::Removed));
         }
     }
 
@@ -415,16 +421,16 @@ mod tests {
         expected.push(doc! { "ns.coll": "messages", "$or": [ends, changes] });
         expected.push(doc! { "to.coll": { "$in": names.to_vec() } });
         expected.push(doc! { "operationType": { "$in": ["dropDatabase", "invalidate"] } });
-        assert_eq!(seen(&WATCHED), expected);
+        assert_eq!(event_filters(&WATCHED), expected);
     }
 
     #[test]
     fn filter_of_a_collection_lets_its_end_through() {
         let only = || doc! { "fullDocument.shown": true };
         let users = &WATCHED[0];
-        let filtered = Watched { only: Some(only), ..*users };
+        let filtered = WatchedCollection { filter: Some(only), ..*users };
         let ends = doc! { "operationType": { "$in": ["drop", "rename"] } };
-        assert_eq!(filtered.seen(), doc! { "ns.coll": "users", "$or": [ends, only()] });
+        assert_eq!(filtered.event_filter(), doc! { "ns.coll": "users", "$or": [ends, only()] });
     }
 
     #[test]
@@ -441,14 +447,14 @@ mod tests {
             ("notices", Bson::Int64(7), FeedRecord::Notice(NoticeId::new(7).unwrap())),
         ] {
             let gone = event("delete", doc! { "ns": { "db": "kith", "coll": name }, "id": id });
-            assert_eq!(meaning_of(&gone), EventMeaning::Change(record, Claim::Gone));
+            assert_eq!(meaning_of(&gone), EventMeaning::Change(record, VersionEffect::Removed));
         }
         let key = DocumentKey { conversation: key.conversation, document: 12 };
         let of_messages =
             doc! { "ns": { "db": "kith", "coll": "messages" }, "id": { "c": "g9", "d": 12_i64 } };
         let mut changed = event("update", doc! { "set": 2_i64, "nonce": 5_i64, "touched": 3 });
         changed.extend(of_messages.clone());
-        let raised = Claim::Raised(Version::new(2).unwrap());
+        let raised = VersionEffect::Raised(Version::new(2).unwrap());
         assert_eq!(meaning_of(&changed), EventMeaning::Change(FeedRecord::Document(key), raised));
         assert_eq!(
             meaning_of(&event("delete", of_messages)),
@@ -470,7 +476,7 @@ mod tests {
             FeedRecord::Notice(NoticeId::new(7).unwrap()),
             FeedRecord::Document(DocumentKey { conversation, document: 12 }),
         ] {
-            let ids: Vec<(&Watched, Bson)> =
+            let ids: Vec<(&WatchedCollection, Bson)> =
                 WATCHED.iter().filter_map(|watched| Some((watched, (watched.id)(&record)?))).collect();
             let [(watched, id)] = &ids[..] else { panic!("{record:?} is in one collection: {}", ids.len()) };
             let document = RawDocumentBuf::try_from(&doc! { "_id": id.clone() }).unwrap();

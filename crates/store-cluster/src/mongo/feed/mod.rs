@@ -5,7 +5,7 @@
 
 mod event;
 mod reader;
-mod stamp;
+mod version_assignment;
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -21,11 +21,11 @@ use tokio::{
 };
 
 use super::{connect::Mongo, error::out_of_time};
-use event::{Claim, EventMeaning, WATCHED, Watched};
-use reader::Item;
+use event::{EventMeaning, VersionEffect, WATCHED, WatchedCollection};
+use reader::StreamItem;
 #[cfg(test)]
 pub(super) use reader::watch;
-use stamp::ByHand;
+use version_assignment::HandEdits;
 
 /// Opens change streams.
 #[derive(Debug)]
@@ -44,12 +44,12 @@ impl ChangeFeed for DocumentFeed {
     async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn FeedStream>, FeedError> {
         let (mark, items) = reader::start(&self.mongo, after).await?;
         let mongo = Arc::clone(&self.mongo);
-        Ok(Box::new(OpenDocumentFeed { mongo, items, held: Vec::new(), stamping: None, ended: None, mark }))
+        Ok(Box::new(OpenDocumentFeed { mongo, items, held: Vec::new(), assignment: None, ended: None, mark }))
     }
 }
 
 /// The assignment of versions, in a separate task.
-struct Stamping {
+struct VersionAssignment {
     task: JoinHandle<Result<HashMap<FeedRecord, Version>, StoreError>>,
     until: Instant,
 }
@@ -57,11 +57,11 @@ struct Stamping {
 /// An open change stream.
 struct OpenDocumentFeed {
     mongo: Arc<Mongo>,
-    items: Receiver<Result<Item, FeedError>>,
+    items: Receiver<Result<StreamItem, FeedError>>,
     /// Read and not yet returned.
-    held: Vec<Item>,
+    held: Vec<StreamItem>,
     /// Assigns versions to the held events; continues if a call is dropped.
-    stamping: Option<Stamping>,
+    assignment: Option<VersionAssignment>,
     /// Why the stream has ended.
     ended: Option<FeedError>,
     mark: Vec<u8>,
@@ -79,7 +79,7 @@ impl fmt::Debug for OpenDocumentFeed {
 #[async_trait]
 impl FeedStream for OpenDocumentFeed {
     async fn next(&mut self, patience: Duration) -> Result<FeedBatch, FeedError> {
-        if self.stamping.is_none() {
+        if self.assignment.is_none() {
             self.gather(patience).await;
         }
         if self.held.is_empty() {
@@ -88,10 +88,10 @@ impl FeedStream for OpenDocumentFeed {
                 None => Ok(FeedBatch { changes: Vec::new(), mark: self.mark.clone() }),
             };
         }
-        let stamped = self.stamped().await;
-        self.stamping = None;
-        let stamped = match stamped {
-            Ok(stamped) => stamped,
+        let assigned = self.assigned_versions().await;
+        self.assignment = None;
+        let assigned = match assigned {
+            Ok(assigned) => assigned,
             Err(error) => {
                 let error = FeedError::Unavailable(error);
                 self.held.clear();
@@ -103,7 +103,7 @@ impl FeedStream for OpenDocumentFeed {
         if let Some(last) = held.last() {
             self.mark.clone_from(&last.mark);
         }
-        let changes = held.into_iter().filter_map(|item| change(item.meaning, &stamped)).collect();
+        let changes = held.into_iter().filter_map(|item| change(item.meaning, &assigned)).collect();
         Ok(FeedBatch { changes, mark: self.mark.clone() })
     }
 }
@@ -125,7 +125,7 @@ impl OpenDocumentFeed {
         }
     }
 
-    fn hold(&mut self, item: Option<Result<Item, FeedError>>) {
+    fn hold(&mut self, item: Option<Result<StreamItem, FeedError>>) {
         match item {
             Some(Ok(item)) => self.held.push(item),
             Some(Err(error)) => self.ended = Some(error),
@@ -135,62 +135,64 @@ impl OpenDocumentFeed {
     }
 
     /// Waits for the versions of held changes by hand.
-    async fn stamped(&mut self) -> Result<HashMap<FeedRecord, Version>, StoreError> {
-        let by_hand = by_hand(&self.held);
-        if by_hand.is_empty() {
+    async fn assigned_versions(&mut self) -> Result<HashMap<FeedRecord, Version>, StoreError> {
+        let edits = hand_edits(&self.held);
+        if edits.is_empty() {
             return Ok(HashMap::new());
         }
-        let Stamping { task, until } = self.stamping.get_or_insert_with(|| {
+        let VersionAssignment { task, until } = self.assignment.get_or_insert_with(|| {
             let limit = self.mongo.options.write_majority + self.mongo.options.command;
-            let task = tokio::spawn(stamp(Arc::clone(&self.mongo), by_hand));
-            Stamping { task, until: Instant::now() + limit }
+            let task = tokio::spawn(assign_versions(Arc::clone(&self.mongo), edits));
+            VersionAssignment { task, until: Instant::now() + limit }
         });
-        let stamped = timeout_at(*until, task).await.map_err(|_| out_of_time(Outcome::Unknown))?;
-        stamped.unwrap_or_else(|_| Err(out_of_time(Outcome::Unknown)))
+        let assigned = timeout_at(*until, task).await.map_err(|_| out_of_time(Outcome::Unknown))?;
+        assigned.unwrap_or_else(|_| Err(out_of_time(Outcome::Unknown)))
     }
 }
 
-async fn stamp(
+async fn assign_versions(
     mongo: Arc<Mongo>,
-    by_hand: Vec<(&'static Watched, ByHand)>,
+    edits: Vec<(&'static WatchedCollection, HandEdits)>,
 ) -> Result<HashMap<FeedRecord, Version>, StoreError> {
-    let mut stamped = HashMap::new();
-    for (watched, by_hand) in by_hand {
-        stamped.extend(mongo.stamp(watched, by_hand).await?);
+    let mut assigned = HashMap::new();
+    for (watched, edits) in edits {
+        assigned.extend(mongo.assign_versions(watched, edits).await?);
     }
-    tracing::info!(records = stamped.len(), "hand edits were given versions");
-    Ok(stamped)
+    tracing::info!(records = assigned.len(), "hand edits were given versions");
+    Ok(assigned)
 }
 
 /// The changes by hand, by collection. A record whose version was changed in one event and left in another counts as
 /// changed.
-fn by_hand(held: &[Item]) -> Vec<(&'static Watched, ByHand)> {
-    let mut edits: HashMap<FeedRecord, bool> = HashMap::new();
+fn hand_edits(held: &[StreamItem]) -> Vec<(&'static WatchedCollection, HandEdits)> {
+    let mut records: HashMap<FeedRecord, bool> = HashMap::new();
     for item in held {
-        if let EventMeaning::Change(record, claim @ (Claim::Left | Claim::Lost)) = item.meaning {
-            *edits.entry(record).or_default() |= claim == Claim::Lost;
+        if let EventMeaning::Change(record, effect @ (VersionEffect::Unchanged | VersionEffect::Edited)) =
+            item.meaning
+        {
+            *records.entry(record).or_default() |= effect == VersionEffect::Edited;
         }
     }
-    let of = |watched: &'static Watched| {
-        let mut of_kind = ByHand::default();
-        for (record, is_lost) in &edits {
-            let ids = if *is_lost { &mut of_kind.lost } else { &mut of_kind.left };
+    let of = |watched: &'static WatchedCollection| {
+        let mut of_collection = HandEdits::default();
+        for (record, is_edited) in &records {
+            let ids = if *is_edited { &mut of_collection.edited } else { &mut of_collection.unchanged };
             ids.extend((watched.id)(record));
         }
-        (!of_kind.is_empty()).then_some((watched, of_kind))
+        (!of_collection.is_empty()).then_some((watched, of_collection))
     };
     WATCHED.iter().filter_map(of).collect()
 }
 
-fn change(meaning: EventMeaning, stamped: &HashMap<FeedRecord, Version>) -> Option<FeedChange> {
-    let EventMeaning::Change(record, claim) = meaning else {
+fn change(meaning: EventMeaning, assigned: &HashMap<FeedRecord, Version>) -> Option<FeedChange> {
+    let EventMeaning::Change(record, effect) = meaning else {
         return None;
     };
-    let (version, by_hand) = match claim {
-        Claim::Raised(version) => (Some(version), false),
-        Claim::Left | Claim::Lost => (stamped.get(&record).copied(), true),
+    let (version, by_hand) = match effect {
+        VersionEffect::Raised(version) => (Some(version), false),
+        VersionEffect::Unchanged | VersionEffect::Edited => (assigned.get(&record).copied(), true),
         // This program leaves stubs.
-        Claim::Gone => (None, true),
+        VersionEffect::Removed => (None, true),
     };
     Some(FeedChange { record, version, by_hand })
 }

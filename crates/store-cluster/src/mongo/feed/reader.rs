@@ -33,7 +33,7 @@ const LOST: [i32; 3] = [286, 280, 10334];
 
 /// An event, or only the position of the stream.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub(super) struct StreamItem {
     pub(super) meaning: EventMeaning,
     pub(super) mark: Vec<u8>,
 }
@@ -44,14 +44,14 @@ pub(in crate::mongo) type Stream = ChangeStream<RawDocumentBuf>;
 pub(super) async fn start(
     mongo: &Arc<Mongo>,
     after: Option<&[u8]>,
-) -> Result<(Vec<u8>, Receiver<Result<Item, FeedError>>), FeedError> {
+) -> Result<(Vec<u8>, Receiver<Result<StreamItem, FeedError>>), FeedError> {
     let after = after
         .map(|mark| deserialize_from_slice::<ResumeToken>(mark).map_err(|_| FeedError::Lost))
         .transpose()?;
     let limit = mongo.options.server_selection + mongo.options.command;
     let opening = tokio::spawn(open(Arc::clone(mongo), after.clone()));
-    let opened = timeout(limit, opening).await.map_err(|_| late())?;
-    let stream = opened.map_err(|_| late())??;
+    let opened = timeout(limit, opening).await.map_err(|_| timed_out())?;
+    let stream = opened.map_err(|_| timed_out())??;
     let token =
         stream.resume_token().or(after).ok_or_else(|| FeedError::Unavailable(malformed("resume token")))?;
     let mark = mark_of(&token)?;
@@ -115,18 +115,18 @@ async fn read(
     mut stream: Stream,
     mut token: ResumeToken,
     limit: Duration,
-    to: Sender<Result<Item, FeedError>>,
+    to: Sender<Result<StreamItem, FeedError>>,
 ) {
     while !to.is_closed() {
         let item = match timeout(limit, stream.next_if_any()).await {
-            Err(_) => Err(late()),
+            Err(_) => Err(timed_out()),
             Ok(Err(error)) => Err(failed(error)),
             Ok(Ok(Some(event))) => item(&event),
-            Ok(Ok(None)) if !stream.is_alive() => Err(late()),
+            Ok(Ok(None)) if !stream.is_alive() => Err(timed_out()),
             Ok(Ok(None)) => match stream.resume_token() {
                 Some(later) if later != token => {
                     token = later;
-                    mark_of(&token).map(|mark| Item { meaning: EventMeaning::Nothing, mark })
+                    mark_of(&token).map(|mark| StreamItem { meaning: EventMeaning::Nothing, mark })
                 }
                 Some(_) | None => continue,
             },
@@ -138,13 +138,13 @@ async fn read(
     }
 }
 
-fn item(event: &RawDocument) -> Result<Item, FeedError> {
+fn item(event: &RawDocument) -> Result<StreamItem, FeedError> {
     match event::meaning(event) {
         EventMeaning::End => Err(FeedError::Lost),
         meaning => {
             let mark =
                 event.get_document("_id").map_err(|_| FeedError::Unavailable(malformed("resume token")))?;
-            Ok(Item { meaning, mark: mark.as_bytes().to_vec() })
+            Ok(StreamItem { meaning, mark: mark.as_bytes().to_vec() })
         }
     }
 }
@@ -167,6 +167,6 @@ fn is_command(error: &Error) -> bool {
     matches!(&*error.kind, ErrorKind::Command(_))
 }
 
-fn late() -> FeedError {
+fn timed_out() -> FeedError {
     FeedError::Unavailable(out_of_time(Outcome::NotApplied))
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{document::count, error::out_of_time},
-    documents::{DocumentInsert, Documents, Pushed, Sent},
+    documents::{DocumentInsert, Documents, EarlierSend, PushOutcome},
     hints::Hints,
 };
 
@@ -67,7 +67,7 @@ struct Append<'a, D> {
 #[derive(Clone, Copy, Debug)]
 enum AppendStep {
     /// Find the last document.
-    Tail,
+    FindTail,
     /// Push into this document, or into the next one if nothing matches.
     Push(i64),
     /// Push into this document, after nothing matched in the one before.
@@ -100,7 +100,7 @@ impl<'a, D: Documents> Append<'a, D> {
 
     async fn run(&mut self, give_up: Instant) -> Result<(), StoreError> {
         let hint = self.log.hints.get(self.log.conversation);
-        let mut next = hint.map_or(AppendStep::Tail, AppendStep::Push);
+        let mut next = hint.map_or(AppendStep::FindTail, AppendStep::Push);
         while !self.rest.is_empty() {
             if Instant::now() >= give_up {
                 return Err(out_of_time(Outcome::NotApplied));
@@ -112,7 +112,7 @@ impl<'a, D: Documents> Append<'a, D> {
 
     async fn step(&mut self, next: AppendStep) -> Result<AppendStep, StoreError> {
         match next {
-            AppendStep::Tail => self.find_tail().await,
+            AppendStep::FindTail => self.find_tail().await,
             AppendStep::Push(document) => self.push(document, AppendStep::PushAfter(document + 1)).await,
             AppendStep::PushAfter(document) => self.push(document, AppendStep::Resolve).await,
             AppendStep::Make(permission) => self.make(permission).await,
@@ -133,21 +133,21 @@ impl<'a, D: Documents> Append<'a, D> {
         let asked = Instant::now();
         let pushed = self.log.documents.push(self.log.conversation, document, &self.messages()).await?;
         Ok(match pushed {
-            Pushed::After(before) => self.placed(document, before, asked),
-            Pushed::Unmatched => unmatched,
-            Pushed::Duplicate => AppendStep::Resolve,
+            PushOutcome::After(before) => self.placed(document, before, asked),
+            PushOutcome::Unmatched => unmatched,
+            PushOutcome::Duplicate => AppendStep::Resolve,
         })
     }
 
     async fn make(&mut self, permission: Permission) -> Result<AppendStep, StoreError> {
         let asked = Instant::now();
         if asked >= permission.until {
-            return Ok(AppendStep::Tail);
+            return Ok(AppendStep::FindTail);
         }
         let document = permission.document;
         let made = self.log.documents.make(self.log.conversation, document, &self.messages()).await?;
         Ok(match made {
-            DocumentInsert::Whole => self.placed(document, 0, asked),
+            DocumentInsert::Inserted => self.placed(document, 0, asked),
             // Another node made it, or a key is in an earlier document: then this one does not exist, and the keys are
             // looked up.
             DocumentInsert::Duplicate => AppendStep::Push(document),
@@ -183,7 +183,7 @@ impl<'a, D: Documents> Append<'a, D> {
                 None => self.rest.push(at),
             }
         }
-        Ok(AppendStep::Tail)
+        Ok(AppendStep::FindTail)
     }
 
     fn messages(&self) -> Vec<&'a NewMessage> {
@@ -204,7 +204,7 @@ impl<'a, D: Documents> Append<'a, D> {
     }
 }
 
-impl Sent {
+impl EarlierSend {
     pub(super) fn compared_with(&self, hash: ContentHash) -> Appended {
         // An erased message has no hash.
         if self.hash.is_none_or(|kept| kept == hash) {

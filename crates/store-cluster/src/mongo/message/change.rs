@@ -23,29 +23,29 @@ use super::{
         transaction::before_commit,
         write::{Failure, backoff},
     },
-    documents::{self, Documents as _, documents_of, id, size_and_time, tail_in},
+    documents::{self, Documents as _, documents_of, id, size_and_time, summary_in},
     element::message,
-    element_change::{changing, state_needed},
+    element_change::{change_update, required_state},
 };
 
 /// The location of a message: its document, and its index there.
 #[derive(Clone, Copy, Debug)]
-struct Spot {
+struct MessagePosition {
     conversation: ConversationId,
     document: i64,
-    place: i64,
+    index: i64,
 }
 
 /// The result of a transaction.
-struct MessageEvent {
+struct ChangedMessage {
     message: Message,
     event_seq: Seq,
 }
 
-impl Spot {
+impl MessagePosition {
     fn of(conversation: ConversationId, seq: Seq) -> Self {
         let document = document_of(seq);
-        Self { conversation, document, place: seq - 1 - document * DOCUMENT }
+        Self { conversation, document, index: seq - 1 - document * DOCUMENT }
     }
 
     fn id(self) -> Document {
@@ -53,16 +53,16 @@ impl Spot {
     }
 
     /// Projection to only the message.
-    fn alone(self) -> Document {
-        doc! { "m": { "$slice": [self.place, 1] } }
+    fn only_message(self) -> Document {
+        doc! { "m": { "$slice": [self.index, 1] } }
     }
 
-    /// Reads what [`Self::alone`] projects; `None`: the document is shorter.
+    /// Reads what [`Self::only_message`] projects; `None`: the document is shorter.
     fn read(self, found: &RawDocument) -> Result<Option<Message>, StoreError> {
         let elements = found.get_array("m").map_err(|_| malformed("m"))?;
         let Some(element) = elements.into_iter().next() else { return Ok(None) };
         let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
-        message(element, self.document * DOCUMENT + self.place + 1).map(Some)
+        message(element, self.document * DOCUMENT + self.index + 1).map(Some)
     }
 }
 
@@ -85,7 +85,7 @@ impl Mongo {
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::Collision(error)) => error,
                 Err(Failure::Unmatched | Failure::Duplicate) => {
-                    match self.settled(conversation, change).await? {
+                    match self.refused_change(conversation, change).await? {
                         Some(changed) => return Ok(changed),
                         None => out_of_time(Outcome::NotApplied),
                     }
@@ -103,9 +103,9 @@ impl Mongo {
         &self,
         conversation: ConversationId,
         change: &MessageChange,
-        made: MessageEvent,
+        made: ChangedMessage,
     ) -> MessageChangeOutcome {
-        let MessageEvent { message, event_seq } = made;
+        let ChangedMessage { message, event_seq } = made;
         // If the event is the last one of its document, the next append would match nothing there.
         if event_seq % DOCUMENT == 0 {
             self.hints.forget(conversation);
@@ -119,7 +119,7 @@ impl Mongo {
         &self,
         conversation: ConversationId,
         change: &MessageChange,
-    ) -> Result<MessageEvent, Failure> {
+    ) -> Result<ChangedMessage, Failure> {
         let mut session = self.begin_transaction().await?;
         let made = Box::pin(self.change_steps(conversation, change, &mut session)).await;
         self.end_transaction(session, made).await
@@ -132,17 +132,17 @@ impl Mongo {
         conversation: ConversationId,
         change: &MessageChange,
         session: &mut ClientSession,
-    ) -> Result<MessageEvent, Failure> {
+    ) -> Result<ChangedMessage, Failure> {
         let event_seq = self.append_event(conversation, &change.event, session).await?;
-        let spot = Spot::of(conversation, change.seq);
-        let mut filter = state_needed(spot.place, &change.content);
-        filter.insert("_id", spot.id());
-        let update = changing(spot.place, &change.content, rand::random());
-        let update = self.messages.find_one_and_update(filter, update).projection(spot.alone());
+        let position = MessagePosition::of(conversation, change.seq);
+        let mut filter = required_state(position.index, &change.content);
+        filter.insert("_id", position.id());
+        let update = change_update(position.index, &change.content, rand::random());
+        let update = self.messages.find_one_and_update(filter, update).projection(position.only_message());
         let update = update.return_document(ReturnDocument::After).max_time(self.options.command);
         let found = update.session(session).await.map_err(before_commit)?.ok_or(Failure::Unmatched)?;
-        let message = spot.read(&found).map_err(Failure::Final)?.ok_or(Failure::Unmatched)?;
-        Ok(MessageEvent { message, event_seq })
+        let message = position.read(&found).map_err(Failure::Final)?.ok_or(Failure::Unmatched)?;
+        Ok(ChangedMessage { message, event_seq })
     }
 
     /// Appends the event, and returns its number.
@@ -160,7 +160,7 @@ impl Mongo {
         let find = self.messages.find_one(documents_of(conversation)).sort(doc! { "_id": -1 });
         let find = find.projection(size_and_time()).max_time(self.options.command);
         let tail = find.session(&mut *session).await.map_err(before_commit)?.ok_or(Failure::Unmatched)?;
-        let tail = tail_in(&tail).map_err(Failure::Final)?;
+        let tail = summary_in(&tail).map_err(Failure::Final)?;
         if tail.is_full() {
             return self.make_with_event(conversation, tail.document + 1, event, session).await;
         }
@@ -178,7 +178,7 @@ impl Mongo {
         session: &mut ClientSession,
     ) -> Result<Option<i64>, Failure> {
         let filter = documents::room_in(conversation, document, &[event]);
-        let update = self.messages.find_one_and_update(filter, documents::pushing(&[event]));
+        let update = self.messages.find_one_and_update(filter, documents::push_update(&[event]));
         let update = update.projection(documents::size()).max_time(self.options.command);
         let before = update.session(session).await.map_err(refused)?;
         let size = |before: RawDocumentBuf| number_in(&before, "n")?.ok_or_else(|| malformed("n"));
@@ -200,7 +200,7 @@ impl Mongo {
     }
 
     /// Reads why a change was not made. `None`: it can be retried.
-    async fn settled(
+    async fn refused_change(
         &self,
         conversation: ConversationId,
         change: &MessageChange,
@@ -228,11 +228,11 @@ impl Mongo {
         conversation: ConversationId,
         seq: Seq,
     ) -> Result<Option<Message>, StoreError> {
-        let spot = Spot::of(conversation, seq);
-        let find = self.messages.find_one(doc! { "_id": spot.id() }).projection(spot.alone());
+        let position = MessagePosition::of(conversation, seq);
+        let find = self.messages.find_one(doc! { "_id": position.id() }).projection(position.only_message());
         let find = find.read_concern(ReadConcern::linearizable()).max_time(self.options.command);
         match find.await.map_err(read_failed)? {
-            Some(found) => spot.read(&found),
+            Some(found) => position.read(&found),
             None => Ok(None),
         }
     }

@@ -30,7 +30,7 @@ const LAST_ELEMENT: &str = "m.99";
 #[async_trait]
 pub(super) trait Documents: fmt::Debug + Sync {
     /// Finds the last document of a log, with read concern majority.
-    async fn tail(&self, conversation: ConversationId) -> Result<Option<Tail>, StoreError>;
+    async fn tail(&self, conversation: ConversationId) -> Result<Option<DocumentSummary>, StoreError>;
 
     /// Adds messages at the end of a document that is not full and has none of their keys; messages that do not fit are
     /// left out. Atomic, and durable once it returns.
@@ -39,7 +39,7 @@ pub(super) trait Documents: fmt::Debug + Sync {
         conversation: ConversationId,
         document: i64,
         messages: &[&NewMessage],
-    ) -> Result<Pushed, StoreError>;
+    ) -> Result<PushOutcome, StoreError>;
 
     /// Makes a document of messages, of which there is at least one and at most [`DOCUMENT`]. Changes no existing
     /// document.
@@ -55,12 +55,12 @@ pub(super) trait Documents: fmt::Debug + Sync {
         &self,
         conversation: ConversationId,
         keys: &[MessageKey],
-    ) -> Result<HashMap<MessageKey, Sent>, StoreError>;
+    ) -> Result<HashMap<MessageKey, EarlierSend>, StoreError>;
 }
 
 /// A document, without its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tail {
+pub(super) struct DocumentSummary {
     pub(super) document: i64,
     /// The number of its messages.
     pub(super) size: i64,
@@ -70,7 +70,7 @@ pub(super) struct Tail {
 
 /// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pushed {
+pub(super) enum PushOutcome {
     /// The number of messages that the document had before; it was filled from the first message of the batch on.
     After(i64),
     /// It does not exist, is full, or has one of the keys.
@@ -83,21 +83,21 @@ pub(super) enum Pushed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DocumentInsert {
     /// It has all of the messages.
-    Whole,
+    Inserted,
     /// It exists, or another document has one of the keys.
     Duplicate,
 }
 
 /// A message that is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sent {
+pub(super) struct EarlierSend {
     pub(super) seq: Seq,
     /// `None`: the message was erased.
     pub(super) hash: Option<ContentHash>,
     pub(super) sent: Timestamp,
 }
 
-impl Tail {
+impl DocumentSummary {
     pub(super) fn is_full(&self) -> bool {
         self.size >= DOCUMENT
     }
@@ -110,10 +110,10 @@ impl Tail {
 
 #[async_trait]
 impl Documents for Mongo {
-    async fn tail(&self, conversation: ConversationId) -> Result<Option<Tail>, StoreError> {
+    async fn tail(&self, conversation: ConversationId) -> Result<Option<DocumentSummary>, StoreError> {
         let find = self.messages.find_one(documents_of(conversation)).sort(doc! { "_id": -1 });
         let find = find.projection(size_and_time()).max_time(self.options.command);
-        find.await.map_err(read_failed)?.map(|found| tail_in(&found)).transpose()
+        find.await.map_err(read_failed)?.map(|found| summary_in(&found)).transpose()
     }
 
     async fn push(
@@ -121,20 +121,20 @@ impl Documents for Mongo {
         conversation: ConversationId,
         document: i64,
         messages: &[&NewMessage],
-    ) -> Result<Pushed, StoreError> {
+    ) -> Result<PushOutcome, StoreError> {
         // By a raw command: for the typed one, which the driver may retry, the server would keep an image of the whole document.
         let push = doc! {
             "findAndModify": MESSAGES,
             "query": room_in(conversation, document, messages),
-            "update": pushing(messages),
+            "update": push_update(messages),
             "fields": size(),
             "new": false,
             "maxTimeMS": millis(self.options.command),
             "writeConcern": durable_document(self.options.write_majority),
         };
         match run_write(&self.database, push).await {
-            Ok(reply) => pushed(&reply),
-            Err(error) if is_duplicate(&error) => Ok(Pushed::Duplicate),
+            Ok(reply) => push_outcome(&reply),
+            Err(error) if is_duplicate(&error) => Ok(PushOutcome::Duplicate),
             Err(error) => Err(write_failed(error)),
         }
     }
@@ -146,7 +146,7 @@ impl Documents for Mongo {
         messages: &[&NewMessage],
     ) -> Result<DocumentInsert, StoreError> {
         match self.messages.insert_one(new_document(conversation, document, messages)?).await {
-            Ok(_) => Ok(DocumentInsert::Whole),
+            Ok(_) => Ok(DocumentInsert::Inserted),
             Err(error) if is_duplicate(&error) => Ok(DocumentInsert::Duplicate),
             Err(error) => Err(write_failed(error)),
         }
@@ -156,12 +156,12 @@ impl Documents for Mongo {
         &self,
         conversation: ConversationId,
         keys: &[MessageKey],
-    ) -> Result<HashMap<MessageKey, Sent>, StoreError> {
+    ) -> Result<HashMap<MessageKey, EarlierSend>, StoreError> {
         let wanted: Vec<Bson> = keys.iter().map(|key| element::key(*key)).collect();
         let filter = doc! { "_id.c": conversation.to_string(), "m.k": { "$in": wanted } };
         let find = self.messages.find(filter).projection(doc! { "m.k": 1, "m.h": 1, "m.t": 1 });
         // In one reply: a second one would not be linearizable.
-        let find = find.hint(Hint::Name("sent".to_owned())).batch_size(answer(keys.len()));
+        let find = find.hint(Hint::Name("sent".to_owned())).batch_size(reply_size(keys.len()));
         let find = find.read_concern(ReadConcern::linearizable()).max_time(self.options.command);
         let mut cursor = find.await.map_err(read_failed)?;
         let mut found = HashMap::with_capacity(keys.len());
@@ -195,7 +195,7 @@ pub(super) fn room_in(conversation: ConversationId, document: i64, messages: &[&
 }
 
 /// Adds messages to a document. If not all fit, the first ones are added.
-pub(super) fn pushing(messages: &[&NewMessage]) -> Document {
+pub(super) fn push_update(messages: &[&NewMessage]) -> Document {
     doc! { "$push": { "m": { "$each": elements(messages), "$slice": DOCUMENT } } }
 }
 
@@ -224,19 +224,19 @@ pub(super) fn new_document(
 }
 
 /// The size of a reply with this many documents.
-pub(super) fn answer(documents: usize) -> u32 {
+pub(super) fn reply_size(documents: usize) -> u32 {
     u32::try_from(documents.saturating_add(1)).unwrap_or(u32::MAX)
 }
 
-/// Projection to a [`Tail`].
+/// Projection to a [`DocumentSummary`].
 pub(super) fn size_and_time() -> Document {
     doc! { "n": { "$size": "$m" }, "t": { "$arrayElemAt": ["$m.t", -1] } }
 }
 
 /// Reads what [`size_and_time`] projects.
-pub(super) fn tail_in(found: &RawDocument) -> Result<Tail, StoreError> {
+pub(super) fn summary_in(found: &RawDocument) -> Result<DocumentSummary, StoreError> {
     let sent = found.get("t").map_err(|_| malformed("t"))?;
-    Ok(Tail {
+    Ok(DocumentSummary {
         document: document_in(found)?,
         size: number_in(found, "n")?.ok_or_else(|| malformed("n"))?,
         sent: sent.map(|sent| number(sent, "t")).transpose()?.map(Timestamp),
@@ -254,13 +254,13 @@ fn elements(messages: &[&NewMessage]) -> Vec<Document> {
 }
 
 /// Reads the reply of a push. It was applied if it matched, also if its reply cannot be read.
-fn pushed(reply: &Document) -> Result<Pushed, StoreError> {
+fn push_outcome(reply: &Document) -> Result<PushOutcome, StoreError> {
     let unreadable = || write_failed(command::malformed());
     match reply.get("value") {
-        Some(Bson::Null) => Ok(Pushed::Unmatched),
+        Some(Bson::Null) => Ok(PushOutcome::Unmatched),
         Some(Bson::Document(before)) => {
             let size = before.get("n").and_then(whole).filter(|size| (0..DOCUMENT).contains(size));
-            size.map(Pushed::After).ok_or_else(unreadable)
+            size.map(PushOutcome::After).ok_or_else(unreadable)
         }
         _ => Err(unreadable()),
     }
@@ -274,15 +274,15 @@ fn whole(value: &Bson) -> Option<i64> {
 fn collect_sent(
     found: &RawDocument,
     keys: &[MessageKey],
-    to: &mut HashMap<MessageKey, Sent>,
+    to: &mut HashMap<MessageKey, EarlierSend>,
 ) -> Result<(), StoreError> {
     let first = document_in(found)? * DOCUMENT + 1;
     let elements = found.get_array("m").map_err(|_| malformed("m"))?;
     for (seq, element) in (first..).zip(elements) {
         let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
-        let kept = element::kept(element)?;
-        if keys.contains(&kept.key) {
-            to.insert(kept.key, Sent { seq, hash: kept.hash, sent: kept.sent });
+        let record = element::send_record(element)?;
+        if keys.contains(&record.key) {
+            to.insert(record.key, EarlierSend { seq, hash: record.hash, sent: record.sent });
         }
     }
     Ok(())
@@ -297,9 +297,9 @@ mod tests {
     #[test]
     fn reply_of_a_push_is_read() {
         let before = |n: Bson| doc! { "ok": 1, "value": { "n": n } };
-        assert_eq!(pushed(&before(Bson::Int32(97))).unwrap(), Pushed::After(97));
-        assert_eq!(pushed(&before(Bson::Int64(0))).unwrap(), Pushed::After(0));
-        assert_eq!(pushed(&doc! { "ok": 1, "value": Bson::Null }).unwrap(), Pushed::Unmatched);
+        assert_eq!(push_outcome(&before(Bson::Int32(97))).unwrap(), PushOutcome::After(97));
+        assert_eq!(push_outcome(&before(Bson::Int64(0))).unwrap(), PushOutcome::After(0));
+        assert_eq!(push_outcome(&doc! { "ok": 1, "value": Bson::Null }).unwrap(), PushOutcome::Unmatched);
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
             doc! { "ok": 1, "value": { "n": 100 } },
             doc! { "ok": 1, "value": { "n": -1 } },
         ] {
-            assert_eq!(pushed(&reply).unwrap_err().outcome(), Outcome::Unknown, "{reply}");
+            assert_eq!(push_outcome(&reply).unwrap_err().outcome(), Outcome::Unknown, "{reply}");
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) const MENTIONS_ALL: i32 = 2;
 
 /// The stored data that is compared with a repeated send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SentBefore {
+pub(super) struct SendRecord {
     pub(super) key: MessageKey,
     /// `None`: the message was erased.
     pub(super) hash: Option<ContentHash>,
@@ -102,9 +102,9 @@ pub(super) fn header(element: &RawDocument, seq: Seq) -> Result<StoredHeader, St
 }
 
 /// Reads the data that is compared with a repeated send.
-pub(super) fn kept(element: &RawDocument) -> Result<SentBefore, StoreError> {
+pub(super) fn send_record(element: &RawDocument) -> Result<SendRecord, StoreError> {
     let field = |name: &'static str| element.get(name).ok().flatten().ok_or_else(|| malformed(name));
-    Ok(SentBefore {
+    Ok(SendRecord {
         key: MessageKey(array(field("k")?, "k")?),
         hash: hash(element)?,
         sent: moment(field("t")?, "t")?,
@@ -133,7 +133,7 @@ pub(super) fn has_content_of(element: &RawDocument, sender: UserId) -> Result<bo
 
 /// The update that removes the contents of a sender from a document, and raises its version; and its array filters. The
 /// change feed treats an update of `v` with an unchanged `u` as a change by hand.
-pub(super) fn erasing(sender: UserId, now: Timestamp, nonce: i64) -> (Document, Vec<Document>) {
+pub(super) fn erase_update(sender: UserId, now: Timestamp, nonce: i64) -> (Document, Vec<Document>) {
     let content = ["b", "ct", "a", "i", "h"].map(|field| (format!("m.$[all].{field}"), Bson::from("")));
     let update = doc! {
         "$unset": content.into_iter().collect::<Document>(),
@@ -262,9 +262,9 @@ mod tests {
 
     #[test]
     fn key_and_hash_are_read_back() {
-        let kept = kept(&raw(&element(&bare()))).unwrap();
+        let record = send_record(&raw(&element(&bare()))).unwrap();
         let NewMessage { key, hash, sent, .. } = bare();
-        assert_eq!(kept, SentBefore { key, hash: Some(hash), sent });
+        assert_eq!(record, SendRecord { key, hash: Some(hash), sent });
     }
 
     #[test]
@@ -298,6 +298,6 @@ mod tests {
             assert!(header(&raw(&without), 1).is_err(), "{without}");
         }
         without.insert("k", binary(&[1; 15]));
-        assert!(kept(&raw(&without)).is_err());
+        assert!(send_record(&raw(&without)).is_err());
     }
 }

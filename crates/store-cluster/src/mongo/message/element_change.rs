@@ -6,10 +6,10 @@ use mongodb::bson::{Bson, Document, doc};
 use super::element::{MENTIONS_ALL, binary, mentioned};
 
 /// The condition of a change on the message at this index of its document.
-pub(super) fn state_needed(place: i64, content: &ContentChange) -> Document {
+pub(super) fn required_state(index: i64, content: &ContentChange) -> Document {
     let mut state = doc! {
-        at(place, "y"): i32::from(MessageKind::Message as u8),
-        at(place, "r"): { "$exists": false },
+        path(index, "y"): i32::from(MessageKind::Message as u8),
+        path(index, "r"): { "$exists": false },
     };
     if let ContentChange::Edit(content) = content {
         // Null would match a message that was edited, too: the path is also looked for in each element of the array.
@@ -17,20 +17,20 @@ pub(super) fn state_needed(place: i64, content: &ContentChange) -> Document {
             0 => doc! { "$exists": false },
             edits => doc! { "$eq": i64::from(edits) },
         };
-        state.insert(at(place, "e"), edits);
+        state.insert(path(index, "e"), edits);
     }
     state
 }
 
 /// The update that changes the message at this index of its document, and raises the version of the document. The
 /// change feed treats an update of `v` with an unchanged `u` as a change by hand.
-pub(super) fn changing(place: i64, content: &ContentChange, nonce: i64) -> Document {
+pub(super) fn change_update(index: i64, content: &ContentChange, nonce: i64) -> Document {
     let (mut set, mut unset) = (doc! { "u": nonce }, Document::new());
     let flags = match content {
-        ContentChange::Recall(recalled) => remove(place, recalled, &mut set, &mut unset),
-        ContentChange::Edit(content) => replace(place, content, &mut set, &mut unset),
+        ContentChange::Recall(recalled) => remove(index, recalled, &mut set, &mut unset),
+        ContentChange::Edit(content) => replace(index, content, &mut set, &mut unset),
     };
-    let mut update = doc! { "$set": set, "$bit": { at(place, "x"): flags }, "$inc": { "v": 1_i64 } };
+    let mut update = doc! { "$set": set, "$bit": { path(index, "x"): flags }, "$inc": { "v": 1_i64 } };
     if !unset.is_empty() {
         update.insert("$unset", unset);
     }
@@ -38,21 +38,21 @@ pub(super) fn changing(place: i64, content: &ContentChange, nonce: i64) -> Docum
 }
 
 /// Adds the removal of the content to the operands of `$set` and `$unset`. Returns the new flags.
-fn remove(place: i64, recalled: &Recalled, set: &mut Document, unset: &mut Document) -> Document {
-    set.insert(at(place, "r"), doc! { "by": recalled.by.number(), "t": recalled.time.0 });
-    unset.extend(["b", "ct", "a", "i"].map(|field| (at(place, field), Bson::from(""))));
+fn remove(index: i64, recalled: &Recalled, set: &mut Document, unset: &mut Document) -> Document {
+    set.insert(path(index, "r"), doc! { "by": recalled.by.number(), "t": recalled.time.0 });
+    unset.extend(["b", "ct", "a", "i"].map(|field| (path(index, field), Bson::from(""))));
     doc! { "and": !MENTIONS_ALL }
 }
 
 /// The same for a new content.
-fn replace(place: i64, content: &NewContent, set: &mut Document, unset: &mut Document) -> Document {
+fn replace(index: i64, content: &NewContent, set: &mut Document, unset: &mut Document) -> Document {
     let edited = content.edited();
-    set.insert(at(place, "b"), binary(&content.body));
-    set.insert(at(place, "e"), i64::from(edited.count));
-    set.insert(at(place, "et"), edited.last.0);
+    set.insert(path(index, "b"), binary(&content.body));
+    set.insert(path(index, "e"), i64::from(edited.count));
+    set.insert(path(index, "et"), edited.last.0);
     let mut put = |field, value: Option<Bson>| match value {
-        Some(value) => drop(set.insert(at(place, field), value)),
-        None => drop(unset.insert(at(place, field), "")),
+        Some(value) => drop(set.insert(path(index, field), value)),
+        None => drop(unset.insert(path(index, field), "")),
     };
     put("ct", Some(&content.content_type).filter(|text| !text.is_empty()).map(|text| text.as_str().into()));
     put("a", Some(mentioned(&content.mentions)).filter(|_| !content.mentions.is_empty()));
@@ -64,6 +64,6 @@ fn replace(place: i64, content: &NewContent, set: &mut Document, unset: &mut Doc
 }
 
 /// The path of a field of the message at this index.
-fn at(place: i64, field: &str) -> String {
-    format!("m.{place}.{field}")
+fn path(index: i64, field: &str) -> String {
+    format!("m.{index}.{field}")
 }

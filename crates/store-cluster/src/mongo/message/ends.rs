@@ -15,7 +15,7 @@ use super::{
         connect::Mongo,
         error::{malformed, out_of_time, read_failed},
     },
-    documents::{Documents as _, Tail, answer, id, size_and_time, tail_in},
+    documents::{DocumentSummary, Documents as _, id, reply_size, size_and_time, summary_in},
 };
 
 /// Conversations of one query, by hints.
@@ -25,14 +25,14 @@ const TAILS_AT_ONCE: usize = 16;
 
 /// Two consecutive documents, if they exist.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pair {
-    here: Option<Tail>,
-    next: Option<Tail>,
+struct ConsecutiveDocuments {
+    here: Option<DocumentSummary>,
+    next: Option<DocumentSummary>,
 }
 
-impl Pair {
+impl ConsecutiveDocuments {
     /// The last document of the log. `None`: neither exists, or others may follow.
-    fn last(self) -> Option<Tail> {
+    fn last(self) -> Option<DocumentSummary> {
         match self.next {
             Some(next) => Some(next).filter(|next| !next.is_full()),
             None => self.here,
@@ -115,7 +115,7 @@ impl Mongo {
     }
 
     /// Keeps the number of the last document as a hint, as long as it has room: an append to a full one would match nothing.
-    fn learn(&self, conversation: ConversationId, last: &Tail) -> LogEnd {
+    fn learn(&self, conversation: ConversationId, last: &DocumentSummary) -> LogEnd {
         if !last.is_full() {
             self.hints.set(conversation, last.document);
         }
@@ -127,16 +127,16 @@ impl Mongo {
         &self,
         hinted: &[(ConversationId, i64)],
         concern: ReadConcern,
-    ) -> Result<HashMap<ConversationId, Pair>, StoreError> {
+    ) -> Result<HashMap<ConversationId, ConsecutiveDocuments>, StoreError> {
         let ids = hinted.iter().flat_map(|(log, document)| [id(*log, *document), id(*log, document + 1)]);
         let find = self.messages.find(doc! { "_id": { "$in": ids.collect::<Vec<_>>() } });
-        let find = find.projection(size_and_time()).batch_size(answer(2 * hinted.len()));
+        let find = find.projection(size_and_time()).batch_size(reply_size(2 * hinted.len()));
         let find = find.read_concern(concern).max_time(self.options.command);
         let mut cursor = find.await.map_err(read_failed)?;
         let hints: HashMap<ConversationId, i64> = hinted.iter().copied().collect();
-        let mut pairs: HashMap<ConversationId, Pair> = HashMap::with_capacity(hinted.len());
+        let mut pairs: HashMap<ConversationId, ConsecutiveDocuments> = HashMap::with_capacity(hinted.len());
         while cursor.advance().await.map_err(read_failed)? {
-            let (log, tail) = (conversation_in(cursor.current())?, tail_in(cursor.current())?);
+            let (log, tail) = (conversation_in(cursor.current())?, summary_in(cursor.current())?);
             let pair = pairs.entry(log).or_default();
             let is_here = hints.get(&log) == Some(&tail.document);
             *(if is_here { &mut pair.here } else { &mut pair.next }) = Some(tail);
@@ -154,12 +154,12 @@ pub(super) fn conversation_in(found: &RawDocument) -> Result<ConversationId, Sto
 mod tests {
     use super::*;
 
-    fn with(document: i64, size: i64) -> Option<Tail> {
-        Some(Tail { document, size, sent: None })
+    fn with(document: i64, size: i64) -> Option<DocumentSummary> {
+        Some(DocumentSummary { document, size, sent: None })
     }
 
-    fn end(here: Option<Tail>, next: Option<Tail>) -> Option<Seq> {
-        Pair { here, next }.last().map(|last| last.end().seq)
+    fn end(here: Option<DocumentSummary>, next: Option<DocumentSummary>) -> Option<Seq> {
+        ConsecutiveDocuments { here, next }.last().map(|last| last.end().seq)
     }
 
     #[test]

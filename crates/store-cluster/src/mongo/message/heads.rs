@@ -13,7 +13,7 @@ use super::{
         connect::Mongo,
         error::{malformed, read_failed},
     },
-    documents::{answer, document_in, id},
+    documents::{document_in, id, reply_size},
     element::{header, message},
     ends::conversation_in,
 };
@@ -154,7 +154,7 @@ impl Mongo {
         let ids: Vec<Document> = wanted.iter().map(|(log, document)| id(*log, *document)).collect();
         let find = self.messages.find(doc! { "_id": { "$in": ids } }).projection(head_fields(headers));
         // In the order of the documents: a later read includes the earlier ones.
-        let find = find.sort(doc! { "_id": 1 }).batch_size(answer(wanted.len()));
+        let find = find.sort(doc! { "_id": 1 }).batch_size(reply_size(wanted.len()));
         let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
         let mut parts = HashMap::with_capacity(wanted.len());
         while cursor.advance().await.map_err(read_failed)? {

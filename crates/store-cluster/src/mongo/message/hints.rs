@@ -12,11 +12,11 @@ const KEPT: usize = 50_000;
 ///
 /// A hint may be of any age. The document may be full, or deleted, and others may follow it.
 #[derive(Debug, Default)]
-pub(in crate::mongo) struct Hints(Mutex<Halves>);
+pub(in crate::mongo) struct Hints(Mutex<Generations>);
 
 /// Those used since `recent` was last full, and those before.
 #[derive(Debug, Default)]
-struct Halves {
+struct Generations {
     recent: HashMap<ConversationId, i64>,
     earlier: HashMap<ConversationId, i64>,
 }
@@ -24,32 +24,32 @@ struct Halves {
 impl Hints {
     /// The last known document, if any.
     pub(super) fn get(&self, conversation: ConversationId) -> Option<i64> {
-        let mut halves = self.0.lock();
-        if let Some(document) = halves.recent.get(&conversation) {
+        let mut generations = self.0.lock();
+        if let Some(document) = generations.recent.get(&conversation) {
             return Some(*document);
         }
-        let document = halves.earlier.remove(&conversation)?;
-        halves.insert(conversation, document);
+        let document = generations.earlier.remove(&conversation)?;
+        generations.insert(conversation, document);
         Some(document)
     }
 
     /// Adds an existing document. An earlier one than the known one is ignored.
     pub(super) fn set(&self, conversation: ConversationId, document: i64) {
-        let mut halves = self.0.lock();
-        let earlier = halves.earlier.remove(&conversation);
-        let known = halves.recent.get(&conversation).copied().or(earlier);
-        halves.insert(conversation, known.unwrap_or(document).max(document));
+        let mut generations = self.0.lock();
+        let earlier = generations.earlier.remove(&conversation);
+        let known = generations.recent.get(&conversation).copied().or(earlier);
+        generations.insert(conversation, known.unwrap_or(document).max(document));
     }
 
     /// Removes a hint that did not help.
     pub(super) fn forget(&self, conversation: ConversationId) {
-        let mut halves = self.0.lock();
-        halves.recent.remove(&conversation);
-        halves.earlier.remove(&conversation);
+        let mut generations = self.0.lock();
+        generations.recent.remove(&conversation);
+        generations.earlier.remove(&conversation);
     }
 }
 
-impl Halves {
+impl Generations {
     fn insert(&mut self, conversation: ConversationId, document: i64) {
         if self.recent.len() >= KEPT && !self.recent.contains_key(&conversation) {
             self.earlier = std::mem::take(&mut self.recent);
@@ -89,15 +89,15 @@ mod tests {
             hints.set(log(group), 7);
             assert_eq!(hints.get(log(1)), Some(7), "it is used all the time");
         }
-        let halves = hints.0.lock();
-        assert!(halves.recent.len() + halves.earlier.len() <= 2 * KEPT);
-        drop(halves);
+        let generations = hints.0.lock();
+        assert!(generations.recent.len() + generations.earlier.len() <= 2 * KEPT);
+        drop(generations);
         assert!((4 * KEPT + 2..=5 * KEPT).all(|group| hints.get(log(group)) == Some(7)));
         assert_eq!(hints.get(log(2)), None);
     }
 
     #[test]
-    fn earlier_half_is_used_forgotten_and_raised() {
+    fn earlier_generation_is_used_forgotten_raised() {
         let hints = Hints::default();
         for group in 1..=KEPT + 1 {
             hints.set(log(group), 7);

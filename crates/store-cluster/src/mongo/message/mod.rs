@@ -37,7 +37,7 @@ impl MessageStore for Mongo {
         conversation: ConversationId,
         batch: &[NewMessage],
     ) -> Result<Vec<Appended>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         let log = Log { documents: self, hints: &self.hints, conversation };
         Box::pin(append::append(log, batch, self.options.append)).await
     }
@@ -48,12 +48,12 @@ impl MessageStore for Mongo {
         first: Seq,
         last: Seq,
     ) -> Result<Vec<Message>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.messages_between(conversation, first, last).await
     }
 
     async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.whole_document(key).await
     }
 
@@ -63,27 +63,27 @@ impl MessageStore for Mongo {
         first: Seq,
         last: Seq,
     ) -> Result<Vec<StoredHeader>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.headers_between(conversation, first, last).await
     }
 
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         Box::pin(self.log_heads(asked)).await
     }
 
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.log_ends(conversations).await
     }
 
     async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.strong_log_end(conversation).await
     }
 
     async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.first_sent_at(conversation, time).await
     }
 
@@ -92,7 +92,7 @@ impl MessageStore for Mongo {
         conversation: ConversationId,
         change: &MessageChange,
     ) -> Result<MessageChangeOutcome, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         Box::pin(self.change_message(conversation, change)).await
     }
 }
@@ -105,7 +105,7 @@ impl MessageUpkeep for Mongo {
         below: Seq,
         now: Timestamp,
     ) -> Result<TrimResult, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.trim_log(conversation, below, now).await
     }
 
@@ -115,7 +115,7 @@ impl MessageUpkeep for Mongo {
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<AgedDocument>, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.aged_documents(from, before, limit).await
     }
 
@@ -125,7 +125,7 @@ impl MessageUpkeep for Mongo {
         sender: UserId,
         from: Seq,
     ) -> Result<SentDocuments, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.find_documents_sent_by(conversation, sender, from).await
     }
 
@@ -136,7 +136,7 @@ impl MessageUpkeep for Mongo {
         sender: UserId,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
-        let _entered = self.enter()?;
+        let _permit = self.admit()?;
         self.erase_in_document(conversation, first, sender, now).await
     }
 }

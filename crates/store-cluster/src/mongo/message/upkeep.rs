@@ -112,7 +112,7 @@ impl Mongo {
     ) -> Result<u64, StoreError> {
         let theirs = element::content_of(sender, str::to_owned);
         let filter = doc! { "_id": id(conversation, document_of(first)), "m": { "$elemMatch": theirs } };
-        let (update, filters) = element::erasing(sender, now, rand::random());
+        let (update, filters) = element::erase_update(sender, now, rand::random());
         // Of the previous document: the number of changed messages.
         let erase = self.messages.find_one_and_update(filter, update).array_filters(filters);
         let erase = erase.projection(doc! { "m.f": 1, "m.y": 1, "m.h": 1 });

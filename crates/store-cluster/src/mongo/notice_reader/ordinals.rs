@@ -14,9 +14,9 @@ const BLOCK: usize = 64;
 
 /// Ordinals that this node has taken and not used, by audience.
 #[derive(Debug, Default)]
-pub(in super::super) struct Ordinals(Mutex<HashMap<AudienceId, Range<i64>>>);
+pub(in super::super) struct ReservedOrdinals(Mutex<HashMap<AudienceId, Range<i64>>>);
 
-impl Ordinals {
+impl ReservedOrdinals {
     /// Up to `most` that are left.
     fn take(&self, audience: AudienceId, most: usize) -> Vec<i64> {
         let mut left = self.0.lock();

@@ -15,7 +15,7 @@ use super::{
         error::code,
     },
     Unfit, members,
-    wire::{self, Wire},
+    wire::{self, WireAnswer},
 };
 
 const AUTHENTICATION_FAILED: i32 = 18;
@@ -66,28 +66,28 @@ impl Host {
     }
 
     /// Takes at most four times the limit.
-    pub(super) async fn ask(self) -> HostAnswer {
+    pub(super) async fn probe(self) -> HostAnswer {
         let Ok(client) = Client::with_options(self.driver.clone()) else { return HostAnswer::Silent };
-        let asked = match run_read(&client.database("admin"), doc! { "hello": 1 }).await {
-            Ok(hello) => self.judge(&hello, &client.database(&self.database)).await,
-            Err(error) => match of_error(&error, &self.name()) {
+        let answer = match run_read(&client.database("admin"), doc! { "hello": 1 }).await {
+            Ok(hello) => self.check_answering(&hello, &client.database(&self.database)).await,
+            Err(error) => match unfit_by_error(&error, &self.name()) {
                 Some(unfit) => HostAnswer::Unfit(unfit),
-                None => self.look().await,
+                None => self.check_silent().await,
             },
         };
         client.shutdown().immediate(true).await;
-        asked
+        answer
     }
 
     fn name(&self) -> String {
         self.address.to_string()
     }
 
-    /// It answers.
-    async fn judge(&self, hello: &Document, database: &Database) -> HostAnswer {
-        let unfit = match of_hello(hello, &self.name(), self.set.as_deref()) {
+    /// The host answers.
+    async fn check_answering(&self, hello: &Document, database: &Database) -> HostAnswer {
+        let unfit = match unfit_by_hello(hello, &self.name(), self.set.as_deref()) {
             Some(unfit) => Some(unfit),
-            None => match self.rights(database).await {
+            None => match self.check_rights(database).await {
                 None if self.with_members => members::unfit(hello, &self.name(), self.limit).await,
                 unfit => unfit,
             },
@@ -96,11 +96,11 @@ impl Host {
     }
 
     /// A read and a write of the database; the write matches nothing, so that it changes nothing.
-    async fn rights(&self, database: &Database) -> Option<Unfit> {
+    async fn check_rights(&self, database: &Database) -> Option<Unfit> {
         let host = self.name();
         let read = doc! { "find": "migrations", "limit": 1, "singleBatch": true };
         if let Err(error) = run_read(database, read).await {
-            return of_error(&error, &host);
+            return unfit_by_error(&error, &host);
         }
         let nothing = doc! { "q": { "_id": "", "$expr": false }, "u": { "$set": { "probed": true } } };
         let write = doc! { "update": "migrations", "updates": [nothing] };
@@ -108,26 +108,26 @@ impl Host {
         refused.filter(|error| code(error) == Some(UNAUTHORIZED)).map(|_| Unfit::ReadOnly { host })
     }
 
-    /// It does not answer the driver: checks its name and its protocol.
-    async fn look(&self) -> HostAnswer {
+    /// The host does not answer the driver: checks its name and its protocol.
+    async fn check_silent(&self) -> HostAnswer {
         let ServerAddress::Tcp { host: name, port } = &self.address else { return HostAnswer::Silent };
         let host = self.name();
-        let unfit = match wire::look(name, port.unwrap_or(wire::PORT), self.limit).await {
-            Wire::UnknownName => Unfit::UnknownHost { host },
-            Wire::Tls if self.wants_tls() => Unfit::TlsFailed { host },
-            Wire::Tls => Unfit::TlsWanted { host },
-            Wire::Other if self.wants_tls() && self.speaks_plainly().await => Unfit::NoTls { host },
-            Wire::Away | Wire::Other => return HostAnswer::Silent,
+        let unfit = match wire::detect(name, port.unwrap_or(wire::PORT), self.limit).await {
+            WireAnswer::UnknownName => Unfit::UnknownHost { host },
+            WireAnswer::Tls if self.uses_tls() => Unfit::TlsFailed { host },
+            WireAnswer::Tls => Unfit::TlsRequired { host },
+            WireAnswer::Other if self.uses_tls() && self.answers_without_tls().await => Unfit::NoTls { host },
+            WireAnswer::Unreachable | WireAnswer::Other => return HostAnswer::Silent,
         };
         HostAnswer::Unfit(unfit)
     }
 
-    fn wants_tls(&self) -> bool {
+    fn uses_tls(&self) -> bool {
         matches!(self.driver.tls, Some(Tls::Enabled(_)))
     }
 
     /// Whether it answers without TLS. No credentials are sent over such a connection.
-    async fn speaks_plainly(&self) -> bool {
+    async fn answers_without_tls(&self) -> bool {
         let mut driver = self.driver.clone();
         driver.tls = Some(Tls::Disabled);
         driver.credential = None;
@@ -139,7 +139,7 @@ impl Host {
 }
 
 /// A router of a sharded cluster is no member of a set, and has transactions.
-fn of_hello(hello: &Document, host: &str, set: Option<&str>) -> Option<Unfit> {
+fn unfit_by_hello(hello: &Document, host: &str, set: Option<&str>) -> Option<Unfit> {
     let host = host.to_owned();
     match hello.get_str("setName") {
         Ok(found) if set.is_some_and(|set| set != found) => {
@@ -151,7 +151,7 @@ fn of_hello(hello: &Document, host: &str, set: Option<&str>) -> Option<Unfit> {
     }
 }
 
-fn of_error(error: &Error, host: &str) -> Option<Unfit> {
+fn unfit_by_error(error: &Error, host: &str) -> Option<Unfit> {
     let host = host.to_owned();
     match (&*error.kind, code(error)) {
         (ErrorKind::Authentication { .. }, _) | (_, Some(AUTHENTICATION_FAILED)) => {
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn lone_server_is_unfit_set_and_router_are_fit() {
-        let of = |hello: Document, set: Option<&str>| of_hello(&hello, "h:1", set);
+        let of = |hello: Document, set: Option<&str>| unfit_by_hello(&hello, "h:1", set);
         assert_eq!(of(doc! { "setName": "rs0" }, Some("rs0")), None);
         assert_eq!(of(doc! { "setName": "rs0" }, None), None);
         assert_eq!(of(doc! { "msg": "isdbgrid" }, None), None);

@@ -27,7 +27,7 @@ pub(super) async fn unfit(hello: &Document, host: &str, limit: Duration) -> Opti
     let Ok(primary) = hello.get_str("primary") else { return Some(Unfit::NoPrimary { host }) };
     let (name, port) = split(primary);
     let reached = is_reached(name, port, limit).await;
-    (!reached).then(|| Unfit::PrimaryAway { host, primary: primary.to_owned() })
+    (!reached).then(|| Unfit::PrimaryUnreachable { host, primary: primary.to_owned() })
 }
 
 fn names(hello: &Document) -> Vec<String> {
@@ -76,7 +76,10 @@ mod tests {
         let found = of(doc! { "setName": "rs0", "hosts": hosts }).await;
         assert_eq!(found, Some(Unfit::NoPrimary { host: host() }));
         let found = of(doc! { "setName": "rs0", "hosts": hosts, "primary": "127.0.0.1:1" }).await;
-        assert_eq!(found, Some(Unfit::PrimaryAway { host: host(), primary: "127.0.0.1:1".to_owned() }));
+        assert_eq!(
+            found,
+            Some(Unfit::PrimaryUnreachable { host: host(), primary: "127.0.0.1:1".to_owned() })
+        );
     }
 
     #[tokio::test]

@@ -35,14 +35,14 @@ pub enum Unfit {
         host: String,
     },
     /// The host answers, and the primary of its replica set cannot be connected to.
-    PrimaryAway {
+    PrimaryUnreachable {
         /// The host.
         host: String,
         /// The primary.
         primary: String,
     },
     /// The server speaks TLS, and the connection string does not ask for it.
-    TlsWanted {
+    TlsRequired {
         /// The host.
         host: String,
     },
@@ -89,14 +89,14 @@ impl Unfit {
     /// Whether it may end without a change of the configuration: names come to resolve, primaries are elected,
     /// certificates change.
     #[must_use]
-    pub const fn may_pass(&self) -> bool {
+    pub const fn is_temporary(&self) -> bool {
         match self {
             Self::UnknownHost { .. }
             | Self::UnknownMembers { .. }
             | Self::NoPrimary { .. }
-            | Self::PrimaryAway { .. }
+            | Self::PrimaryUnreachable { .. }
             | Self::TlsFailed { .. } => true,
-            Self::TlsWanted { .. }
+            Self::TlsRequired { .. }
             | Self::NoTls { .. }
             | Self::Credentials { .. }
             | Self::Rights { .. }
@@ -135,25 +135,25 @@ impl Probe {
         // Tasks of their own: a driver's future is not to be dropped half-way.
         let hosts = self.driver.hosts.iter().take(HOSTS_MAX);
         let tasks: Vec<_> = hosts
-            .map(|host| tokio::spawn(Host::new(&self.driver, host, &self.database, self.limit).ask()))
+            .map(|host| tokio::spawn(Host::new(&self.driver, host, &self.database, self.limit).probe()))
             .collect();
-        let mut asked = Vec::with_capacity(tasks.len());
+        let mut answers = Vec::with_capacity(tasks.len());
         for task in tasks {
             if let Ok(Ok(answer)) = timeout_at(until, task).await {
-                asked.push(answer);
+                answers.push(answer);
             }
         }
-        blamed(asked)
+        main_reason(answers)
     }
 }
 
 /// A host without a problem serves, regardless of the others.
-fn blamed(asked: Vec<HostAnswer>) -> Option<Unfit> {
-    let is_fit = asked.contains(&HostAnswer::Fit);
-    let (passing, lasting): (Vec<Unfit>, Vec<Unfit>) =
-        asked.into_iter().filter_map(HostAnswer::unfit).partition(Unfit::may_pass);
-    let passing = passing.into_iter().next().filter(|_| !is_fit);
-    lasting.into_iter().next().or(passing)
+fn main_reason(answers: Vec<HostAnswer>) -> Option<Unfit> {
+    let is_fit = answers.contains(&HostAnswer::Fit);
+    let (temporary, permanent): (Vec<Unfit>, Vec<Unfit>) =
+        answers.into_iter().filter_map(HostAnswer::unfit).partition(Unfit::is_temporary);
+    let temporary = temporary.into_iter().next().filter(|_| !is_fit);
+    permanent.into_iter().next().or(temporary)
 }
 
 impl fmt::Debug for Probe {
@@ -167,13 +167,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blames_what_does_not_pass_first() {
+    fn permanent_reason_is_returned_first() {
         let host = || "h:1".to_owned();
         let unknown = || HostAnswer::Unfit(Unfit::UnknownHost { host: host() });
         let rights = || HostAnswer::Unfit(Unfit::Rights { host: host() });
-        assert_eq!(blamed(vec![unknown(), rights()]), rights().unfit());
-        assert_eq!(blamed(vec![HostAnswer::Silent, unknown()]), unknown().unfit());
-        assert_eq!(blamed(vec![unknown(), HostAnswer::Fit]), None);
-        assert_eq!(blamed(vec![HostAnswer::Silent]), None);
+        assert_eq!(main_reason(vec![unknown(), rights()]), rights().unfit());
+        assert_eq!(main_reason(vec![HostAnswer::Silent, unknown()]), unknown().unfit());
+        assert_eq!(main_reason(vec![unknown(), HostAnswer::Fit]), None);
+        assert_eq!(main_reason(vec![HostAnswer::Silent]), None);
     }
 }

@@ -31,27 +31,27 @@ const HELLO: [&[u8]; 8] = [
 /// Kinds of TLS records: alert and handshake.
 const TLS: [u8; 2] = [0x15, 0x16];
 
-/// The result.
+/// The result of [`detect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wire {
+pub(super) enum WireAnswer {
     /// The name does not resolve.
     UnknownName,
     /// No connection can be made.
-    Away,
+    Unreachable,
     /// It speaks TLS.
     Tls,
     /// It accepts connections, and does not speak TLS.
     Other,
 }
 
-/// Takes at most three times the limit.
-pub(super) async fn look(name: &str, port: u16, limit: Duration) -> Wire {
+/// Detects the protocol at a port. Takes at most three times the limit.
+pub(super) async fn detect(name: &str, port: u16, limit: Duration) -> WireAnswer {
     let addresses = resolved(name, port, limit).await;
     if addresses.is_empty() {
-        return Wire::UnknownName;
+        return WireAnswer::UnknownName;
     }
     let Ok(Ok(mut socket)) = timeout(limit, TcpStream::connect(addresses.as_slice())).await else {
-        return Wire::Away;
+        return WireAnswer::Unreachable;
     };
     let answer = async {
         socket.write_all(&HELLO.concat()).await?;
@@ -59,8 +59,8 @@ pub(super) async fn look(name: &str, port: u16, limit: Duration) -> Wire {
     };
     // A server with TLS answers as soon as it reads; one without never does.
     match timeout(limit / 2, answer).await {
-        Ok(Ok(first)) if TLS.contains(&first) => Wire::Tls,
-        Ok(_) | Err(_) => Wire::Other,
+        Ok(Ok(first)) if TLS.contains(&first) => WireAnswer::Tls,
+        Ok(_) | Err(_) => WireAnswer::Other,
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_millis(300);
 
     /// The result for this answer of a server.
-    async fn taken_for(answer: &'static [u8]) -> Wire {
+    async fn taken_for(answer: &'static [u8]) -> WireAnswer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = tokio::spawn(async move {
@@ -96,22 +96,22 @@ mod tests {
             socket.write_all(answer).await.unwrap();
             socket.read_u8().await.ok();
         });
-        let found = look("127.0.0.1", port, LIMIT).await;
+        let found = detect("127.0.0.1", port, LIMIT).await;
         server.await.unwrap();
         found
     }
 
     #[tokio::test]
     async fn tls_is_known_by_its_first_byte() {
-        assert_eq!(taken_for(&[0x15, 0x03]).await, Wire::Tls);
-        assert_eq!(taken_for(&[0x16, 0x03]).await, Wire::Tls);
-        assert_eq!(taken_for(&[0x48]).await, Wire::Other);
-        assert_eq!(taken_for(&[]).await, Wire::Other);
+        assert_eq!(taken_for(&[0x15, 0x03]).await, WireAnswer::Tls);
+        assert_eq!(taken_for(&[0x16, 0x03]).await, WireAnswer::Tls);
+        assert_eq!(taken_for(&[0x48]).await, WireAnswer::Other);
+        assert_eq!(taken_for(&[]).await, WireAnswer::Other);
     }
 
     #[tokio::test]
     async fn unknown_name_differs_from_closed_port() {
-        assert_eq!(look("mongodb.kith.invalid", PORT, LIMIT).await, Wire::UnknownName);
-        assert_eq!(look("127.0.0.1", 1, LIMIT).await, Wire::Away);
+        assert_eq!(detect("mongodb.kith.invalid", PORT, LIMIT).await, WireAnswer::UnknownName);
+        assert_eq!(detect("127.0.0.1", 1, LIMIT).await, WireAnswer::Unreachable);
     }
 }

@@ -1,4 +1,4 @@
-//! Readers that take turns by a lease.
+//! Readers of which only the holder of a lease sets the mark.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,11 +10,11 @@ const NAME: &str = "feed";
 const LASTS: Duration = Duration::from_secs(1);
 
 impl Stage {
-    async fn takes(&self, holder: &str) -> bool {
+    async fn takes_lease(&self, holder: &str) -> bool {
         self.stores.coordination.lease(NAME, holder, LASTS).await.unwrap()
     }
 
-    async fn marks(&self, holder: &str, mark: &[u8]) -> bool {
+    async fn sets_mark(&self, holder: &str, mark: &[u8]) -> bool {
         self.stores.coordination.set_mark(NAME, holder, mark).await.unwrap()
     }
 }
@@ -23,24 +23,24 @@ impl Stage {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn next_lease_holder_resumes_at_the_mark() {
     let stage = Stage::open().await;
-    assert!(stage.takes("a").await && !stage.takes("b").await);
+    assert!(stage.takes_lease("a").await && !stage.takes_lease("b").await);
     let mut first = Reader::open(&stage.feed, None).await;
     stage.create(1).await;
     let mut delivered = first.take(1).await;
-    assert!(stage.marks("a", &first.mark).await);
-    // Read, and not dealt with: the reader stops here.
+    assert!(stage.sets_mark("a", &first.mark).await);
+    // Read, but its mark is not set: the reader stops here.
     stage.create(2).await;
     first.take(1).await;
     stage.create(3).await;
     let give_up = Instant::now() + BOUND;
-    while !stage.takes("b").await {
+    while !stage.takes_lease("b").await {
         assert!(Instant::now() < give_up, "the lease does not run out");
         sleep(Duration::from_millis(20)).await;
     }
     let mark = stage.stores.coordination.mark(NAME).await.unwrap().unwrap();
     let mut second = Reader::open(&stage.feed, Some(&mark)).await;
     delivered.extend(second.take(2).await);
-    assert!(!stage.marks("a", &first.mark).await, "a late holder has set its mark");
+    assert!(!stage.sets_mark("a", &first.mark).await, "a late holder has set its mark");
     assert_eq!(stage.stores.coordination.mark(NAME).await.unwrap().unwrap(), mark);
     assert_eq!(delivered, [1, 2, 3].map(|id| of_user(id, version(1))));
 }

@@ -1,6 +1,5 @@
 //! The change feed of MongoDB: changes by the stores, and by hand.
 
-mod away;
 mod by_hand;
 mod damaged;
 mod dialogs;
@@ -9,6 +8,7 @@ mod lost;
 mod marks;
 mod messages;
 mod proxy;
+mod unavailable;
 mod writes;
 
 use std::{sync::Arc, time::Duration};
@@ -25,7 +25,7 @@ use mongodb::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::server::{self, Cleaning};
+use crate::server::{self, DatabaseGuard};
 
 /// No change takes so long.
 const BOUND: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ struct Stage {
     feed: Arc<dyn ChangeFeed>,
     database: Database,
     options: MongoOptions,
-    _cleaning: Cleaning,
+    _cleaning: DatabaseGuard,
 }
 
 impl Stage {

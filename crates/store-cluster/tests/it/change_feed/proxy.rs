@@ -1,4 +1,4 @@
-//! A way to MongoDB that can be cut and frozen.
+//! A proxy in front of MongoDB, whose connections can be cut and frozen.
 
 use std::{sync::Arc, time::Duration};
 
@@ -49,7 +49,7 @@ impl Proxy {
         self.mode.send_replace(mode);
     }
 
-    /// The stores of the database, reached this way alone, and how long they wait.
+    /// The stores of the database through this proxy alone, and its change feed.
     pub(super) async fn stores(&self, options: &MongoOptions) -> (Stores, Arc<dyn ChangeFeed>) {
         let uri = format!("mongodb://127.0.0.1:{}/?directConnection=true", self.port);
         let limit = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use mongodb::{
 };
 
 use super::{batch, fill, log, message, read, replayed};
-use crate::faults::{Faulty, cut, majority_unknown};
+use crate::faults::{FaultyStores, cut, majority_unknown};
 
 /// The server stops being the primary while it waits for the majority.
 const STEPPED_DOWN: i32 = 189;
@@ -28,7 +28,7 @@ const BOTH: [(&str, usize); 2] = [("insert", 0), ("findAndModify", 3)];
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn append_without_majority_is_later_a_replay() {
     for (command, before) in BOTH {
-        let faulty = Faulty::open().await;
+        let faulty = FaultyStores::open().await;
         fill(&faulty.stores, &batch("before", before)).await;
         faulty.fail(&[command], 1, majority_unknown(64)).await;
         let sent = [message("a"), message("b")];
@@ -45,7 +45,7 @@ async fn append_without_majority_is_later_a_replay() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn part_without_majority_is_unknown_then_replay() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     fill(&faulty.stores, &batch("before", 97)).await;
     let ten = batch("ten", 10);
     faulty.fail(&["insert"], 1, majority_unknown(64)).await;
@@ -60,7 +60,7 @@ async fn part_without_majority_is_unknown_then_replay() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn refused_insert_with_ok_reply_is_an_error() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     // Documents of this log are refused. The reply is `ok: 1` with `writeErrors`.
     let database = faulty.database();
     refuse(&database, doc! { "_id.c": { "$ne": "g9" } }).await;
@@ -75,7 +75,7 @@ async fn refused_insert_with_ok_reply_is_an_error() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn refused_rest_of_a_batch_is_unknown() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     fill(&faulty.stores, &batch("before", 97)).await;
     let database = faulty.database();
     refuse(&database, doc! { "_id.d": { "$ne": 1 } }).await;
@@ -96,7 +96,7 @@ async fn refuse(database: &Database, validator: Document) {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn append_to_a_secondary_is_done_by_the_retry() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     fill(&faulty.stores, &batch("before", 3)).await;
     faulty.fail(&["findAndModify"], 1, doc! { "errorCode": NOT_WRITABLE_PRIMARY }).await;
     let first = faulty.stores.messages.append(log(), &[message("a")]).await;
@@ -110,7 +110,7 @@ async fn append_to_a_secondary_is_done_by_the_retry() {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn append_whose_connection_is_cut_is_done_once() {
     for (command, before) in BOTH {
-        let faulty = Faulty::open().await;
+        let faulty = FaultyStores::open().await;
         fill(&faulty.stores, &batch("before", before)).await;
         faulty.fail(&[command], 1, cut()).await;
         let mut appended = faulty.stores.messages.append(log(), &[message("a")]).await;
@@ -135,7 +135,7 @@ async fn checks(database: &Database) -> u64 {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn deposed_primary_makes_the_node_look_again() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     fill(&faulty.stores, &batch("before", 3)).await;
     let database = faulty.database();
     database.run_command(doc! { "profile": 2 }).await.unwrap();
@@ -159,7 +159,7 @@ async fn deposed_primary_makes_the_node_look_again() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn append_error_repeats_neither_body_nor_id() {
-    let faulty = Faulty::open().await;
+    let faulty = FaultyStores::open().await;
     refuse(&faulty.database(), doc! { "_id.c": "none" }).await;
     let error = faulty.stores.messages.append(log(), &[message("sesame")]).await.unwrap_err();
     let shown = format!("{error} {error:?}");

@@ -17,15 +17,15 @@ const BY_TIME: &str = "IXSCAN { _id.c: 1, t0: 1 }";
 
 /// What the profiler noted of one command.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Noted {
+struct ProfiledCommand {
     command: String,
     plan: String,
     keys: i64,
     documents: i64,
 }
 
-fn noted(command: &str, plan: &str, keys: i64, documents: i64) -> Noted {
-    Noted { command: command.to_owned(), plan: plan.to_owned(), keys, documents }
+fn noted(command: &str, plan: &str, keys: i64, documents: i64) -> ProfiledCommand {
+    ProfiledCommand { command: command.to_owned(), plan: plan.to_owned(), keys, documents }
 }
 
 fn number(note: &Document, field: &str) -> i64 {
@@ -36,23 +36,23 @@ fn number(note: &Document, field: &str) -> i64 {
     }
 }
 
-fn of_note(note: &Document) -> Noted {
+fn profiled_command(note: &Document) -> ProfiledCommand {
     let command = note.get_document("command").unwrap().keys().next().unwrap();
     let plan = note.get_str("planSummary").unwrap();
     noted(command, plan, number(note, "keysExamined"), number(note, "docsExamined"))
 }
 
-async fn notes(database: &Database) -> Vec<Noted> {
+async fn notes(database: &Database) -> Vec<ProfiledCommand> {
     let filter = doc! { "ns": format!("{}.messages", database.name()), "planSummary": { "$exists": true } };
     let profile = database.collection::<Document>("system.profile");
     let notes = profile.find(filter).sort(doc! { "ts": 1 }).await.unwrap();
     let notes: Vec<Document> = notes.try_collect().await.unwrap();
     assert!(notes.iter().all(|note| !note.contains_key("hasSortStage")), "{notes:?}");
-    notes.iter().map(of_note).collect()
+    notes.iter().map(profiled_command).collect()
 }
 
 /// Asserts what the commands of `work` looked at, over two logs of which one has 350 messages.
-async fn assert_looks(expected: &[Noted], work: impl AsyncFnOnce(&Stores)) {
+async fn assert_examined(expected: &[ProfiledCommand], work: impl AsyncFnOnce(&Stores)) {
     let options = server::options();
     let (stores, _guard) = server::open_with(options.clone()).await;
     fill(&stores, &batch("m", 350)).await;
@@ -66,7 +66,7 @@ async fn assert_looks(expected: &[Noted], work: impl AsyncFnOnce(&Stores)) {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn push_looks_at_one_document() {
-    assert_looks(&[noted("findAndModify", ID, 1, 1)], async |stores| {
+    assert_examined(&[noted("findAndModify", ID, 1, 1)], async |stores| {
         stores.messages.append(log(), &[message("a")]).await.unwrap();
     })
     .await;
@@ -78,7 +78,7 @@ async fn resent_message_is_looked_up_by_its_key() {
     let pushes = [noted("findAndModify", ID, 1, 1), noted("findAndModify", ID, 0, 0)];
     let lookup = noted("find", SENT, 1, 1);
     let [first, second] = pushes;
-    assert_looks(&[first, second, lookup], async |stores| {
+    assert_examined(&[first, second, lookup], async |stores| {
         stores.messages.append(log(), &[message("m-320")]).await.unwrap();
     })
     .await;
@@ -87,7 +87,7 @@ async fn resent_message_is_looked_up_by_its_key() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn page_is_one_document_by_its_id() {
-    assert_looks(&[noted("find", BY_ID, 1, 1)], async |stores| {
+    assert_examined(&[noted("find", BY_ID, 1, 1)], async |stores| {
         assert_eq!(stores.messages.messages(log(), 150, 160).await.unwrap().len(), 11);
     })
     .await;
@@ -97,7 +97,7 @@ async fn page_is_one_document_by_its_id() {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn tail_is_one_key_of_the_index_of_ids() {
     // That of the other log is full, so that there is no hint of it.
-    assert_looks(&[noted("find", ID, 1, 1)], async |stores| {
+    assert_examined(&[noted("find", ID, 1, 1)], async |stores| {
         assert_eq!(stores.messages.ends(&[log_of(90)]).await.unwrap()[0].seq, 100);
     })
     .await;
@@ -141,23 +141,23 @@ async fn strong_end_looks_at_the_tail_and_two_ids() {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn number_at_a_time_is_found_by_time_index() {
     let sent = message("m").sent;
-    assert_looks(&[noted("find", BY_TIME, 1, 1)], async |stores| {
+    assert_examined(&[noted("find", BY_TIME, 1, 1)], async |stores| {
         let later = Timestamp(sent.0 + 1);
         assert_eq!(stores.messages.seq_at(log(), later).await.unwrap(), 351);
     })
     .await;
     // Nothing began before. The id of the first document is in the index.
-    assert_looks(&[noted("find", BY_TIME, 0, 0), noted("find", ID, 1, 0)], async |stores| {
+    assert_examined(&[noted("find", BY_TIME, 0, 0), noted("find", ID, 1, 0)], async |stores| {
         assert_eq!(stores.messages.seq_at(log(), sent).await.unwrap(), 1);
     })
     .await;
 }
 
 /// The commands of `heads` of these logs, each filled by `fill_logs` first.
-async fn looks_of_heads(
+async fn commands_of_heads(
     asked: &[(ConversationId, Seq)],
     fill_logs: impl AsyncFnOnce(&Stores),
-) -> (Vec<LogHead>, Vec<Noted>) {
+) -> (Vec<LogHead>, Vec<ProfiledCommand>) {
     let options = server::options();
     let (stores, _guard) = server::open_with(options.clone()).await;
     fill_logs(&stores).await;
@@ -173,7 +173,7 @@ async fn head_examines_only_needed_documents() {
     let fill_log = async |stores: &Stores| fill(stores, &batch("m", 350)).await;
     // The last one, found by its id or the one after; then it again, and the one before where something of it is asked.
     for (above, headers, documents) in [(0, 100, 2), (299, 51, 2), (300, 50, 1), (349, 1, 1), (350, 0, 1)] {
-        let (heads, notes) = looks_of_heads(&[(log(), above)], fill_log).await;
+        let (heads, notes) = commands_of_heads(&[(log(), above)], fill_log).await;
         assert_eq!(heads[0].last.as_ref().unwrap().seq, 350);
         assert_eq!(heads[0].headers.len(), headers, "above {above}");
         let [ends, parts] = &notes[..] else { panic!("{notes:?}") };
@@ -187,7 +187,7 @@ async fn head_examines_only_needed_documents() {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn heads_of_100_logs_are_two_commands() {
     let logs: Vec<_> = (1..=100).map(|id| (log_of(id), 0)).collect();
-    let (heads, notes) = looks_of_heads(&logs, async |stores| {
+    let (heads, notes) = commands_of_heads(&logs, async |stores| {
         for (log, _) in &logs {
             stores.messages.append(*log, &[message("a"), message("b")]).await.unwrap();
         }
@@ -204,7 +204,7 @@ async fn heads_of_100_logs_are_two_commands() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn old_documents_are_found_by_their_time() {
-    assert_looks(&[noted("find", "IXSCAN { t0: 1 }", 5, 5)], async |stores| {
+    assert_examined(&[noted("find", "IXSCAN { t0: 1 }", 5, 5)], async |stores| {
         let found = stores.message_upkeep.aged(Timestamp(0), Timestamp(i64::MAX), 10).await.unwrap();
         assert_eq!(found.len(), 5);
     })
@@ -214,21 +214,21 @@ async fn old_documents_are_found_by_their_time() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn head_of_full_document_reads_one_message_more() {
-    let (heads, notes) = looks_of_heads(&[(log(), 150)], async |stores| {
+    let (heads, notes) = commands_of_heads(&[(log(), 150)], async |stores| {
         fill(stores, &batch("m", 200)).await;
     })
     .await;
     assert_eq!((heads[0].last.as_ref().unwrap().seq, heads[0].headers.len()), (200, 50));
-    let looked: i64 = notes.iter().map(|note| note.documents).sum();
+    let examined: i64 = notes.iter().map(|note| note.documents).sum();
     assert!(notes.iter().all(|note| [ID, BY_ID].contains(&note.plan.as_str())), "{notes:?}");
-    assert!(notes.len() <= 4 && looked <= 5, "{notes:?}");
+    assert!(notes.len() <= 4 && examined <= 5, "{notes:?}");
 }
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn upkeep_looks_at_the_documents_of_one_log() {
     let search = noted("find", ID, 3, 3);
-    assert_looks(&[noted("find", ID, 4, 4), search], async |stores| {
+    assert_examined(&[noted("find", ID, 4, 4), search], async |stores| {
         // So early that nothing is removed.
         stores.message_upkeep.trim(log(), i64::MAX, Timestamp(0)).await.unwrap();
         let user = kith_store::UserId::new(7).unwrap();

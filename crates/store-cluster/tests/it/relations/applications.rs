@@ -135,7 +135,7 @@ async fn one_of_three_concurrent_decisions_wins() {
 async fn dead_node_decision_is_resumed_until_settled() {
     let stage = Stage::open().await;
     let made = made(&stage.stores, 100).await;
-    let (dying, node) = stage.node(|cql| cql.dies_at = Some("heard")).await;
+    let (dying, node) = stage.node(|cql| cql.fail_point = Some("application_written")).await;
     decide(&dying, made.id, 1).await.unwrap_err();
     drop((dying, node));
     let key = made.key();
@@ -161,7 +161,7 @@ async fn dead_node_decision_is_resumed_until_settled() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn dead_node_application_reaches_the_lists() {
     let stage = Stage::open().await;
-    let (dying, node) = stage.node(|cql| cql.dies_at = Some("heard")).await;
+    let (dying, node) = stage.node(|cql| cql.fail_point = Some("application_written")).await;
     let new = new(100);
     let key = ApplicationKey { receiver: Receiver::Group(group()), id: new.id };
     change(&dying, ApplicationChange::Apply(new)).await.unwrap_err();

@@ -10,14 +10,14 @@ use super::{KEPT, Stage, agrees, counts_become, edge, user};
 use crate::server;
 
 /// So many entries are a whole list, unless the lowest bucket is full.
-const WHOLE: usize = 2_000;
+const WHOLE_LIST: usize = 2_000;
 
 /// A stage whose buckets are small, and which has `fans` fans of user 1, put there by two nodes.
-async fn crowded(fans: i64, at_a_time: usize) -> Stage {
-    crowded_with(server::cql_options(), fans, at_a_time).await
+async fn fans_in_small_buckets(fans: i64, at_a_time: usize) -> Stage {
+    fans_in_small_buckets_with(server::cql_options(), fans, at_a_time).await
 }
 
-async fn crowded_with(options: CqlOptions, fans: i64, at_a_time: usize) -> Stage {
+async fn fans_in_small_buckets_with(options: CqlOptions, fans: i64, at_a_time: usize) -> Stage {
     let stage = Stage::open_with(CqlOptions { bucket_entries: 7, ..options }).await;
     let (other, _other) = stage.node(|_| ()).await;
     let nodes = [&stage.stores, &other];
@@ -34,7 +34,7 @@ async fn crowded_with(options: CqlOptions, fans: i64, at_a_time: usize) -> Stage
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn pages_join_over_the_borders_of_buckets() {
-    let stage = crowded(60, 8).await;
+    let stage = fans_in_small_buckets(60, 8).await;
     pages_join(&stage).await;
     counts_become(&stage.stores, 1, (0, 60)).await;
 }
@@ -44,14 +44,14 @@ async fn pages_join_over_the_borders_of_buckets() {
 async fn pages_join_over_buckets_that_are_closed() {
     // Whatever was counted after the next one was opened.
     let options = CqlOptions { clocks_apart: Duration::ZERO, ..server::cql_options() };
-    let stage = crowded_with(options, 60, 8).await;
+    let stage = fans_in_small_buckets_with(options, 60, 8).await;
     counts_become(&stage.stores, 1, (0, 60)).await;
     pages_join(&stage).await;
 }
 
 /// Reads 60 fans by pages of many sizes.
 async fn pages_join(stage: &Stage) {
-    for limit in [1, 5, 7, 8, 60, 100, WHOLE] {
+    for limit in [1, 5, 7, 8, 60, 100, WHOLE_LIST] {
         let (mut read, mut after) = (Vec::new(), None::<ListPosition>);
         loop {
             let page =
@@ -67,7 +67,7 @@ async fn pages_join(stage: &Stage) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn existing_follows_fill_no_bucket() {
-    let stage = crowded(1, 1).await;
+    let stage = fans_in_small_buckets(1, 1).await;
     let follows = &stage.stores.follows;
     for at in 0..20 {
         let write = Write::at(Timestamp(1_700_000_001_000 + at));
@@ -78,7 +78,7 @@ async fn existing_follows_fill_no_bucket() {
         let write = Write::at(Timestamp(1_700_000_002_000 + from));
         follows.follow(edge(from, 1), KEPT, write).await.unwrap();
     }
-    let list = follows.follow_list(user(1), FollowList::Fans, None, WHOLE).await.unwrap();
+    let list = follows.follow_list(user(1), FollowList::Fans, None, WHOLE_LIST).await.unwrap();
     let fans: Vec<i64> = list.iter().map(|follow| follow.edge.from.get()).collect();
     assert_eq!(fans, [5, 4, 3]);
 }
@@ -86,7 +86,7 @@ async fn existing_follows_fill_no_bucket() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn follow_in_old_bucket_ends_and_returns_there() {
-    let stage = crowded(30, 1).await;
+    let stage = fans_in_small_buckets(30, 1).await;
     let write = Write::at(Timestamp(1_700_000_001_000));
     stage.stores.follows.unfollow(edge(2, 1), write.clone()).await.unwrap();
     assert!(!agrees(&stage.stores, edge(2, 1)).await);

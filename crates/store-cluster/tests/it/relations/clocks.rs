@@ -45,7 +45,7 @@ async fn crossing_writes_agree_despite_clock_skew() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn follows_whose_seats_move_at_once_stand_once() {
+async fn concurrent_slot_moves_leave_one_entry() {
     let stage = Stage::open().await;
     let (other, _other) = stage.node(|cql| cql.clock_ahead = 60_000).await;
     // Many at once: what crosses depends on how busy the servers are.
@@ -53,7 +53,7 @@ async fn follows_whose_seats_move_at_once_stand_once() {
     join_all(pairs).await;
 }
 
-/// Follows on both nodes at once, each with a seat of its own, and ends it, again and again.
+/// Follows on both nodes at once, each with a slot of its own, and ends it, again and again.
 async fn moves_at_once(stores: &Stores, other: &Stores, edge: Edge) {
     for round in 0..ROUNDS {
         let late = Write::at(Timestamp(now().now.0 + 60_000 + round));

@@ -12,13 +12,13 @@ use super::{BOUND, KEPT, Stage, agrees, blocking, counts_become, edge, list, now
 async fn sweep_completes_the_block_of_a_dead_node() {
     let stage = Stage::open().await;
     stage.stores.follows.follow(edge(2, 1), KEPT, now()).await.unwrap();
-    let (dying, node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
+    let (dying, node) = stage.node(|cql| cql.fail_point = Some("block_written")).await;
     dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     drop((dying, node));
-    assert!(state(&stage.stores, edge(2, 1)).await.live().is_some(), "it died before the cut");
+    assert!(state(&stage.stores, edge(2, 1)).await.live().is_some(), "it died before it ended the follow");
     let give_up = Instant::now() + BOUND;
     while state(&stage.stores, edge(2, 1)).await.live().is_some() {
-        assert!(Instant::now() < give_up, "no node cuts");
+        assert!(Instant::now() < give_up, "no node ends the follow");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(!agrees(&stage.stores, edge(2, 1)).await);
@@ -29,7 +29,7 @@ async fn sweep_completes_the_block_of_a_dead_node() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn slot_without_state_is_free() {
     let stage = Stage::open().await;
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("seated")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("follow_slot_taken")).await;
     dying.follows.follow(edge(1, 2), KEPT, now()).await.unwrap_err();
     assert_eq!(state(&stage.stores, edge(1, 2)).await, Stored::Never);
     assert!(!agrees(&stage.stores, edge(1, 2)).await);
@@ -45,7 +45,7 @@ async fn repeated_request_keeps_its_version() {
     let id: RequestId = "again".parse().unwrap();
     let request = Some(kith_store::Request { id, fingerprint: [7; 32] });
     let write = Write { request, ..now() };
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("begun")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("follow_written")).await;
     dying.follows.follow(edge(1, 2), KEPT, write.clone()).await.unwrap_err();
     let landed = state(&stage.stores, edge(1, 2)).await.live().unwrap();
     let later = Write { now: kith_store::Timestamp(write.now.0 + 5000), ..write };
@@ -87,7 +87,7 @@ async fn missing_and_stray_entries_are_repaired() {
         }
     }
     kinds.sort_unstable();
-    assert_eq!(kinds, [(edge(1, 2), true), (edge(9, 3), true)], "each is found once and mended");
+    assert_eq!(kinds, [(edge(1, 2), true), (edge(9, 3), true)], "each is found once and repaired");
     assert!(agrees(stores, edge(1, 2)).await);
     assert_eq!(list(stores, 3, FollowList::Fans).await.len(), 1);
 }

@@ -94,7 +94,7 @@ async fn feed_reports_each_change_despite_clock_skew() {
 async fn feed_delivers_the_block_of_a_dead_node() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("block_written")).await;
     dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     assert_delivered(&mut feeds, BTreeMap::from([(FeedRecord::Block(edge(1, 2)), Version::FIRST)])).await;
 }
@@ -106,7 +106,7 @@ async fn successor_feeds_the_block_of_a_dead_node() {
     let mut feeds = open(&stage.stores).await;
     let marks = marks(&mut feeds).await;
     drop(feeds);
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("block_written")).await;
     dying.blocks.set_block(edge(1, 2), blocking(true), now()).await.unwrap_err();
     let mut feeds = open_after(&stage.stores, &marks).await;
     let expected = BTreeMap::from([(FeedRecord::Block(edge(1, 2)), Version::FIRST)]);

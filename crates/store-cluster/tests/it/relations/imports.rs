@@ -40,7 +40,7 @@ async fn import_over_live_follows_leaves_no_ghost() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn repeated_import_completes_a_cut_one() {
     let stage = Stage::open().await;
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("brought")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("import_rows_written")).await;
     let all = follows(2..30);
     dying.follows.import_follows(&all, Timestamp(1_700_000_000_000)).await.unwrap_err();
     stage.stores.follows.import_follows(&all, Timestamp(1_700_000_009_000)).await.unwrap();

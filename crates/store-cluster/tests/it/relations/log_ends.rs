@@ -48,21 +48,21 @@ async fn former(stores: &Stores, id: i64) -> Option<FormerMember> {
 }
 
 /// What happens between a read of an end, the first of which is 0, and its answer.
-type Between = Box<dyn Fn(usize) -> BoxFuture<'static, ()> + Send + Sync>;
+type DuringRead = Box<dyn Fn(usize) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Ends that a test sets.
 struct Ends {
     end: Arc<AtomicI64>,
     reads: AtomicUsize,
     /// Whether they cannot be read.
-    are_away: bool,
-    between: Option<Between>,
+    are_unreadable: bool,
+    during_read: Option<DuringRead>,
 }
 
 impl Ends {
     fn at(end: Seq) -> Self {
         let (end, reads) = (Arc::new(AtomicI64::new(end)), AtomicUsize::new(0));
-        Self { end, reads, are_away: false, between: None }
+        Self { end, reads, are_unreadable: false, during_read: None }
     }
 
     fn reads(&self) -> usize {
@@ -81,12 +81,12 @@ impl LogEnds for Ends {
     async fn log_end(&self, of: GroupId) -> Result<Seq, StoreError> {
         assert_eq!(of, group());
         let (read, end) = (self.reads.fetch_add(1, Ordering::SeqCst), self.end.load(Ordering::SeqCst));
-        if self.are_away {
+        if self.are_unreadable {
             let source = Arc::new(io::Error::from(io::ErrorKind::TimedOut));
             return Err(StoreError::Unavailable { outcome: Outcome::Unknown, source });
         }
-        if let Some(between) = &self.between {
-            between(read).await;
+        if let Some(during_read) = &self.during_read {
+            during_read(read).await;
         }
         Ok(end)
     }
@@ -102,26 +102,26 @@ async fn node(stage: &Stage, ends: &Arc<Ends>) -> (Stores, kith_store_cluster::C
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn each_try_reads_the_end_after_the_roster() {
     let stage = Stage::open().await;
-    let elsewhere = Arc::new(Ends::at(10));
-    let (other, _other) = node(&stage, &elsewhere).await;
+    let ends_of_other = Arc::new(Ends::at(10));
+    let (other, _other) = node(&stage, &ends_of_other).await;
     change(&other, MemberChange::Add(vec![user(OWNER), user(2)])).await.unwrap();
     // Between the first read of the end and its answer messages are sent, and another node removes a member.
-    let (end, kicker) = (Arc::clone(&elsewhere.end), other.clone());
-    let kick = move |read: usize| -> BoxFuture<'static, ()> {
-        let (end, kicker) = (Arc::clone(&end), kicker.clone());
+    let (end, remover) = (Arc::clone(&ends_of_other.end), other.clone());
+    let remove = move |read: usize| -> BoxFuture<'static, ()> {
+        let (end, remover) = (Arc::clone(&end), remover.clone());
         Box::pin(async move {
             if read == 0 {
                 end.store(20, Ordering::SeqCst);
-                change(&kicker, MemberChange::Remove(vec![user(2)])).await.unwrap();
+                change(&remover, MemberChange::Remove(vec![user(2)])).await.unwrap();
             }
         })
     };
-    let end = Arc::clone(&elsewhere.end);
-    let ends = Arc::new(Ends { end, between: Some(Box::new(kick)), ..Ends::at(0) });
+    let end = Arc::clone(&ends_of_other.end);
+    let ends = Arc::new(Ends { end, during_read: Some(Box::new(remove)), ..Ends::at(0) });
     let (stores, _node) = node(&stage, &ends).await;
     let joined = change(&stores, join(3)).await.unwrap();
-    let kicked = former(&stores, 2).await;
-    assert_eq!(kicked, Some(FormerMember { from_seq: 11, left_seq: 20 }));
+    let removed = former(&stores, 2).await;
+    assert_eq!(removed, Some(FormerMember { from_seq: 11, left_seq: 20 }));
     // A roster that was read after the end would have let the join pass with the end from before the removal.
     assert_eq!((only(&joined).member.from_seq, only(&joined).member.joined_seq), (21, 21));
     assert_eq!(ends.reads(), 2, "once for each try");
@@ -142,7 +142,7 @@ async fn end_is_read_once_for_all_changes_of_a_step() {
             }
         })
     };
-    let ends = Arc::new(Ends { between: Some(Box::new(hold)), ..Ends::at(10) });
+    let ends = Arc::new(Ends { during_read: Some(Box::new(hold)), ..Ends::at(10) });
     let (stores, _node) = node(&stage, &ends).await;
     let rest = async {
         reached.notified().await;
@@ -185,7 +185,8 @@ async fn unknown_end_refuses_only_joins_and_leaves() {
     let ends = Arc::new(Ends::at(10));
     let (stores, _node) = node(&stage, &ends).await;
     change(&stores, MemberChange::Add((1..=5).map(user).collect())).await.unwrap();
-    let (away, _away) = node(&stage, &Arc::new(Ends { are_away: true, ..Ends::at(10) })).await;
+    let (unreadable, _unreadable) =
+        node(&stage, &Arc::new(Ends { are_unreadable: true, ..Ends::at(10) })).await;
     let moves = [
         join(9),
         MemberChange::Leave(user(2)),
@@ -202,7 +203,7 @@ async fn unknown_end_refuses_only_joins_and_leaves() {
     ];
     // At once, so that steps have some of both.
     let changes = moves.iter().zip(&others).flat_map(|(one, other)| [one.clone(), other.clone()]);
-    let made = join_all(changes.map(|one| change(&away, one))).await;
+    let made = join_all(changes.map(|one| change(&unreadable, one))).await;
     for (at, made) in made.into_iter().enumerate() {
         match made {
             Err(error) => assert_eq!((at % 2, error.outcome()), (0, Outcome::NotApplied), "{at}: {error:?}"),
@@ -211,7 +212,7 @@ async fn unknown_end_refuses_only_joins_and_leaves() {
     }
     let roster = stores.members.rosters(&[group()]).await.unwrap()[0];
     assert_eq!((roster.count, roster.muted_until), (5, Some(Timestamp(9))));
-    away.members.end_members(group(), 3, Timestamp::now()).await.unwrap_err();
+    unreadable.members.end_members(group(), 3, Timestamp::now()).await.unwrap_err();
     assert_eq!(stores.members.rosters(&[group()]).await.unwrap()[0], roster, "no member was ended");
 }
 

@@ -35,7 +35,7 @@ fn service() -> ChangeContext {
     ChangeContext { by: None, members_max: LARGE, bans_max: LARGE, history: false }
 }
 
-fn asking(id: &str) -> Write {
+fn with_request(id: &str) -> Write {
     Write { request: Some(Request { id: id.parse().unwrap(), fingerprint: [7; 32] }), ..now() }
 }
 
@@ -48,7 +48,7 @@ async fn change(
 }
 
 /// Three nodes over one group, which has an owner.
-async fn over_three(stage: &Stage, of: i64) -> [Stores; 3] {
+async fn three_nodes(stage: &Stage, of: i64) -> [Stores; 3] {
     change(&stage.stores, of, MemberChange::AddFounder(user(OWNER))).await.unwrap();
     let (second, third) = (stage.node(|_| ()).await, stage.node(|cql| cql.clock_ahead = 60_000).await);
     [stage.stores.clone(), second.0, third.0]
@@ -90,7 +90,7 @@ async fn agree(stores: &Stores, of: i64, users: impl Iterator<Item = i64>) {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn concurrent_joins_respect_the_limit() {
     let stage = Stage::open().await;
-    let nodes = over_three(&stage, 7).await;
+    let nodes = three_nodes(&stage, 7).await;
     let terms = ChangeContext { members_max: 41, ..service() };
     let joins = (0..64).map(|at| {
         let join = MemberChange::Join(user(100 + at));
@@ -111,7 +111,7 @@ async fn concurrent_joins_respect_the_limit() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn concurrent_join_and_leave_are_consistent() {
     let stage = Stage::open().await;
-    let nodes = over_three(&stage, 7).await;
+    let nodes = three_nodes(&stage, 7).await;
     let users = 100..116;
     change(&nodes[0], 7, MemberChange::Add(users.clone().map(user).collect())).await.unwrap();
     let before = ordinals(&nodes[0], 7).await;
@@ -172,7 +172,7 @@ async fn largest_change_is_made_and_replayed() {
     }
     let remove = || {
         let remove = MemberChange::Remove(users.clone());
-        stage.stores.members.change_members(group(7), remove, service(), asking("largest"))
+        stage.stores.members.change_members(group(7), remove, service(), with_request("largest"))
     };
     let first = remove().await.unwrap();
     assert_eq!((first.record.rows.len(), &first.record.rows[0].member.remark), (MEMBERS_AT_ONCE, &long));
@@ -185,10 +185,10 @@ async fn largest_change_is_made_and_replayed() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn concurrent_request_id_has_one_effect() {
     let stage = Stage::open().await;
-    let nodes = over_three(&stage, 7).await;
+    let nodes = three_nodes(&stage, 7).await;
     let asked = (0..12).map(|at| {
         let add = MemberChange::Add(vec![user(100), user(101)]);
-        nodes[at % 3].members.change_members(group(7), add, service(), asking("once"))
+        nodes[at % 3].members.change_members(group(7), add, service(), with_request("once"))
     });
     let answers: Vec<_> = join_all(asked).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(answers.iter().filter(|answer| !answer.replayed).count(), 1);
@@ -201,12 +201,12 @@ async fn concurrent_request_id_has_one_effect() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn own_effect_does_not_refuse_a_request() {
     let stage = Stage::open().await;
-    let nodes = over_three(&stage, 7).await;
+    let nodes = three_nodes(&stage, 7).await;
     let terms = ChangeContext { members_max: 2, ..service() };
     for round in 0..REPEATED {
         let changes = [("join", MemberChange::Join(user(100))), ("leave", MemberChange::Leave(user(100)))];
         for (id, one) in changes {
-            let request = asking(&format!("{id}-{round}"));
+            let request = with_request(&format!("{id}-{round}"));
             let asked = nodes
                 .iter()
                 .map(|node| node.members.change_members(group(7), one.clone(), terms, request.clone()));
@@ -220,7 +220,7 @@ async fn own_effect_does_not_refuse_a_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_caller_who_goes_away_takes_nobody_with_it() {
+async fn aborted_caller_does_not_stop_other_changes() {
     let stage = Stage::open().await;
     change(&stage.stores, 7, MemberChange::AddFounder(user(OWNER))).await.unwrap();
     let joins: Vec<_> = (100..140)
@@ -244,7 +244,7 @@ async fn a_caller_who_goes_away_takes_nobody_with_it() {
 async fn sweep_writes_group_lists_of_a_dead_node() {
     let stage = Stage::open().await;
     change(&stage.stores, 7, MemberChange::Add(vec![user(3)])).await.unwrap();
-    let (dying, node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
+    let (dying, node) = stage.node(|cql| cql.fail_point = Some("members_written")).await;
     change(&dying, 7, MemberChange::Add(vec![user(2)])).await.unwrap_err();
     change(&dying, 7, MemberChange::Leave(user(3))).await.unwrap_err();
     drop((dying, node));
@@ -263,11 +263,11 @@ async fn sweep_writes_group_lists_of_a_dead_node() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn cut_request_is_ended_by_its_repetition() {
     let stage = Stage::open().await;
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("members_written")).await;
     let add = || MemberChange::Add(vec![user(2)]);
-    dying.members.change_members(group(7), add(), service(), asking("again")).await.unwrap_err();
+    dying.members.change_members(group(7), add(), service(), with_request("again")).await.unwrap_err();
     let again =
-        stage.stores.members.change_members(group(7), add(), service(), asking("again")).await.unwrap();
+        stage.stores.members.change_members(group(7), add(), service(), with_request("again")).await.unwrap();
     assert!(again.replayed);
     assert_eq!((again.record.roster.version, again.record.rows.len()), (Version::FIRST, 1));
     assert_eq!(groups(&stage.stores, 2).await, [group(7)], "before it was acknowledged");
@@ -298,7 +298,7 @@ async fn member_and_roster_changes_are_fed() {
 async fn feed_reports_group_changes_of_dead_node() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
-    assert_delivered(&mut feeds, left_by_the_dead(&stage).await).await;
+    assert_delivered(&mut feeds, changes_of_dead_node(&stage).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -308,13 +308,13 @@ async fn successor_feeds_the_change_of_a_dead_node() {
     let mut feeds = open(&stage.stores).await;
     let marks = marks(&mut feeds).await;
     drop(feeds);
-    let expected = left_by_the_dead(&stage).await;
+    let expected = changes_of_dead_node(&stage).await;
     assert_delivered_within(AT_ONCE, &mut open_after(&stage.stores, &marks).await, expected).await;
 }
 
 /// Two members and a mute of all, by a node that dies after each change.
-async fn left_by_the_dead(stage: &Stage) -> BTreeMap<FeedRecord, Version> {
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
+async fn changes_of_dead_node(stage: &Stage) -> BTreeMap<FeedRecord, Version> {
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("members_written")).await;
     change(&dying, 7, MemberChange::Add(vec![user(2), user(3)])).await.unwrap_err();
     change(&dying, 7, MemberChange::MuteAll(Some(Timestamp(9)))).await.unwrap_err();
     let (first, second) = (Version::FIRST, Version::FIRST.next());
@@ -324,7 +324,7 @@ async fn left_by_the_dead(stage: &Stage) -> BTreeMap<FeedRecord, Version> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn the_ring_of_changes_goes_round() {
+async fn ring_of_changes_is_overwritten_in_order() {
     let stage = Stage::open().await;
     let stores = &stage.stores;
     change(stores, 7, MemberChange::AddFounder(user(OWNER))).await.unwrap();
@@ -376,7 +376,7 @@ async fn group_ends_in_steps_with_its_lists() {
 async fn ban_by_a_node_that_dies_is_found_by_its_user() {
     let stage = Stage::open().await;
     let members = &stage.stores.members;
-    let (dying, _node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
+    let (dying, _node) = stage.node(|cql| cql.fail_point = Some("members_written")).await;
     change(&dying, 7, MemberChange::Ban(vec![user(2)], None)).await.unwrap_err();
     let ban = members.ban(key(7, 2), Timestamp::now()).await.unwrap();
     assert!(ban.is_some(), "it is written");
@@ -391,7 +391,7 @@ async fn ban_by_a_node_that_dies_is_found_by_its_user() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn acknowledged_ban_is_seen_by_every_node() {
     let stage = Stage::open().await;
-    let nodes = over_three(&stage, 7).await;
+    let nodes = three_nodes(&stage, 7).await;
     for round in 0..12 {
         let (id, at) = (100 + round, usize::try_from(round).unwrap());
         let joins = (0..3).map(|node| change(&nodes[node], 7, MemberChange::Join(user(id))));

@@ -30,14 +30,14 @@ async fn relations_wait_for_both_stores() {
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn absent_cassandra_is_unavailable() {
     let stage = Stage::open().await;
-    let (node, away) = {
+    let (node, probe) = {
         let cql = CqlOptions { contact_points: vec!["127.0.0.1:1".to_owned()], ..stage.cql.clone() };
         let node = connect(stage.mongo.clone()).await.unwrap().with_relations(cql).unwrap();
         (node.stores(), node.cql_probe().unwrap())
     };
     let refused = node.follows.follow(edge(1, 2), KEPT, now()).await;
     assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
-    assert_eq!(away.unfit(BOUND).await, Some(CqlUnfit::Away));
+    assert_eq!(probe.unfit(BOUND).await, Some(CqlUnfit::Unreachable));
     let (_stores, handle) = stage.node(|_| ()).await;
     assert_eq!(handle.cql_probe().unwrap().unfit(BOUND).await, None);
 }
@@ -53,8 +53,8 @@ async fn lost_cassandra_is_not_waited_for() {
     while unanswered < 2 {
         tries += 1;
         assert!(tries < 1_000, "a server answers in no time");
-        let is_away = probe.unfit(Duration::ZERO).await == Some(CqlUnfit::Away);
-        unanswered = if is_away { unanswered + 1 } else { 0 };
+        let is_unreachable = probe.unfit(Duration::ZERO).await == Some(CqlUnfit::Unreachable);
+        unanswered = if is_unreachable { unanswered + 1 } else { 0 };
     }
     let error = node.follows.follow(edge(1, 2), KEPT, now()).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");

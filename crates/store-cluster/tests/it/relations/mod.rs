@@ -20,7 +20,7 @@ use kith_store::{
 use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions};
 use tokio::time::Instant;
 
-use crate::server::{self, Cleaning};
+use crate::server::{self, DatabaseGuard};
 
 /// Nothing takes so long.
 const BOUND: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ struct Stage {
     mongo: MongoOptions,
     cql: CqlOptions,
     stores: Stores,
-    _cleaning: Cleaning,
+    _cleaning: DatabaseGuard,
 }
 
 impl Stage {

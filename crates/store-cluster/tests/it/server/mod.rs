@@ -37,15 +37,15 @@ pub(crate) async fn node(mongo: &MongoOptions, cql: &CqlOptions) -> ClusterHandl
 
 /// Empty stores with relations, migrated, and the guard that removes database and keyspace.
 #[allow(dead_code, reason = "not every test file has relations")]
-pub(crate) async fn open_relations(mongo: MongoOptions, cql: CqlOptions) -> (Stores, Cleaning) {
+pub(crate) async fn open_relations(mongo: MongoOptions, cql: CqlOptions) -> (Stores, DatabaseGuard) {
     let stores = node(&mongo, &cql).await.stores();
     stores.migrations.migrate().await.unwrap();
-    (stores, Cleaning { options: mongo, keyspace: Some(Keyspace::Own(cql.keyspace)) })
+    (stores, DatabaseGuard { options: mongo, keyspace: Some(Keyspace::Own(cql.keyspace)) })
 }
 
 /// As [`open_relations`], for cases that are many and look at nothing but what they wrote.
 #[allow(dead_code, reason = "not every test file has relations")]
-pub(crate) async fn open_shared() -> (Stores, Cleaning) {
+pub(crate) async fn open_shared() -> (Stores, DatabaseGuard) {
     let keyspace = keyspaces::take(&cql_address()).await;
     let (stores, mut cleaning) =
         open_relations(options(), CqlOptions { keyspace: keyspace.clone(), ..cql_options() }).await;
@@ -65,10 +65,10 @@ pub(crate) fn options() -> MongoOptions {
 }
 
 /// Empty stores, migrated, and the guard that removes their database.
-pub(crate) async fn open_with(options: MongoOptions) -> (Stores, Cleaning) {
+pub(crate) async fn open_with(options: MongoOptions) -> (Stores, DatabaseGuard) {
     let stores = connect(options.clone()).await.unwrap().stores();
     stores.migrations.migrate().await.unwrap();
-    (stores, Cleaning { options, keyspace: None })
+    (stores, DatabaseGuard { options, keyspace: None })
 }
 
 /// The driver's own view of a database.
@@ -79,7 +79,7 @@ pub(crate) async fn database(options: &MongoOptions) -> Database {
 
 /// Removes the database when it is dropped, and the keyspace or what is in it.
 #[derive(Debug)]
-pub(crate) struct Cleaning {
+pub(crate) struct DatabaseGuard {
     options: MongoOptions,
     keyspace: Option<Keyspace>,
 }
@@ -94,7 +94,7 @@ enum Keyspace {
     Shared(String),
 }
 
-impl Drop for Cleaning {
+impl Drop for DatabaseGuard {
     fn drop(&mut self) {
         let MongoOptions { uri, database, .. } = self.options.clone();
         let keyspace = self.keyspace.take();

@@ -6,7 +6,7 @@ use kith_store::{Appended, MessageStore as _, SUCCESSOR_AGE};
 
 use super::{
     batch, log, messages, new, replayed,
-    stage::{Before, Interrupted, Stage, fill},
+    stage::{BeforeCommand, InterleavedNode, Stage, fill},
 };
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn document_that_two_nodes_make_is_made_once() {
         let [one, other] = &stage.nodes;
         fill(one, &batch("before", 99)).await;
         let meanwhile = messages(["x"]);
-        let late = Interrupted::new(one, [(Before::Make, Box::pin(fill(other, &meanwhile)))]);
+        let late = InterleavedNode::new(one, [(BeforeCommand::Make, Box::pin(fill(other, &meanwhile)))]);
         let appended = late.append(&messages(["a", "b", "c"])).await.unwrap();
         assert_eq!(appended, new([100, 102, 103]));
         assert_eq!(stage.ids(100, 100).await, ["a"]);
@@ -48,7 +48,7 @@ async fn size_at_the_push_decides_the_numbers() {
         let [one, other] = &stage.nodes;
         fill(one, &batch("before", 90)).await;
         let meanwhile = batch("meanwhile", 7);
-        let late = Interrupted::new(one, [(Before::Push, Box::pin(fill(other, &meanwhile)))]);
+        let late = InterleavedNode::new(one, [(BeforeCommand::Push, Box::pin(fill(other, &meanwhile)))]);
         assert_eq!(late.append(&batch("ten", 10)).await.unwrap(), new(98..=107));
         assert_eq!(stage.sizes().await, [(0, 100), (1, 7)]);
     })
@@ -111,7 +111,7 @@ async fn id_in_concurrent_later_document_is_a_replay() {
         let [one, other] = &stage.nodes;
         fill(one, &batch("before", 99)).await;
         let both = messages(["x", "same"]);
-        let late = Interrupted::new(one, [(Before::Make, Box::pin(fill(other, &both)))]);
+        let late = InterleavedNode::new(one, [(BeforeCommand::Make, Box::pin(fill(other, &both)))]);
         let appended = late.append(&messages(["a", "same", "b"])).await.unwrap();
         assert_eq!(appended, [Appended::New(100), replayed(102), Appended::New(103)]);
         assert_eq!(stage.sizes().await, [(0, 100), (1, 3)]);
@@ -194,7 +194,7 @@ async fn late_insert_makes_no_removed_document() {
             // As long as a node may be late.
             stage.trim(Duration::from_secs(600)).await;
         });
-        let late = Interrupted::new(one, [(Before::Make, meanwhile)]);
+        let late = InterleavedNode::new(one, [(BeforeCommand::Make, meanwhile)]);
         assert_eq!(late.append(&messages(["a", "b"])).await.unwrap(), new([100, 401]));
         stage.trim(SUCCESSOR_AGE).await;
         assert_eq!(stage.ids(401, 401).await, ["b"]);

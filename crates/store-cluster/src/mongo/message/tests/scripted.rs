@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use kith_store::{ConversationId, MessageKey, NewMessage, StoreError};
 use parking_lot::Mutex;
 
-use super::super::documents::{DocumentInsert, Documents, Pushed, Sent, Tail};
+use super::super::documents::{DocumentInsert, DocumentSummary, Documents, EarlierSend, PushOutcome};
 
 /// A command, with the number of its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +22,10 @@ pub(super) enum Command {
 
 #[derive(Clone, Debug)]
 pub(super) enum ScriptedAnswer {
-    Tail(Option<Tail>),
-    Pushed(Pushed),
+    Tail(Option<DocumentSummary>),
+    Pushed(PushOutcome),
     Made(DocumentInsert),
-    Found(HashMap<MessageKey, Sent>),
+    Found(HashMap<MessageKey, EarlierSend>),
     Failed(StoreError),
 }
 
@@ -60,11 +60,11 @@ impl Scripted {
 
 #[async_trait]
 impl Documents for Scripted {
-    async fn tail(&self, _log: ConversationId) -> Result<Option<Tail>, StoreError> {
+    async fn tail(&self, _log: ConversationId) -> Result<Option<DocumentSummary>, StoreError> {
         match self.answer(Command::Tail).await {
             Some(ScriptedAnswer::Tail(tail)) => Ok(tail),
             Some(ScriptedAnswer::Failed(error)) => Err(error),
-            None => Ok(Some(Tail { document: 0, size: 7, sent: None })),
+            None => Ok(Some(DocumentSummary { document: 0, size: 7, sent: None })),
             other => panic!("{other:?} is no answer"),
         }
     }
@@ -74,11 +74,11 @@ impl Documents for Scripted {
         _log: ConversationId,
         document: i64,
         _messages: &[&NewMessage],
-    ) -> Result<Pushed, StoreError> {
+    ) -> Result<PushOutcome, StoreError> {
         match self.answer(Command::Push(document)).await {
             Some(ScriptedAnswer::Pushed(pushed)) => Ok(pushed),
             Some(ScriptedAnswer::Failed(error)) => Err(error),
-            None => Ok(Pushed::Unmatched),
+            None => Ok(PushOutcome::Unmatched),
             other => panic!("{other:?} is no answer"),
         }
     }
@@ -101,7 +101,7 @@ impl Documents for Scripted {
         &self,
         _log: ConversationId,
         _keys: &[MessageKey],
-    ) -> Result<HashMap<MessageKey, Sent>, StoreError> {
+    ) -> Result<HashMap<MessageKey, EarlierSend>, StoreError> {
         match self.answer(Command::Find).await {
             Some(ScriptedAnswer::Found(found)) => Ok(found),
             Some(ScriptedAnswer::Failed(error)) => Err(error),

@@ -19,7 +19,7 @@ use tokio::sync::Mutex;
 use super::{
     super::{
         append::{Log, append},
-        documents::{DocumentInsert, Documents, Pushed, Sent, Tail, documents_of, id},
+        documents::{DocumentInsert, DocumentSummary, Documents, EarlierSend, PushOutcome, documents_of, id},
     },
     log, message,
 };
@@ -94,7 +94,7 @@ pub(super) async fn fill(node: &Mongo, messages: &[NewMessage]) {
 
 /// Before which command of an append something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
+pub(super) enum BeforeCommand {
     Push,
     Make,
 }
@@ -102,19 +102,19 @@ pub(super) enum Before {
 type Event<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// A node between whose commands something happens, once each, in this order.
-pub(super) struct Interrupted<'a> {
+pub(super) struct InterleavedNode<'a> {
     node: &'a Mongo,
-    events: Mutex<VecDeque<(Before, Event<'a>)>>,
+    events: Mutex<VecDeque<(BeforeCommand, Event<'a>)>>,
 }
 
-impl fmt::Debug for Interrupted<'_> {
+impl fmt::Debug for InterleavedNode<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interrupted").finish_non_exhaustive()
+        f.debug_struct("InterleavedNode").finish_non_exhaustive()
     }
 }
 
-impl<'a> Interrupted<'a> {
-    pub(super) fn new<const N: usize>(node: &'a Mongo, events: [(Before, Event<'a>); N]) -> Self {
+impl<'a> InterleavedNode<'a> {
+    pub(super) fn new<const N: usize>(node: &'a Mongo, events: [(BeforeCommand, Event<'a>); N]) -> Self {
         Self { node, events: Mutex::new(events.into()) }
     }
 
@@ -126,7 +126,7 @@ impl<'a> Interrupted<'a> {
         appended
     }
 
-    async fn happens(&self, before: Before) {
+    async fn run_event(&self, before: BeforeCommand) {
         let mut events = self.events.lock().await;
         if let Some((_, event)) = events.pop_front_if(|(when, _)| *when == before) {
             drop(events);
@@ -136,8 +136,8 @@ impl<'a> Interrupted<'a> {
 }
 
 #[async_trait]
-impl Documents for Interrupted<'_> {
-    async fn tail(&self, log: ConversationId) -> Result<Option<Tail>, StoreError> {
+impl Documents for InterleavedNode<'_> {
+    async fn tail(&self, log: ConversationId) -> Result<Option<DocumentSummary>, StoreError> {
         self.node.tail(log).await
     }
 
@@ -146,8 +146,8 @@ impl Documents for Interrupted<'_> {
         log: ConversationId,
         document: i64,
         messages: &[&NewMessage],
-    ) -> Result<Pushed, StoreError> {
-        self.happens(Before::Push).await;
+    ) -> Result<PushOutcome, StoreError> {
+        self.run_event(BeforeCommand::Push).await;
         self.node.push(log, document, messages).await
     }
 
@@ -157,7 +157,7 @@ impl Documents for Interrupted<'_> {
         document: i64,
         messages: &[&NewMessage],
     ) -> Result<DocumentInsert, StoreError> {
-        self.happens(Before::Make).await;
+        self.run_event(BeforeCommand::Make).await;
         self.node.make(log, document, messages).await
     }
 
@@ -165,7 +165,7 @@ impl Documents for Interrupted<'_> {
         &self,
         log: ConversationId,
         keys: &[MessageKey],
-    ) -> Result<HashMap<MessageKey, Sent>, StoreError> {
+    ) -> Result<HashMap<MessageKey, EarlierSend>, StoreError> {
         self.node.find_sent(log, keys).await
     }
 }

@@ -13,13 +13,13 @@ use super::{
 /// Await, command and selection of a server, and some more for a busy machine.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-async fn assert_away(reader: &mut Reader) {
+async fn assert_unavailable(reader: &mut Reader) {
     let end = timeout(ANSWERED_WITHIN, reader.end()).await.unwrap();
     assert!(matches!(end, FeedError::Unavailable(_)), "{end:?}");
 }
 
-/// Reads a feed through a server that is away for a time; asserts that nothing is lost.
-async fn is_away(mode: Mode) {
+/// Reads a feed through a server that is unavailable for a time; asserts that nothing is lost.
+async fn feed_survives(mode: Mode) {
     let stage = Stage::open().await;
     let proxy = Proxy::start(&stage.options).await;
     let (_stores, feed) = proxy.stores(&stage.options).await;
@@ -28,7 +28,7 @@ async fn is_away(mode: Mode) {
     assert_eq!(reader.take(1).await, [of_user(1, version(1))]);
     proxy.set(mode);
     stage.create(2).await;
-    assert_away(&mut reader).await;
+    assert_unavailable(&mut reader).await;
     let opened = timeout(ANSWERED_WITHIN, feed.open(Some(&reader.mark))).await.unwrap();
     assert!(matches!(opened, Err(FeedError::Unavailable(_))), "{opened:?}");
     stage.create(3).await;
@@ -52,13 +52,13 @@ async fn reopened(feed: &std::sync::Arc<dyn kith_store::ChangeFeed>, mark: &[u8]
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn feed_over_frozen_server_loses_nothing() {
-    is_away(Mode::Freeze).await;
+    feed_survives(Mode::Freeze).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn feed_over_lost_server_loses_nothing() {
-    is_away(Mode::Cut).await;
+    feed_survives(Mode::Cut).await;
 }
 
 #[tokio::test]

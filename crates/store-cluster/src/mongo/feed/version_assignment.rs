@@ -15,26 +15,26 @@ use super::{
         document::number_in,
         error::{malformed, read_failed, write_failed},
     },
-    event::{VERSION_END, Watched, version},
+    event::{VERSION_END, WatchedCollection, version},
 };
 
 /// Counts assigned versions.
-const RENEWALS: &str = "versions.renewed";
+const RENEWED_COUNTER: &str = "versions.renewed";
 /// No record is ever written so often that its version rises by this much.
-const BEYOND: i64 = 1 << 32;
+const RENEWAL_STEP: i64 = 1 << 32;
 
 /// The ids of records of one kind that were changed by hand.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ByHand {
+pub(super) struct HandEdits {
     /// Records with an unchanged version.
-    pub(super) left: Vec<Bson>,
+    pub(super) unchanged: Vec<Bson>,
     /// Records with a changed version.
-    pub(super) lost: Vec<Bson>,
+    pub(super) edited: Vec<Bson>,
 }
 
-impl ByHand {
+impl HandEdits {
     pub(super) fn is_empty(&self) -> bool {
-        self.left.is_empty() && self.lost.is_empty()
+        self.unchanged.is_empty() && self.edited.is_empty()
     }
 }
 
@@ -42,24 +42,24 @@ impl Mongo {
     /// Assigns each record a version above all versions that this program assigned, and returns it; none for a removed
     /// record. A repetition assigns another version. Sets `u` as every write does, so that the feed does not take the
     /// change for one by hand.
-    pub(super) async fn stamp(
+    pub(super) async fn assign_versions(
         &self,
-        watched: &Watched,
-        by_hand: ByHand,
+        watched: &WatchedCollection,
+        edits: HandEdits,
     ) -> Result<HashMap<FeedRecord, Version>, StoreError> {
         let collection = &self.database.collection(watched.name);
-        let ByHand { left, lost } = by_hand;
-        self.raise_versions(collection, &left).await?;
-        self.renew_versions(collection, &lost).await?;
-        let ids = [left, lost].concat();
+        let HandEdits { unchanged, edited } = edits;
+        self.raise_versions(collection, &unchanged).await?;
+        self.renew_versions(collection, &edited).await?;
+        let ids = [unchanged, edited].concat();
         let found = self.versions(collection, watched, &ids).await?;
         let damaged = found.iter().filter(|(_, version)| version.is_none());
         let damaged: Vec<Bson> = damaged.filter_map(|(record, _)| (watched.id)(record)).collect();
         if damaged.is_empty() {
-            return Ok(readable(found));
+            return Ok(with_readable_version(found));
         }
         self.renew_versions(collection, &damaged).await?;
-        self.versions(collection, watched, &ids).await.map(readable)
+        self.versions(collection, watched, &ids).await.map(with_readable_version)
     }
 
     /// One above the present version, if it is a number.
@@ -69,7 +69,7 @@ impl Mongo {
         ids: &[Bson],
     ) -> Result<(), StoreError> {
         let raise = vec![doc! { "$set": { "v": next(), "u": rand::random::<i64>() } }];
-        self.change_all(collection, ids, is_number(), raise.into()).await
+        self.update_documents(collection, ids, is_number(), raise.into()).await
     }
 
     /// Above all versions that it can have had, regardless of the present value.
@@ -82,19 +82,19 @@ impl Mongo {
             return Ok(());
         }
         let count = doc! { "$inc": { "count": 1_i64 } };
-        let counted = self.upsert(&self.node, doc! { "_id": RENEWALS }, count.into()).await?;
+        let counted = self.upsert(&self.node, doc! { "_id": RENEWED_COUNTER }, count.into()).await?;
         let count = number_in(&counted, "count")?.ok_or_else(|| malformed("count"))?;
         let above = count
-            .checked_mul(BEYOND)
+            .checked_mul(RENEWAL_STEP)
             .filter(|above| *above < VERSION_END)
             .ok_or_else(|| malformed("count"))?;
         let beyond = doc! { "$and": [is_number(), { "$gte": ["$v", above] }] };
         let version = doc! { "$cond": [beyond, next(), above] };
         let renew = vec![doc! { "$set": { "v": version, "u": rand::random::<i64>() } }];
-        self.change_all(collection, ids, doc! { "$literal": true }, renew.into()).await
+        self.update_documents(collection, ids, doc! { "$literal": true }, renew.into()).await
     }
 
-    async fn change_all(
+    async fn update_documents(
         &self,
         collection: &Collection<RawDocumentBuf>,
         ids: &[Bson],
@@ -112,7 +112,7 @@ impl Mongo {
     async fn versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
-        watched: &Watched,
+        watched: &WatchedCollection,
         ids: &[Bson],
     ) -> Result<HashMap<FeedRecord, Option<Version>>, StoreError> {
         let find = collection.find(doc! { "_id": { "$in": ids } }).projection(doc! { "v": 1 });
@@ -130,7 +130,7 @@ impl Mongo {
 
 /// Damaged documents are left out here, so they are published with an unknown version; another change by hand that
 /// damages one is published, too.
-fn readable(found: HashMap<FeedRecord, Option<Version>>) -> HashMap<FeedRecord, Version> {
+fn with_readable_version(found: HashMap<FeedRecord, Option<Version>>) -> HashMap<FeedRecord, Version> {
     found.into_iter().filter_map(|(record, version)| Some((record, version?))).collect()
 }
 
