@@ -8,7 +8,7 @@ use std::{
 };
 
 use kith_lab::{
-    checker::Checked,
+    checker::CheckResult,
     faults::{Cassandra, Judged, LOAD_TESTS, Load, Mix, Plan, ROWS, Sizes, judged},
 };
 
@@ -49,7 +49,7 @@ async fn hunt(name: &str) {
     let report = judged.report();
     assert!(report.staleness.all.reads > 200, "{report}");
     let others = ["C8", "C9", "C10", "C12", "C13", "C14", "C15"];
-    let silent = report.checks.iter().filter(|check| check.looked_at == 0);
+    let silent = report.checks.iter().filter(|check| check.judged == 0);
     let mut silent = silent.map(|check| check.name.split(' ').next().unwrap());
     assert!(silent.all(|check| others.contains(&check)), "{report}");
 }
@@ -58,8 +58,8 @@ async fn send(name: &str) {
     let judged = run(name).await;
     let report = judged.report();
     for check in ["C3", "C9", "C10", "C15", "C17"] {
-        let looked_at = |checked: &Checked| checked.name.starts_with(check) && checked.looked_at > 100;
-        assert!(report.checks.iter().any(looked_at), "{check}: {report}");
+        let judged = |checked: &CheckResult| checked.name.starts_with(check) && checked.judged > 100;
+        assert!(report.checks.iter().any(judged), "{check}: {report}");
     }
 }
 

@@ -3,7 +3,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use kith_lab::{
-    checker::{self, Bounds, Felt},
+    checker::{self, Bounds, FaultEffect},
     faults, history,
 };
 
@@ -25,7 +25,7 @@ pub(crate) struct CheckArguments {
 impl CheckArguments {
     pub(crate) fn run(&self) -> Result<ExitCode> {
         let bound = Duration::from_millis(self.faulty_ms);
-        let faulty = Felt { bound, heals: Duration::from_millis(self.heals_ms) };
+        let faulty = FaultEffect { bound, heals: Duration::from_millis(self.heals_ms) };
         let healthy = Duration::from_millis(self.healthy_ms);
         let bounds = Bounds { healthy, faulty, ..faults::bounds() };
         let file = self.file.display();

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tonic::{Code, Request, Response, Status, transport::Channel};
 
 use super::calls::{failed, within};
-use crate::checker::of_a_disturbance;
+use crate::checker::is_outage_code;
 
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(30);
@@ -30,7 +30,7 @@ where
     Q: Clone,
     F: Future<Output = Result<Response<A>, Status>>,
 {
-    let is_open = |status: &Status| of_a_disturbance(&failed(status, false).0);
+    let is_open = |status: &Status| is_outage_code(&failed(status, false).0);
     until_answered_but(nodes, first, request, send, is_open).await
 }
 

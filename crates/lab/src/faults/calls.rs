@@ -12,7 +12,7 @@ use kith_proto::{
 use tokio::time::{sleep, timeout};
 use tonic::{Code, Request, Status, transport::Channel};
 
-use crate::history::{Level, Outcome, What};
+use crate::history::{Level, Outcome, UserRequest};
 
 /// Deadline of a call, which is sent to nodes.
 const DEADLINE: Duration = Duration::from_secs(3);
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct UserCall {
     /// The user; 0 for a creation.
     pub(super) user_id: i64,
-    pub(super) what: What,
+    pub(super) what: UserRequest,
     /// The token of a read; empty for none.
     pub(super) token: String,
     /// The version of a write.
@@ -44,14 +44,14 @@ pub(super) struct Answered {
 impl UserCall {
     /// A read of the newest.
     pub(super) const fn strong(user_id: i64) -> Self {
-        let what = What::Read(Level::Strong);
+        let what = UserRequest::Read(Level::Strong);
         Self { user_id, what, token: String::new(), request_id: String::new() }
     }
 
     /// Sends it once.
     pub(super) async fn send(&self, node: Channel) -> Answered {
-        let reads = matches!(self.what, What::Read(_));
-        let may_be_gone = reads || matches!(self.what, What::Update { .. });
+        let reads = matches!(self.what, UserRequest::Read(_));
+        let may_be_gone = reads || matches!(self.what, UserRequest::Update { .. });
         let outcome = match answer_in_time(reads, self.ask(node)).await {
             Ok(answered) => return answered,
             Err((code, _)) if may_be_gone && code == "NOT_FOUND" => Outcome::Gone,
@@ -64,13 +64,13 @@ impl UserCall {
     async fn ask(&self, node: Channel) -> Result<Answered, Status> {
         let mut users = UserServiceClient::new(node);
         match &self.what {
-            What::Read(level) => {
+            UserRequest::Read(level) => {
                 let consistency = consistency(*level, &self.token);
                 let asked = GetUserRequest { user_id: self.user_id, consistency };
                 let user = users.get_user(within(asked)).await?.into_inner().user;
                 Ok(Answered { outcome: outcome_of(user.as_ref())?, token: None })
             }
-            What::Create { name, value } => {
+            UserRequest::Create { name, value } => {
                 let user = User {
                     user_name: name.clone(),
                     nick_name: value.to_string(),
@@ -85,7 +85,7 @@ impl UserCall {
                 }
                 Ok(Answered { outcome, token: Some(created.consistency_token) })
             }
-            What::Update { value } => {
+            UserRequest::Update { value } => {
                 let asked = renaming(self.user_id, value.to_string(), self.request_id.clone());
                 let updated = users.update_user(within(asked)).await?.into_inner();
                 Ok(Answered {
@@ -93,7 +93,7 @@ impl UserCall {
                     token: Some(updated.consistency_token),
                 })
             }
-            What::Delete => {
+            UserRequest::Delete => {
                 let request_id = self.request_id.clone();
                 let asked = DeleteUserRequest { user_id: self.user_id, expected_version: 0, request_id };
                 let deleted = users.delete_user(within(asked)).await?.into_inner();

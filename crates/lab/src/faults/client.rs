@@ -21,8 +21,8 @@ use super::{
     mix::{CallKind, Mix},
 };
 use crate::{
-    checker::of_a_disturbance,
-    history::{Call, Event, Level, Outcome, Recorder, What},
+    checker::is_outage_code,
+    history::{Call, Event, Level, Outcome, Recorder, UserRequest},
 };
 
 /// Users that most calls are about.
@@ -124,10 +124,10 @@ impl ClientDesk {
         let answered = asked.send(self.nodes[node].clone()).await;
         let ended = self.recorder.now();
         let key = match &asked.what {
-            What::Create { name, .. } if asked.user_id == 0 => format!("name:{name}"),
+            UserRequest::Create { name, .. } if asked.user_id == 0 => format!("name:{name}"),
             _ => key_of(asked.user_id),
         };
-        let write = !matches!(asked.what, What::Read(_));
+        let write = !matches!(asked.what, UserRequest::Read(_));
         self.recorder.write(&Event::Call(Call {
             client,
             pinned,
@@ -181,7 +181,7 @@ impl Client {
 
     async fn step(&mut self) -> Result<()> {
         let asked = self.choose();
-        let write = !matches!(asked.what, What::Read(_));
+        let write = !matches!(asked.what, UserRequest::Read(_));
         if write && self.random.random_ratio(1, 50) {
             return self.at_once(&asked).await;
         }
@@ -218,7 +218,7 @@ impl Client {
         while !self.desk.over.load(Ordering::Relaxed) && Instant::now() < until {
             let node = self.any_node();
             match self.call(asked, node).await?.outcome {
-                Outcome::Open(code) | Outcome::Refused(code) if of_a_disturbance(&code) => {}
+                Outcome::Open(code) | Outcome::Refused(code) if is_outage_code(&code) => {}
                 _ => return Ok(()),
             }
             sleep(ASKED_EVERY).await;
@@ -259,26 +259,26 @@ impl Client {
         let request_id = format!("{}-{}", self.seat.number, self.desk.value());
         let (mut user_id, mut token) = (self.user(), String::new());
         let what = match self.mix.kind(&mut self.random) {
-            CallKind::Update => What::Update { value: self.desk.value() },
+            CallKind::Update => UserRequest::Update { value: self.desk.value() },
             CallKind::Creation => {
                 user_id = 0;
                 let name = format!("Name {}", self.random.random_range(0..NAMES));
-                What::Create { name, value: self.desk.value() }
+                UserRequest::Create { name, value: self.desk.value() }
             }
             CallKind::Deletion if !self.own.is_empty() => {
                 let at = self.random.random_range(0..self.own.len());
                 user_id = self.own.swap_remove(at);
-                What::Delete
+                UserRequest::Delete
             }
-            CallKind::Strong => What::Read(Level::Strong),
+            CallKind::Strong => UserRequest::Read(Level::Strong),
             CallKind::ByToken => {
                 let kept = self.desk.token(user_id);
-                What::Read(kept.map_or(Level::Cached, |(kept, version)| {
+                UserRequest::Read(kept.map_or(Level::Cached, |(kept, version)| {
                     token = kept;
                     Level::AtLeast(version)
                 }))
             }
-            CallKind::Deletion | CallKind::Cached => What::Read(Level::Cached),
+            CallKind::Deletion | CallKind::Cached => UserRequest::Read(Level::Cached),
         };
         UserCall { user_id, what, token, request_id }
     }

@@ -6,7 +6,7 @@ use super::{
     report::{Judged, millis},
 };
 use crate::{
-    checker::{Ages, Checked},
+    checker::{Ages, CheckResult},
     faults::Better,
 };
 
@@ -105,7 +105,7 @@ fn of_row(judged: &Judged) -> Vec<Figure> {
                 .map(|(fault, ages, bound)| stalest(format!("{name} {fault} stalest"), ages, millis(bound))),
         );
     }
-    let check = |checked: &Checked| Figure::none(format!("{name} {}", checked.name), checked.violated());
+    let check = |checked: &CheckResult| Figure::none(format!("{name} {}", checked.name), checked.violated());
     figures.extend(judged.report().checks.iter().map(check));
     let deaths = || Figure::at_least(format!("{name} deaths"), "count", float(judged.deaths()), 1.0);
     figures.extend((judged.deaths() > 0).then(deaths));

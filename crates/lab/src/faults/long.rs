@@ -106,7 +106,7 @@ mod tests {
             let turns = turns(seed, Duration::from_secs(240), BEFORE);
             let takes: Duration = turns.iter().map(|turn| turn.before + turn.lasts + turn.after).sum();
             assert!((200..=240).contains(&takes.as_secs()), "{takes:?}");
-            assert!(turns.iter().all(|turn| turn.after > turn.row.felt().heals && turn.lasts == LASTS));
+            assert!(turns.iter().all(|turn| turn.after > turn.row.effect().heals && turn.lasts == LASTS));
         }
     }
 

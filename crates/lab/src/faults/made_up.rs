@@ -4,7 +4,7 @@ use super::{
     Hunted, Judged,
     rows::{ROWS, Row},
 };
-use crate::history::{Call, Event, Fault, Level, Outcome, What};
+use crate::history::{Call, Event, Fault, Level, Outcome, UserRequest};
 
 const MS: u64 = 1_000_000;
 
@@ -30,20 +30,23 @@ fn of(row: &Row, events: &[Event]) -> Judged {
 
 fn written(at: u64, version: u64) -> Event {
     let value = version;
-    let what =
-        if version == 1 { What::Create { name: "ada".to_owned(), value } } else { What::Update { value } };
+    let what = if version == 1 {
+        UserRequest::Create { name: "ada".to_owned(), value }
+    } else {
+        UserRequest::Update { value }
+    };
     call(at, what, version)
 }
 
 fn read(at: u64, version: u64) -> Event {
-    call(at, What::Read(Level::Cached), version)
+    call(at, UserRequest::Read(Level::Cached), version)
 }
 
-fn call(at: u64, what: What, version: u64) -> Event {
+fn call(at: u64, what: UserRequest, version: u64) -> Event {
     Event::Call(Call {
         client: 1,
         pinned: false,
-        node: u32::from(!matches!(what, What::Read(_))),
+        node: u32::from(!matches!(what, UserRequest::Read(_))),
         began: at * MS,
         ended: (at + 1) * MS,
         key: "user:1".to_owned(),

@@ -11,12 +11,12 @@ use kith_proto::{
 use tonic::{Status, transport::Channel};
 
 use super::calls::{answer_in_time, consistency, within};
-use crate::history::{About, Edge, Level, Relates, Setting, Settings, Side};
+use crate::history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Settings, Side};
 
 /// A call, ready to be sent any number of times.
 #[derive(Clone, Debug)]
 pub(super) struct AskedAbout {
-    pub(super) what: About,
+    pub(super) what: RelationRequest,
     /// The token of a read; empty for none.
     pub(super) token: String,
     /// The version of a write.
@@ -29,69 +29,84 @@ type RelationRpc = RelationServiceClient<Channel>;
 
 impl AskedAbout {
     /// A read of the newest.
-    pub(super) fn strong(what: About) -> Self {
+    pub(super) fn strong(what: RelationRequest) -> Self {
         Self { what, token: String::new(), request_id: String::new(), page: 1_000 }
     }
 
     /// A write with a request id of its own.
-    pub(super) fn write(what: About) -> Self {
+    pub(super) fn write(what: RelationRequest) -> Self {
         Self { request_id: rand::random::<u64>().to_string(), ..Self::strong(what) }
     }
 
     /// Sends it once. The second: the token of a follow that was done.
-    pub(super) async fn send(&self, node: Channel) -> (Relates, Option<String>) {
+    pub(super) async fn send(&self, node: Channel) -> (RelationOutcome, Option<String>) {
         match answer_in_time(self.reads(), self.ask(RelationRpc::new(node))).await {
             Ok(answered) => answered,
-            Err((code, true)) => (Relates::Open(code), None),
-            Err((code, false)) => (Relates::Refused(code), None),
+            Err((code, true)) => (RelationOutcome::Open(code), None),
+            Err((code, false)) => (RelationOutcome::Refused(code), None),
         }
     }
 
     fn reads(&self) -> bool {
-        !matches!(self.what, About::Follow(_) | About::Unfollow(_) | About::Set(..))
+        !matches!(
+            self.what,
+            RelationRequest::Follow(_) | RelationRequest::Unfollow(_) | RelationRequest::Set(..)
+        )
     }
 
-    async fn ask(&self, mut client: RelationRpc) -> Result<(Relates, Option<String>), Status> {
+    async fn ask(&self, mut client: RelationRpc) -> Result<(RelationOutcome, Option<String>), Status> {
         Ok((
             match self.what {
-                About::Follow(edge) => return self.follow(client, edge).await,
-                About::Unfollow(edge) => return self.unfollow(client, edge).await,
-                About::Set(edge, setting) => self.set(client, edge, setting).await?,
-                About::Get(edge, level) => self.get(client, edge, level).await?,
-                About::Check(Edge(user, other), permissions) => {
+                RelationRequest::Follow(edge) => return self.follow(client, edge).await,
+                RelationRequest::Unfollow(edge) => return self.unfollow(client, edge).await,
+                RelationRequest::Set(edge, setting) => self.set(client, edge, setting).await?,
+                RelationRequest::Get(edge, level) => self.get(client, edge, level).await?,
+                RelationRequest::Check(Edge(user, other), permissions) => {
                     let permissions = u32::from(permissions);
                     let (user_id, target_id) = (other, user);
                     let asked = CheckPermissionRequest { user_id, target_id, permissions, consistency: None };
                     let answer = client.check_permission(within(asked)).await?.into_inner();
-                    Relates::Allows(answer.allowed, u8::try_from(answer.denied).map_err(strange)?)
+                    RelationOutcome::Allows(answer.allowed, u8::try_from(answer.denied).map_err(strange)?)
                 }
-                About::List(user, side, level) => self.list(client, user, side, level).await?,
-                About::Count(user_id) => counted(client, user_id, None).await?,
+                RelationRequest::List(user, side, level) => self.list(client, user, side, level).await?,
+                RelationRequest::Count(user_id) => counted(client, user_id, None).await?,
             },
             None,
         ))
     }
 
-    async fn follow(&self, mut client: RelationRpc, edge: Edge) -> Result<(Relates, Option<String>), Status> {
+    async fn follow(
+        &self,
+        mut client: RelationRpc,
+        edge: Edge,
+    ) -> Result<(RelationOutcome, Option<String>), Status> {
         let Edge(user_id, target_id) = edge;
         let asked = FollowRequest { user_id, target_id, request_id: self.request_id.clone() };
         let answer = client.follow(within(asked)).await?.into_inner();
         let version = answer.follow.as_ref().map(version).ok_or_else(absent)??;
-        Ok((Relates::Follows(version), Some(answer.consistency_token)))
+        Ok((RelationOutcome::Follows(version), Some(answer.consistency_token)))
     }
 
     async fn unfollow(
         &self,
         mut client: RelationRpc,
         edge: Edge,
-    ) -> Result<(Relates, Option<String>), Status> {
+    ) -> Result<(RelationOutcome, Option<String>), Status> {
         let Edge(user_id, target_id) = edge;
         let asked = UnfollowRequest { user_id, target_id, request_id: self.request_id.clone() };
         let answer = client.unfollow(within(asked)).await?.into_inner();
-        Ok((Relates::Ended(answer.version.try_into().map_err(strange)?), Some(answer.consistency_token)))
+        Ok((
+            RelationOutcome::Ended(answer.version.try_into().map_err(strange)?),
+            Some(answer.consistency_token),
+        ))
     }
 
-    async fn set(&self, mut client: RelationRpc, edge: Edge, setting: Setting) -> Result<Relates, Status> {
+    async fn set(
+        &self,
+        mut client: RelationRpc,
+        edge: Edge,
+        setting: Setting,
+    ) -> Result<RelationOutcome, Status> {
         let (Edge(user_id, target_id), expected_version) = (edge, 0);
         let request_id = self.request_id.clone();
         let (set, cuts) = match setting {
@@ -111,14 +126,22 @@ impl AskedAbout {
                 (client.set_permissions(within(asked)).await?.into_inner().settings, false)
             }
         };
-        Ok(Relates::Set(settings(set.as_ref().and_then(|set: &UserSettings| set.settings.as_ref()))?, cuts))
+        Ok(RelationOutcome::Set(
+            settings(set.as_ref().and_then(|set: &UserSettings| set.settings.as_ref()))?,
+            cuts,
+        ))
     }
 
-    async fn get(&self, mut client: RelationRpc, edge: Edge, level: Level) -> Result<Relates, Status> {
+    async fn get(
+        &self,
+        mut client: RelationRpc,
+        edge: Edge,
+        level: Level,
+    ) -> Result<RelationOutcome, Status> {
         let Edge(user_id, target_id) = edge;
         let asked = GetRelationRequest { user_id, target_id, consistency: self.consistency(level) };
         let answer = client.get_relation(within(asked)).await?.into_inner().relation.ok_or_else(absent)?;
-        Ok(Relates::Found {
+        Ok(RelationOutcome::Found {
             follow: answer.follow.as_ref().map(version).transpose()?,
             followed_by: answer.followed_by.as_ref().map(version).transpose()?,
             settings: settings(answer.settings.as_ref())?,
@@ -132,7 +155,7 @@ impl AskedAbout {
         user_id: i64,
         side: Side,
         level: Level,
-    ) -> Result<Relates, Status> {
+    ) -> Result<RelationOutcome, Status> {
         let (mut entries, mut page_token) = (Vec::new(), String::new());
         loop {
             let (page_size, consistency) = (self.page, self.consistency(level));
@@ -153,7 +176,7 @@ impl AskedAbout {
                 entries.push((other, version(follow)?));
             }
             if next.is_empty() {
-                return Ok(Relates::Listed(entries));
+                return Ok(RelationOutcome::Listed(entries));
             }
             page_token = next;
         }
@@ -165,7 +188,7 @@ impl AskedAbout {
 }
 
 /// How long the lists of a user are by the store.
-pub(super) async fn counted_strong(node: Channel, user_id: i64) -> Result<Relates, Status> {
+pub(super) async fn counted_strong(node: Channel, user_id: i64) -> Result<RelationOutcome, Status> {
     counted(RelationRpc::new(node), user_id, consistency(Level::Strong, "")).await
 }
 
@@ -173,10 +196,10 @@ async fn counted(
     mut client: RelationRpc,
     user_id: i64,
     consistency: Option<Consistency>,
-) -> Result<Relates, Status> {
+) -> Result<RelationOutcome, Status> {
     let answer =
         client.count_relations(within(CountRelationsRequest { user_id, consistency })).await?.into_inner();
-    Ok(Relates::Counted(answer.following, answer.fans))
+    Ok(RelationOutcome::Counted(answer.following, answer.fans))
 }
 
 fn version(follow: &Follow) -> Result<u64, Status> {

@@ -14,8 +14,8 @@ use super::{
     relation_calls::AskedAbout,
 };
 use crate::{
-    checker::of_a_disturbance,
-    history::{About, Edge, Event, Level, Relates, RelationCall, Setting, Side},
+    checker::is_outage_code,
+    history::{Edge, Event, Level, RelationCall, RelationOutcome, RelationRequest, Setting, Side},
 };
 
 /// Users between whom all of this is: the first ones there are.
@@ -59,7 +59,7 @@ impl RelationClient {
         while !self.desk.over.load(Ordering::Relaxed) {
             let asked = self.choose();
             let outcome = self.call(&asked).await?;
-            if matches!(outcome, Relates::Open(_)) && self.random.random_ratio(1, 2) {
+            if matches!(outcome, RelationOutcome::Open(_)) && self.random.random_ratio(1, 2) {
                 self.until_known(&asked).await?;
             } else if !asked.request_id.is_empty() && self.random.random_ratio(1, 50) {
                 // As a caller that lost the answer: the same request again.
@@ -73,7 +73,7 @@ impl RelationClient {
         let until = Instant::now() + ASKED_FOR;
         while !self.desk.over.load(Ordering::Relaxed) && Instant::now() < until {
             match self.call(asked).await? {
-                Relates::Open(code) | Relates::Refused(code) if of_a_disturbance(&code) => {}
+                RelationOutcome::Open(code) | RelationOutcome::Refused(code) if is_outage_code(&code) => {}
                 _ => return Ok(()),
             }
             sleep(ASKED_EVERY).await;
@@ -81,14 +81,14 @@ impl RelationClient {
         Ok(())
     }
 
-    async fn call(&mut self, asked: &AskedAbout) -> Result<Relates> {
+    async fn call(&mut self, asked: &AskedAbout) -> Result<RelationOutcome> {
         let node = self.seat.pinned.unwrap_or_else(|| self.random.random_range(0..self.desk.nodes.len()));
         let (outcome, token) = self.desk.ask(self.seat.caller(), node, asked).await?;
         self.desk.calls.fetch_add(1, Ordering::Relaxed);
         if let (
-            About::Follow(edge) | About::Unfollow(edge),
+            RelationRequest::Follow(edge) | RelationRequest::Unfollow(edge),
             Some(token),
-            Relates::Follows(version) | Relates::Ended(version),
+            RelationOutcome::Follows(version) | RelationOutcome::Ended(version),
         ) = (asked.what, token, &outcome)
         {
             self.tokens.insert(edge, (token, *version));
@@ -100,11 +100,11 @@ impl RelationClient {
         let (edge, Ties { follows, unfollows, settings }) = (self.edge(), self.ties);
         let kind = self.random.random_range(0..100_u32);
         let what = if kind < follows {
-            About::Follow(edge)
+            RelationRequest::Follow(edge)
         } else if kind < follows + unfollows {
-            About::Unfollow(edge)
+            RelationRequest::Unfollow(edge)
         } else if kind < follows + unfollows + settings {
-            About::Set(edge, self.setting())
+            RelationRequest::Set(edge, self.setting())
         } else {
             return self.read(edge);
         };
@@ -125,12 +125,14 @@ impl RelationClient {
         let page = if self.random.random_ratio(1, 4) { 3 } else { 50 };
         let side = if self.random.random_ratio(1, 2) { Side::Following } else { Side::Fans };
         let (what, token) = match self.random.random_range(0..10) {
-            0..3 => (About::Check(edge, self.random.random_range(0..64)), String::new()),
-            3..6 => (About::List(edge.0, side, level), String::new()),
-            6 => (About::Count(edge.0), String::new()),
+            0..3 => (RelationRequest::Check(edge, self.random.random_range(0..64)), String::new()),
+            3..6 => (RelationRequest::List(edge.0, side, level), String::new()),
+            6 => (RelationRequest::Count(edge.0), String::new()),
             _ => match self.tokens.get(&edge).filter(|_| level == Level::Cached) {
-                Some((token, version)) => (About::Get(edge, Level::AtLeast(*version)), token.clone()),
-                None => (About::Get(edge, level), String::new()),
+                Some((token, version)) => {
+                    (RelationRequest::Get(edge, Level::AtLeast(*version)), token.clone())
+                }
+                None => (RelationRequest::Get(edge, level), String::new()),
             },
         };
         AskedAbout { token, page, ..AskedAbout::strong(what) }
@@ -151,7 +153,7 @@ impl ClientDesk {
         caller: CallerId,
         node: usize,
         asked: &AskedAbout,
-    ) -> Result<(Relates, Option<String>)> {
+    ) -> Result<(RelationOutcome, Option<String>)> {
         let CallerId { client, pinned } = caller;
         let began = self.recorder.now();
         let (outcome, token) = asked.send(self.nodes[node].clone()).await;

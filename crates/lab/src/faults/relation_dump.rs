@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     checker,
-    history::{About, Edge, EdgeEnd, Event, Level, ListsEnd, Recorder, Relates, Side},
+    history::{Edge, EdgeEnd, Event, Level, ListsEnd, Recorder, RelationOutcome, RelationRequest, Side},
 };
 
 /// Until then everything has to agree after the last change, whichever node died.
@@ -27,7 +27,7 @@ pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> 
     loop {
         let took = began.elapsed();
         let ends = look(node).await?;
-        if checker::agree(&ends) || took > AGREE_WITHIN {
+        if checker::relations_agree(&ends) || took > AGREE_WITHIN {
             ends.iter().try_for_each(|end| recorder.write(end))?;
             let (took, most) = (took.as_millis(), AGREE_WITHIN.as_millis());
             let number = |millis: u128| float(u64::try_from(millis).unwrap_or(u64::MAX));
@@ -50,13 +50,13 @@ async fn look(node: &Channel) -> Result<Vec<Event>> {
 }
 
 async fn lists(node: &Channel, user: i64) -> Result<Event> {
-    let list = async |side| match asked(node, About::List(user, side, Level::Strong)).await? {
-        Relates::Listed(entries) => Ok(entries),
+    let list = async |side| match asked(node, RelationRequest::List(user, side, Level::Strong)).await? {
+        RelationOutcome::Listed(entries) => Ok(entries),
         outcome => bail!("a list is {outcome:?}"),
     };
     let (following, fans) = (list(Side::Following).await?, list(Side::Fans).await?);
     match retried(async || counted_strong(node.clone(), user).await).await? {
-        Relates::Counted(of_following, of_fans) => {
+        RelationOutcome::Counted(of_following, of_fans) => {
             Ok(Event::Lists(ListsEnd { user, following, fans, counts: (of_following, of_fans) }))
         }
         outcome => bail!("a count is {outcome:?}"),
@@ -64,15 +64,17 @@ async fn lists(node: &Channel, user: i64) -> Result<Event> {
 }
 
 async fn between(node: &Channel, edge: Edge) -> Result<Event> {
-    match asked(node, About::Get(edge, Level::Strong)).await? {
-        Relates::Found { follow, settings, .. } => Ok(Event::Edge(EdgeEnd { edge, follow, settings })),
+    match asked(node, RelationRequest::Get(edge, Level::Strong)).await? {
+        RelationOutcome::Found { follow, settings, .. } => {
+            Ok(Event::Edge(EdgeEnd { edge, follow, settings }))
+        }
         outcome => bail!("a relation is {outcome:?}"),
     }
 }
 
-async fn asked(node: &Channel, what: About) -> Result<Relates> {
+async fn asked(node: &Channel, what: RelationRequest) -> Result<RelationOutcome> {
     let answered = retried(async || match AskedAbout::strong(what).send(node.clone()).await.0 {
-        Relates::Refused(code) => Err(code),
+        RelationOutcome::Refused(code) => Err(code),
         outcome => Ok(outcome),
     });
     answered.await.map_err(|code| anyhow!("{what:?} is answered with {code}"))

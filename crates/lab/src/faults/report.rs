@@ -14,7 +14,7 @@ use super::{
     site::Plan,
 };
 use crate::{
-    checker::{self, Checked},
+    checker::{self, CheckResult},
     history::{self, Event},
 };
 
@@ -107,8 +107,8 @@ impl Judged {
 
     /// The findings of the check with this number.
     pub(super) fn violations(&self, check: &str) -> u64 {
-        let of = |checked: &&Checked| checked.name.split(' ').next() == Some(check);
-        self.report.checks.iter().filter(of).map(Checked::violated).sum()
+        let of = |checked: &&CheckResult| checked.name.split(' ').next() == Some(check);
+        self.report.checks.iter().filter(of).map(CheckResult::violated).sum()
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     rows::HEALTHY,
 };
 use crate::{
-    checker::{Checked, FaultTime, OverTime},
+    checker::{CheckResult, FaultTime, OverTime},
     faults::Better,
 };
 
@@ -42,8 +42,7 @@ fn section(judged: &Judged) -> String {
     let mut section =
         format!("<h2>{}</h2>\n{}", escaped(&name), plot(&name, &report.staleness.over_time).svg());
     section += "<details><summary>Checks</summary>\n";
-    section +=
-        &table("Checks", &["check", "looked at", "violations", "holds"], report.checks.iter().map(check));
+    section += &table("Checks", &["check", "judged", "violations", "holds"], report.checks.iter().map(check));
     section += "</details>\n";
     let wrong: String =
         report.checks.iter().flat_map(|checked| &checked.violations).map(|text| item(text)).collect();
@@ -54,9 +53,9 @@ fn item(text: &str) -> String {
     format!("<li>{}</li>\n", escaped(text))
 }
 
-fn check(checked: &Checked) -> [String; 4] {
-    let (looked_at, violated) = (checked.looked_at.to_string(), checked.violated().to_string());
-    [checked.name.to_owned(), looked_at, violated, holds(checked.holds())]
+fn check(checked: &CheckResult) -> [String; 4] {
+    let (judged, violated) = (checked.judged.to_string(), checked.violated().to_string());
+    [checked.name.to_owned(), judged, violated, holds(checked.holds())]
 }
 
 fn figure(figure: &Figure) -> [String; 4] {

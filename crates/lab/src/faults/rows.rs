@@ -8,7 +8,7 @@ use super::{
     measures::{Measure, Promise},
     relation_client::Ties,
 };
-use crate::checker::{Bounds, Felt};
+use crate::checker::{Bounds, FaultEffect};
 
 /// The bound of a cached read without a fault.
 pub const HEALTHY: Duration = Duration::from_secs(1);
@@ -168,17 +168,16 @@ pub const ROWS: [Row; 45] = [
     .sending(SENDS),
 ];
 
-/// What must hold near to each of them, and where nothing is wrong, of clusters that lack a rule too. A fault that is
-/// none of them is felt as most are.
+/// The bounds of all rows, and of the clusters that lack a rule. A fault with another name has the effect that most faults have.
 #[must_use]
 pub fn bounds() -> Bounds {
     let rows = ROWS.iter().chain(broken::rows());
-    let by_fault = rows.map(|row| (row.name.to_owned(), row.felt()));
-    let faulty = Felt { bound: FAULTY, heals: HEALS };
+    let by_fault = rows.map(|row| (row.name.to_owned(), row.effect()));
+    let faulty = FaultEffect { bound: FAULTY, heals: HEALS };
     Bounds { healthy: HEALTHY, faulty, by_fault: by_fault.collect::<BTreeMap<_, _>>() }
 }
 
-/// One as most are.
+/// A row with the usual values.
 pub(super) const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
     Row {
         name,
@@ -210,16 +209,16 @@ impl Row {
         self.sends > 0 || self.ties.is_some() && !self.action.harms_cassandra()
     }
 
-    /// Its bounds.
+    /// The effect of its fault.
     #[must_use]
-    pub const fn felt(&self) -> Felt {
-        Felt { bound: self.bound, heals: if self.may_fail { FAILING_HEALS } else { HEALS } }
+    pub const fn effect(&self) -> FaultEffect {
+        FaultEffect { bound: self.bound, heals: if self.may_fail { FAILING_HEALS } else { HEALS } }
     }
 
     /// How long calls continue after it, to show that no effect is left.
     #[must_use]
     pub const fn after(&self) -> Duration {
-        self.felt().heals.saturating_add(HEALED)
+        self.effect().heals.saturating_add(HEALED)
     }
 
     pub(super) const fn within(self, bound: Duration) -> Self {
@@ -270,15 +269,15 @@ mod tests {
     #[test]
     fn calls_continue_past_heal_time_of_every_fault() {
         for row in &ROWS {
-            let felt = row.felt();
-            assert!(felt.heals > felt.bound && row.after() > felt.heals, "{row:?}");
+            let effect = row.effect();
+            assert!(effect.heals > effect.bound && row.after() > effect.heals, "{row:?}");
         }
     }
 
     #[test]
     fn each_row_is_judged_by_its_own_bound() {
         let bounds = bounds();
-        let bound = |name: &str| bounds.by_fault.get(name).map(|felt| felt.bound);
+        let bound = |name: &str| bounds.by_fault.get(name).map(|effect| effect.bound);
         assert_eq!([bound("F10"), bound("F43"), bound("none")], [Some(FAULTY), Some(ORPHANED), None]);
     }
 }

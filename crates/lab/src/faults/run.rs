@@ -27,7 +27,7 @@ use super::{
     site::{NAME, Plan, Site},
     talk::{self, Talk, Talker},
 };
-use crate::history::{Event, Fault, Outcome, Recorder, Started, What};
+use crate::history::{Event, Fault, NodeStart, Outcome, Recorder, UserRequest};
 
 /// Pause without calls before the final content is read.
 const QUIET: Duration = Duration::from_secs(3);
@@ -196,7 +196,7 @@ async fn first_error(clients: &mut JoinSet<Result<()>>) -> anyhow::Error {
 fn write_starts(recorder: &Recorder, site: &Site) -> Result<()> {
     for (node, member) in (0..).zip(&site.members) {
         for at in member.node.starts().iter().filter_map(|start| recorder.at(*start)) {
-            recorder.write(&Event::Started(Started { node, at }))?;
+            recorder.write(&Event::Started(NodeStart { node, at }))?;
         }
     }
     Ok(())
@@ -279,7 +279,7 @@ async fn fill(desk: &ClientDesk, slow: bool) -> Result<()> {
 }
 
 async fn create(desk: &ClientDesk, user_id: i64, slow: bool) -> Result<()> {
-    let what = What::Create { name: format!("User {user_id}"), value: desk.value() };
+    let what = UserRequest::Create { name: format!("User {user_id}"), value: desk.value() };
     let asked = UserCall { user_id, what, token: String::new(), request_id: format!("fill-{user_id}") };
     for _ in 0..if slow { TRIES } else { 0 } {
         // The same request, so that the call that is written down is answered as this one was.

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 
 pub use file::{Recorder, read};
 pub use message::{
-    DialogEnd, Draft, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, Pages, Received,
-    ReceivedRun, SendOutcome,
+    DialogEnd, Draft, LogCopy, LoggedMessage, MessageCall, MessageOutcome, MessageRequest, Pages,
+    ReceivedMessages, ReceivedRun, SendOutcome,
 };
-pub use relation::{About, Edge, EdgeEnd, ListsEnd, Relates, RelationCall, Setting, Settings, Side};
+pub use relation::{
+    Edge, EdgeEnd, ListsEnd, RelationCall, RelationOutcome, RelationRequest, Setting, Settings, Side,
+};
 
 /// A line of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +27,7 @@ pub enum Event {
     /// Something was done to the cluster, or undone.
     Fault(Fault),
     /// What a record was at the end, in one place.
-    Held(Held),
+    Held(RecordEnd),
     /// A call about relations that a client made.
     Relation(RelationCall),
     /// What was from one user to another one at the end.
@@ -33,7 +35,7 @@ pub enum Event {
     /// What the lists of a user were at the end.
     Lists(ListsEnd),
     /// A node was started again.
-    Started(Started),
+    Started(NodeStart),
     /// A call about messages that a client made.
     Message(MessageCall),
     /// A log at the end.
@@ -41,7 +43,7 @@ pub enum Event {
     /// A dialog at the end.
     Dialog(DialogEnd),
     /// What a receiver got until the end.
-    Received(Received),
+    Received(ReceivedMessages),
 }
 
 /// One call, and what came of it. A client makes one at a time.
@@ -60,7 +62,7 @@ pub struct Call {
     /// Which record: `user:42`, or `name:ada` for a creation whose answer contains no id.
     pub key: String,
     /// What was asked for.
-    pub what: What,
+    pub what: UserRequest,
     /// By which a write is known when it is sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
@@ -71,7 +73,7 @@ pub struct Call {
 /// What a call asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum UserRequest {
     /// A read that must be as new as its level says.
     Read(Level),
     /// A record is made under a unique name.
@@ -129,7 +131,7 @@ pub enum Outcome {
 pub struct Fault {
     /// When.
     pub at: u64,
-    /// What: the name of a row, and of a node where it met one.
+    /// The fault: the name of a row, and of a node where it met one.
     pub what: String,
     /// Whether it began, or ended.
     pub on: bool,
@@ -137,7 +139,7 @@ pub struct Fault {
 
 /// That a node was started again: what it knew is gone, and what it answers to calls that begin later is of this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
+pub struct NodeStart {
     /// Which.
     pub node: u32,
     /// When; the run before had ended.
@@ -146,11 +148,11 @@ pub struct Started {
 
 /// What a place held at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct RecordEnd {
     /// Which record.
     pub key: String,
     /// Where.
-    pub place: Place,
+    pub place: CopyPlace,
     /// Its version, and its value if the place shows it; `None`: it has none there.
     pub state: Option<(u64, Option<u64>)>,
     /// Whether the place knows that there is no such record.
@@ -160,7 +162,7 @@ pub struct Held {
 /// A place that holds records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum CopyPlace {
     /// The truth.
     Store,
     /// The tier that nodes share.

@@ -1,4 +1,4 @@
-//! Calls about relations in a history, and the relations at its end. A call whose outcome is `Relates::Open`
+//! Calls about relations in a history, and the relations at its end. A call whose outcome is `RelationOutcome::Open`
 //! may have been applied or not; the checker allows both.
 
 use serde::{Deserialize, Serialize};
@@ -16,15 +16,15 @@ pub struct RelationCall {
     pub node: u32,
     /// When it was sent.
     pub began: u64,
-    /// When its answer came; for [`Relates::Open`] when it was given up.
+    /// When its answer came; for [`RelationOutcome::Open`] when it was given up.
     pub ended: u64,
     /// What was asked for.
-    pub what: About,
+    pub what: RelationRequest,
     /// By which a write is known when it is sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// What came of it.
-    pub outcome: Relates,
+    pub outcome: RelationOutcome,
 }
 
 /// From one user to another one: who follows whom, or has set something about whom.
@@ -42,7 +42,7 @@ impl Edge {
 /// What a call about relations asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum About {
+pub enum RelationRequest {
     /// The first user follows the second one from now on.
     Follow(Edge),
     /// The follow is taken back.
@@ -131,7 +131,7 @@ impl Settings {
 /// What came of a call about relations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Relates {
+pub enum RelationOutcome {
     /// It follows, by a follow of this version.
     Follows(u64),
     /// The follow has ended with this version.

@@ -1,6 +1,6 @@
 use kith_lab::history::{
+    CopyPlace::{Memory, Redis, Store},
     Level::Cached,
-    Place::{Memory, Redis, Store},
 };
 
 use crate::tale::{SOUND, Tale, assert_judged, calls};
@@ -39,8 +39,8 @@ fn store_holds_the_last_acknowledged_write() {
 fn history_without_dump_reports_no_losses() {
     let report = written().report();
     let lost = report.checks.iter().find(|check| check.name.starts_with("C5")).unwrap();
-    assert_eq!((lost.looked_at, lost.holds()), (0, true));
-    assert!(report.to_string().contains("nothing to see"));
+    assert_eq!((lost.judged, lost.holds()), (0, true));
+    assert!(report.to_string().contains("nothing judged"));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn every_copy_must_equal_store_or_be_absent() {
 #[test]
 fn copy_with_only_a_version_must_have_the_last() {
     let of = |version| written().held(Store, 3, 30).holds(Memory(1), Some((version, None)), false);
-    assert_eq!((of(3).broken(), of(3).report().checks[6].looked_at), (vec![], 1));
+    assert_eq!((of(3).broken(), of(3).report().checks[6].judged), (vec![], 1));
     assert_eq!((of(2).broken(), of(4).broken()), (vec!["C7"], vec!["C7"]));
     let violation = of(2).report().checks[6].violations[0].clone();
     assert!(violation.contains("the memory of node 1 has version 2, the store has value 30"), "{violation}");

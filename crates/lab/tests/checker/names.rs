@@ -1,4 +1,4 @@
-use kith_lab::history::{Call, Place::Store};
+use kith_lab::history::{Call, CopyPlace::Store};
 
 use crate::tale::{Calls, SOUND, Tale, assert_judged, calls};
 

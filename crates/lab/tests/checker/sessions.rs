@@ -1,7 +1,7 @@
 use kith_lab::history::{
-    About, Call, Edge, Event,
+    Call, Edge, Event,
     Level::{AtLeast, Cached},
-    Relates, RelationCall, Settings, Started,
+    NodeStart, RelationCall, RelationOutcome, RelationRequest, Settings,
 };
 
 use crate::tale::{MS, SOUND, Tale, assert_judged, broken_by, calls, relates};
@@ -10,17 +10,18 @@ const EDGE: Edge = Edge(1, 2);
 
 /// Client 1 stays with node 1.
 fn sees(at: u64, version: u64) -> Event {
-    let found = Relates::Found { follow: Some(version), followed_by: None, settings: Settings::default() };
-    let call = relates(1, [at, at + 1], About::Get(EDGE, Cached), found);
+    let found =
+        RelationOutcome::Found { follow: Some(version), followed_by: None, settings: Settings::default() };
+    let call = relates(1, [at, at + 1], RelationRequest::Get(EDGE, Cached), found);
     Event::Relation(RelationCall { pinned: true, ..call })
 }
 
 /// Followed as versions 5 and 7, and what client 1 sees of it.
 fn follow_seen(events: &[Event]) -> Vec<&'static str> {
     let followed = [
-        relates(9, [10, 11], About::Follow(EDGE), Relates::Follows(5)),
-        relates(9, [20, 21], About::Unfollow(EDGE), Relates::Ended(6)),
-        relates(9, [30, 31], About::Follow(EDGE), Relates::Follows(7)),
+        relates(9, [10, 11], RelationRequest::Follow(EDGE), RelationOutcome::Follows(5)),
+        relates(9, [20, 21], RelationRequest::Unfollow(EDGE), RelationOutcome::Ended(6)),
+        relates(9, [30, 31], RelationRequest::Follow(EDGE), RelationOutcome::Follows(7)),
     ];
     broken_by(&[&followed.map(Event::Relation), events].concat())
 }
@@ -52,7 +53,7 @@ fn pinned_reads_never_go_back() {
 
 #[test]
 fn follow_goes_back_only_across_a_restart() {
-    let started = |node, at| Event::Started(Started { node, at: at * MS });
+    let started = |node, at| Event::Started(NodeStart { node, at: at * MS });
     assert_eq!(follow_seen(&[sees(60, 5), sees(70, 7)]), [""; 0]);
     assert_eq!(follow_seen(&[sees(60, 7), sees(70, 5)]), ["C1"]);
     assert_eq!(follow_seen(&[sees(60, 7), started(2, 65), sees(70, 5)]), ["C1"]);

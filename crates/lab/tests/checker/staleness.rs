@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use kith_lab::{
-    checker::{Ages, Bounds, Felt, KEPT},
+    checker::{Ages, Bounds, FaultEffect, KEPT},
     history::Level::Cached,
 };
 
@@ -51,14 +51,14 @@ fn cached_reads_are_no_older_than_their_bound() {
     ]);
 }
 
-/// As [`BOUNDS`], but one fault is felt for longer, and another one for less.
+/// As [`BOUNDS`], but the effect of one fault lasts longer, and that of another one shorter.
 fn bounds() -> Bounds {
-    let felt = |bound, heals| {
+    let effect = |bound, heals| {
         let [bound, heals] = [bound, heals].map(Duration::from_millis);
-        Felt { bound, heals }
+        FaultEffect { bound, heals }
     };
-    let by_fault = [("death", felt(3_000, 900)), ("loss", felt(200, 50))];
-    Bounds { by_fault: by_fault.map(|(name, felt)| (name.to_owned(), felt)).into(), ..BOUNDS }
+    let by_fault = [("death", effect(3_000, 900)), ("loss", effect(200, 50))];
+    Bounds { by_fault: by_fault.map(|(name, effect)| (name.to_owned(), effect)).into(), ..BOUNDS }
 }
 
 /// The read of this time, with these faults.

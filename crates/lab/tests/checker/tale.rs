@@ -4,8 +4,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use kith_lab::{
-    checker::{Bounds, Felt, Report, check},
-    history::{About, Call, Event, Fault, Held, Level, Outcome, Place, Relates, RelationCall, Started, What},
+    checker::{Bounds, FaultEffect, Report, check},
+    history::{
+        Call, CopyPlace, Event, Fault, Level, NodeStart, Outcome, RecordEnd, RelationCall, RelationOutcome,
+        RelationRequest, UserRequest,
+    },
 };
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -13,7 +16,7 @@ pub(crate) const KEY: &str = "user:1";
 
 pub(crate) const BOUNDS: Bounds = Bounds {
     healthy: Duration::from_millis(100),
-    faulty: Felt { bound: Duration::from_millis(1_000), heals: Duration::from_millis(500) },
+    faulty: FaultEffect { bound: Duration::from_millis(1_000), heals: Duration::from_millis(500) },
     by_fault: BTreeMap::new(),
 };
 
@@ -49,17 +52,17 @@ impl Tale {
 
     /// The node was started again then.
     pub(crate) fn started(mut self, node: u32, at: u64) -> Self {
-        self.0.push(Event::Started(Started { node, at: at * MS }));
+        self.0.push(Event::Started(NodeStart { node, at: at * MS }));
         self
     }
 
     /// The place has this version and value at the end.
-    pub(crate) fn held(self, place: Place, version: u64, value: u64) -> Self {
+    pub(crate) fn held(self, place: CopyPlace, version: u64, value: u64) -> Self {
         self.holds(place, Some((version, Some(value))), false)
     }
 
-    pub(crate) fn holds(mut self, place: Place, state: Option<(u64, Option<u64>)>, gone: bool) -> Self {
-        self.0.push(Event::Held(Held { key: KEY.to_owned(), place, state, gone }));
+    pub(crate) fn holds(mut self, place: CopyPlace, state: Option<(u64, Option<u64>)>, gone: bool) -> Self {
+        self.0.push(Event::Held(RecordEnd { key: KEY.to_owned(), place, state, gone }));
         self
     }
 
@@ -109,8 +112,14 @@ pub(crate) fn broken(report: &Report) -> Vec<&'static str> {
 }
 
 /// A call about relations, of a client that does not stay with its node. A write has a request id.
-pub(crate) fn relates(client: u32, time: [u64; 2], what: About, outcome: Relates) -> RelationCall {
-    let writes = matches!(what, About::Follow(_) | About::Unfollow(_) | About::Set(..));
+pub(crate) fn relates(
+    client: u32,
+    time: [u64; 2],
+    what: RelationRequest,
+    outcome: RelationOutcome,
+) -> RelationCall {
+    let writes =
+        matches!(what, RelationRequest::Follow(_) | RelationRequest::Unfollow(_) | RelationRequest::Set(..));
     let request_id = writes.then(|| format!("{client}-{}", time[0]));
     let [began, ended] = time.map(|at| at * MS);
     RelationCall { client, pinned: false, node: client, began, ended, what, request_id, outcome }
@@ -125,7 +134,7 @@ pub(crate) fn calls(client: u32, node: u32) -> Calls {
         began: 0,
         ended: 0,
         key: KEY.to_owned(),
-        what: What::Read(Level::Strong),
+        what: UserRequest::Read(Level::Strong),
         request_id: None,
         outcome: Outcome::Gone,
     })
@@ -162,22 +171,22 @@ impl Calls {
     }
 
     pub(crate) fn reads(mut self, level: Level) -> Self {
-        self.0.what = What::Read(level);
+        self.0.what = UserRequest::Read(level);
         self
     }
 
     pub(crate) fn creates(mut self, name: &str, value: u64) -> Self {
-        self.0.what = What::Create { name: name.to_owned(), value };
+        self.0.what = UserRequest::Create { name: name.to_owned(), value };
         self
     }
 
     pub(crate) fn updates(mut self, value: u64) -> Self {
-        self.0.what = What::Update { value };
+        self.0.what = UserRequest::Update { value };
         self
     }
 
     pub(crate) fn deletes(mut self) -> Self {
-        self.0.what = What::Delete;
+        self.0.what = UserRequest::Delete;
         self
     }
 

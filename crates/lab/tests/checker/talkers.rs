@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kith_lab::history::{
-    DialogEnd, Draft, Event, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, Pages, Received,
-    ReceivedRun, SendOutcome,
+    DialogEnd, Draft, Event, LogCopy, LoggedMessage, MessageCall, MessageOutcome, MessageRequest, Pages,
+    ReceivedMessages, ReceivedRun, SendOutcome,
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
@@ -34,7 +34,7 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
 }
 
 /// A log: each message with the time when it was stored.
-type Log = Vec<(u64, Logged)>;
+type Log = Vec<(u64, LoggedMessage)>;
 
 struct Talkers {
     random: StdRng,
@@ -120,7 +120,7 @@ impl Talkers {
         let seq = stored.map_or(number(log.len()) + 1, |(_, message)| message.seq);
         if stored.is_none() {
             let (value, sender, silent) = (Some(draft.value), draft.sender, draft.silent);
-            log.push((now, Logged { seq, value, sender, silent }));
+            log.push((now, LoggedMessage { seq, value, sender, silent }));
         }
         self.mark(draft.sender, &draft.conversation, seq);
         seq
@@ -137,7 +137,7 @@ impl Talkers {
         let then = plan.known(&mut self.random);
         let log = self.log(conversation);
         let end = number(log.iter().filter(|(at, _)| *at <= then).count()).max(at_least);
-        let mut messages: Vec<Logged> = log.iter().map(|(_, message)| *message).collect();
+        let mut messages: Vec<LoggedMessage> = log.iter().map(|(_, message)| *message).collect();
         messages.retain(|message| message.seq <= end);
         match pages {
             Pages::From(first) => messages.retain(|message| message.seq >= *first),
@@ -156,7 +156,8 @@ impl Talkers {
     fn dump(&self) -> Vec<Event> {
         let mut events = Vec::new();
         for conversation in CONVERSATIONS {
-            let messages: Vec<Logged> = self.log(conversation).iter().map(|(_, message)| *message).collect();
+            let messages: Vec<LoggedMessage> =
+                self.log(conversation).iter().map(|(_, message)| *message).collect();
             for node in [None].into_iter().chain((0..NODES).map(Some)) {
                 let (conversation, messages) = (conversation.to_owned(), messages.clone());
                 events.push(Event::Log(LogCopy { conversation, node, messages }));
@@ -170,10 +171,10 @@ impl Talkers {
     }
 
     /// A stream that was open all the while.
-    fn received(&self, user: i64, conversation: &str) -> Received {
+    fn received(&self, user: i64, conversation: &str) -> ReceivedMessages {
         let mut run = ReceivedRun::before(1);
         self.log(conversation).iter().for_each(|(_, message)| run.add(message.value));
-        Received {
+        ReceivedMessages {
             receiver: u32::try_from(user).unwrap(),
             user,
             conversation: conversation.to_owned(),
@@ -200,7 +201,7 @@ impl Talkers {
         CONVERSATIONS[self.random.random_range(0..CONVERSATIONS.len())].to_owned()
     }
 
-    fn log(&self, conversation: &str) -> &[(u64, Logged)] {
+    fn log(&self, conversation: &str) -> &[(u64, LoggedMessage)] {
         self.logs.get(conversation).map_or(&[], Vec::as_slice)
     }
 

@@ -7,7 +7,7 @@ use kith_lab_servers::table::aligned;
 
 use super::{Broken, Control};
 use crate::{
-    checker::Checked,
+    checker::CheckResult,
     faults::{
         Better,
         figure::{self, Figure, float},
@@ -92,7 +92,7 @@ impl Caught {
         let tried = number(self.tried.len());
         let mut figures = vec![Figure::at_least("mutants caught", "count", number(self.count()), tried)];
         for judged in &self.controls {
-            let none = |checked: &Checked| {
+            let none = |checked: &CheckResult| {
                 Figure::none(format!("{} {}", judged.name(), checked.name), checked.violated())
             };
             figures.extend(judged.report().checks.iter().map(none));

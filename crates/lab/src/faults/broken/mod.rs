@@ -235,7 +235,7 @@ mod tests {
         let names = || rows().map(|row| row.name);
         assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), CONTROLS.len() + BROKEN.len());
         assert_eq!(by_fault.len(), ROWS.len() + CONTROLS.len() + BROKEN.len());
-        assert!(rows().all(|row| by_fault.get(row.name).is_some_and(|felt| felt.bound == row.bound)));
+        assert!(rows().all(|row| by_fault.get(row.name).is_some_and(|effect| effect.bound == row.bound)));
     }
 
     #[test]

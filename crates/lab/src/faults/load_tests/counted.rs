@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     faults::{Figure, Plan, Site, relation_calls::AskedAbout},
-    history::{About, Edge, Relates},
+    history::{Edge, RelationOutcome, RelationRequest},
 };
 
 const NODES: u32 = 3;
@@ -56,10 +56,10 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
 async fn write(edges: &[Edge], count: i64, nodes: &[Channel]) -> Result<Vec<Counted>> {
     let mut written = Vec::new();
     for (edge, writer) in edges.iter().zip(nodes.iter().cycle()) {
-        let what = if count == 1 { About::Follow(*edge) } else { About::Unfollow(*edge) };
+        let what = if count == 1 { RelationRequest::Follow(*edge) } else { RelationRequest::Unfollow(*edge) };
         let answer = AskedAbout::write(what).send(writer.clone()).await.0;
         ensure!(
-            matches!(answer, Relates::Follows(_) | Relates::Ended(_)),
+            matches!(answer, RelationOutcome::Follows(_) | RelationOutcome::Ended(_)),
             "the write was answered with {answer:?}"
         );
         let change = Counted { edge: *edge, count, at: Instant::now() };
@@ -84,8 +84,8 @@ impl Changed for Counted {
 
 /// Whom a user follows and who follows it; `None`: no answer.
 async fn counts(node: &Channel, user_id: i64) -> Option<(i64, i64)> {
-    match AskedAbout::strong(About::Count(user_id)).send(node.clone()).await.0 {
-        Relates::Counted(following, fans) => Some((following, fans)),
+    match AskedAbout::strong(RelationRequest::Count(user_id)).send(node.clone()).await.0 {
+        RelationOutcome::Counted(following, fans) => Some((following, fans)),
         _ => None,
     }
 }

@@ -12,7 +12,7 @@ use tonic::transport::Channel;
 use super::Sizes;
 use crate::{
     faults::{Better, Figure, Plan, Site, figure::float, relation_calls::AskedAbout},
-    history::{About, Edge, Level, Relates, Setting, Side},
+    history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Side},
 };
 
 /// The bound.
@@ -70,36 +70,38 @@ impl Change {
     }
 
     /// What makes it so, or undoes it.
-    const fn write(self, so: bool) -> About {
+    const fn write(self, so: bool) -> RelationRequest {
         match (self, so) {
-            (Self::Follow, true) => About::Follow(EDGE),
-            (Self::Follow, false) => About::Unfollow(EDGE),
-            (Self::Block | Self::BlockUnnoted, true) => About::Set(EDGE, Setting::Block),
-            (Self::Block | Self::BlockUnnoted, false) => About::Set(EDGE, Setting::Unblock),
+            (Self::Follow, true) => RelationRequest::Follow(EDGE),
+            (Self::Follow, false) => RelationRequest::Unfollow(EDGE),
+            (Self::Block | Self::BlockUnnoted, true) => RelationRequest::Set(EDGE, Setting::Block),
+            (Self::Block | Self::BlockUnnoted, false) => RelationRequest::Set(EDGE, Setting::Unblock),
         }
     }
 
     /// All reads that show it.
-    const fn views(self) -> [About; 3] {
+    const fn views(self) -> [RelationRequest; 3] {
         match self {
             Self::Follow => [
-                About::Get(EDGE, Level::Cached),
-                About::List(EDGE.0, Side::Following, Level::Cached),
-                About::List(EDGE.1, Side::Fans, Level::Cached),
+                RelationRequest::Get(EDGE, Level::Cached),
+                RelationRequest::List(EDGE.0, Side::Following, Level::Cached),
+                RelationRequest::List(EDGE.1, Side::Fans, Level::Cached),
             ],
-            Self::Block | Self::BlockUnnoted => {
-                [About::Get(EDGE, Level::Cached), About::Check(EDGE, 0), About::Check(EDGE, ALL)]
-            }
+            Self::Block | Self::BlockUnnoted => [
+                RelationRequest::Get(EDGE, Level::Cached),
+                RelationRequest::Check(EDGE, 0),
+                RelationRequest::Check(EDGE, ALL),
+            ],
         }
     }
 
     /// Whether an answer shows the change; `None`: it is no answer.
-    fn is_shown_by(self, answer: &Relates) -> Option<bool> {
+    fn is_shown_by(self, answer: &RelationOutcome) -> Option<bool> {
         match (self, answer) {
-            (Self::Follow, Relates::Found { follow, .. }) => Some(follow.is_some()),
-            (_, Relates::Found { settings, .. }) => Some(settings.blocked),
-            (_, Relates::Allows(all, _)) => Some(!all),
-            (_, Relates::Listed(entries)) => {
+            (Self::Follow, RelationOutcome::Found { follow, .. }) => Some(follow.is_some()),
+            (_, RelationOutcome::Found { settings, .. }) => Some(settings.blocked),
+            (_, RelationOutcome::Allows(all, _)) => Some(!all),
+            (_, RelationOutcome::Listed(entries)) => {
                 Some(entries.iter().any(|(other, _)| [EDGE.0, EDGE.1].contains(other)))
             }
             _ => None,
@@ -161,8 +163,8 @@ impl Deaths<'_> {
         wait::until("the change is not undone", PATIENCE, async || {
             let undone = AskedAbout::write(self.change.write(false)).send(node.clone()).await.0;
             Ok(match undone {
-                Relates::Set(..) | Relates::Ended(_) => true,
-                Relates::Refused(code) => code == "NOT_FOUND",
+                RelationOutcome::Set(..) | RelationOutcome::Ended(_) => true,
+                RelationOutcome::Refused(code) => code == "NOT_FOUND",
                 _ => false,
             })
         })
@@ -189,7 +191,7 @@ impl Deaths<'_> {
         let writer = self.site.members[self.victim].node.channel();
         let answer = AskedAbout::write(self.change.write(so)).send(writer).await.0;
         ensure!(
-            matches!(answer, Relates::Open(_)),
+            matches!(answer, RelationOutcome::Open(_)),
             "the program is no build with fail points: the write was answered with {answer:?}"
         );
         self.site.members[self.victim].node.until_died(PATIENCE).await?;
@@ -200,7 +202,7 @@ impl Deaths<'_> {
             }
             sleep(LOOK).await;
         }
-        let strong = AskedAbout::strong(About::Get(EDGE, Level::Strong)).send(other).await.0;
+        let strong = AskedAbout::strong(RelationRequest::Get(EDGE, Level::Strong)).send(other).await.0;
         let is_stored = self.change.is_shown_by(&strong).context("the store cannot be read")? == so;
         self.is = if is_stored { so } else { self.is };
         Ok(is_stored.then_some(LOOKED_FOR))

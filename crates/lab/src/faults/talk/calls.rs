@@ -14,7 +14,7 @@ use tonic::{Code, Request, Status, transport::Channel};
 
 use crate::{
     faults::calls::{answer_in_time, consistency, name_of, within},
-    history::{Draft, Level, Logged, MessageOutcome, MessageRequest, Pages, SendOutcome},
+    history::{Draft, Level, LoggedMessage, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
 /// A page of a client has so many messages.
@@ -174,10 +174,10 @@ pub(super) async fn by<Q, A>(
 }
 
 /// What a client has of a message.
-pub(super) fn logged(message: &Message) -> Result<Logged, Status> {
+pub(super) fn logged(message: &Message) -> Result<LoggedMessage, Status> {
     let value = std::str::from_utf8(&message.body).ok().and_then(|body| body.parse().ok());
     let is_event = message.kind() == MessageKind::Event;
-    Ok(Logged {
+    Ok(LoggedMessage {
         seq: number(message.seq)?,
         value: (!is_event).then(|| value.unwrap_or(UNREADABLE)),
         sender: message.sender_id,

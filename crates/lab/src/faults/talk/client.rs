@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Conversation, Talk, USERS, calls::PreparedCall};
 use crate::{
-    checker::of_a_disturbance,
+    checker::is_outage_code,
     faults::client::{ASKED_EVERY, ASKED_FOR, Seat},
     history::{Draft, Event, MessageCall, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
@@ -228,12 +228,10 @@ impl Conversation {
 fn open(asked: &PreparedCall, outcome: &MessageOutcome) -> Vec<Draft> {
     let MessageRequest::Send(drafts) = &asked.request else { return Vec::new() };
     match outcome {
-        MessageOutcome::Open(code) | MessageOutcome::Refused(code) if of_a_disturbance(code) => {
-            drafts.clone()
-        }
+        MessageOutcome::Open(code) | MessageOutcome::Refused(code) if is_outage_code(code) => drafts.clone(),
         MessageOutcome::Sent(results) => {
             let failed = |result: &SendOutcome| match result {
-                SendOutcome::Open(code) | SendOutcome::Refused(code) => of_a_disturbance(code),
+                SendOutcome::Open(code) | SendOutcome::Refused(code) => is_outage_code(code),
                 SendOutcome::At(_) => false,
             };
             let failed = drafts.iter().zip(results).filter(|(_, result)| failed(result));

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     faults::calls::{retried, within},
-    history::{DialogEnd, Event, LogCopy, Logged},
+    history::{DialogEnd, Event, LogCopy, LoggedMessage},
 };
 
 /// Messages of a document.
@@ -59,10 +59,10 @@ pub(in crate::faults) async fn dump(talk: &Talk, database: &Database) -> Result<
 }
 
 /// All logs, from their documents: the place of a message is its number.
-pub(in crate::faults) async fn stored(database: &Database) -> Result<BTreeMap<String, Vec<Logged>>> {
+pub(in crate::faults) async fn stored(database: &Database) -> Result<BTreeMap<String, Vec<LoggedMessage>>> {
     let messages = database.collection::<Document>("messages");
     let mut documents = messages.find(doc! {}).sort(doc! { "_id": 1 }).await?;
-    let mut logs: BTreeMap<String, Vec<Logged>> = BTreeMap::new();
+    let mut logs: BTreeMap<String, Vec<LoggedMessage>> = BTreeMap::new();
     while let Some(document) = documents.try_next().await? {
         let id = document.get_document("_id")?;
         let first = id.get_i64("d")?.cast_unsigned() * DOCUMENT + 1;
@@ -74,11 +74,11 @@ pub(in crate::faults) async fn stored(database: &Database) -> Result<BTreeMap<St
     Ok(logs)
 }
 
-fn element_of(seq: u64, element: &Document) -> Result<Logged> {
+fn element_of(seq: u64, element: &Document) -> Result<LoggedMessage> {
     let is_event = element.get_i32("y")? == EVENT;
     let value =
         || -> Option<u64> { std::str::from_utf8(element.get_binary_generic("b").ok()?).ok()?.parse().ok() };
-    Ok(Logged {
+    Ok(LoggedMessage {
         seq,
         value: (!is_event).then(|| value().unwrap_or_default()),
         sender: element.get_i64("f")?,
@@ -87,7 +87,7 @@ fn element_of(seq: u64, element: &Document) -> Result<Logged> {
 }
 
 /// A whole log through a node.
-async fn all(node: &Channel, conversation: &str) -> Result<Vec<Logged>, Status> {
+async fn all(node: &Channel, conversation: &str) -> Result<Vec<LoggedMessage>, Status> {
     let mut client = MessageServiceClient::new(node.clone());
     let (mut messages, mut from_seq) = (Vec::new(), 1);
     loop {

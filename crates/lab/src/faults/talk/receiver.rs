@@ -16,7 +16,7 @@ use super::{
     calls::{logged, number},
     is_in_group,
 };
-use crate::history::{Logged, Received, ReceivedRun};
+use crate::history::{LoggedMessage, ReceivedMessages, ReceivedRun};
 
 /// How long a stream is read before the device goes elsewhere, in milliseconds.
 const STAYS_MS: std::ops::Range<u64> = 500..15_000;
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(super) struct Got {
     receiver: u32,
     user: i64,
-    by_conversation: BTreeMap<String, Received>,
+    by_conversation: BTreeMap<String, ReceivedMessages>,
 }
 
 /// A device.
@@ -48,7 +48,7 @@ impl Got {
     }
 
     /// What it got of each conversation.
-    pub(super) fn received(&self) -> impl Iterator<Item = &Received> {
+    pub(super) fn received(&self) -> impl Iterator<Item = &ReceivedMessages> {
         self.by_conversation.values()
     }
 
@@ -67,16 +67,16 @@ impl Got {
     }
 
     fn positions(&self) -> Vec<Position> {
-        let position = |(id, got): (&String, &Received)| Position {
+        let position = |(id, got): (&String, &ReceivedMessages)| Position {
             conversation_id: id.clone(),
             seq: (got.next() - 1).cast_signed(),
         };
         self.by_conversation.iter().map(position).collect()
     }
 
-    fn of_conversation(&mut self, conversation: &str) -> &mut Received {
+    fn of_conversation(&mut self, conversation: &str) -> &mut ReceivedMessages {
         let (receiver, user) = (self.receiver, self.user);
-        self.by_conversation.entry(conversation.to_owned()).or_insert_with(|| Received {
+        self.by_conversation.entry(conversation.to_owned()).or_insert_with(|| ReceivedMessages {
             receiver,
             user,
             conversation: conversation.to_owned(),
@@ -87,14 +87,14 @@ impl Got {
     }
 }
 
-impl Received {
+impl ReceivedMessages {
     /// The number that has to come next; 1: any.
     fn next(&self) -> u64 {
         let runs = self.runs.iter().map(|run| run.last);
         runs.chain(self.missed.iter().map(|missed| missed.1)).max().unwrap_or_default() + 1
     }
 
-    fn take(&mut self, message: Logged) {
+    fn take(&mut self, message: LoggedMessage) {
         let next = self.next();
         if next > 1 && message.seq != next {
             self.wrong.push((next, message.seq));

@@ -14,7 +14,7 @@ use super::{
     PEOPLE, USERS,
     receiver::{Got, Receiver},
 };
-use crate::history::Received;
+use crate::history::ReceivedMessages;
 
 /// Devices of each user who sends. The others have one.
 const DEVICES: usize = 3;
@@ -47,7 +47,7 @@ impl Receivers {
     ///
     /// # Errors
     /// Of a receiver that cannot go on.
-    pub(super) async fn until_complete(&self, ends: &BTreeMap<String, u64>) -> Result<Vec<Received>> {
+    pub(super) async fn until_complete(&self, ends: &BTreeMap<String, u64>) -> Result<Vec<ReceivedMessages>> {
         let until = Instant::now() + COMPLETE_WITHIN;
         while Instant::now() < until && self.all.iter().any(|got| got.lock().lacks(ends)) {
             if let Some(ended) = self.tasks.lock().try_join_next() {

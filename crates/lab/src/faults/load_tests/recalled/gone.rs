@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::history::Logged;
+use crate::history::LoggedMessage;
 
 /// Contents that were removed or replaced, each since when no read that begins may show it.
 #[derive(Debug, Default)]
@@ -18,7 +18,11 @@ impl Gone {
     }
 
     /// The first of these messages that a read which began then must not have shown.
-    pub(super) fn shown<'a>(&self, messages: &'a [Logged], began: Instant) -> Option<&'a Logged> {
+    pub(super) fn shown<'a>(
+        &self,
+        messages: &'a [LoggedMessage],
+        began: Instant,
+    ) -> Option<&'a LoggedMessage> {
         let gone = self.0.lock();
         let is_gone = |value: u64| gone.get(&value).is_some_and(|since| *since < began);
         messages.iter().find(|message| message.value.is_some_and(is_gone))
@@ -31,8 +35,8 @@ mod tests {
 
     use super::*;
 
-    fn message(seq: u64, value: Option<u64>) -> Logged {
-        Logged { seq, value, sender: 1, silent: false }
+    fn message(seq: u64, value: Option<u64>) -> LoggedMessage {
+        LoggedMessage { seq, value, sender: 1, silent: false }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::{RecallDesk, TalkingPair};
 use crate::{
     faults::talk::PreparedCall,
-    history::{Logged, MessageOutcome, MessageRequest, Pages},
+    history::{LoggedMessage, MessageOutcome, MessageRequest, Pages},
 };
 
 /// After a read that failed, and between two that did not.
@@ -51,7 +51,7 @@ impl Reader {
     }
 
     /// Reads messages through a node, and judges them. `None`: nothing was answered.
-    pub(super) async fn read(&self, node: usize, pages: Pages) -> Option<Vec<Logged>> {
+    pub(super) async fn read(&self, node: usize, pages: Pages) -> Option<Vec<LoggedMessage>> {
         let began = Instant::now();
         let conversation = self.pair.conversation();
         let request =

@@ -7,7 +7,7 @@ use crate::{
         figure::float,
         load_tests::outcomes::{FailedCalls, Violations},
     },
-    history::Logged,
+    history::LoggedMessage,
 };
 
 /// A read showed the previous content of a message.
@@ -26,7 +26,7 @@ pub(super) struct RecallTally {
 
 impl RecallTally {
     /// A read showed the previous content of a message.
-    pub(super) fn blame(&mut self, message: &Logged, read: impl FnOnce() -> String) {
+    pub(super) fn blame(&mut self, message: &LoggedMessage, read: impl FnOnce() -> String) {
         self.violations.add(SHOWN, || format!("{message:?} was changed before: {}", read()));
     }
 
@@ -69,7 +69,7 @@ mod tests {
     fn one_read_of_what_was_before_does_not_hold() {
         assert!(holds(&sound()));
         let mut tally = sound();
-        tally.blame(&Logged { seq: 1, value: Some(7), sender: 1, silent: false }, String::new);
+        tally.blame(&LoggedMessage { seq: 1, value: Some(7), sender: 1, silent: false }, String::new);
         assert!(!holds(&tally));
     }
 

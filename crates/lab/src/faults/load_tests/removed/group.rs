@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::{PreparedCall, RemovalDesk, SEATS, tally::STORED};
 use crate::{
     faults::answered::{make_group, until_answered},
-    history::{Draft, Logged, MessageOutcome, MessageRequest, SendOutcome},
+    history::{Draft, LoggedMessage, MessageOutcome, MessageRequest, SendOutcome},
 };
 
 /// After a call that failed, and after one that was refused to a user who is not in.
@@ -144,7 +144,7 @@ impl Talking {
     }
 
     /// Looks in the log for what was sent while its sender was not in.
-    pub(super) fn judge(&self, logs: &BTreeMap<String, Vec<Logged>>) {
+    pub(super) fn judge(&self, logs: &BTreeMap<String, Vec<LoggedMessage>>) {
         let log = logs.get(&self.conversation()).map_or(&[][..], Vec::as_slice);
         let by_value: BTreeMap<u64, u64> =
             log.iter().filter_map(|message| Some((message.value?, message.seq))).collect();

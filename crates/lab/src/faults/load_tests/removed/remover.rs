@@ -10,7 +10,7 @@ use super::{
     group::{Absence, RemovedUser, Talking},
     tally::{ACKNOWLEDGED, READ_BEYOND, READ_OF_ABSENCE, REFUSED},
 };
-use crate::history::{Logged, MessageOutcome, MessageRequest, Pages, SendOutcome};
+use crate::history::{LoggedMessage, MessageOutcome, MessageRequest, Pages, SendOutcome};
 
 /// Attempts to send the message of an absence.
 const TRIES: usize = 100;
@@ -113,7 +113,7 @@ impl Remover {
     }
 
     /// What a user reads, and up to where it may. `None`: nothing was answered.
-    async fn read(&self, user: i64, node: usize, pages: Pages) -> Option<(Vec<Logged>, Option<u64>)> {
+    async fn read(&self, user: i64, node: usize, pages: Pages) -> Option<(Vec<LoggedMessage>, Option<u64>)> {
         let conversation = self.group.conversation();
         let request = MessageRequest::Read { user, conversation, pages, at_least: 0 };
         let asked = PreparedCall { request, named: false };
