@@ -20,6 +20,7 @@ mod long;
 #[cfg(test)]
 mod made_up;
 mod measures;
+mod messages;
 mod mix;
 mod node;
 mod outside;
@@ -34,7 +35,6 @@ mod report_page;
 mod rows;
 mod run;
 mod site;
-mod talk;
 mod upgrade;
 
 pub(crate) use actions::forge;

@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    client::{ASKED_EVERY, ASKED_FOR, CallerId, ClientDesk, Seat},
+    client::{ASKED_EVERY, ASKED_FOR, CallerId, ClientConfig, ClientState},
     relation_calls::AskedAbout,
 };
 use crate::{
@@ -40,23 +40,23 @@ impl Ties {
 /// One of these clients.
 #[derive(Debug)]
 pub(super) struct RelationClient {
-    seat: Seat,
+    config: ClientConfig,
     random: SmallRng,
     ties: Ties,
-    desk: Arc<ClientDesk>,
+    state: Arc<ClientState>,
     /// The last token of each follow, and its version.
     tokens: HashMap<Edge, (String, u64)>,
 }
 
 impl RelationClient {
-    pub(super) fn new(desk: &Arc<ClientDesk>, seat: Seat, ties: Ties) -> Self {
-        let random = SmallRng::seed_from_u64(seat.seed);
-        Self { seat, random, ties, desk: Arc::clone(desk), tokens: HashMap::new() }
+    pub(super) fn new(state: &Arc<ClientState>, config: ClientConfig, ties: Ties) -> Self {
+        let random = SmallRng::seed_from_u64(config.seed);
+        Self { config, random, ties, state: Arc::clone(state), tokens: HashMap::new() }
     }
 
     /// Makes calls until the run is over.
     pub(super) async fn work(mut self) -> Result<()> {
-        while !self.desk.over.load(Ordering::Relaxed) {
+        while !self.state.over.load(Ordering::Relaxed) {
             let asked = self.choose();
             let outcome = self.call(&asked).await?;
             if matches!(outcome, RelationOutcome::Open(_)) && self.random.random_ratio(1, 2) {
@@ -71,7 +71,7 @@ impl RelationClient {
 
     async fn until_known(&mut self, asked: &AskedAbout) -> Result<()> {
         let until = Instant::now() + ASKED_FOR;
-        while !self.desk.over.load(Ordering::Relaxed) && Instant::now() < until {
+        while !self.state.over.load(Ordering::Relaxed) && Instant::now() < until {
             match self.call(asked).await? {
                 RelationOutcome::Open(code) | RelationOutcome::Refused(code) if is_outage_code(&code) => {}
                 _ => return Ok(()),
@@ -82,9 +82,9 @@ impl RelationClient {
     }
 
     async fn call(&mut self, asked: &AskedAbout) -> Result<RelationOutcome> {
-        let node = self.seat.pinned.unwrap_or_else(|| self.random.random_range(0..self.desk.nodes.len()));
-        let (outcome, token) = self.desk.ask(self.seat.caller(), node, asked).await?;
-        self.desk.calls.fetch_add(1, Ordering::Relaxed);
+        let node = self.config.pinned.unwrap_or_else(|| self.random.random_range(0..self.state.nodes.len()));
+        let (outcome, token) = self.state.ask(self.config.caller(), node, asked).await?;
+        self.state.calls.fetch_add(1, Ordering::Relaxed);
         if let (
             RelationRequest::Follow(edge) | RelationRequest::Unfollow(edge),
             Some(token),
@@ -108,7 +108,7 @@ impl RelationClient {
         } else {
             return self.read(edge);
         };
-        let request_id = format!("{}-{}", self.seat.number, self.desk.value());
+        let request_id = format!("{}-{}", self.config.number, self.state.value());
         AskedAbout { request_id, ..AskedAbout::strong(what) }
     }
 
@@ -146,7 +146,7 @@ impl RelationClient {
     }
 }
 
-impl ClientDesk {
+impl ClientState {
     /// Sends a call of this client and records the outcome.
     pub(super) async fn ask(
         &self,

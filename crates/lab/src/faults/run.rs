@@ -17,15 +17,15 @@ use super::{
     actions::Kept,
     calls::UserCall,
     cassandra::{Cassandra, Served},
-    client::{CallerId, Client, ClientDesk, HOT, Seat},
+    client::{CallerId, Client, ClientConfig, ClientState, HOT},
     dump::dump,
     figure::Figure,
+    messages::{self, MessageClient, MessageState},
     mix::Mix,
     relation_client::{RelationClient, Ties},
     relation_dump,
     rows::Row,
     site::{NAME, Plan, Site},
-    talk::{self, Talk, Talker},
 };
 use crate::history::{Event, Fault, NodeStart, Outcome, Recorder, UserRequest};
 
@@ -38,7 +38,7 @@ const AT_ONCE: usize = 64;
 const AT_ONCE_SLOW: usize = 8;
 const TRIES: u32 = 10;
 /// Nodes through which clients send messages.
-const NODES_OF_TALK: u32 = 3;
+const NODES_FOR_MESSAGES: u32 = 3;
 /// Longer than the messages of a row take in a healthy laboratory.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
@@ -139,44 +139,44 @@ pub(super) async fn course(
     let sending = turns.iter().find(|turn| turn.row.sends > 0);
     let users = match (ties, sending) {
         (Some(_), _) => HOT + load.cold.min(COLD_OF_FRIENDS),
-        (None, Some(_)) => talk::PEOPLE,
+        (None, Some(_)) => messages::ALL_USERS,
         (None, None) => HOT + load.cold,
     };
-    let desk = Arc::new(ClientDesk::new(Recorder::create(history)?, site.channels(), users));
-    fill(&desk, site.cassandra.is_some()).await?;
-    let talk = match sending {
-        Some(turn) => Some(Talk::prepare(&desk, turn.sends, turn.row.name, plan.seed).await?),
+    let state = Arc::new(ClientState::new(Recorder::create(history)?, site.channels(), users));
+    fill(&state, site.cassandra.is_some()).await?;
+    let messages = match sending {
+        Some(turn) => Some(MessageState::prepare(&state, turn.sends, turn.row.name, plan.seed).await?),
         None => None,
     };
     let starting = began.elapsed().as_secs_f64();
-    let mut clients = clients(&desk, talk.as_ref(), ties, load, plan.seed);
+    let mut clients = clients(&state, messages.as_ref(), ties, load, plan.seed);
     if turns.iter().any(|turn| turn.row.watched) {
-        watch(&mut clients, &desk, load, plan.seed);
+        watch(&mut clients, &state, load, plan.seed);
     }
     // An error of a client ends the run at once: it might wait for what that client does.
     let happened = tokio::select! {
-        happened = all_happen(turns, &mut site, &desk, on_turn) => happened,
+        happened = all_happen(turns, &mut site, &state, on_turn) => happened,
         error = first_error(&mut clients) => Err(error),
     };
-    desk.over.store(true, Ordering::Relaxed);
+    state.over.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
         client??;
     }
     let (deaths, mut figures) = happened?;
     site.until_trusted().await?;
     sleep(QUIET).await;
-    dump(&desk.recorder, &desk.nodes, &desk.all()).await?;
+    dump(&state.recorder, &state.nodes, &state.all()).await?;
     if ties.is_some() {
-        figures.push(relation_dump::dump(&desk.recorder, &desk.nodes[0]).await?.of(turns[0].row.name));
+        figures.push(relation_dump::dump(&state.recorder, &state.nodes[0]).await?.of(turns[0].row.name));
     }
-    if let Some(talk) = &talk {
-        talk::dump(talk, &site.mongod.database(NAME).await?).await?;
-        let sent = desk.sent.load(Ordering::Relaxed);
+    if let Some(messages) = &messages {
+        messages::dump(messages, &site.mongod.database(NAME).await?).await?;
+        let sent = state.sent.load(Ordering::Relaxed);
         figures.push(Figure::count("messages acknowledged", sent).of(turns[0].row.name));
     }
-    write_starts(&desk.recorder, &site)?;
-    desk.recorder.finish()?;
-    let (calls, seconds) = (desk.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
+    write_starts(&state.recorder, &site)?;
+    state.recorder.finish()?;
+    let (calls, seconds) = (state.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
     Ok(Hunted { calls, seconds, starting, deaths, figures })
 }
 
@@ -208,7 +208,7 @@ async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
     let own = rows().flat_map(|row| row.settings).map(|setting| (*setting).to_owned());
     let mut plan = Plan { settings: plan.settings.iter().cloned().chain(own).collect(), ..plan.clone() };
     if rows().any(|row| row.sends > 0) {
-        plan.nodes = plan.nodes.min(NODES_OF_TALK);
+        plan.nodes = plan.nodes.min(NODES_FOR_MESSAGES);
     }
     let mut disk = None;
     for row in rows() {
@@ -227,14 +227,14 @@ async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
 async fn all_happen(
     turns: &[Turn],
     site: &mut Site,
-    desk: &ClientDesk,
+    state: &ClientState,
     on_turn: impl Fn(&Row, u64),
 ) -> Result<(u64, Vec<Figure>)> {
     let (mut deaths, mut figures) = (0, Vec::new());
     for turn in turns {
         site.until_trusted().await?;
-        on_turn(&turn.row, desk.calls.load(Ordering::Relaxed));
-        let happened = happen(turn, site, desk).await;
+        on_turn(&turn.row, state.calls.load(Ordering::Relaxed));
+        let happened = happen(turn, site, state).await;
         let kept = happened.with_context(|| format!("{}: {}", turn.row.name, turn.row.what))?;
         deaths += kept.deaths;
         figures.extend(kept.figures);
@@ -242,14 +242,14 @@ async fn all_happen(
     Ok((deaths, figures))
 }
 
-async fn happen(turn: &Turn, site: &mut Site, desk: &ClientDesk) -> Result<Kept> {
+async fn happen(turn: &Turn, site: &mut Site, state: &ClientState) -> Result<Kept> {
     let row = &turn.row;
     let mut kept = Kept::with_deaths(turn.deaths);
     row.action.prepare(site, &mut kept).await?;
     sleep(turn.before).await;
     let record = |on| {
-        let fault = Fault { at: desk.recorder.now(), what: row.name.to_owned(), on };
-        desk.recorder.write(&Event::Fault(fault))
+        let fault = Fault { at: state.recorder.now(), what: row.name.to_owned(), on };
+        state.recorder.write(&Event::Fault(fault))
     };
     // Without a fault nothing begins.
     let disturbs = row.action.disturbs();
@@ -258,7 +258,7 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &ClientDesk) -> Result<Kept>
     }
     row.action.happen(site, &mut kept, turn.lasts).await?;
     let give_up = Instant::now() + LONGEST;
-    while desk.sent.load(Ordering::Relaxed) < turn.sends {
+    while state.sent.load(Ordering::Relaxed) < turn.sends {
         ensure!(Instant::now() < give_up, "too few messages are acknowledged in {LONGEST:?}");
         row.action.happen(site, &mut kept, turn.lasts).await?;
     }
@@ -272,52 +272,54 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &ClientDesk) -> Result<Kept>
 /// Creates the users of the run.
 ///
 /// While a Cassandra starts, the machine may be slow: few at a time then, each until it is there.
-async fn fill(desk: &ClientDesk, slow: bool) -> Result<()> {
-    let filling = stream::iter(1..=desk.users).map(|user| create(desk, user, slow));
+async fn fill(state: &ClientState, slow: bool) -> Result<()> {
+    let filling = stream::iter(1..=state.users).map(|user| create(state, user, slow));
     let at_once = if slow { AT_ONCE_SLOW } else { AT_ONCE };
     filling.buffer_unordered(at_once).try_collect::<Vec<()>>().await.map(drop)
 }
 
-async fn create(desk: &ClientDesk, user_id: i64, slow: bool) -> Result<()> {
-    let what = UserRequest::Create { name: format!("User {user_id}"), value: desk.value() };
+async fn create(state: &ClientState, user_id: i64, slow: bool) -> Result<()> {
+    let what = UserRequest::Create { name: format!("User {user_id}"), value: state.value() };
     let asked = UserCall { user_id, what, token: String::new(), request_id: format!("fill-{user_id}") };
     for _ in 0..if slow { TRIES } else { 0 } {
         // The same request, so that the call that is written down is answered as this one was.
-        if matches!(asked.send(desk.nodes[0].clone()).await.outcome, Outcome::Done { .. }) {
+        if matches!(asked.send(state.nodes[0].clone()).await.outcome, Outcome::Done { .. }) {
             break;
         }
     }
-    let outcome = desk.call(CallerId { client: 0, pinned: false }, 0, &asked).await?.outcome;
+    let outcome = state.call(CallerId { client: 0, pinned: false }, 0, &asked).await?.outcome;
     anyhow::ensure!(matches!(outcome, Outcome::Done { .. }), "user {user_id}: {outcome:?}");
     Ok(())
 }
 
 /// Clients that send messages, that make and break relations but for the last one, or that call about users.
 fn clients(
-    desk: &Arc<ClientDesk>,
-    talk: Option<&Arc<Talk>>,
+    state: &Arc<ClientState>,
+    messages: Option<&Arc<MessageState>>,
     ties: Option<Ties>,
     load: Load,
     seed: u64,
 ) -> JoinSet<Result<()>> {
     let (mut clients, last) = (JoinSet::new(), load.pinned + load.roaming);
     for number in 1..=last {
-        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
+        let place = usize::try_from(number).unwrap_or_default() % state.nodes.len();
         let pinned = (number <= load.pinned).then_some(place);
-        let seat = Seat { number, pinned, seed: seed.wrapping_add(u64::from(number)) };
-        match (ties, talk) {
-            (Some(ties), _) if number < last => clients.spawn(RelationClient::new(desk, seat, ties).work()),
-            (None, Some(talk)) => clients.spawn(Talker::new(talk, seat).work()),
-            _ => clients.spawn(Client::new(desk, seat, load.mix).work()),
+        let config = ClientConfig { number, pinned, seed: seed.wrapping_add(u64::from(number)) };
+        match (ties, messages) {
+            (Some(ties), _) if number < last => {
+                clients.spawn(RelationClient::new(state, config, ties).work())
+            }
+            (None, Some(messages)) => clients.spawn(MessageClient::new(messages, config).work()),
+            _ => clients.spawn(Client::new(state, config, load.mix).work()),
         };
     }
     clients
 }
 
 /// One more with each node, that does nothing but strong reads.
-fn watch(clients: &mut JoinSet<Result<()>>, desk: &Arc<ClientDesk>, load: Load, seed: u64) {
-    for (number, place) in (load.pinned + load.roaming + 1..).zip(0..desk.nodes.len()) {
-        let seat = Seat { number, pinned: Some(place), seed: seed.wrapping_add(u64::from(number)) };
-        clients.spawn(Client::new(desk, seat, load.mix).watch());
+fn watch(clients: &mut JoinSet<Result<()>>, state: &Arc<ClientState>, load: Load, seed: u64) {
+    for (number, place) in (load.pinned + load.roaming + 1..).zip(0..state.nodes.len()) {
+        let config = ClientConfig { number, pinned: Some(place), seed: seed.wrapping_add(u64::from(number)) };
+        clients.spawn(Client::new(state, config, load.mix).watch());
     }
 }

@@ -8,7 +8,7 @@ use kith_proto::message::v1::{
 };
 use tokio::time::sleep;
 
-use super::{ERASED, ErasureDesk, SECRET};
+use super::{ERASED, ErasureState, SECRET};
 use crate::faults::calls::within;
 
 /// Largest page.
@@ -28,11 +28,11 @@ pub(super) struct Found {
 
 /// Reads as a service. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Watcher(Arc<ErasureDesk>);
+pub(super) struct Watcher(Arc<ErasureState>);
 
 impl Watcher {
-    pub(super) fn new(desk: &Arc<ErasureDesk>) -> Self {
-        Self(Arc::clone(desk))
+    pub(super) fn new(state: &Arc<ErasureState>) -> Self {
+        Self(Arc::clone(state))
     }
 
     /// Reads one conversation after the other until it is dropped.

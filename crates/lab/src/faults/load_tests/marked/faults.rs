@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use kith_lab_servers::{proxy::Mode, resp::Value};
 use tokio::time::sleep;
 
-use super::MarkDesk;
+use super::MarkState;
 use crate::faults::{Figure, Site};
 
 /// The kinds of losses.
@@ -69,17 +69,17 @@ impl MarkFaultCounts {
 }
 
 /// Goes on until enough marks are acknowledged, and each fault was there once.
-pub(super) async fn go_on(site: &mut Site, desk: &MarkDesk, loss: MarkLoss) -> Result<MarkFaultCounts> {
+pub(super) async fn go_on(site: &mut Site, state: &MarkState, loss: MarkLoss) -> Result<MarkFaultCounts> {
     match loss {
-        MarkLoss::Redis => lose_redis(site, desk).await,
-        MarkLoss::Node => lose_node(site, desk).await,
+        MarkLoss::Redis => lose_redis(site, state).await,
+        MarkLoss::Node => lose_node(site, state).await,
     }
 }
 
-async fn lose_redis(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts> {
+async fn lose_redis(site: &mut Site, state: &MarkState) -> Result<MarkFaultCounts> {
     let mut times = MarkFaultCounts::default();
     for step in 0_usize.. {
-        if step >= FAULTS.len() && desk.progress.has_enough() {
+        if step >= FAULTS.len() && state.progress.has_enough() {
             break;
         }
         match FAULTS[step % FAULTS.len()] {
@@ -112,10 +112,10 @@ async fn lose_redis(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts>
 }
 
 /// The nodes die one after the other, each where it has written to the store and to nothing else.
-async fn lose_node(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts> {
+async fn lose_node(site: &mut Site, state: &MarkState) -> Result<MarkFaultCounts> {
     let mut times = MarkFaultCounts::default();
     for at in (0..site.members.len()).cycle() {
-        if times.deaths >= DEATHS_MIN && desk.progress.has_enough() {
+        if times.deaths >= DEATHS_MIN && state.progress.has_enough() {
             break;
         }
         let node = &mut site.members.get_mut(at).context("there are three nodes")?.node;

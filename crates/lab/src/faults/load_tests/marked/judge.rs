@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::{
-    BITMAPS_KEPT, KnownMarks, MarkDesk, MarkLoss,
+    BITMAPS_KEPT, KnownMarks, MarkLoss, MarkState,
     messages::{CONVERSATION, MessageModel, USERS},
     notices::{AUDIENCE, NOTICES, NoticeModel},
 };
@@ -49,14 +49,14 @@ struct Dump {
 
 pub(super) async fn figures(
     site: &Site,
-    desk: &MarkDesk,
+    state: &MarkState,
     marks: &KnownMarks,
     loss: MarkLoss,
 ) -> Result<Vec<Figure>> {
     let bound = if loss == MarkLoss::Node { BITMAPS_KEPT + RIGHT_WITHIN } else { RIGHT_WITHIN };
     let dump = Dump::read(&site.mongod.database(NAME).await?).await?;
-    let right_after = dump.until_counted(&desk.nodes, bound + LOOKED_FOR).await?;
-    let (receipts, wrong) = dump.compare_receipts(&desk.nodes).await?;
+    let right_after = dump.until_counted(&state.nodes, bound + LOOKED_FOR).await?;
+    let (receipts, wrong) = dump.compare_receipts(&state.nodes).await?;
     let none = |name, wrong: Vec<String>| {
         wrong.iter().take(PRINTED_MAX).for_each(|what| eprintln!("{name}: {what}"));
         Figure::none(name, wrong.len() as u64)

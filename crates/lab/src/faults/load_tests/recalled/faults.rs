@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
-use super::RecallDesk;
+use super::RecallState;
 use crate::faults::{Figure, Member, Site};
 
 /// How the way of a node to Redis is closed, by turns; `None`: the node is paused.
@@ -31,10 +31,10 @@ impl RecallFaultCounts {
 }
 
 /// Goes on until enough is changed. Each node has each fault, for each time.
-pub(super) async fn go_on(site: &mut Site, desk: &RecallDesk) -> Result<RecallFaultCounts> {
+pub(super) async fn go_on(site: &mut Site, state: &RecallState) -> Result<RecallFaultCounts> {
     let (mut times, nodes) = (RecallFaultCounts::default(), site.members.len());
     for step in 0_usize.. {
-        if desk.progress.has_enough() {
+        if state.progress.has_enough() {
             break;
         }
         let (fault, lasts) = (FAULTS[step / nodes % FAULTS.len()], LASTS[step / nodes / FAULTS.len() % 2]);

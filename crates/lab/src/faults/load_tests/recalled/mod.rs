@@ -31,16 +31,16 @@ const PAIRS: i64 = 16;
 /// One in so many writes of other rows is a change here.
 const FEWER: u64 = 10;
 
-/// Two users who talk.
+/// Two users who send each other messages.
 #[derive(Clone, Copy, Debug)]
-struct TalkingPair {
+struct MessagePair {
     one: i64,
     other: i64,
 }
 
 /// The shared state of a run.
 #[derive(Debug)]
-struct RecallDesk {
+struct RecallState {
     nodes: Vec<Channel>,
     /// Messages that are changed.
     progress: Progress,
@@ -49,7 +49,7 @@ struct RecallDesk {
     tally: Mutex<RecallTally>,
 }
 
-impl TalkingPair {
+impl MessagePair {
     const fn of(number: i64) -> Self {
         Self { one: 2 * number - 1, other: 2 * number }
     }
@@ -59,7 +59,7 @@ impl TalkingPair {
     }
 }
 
-impl RecallDesk {
+impl RecallState {
     fn is_over(&self) -> bool {
         self.progress.is_ended() || self.progress.has_enough()
     }
@@ -74,7 +74,7 @@ impl RecallDesk {
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let mut site = Site::with_users(&plan, 2 * PAIRS).await?;
-    let desk = Arc::new(RecallDesk {
+    let state = Arc::new(RecallState {
         nodes: site.channels(),
         progress: Progress::new("messages are changed", sizes.writes.div_ceil(FEWER)),
         // 0 is that of a message without content.
@@ -82,22 +82,22 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         gone: Gone::default(),
         tally: Mutex::default(),
     });
-    let disturbance = faults::go_on(&mut site, &desk);
-    let (times, _, took) = disturb(&desk.progress, begin(&desk, plan.seed), disturbance).await?;
+    let disturbance = faults::go_on(&mut site, &state);
+    let (times, _, took) = disturb(&state.progress, begin(&state, plan.seed), disturbance).await?;
     for number in 1..=PAIRS {
-        Reader::new(&desk, TalkingPair::of(number)).read_all().await;
+        Reader::new(&state, MessagePair::of(number)).read_all().await;
     }
-    let mut figures = desk.tally.lock().figures(&desk.progress);
+    let mut figures = state.tally.lock().figures(&state.progress);
     figures.extend(times.figures());
     figures.push(Figure::took(took));
     Ok(figures)
 }
 
-fn begin(desk: &Arc<RecallDesk>, seed: u64) -> JoinSet<Result<()>> {
+fn begin(state: &Arc<RecallState>, seed: u64) -> JoinSet<Result<()>> {
     let mut calling = JoinSet::new();
-    for pair in (1..=PAIRS).map(TalkingPair::of) {
-        calling.spawn(Writer::new(desk, pair, seed).work());
-        calling.spawn(Reader::new(desk, pair).work());
+    for pair in (1..=PAIRS).map(MessagePair::of) {
+        calling.spawn(Writer::new(state, pair, seed).work());
+        calling.spawn(Reader::new(state, pair).work());
     }
     calling
 }

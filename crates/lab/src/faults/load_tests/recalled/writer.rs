@@ -8,9 +8,9 @@ use kith_proto::message::v1::{
 };
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
-use super::{RecallDesk, TalkingPair, reader::Reader};
+use super::{MessagePair, RecallState, reader::Reader};
 use crate::{
-    faults::{answered::until_answered, talk::PreparedCall},
+    faults::{answered::until_answered, messages::PreparedCall},
     history::{Draft, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
@@ -33,8 +33,8 @@ struct CurrentMessage {
 /// Of one conversation, whose messages no other program changes.
 #[derive(Debug)]
 pub(super) struct Writer {
-    desk: Arc<RecallDesk>,
-    pair: TalkingPair,
+    state: Arc<RecallState>,
+    pair: MessagePair,
     reader: Reader,
     random: SmallRng,
     /// By rising number.
@@ -42,15 +42,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(desk: &Arc<RecallDesk>, pair: TalkingPair, seed: u64) -> Self {
+    pub(super) fn new(state: &Arc<RecallState>, pair: MessagePair, seed: u64) -> Self {
         let random = SmallRng::seed_from_u64(seed.wrapping_add(pair.one.cast_unsigned()));
-        Self { desk: Arc::clone(desk), pair, reader: Reader::new(desk, pair), random, whole: Vec::new() }
+        Self { state: Arc::clone(state), pair, reader: Reader::new(state, pair), random, whole: Vec::new() }
     }
 
     /// Sends and changes until enough is changed in all conversations.
     pub(super) async fn work(mut self) -> Result<()> {
-        for node in (0..self.desk.nodes.len()).cycle() {
-            if self.desk.is_over() {
+        for node in (0..self.state.nodes.len()).cycle() {
+            if self.state.is_over() {
                 break;
             }
             // One more than is recalled: there are older ones to change, too.
@@ -65,12 +65,12 @@ impl Writer {
 
     /// Sends a message, first through this node.
     async fn send(&self, node: usize) -> Result<CurrentMessage> {
-        let value = self.desk.value();
+        let value = self.state.value();
         let draft =
             Draft { conversation: self.pair.conversation(), sender: self.pair.one, value, silent: false };
         let asked = PreparedCall { request: MessageRequest::Send(vec![draft]), named: true };
-        for node in (0..self.desk.nodes.len()).cycle().skip(node).take(TRIES) {
-            match asked.send(self.desk.nodes[node].clone()).await {
+        for node in (0..self.state.nodes.len()).cycle().skip(node).take(TRIES) {
+            match asked.send(self.state.nodes[node].clone()).await {
                 MessageOutcome::Sent(results) => match results.first() {
                     Some(SendOutcome::At(seq)) => return Ok(CurrentMessage { seq: *seq, value }),
                     Some(SendOutcome::Refused(code) | SendOutcome::Open(code)) => self.fail(code),
@@ -89,17 +89,17 @@ impl Writer {
         let is_older = self.random.random_ratio(1, OLDER_EVERY);
         let place = if is_older { self.random.random_range(0..=last) } else { last };
         let CurrentMessage { seq, value } = self.whole[place];
-        let edited = self.random.random_ratio(1, EDIT_EVERY).then(|| self.desk.value());
+        let edited = self.random.random_ratio(1, EDIT_EVERY).then(|| self.state.value());
         // Copies of the message as it is are everywhere.
-        for reader in 0..self.desk.nodes.len() {
+        for reader in 0..self.state.nodes.len() {
             self.reader.read(reader, page_of(seq)).await;
         }
         match edited {
             Some(value) => self.edit(node, seq, value).await?,
             None => self.recall(node, seq).await?,
         }
-        self.desk.gone.add(value);
-        self.desk.progress.add(1);
+        self.state.gone.add(value);
+        self.state.progress.add(1);
         match edited {
             Some(value) => self.whole[place].value = value,
             None => drop(self.whole.remove(place)),
@@ -114,7 +114,7 @@ impl Writer {
             seq: seq.cast_signed(),
             ..RecallMessageRequest::default()
         };
-        let recalled = until_answered(&self.desk.nodes, node, request, |node, request| async move {
+        let recalled = until_answered(&self.state.nodes, node, request, |node, request| async move {
             MessageServiceClient::new(node).recall_message(request).await
         });
         recalled.await.map(drop).with_context(|| format!("message {seq} of {:?} is not recalled", self.pair))
@@ -128,7 +128,7 @@ impl Writer {
             body: value.to_string().into(),
             ..EditMessageRequest::default()
         };
-        let edited = until_answered(&self.desk.nodes, node, request, |node, request| async move {
+        let edited = until_answered(&self.state.nodes, node, request, |node, request| async move {
             MessageServiceClient::new(node).edit_message(request).await
         });
         edited.await.map(drop).with_context(|| format!("message {seq} of {:?} is not edited", self.pair))
@@ -136,19 +136,19 @@ impl Writer {
 
     /// Reads a changed message in each way, on the other nodes first.
     async fn look(&self, node: usize, seq: u64) {
-        let count = self.desk.nodes.len();
+        let count = self.state.nodes.len();
         for step in 1..=count {
             for pages in [page_of(seq), Pages::Before(seq + 1), Pages::These(vec![seq]), Pages::Before(0)] {
                 let found = self.reader.read((node + step) % count, pages).await;
                 if found.is_some_and(|found| found.iter().any(|message| message.seq == seq)) {
-                    self.desk.tally.lock().at_once += 1;
+                    self.state.tally.lock().at_once += 1;
                 }
             }
         }
     }
 
     fn fail(&self, code: &str) {
-        self.desk.tally.lock().failed.add(code);
+        self.state.tally.lock().failed.add(code);
     }
 }
 

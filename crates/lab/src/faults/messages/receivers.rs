@@ -11,8 +11,8 @@ use tokio::{
 use tonic::transport::Channel;
 
 use super::{
-    PEOPLE, USERS,
-    receiver::{Got, Receiver},
+    ALL_USERS, USERS,
+    receiver::{DeviceMessages, Receiver},
 };
 use crate::history::ReceivedMessages;
 
@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// The receivers of a run. Dropping it ends them.
 #[derive(Debug)]
 pub(super) struct Receivers {
-    all: Vec<Arc<Mutex<Got>>>,
+    all: Vec<Arc<Mutex<DeviceMessages>>>,
     tasks: Mutex<JoinSet<Result<()>>>,
 }
 
@@ -34,9 +34,9 @@ impl Receivers {
     pub(super) fn start(nodes: &[Channel], seed: u64) -> Self {
         let (mut all, mut tasks) = (Vec::new(), JoinSet::new());
         let senders = std::iter::repeat_n(1..=USERS, DEVICES).flatten();
-        for (number, user) in senders.chain(USERS + 1..=PEOPLE).enumerate() {
+        for (number, user) in senders.chain(USERS + 1..=ALL_USERS).enumerate() {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            let got = Arc::new(Mutex::new(Got::of(number, user)));
+            let got = Arc::new(Mutex::new(DeviceMessages::of(number, user)));
             tasks.spawn(Receiver::new(nodes, Arc::clone(&got), seed.wrapping_add(number.into())).run());
             all.push(got);
         }

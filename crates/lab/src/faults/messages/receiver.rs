@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// What a device got so far.
 #[derive(Debug)]
-pub(super) struct Got {
+pub(super) struct DeviceMessages {
     receiver: u32,
     user: i64,
     by_conversation: BTreeMap<String, ReceivedMessages>,
@@ -35,14 +35,14 @@ pub(super) struct Got {
 /// A device.
 pub(super) struct Receiver {
     nodes: Vec<Channel>,
-    got: Arc<Mutex<Got>>,
+    got: Arc<Mutex<DeviceMessages>>,
     cursor: String,
     /// Whether the cursor is after all that was got: not if a response came without one, nor after a reset.
     resumes_exactly: bool,
     random: SmallRng,
 }
 
-impl Got {
+impl DeviceMessages {
     pub(super) const fn of(receiver: u32, user: i64) -> Self {
         Self { receiver, user, by_conversation: BTreeMap::new() }
     }
@@ -94,7 +94,7 @@ impl ReceivedMessages {
         runs.chain(self.missed.iter().map(|missed| missed.1)).max().unwrap_or_default() + 1
     }
 
-    fn take(&mut self, message: LoggedMessage) {
+    fn add(&mut self, message: LoggedMessage) {
         let next = self.next();
         if next > 1 && message.seq != next {
             self.wrong.push((next, message.seq));
@@ -113,7 +113,7 @@ impl ReceivedMessages {
         }
     }
 
-    fn miss(&mut self, first: u64, last: u64) {
+    fn add_missed(&mut self, first: u64, last: u64) {
         let next = self.next();
         if next > 1 && first != next {
             self.wrong.push((next, first));
@@ -123,7 +123,7 @@ impl ReceivedMessages {
 }
 
 impl Receiver {
-    pub(super) fn new(nodes: &[Channel], got: Arc<Mutex<Got>>, seed: u64) -> Self {
+    pub(super) fn new(nodes: &[Channel], got: Arc<Mutex<DeviceMessages>>, seed: u64) -> Self {
         let random = SmallRng::seed_from_u64(seed);
         Self { nodes: nodes.to_vec(), got, cursor: String::new(), resumes_exactly: false, random }
     }
@@ -164,7 +164,7 @@ impl Receiver {
     async fn read(&mut self, mut stream: Streaming<ReceiveResponse>) -> Result<()> {
         while let Ok(Some(response)) = stream.message().await {
             for delivery in response.deliveries {
-                self.take(delivery.what.context("a delivery says nothing")?)?;
+                self.add_delivery(delivery.what.context("a delivery says nothing")?)?;
             }
             self.resumes_exactly = !response.cursor.is_empty();
             if self.resumes_exactly {
@@ -174,15 +174,15 @@ impl Receiver {
         Ok(())
     }
 
-    fn take(&mut self, what: What) -> Result<(), Status> {
+    fn add_delivery(&mut self, what: What) -> Result<(), Status> {
         match what {
             What::Message(message) => {
                 let logged = logged(&message)?;
-                self.got.lock().of_conversation(&message.conversation_id).take(logged);
+                self.got.lock().of_conversation(&message.conversation_id).add(logged);
             }
             What::Missed(Missed { conversation_id, from_seq, to_seq, .. }) => {
                 let (first, last) = (number(from_seq)?, number(to_seq)?);
-                self.got.lock().of_conversation(&conversation_id).miss(first, last);
+                self.got.lock().of_conversation(&conversation_id).add_missed(first, last);
             }
             What::Reset(_) => {
                 self.cursor.clear();

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use tonic::{Status, transport::Channel};
 
 use super::{
-    Conversation, Talk,
+    Conversation, MessageState,
     calls::{by, logged, number},
 };
 use crate::{
@@ -36,17 +36,17 @@ const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Writes down what receivers got, the logs as the database has them and as each node reads them, and the dialogs as each node has them.
-pub(in crate::faults) async fn dump(talk: &Talk, database: &Database) -> Result<()> {
+pub(in crate::faults) async fn dump(state: &MessageState, database: &Database) -> Result<()> {
     let mut stored = stored(database).await?;
-    let write = |event: Event| talk.desk.recorder.write(&event);
+    let write = |event: Event| state.clients.recorder.write(&event);
     let ends = stored.iter().map(|(id, messages)| (id.clone(), messages.last().map_or(0, |last| last.seq)));
-    for received in talk.receivers.until_complete(&ends.collect()).await? {
+    for received in state.receivers.until_complete(&ends.collect()).await? {
         write(Event::Received(received))?;
     }
-    for conversation in &talk.conversations {
+    for conversation in &state.conversations {
         let messages = stored.remove(&conversation.id).unwrap_or_default();
         write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: None, messages }))?;
-        for (node, channel) in (0..).zip(&talk.desk.nodes) {
+        for (node, channel) in (0..).zip(&state.clients.nodes) {
             let messages = retried(async || all(channel, &conversation.id).await).await?;
             write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: Some(node), messages }))?;
             for user in &conversation.users {
