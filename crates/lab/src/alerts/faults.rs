@@ -57,7 +57,7 @@ pub(super) enum AlertFault {
 
 impl AlertFault {
     /// Does it, and returns after so long.
-    pub(super) async fn happen(
+    pub(super) async fn inject(
         self,
         site: &mut Site,
         crowd: &mut AlertCallers,
@@ -95,10 +95,10 @@ impl AlertFault {
                 start_again(site, variable).await?;
                 crowd.join(load);
             }
-            Self::Callers(fault) => fault.happen(site).await?,
+            Self::Callers(fault) => fault.inject(site).await?,
             Self::CallersOfNone(fault) => {
                 crowd.leave().await;
-                fault.happen(site).await?;
+                fault.inject(site).await?;
             }
         }
         tokio::time::sleep_until(until).await;

@@ -51,7 +51,7 @@ pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<Ran> {
         scraper.skip_to(day()?);
     }
     let begun = scraper.scrapes();
-    case.fault.happen(&mut site, &mut crowd, scrapes(case.lasts)).await?;
+    case.fault.inject(&mut site, &mut crowd, scrapes(case.lasts)).await?;
     Ok(Ran { case: *case, scraped: scraper.stop().await?, begun })
 }
 

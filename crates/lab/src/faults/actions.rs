@@ -86,7 +86,7 @@ pub(super) enum Action {
 
 /// The state between the beginning of a fault and its end.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct FaultState {
     dump: Option<Vec<u8>>,
     replica: Option<RedisServer>,
     disk: Option<SmallDisk>,
@@ -98,7 +98,7 @@ pub(super) struct Kept {
     pub(super) figures: Vec<Figure>,
 }
 
-impl Kept {
+impl FaultState {
     /// With at least this many deaths.
     pub(super) fn with_deaths(deaths_min: u64) -> Self {
         Self { deaths_min, ..Self::default() }
@@ -122,7 +122,7 @@ impl Action {
     }
 
     /// Prepares the fault.
-    pub(super) async fn prepare(self, site: &mut Site, kept: &mut Kept) -> Result<()> {
+    pub(super) async fn prepare(self, site: &mut Site, kept: &mut FaultState) -> Result<()> {
         match self {
             Self::RedisLogCut => site.redis.keep_log().await?,
             Self::RedisDiskFull => kept.disk = Some(persisted::disk_of_redis(site).await?),
@@ -139,7 +139,7 @@ impl Action {
     }
 
     /// Runs the fault for this time, and ends it.
-    pub(super) async fn happen(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+    pub(super) async fn inject(self, site: &mut Site, kept: &mut FaultState, lasts: Duration) -> Result<()> {
         match self {
             Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, kept, lasts).await?,
             Self::NodeDies(place) => dies(site, kept, place, lasts).await?,
@@ -177,7 +177,7 @@ impl Action {
         Ok(())
     }
 
-    async fn begin(self, site: &mut Site, kept: &mut Kept) -> Result<()> {
+    async fn begin(self, site: &mut Site, kept: &mut FaultState) -> Result<()> {
         let one = site.members.last().context("there is a node")?;
         match self {
             Self::RedisKilled => site.redis.kill(),
@@ -253,7 +253,7 @@ impl Action {
     }
 
     /// One node after the other, in turn.
-    async fn of_nodes(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+    async fn of_nodes(self, site: &mut Site, kept: &mut FaultState, lasts: Duration) -> Result<()> {
         let until = Instant::now() + lasts;
         while Instant::now() < until || kept.deaths < kept.deaths_min {
             let at = usize::try_from(kept.deaths)? % site.members.len();
@@ -287,7 +287,7 @@ impl Action {
 
 /// Each loss of Redis once, and then again until the time is over. Writes between two losses are lost with the next
 /// one.
-async fn redis_by_turns(site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+async fn redis_by_turns(site: &mut Site, kept: &mut FaultState, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     loop {
         for loss in LOSSES {
@@ -305,7 +305,7 @@ async fn redis_by_turns(site: &mut Site, kept: &mut Kept, lasts: Duration) -> Re
 }
 
 /// The last node dies there, again and again; at least once, where that takes no longer than three times as long.
-async fn dies(site: &mut Site, kept: &mut Kept, place: &str, lasts: Duration) -> Result<()> {
+async fn dies(site: &mut Site, kept: &mut FaultState, place: &str, lasts: Duration) -> Result<()> {
     let node = &mut site.members.last_mut().context("there is a node")?.node;
     let began = Instant::now();
     let goes_on = |deaths| began.elapsed() < if deaths > 0 { lasts } else { lasts * 3 };
@@ -352,7 +352,7 @@ async fn ensure_evicted(site: &Site) -> Result<()> {
 }
 
 /// All nodes are redirected to the replica, and the primary is gone.
-async fn promote(site: &mut Site, kept: &mut Kept) -> Result<()> {
+async fn promote(site: &mut Site, kept: &mut FaultState) -> Result<()> {
     let replica = kept.replica.take().context("a replica was prepared")?;
     site.redis.kill();
     replica.go_on()?;

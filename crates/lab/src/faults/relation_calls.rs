@@ -15,7 +15,7 @@ use crate::history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Set
 
 /// A call, ready to be sent any number of times.
 #[derive(Clone, Debug)]
-pub(super) struct AskedAbout {
+pub(super) struct PreparedRelationCall {
     pub(super) what: RelationRequest,
     /// The token of a read; empty for none.
     pub(super) token: String,
@@ -27,7 +27,7 @@ pub(super) struct AskedAbout {
 
 type RelationRpc = RelationServiceClient<Channel>;
 
-impl AskedAbout {
+impl PreparedRelationCall {
     /// A read of the newest.
     pub(super) fn strong(what: RelationRequest) -> Self {
         Self { what, token: String::new(), request_id: String::new(), page: 1_000 }

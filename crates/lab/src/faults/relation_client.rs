@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     client::{ASKED_EVERY, ASKED_FOR, CallerId, ClientConfig, ClientState},
-    relation_calls::AskedAbout,
+    relation_calls::PreparedRelationCall,
 };
 use crate::{
     checker::is_outage_code,
@@ -69,7 +69,7 @@ impl RelationClient {
         Ok(())
     }
 
-    async fn until_known(&mut self, asked: &AskedAbout) -> Result<()> {
+    async fn until_known(&mut self, asked: &PreparedRelationCall) -> Result<()> {
         let until = Instant::now() + ASKED_FOR;
         while !self.state.over.load(Ordering::Relaxed) && Instant::now() < until {
             match self.call(asked).await? {
@@ -81,7 +81,7 @@ impl RelationClient {
         Ok(())
     }
 
-    async fn call(&mut self, asked: &AskedAbout) -> Result<RelationOutcome> {
+    async fn call(&mut self, asked: &PreparedRelationCall) -> Result<RelationOutcome> {
         let node = self.config.pinned.unwrap_or_else(|| self.random.random_range(0..self.state.nodes.len()));
         let (outcome, token) = self.state.ask(self.config.caller(), node, asked).await?;
         self.state.calls.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl RelationClient {
         Ok(outcome)
     }
 
-    fn choose(&mut self) -> AskedAbout {
+    fn choose(&mut self) -> PreparedRelationCall {
         let (edge, Ties { follows, unfollows, settings }) = (self.edge(), self.ties);
         let kind = self.random.random_range(0..100_u32);
         let what = if kind < follows {
@@ -109,7 +109,7 @@ impl RelationClient {
             return self.read(edge);
         };
         let request_id = format!("{}-{}", self.config.number, self.state.value());
-        AskedAbout { request_id, ..AskedAbout::strong(what) }
+        PreparedRelationCall { request_id, ..PreparedRelationCall::strong(what) }
     }
 
     fn setting(&mut self) -> Setting {
@@ -120,7 +120,7 @@ impl RelationClient {
         }
     }
 
-    fn read(&mut self, edge: Edge) -> AskedAbout {
+    fn read(&mut self, edge: Edge) -> PreparedRelationCall {
         let level = if self.random.random_ratio(1, 8) { Level::Strong } else { Level::Cached };
         let page = if self.random.random_ratio(1, 4) { 3 } else { 50 };
         let side = if self.random.random_ratio(1, 2) { Side::Following } else { Side::Fans };
@@ -135,7 +135,7 @@ impl RelationClient {
                 None => (RelationRequest::Get(edge, level), String::new()),
             },
         };
-        AskedAbout { token, page, ..AskedAbout::strong(what) }
+        PreparedRelationCall { token, page, ..PreparedRelationCall::strong(what) }
     }
 
     /// Two in three are of few.
@@ -152,7 +152,7 @@ impl ClientState {
         &self,
         caller: CallerId,
         node: usize,
-        asked: &AskedAbout,
+        asked: &PreparedRelationCall,
     ) -> Result<(RelationOutcome, Option<String>)> {
         let CallerId { client, pinned } = caller;
         let began = self.recorder.now();

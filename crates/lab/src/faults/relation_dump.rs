@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 use super::{
     calls::retried,
     figure::{Figure, float},
-    relation_calls::{AskedAbout, counted_strong},
+    relation_calls::{PreparedRelationCall, counted_strong},
     relation_client::USERS,
 };
 use crate::{
@@ -73,7 +73,7 @@ async fn between(node: &Channel, edge: Edge) -> Result<Event> {
 }
 
 async fn asked(node: &Channel, what: RelationRequest) -> Result<RelationOutcome> {
-    let answered = retried(async || match AskedAbout::strong(what).send(node.clone()).await.0 {
+    let answered = retried(async || match PreparedRelationCall::strong(what).send(node.clone()).await.0 {
         RelationOutcome::Refused(code) => Err(code),
         outcome => Ok(outcome),
     });

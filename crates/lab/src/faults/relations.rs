@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 
 use super::{
     figure::{Better, Figure},
-    relation_calls::AskedAbout,
+    relation_calls::PreparedRelationCall,
     site::Site,
 };
 use crate::{
@@ -103,7 +103,7 @@ async fn reads(node: &Channel, what: RelationRequest) -> Result<Duration> {
 }
 
 async fn asked(node: &Channel, what: RelationRequest) -> Result<RelationOutcome> {
-    let asked = AskedAbout::write(what);
+    let asked = PreparedRelationCall::write(what);
     for _ in 0..TRIES {
         match asked.send(node.clone()).await.0 {
             RelationOutcome::Open(code) | RelationOutcome::Refused(code) => {

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    actions::Kept,
+    actions::FaultState,
     calls::UserCall,
     cassandra::{Cassandra, Served},
     client::{CallerId, Client, ClientConfig, ClientState, HOT},
@@ -99,7 +99,7 @@ pub struct Hunted {
 
 /// A fault of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct PlannedFault {
     pub(super) row: Row,
     /// Calls before it.
     pub(super) before: Duration,
@@ -121,22 +121,22 @@ pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<H
     let (lasts, after) = (load.lasts.unwrap_or(row.lasts), load.after.unwrap_or_else(|| row.after()));
     // A row that sends no messages does not wait for any.
     let sends = if row.sends == 0 { 0 } else { load.sends.unwrap_or(row.sends) };
-    let turn = Turn { row: *row, before: load.before, lasts, after, deaths: load.deaths, sends };
-    course(&[turn], plan, load, history, |_, _| {}).await
+    let fault = PlannedFault { row: *row, before: load.before, lasts, after, deaths: load.deaths, sends };
+    run_faults(&[fault], plan, load, history, |_, _| {}).await
 }
 
 /// The same with several faults, one after the other; each is reported before it begins, with the calls so far.
-pub(super) async fn course(
-    turns: &[Turn],
+pub(super) async fn run_faults(
+    faults: &[PlannedFault],
     plan: &Plan,
     load: Load,
     history: &Path,
-    on_turn: impl Fn(&Row, u64),
+    on_fault: impl Fn(&Row, u64),
 ) -> Result<Hunted> {
     let began = Instant::now();
-    let mut site = start(turns, plan).await?;
-    let ties = turns.iter().find_map(|turn| turn.row.ties);
-    let sending = turns.iter().find(|turn| turn.row.sends > 0);
+    let mut site = start(faults, plan).await?;
+    let ties = faults.iter().find_map(|fault| fault.row.ties);
+    let sending = faults.iter().find(|fault| fault.row.sends > 0);
     let users = match (ties, sending) {
         (Some(_), _) => HOT + load.cold.min(COLD_OF_FRIENDS),
         (None, Some(_)) => messages::ALL_USERS,
@@ -145,34 +145,34 @@ pub(super) async fn course(
     let state = Arc::new(ClientState::new(Recorder::create(history)?, site.channels(), users));
     fill(&state, site.cassandra.is_some()).await?;
     let messages = match sending {
-        Some(turn) => Some(MessageState::prepare(&state, turn.sends, turn.row.name, plan.seed).await?),
+        Some(fault) => Some(MessageState::prepare(&state, fault.sends, fault.row.name, plan.seed).await?),
         None => None,
     };
     let starting = began.elapsed().as_secs_f64();
     let mut clients = clients(&state, messages.as_ref(), ties, load, plan.seed);
-    if turns.iter().any(|turn| turn.row.watched) {
+    if faults.iter().any(|fault| fault.row.watched) {
         watch(&mut clients, &state, load, plan.seed);
     }
     // An error of a client ends the run at once: it might wait for what that client does.
-    let happened = tokio::select! {
-        happened = all_happen(turns, &mut site, &state, on_turn) => happened,
+    let injected = tokio::select! {
+        injected = inject_all(faults, &mut site, &state, on_fault) => injected,
         error = first_error(&mut clients) => Err(error),
     };
     state.over.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
         client??;
     }
-    let (deaths, mut figures) = happened?;
+    let (deaths, mut figures) = injected?;
     site.until_trusted().await?;
     sleep(QUIET).await;
     dump(&state.recorder, &state.nodes, &state.all()).await?;
     if ties.is_some() {
-        figures.push(relation_dump::dump(&state.recorder, &state.nodes[0]).await?.of(turns[0].row.name));
+        figures.push(relation_dump::dump(&state.recorder, &state.nodes[0]).await?.of(faults[0].row.name));
     }
     if let Some(messages) = &messages {
         messages::dump(messages, &site.mongod.database(NAME).await?).await?;
         let sent = state.sent.load(Ordering::Relaxed);
-        figures.push(Figure::count("messages acknowledged", sent).of(turns[0].row.name));
+        figures.push(Figure::count("messages acknowledged", sent).of(faults[0].row.name));
     }
     write_starts(&state.recorder, &site)?;
     state.recorder.finish()?;
@@ -203,8 +203,8 @@ fn write_starts(recorder: &Recorder, site: &Site) -> Result<()> {
 }
 
 /// A cluster in which all of them can happen.
-async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
-    let rows = || turns.iter().map(|turn| &turn.row);
+async fn start(faults: &[PlannedFault], plan: &Plan) -> Result<Site> {
+    let rows = || faults.iter().map(|fault| &fault.row);
     let own = rows().flat_map(|row| row.settings).map(|setting| (*setting).to_owned());
     let mut plan = Plan { settings: plan.settings.iter().cloned().chain(own).collect(), ..plan.clone() };
     if rows().any(|row| row.sends > 0) {
@@ -224,29 +224,29 @@ async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
 }
 
 /// How many deaths there were, and what was measured.
-async fn all_happen(
-    turns: &[Turn],
+async fn inject_all(
+    faults: &[PlannedFault],
     site: &mut Site,
     state: &ClientState,
-    on_turn: impl Fn(&Row, u64),
+    on_fault: impl Fn(&Row, u64),
 ) -> Result<(u64, Vec<Figure>)> {
     let (mut deaths, mut figures) = (0, Vec::new());
-    for turn in turns {
+    for fault in faults {
         site.until_trusted().await?;
-        on_turn(&turn.row, state.calls.load(Ordering::Relaxed));
-        let happened = happen(turn, site, state).await;
-        let kept = happened.with_context(|| format!("{}: {}", turn.row.name, turn.row.what))?;
+        on_fault(&fault.row, state.calls.load(Ordering::Relaxed));
+        let injected = inject(fault, site, state).await;
+        let kept = injected.with_context(|| format!("{}: {}", fault.row.name, fault.row.what))?;
         deaths += kept.deaths;
         figures.extend(kept.figures);
     }
     Ok((deaths, figures))
 }
 
-async fn happen(turn: &Turn, site: &mut Site, state: &ClientState) -> Result<Kept> {
-    let row = &turn.row;
-    let mut kept = Kept::with_deaths(turn.deaths);
+async fn inject(fault: &PlannedFault, site: &mut Site, state: &ClientState) -> Result<FaultState> {
+    let row = &fault.row;
+    let mut kept = FaultState::with_deaths(fault.deaths);
     row.action.prepare(site, &mut kept).await?;
-    sleep(turn.before).await;
+    sleep(fault.before).await;
     let record = |on| {
         let fault = Fault { at: state.recorder.now(), what: row.name.to_owned(), on };
         state.recorder.write(&Event::Fault(fault))
@@ -256,16 +256,16 @@ async fn happen(turn: &Turn, site: &mut Site, state: &ClientState) -> Result<Kep
     if disturbs {
         record(true)?;
     }
-    row.action.happen(site, &mut kept, turn.lasts).await?;
+    row.action.inject(site, &mut kept, fault.lasts).await?;
     let give_up = Instant::now() + LONGEST;
-    while state.sent.load(Ordering::Relaxed) < turn.sends {
+    while state.sent.load(Ordering::Relaxed) < fault.sends {
         ensure!(Instant::now() < give_up, "too few messages are acknowledged in {LONGEST:?}");
-        row.action.happen(site, &mut kept, turn.lasts).await?;
+        row.action.inject(site, &mut kept, fault.lasts).await?;
     }
     if disturbs {
         record(false)?;
     }
-    sleep(turn.after).await;
+    sleep(fault.after).await;
     Ok(kept)
 }
 

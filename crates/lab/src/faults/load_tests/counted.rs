@@ -13,7 +13,7 @@ use super::{
     aged::{ChangeSeen, Changed, watch},
 };
 use crate::{
-    faults::{Figure, Plan, Site, relation_calls::AskedAbout},
+    faults::{Figure, Plan, Site, relation_calls::PreparedRelationCall},
     history::{Edge, RelationOutcome, RelationRequest},
 };
 
@@ -57,7 +57,7 @@ async fn write(edges: &[Edge], count: i64, nodes: &[Channel]) -> Result<Vec<Coun
     let mut written = Vec::new();
     for (edge, writer) in edges.iter().zip(nodes.iter().cycle()) {
         let what = if count == 1 { RelationRequest::Follow(*edge) } else { RelationRequest::Unfollow(*edge) };
-        let answer = AskedAbout::write(what).send(writer.clone()).await.0;
+        let answer = PreparedRelationCall::write(what).send(writer.clone()).await.0;
         ensure!(
             matches!(answer, RelationOutcome::Follows(_) | RelationOutcome::Ended(_)),
             "the write was answered with {answer:?}"
@@ -84,7 +84,7 @@ impl Changed for Counted {
 
 /// Whom a user follows and who follows it; `None`: no answer.
 async fn counts(node: &Channel, user_id: i64) -> Option<(i64, i64)> {
-    match AskedAbout::strong(RelationRequest::Count(user_id)).send(node.clone()).await.0 {
+    match PreparedRelationCall::strong(RelationRequest::Count(user_id)).send(node.clone()).await.0 {
         RelationOutcome::Counted(following, fans) => Some((following, fans)),
         _ => None,
     }

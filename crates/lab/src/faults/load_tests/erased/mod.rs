@@ -107,14 +107,14 @@ async fn send_all(state: &ErasureState) -> Result<u64> {
     for number in 0..state.conversations {
         let other = i64::try_from(number)? + 2;
         let count = if number.is_multiple_of(LONG_EVERY) { LONG } else { SHORT };
-        for place in 0..count {
-            let is_theirs = place % 2 == 1;
+        for index in 0..count {
+            let is_theirs = index % 2 == 1;
             of_user += u64::from(!is_theirs);
             all.push(SendMessageRequest {
                 to: Some(To::ConversationId(format!("d{ERASED}-{other}"))),
                 sender_id: if is_theirs { other } else { ERASED },
-                client_message_id: format!("m{number}-{place}"),
-                body: if is_theirs { "kept".into() } else { format!("{SECRET}-{place}").into() },
+                client_message_id: format!("m{number}-{index}"),
+                body: if is_theirs { "kept".into() } else { format!("{SECRET}-{index}").into() },
                 ..SendMessageRequest::default()
             });
         }

@@ -39,7 +39,7 @@ const LASTS: Duration = Duration::from_secs(2);
 const EMPTIED: usize = 3;
 const BETWEEN: Duration = Duration::from_millis(300);
 /// Between two faults, once all nodes trust their memories again.
-const WHOLE_FOR: Duration = Duration::from_millis(500);
+const HEALTHY_FOR: Duration = Duration::from_millis(500);
 /// The node dies at one of so many writes.
 const DIES: &str = "after_commit=die@25";
 /// Deaths, at least; and how long one may take.
@@ -69,7 +69,7 @@ impl MarkFaultCounts {
 }
 
 /// Goes on until enough marks are acknowledged, and each fault was there once.
-pub(super) async fn go_on(site: &mut Site, state: &MarkState, loss: MarkLoss) -> Result<MarkFaultCounts> {
+pub(super) async fn inject(site: &mut Site, state: &MarkState, loss: MarkLoss) -> Result<MarkFaultCounts> {
     match loss {
         MarkLoss::Redis => lose_redis(site, state).await,
         MarkLoss::Node => lose_node(site, state).await,
@@ -106,7 +106,7 @@ async fn lose_redis(site: &mut Site, state: &MarkState) -> Result<MarkFaultCount
             }
         }
         site.until_trusted().await?;
-        sleep(WHOLE_FOR).await;
+        sleep(HEALTHY_FOR).await;
     }
     Ok(times)
 }

@@ -70,7 +70,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: MarkLoss) -> Result<Ve
     let last = messages::send_all(&nodes[0]).await?;
     let progress = Progress::new("marks are acknowledged", sizes.writes.div_ceil(FEWER));
     let state = Arc::new(MarkState { nodes, progress, again: AtomicU64::new(0), seed: plan.seed });
-    let disturbance = faults::go_on(&mut site, &state, loss);
+    let disturbance = faults::inject(&mut site, &state, loss);
     let (times, known, took) = disturb(&state.progress, begin(&state, last), disturbance).await?;
     site.until_trusted().await?;
     let marks = known.into_iter().fold(KnownMarks::default(), KnownMarks::and);

@@ -1,9 +1,9 @@
 //! Messages are recalled and edited on one node and read on the others at once, while one node after the other is cut from Redis or
-//! paused: no read that began after the acknowledgement shows what was there before.
+//! paused: no read that began after the acknowledgement shows the previous content.
 
 mod faults;
-mod gone;
 mod reader;
+mod removed_contents;
 mod tally;
 mod writer;
 
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use self::{gone::Gone, reader::Reader, tally::RecallTally, writer::Writer};
+use self::{reader::Reader, removed_contents::RemovedContents, tally::RecallTally, writer::Writer};
 use super::{
     Sizes,
     progress::{Progress, disturb},
@@ -45,7 +45,7 @@ struct RecallState {
     /// Messages that are changed.
     progress: Progress,
     values: AtomicU64,
-    gone: Gone,
+    removed: RemovedContents,
     tally: Mutex<RecallTally>,
 }
 
@@ -70,7 +70,7 @@ impl RecallState {
     }
 }
 
-/// Figures: changes, and reads that show what was before them.
+/// Figures: changes, and reads that show the previous content.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let mut site = Site::with_users(&plan, 2 * PAIRS).await?;
@@ -79,10 +79,10 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         progress: Progress::new("messages are changed", sizes.writes.div_ceil(FEWER)),
         // 0 is that of a message without content.
         values: AtomicU64::new(1),
-        gone: Gone::default(),
+        removed: RemovedContents::default(),
         tally: Mutex::default(),
     });
-    let disturbance = faults::go_on(&mut site, &state);
+    let disturbance = faults::inject(&mut site, &state);
     let (times, _, took) = disturb(&state.progress, begin(&state, plan.seed), disturbance).await?;
     for number in 1..=PAIRS {
         Reader::new(&state, MessagePair::of(number)).read_all().await;

@@ -1,4 +1,4 @@
-//! Who reads a conversation through all nodes, and looks for what is gone.
+//! Who reads a conversation through all nodes, and looks for removed contents.
 
 use std::{sync::Arc, time::Duration};
 
@@ -60,8 +60,8 @@ impl Reader {
             MessageOutcome::Read { messages, .. } => {
                 let mut tally = self.state.tally.lock();
                 tally.reads += 1;
-                if let Some(message) = self.state.gone.shown(&messages, began) {
-                    tally.blame(message, || format!("{pages:?} of {:?} on node {node}", self.pair));
+                if let Some(message) = self.state.removed.shown(&messages, began) {
+                    tally.add_violation(message, || format!("{pages:?} of {:?} on node {node}", self.pair));
                 }
                 Some(messages)
             }

@@ -38,13 +38,13 @@ pub(super) struct Writer {
     reader: Reader,
     random: SmallRng,
     /// By rising number.
-    whole: Vec<CurrentMessage>,
+    current: Vec<CurrentMessage>,
 }
 
 impl Writer {
     pub(super) fn new(state: &Arc<RecallState>, pair: MessagePair, seed: u64) -> Self {
         let random = SmallRng::seed_from_u64(seed.wrapping_add(pair.one.cast_unsigned()));
-        Self { state: Arc::clone(state), pair, reader: Reader::new(state, pair), random, whole: Vec::new() }
+        Self { state: Arc::clone(state), pair, reader: Reader::new(state, pair), random, current: Vec::new() }
     }
 
     /// Sends and changes until enough is changed in all conversations.
@@ -56,7 +56,7 @@ impl Writer {
             // One more than is recalled: there are older ones to change, too.
             for _ in 0..2 {
                 let sent = self.send(node).await?;
-                self.whole.push(sent);
+                self.current.push(sent);
             }
             self.change(node).await?;
         }
@@ -85,10 +85,10 @@ impl Writer {
 
     /// Recalls or edits a message, first through this node, and reads it through the others at once.
     async fn change(&mut self, node: usize) -> Result<()> {
-        let last = self.whole.len().checked_sub(1).context("a message was sent")?;
+        let last = self.current.len().checked_sub(1).context("a message was sent")?;
         let is_older = self.random.random_ratio(1, OLDER_EVERY);
-        let place = if is_older { self.random.random_range(0..=last) } else { last };
-        let CurrentMessage { seq, value } = self.whole[place];
+        let index = if is_older { self.random.random_range(0..=last) } else { last };
+        let CurrentMessage { seq, value } = self.current[index];
         let edited = self.random.random_ratio(1, EDIT_EVERY).then(|| self.state.value());
         // Copies of the message as it is are everywhere.
         for reader in 0..self.state.nodes.len() {
@@ -98,13 +98,13 @@ impl Writer {
             Some(value) => self.edit(node, seq, value).await?,
             None => self.recall(node, seq).await?,
         }
-        self.state.gone.add(value);
+        self.state.removed.add(value);
         self.state.progress.add(1);
         match edited {
-            Some(value) => self.whole[place].value = value,
-            None => drop(self.whole.remove(place)),
+            Some(value) => self.current[index].value = value,
+            None => drop(self.current.remove(index)),
         }
-        self.look(node, seq).await;
+        self.read_changed(node, seq).await;
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl Writer {
     }
 
     /// Reads a changed message in each way, on the other nodes first.
-    async fn look(&self, node: usize, seq: u64) {
+    async fn read_changed(&self, node: usize, seq: u64) {
         let count = self.state.nodes.len();
         for step in 1..=count {
             for pages in [page_of(seq), Pages::Before(seq + 1), Pages::These(vec![seq]), Pages::Before(0)] {

@@ -152,13 +152,13 @@ impl RemovalGroup {
             for sent in member.while_absent() {
                 self.state.tally.lock().forbidden += 1;
                 if let Some(seq) = by_value.get(&sent.value) {
-                    self.blame(STORED, &format!("user {}: {sent:?} has number {seq}", member.user));
+                    self.add_violation(STORED, &format!("user {}: {sent:?} has number {seq}", member.user));
                 }
             }
         }
     }
 
-    pub(super) fn blame(&self, kind: &'static str, what: &str) {
+    pub(super) fn add_violation(&self, kind: &'static str, what: &str) {
         let group = self.id;
         self.state.tally.lock().violations.add(kind, || format!("group {group}: {what}"));
     }

@@ -1,4 +1,4 @@
-//! Who removes members and takes them in again, and looks at what they can do.
+//! Who removes members and takes them in again, and reads at what they can do.
 
 use std::sync::Arc;
 
@@ -52,12 +52,12 @@ impl Remover {
         for other in nodes.clone().filter(|other| *other != node) {
             if let SendOutcome::At(seq) = self.group.send_as(member, other).await {
                 let what = format!("user {} was removed, and its message got number {seq}", member.user);
-                self.group.blame(ACKNOWLEDGED, &what);
+                self.group.add_violation(ACKNOWLEDGED, &what);
             }
         }
-        let after = self.say().await?;
+        let after = self.send_as_owner().await?;
         for node in nodes {
-            self.look(member, node, after).await;
+            self.read_after_removal(member, node, after).await;
         }
         Ok(after)
     }
@@ -72,7 +72,7 @@ impl Remover {
         let other = (node + 1) % self.group.state.nodes.len();
         let sent = self.group.send_as(member, other).await;
         if matches!(&sent, SendOutcome::Refused(code) if code == "PERMISSION_DENIED") {
-            self.group.blame(REFUSED, &format!("user {} is in, and may not send", member.user));
+            self.group.add_violation(REFUSED, &format!("user {} is in, and may not send", member.user));
         }
         let Some(hidden) = hidden else { return Ok(()) };
         let Some((messages, _)) = self.read(member.user, other, Pages::These(vec![hidden])).await else {
@@ -80,13 +80,13 @@ impl Remover {
         };
         if !messages.is_empty() {
             let what = format!("user {} is back and reads {messages:?} of its absence", member.user);
-            self.group.blame(READ_OF_ABSENCE, &what);
+            self.group.add_violation(READ_OF_ABSENCE, &what);
         }
         Ok(())
     }
 
     /// The owner sends. Returns the number.
-    async fn say(&self) -> Result<u64> {
+    async fn send_as_owner(&self) -> Result<u64> {
         for node in (0..self.group.state.nodes.len()).cycle().take(TRIES) {
             let value = self.group.state.value();
             match self.group.send(self.group.owner, value, node).await {
@@ -100,14 +100,15 @@ impl Remover {
     }
 
     /// A removed user reads all it may, up to a message that was sent after its removal.
-    async fn look(&self, member: &RemovedUser, node: usize, after: u64) {
+    async fn read_after_removal(&self, member: &RemovedUser, node: usize, after: u64) {
         for pages in [Pages::From(after), Pages::Before(0), Pages::These(vec![after])] {
             let Some((messages, end)) = self.read(member.user, node, pages.clone()).await else { continue };
-            self.group.state.tally.lock().looks += 1;
+            self.group.state.tally.lock().reads += 1;
             let beyond = messages.iter().find(|message| message.seq >= after);
             if beyond.is_some() || end.is_some_and(|end| end >= after) {
                 let what = format!("user {} was removed, and {pages:?} on node {node} reads", member.user);
-                self.group.blame(READ_BEYOND, &format!("{what} {beyond:?} up to {end:?}, from {after} on"));
+                self.group
+                    .add_violation(READ_BEYOND, &format!("{what} {beyond:?} up to {end:?}, from {after} on"));
             }
         }
     }

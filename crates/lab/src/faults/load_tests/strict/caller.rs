@@ -18,7 +18,7 @@ use super::{
 use crate::{
     faults::{
         calls::{failed, name_of, within},
-        relation_calls::{AskedAbout, settings},
+        relation_calls::{PreparedRelationCall, settings},
     },
     history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Settings},
 };
@@ -60,7 +60,7 @@ impl Caller {
             let what = RelationRequest::Set(self.pairs[at].edge, self.setting(at));
             let has_id = self.random.random_ratio(1, self.state.id_every);
             let request_id = if has_id { format!("{}-{}", self.user, self.sent) } else { String::new() };
-            let asked = AskedAbout { request_id, ..AskedAbout::strong(what) };
+            let asked = PreparedRelationCall { request_id, ..PreparedRelationCall::strong(what) };
             if !self.write(at, 0, &asked).await? && has_id {
                 // As a client does without an answer: the same request again, on the other node.
                 self.write(at, 1, &asked).await?;
@@ -70,7 +70,7 @@ impl Caller {
     }
 
     /// Writes on `node`, and reads from the other node. Returns whether the write was acknowledged.
-    async fn write(&mut self, at: usize, node: usize, asked: &AskedAbout) -> Result<bool> {
+    async fn write(&mut self, at: usize, node: usize, asked: &PreparedRelationCall) -> Result<bool> {
         match asked.send(self.state.nodes[node].clone()).await.0 {
             RelationOutcome::Set(settings, _) => {
                 self.pairs[at].known.value = Some(settings);
@@ -107,7 +107,7 @@ impl Caller {
             return self.ask_about_all(node).await;
         }
         let asked = if self.random.random_ratio(1, 4) { 0 } else { ALL };
-        let check = AskedAbout::strong(RelationRequest::Check(self.pairs[at].edge, asked));
+        let check = PreparedRelationCall::strong(RelationRequest::Check(self.pairs[at].edge, asked));
         match check.send(self.state.nodes[node].clone()).await.0 {
             RelationOutcome::Allows(all, denied) => {
                 self.judge(at, node, SettingsAnswer::Denied(asked, denied, all)).await
@@ -163,7 +163,7 @@ impl Caller {
 
     /// The settings in the store, by a strong read. `None`: no node answers.
     async fn stored(&self, edge: Edge) -> Option<Settings> {
-        let asked = AskedAbout::strong(RelationRequest::Get(edge, Level::Strong));
+        let asked = PreparedRelationCall::strong(RelationRequest::Get(edge, Level::Strong));
         for at in (0..self.state.nodes.len()).cycle().take(TRIES) {
             match asked.send(self.state.nodes[at].clone()).await.0 {
                 RelationOutcome::Found { settings, .. } => return Some(settings),

@@ -1,4 +1,4 @@
-//! A single node, whose log goes where a row wants it.
+//! A node with an embedded store, whose log a row may read or not.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -23,14 +23,14 @@ const SCRAPED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A node in a process of its own, over an embedded store with some users.
 #[derive(Debug)]
-pub(super) struct Alone {
+pub(super) struct EmbeddedNode {
     pub(super) address: SocketAddr,
     pub(super) operations: SocketAddr,
     process: Watched,
     _data: TempDir,
 }
 
-impl Alone {
+impl EmbeddedNode {
     /// Starts it with these settings beyond the usual ones and the users 1 to `users`. Its standard error is
     /// piped to this process: [`Self::stderr`].
     pub(super) async fn start(kith: &Path, settings: &[String], users: i64) -> Result<Self> {

@@ -16,7 +16,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::sleep;
 use tonic::{Code, Status};
 
-use super::{CALLERS, StrictState, pair::Known, tally::Decided};
+use super::{CALLERS, StrictState, pair::Known, tally::UsedValue};
 use crate::faults::{
     answered::make_group,
     calls::{failed, name_of, within},
@@ -62,7 +62,7 @@ impl GroupCaller {
 
     /// Calls until enough writes are acknowledged.
     pub(super) async fn work(mut self) -> Result<()> {
-        let group = Group { group_id: self.group, name: "kicked".to_owned(), ..Group::default() };
+        let group = Group { group_id: self.group, name: "members".to_owned(), ..Group::default() };
         make_group(&self.state.nodes, group, Vec::new()).await?;
         while !self.state.is_over() {
             let at = self.random.random_range(0..self.users.len());
@@ -132,11 +132,11 @@ impl GroupCaller {
     async fn judge(&self, at: usize, node: usize, is_member: bool, known: bool) {
         let member = self.users[at];
         let decided = if is_member == known {
-            Decided::Current
+            UsedValue::Current
         } else if member.known.is_open() && self.stored(at).await == Some(is_member) {
-            Decided::Later
+            UsedValue::Later
         } else {
-            Decided::Stale
+            UsedValue::Stale
         };
         self.state.tally.lock().decide(decided, || {
             let (group, user) = (self.group, member.user);

@@ -9,9 +9,9 @@ use crate::history::LoggedMessage;
 
 /// Contents that were removed or replaced, each since when no read that begins may show it.
 #[derive(Debug, Default)]
-pub(super) struct Gone(Mutex<HashMap<u64, Instant>>);
+pub(super) struct RemovedContents(Mutex<HashMap<u64, Instant>>);
 
-impl Gone {
+impl RemovedContents {
     /// The change that removed or replaced this content is acknowledged.
     pub(super) fn add(&self, value: u64) {
         self.0.lock().insert(value, Instant::now());
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn only_reads_that_began_later_are_judged() {
-        let (gone, before) = (Gone::default(), Instant::now());
+        let (gone, before) = (RemovedContents::default(), Instant::now());
         gone.add(7);
         let after = Instant::now() + Duration::from_millis(1);
         let messages = [message(1, Some(5)), message(2, Some(7)), message(3, None), message(4, Some(0))];
