@@ -9,7 +9,7 @@ use std::{
 
 use kith_lab::{
     checker::CheckResult,
-    faults::{Cassandra, Judged, LOAD_TESTS, Load, Mix, Plan, ROWS, Sizes, judged},
+    faults::{Cassandra, JudgedRun, LOAD_TESTS, Load, Mix, Plan, ROWS, Sizes, run_and_judge},
 };
 
 const LOAD: Load = Load {
@@ -34,12 +34,12 @@ fn kith() -> PathBuf {
 /// One cluster at a time: two would keep each other from being in time.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-async fn run(name: &str) -> Judged {
+async fn run(name: &str) -> JudgedRun {
     let _alone = ALONE.lock().await;
     let row = ROWS.iter().find(|row| row.name == name).unwrap();
     let plan = Plan::new(kith(), 2, 1);
     let folder = tempfile::tempdir().unwrap();
-    let judged = judged(row, &plan, LOAD, folder.path()).await.unwrap();
+    let judged = run_and_judge(row, &plan, LOAD, folder.path()).await.unwrap();
     assert!(judged.holds(), "{}", judged.report());
     judged
 }
@@ -58,8 +58,8 @@ async fn send(name: &str) {
     let judged = run(name).await;
     let report = judged.report();
     for check in ["C3", "C9", "C10", "C15", "C17"] {
-        let judged = |checked: &CheckResult| checked.name.starts_with(check) && checked.judged > 100;
-        assert!(report.checks.iter().any(judged), "{check}: {report}");
+        let is_judged = |checked: &CheckResult| checked.name.starts_with(check) && checked.judged > 100;
+        assert!(report.checks.iter().any(is_judged), "{check}: {report}");
     }
 }
 

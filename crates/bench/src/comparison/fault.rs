@@ -110,7 +110,7 @@ impl Fault {
             }
             Self::LostOneInHundred => site.links.iter().for_each(|link| link.tamper(Tampering::Lose(100))),
             Self::LostOneInTen => site.links.iter().for_each(|link| link.tamper(Tampering::Lose(10))),
-            Self::RedisFrozen => site.redis.stop()?,
+            Self::RedisFrozen => site.redis.pause()?,
             // They are a matter of the store and of the writers.
             Self::Nothing | Self::Races | Self::WriterDies => {}
         }
@@ -123,7 +123,7 @@ impl Fault {
             link.tamper(Tampering::Nothing);
         }
         if self == Self::RedisFrozen {
-            site.redis.go_on()?;
+            site.redis.resume()?;
         }
         Ok(())
     }

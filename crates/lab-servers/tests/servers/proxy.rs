@@ -12,7 +12,7 @@ const SOON: Duration = Duration::from_secs(5);
 /// How long silence is listened to.
 const SILENCE: Duration = Duration::from_millis(150);
 
-/// A server that says what it hears.
+/// A server that says what it subscribed.
 async fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -130,7 +130,7 @@ async fn a_frozen_link_holds_no_more_than_a_bound() {
 #[tokio::test]
 async fn a_deaf_client_is_heard_and_hears_nothing() {
     let (proxy, mut open) = stage().await;
-    proxy.set(Mode::Deaf);
+    proxy.set(Mode::HoldAnswers);
     open.write_all(b"there").await.unwrap();
     assert!(is_silent(&mut open).await);
     proxy.set(Mode::Pass);

@@ -43,7 +43,7 @@ pub(super) enum Action {
     /// Killed and started again, emptied, restored to an earlier state, and replaced by a replica that is behind.
     RedisByTurns,
     OneCut,
-    OneDeaf,
+    OneSubscriptionsCut,
     /// One in this many.
     Lost(u32),
     Repeated,
@@ -67,7 +67,7 @@ pub(super) enum Action {
     CassandraKilled,
     CassandraPaused,
     /// Its answers are lost.
-    CassandraDeaf,
+    CassandraAnswersHeld,
     /// Nothing is wrong.
     PairFlipped,
     RedisDiskFull,
@@ -130,7 +130,7 @@ impl Action {
             Self::RedisPromoted => {
                 let replica = site.redis.replica().await?;
                 // It receives nothing more, and still reports that it is a replica.
-                replica.stop()?;
+                replica.pause()?;
                 kept.replica = Some(replica);
             }
             _ => {}
@@ -159,7 +159,7 @@ impl Action {
             Self::PairFlipped => kept.figures = relations::flipped(site).await?,
             Self::CassandraKilled => relations::killed(site, lasts).await?,
             Self::CassandraPaused => relations::paused(site, lasts).await?,
-            Self::CassandraDeaf => relations::deaf(site, lasts).await?,
+            Self::CassandraAnswersHeld => relations::hold_answers(site, lasts).await?,
             Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await?,
             Self::MongodbLate => late(site, lasts).await?,
             Self::PrimaryKilled => primary::killed(site, lasts).await?,
@@ -193,7 +193,7 @@ impl Action {
             Self::RedisPromoted => promote(site, kept).await?,
             Self::RedisFull => site.redis.fill_up(true).await?,
             Self::OneCut => one.to_redis.set(Mode::Refuse),
-            Self::OneDeaf => one.to_redis.set_subscriptions(Mode::Freeze),
+            Self::OneSubscriptionsCut => one.to_redis.set_subscriptions(Mode::Freeze),
             Self::Lost(one_in) => site.tamper(Tampering::Lose(one_in)),
             Self::Repeated => site.tamper(Tampering::Repeat(3)),
             Self::Reordered => site.tamper(Tampering::Reorder(5, Duration::from_secs(5))),
@@ -211,7 +211,7 @@ impl Action {
             | Self::MemoryTiny
             | Self::CassandraKilled
             | Self::CassandraPaused
-            | Self::CassandraDeaf
+            | Self::CassandraAnswersHeld
             | Self::PairFlipped
             | Self::RedisByTurns
             | Self::Forged
@@ -355,7 +355,7 @@ async fn ensure_evicted(site: &Site) -> Result<()> {
 async fn promote(site: &mut Site, kept: &mut FaultState) -> Result<()> {
     let replica = kept.replica.take().context("a replica was prepared")?;
     site.redis.kill();
-    replica.go_on()?;
+    replica.resume()?;
     replica.promote().await?;
     for member in &site.members {
         member.to_redis.aim(replica.address());

@@ -31,8 +31,8 @@ const SENDERS: u64 = 2;
 const BATCH: u64 = 500;
 /// Bytes of what only a node can open.
 const MESSAGE: usize = 60;
-/// For how long the last node does not listen, at most: as its trust lasts and a half more.
-const DEAF: Duration = Duration::from_secs(3);
+/// How long the last node receives nothing, at most: as its trust lasts and a half more.
+const UNREAD_FOR: Duration = Duration::from_secs(3);
 /// What Redis writes to its log of a subscriber that it closes since too much waits for it.
 const CLOSED: &str = "output buffer limits";
 
@@ -42,7 +42,7 @@ pub(super) async fn flood(site: &Site, lasts: Duration) -> Result<Vec<Figure>> {
     let before = (taken(site)?, closed(site)?);
     let began = Instant::now();
     let publishing = (0..SENDERS).map(|_| publish(site.redis.address(), &channel, lasts));
-    let (published, ()) = tokio::try_join!(try_join_all(publishing), deafen(site, lasts))?;
+    let (published, ()) = tokio::try_join!(try_join_all(publishing), pause_subscriptions(site, lasts))?;
     let seconds = began.elapsed().as_secs_f64();
     let published = float(published.iter().sum()) / seconds;
     let (after, closed) = (taken(site)?, closed(site)? - before.1);
@@ -66,13 +66,13 @@ pub(super) async fn flood(site: &Site, lasts: Duration) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Where all nodes hear of changes.
+/// The channel of changes, to which all nodes are subscribed.
 async fn channel(site: &Site) -> Result<String> {
     let all = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?.texts();
     let channel = all.into_iter().find(|name| name.contains("log:")).context("no node listens")?;
-    let heard = site.redis.ask(&[&b"PUBLISH"[..], channel.as_bytes(), &frame()]).await?;
+    let received = site.redis.ask(&[&b"PUBLISH"[..], channel.as_bytes(), &frame()]).await?;
     let nodes = i64::try_from(site.members.len())?;
-    ensure!(heard == Value::Number(nodes), "of {nodes} nodes it is heard by {heard:?}");
+    ensure!(received == Value::Number(nodes), "of {nodes} nodes it is received by {received:?}");
     Ok(channel)
 }
 
@@ -93,11 +93,11 @@ fn closed(site: &Site) -> Result<u64> {
     Ok(u64::try_from(lines)?)
 }
 
-async fn deafen(site: &Site, lasts: Duration) -> Result<()> {
+async fn pause_subscriptions(site: &Site, lasts: Duration) -> Result<()> {
     let one = site.members.last().context("there is a node")?;
     sleep(lasts / 3).await;
     one.to_redis.set_subscriptions(Mode::Freeze);
-    sleep(DEAF.min(lasts / 3)).await;
+    sleep(UNREAD_FOR.min(lasts / 3)).await;
     one.to_redis.set_subscriptions(Mode::Pass);
     Ok(())
 }

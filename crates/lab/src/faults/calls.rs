@@ -36,7 +36,7 @@ pub(super) struct UserCall {
 
 /// The outcome, and the token of a successful write.
 #[derive(Clone, Debug)]
-pub(super) struct Answered {
+pub(super) struct UserAnswer {
     pub(super) outcome: Outcome,
     pub(super) token: Option<String>,
 }
@@ -49,7 +49,7 @@ impl UserCall {
     }
 
     /// Sends it once.
-    pub(super) async fn send(&self, node: Channel) -> Answered {
+    pub(super) async fn send(&self, node: Channel) -> UserAnswer {
         let reads = matches!(self.what, UserRequest::Read(_));
         let may_be_gone = reads || matches!(self.what, UserRequest::Update { .. });
         let outcome = match answer_in_time(reads, self.ask(node)).await {
@@ -58,17 +58,17 @@ impl UserCall {
             Err((code, true)) => Outcome::Open(code),
             Err((code, false)) => Outcome::Refused(code),
         };
-        Answered { outcome, token: None }
+        UserAnswer { outcome, token: None }
     }
 
-    async fn ask(&self, node: Channel) -> Result<Answered, Status> {
+    async fn ask(&self, node: Channel) -> Result<UserAnswer, Status> {
         let mut users = UserServiceClient::new(node);
         match &self.what {
             UserRequest::Read(level) => {
                 let consistency = consistency(*level, &self.token);
                 let asked = GetUserRequest { user_id: self.user_id, consistency };
                 let user = users.get_user(within(asked)).await?.into_inner().user;
-                Ok(Answered { outcome: outcome_of(user.as_ref())?, token: None })
+                Ok(UserAnswer { outcome: outcome_of(user.as_ref())?, token: None })
             }
             UserRequest::Create { name, value } => {
                 let user = User {
@@ -83,12 +83,12 @@ impl UserCall {
                 if let (Outcome::Done { key, .. }, Some(user)) = (&mut outcome, &created.user) {
                     *key = Some(key_of(user.user_id));
                 }
-                Ok(Answered { outcome, token: Some(created.consistency_token) })
+                Ok(UserAnswer { outcome, token: Some(created.consistency_token) })
             }
             UserRequest::Update { value } => {
                 let asked = renaming(self.user_id, value.to_string(), self.request_id.clone());
                 let updated = users.update_user(within(asked)).await?.into_inner();
-                Ok(Answered {
+                Ok(UserAnswer {
                     outcome: outcome_of(updated.user.as_ref())?,
                     token: Some(updated.consistency_token),
                 })
@@ -97,7 +97,7 @@ impl UserCall {
                 let request_id = self.request_id.clone();
                 let asked = DeleteUserRequest { user_id: self.user_id, expected_version: 0, request_id };
                 let deleted = users.delete_user(within(asked)).await?.into_inner();
-                Ok(Answered { outcome: Outcome::Gone, token: Some(deleted.consistency_token) })
+                Ok(UserAnswer { outcome: Outcome::Gone, token: Some(deleted.consistency_token) })
             }
         }
     }

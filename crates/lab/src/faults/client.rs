@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::{
-    calls::{Answered, UserCall, key_of},
+    calls::{UserAnswer, UserCall, key_of},
     mix::{CallKind, Mix},
 };
 use crate::{
@@ -118,7 +118,7 @@ impl ClientState {
     }
 
     /// Sends a call of this client, to its node or another one, and records the outcome.
-    pub(super) async fn call(&self, caller: CallerId, node: usize, asked: &UserCall) -> Result<Answered> {
+    pub(super) async fn call(&self, caller: CallerId, node: usize, asked: &UserCall) -> Result<UserAnswer> {
         let CallerId { client, pinned } = caller;
         let began = self.recorder.now();
         let answered = asked.send(self.nodes[node].clone()).await;
@@ -226,14 +226,14 @@ impl Client {
         Ok(())
     }
 
-    async fn call(&mut self, asked: &UserCall, node: usize) -> Result<Answered> {
+    async fn call(&mut self, asked: &UserCall, node: usize) -> Result<UserAnswer> {
         let answered = self.state.call(self.config.caller(), node, asked).await?;
         self.state.calls.fetch_add(1, Ordering::Relaxed);
         self.learn(asked, &answered);
         Ok(answered)
     }
 
-    fn learn(&mut self, asked: &UserCall, answered: &Answered) {
+    fn learn(&mut self, asked: &UserCall, answered: &UserAnswer) {
         if let (Some(token), Outcome::Done { version, key, .. }) = (&answered.token, &answered.outcome) {
             let made = key.as_deref().and_then(|key| key.strip_prefix("user:")?.parse().ok());
             if let Some(made) = made {

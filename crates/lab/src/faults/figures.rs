@@ -3,7 +3,7 @@
 use super::{
     figure::{Figure, float},
     findings::Findings,
-    report::{Judged, millis},
+    report::{JudgedRun, millis},
 };
 use crate::{
     checker::{Ages, CheckResult},
@@ -14,7 +14,7 @@ use crate::{
 struct AgeLimit {
     name: &'static str,
     rows: &'static [&'static str],
-    of: fn(&Judged) -> u64,
+    of: fn(&JudgedRun) -> u64,
     most_ms: f64,
 }
 
@@ -88,7 +88,7 @@ impl AgeLimit {
 }
 
 /// How old its reads were, and each check.
-fn of_row(judged: &Judged) -> Vec<Figure> {
+fn of_row(judged: &JudgedRun) -> Vec<Figure> {
     let (name, staleness) = (judged.name(), &judged.report().staleness);
     let stalest = |name: String, ages: &Ages, most_ms: f64| {
         let figure = Figure::at_most(name, "ms", millis(ages.max), most_ms);
@@ -113,7 +113,7 @@ fn of_row(judged: &Judged) -> Vec<Figure> {
     figures
 }
 
-fn undisturbed(judged: &Judged) -> &Ages {
+fn undisturbed(judged: &JudgedRun) -> &Ages {
     &judged.report().staleness.undisturbed
 }
 
@@ -122,14 +122,14 @@ mod tests {
     use super::*;
     use crate::faults::{
         NotRun,
-        made_up::{judged, row},
+        fixtures::{judged, row},
     };
 
     fn named(findings: &Findings, name: &str) -> Figure {
         figures(findings).into_iter().find(|figure| figure.name == name).expect("such a figure")
     }
 
-    fn of(rows: Vec<Judged>) -> Findings {
+    fn of(rows: Vec<JudgedRun>) -> Findings {
         Findings::of_rows(rows, Vec::new())
     }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use rand::{SeedableRng as _, rngs::SmallRng, seq::SliceRandom as _};
 
 use super::{
-    report::{Judged, Subject},
+    report::{JudgedRun, Subject},
     rows::{ROWS, Row},
     run::{Load, PlannedFault, run_faults},
     site::Plan,
@@ -38,12 +38,12 @@ pub async fn long(
     lasts: Duration,
     folder: &Path,
     on_fault: impl Fn(&Row, u64),
-) -> Result<Judged> {
+) -> Result<JudgedRun> {
     let history = folder.join(format!("{NAME}.jsonl"));
     let faults = plan_faults(plan.seed, lasts, load.before);
-    let hunted = run_faults(&faults, plan, load, &history, on_fault).await?;
+    let summary = run_faults(&faults, plan, load, &history, on_fault).await?;
     let subject = Subject { name: NAME, what: WHAT, bound: None, promises: &[] };
-    Judged::of(subject, hunted, &history)
+    JudgedRun::of(subject, summary, &history)
 }
 
 /// As many as there is time for, at least one.

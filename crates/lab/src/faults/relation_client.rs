@@ -23,18 +23,18 @@ pub(super) const USERS: i64 = 8;
 
 /// Of a hundred calls; those that are left read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ties {
+pub(super) struct RelationMix {
     pub(super) follows: u32,
     pub(super) unfollows: u32,
     /// Blocks, unblocks and permissions.
     pub(super) settings: u32,
 }
 
-impl Ties {
+impl RelationMix {
     /// Half of the calls write.
     pub(super) const USUAL: Self = Self { follows: 22, unfollows: 14, settings: 14 };
-    /// What is set, and little else.
-    pub(super) const HOSTILE: Self = Self { follows: 8, unfollows: 2, settings: 50 };
+    /// Half of the calls change settings.
+    pub(super) const MOSTLY_SETTINGS: Self = Self { follows: 8, unfollows: 2, settings: 50 };
 }
 
 /// One of these clients.
@@ -42,16 +42,16 @@ impl Ties {
 pub(super) struct RelationClient {
     config: ClientConfig,
     random: SmallRng,
-    ties: Ties,
+    relation_mix: RelationMix,
     state: Arc<ClientState>,
     /// The last token of each follow, and its version.
     tokens: HashMap<Edge, (String, u64)>,
 }
 
 impl RelationClient {
-    pub(super) fn new(state: &Arc<ClientState>, config: ClientConfig, ties: Ties) -> Self {
+    pub(super) fn new(state: &Arc<ClientState>, config: ClientConfig, relation_mix: RelationMix) -> Self {
         let random = SmallRng::seed_from_u64(config.seed);
-        Self { config, random, ties, state: Arc::clone(state), tokens: HashMap::new() }
+        Self { config, random, relation_mix, state: Arc::clone(state), tokens: HashMap::new() }
     }
 
     /// Makes calls until the run is over.
@@ -97,7 +97,7 @@ impl RelationClient {
     }
 
     fn choose(&mut self) -> PreparedRelationCall {
-        let (edge, Ties { follows, unfollows, settings }) = (self.edge(), self.ties);
+        let (edge, RelationMix { follows, unfollows, settings }) = (self.edge(), self.relation_mix);
         let kind = self.random.random_range(0..100_u32);
         let what = if kind < follows {
             RelationRequest::Follow(edge)

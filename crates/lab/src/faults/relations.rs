@@ -17,9 +17,9 @@ use crate::{
     history::{Edge, Level, RelationOutcome, RelationRequest, Side},
 };
 
-/// For so long a link loses answers before it is cut: most calls that are under way then wait for longer.
-const DEAF: Duration = Duration::from_millis(400);
-const HEARS: Duration = Duration::from_millis(800);
+/// How long answers are held before the links are cut: most calls in progress then wait for longer.
+const HELD_FOR: Duration = Duration::from_millis(400);
+const ANSWERS_FOR: Duration = Duration::from_millis(800);
 /// Who follows whom again and again: between them there is nothing else.
 const FLIPPED: Edge = Edge(50, 51);
 const FRESH: Edge = Edge(52, 53);
@@ -34,7 +34,7 @@ const TRIES: u32 = 20;
 
 /// Cassandra is killed, and started again after so long.
 pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
-    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.alone()?;
+    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.exclusive()?;
     cassandra.kill();
     sleep(lasts).await;
     cassandra.restart().await
@@ -42,21 +42,21 @@ pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
 
 /// Pauses Cassandra for this long.
 pub(super) async fn paused(site: &mut Site, lasts: Duration) -> Result<()> {
-    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.alone()?;
+    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.exclusive()?;
     cassandra.signal("STOP")?;
     sleep(lasts).await;
     cassandra.signal("CONT")
 }
 
-/// Again and again Cassandra hears, and is not heard; then the links are cut.
-pub(super) async fn deaf(site: &Site, lasts: Duration) -> Result<()> {
+/// Repeatedly holds the answers of Cassandra, then cuts the links, so that they are lost.
+pub(super) async fn hold_answers(site: &Site, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     while Instant::now() < until {
-        site.cassandra_links(Mode::Deaf);
-        sleep(DEAF).await;
+        site.cassandra_links(Mode::HoldAnswers);
+        sleep(HELD_FOR).await;
         site.to_cassandra().for_each(Proxy::cut);
         site.cassandra_links(Mode::Pass);
-        sleep(HEARS).await;
+        sleep(ANSWERS_FOR).await;
     }
     Ok(())
 }

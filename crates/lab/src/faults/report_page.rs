@@ -7,7 +7,7 @@ use kith_lab_servers::plot::{Bound, Line, Plot, Shade, escaped, page, table};
 use super::{
     figure::Figure,
     findings::Findings,
-    report::{HEAD, Judged, cells},
+    report::{HEAD, JudgedRun, cells},
     rows::HEALTHY,
 };
 use crate::{
@@ -36,7 +36,7 @@ fn not_run(findings: &Findings) -> String {
     if rows.len() == 0 { String::new() } else { table("Not run", &["row", "why"], rows) }
 }
 
-fn section(judged: &Judged) -> String {
+fn section(judged: &JudgedRun) -> String {
     let name = format!("{}: {}", judged.name(), judged.what());
     let report = judged.report();
     let mut section =
@@ -111,7 +111,7 @@ fn seconds(nanos: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{NotRun, figures::figures, made_up::judged};
+    use crate::faults::{NotRun, figures::figures, fixtures::judged};
 
     fn page_of(findings: &Findings) -> String {
         html(findings, &figures(findings))

@@ -16,13 +16,13 @@ use tokio::{
 use super::{
     actions::FaultState,
     calls::UserCall,
-    cassandra::{Cassandra, Served},
+    cassandra::{Cassandra, CassandraAccess},
     client::{CallerId, Client, ClientConfig, ClientState, HOT},
     dump::dump,
     figure::Figure,
     messages::{self, MessageClient, MessageState},
     mix::Mix,
-    relation_client::{RelationClient, Ties},
+    relation_client::{RelationClient, RelationMix},
     relation_dump,
     rows::Row,
     site::{NAME, Plan, Site},
@@ -84,7 +84,7 @@ impl Default for Load {
 
 /// The summary of a run.
 #[derive(Clone, Debug)]
-pub struct Hunted {
+pub struct RunSummary {
     /// Calls of all clients.
     pub calls: u64,
     /// Of the whole run, in seconds.
@@ -117,7 +117,7 @@ pub(super) struct PlannedFault {
 ///
 /// # Errors
 /// When the cluster does not start, does not come back after the fault, or the history cannot be written.
-pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<Hunted> {
+pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<RunSummary> {
     let (lasts, after) = (load.lasts.unwrap_or(row.lasts), load.after.unwrap_or_else(|| row.after()));
     // A row that sends no messages does not wait for any.
     let sends = if row.sends == 0 { 0 } else { load.sends.unwrap_or(row.sends) };
@@ -132,12 +132,12 @@ pub(super) async fn run_faults(
     load: Load,
     history: &Path,
     on_fault: impl Fn(&Row, u64),
-) -> Result<Hunted> {
+) -> Result<RunSummary> {
     let began = Instant::now();
     let mut site = start(faults, plan).await?;
-    let ties = faults.iter().find_map(|fault| fault.row.ties);
+    let relation_mix = faults.iter().find_map(|fault| fault.row.relation_mix);
     let sending = faults.iter().find(|fault| fault.row.sends > 0);
-    let users = match (ties, sending) {
+    let users = match (relation_mix, sending) {
         (Some(_), _) => HOT + load.cold.min(COLD_OF_FRIENDS),
         (None, Some(_)) => messages::ALL_USERS,
         (None, None) => HOT + load.cold,
@@ -149,7 +149,7 @@ pub(super) async fn run_faults(
         None => None,
     };
     let starting = began.elapsed().as_secs_f64();
-    let mut clients = clients(&state, messages.as_ref(), ties, load, plan.seed);
+    let mut clients = clients(&state, messages.as_ref(), relation_mix, load, plan.seed);
     if faults.iter().any(|fault| fault.row.watched) {
         watch(&mut clients, &state, load, plan.seed);
     }
@@ -166,7 +166,7 @@ pub(super) async fn run_faults(
     site.until_trusted().await?;
     sleep(QUIET).await;
     dump(&state.recorder, &state.nodes, &state.all()).await?;
-    if ties.is_some() {
+    if relation_mix.is_some() {
         figures.push(relation_dump::dump(&state.recorder, &state.nodes[0]).await?.of(faults[0].row.name));
     }
     if let Some(messages) = &messages {
@@ -177,7 +177,7 @@ pub(super) async fn run_faults(
     write_starts(&state.recorder, &site)?;
     state.recorder.finish()?;
     let (calls, seconds) = (state.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
-    Ok(Hunted { calls, seconds, starting, deaths, figures })
+    Ok(RunSummary { calls, seconds, starting, deaths, figures })
 }
 
 /// The error of the first client that has one; pending while none has.
@@ -214,9 +214,11 @@ async fn start(faults: &[PlannedFault], plan: &Plan) -> Result<Site> {
     for row in rows() {
         disk = row.action.disk().await?.or(disk);
     }
-    let cassandra = match rows().find(|row| row.ties.is_some() || row.sends > 0) {
-        Some(row) if row.action.harms_cassandra() => Some(Served::Alone(Cassandra::lasting().await?)),
-        Some(_) => Some(Served::Shared(Cassandra::shared().await?)),
+    let cassandra = match rows().find(|row| row.relation_mix.is_some() || row.sends > 0) {
+        Some(row) if row.action.harms_cassandra() => {
+            Some(CassandraAccess::Exclusive(Cassandra::lasting().await?))
+        }
+        Some(_) => Some(CassandraAccess::Shared(Cassandra::shared().await?)),
         None => None,
     };
     let mongods = rows().map(|row| row.mongods).max().unwrap_or(1);
@@ -296,7 +298,7 @@ async fn create(state: &ClientState, user_id: i64, slow: bool) -> Result<()> {
 fn clients(
     state: &Arc<ClientState>,
     messages: Option<&Arc<MessageState>>,
-    ties: Option<Ties>,
+    relation_mix: Option<RelationMix>,
     load: Load,
     seed: u64,
 ) -> JoinSet<Result<()>> {
@@ -305,9 +307,9 @@ fn clients(
         let place = usize::try_from(number).unwrap_or_default() % state.nodes.len();
         let pinned = (number <= load.pinned).then_some(place);
         let config = ClientConfig { number, pinned, seed: seed.wrapping_add(u64::from(number)) };
-        match (ties, messages) {
-            (Some(ties), _) if number < last => {
-                clients.spawn(RelationClient::new(state, config, ties).work())
+        match (relation_mix, messages) {
+            (Some(relation_mix), _) if number < last => {
+                clients.spawn(RelationClient::new(state, config, relation_mix).work())
             }
             (None, Some(messages)) => clients.spawn(MessageClient::new(messages, config).work()),
             _ => clients.spawn(Client::new(state, config, load.mix).work()),

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use kith_lab_servers::{
-    child::{Watched, free_port},
+    child::{ChildProcess, free_port},
     imported::fill_up_to,
 };
 use tempfile::TempDir;
@@ -26,7 +26,7 @@ const SCRAPED_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct EmbeddedNode {
     pub(super) address: SocketAddr,
     pub(super) operations: SocketAddr,
-    process: Watched,
+    process: ChildProcess,
     _data: TempDir,
 }
 
@@ -44,7 +44,7 @@ impl EmbeddedNode {
         for setting in settings {
             command.args(["--set", setting]);
         }
-        let process = Watched::start_configured("kith", command, data.path().join("kith.log"))?;
+        let process = ChildProcess::start_configured("kith", command, data.path().join("kith.log"))?;
         let node = Self { address, operations, process, _data: data };
         let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
         fill_up_to(channel, users).await?;

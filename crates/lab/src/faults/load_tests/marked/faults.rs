@@ -31,7 +31,7 @@ const FAULTS: [RedisFault; 5] = [
     RedisFault::Killed,
     RedisFault::Cut(Mode::Refuse),
     RedisFault::Cut(Mode::Freeze),
-    RedisFault::Cut(Mode::Deaf),
+    RedisFault::Cut(Mode::HoldAnswers),
 ];
 /// A node is cut, and Redis away, for so long.
 const LASTS: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use crate::faults::{
     Figure, Plan, Site,
     cassandra::keyspace,
     load_tests::Sizes,
-    node::{Node, Shape},
+    node::{Node, NodeConfig},
     site::NAME,
 };
 
@@ -86,7 +86,7 @@ async fn second_is_refused(plan: &Plan, site: &Site) -> Result<bool> {
     let first = site.members.first().context("there is a node")?;
     let mut settings = plan.settings.clone();
     settings.push(format!("redis.prefix={NAME}"));
-    let shape = Shape {
+    let config = NodeConfig {
         kith: plan.kith.clone(),
         name: format!("{NAME}_other"),
         keyspace: keyspace(),
@@ -94,7 +94,7 @@ async fn second_is_refused(plan: &Plan, site: &Site) -> Result<bool> {
         environment: plan.environment.clone(),
     };
     let mongodb = site.mongod.uri(first.to_mongodb.address(), site.members.len());
-    let mut node = Node::start(&shape, mongodb, first.to_redis.address(), None)?;
+    let mut node = Node::start(&config, mongodb, first.to_redis.address(), None)?;
     let began = Instant::now();
     while began.elapsed() < REFUSED_WITHIN {
         if node.ended()? {

@@ -33,7 +33,7 @@ struct ForbiddenSeen {
     afterwards: Duration,
     subscribed: Duration,
     /// Nodes that were not subscribed again in the end.
-    deaf: u64,
+    unsubscribed: u64,
     /// Nodes that did not report it.
     silent: u64,
 }
@@ -50,7 +50,7 @@ pub(in crate::faults::load_tests) async fn run(plan: &Plan, sizes: &Sizes) -> Re
     }
     seen.taken(&site, &readers, LONG).await?;
     Ok(vec![
-        Figure::none("nodes that were not subscribed again", seen.deaf),
+        Figure::none("nodes that were not subscribed again", seen.unsubscribed),
         Figure::none("nodes that did not report it", seen.silent),
         Figure::at_most("subscribed again after", "ms", ms(seen.subscribed), ms(SUBSCRIBED_WITHIN)),
         Figure::at_most("oldest answer meanwhile", "ms", ms(seen.meanwhile), ms(OLDEST)),
@@ -75,7 +75,7 @@ impl ForbiddenSeen {
             sleep(LOOK).await;
             subscribed = self::subscribed(site, &channel).await?;
         }
-        self.deaf += all.saturating_sub(subscribed);
+        self.unsubscribed += all.saturating_sub(subscribed);
         self.subscribed = allowed.elapsed().max(self.subscribed);
         for _ in 0..UPDATES {
             self.afterwards = readers.oldest(USER).await?.max(self.afterwards);

@@ -10,7 +10,7 @@ use super::StrictState;
 use crate::faults::{Figure, Member, Node, Site};
 
 /// How the link of a node to Redis is cut, in turn.
-const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::Deaf];
+const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::HoldAnswers];
 /// Duration of a cut: long enough that the node first trusts its memory and then does not.
 const CUT_FOR: Duration = Duration::from_secs(2);
 /// Pause between two faults, from when both nodes trust their memories again.
