@@ -100,7 +100,7 @@ pub const CASES: [Case; 24] = [
         "nodes report an address at which they cannot be reached",
         AlertFault::StartedWith(("KITH_CLUSTER__ADVERTISE", "http://127.0.0.1:1"), LOAD),
     )
-    .fires(&["KithNobodyLooks"])
+    .fires(&["KithFreshnessUnchecked"])
     .lasts(100),
     case("mongodb-away", "MongoDB is away", AlertFault::MongodbAway)
         .load(PATIENT)
