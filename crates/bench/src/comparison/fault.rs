@@ -8,7 +8,7 @@ use kith_lab_servers::proxy::{Mode, Tampering};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    plan::{Shape, Sizes},
+    plan::{Schedule, Sizes},
     site::SchemeSite,
 };
 
@@ -95,11 +95,11 @@ impl Fault {
         }
     }
 
-    pub(super) const fn shape(self) -> Shape {
+    pub(super) const fn schedule(self) -> Schedule {
         match self {
-            Self::Races => Shape::Cold,
-            Self::WriterDies => Shape::Dying,
-            _ => Shape::Warm,
+            Self::Races => Schedule::Cold,
+            Self::WriterDies => Schedule::Dying,
+            _ => Schedule::Warm,
         }
     }
 

@@ -22,7 +22,7 @@ use tokio::{
 use super::{
     Ages, Fault, Scheme, SchemeNode, Sizes,
     ages::millis,
-    plan::{Deed, Shape, Step, plan},
+    plan::{Schedule, Step, StepKind, plan},
     site::SchemeSite,
 };
 use crate::cache_node::Store;
@@ -103,7 +103,7 @@ pub async fn run(scheme: Scheme, fault: Fault, sizes: &Sizes, seed: u64) -> Resu
         let _first = store.commit(key);
     }
     let site = SchemeSite::start(scheme, sizes.nodes, &store, seed).await?;
-    let warm = if fault.shape() == Shape::Cold { 0 } else { sizes.keys };
+    let warm = if fault.schedule() == Schedule::Cold { 0 } else { sizes.keys };
     // All memories hold these records.
     site.stale(warm).await?;
     let (end, loads, keys) = (watch::Sender::new(false), store.loads(), Arc::new(AtomicU64::new(warm)));
@@ -115,7 +115,7 @@ pub async fn run(scheme: Scheme, fault: Fault, sizes: &Sizes, seed: u64) -> Resu
     let readers = readers(&site, &reading, sizes.readers, seed);
     let lasts = fault.lasts(sizes);
     fault.begin(&site)?;
-    let steps = plan(seed, sizes, lasts, fault.shape());
+    let steps = plan(seed, sizes, lasts, fault.schedule());
     let writes = tokio::spawn(do_all(site.nodes.clone(), store.clone(), steps, keys));
     sleep(lasts).await;
     fault.end(&site)?;
@@ -167,7 +167,7 @@ async fn do_all(
     let (began, mut calls) = (tokio::time::Instant::now(), JoinSet::new());
     for step in steps {
         sleep_until(began + step.at).await;
-        if step.deed != Deed::Read {
+        if step.kind != StepKind::Read {
             keys.fetch_max(step.key + 1, Ordering::Relaxed);
         }
         calls.spawn(do_one(Arc::clone(&nodes[step.node]), store.clone(), step));
@@ -181,14 +181,14 @@ async fn do_all(
 }
 
 async fn do_one(node: Arc<dyn SchemeNode>, store: Store, step: Step) -> Done {
-    let acknowledged = match step.deed {
-        Deed::Read => {
+    let acknowledged = match step.kind {
+        StepKind::Read => {
             // Readers count; this one only loads.
             drop(node.read(step.key).await);
             return Done::default();
         }
-        Deed::Write => node.write(step.key).await.is_ok(),
-        Deed::DyingWrite => {
+        StepKind::Write => node.write(step.key).await.is_ok(),
+        StepKind::DyingWrite => {
             // Its age is counted from the commit, as if it had been acknowledged at once.
             let version = store.commit(step.key);
             store.acknowledge(step.key, version);

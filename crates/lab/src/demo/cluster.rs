@@ -48,7 +48,10 @@ impl Cluster {
         let site = Site::start(&Plan::new(demo.kith.clone(), NODES, 1)).await?;
         let users = first_ids(&demo.users)?;
         let cluster = Self { site, users, kith: demo.kith.clone() };
-        print(&format!("  started, and each proves that it hears the others: {}", seconds(began.elapsed())));
+        print(&format!(
+            "  started, and each proves that it receives what the others publish: {}",
+            seconds(began.elapsed())
+        ));
         cluster.import(&demo.users, print).await?;
         print("  $ kith status");
         let addresses = cluster.addresses().join(",");

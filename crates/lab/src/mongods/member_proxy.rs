@@ -207,7 +207,7 @@ mod tests {
         stream
     }
 
-    async fn heard(stream: &mut TcpStream, what: &[u8]) {
+    async fn expect_received(stream: &mut TcpStream, what: &[u8]) {
         let mut bytes = vec![0; what.len()];
         timeout(SOON, stream.read_exact(&mut bytes)).await.unwrap().unwrap();
         assert_eq!(bytes, what);
@@ -229,24 +229,24 @@ mod tests {
         let proxy = MemberProxy::start(echo().await).await.unwrap();
         let (one, other) = (of_node("node-1"), of_member(9));
         let (mut held, mut free) = (dial(&proxy, &one).await, dial(&proxy, &other).await);
-        heard(&mut held, &one).await;
-        heard(&mut free, &other).await;
+        expect_received(&mut held, &one).await;
+        expect_received(&mut free, &other).await;
         proxy.shut_to(vec![Dialer::Named("node-1".to_owned()), Dialer::Member(8)]);
         held.write_all(b"later").await.unwrap();
         free.write_all(b"now").await.unwrap();
         let mut new = dial(&proxy, &one).await;
-        heard(&mut free, b"now").await;
+        expect_received(&mut free, b"now").await;
         assert!(is_silent(&mut held).await && is_silent(&mut new).await);
         proxy.shut_to(Vec::new());
-        heard(&mut held, b"later").await;
-        heard(&mut new, &one).await;
+        expect_received(&mut held, b"later").await;
+        expect_received(&mut new, &one).await;
     }
 
     #[tokio::test]
     async fn connection_ends_with_proxy_or_without_member() {
         let proxy = MemberProxy::start(echo().await).await.unwrap();
         let mut passing = dial(&proxy, &of_member(9)).await;
-        heard(&mut passing, &of_member(9)).await;
+        expect_received(&mut passing, &of_member(9)).await;
         drop(proxy);
         assert_eq!(timeout(SOON, passing.read(&mut [0; 8])).await.unwrap().unwrap_or_default(), 0);
         let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

@@ -26,7 +26,7 @@ pub(crate) const ALL: [(&str, &str, Break); 7] = [
 ];
 
 /// Two messages that differ in their values alone have each other's places. The streams of the conversation are left
-/// out: they are a second witness, which C10 hears.
+/// out: they are a second copy, which C10 reads.
 fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let stored = events.iter().filter_map(|event| match event {
         Event::Log(copy) if copy.node.is_none() => Some(copy),

@@ -73,7 +73,7 @@ struct PublishStage {
     at_two: TieredCache<i64, User>,
     store: Arc<Current>,
     raw: RawRedis,
-    heard: RawRedis,
+    subscriber: RawRedis,
 }
 
 impl PublishStage {
@@ -89,14 +89,14 @@ impl PublishStage {
         };
         let (at_one, at_two) = (cache(&one), cache(&two));
         let raw = RawRedis::connect(url, &cluster.tag()).await?;
-        let heard = RawRedis::connect(url, &cluster.tag()).await?;
-        heard.client.subscribe(heard.channel()).await?;
+        let subscriber = RawRedis::connect(url, &cluster.tag()).await?;
+        subscriber.client.subscribe(subscriber.channel()).await?;
         // Its answer comes after the subscription.
-        heard.ask_for_nothing(1).await?;
+        subscriber.ask_for_nothing(1).await?;
         let bytes = RecordCodec::USER.encode(&people::user(1)?);
         let copy = Cell::value(1, Version::new(1), bytes).to_bytes();
         raw.put(WRITTEN, copy).await?;
-        Ok(Arc::new(Self { one, two, at_one, at_two, store, raw, heard }))
+        Ok(Arc::new(Self { one, two, at_one, at_two, store, raw, subscriber }))
     }
 
     /// Writes the next version on the first node; returns when the write was committed and when it was done.
@@ -124,7 +124,7 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
     let (stage, writes) = (PublishStage::new(url).await?, plan.size(1_000, 20));
     if dropped {
         let pairs = interleave(plan.rounds, async |side| match side {
-            Side::Baseline => spawned(times_heard(Arc::clone(&stage), writes, false)).await,
+            Side::Baseline => spawned(times_received(Arc::clone(&stage), writes, false)).await,
             Side::Kith => spawned(times_dropped(Arc::clone(&stage), writes)).await,
         });
         let pairs = pairs.await?;
@@ -133,7 +133,7 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
     }
     let read = interleave(plan.rounds, async |side| {
         let latency = match side {
-            Side::Baseline => spawned(times_heard(Arc::clone(&stage), writes, true)).await?,
+            Side::Baseline => spawned(times_received(Arc::clone(&stage), writes, true)).await?,
             Side::Kith => spawned(times_read(Arc::clone(&stage), writes)).await?,
         };
         Ok(latency.p50)
@@ -146,24 +146,24 @@ async fn spawned(times: impl Future<Output = Result<Latency>> + Send + 'static) 
     tokio::spawn(times).await?
 }
 
-/// From publishing to hearing, and, if asked for, one GET after it.
-async fn times_heard(stage: Arc<PublishStage>, times: usize, and_get: bool) -> Result<Latency> {
-    let mut messages = stage.heard.client.message_rx();
+/// From publishing to receiving, and, if asked for, one GET after it.
+async fn times_received(stage: Arc<PublishStage>, times: usize, and_get: bool) -> Result<Latency> {
+    let mut messages = stage.subscriber.client.message_rx();
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
         let (channel, message) = (stage.raw.channel(), bytes::Bytes::from(vec![7; 100]));
         let begun = Instant::now();
         let publish = stage.raw.client.publish::<i64, _, _>(channel, message);
-        let hear = async {
+        let receive = async {
             timeout(PATIENCE, messages.recv()).await??;
             if and_get {
                 stage.raw.user(stage.raw.key(WRITTEN)).await?;
             }
             Ok::<_, anyhow::Error>(begun.elapsed())
         };
-        let (subscribers, heard) = tokio::join!(publish, hear);
+        let (subscribers, received) = tokio::join!(publish, receive);
         ensure!(subscribers? >= 1, "the message has no subscriber");
-        taken.push(nanos(heard?) / 1e3);
+        taken.push(nanos(received?) / 1e3);
     }
     Ok(Latency::of(taken))
 }

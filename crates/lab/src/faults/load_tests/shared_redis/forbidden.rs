@@ -88,7 +88,7 @@ async fn allow(site: &Site, rights: &str) -> Result<()> {
     site.redis.ask(&["ACL", "SETUSER", "default", rights]).await.map(drop)
 }
 
-/// Where all nodes hear of changes.
+/// The channel of changes, to which all nodes are subscribed.
 async fn channel(site: &Site) -> Result<String> {
     let all = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?.texts();
     let found = all.into_iter().find(|name| name.ends_with(":wakes"));

@@ -1,4 +1,4 @@
-//! Those who call all the while, whatever is answered.
+//! Callers that call throughout a case, whatever is answered.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::faults::{
 };
 
 /// Ids from here on do not exist: no memory has them, and the store is asked.
-const NOBODY: i64 = 1 << 40;
+const MISSING: i64 = 1 << 40;
 
 /// What is called.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(super) struct AlertLoad {
     /// Of a hundred calls, those that write.
     pub(super) writes: u32,
     /// Of a hundred calls, those that read a user who does not exist. All others are cached reads.
-    pub(super) of_nobody: u32,
+    pub(super) of_missing: u32,
     /// Of a hundred calls, those that send a message.
     pub(super) sends: u32,
     /// Of a hundred calls, those that mark a notice as read, each by another reader.
@@ -58,7 +58,7 @@ impl AlertCallers {
     }
 
     /// These call from now on, too.
-    pub(super) fn join(&mut self, load: AlertLoad) {
+    pub(super) fn add(&mut self, load: AlertLoad) {
         let nodes: Vec<Channel> = self.nodes.iter().cycle().take(load.callers).cloned().collect();
         for node in nodes {
             self.seed = self.seed.wrapping_add(1);
@@ -67,7 +67,7 @@ impl AlertCallers {
     }
 
     /// Stops all callers.
-    pub(super) async fn leave(&mut self) {
+    pub(super) async fn stop_all(&mut self) {
         self.callers.shutdown().await;
     }
 }
@@ -88,12 +88,12 @@ async fn calls(load: AlertLoad, node: Channel, mut random: SmallRng) {
         } else if kind < load.writes + load.sends {
             drop(messages.send_message(within(note(user_id, number))).await);
         } else if kind < load.writes + load.sends + load.marks {
-            let reader_id = random.random_range(1..=NOBODY);
+            let reader_id = random.random_range(1..=MISSING);
             let mark = MarkReadRequest { audience_id: 1, reader_id, all: true, ..MarkReadRequest::default() };
             drop(notices.mark_read(within(mark)).await);
         } else {
-            let nobody = kind < load.writes + load.sends + load.marks + load.of_nobody;
-            let user_id = if nobody { random.random_range(NOBODY..NOBODY * 2) } else { user_id };
+            let is_missing = kind < load.writes + load.sends + load.marks + load.of_missing;
+            let user_id = if is_missing { random.random_range(MISSING..MISSING * 2) } else { user_id };
             drop(users.get_user(within(GetUserRequest { user_id, consistency: None })).await);
         }
         sleep(load.pause).await;
