@@ -44,13 +44,13 @@ const QUIET: i64 = 2;
 
 /// The store: one user under every key, of the version that was committed last.
 #[derive(Debug)]
-struct Current {
+struct CurrentUser {
     user: Arc<User>,
     version: AtomicU64,
 }
 
 #[async_trait]
-impl Loader<i64, User> for Current {
+impl Loader<i64, User> for CurrentUser {
     async fn load(&self, _key: &i64, _options: LoadOptions) -> Result<Loaded<User>, LoadError> {
         let version = Version::new(self.version.load(Ordering::Acquire));
         Ok(Loaded::Found { value: Arc::clone(&self.user), version })
@@ -71,7 +71,7 @@ struct PublishStage {
     two: Site,
     at_one: TieredCache<i64, User>,
     at_two: TieredCache<i64, User>,
-    store: Arc<Current>,
+    store: Arc<CurrentUser>,
     raw: RawRedis,
     subscriber: RawRedis,
 }
@@ -81,10 +81,10 @@ impl PublishStage {
         let cluster = BenchCluster::new(url);
         let (one, two) = (cluster.site().await?, cluster.site().await?);
         let (user, version) = (Arc::new(people::user(1)?), AtomicU64::new(1));
-        let store = Arc::new(Current { user, version });
+        let store = Arc::new(CurrentUser { user, version });
         let cache = |site: &Site| {
             let policy = Policy { early_refresh: 2.0, ..Policy::new("user", User::weight) };
-            let loader = Arc::<Current>::clone(&store);
+            let loader = Arc::<CurrentUser>::clone(&store);
             TieredCache::shared(site.node(), policy, loader, site.sharing(), Arc::new(RecordCodec::USER))
         };
         let (at_one, at_two) = (cache(&one), cache(&two));
@@ -174,7 +174,7 @@ async fn times_dropped(stage: Arc<PublishStage>, times: usize) -> Result<Latency
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
         // Both have read it, and the second has applied all that was published.
-        let version = settle(&stage).await? + 1;
+        let version = until_settled(&stage).await? + 1;
         let number = stage.two.node().applied() + 1;
         let position = Position { partition: 0, epoch: stage.two.node().epoch(), number };
         let seen = async {
@@ -197,7 +197,7 @@ async fn times_dropped(stage: Arc<PublishStage>, times: usize) -> Result<Latency
 async fn times_read(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
-        let version = settle(&stage).await? + 1;
+        let version = until_settled(&stage).await? + 1;
         let (_, done) = stage.write(version).await?;
         let read = async {
             while stage.version().await? < version {
@@ -213,7 +213,7 @@ async fn times_read(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
 
 /// Returns when both nodes have the record in memory and the second has applied what was published; returns its
 /// version.
-async fn settle(stage: &PublishStage) -> Result<u64> {
+async fn until_settled(stage: &PublishStage) -> Result<u64> {
     let settled = async {
         let version = stage.store.version.load(Ordering::Acquire);
         stage.at_one.get(&WRITTEN).await?;
