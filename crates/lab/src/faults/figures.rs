@@ -35,7 +35,7 @@ const AGE_LIMITS: [AgeLimit; 5] = [
         most_ms: 3e3,
     },
     AgeLimit {
-        name: "max staleness where a writer dies before it told anybody",
+        name: "max staleness where a writer dies before it broadcasts",
         rows: &["F15a", "F15b", "F43"],
         of: |row| row.report().staleness.all.max,
         most_ms: 11e3,
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn limit_without_its_rows_says_so_and_passes() {
         let findings = of(vec![judged("F10", 0)]);
-        let limit = named(&findings, "max staleness where a writer dies before it told anybody");
+        let limit = named(&findings, "max staleness where a writer dies before it broadcasts");
         assert_eq!((limit.figure, limit.holds), (None, false));
         assert_eq!(limit.not_run.as_deref(), Some("needs F15a or F15b or F43"));
         assert!(findings.holds());

@@ -5,7 +5,7 @@ use kith_lab::history::{
     ReceivedMessages, ReceivedRun, SendOutcome,
 };
 
-use crate::tale::{Case, MS, SOUND, Tale, assert_judged};
+use crate::builder::{Case, HistoryBuilder, MS, SOUND, assert_judged};
 
 const GROUP: &str = "g1";
 
@@ -93,7 +93,7 @@ fn sent() -> Vec<Event> {
 }
 
 fn fault() -> Vec<Event> {
-    Tale::default().fault("f", 1, 100).events().to_vec()
+    HistoryBuilder::default().fault("f", 1, 100).events().to_vec()
 }
 
 const WHOLE: [(u64, u64); 3] = [(1, 11), (2, 12), (3, 13)];

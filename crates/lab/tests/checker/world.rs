@@ -17,9 +17,9 @@ use kith_lab::{
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 
 use crate::{
-    friends,
-    plan::{Fate, Habits, Plan},
-    talkers,
+    message_history,
+    plan::{CallProfile, PlannedCall, PlannedOutcome},
+    relation_history,
 };
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -27,7 +27,8 @@ pub(crate) const CLIENTS: u32 = 8;
 /// The clients below stay with one node.
 pub(crate) const PINNED: u32 = 6;
 pub(crate) const NODES: u32 = 4;
-const HABITS: Habits = Habits { calls: 620, lasts: 5 * MS, pause: MS, again: 0.7, writes: 0.4, lost: 12 };
+const PROFILE: CallProfile =
+    CallProfile { calls: 620, lasts: 5 * MS, pause: MS, again: 0.7, writes: 0.4, lost: 12 };
 const NAMES: u64 = 60;
 pub(crate) const FAULTS: [Range<u64>; 2] = [600 * MS..900 * MS, 1_600 * MS..1_900 * MS];
 /// The oldest that a node answers, while nothing is wrong and while a fault is on.
@@ -42,14 +43,14 @@ pub(crate) const BOUNDS: Bounds = Bounds {
 /// The history of about 5000 calls; the same one for the same seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
     let mut world = World::new(seed);
-    let plans = HABITS.all_plans(&mut world.random);
+    let plans = PROFILE.all_plans(&mut world.random);
     let mut events: Vec<Event> = plans.iter().map(|plan| Event::Call(world.call(plan))).collect();
     for (at, on) in FAULTS.iter().flat_map(|fault| [(fault.start, true), (fault.end, false)]) {
         events.push(Event::Fault(Fault { at, what: "redis away".to_owned(), on }));
     }
     events.extend(world.dump());
-    events.extend(friends::history(seed));
-    events.extend(talkers::history(seed));
+    events.extend(relation_history::history(seed));
+    events.extend(message_history::history(seed));
     events.shuffle(&mut world.random);
     events
 }
@@ -107,29 +108,29 @@ impl World {
         }
     }
 
-    fn call(&mut self, plan: &Plan) -> Call {
+    fn call(&mut self, plan: &PlannedCall) -> Call {
         let (at, what) = self.ask(plan);
-        let outcome = match plan.fate {
-            Fate::Refused => Outcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
-            Fate::Open(false) => Outcome::Open("DEADLINE_EXCEEDED".to_owned()),
-            Fate::Open(true) => {
+        let outcome = match plan.outcome {
+            PlannedOutcome::Refused => Outcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
+            PlannedOutcome::Open(false) => Outcome::Open("DEADLINE_EXCEEDED".to_owned()),
+            PlannedOutcome::Open(true) => {
                 self.effect(plan, at, &what);
                 Outcome::Open("UNAVAILABLE".to_owned())
             }
-            Fate::Answered => {
+            PlannedOutcome::Answered => {
                 let outcome = self.effect(plan, at, &what);
                 self.learn(plan, at, &what, &outcome);
                 outcome
             }
         };
         let key = if let UserRequest::Create { name, .. } = &what { format!("name:{name}") } else { key(at) };
-        let &Plan { client, node, began, ended, request, .. } = plan;
+        let &PlannedCall { client, node, began, ended, request, .. } = plan;
         let request_id = request.map(|request| format!("r{request}"));
         Call { client, pinned: client < PINNED, node, began, ended, key, what, request_id, outcome }
     }
 
     /// What the call is for, and of which record.
-    fn ask(&mut self, plan: &Plan) -> (usize, UserRequest) {
+    fn ask(&mut self, plan: &PlannedCall) -> (usize, UserRequest) {
         if let Some(asked) = plan.request.and_then(|request| self.asked.get(&request)) {
             return asked.clone();
         }
@@ -173,7 +174,7 @@ impl World {
         }
     }
 
-    fn effect(&mut self, plan: &Plan, at: usize, what: &UserRequest) -> Outcome {
+    fn effect(&mut self, plan: &PlannedCall, at: usize, what: &UserRequest) -> Outcome {
         if let Some(reply) = plan.request.and_then(|request| self.replies.get(&request)) {
             return reply.clone();
         }
@@ -189,7 +190,7 @@ impl World {
         reply
     }
 
-    fn answer(&mut self, plan: &Plan, at: usize, level: Level) -> Outcome {
+    fn answer(&mut self, plan: &PlannedCall, at: usize, level: Level) -> Outcome {
         let known = plan.known(&mut self.random);
         let Some(record) = self.records.get(at) else { return Outcome::Gone };
         let view = self.views.entry((plan.node, at)).or_default();
@@ -224,7 +225,7 @@ impl World {
     }
 
     /// The client and its node know what they were answered.
-    fn learn(&mut self, plan: &Plan, at: usize, what: &UserRequest, outcome: &Outcome) {
+    fn learn(&mut self, plan: &PlannedCall, at: usize, what: &UserRequest, outcome: &Outcome) {
         let (at, version) = match outcome {
             Outcome::Done { version, key: Some(made), .. } => {
                 (made.trim_start_matches("user:").parse().unwrap(), *version)

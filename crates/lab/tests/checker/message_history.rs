@@ -9,11 +9,12 @@ use kith_lab::history::{
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
-    plan::{Fate, Habits, Plan},
+    plan::{CallProfile, PlannedCall, PlannedOutcome},
     world::{CLIENTS, MS, NODES},
 };
 
-const HABITS: Habits = Habits { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
+const PROFILE: CallProfile =
+    CallProfile { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
 const CONVERSATIONS: [&str; 3] = ["d1-2", "g1", "g2"];
 /// Messages of a batch have values of their own.
 const OF_A_BATCH: u64 = 10;
@@ -21,46 +22,46 @@ const PAGE: usize = 5;
 
 /// About 2000 calls; the same ones for the same seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
-    let mut talkers = Talkers {
+    let mut messages = MessageWorld {
         random: StdRng::seed_from_u64(seed ^ 0x7A1C),
         logs: BTreeMap::new(),
         marks: BTreeMap::new(),
         asked: HashMap::new(),
     };
-    let plans = HABITS.all_plans(&mut talkers.random);
-    let mut events: Vec<Event> = plans.iter().map(|plan| Event::Message(talkers.call(plan))).collect();
-    events.extend(talkers.dump());
+    let plans = PROFILE.all_plans(&mut messages.random);
+    let mut events: Vec<Event> = plans.iter().map(|plan| Event::Message(messages.call(plan))).collect();
+    events.extend(messages.dump());
     events
 }
 
 /// A log: each message with the time when it was stored.
 type Log = Vec<(u64, LoggedMessage)>;
 
-struct Talkers {
+struct MessageWorld {
     random: StdRng,
     logs: BTreeMap<String, Log>,
     marks: BTreeMap<(i64, String), u64>,
     asked: HashMap<u64, MessageRequest>,
 }
 
-impl Talkers {
-    fn call(&mut self, plan: &Plan) -> MessageCall {
+impl MessageWorld {
+    fn call(&mut self, plan: &PlannedCall) -> MessageCall {
         let request = self.ask(plan);
-        let outcome = match plan.fate {
-            Fate::Refused => MessageOutcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
-            Fate::Open(effect) => {
+        let outcome = match plan.outcome {
+            PlannedOutcome::Refused => MessageOutcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
+            PlannedOutcome::Open(effect) => {
                 if effect {
                     self.effect(plan, &request);
                 }
                 MessageOutcome::Open("UNAVAILABLE".to_owned())
             }
-            Fate::Answered => self.effect(plan, &request),
+            PlannedOutcome::Answered => self.effect(plan, &request),
         };
-        let &Plan { client, node, began, ended, .. } = plan;
+        let &PlannedCall { client, node, began, ended, .. } = plan;
         MessageCall { client, node, began, ended, request, outcome }
     }
 
-    fn ask(&mut self, plan: &Plan) -> MessageRequest {
+    fn ask(&mut self, plan: &PlannedCall) -> MessageRequest {
         let Some(id) = plan.request else { return self.read(plan) };
         if let Some(asked) = self.asked.get(&id) {
             return asked.clone();
@@ -84,7 +85,7 @@ impl Talkers {
         asked
     }
 
-    fn read(&mut self, plan: &Plan) -> MessageRequest {
+    fn read(&mut self, plan: &PlannedCall) -> MessageRequest {
         let conversation = self.conversation();
         let end = self.end(&conversation);
         let mut seq = || self.random.random_range(0..=end);
@@ -98,7 +99,7 @@ impl Talkers {
         MessageRequest::Read { user: i64::from(plan.client) + 1, conversation, pages, at_least }
     }
 
-    fn effect(&mut self, plan: &Plan, request: &MessageRequest) -> MessageOutcome {
+    fn effect(&mut self, plan: &PlannedCall, request: &MessageRequest) -> MessageOutcome {
         match request {
             MessageRequest::Send(drafts) => {
                 let sent = drafts.iter().map(|draft| SendOutcome::At(self.append(plan.effect, draft)));
@@ -133,7 +134,13 @@ impl Talkers {
     }
 
     /// A page of the log as it was a little while ago.
-    fn page(&mut self, plan: &Plan, conversation: &str, pages: &Pages, at_least: u64) -> MessageOutcome {
+    fn page(
+        &mut self,
+        plan: &PlannedCall,
+        conversation: &str,
+        pages: &Pages,
+        at_least: u64,
+    ) -> MessageOutcome {
         let then = plan.known(&mut self.random);
         let log = self.log(conversation);
         let end = number(log.iter().filter(|(at, _)| *at <= then).count()).max(at_least);

@@ -22,9 +22,9 @@ pub(crate) const BOUNDS: Bounds = Bounds {
 
 /// A history that is being written.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tale(Vec<Event>);
+pub(crate) struct HistoryBuilder(Vec<Event>);
 
-impl Tale {
+impl HistoryBuilder {
     /// The record was made before 10 ms, by client 9 on node 9.
     pub(crate) fn of_one_record() -> Self {
         Self::default().call(calls(9, 9).from(1).to(2).creates("ada", 10).done(1, 10))
@@ -32,8 +32,8 @@ impl Tale {
 
     /// The same, and written as these versions, each 10 ms after the one before.
     pub(crate) fn written_until(version: u64) -> Self {
-        (2..=version).fold(Self::of_one_record(), |tale, version| {
-            tale.call(
+        (2..=version).fold(Self::of_one_record(), |history, version| {
+            history.call(
                 calls(9, 9).from(10 * version).to(10 * version + 1).updates(10 * version).done_as(version),
             )
         })
@@ -78,12 +78,12 @@ impl Tale {
         check(&self.0, bounds)
     }
 
-    pub(crate) fn broken(&self) -> Vec<&'static str> {
-        broken_by(&self.0)
+    pub(crate) fn failed_checks(&self) -> Vec<&'static str> {
+        failed_checks_of(&self.0)
     }
 }
 
-impl AsRef<[Event]> for Tale {
+impl AsRef<[Event]> for HistoryBuilder {
     fn as_ref(&self) -> &[Event] {
         &self.0
     }
@@ -96,17 +96,17 @@ pub(crate) const SOUND: &[&str] = &[];
 
 pub(crate) fn assert_judged<T: AsRef<[Event]>>(cases: impl IntoIterator<Item = Case<T>>) {
     for (name, broken, history) in cases {
-        assert_eq!(broken_by(history.as_ref()), broken, "{name}");
+        assert_eq!(failed_checks_of(history.as_ref()), broken, "{name}");
     }
 }
 
 /// The numbers of the checks that do not hold for these events.
-pub(crate) fn broken_by(events: &[Event]) -> Vec<&'static str> {
-    broken(&check(events, &BOUNDS))
+pub(crate) fn failed_checks_of(events: &[Event]) -> Vec<&'static str> {
+    failed_checks(&check(events, &BOUNDS))
 }
 
 /// The numbers of the checks that do not hold.
-pub(crate) fn broken(report: &Report) -> Vec<&'static str> {
+pub(crate) fn failed_checks(report: &Report) -> Vec<&'static str> {
     let checks = report.checks.iter().filter(|check| !check.holds());
     checks.map(|check| check.name.split(' ').next().unwrap()).collect()
 }
@@ -126,8 +126,8 @@ pub(crate) fn relates(
 }
 
 /// A strong read of [`KEY`] by a client that moves between nodes: the default of the calls.
-pub(crate) fn calls(client: u32, node: u32) -> Calls {
-    Calls(Call {
+pub(crate) fn calls(client: u32, node: u32) -> CallBuilder {
+    CallBuilder(Call {
         client,
         pinned: false,
         node,
@@ -142,9 +142,9 @@ pub(crate) fn calls(client: u32, node: u32) -> Calls {
 
 /// A call that is being written.
 #[derive(Clone, Debug)]
-pub(crate) struct Calls(Call);
+pub(crate) struct CallBuilder(Call);
 
-impl Calls {
+impl CallBuilder {
     pub(crate) fn pinned(mut self) -> Self {
         self.0.pinned = true;
         self

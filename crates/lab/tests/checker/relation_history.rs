@@ -10,16 +10,17 @@ use kith_lab::history::{
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
-    plan::{Fate, Habits, Plan},
+    plan::{CallProfile, PlannedCall, PlannedOutcome},
     world::{MS, PINNED},
 };
 
-const HABITS: Habits = Habits { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
+const PROFILE: CallProfile =
+    CallProfile { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
 const USERS: i64 = 5;
 
 /// About 2000 calls; the same ones for the same seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
-    let mut friends = Friends {
+    let mut relations = RelationWorld {
         random: StdRng::seed_from_u64(seed ^ 0xF0110),
         version: 0,
         follows: BTreeMap::new(),
@@ -29,9 +30,9 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
         views: HashMap::new(),
         tokens: HashMap::new(),
     };
-    let plans = HABITS.all_plans(&mut friends.random);
-    let mut events: Vec<Event> = plans.iter().map(|plan| Event::Relation(friends.call(plan))).collect();
-    events.extend(friends.dump());
+    let plans = PROFILE.all_plans(&mut relations.random);
+    let mut events: Vec<Event> = plans.iter().map(|plan| Event::Relation(relations.call(plan))).collect();
+    events.extend(relations.dump());
     events
 }
 
@@ -41,7 +42,7 @@ type Entries = Vec<(i64, u64)>;
 /// States of one edge, each with when it came to be; `None`: no follow.
 type States = Vec<(u64, Option<u64>)>;
 
-struct Friends {
+struct RelationWorld {
     random: StdRng,
     version: u64,
     follows: BTreeMap<Edge, States>,
@@ -54,29 +55,29 @@ struct Friends {
     tokens: HashMap<(u32, Edge), (u64, u64)>,
 }
 
-impl Friends {
-    fn call(&mut self, plan: &Plan) -> RelationCall {
+impl RelationWorld {
+    fn call(&mut self, plan: &PlannedCall) -> RelationCall {
         let what = self.ask(plan);
-        let outcome = match plan.fate {
-            Fate::Refused => RelationOutcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
-            Fate::Open(effect) => {
+        let outcome = match plan.outcome {
+            PlannedOutcome::Refused => RelationOutcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
+            PlannedOutcome::Open(effect) => {
                 if effect {
                     self.effect(plan, what);
                 }
                 RelationOutcome::Open("UNAVAILABLE".to_owned())
             }
-            Fate::Answered => {
+            PlannedOutcome::Answered => {
                 let outcome = self.effect(plan, what);
                 self.learn(plan, what, &outcome);
                 outcome
             }
         };
-        let &Plan { client, node, began, ended, request, .. } = plan;
+        let &PlannedCall { client, node, began, ended, request, .. } = plan;
         let request_id = request.map(|request| format!("f{request}"));
         RelationCall { client, pinned: client < PINNED, node, began, ended, what, request_id, outcome }
     }
 
-    fn ask(&mut self, plan: &Plan) -> RelationRequest {
+    fn ask(&mut self, plan: &PlannedCall) -> RelationRequest {
         let Some(request) = plan.request else { return self.read(plan.client) };
         if let Some(asked) = self.asked.get(&request) {
             return *asked;
@@ -115,7 +116,7 @@ impl Friends {
         }
     }
 
-    fn effect(&mut self, plan: &Plan, what: RelationRequest) -> RelationOutcome {
+    fn effect(&mut self, plan: &PlannedCall, what: RelationRequest) -> RelationOutcome {
         if let Some(reply) = plan.request.and_then(|request| self.replies.get(&request)) {
             return reply.clone();
         }
@@ -125,7 +126,7 @@ impl Friends {
         reply
     }
 
-    fn answer(&mut self, plan: &Plan, what: RelationRequest) -> RelationOutcome {
+    fn answer(&mut self, plan: &PlannedCall, what: RelationRequest) -> RelationOutcome {
         match what {
             RelationRequest::Follow(edge) if self.set(edge.reversed()).blocked => {
                 RelationOutcome::Refused("FAILED_PRECONDITION".to_owned())
@@ -186,7 +187,7 @@ impl Friends {
     }
 
     /// What a node sees, which never goes back.
-    fn view(&mut self, plan: &Plan, edge: Edge, level: Level, of_record: bool) -> Option<u64> {
+    fn view(&mut self, plan: &PlannedCall, edge: Edge, level: Level, of_record: bool) -> Option<u64> {
         let known = plan.known(&mut self.random);
         let token = self.tokens.get(&(plan.client, edge)).map_or(0, |(at, _)| *at);
         let view = self.views.entry((plan.node, edge, of_record)).or_default();
@@ -200,7 +201,7 @@ impl Friends {
     }
 
     /// The client and its node know what they were answered.
-    fn learn(&mut self, plan: &Plan, what: RelationRequest, outcome: &RelationOutcome) {
+    fn learn(&mut self, plan: &PlannedCall, what: RelationRequest, outcome: &RelationOutcome) {
         let (RelationRequest::Follow(edge) | RelationRequest::Unfollow(edge)) = what else { return };
         let (RelationOutcome::Follows(version) | RelationOutcome::Ended(version)) = outcome else { return };
         for of_record in [true, false] {
