@@ -18,7 +18,7 @@ use tonic::transport::Channel;
 
 use crate::faults::{
     Site,
-    calls::{renaming, within},
+    calls::{renaming, with_deadline},
 };
 
 /// Ids from here on do not exist: no memory has them, and the store is asked.
@@ -84,17 +84,19 @@ async fn calls(load: AlertLoad, node: Channel, mut random: SmallRng) {
         let kind = random.random_range(0..100);
         // The result does not matter: the metrics of the nodes count it.
         if kind < load.writes {
-            drop(users.update_user(within(renaming(user_id, number.to_string(), String::new()))).await);
+            drop(
+                users.update_user(with_deadline(renaming(user_id, number.to_string(), String::new()))).await,
+            );
         } else if kind < load.writes + load.sends {
-            drop(messages.send_message(within(note(user_id, number))).await);
+            drop(messages.send_message(with_deadline(note(user_id, number))).await);
         } else if kind < load.writes + load.sends + load.marks {
             let reader_id = random.random_range(1..=MISSING);
             let mark = MarkReadRequest { audience_id: 1, reader_id, all: true, ..MarkReadRequest::default() };
-            drop(notices.mark_read(within(mark)).await);
+            drop(notices.mark_read(with_deadline(mark)).await);
         } else {
             let is_missing = kind < load.writes + load.sends + load.marks + load.of_missing;
             let user_id = if is_missing { random.random_range(MISSING..MISSING * 2) } else { user_id };
-            drop(users.get_user(within(GetUserRequest { user_id, consistency: None })).await);
+            drop(users.get_user(with_deadline(GetUserRequest { user_id, consistency: None })).await);
         }
         sleep(load.pause).await;
     }
@@ -104,11 +106,11 @@ async fn calls(load: AlertLoad, node: Channel, mut random: SmallRng) {
 async fn publish(notices: &mut NoticeServiceClient<Channel>) {
     let audience = Audience { audience_id: 1, name: "readers".to_owned(), ..Audience::default() };
     let request = RegisterAudienceRequest { audience: Some(audience), ..RegisterAudienceRequest::default() };
-    drop(notices.register_audience(within(request)).await);
+    drop(notices.register_audience(with_deadline(request)).await);
     let title = "news".to_owned();
     let notice = Notice { notice_id: 1, title, audience_ids: vec![1], ..Notice::default() };
     let request = PublishNoticeRequest { notice: Some(notice), ..PublishNoticeRequest::default() };
-    drop(notices.publish_notice(within(request)).await);
+    drop(notices.publish_notice(with_deadline(request)).await);
 }
 
 /// A note of a user to itself.

@@ -10,7 +10,7 @@ use kith_proto::{
 use tokio::time::sleep;
 use tonic::{Code, Request, Response, Status, transport::Channel};
 
-use super::calls::{failed, within};
+use super::calls::{failed, with_deadline};
 use crate::checker::is_outage_code;
 
 /// Pause after a call that failed.
@@ -48,7 +48,7 @@ where
 {
     let mut last = Status::unavailable("there is no node");
     for node in nodes.iter().cycle().skip(first).take(TRIES) {
-        match send(node.clone(), within(request.clone())).await {
+        match send(node.clone(), with_deadline(request.clone())).await {
             Ok(answer) => return Ok(answer.into_inner()),
             Err(status) if is_open(&status) => last = status,
             Err(status) => return Err(status),

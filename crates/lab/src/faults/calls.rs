@@ -67,7 +67,7 @@ impl UserCall {
             UserRequest::Read(level) => {
                 let consistency = consistency(*level, &self.token);
                 let asked = GetUserRequest { user_id: self.user_id, consistency };
-                let user = users.get_user(within(asked)).await?.into_inner().user;
+                let user = users.get_user(with_deadline(asked)).await?.into_inner().user;
                 Ok(UserAnswer { outcome: outcome_of(user.as_ref())?, token: None })
             }
             UserRequest::Create { name, value } => {
@@ -78,7 +78,7 @@ impl UserCall {
                     ..User::default()
                 };
                 let request = CreateUserRequest { user: Some(user), request_id: self.request_id.clone() };
-                let created = users.create_user(within(request)).await?.into_inner();
+                let created = users.create_user(with_deadline(request)).await?.into_inner();
                 let mut outcome = outcome_of(created.user.as_ref())?;
                 if let (Outcome::Done { key, .. }, Some(user)) = (&mut outcome, &created.user) {
                     *key = Some(key_of(user.user_id));
@@ -87,7 +87,7 @@ impl UserCall {
             }
             UserRequest::Update { value } => {
                 let asked = renaming(self.user_id, value.to_string(), self.request_id.clone());
-                let updated = users.update_user(within(asked)).await?.into_inner();
+                let updated = users.update_user(with_deadline(asked)).await?.into_inner();
                 Ok(UserAnswer {
                     outcome: outcome_of(updated.user.as_ref())?,
                     token: Some(updated.consistency_token),
@@ -96,7 +96,7 @@ impl UserCall {
             UserRequest::Delete => {
                 let request_id = self.request_id.clone();
                 let asked = DeleteUserRequest { user_id: self.user_id, expected_version: 0, request_id };
-                let deleted = users.delete_user(within(asked)).await?.into_inner();
+                let deleted = users.delete_user(with_deadline(asked)).await?.into_inner();
                 Ok(UserAnswer { outcome: Outcome::Gone, token: Some(deleted.consistency_token) })
             }
         }
@@ -185,8 +185,8 @@ pub(super) fn code_of(status: &Status) -> Code {
     if status.source().is_some() { Code::Unavailable } else { status.code() }
 }
 
-/// With the deadline of all calls.
-pub(crate) fn within<T>(message: T) -> Request<T> {
+/// A request with the deadline of all calls.
+pub(crate) fn with_deadline<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(DEADLINE);
     request

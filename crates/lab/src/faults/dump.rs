@@ -17,10 +17,10 @@ const SELF: &str = "self";
 
 /// Records the data of these users in the store, Redis and every memory.
 pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) -> Result<()> {
-    let look = async |user: i64| retried(async || look(nodes, user).await).await;
-    let looks = stream::iter(users.iter().map(|user| look(*user)));
-    let mut looks = looks.buffer_unordered(AT_ONCE);
-    while let Some(held) = looks.try_next().await? {
+    let read = async |user: i64| retried(async || read_copies(nodes, user).await).await;
+    let reads = stream::iter(users.iter().map(|user| read(*user)));
+    let mut reads = reads.buffer_unordered(AT_ONCE);
+    while let Some(held) = reads.try_next().await? {
         for held in held {
             recorder.write(&Event::Held(held))?;
         }
@@ -28,7 +28,7 @@ pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) 
     Ok(())
 }
 
-async fn look(nodes: &[Channel], user: i64) -> Result<Vec<RecordEnd>> {
+async fn read_copies(nodes: &[Channel], user: i64) -> Result<Vec<RecordEnd>> {
     let mut held = Vec::new();
     for (number, node) in (0..).zip(nodes) {
         let asked = InspectKeyRequest {
@@ -39,15 +39,15 @@ async fn look(nodes: &[Channel], user: i64) -> Result<Vec<RecordEnd>> {
         };
         let found = AdminServiceClient::new(node.clone()).inspect_key(asked).await?.into_inner();
         anyhow::ensure!(!found.copies.is_empty(), "a node does not say what it holds");
-        held.extend(found.copies.iter().filter_map(|copy| copied(user, copy, number)));
+        held.extend(found.copies.iter().filter_map(|copy| record_end(user, copy, number)));
     }
     held.retain(|held| held.place != CopyPlace::Store);
-    held.push(truth(&nodes[0], user).await?);
+    held.push(stored(&nodes[0], user).await?);
     Ok(held)
 }
 
 /// `None`: the place has nothing.
-fn copied(user: i64, copy: &TierCopy, node: u32) -> Option<RecordEnd> {
+fn record_end(user: i64, copy: &TierCopy, node: u32) -> Option<RecordEnd> {
     let place = match copy.tier.as_str() {
         "memory" => CopyPlace::Memory(node),
         "redis" => CopyPlace::Redis,
@@ -63,7 +63,7 @@ fn copied(user: i64, copy: &TierCopy, node: u32) -> Option<RecordEnd> {
 }
 
 /// What the store says.
-async fn truth(node: &Channel, user: i64) -> Result<RecordEnd> {
+async fn stored(node: &Channel, user: i64) -> Result<RecordEnd> {
     let state = match UserCall::strong(user).send(node.clone()).await.outcome {
         Outcome::Done { version, value, .. } => Some((version, Some(value))),
         Outcome::Gone => None,

@@ -10,7 +10,7 @@ use kith_proto::{
 };
 use tonic::{Status, transport::Channel};
 
-use super::calls::{answer_in_time, consistency, within};
+use super::calls::{answer_in_time, consistency, with_deadline};
 use crate::history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Settings, Side};
 
 /// A call, ready to be sent any number of times.
@@ -65,7 +65,7 @@ impl PreparedRelationCall {
                     let permissions = u32::from(permissions);
                     let (user_id, target_id) = (other, user);
                     let asked = CheckPermissionRequest { user_id, target_id, permissions, consistency: None };
-                    let answer = client.check_permission(within(asked)).await?.into_inner();
+                    let answer = client.check_permission(with_deadline(asked)).await?.into_inner();
                     RelationOutcome::Allows(answer.allowed, u8::try_from(answer.denied).map_err(strange)?)
                 }
                 RelationRequest::List(user, side, level) => self.list(client, user, side, level).await?,
@@ -82,7 +82,7 @@ impl PreparedRelationCall {
     ) -> Result<(RelationOutcome, Option<String>), Status> {
         let Edge(user_id, target_id) = edge;
         let asked = FollowRequest { user_id, target_id, request_id: self.request_id.clone() };
-        let answer = client.follow(within(asked)).await?.into_inner();
+        let answer = client.follow(with_deadline(asked)).await?.into_inner();
         let version = answer.follow.as_ref().map(version).ok_or_else(absent)??;
         Ok((RelationOutcome::Follows(version), Some(answer.consistency_token)))
     }
@@ -94,7 +94,7 @@ impl PreparedRelationCall {
     ) -> Result<(RelationOutcome, Option<String>), Status> {
         let Edge(user_id, target_id) = edge;
         let asked = UnfollowRequest { user_id, target_id, request_id: self.request_id.clone() };
-        let answer = client.unfollow(within(asked)).await?.into_inner();
+        let answer = client.unfollow(with_deadline(asked)).await?.into_inner();
         Ok((
             RelationOutcome::Ended(answer.version.try_into().map_err(strange)?),
             Some(answer.consistency_token),
@@ -112,18 +112,18 @@ impl PreparedRelationCall {
         let (set, cuts) = match setting {
             Setting::Block => {
                 let asked = BlockRequest { user_id, target_id, expected_version, request_id };
-                let answer = client.block(within(asked)).await?.into_inner();
+                let answer = client.block(with_deadline(asked)).await?.into_inner();
                 (answer.settings, answer.follow_ended)
             }
             Setting::Unblock => {
                 let asked = UnblockRequest { user_id, target_id, expected_version, request_id };
-                (client.unblock(within(asked)).await?.into_inner().settings, false)
+                (client.unblock(with_deadline(asked)).await?.into_inner().settings, false)
             }
             Setting::Permissions(set) => {
                 let permissions = Some(u32::from(set));
                 let asked =
                     SetPermissionsRequest { user_id, target_id, permissions, expected_version, request_id };
-                (client.set_permissions(within(asked)).await?.into_inner().settings, false)
+                (client.set_permissions(with_deadline(asked)).await?.into_inner().settings, false)
             }
         };
         Ok(RelationOutcome::Set(
@@ -140,7 +140,8 @@ impl PreparedRelationCall {
     ) -> Result<RelationOutcome, Status> {
         let Edge(user_id, target_id) = edge;
         let asked = GetRelationRequest { user_id, target_id, consistency: self.consistency(level) };
-        let answer = client.get_relation(within(asked)).await?.into_inner().relation.ok_or_else(absent)?;
+        let answer =
+            client.get_relation(with_deadline(asked)).await?.into_inner().relation.ok_or_else(absent)?;
         Ok(RelationOutcome::Found {
             follow: answer.follow.as_ref().map(version).transpose()?,
             followed_by: answer.followed_by.as_ref().map(version).transpose()?,
@@ -162,12 +163,12 @@ impl PreparedRelationCall {
             let (follows, next) = match side {
                 Side::Following => {
                     let asked = ListFollowingRequest { user_id, page_size, page_token, consistency };
-                    let answer = client.list_following(within(asked)).await?.into_inner();
+                    let answer = client.list_following(with_deadline(asked)).await?.into_inner();
                     (answer.follows, answer.next_page_token)
                 }
                 Side::Fans => {
                     let asked = ListFansRequest { user_id, page_size, page_token, consistency };
-                    let answer = client.list_fans(within(asked)).await?.into_inner();
+                    let answer = client.list_fans(with_deadline(asked)).await?.into_inner();
                     (answer.follows, answer.next_page_token)
                 }
             };
@@ -197,8 +198,10 @@ async fn counted(
     user_id: i64,
     consistency: Option<Consistency>,
 ) -> Result<RelationOutcome, Status> {
-    let answer =
-        client.count_relations(within(CountRelationsRequest { user_id, consistency })).await?.into_inner();
+    let answer = client
+        .count_relations(with_deadline(CountRelationsRequest { user_id, consistency }))
+        .await?
+        .into_inner();
     Ok(RelationOutcome::Counted(answer.following, answer.fans))
 }
 

@@ -26,7 +26,7 @@ pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> 
     let began = Instant::now();
     loop {
         let took = began.elapsed();
-        let ends = look(node).await?;
+        let ends = read_end(node).await?;
         if checker::relations_agree(&ends) || took > AGREE_WITHIN {
             ends.iter().try_for_each(|end| recorder.write(end))?;
             let (took, most) = (took.as_millis(), AGREE_WITHIN.as_millis());
@@ -38,12 +38,12 @@ pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> 
 }
 
 /// One after the other: few calls may be with the store.
-async fn look(node: &Channel) -> Result<Vec<Event>> {
+async fn read_end(node: &Channel) -> Result<Vec<Event>> {
     let mut ends = Vec::new();
     for user in 1..=USERS {
         ends.push(lists(node, user).await?);
         for other in (1..=USERS).filter(|other| *other != user) {
-            ends.push(between(node, Edge(user, other)).await?);
+            ends.push(edge_end(node, Edge(user, other)).await?);
         }
     }
     Ok(ends)
@@ -63,7 +63,7 @@ async fn lists(node: &Channel, user: i64) -> Result<Event> {
     }
 }
 
-async fn between(node: &Channel, edge: Edge) -> Result<Event> {
+async fn edge_end(node: &Channel, edge: Edge) -> Result<Event> {
     match asked(node, RelationRequest::Get(edge, Level::Strong)).await? {
         RelationOutcome::Found { follow, settings, .. } => {
             Ok(Event::Edge(EdgeEnd { edge, follow, settings }))

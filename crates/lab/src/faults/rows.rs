@@ -107,11 +107,11 @@ pub const ROWS: [Row; 45] = [
         .over(THREE)
         .alone()
         .promising(&[Promise::new(Measure::Outage, 15_000.0), Promise::new(Measure::Unresolved, 0.0)]),
-    row("F21", "MongoDB's primary steps down all the time", Action::PrimaryRetired)
+    row("F21", "MongoDB's primary steps down all the time", Action::PrimarySteppedDown)
         .failing()
         .over(THREE)
         .promising(&[Promise::new(Measure::Failed, 1.0)]),
-    row("F22a", "MongoDB's primary and half of the nodes are apart", Action::PrimaryParted)
+    row("F22a", "MongoDB's primary and half of the nodes are apart", Action::PrimaryPartitioned)
         .failing()
         .over(THREE)
         .watched()
@@ -159,7 +159,7 @@ pub const ROWS: [Row; 45] = [
         .failing()
         .within(ORPHANED)
         .sending(SENDS),
-    row("F60b", "clients send messages while MongoDB's primary steps down", Action::PrimaryRetired)
+    row("F60b", "clients send messages while MongoDB's primary steps down", Action::PrimarySteppedDown)
         .failing()
         .over(THREE)
         .sending(SENDS),

@@ -254,8 +254,8 @@ async fn inject(fault: &PlannedFault, site: &mut Site, state: &ClientState) -> R
         state.recorder.write(&Event::Fault(fault))
     };
     // Without a fault nothing begins.
-    let disturbs = row.action.disturbs();
-    if disturbs {
+    let is_fault = row.action.is_fault();
+    if is_fault {
         record(true)?;
     }
     row.action.inject(site, &mut kept, fault.lasts).await?;
@@ -264,7 +264,7 @@ async fn inject(fault: &PlannedFault, site: &mut Site, state: &ClientState) -> R
         ensure!(Instant::now() < give_up, "too few messages are acknowledged in {LONGEST:?}");
         row.action.inject(site, &mut kept, fault.lasts).await?;
     }
-    if disturbs {
+    if is_fault {
         record(false)?;
     }
     sleep(fault.after).await;
@@ -304,8 +304,8 @@ fn clients(
 ) -> JoinSet<Result<()>> {
     let (mut clients, last) = (JoinSet::new(), load.pinned + load.roaming);
     for number in 1..=last {
-        let place = usize::try_from(number).unwrap_or_default() % state.nodes.len();
-        let pinned = (number <= load.pinned).then_some(place);
+        let node = usize::try_from(number).unwrap_or_default() % state.nodes.len();
+        let pinned = (number <= load.pinned).then_some(node);
         let config = ClientConfig { number, pinned, seed: seed.wrapping_add(u64::from(number)) };
         match (relation_mix, messages) {
             (Some(relation_mix), _) if number < last => {
@@ -320,8 +320,8 @@ fn clients(
 
 /// One more with each node, that does nothing but strong reads.
 fn watch(clients: &mut JoinSet<Result<()>>, state: &Arc<ClientState>, load: Load, seed: u64) {
-    for (number, place) in (load.pinned + load.roaming + 1..).zip(0..state.nodes.len()) {
-        let config = ClientConfig { number, pinned: Some(place), seed: seed.wrapping_add(u64::from(number)) };
+    for (number, node) in (load.pinned + load.roaming + 1..).zip(0..state.nodes.len()) {
+        let config = ClientConfig { number, pinned: Some(node), seed: seed.wrapping_add(u64::from(number)) };
         clients.spawn(Client::new(state, config, load.mix).watch());
     }
 }

@@ -153,7 +153,7 @@ impl Mongods {
 
     /// The network is partitioned until [`Self::join`]: this member and these nodes on one side, all other members and
     /// nodes on the other. Data across it are held back, and connections stay open. Nodes reach each other and Redis.
-    pub fn part(&self, member: usize, nodes: &[usize], all_nodes: usize) {
+    pub fn partition(&self, member: usize, nodes: &[usize], all_nodes: usize) {
         let apart = |at: usize| at == member;
         for (place, proxy) in self.proxies.iter().enumerate() {
             let members = self.members.iter().enumerate();

@@ -20,7 +20,7 @@ use super::{
     calls::{by, logged, number},
 };
 use crate::{
-    faults::calls::{retried, within},
+    faults::calls::{retried, with_deadline},
     history::{DialogEnd, Event, LogCopy, LoggedMessage},
 };
 
@@ -93,7 +93,7 @@ async fn all(node: &Channel, conversation: &str) -> Result<Vec<LoggedMessage>, S
     loop {
         let (conversation_id, limit) = (conversation.to_owned(), PAGE);
         let request = PullMessagesRequest { conversation_id, from_seq, limit, ..Default::default() };
-        let page = client.pull_messages(within(request)).await?.into_inner();
+        let page = client.pull_messages(with_deadline(request)).await?.into_inner();
         for message in &page.messages {
             messages.push(logged(message)?);
         }
@@ -106,10 +106,10 @@ async fn all(node: &Channel, conversation: &str) -> Result<Vec<LoggedMessage>, S
 
 /// A dialog that did not change while it was read: a mark may still be on its way.
 async fn dialog(node: &Channel, number: u32, user: i64, conversation: &Conversation) -> Result<DialogEnd> {
-    let look = async || look(node, number, user, &conversation.id).await;
-    let mut before = retried(look).await?;
+    let read = async || read_dialog(node, number, user, &conversation.id).await;
+    let mut before = retried(read).await?;
     for _ in 0..TRIES {
-        let end = retried(look).await?;
+        let end = retried(read).await?;
         if end == before {
             return Ok(end);
         }
@@ -119,7 +119,7 @@ async fn dialog(node: &Channel, number: u32, user: i64, conversation: &Conversat
     anyhow::bail!("the dialog of {user} in {} does not come to rest: {before:?}", conversation.id)
 }
 
-async fn look(node: &Channel, at: u32, user: i64, conversation: &str) -> Result<DialogEnd, Status> {
+async fn read_dialog(node: &Channel, at: u32, user: i64, conversation: &str) -> Result<DialogEnd, Status> {
     let client = MessageServiceClient::new(node.clone());
     let conversation_id = conversation.to_owned();
     let request = GetConversationRequest { conversation_id, ..Default::default() };

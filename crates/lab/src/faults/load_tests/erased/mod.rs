@@ -23,7 +23,9 @@ use self::{
     watcher::{Found, Watcher},
 };
 use super::Sizes;
-use crate::faults::{Figure, Plan, Site, answered::until_answered, calls::within, figure::float, site::NAME};
+use crate::faults::{
+    Figure, Plan, Site, answered::until_answered, calls::with_deadline, figure::float, site::NAME,
+};
 
 const NODES: u32 = 3;
 /// Whose messages are erased.
@@ -121,7 +123,7 @@ async fn send_all(state: &ErasureState) -> Result<u64> {
     }
     let mut client = MessageServiceClient::new(state.nodes[0].clone());
     for some in all.chunks(BATCH) {
-        let request = within(BatchSendRequest { messages: some.to_vec() });
+        let request = with_deadline(BatchSendRequest { messages: some.to_vec() });
         let results = client.batch_send(request).await?.into_inner().results;
         let is_sent = |result: &kith_proto::message::v1::SendResult| {
             matches!(result.result, Some(send_result::Result::Sent(_)))

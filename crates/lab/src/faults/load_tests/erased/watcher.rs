@@ -9,7 +9,7 @@ use kith_proto::message::v1::{
 use tokio::time::sleep;
 
 use super::{ERASED, ErasureState, SECRET};
-use crate::faults::calls::within;
+use crate::faults::calls::with_deadline;
 
 /// Largest page.
 const PAGE: i32 = 1_000;
@@ -80,7 +80,7 @@ impl Watcher {
             ..PullMessagesRequest::default()
         };
         let mut client = MessageServiceClient::new(self.0.nodes[node].clone());
-        let page = client.pull_messages(within(request)).await.ok()?.into_inner();
+        let page = client.pull_messages(with_deadline(request)).await.ok()?.into_inner();
         self.0.found.lock().add(&page.messages);
         Some(())
     }

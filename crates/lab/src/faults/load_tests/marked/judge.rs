@@ -27,7 +27,7 @@ use super::{
     messages::{CONVERSATION, MessageModel, USERS},
     notices::{AUDIENCE, NOTICES, NoticeModel},
 };
-use crate::faults::{Figure, Site, calls::within, site::NAME};
+use crate::faults::{Figure, Site, calls::with_deadline, site::NAME};
 
 /// Counts are right so long after the last fault; after the death of a node when its bitmaps have expired, too.
 const RIGHT_WITHIN: Duration = Duration::from_secs(15);
@@ -167,7 +167,7 @@ async fn messages(database: &Database) -> Result<MessageModel> {
 async fn counted(node: &Channel) -> Option<Vec<i64>> {
     let request = CountReadersRequest { audience_id: AUDIENCE, notice_ids: (1..=NOTICES).collect() };
     let counted =
-        NoticeServiceClient::new(node.clone()).count_readers(within(request)).await.ok()?.into_inner();
+        NoticeServiceClient::new(node.clone()).count_readers(with_deadline(request)).await.ok()?.into_inner();
     (!counted.incomplete).then(|| counted.counts.iter().map(|count| count.read).collect())
 }
 
@@ -179,8 +179,10 @@ async fn receipts(node: &Channel, seqs: &[i64]) -> Result<Vec<(i64, i64, i64)>> 
         consistency: Some(Consistency { level: Some(Level::Strong(true)) }),
         ..Default::default()
     };
-    let answer =
-        ReceiptServiceClient::new(node.clone()).batch_get_receipts(within(request)).await?.into_inner();
+    let answer = ReceiptServiceClient::new(node.clone())
+        .batch_get_receipts(with_deadline(request))
+        .await?
+        .into_inner();
     let mut receipts = Vec::new();
     for result in answer.results {
         match result.result.context("a message has no result")? {

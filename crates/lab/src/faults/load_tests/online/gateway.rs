@@ -20,7 +20,7 @@ use tokio::{
 };
 use tonic::{Status, transport::Channel};
 
-use crate::faults::calls::within;
+use crate::faults::calls::with_deadline;
 
 /// Less than a third of the time after which a gateway counts as dead.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
@@ -108,7 +108,7 @@ impl HeartbeatTask {
             gateway_token: self.token.clone(),
             sessions: sessions.iter().map(name).collect(),
         };
-        let answer = self.client().heartbeat(within(request)).await?.into_inner();
+        let answer = self.client().heartbeat(with_deadline(request)).await?.into_inner();
         self.token = answer.gateway_token;
         Ok(answer.unknown_sessions.into_iter().map(|name| name.user_id).collect())
     }
@@ -121,7 +121,7 @@ impl HeartbeatTask {
                 gateway_id: self.id.to_owned(),
                 gateway_token: self.token.clone(),
             };
-            self.client().open_session(within(request)).await.map(drop)
+            self.client().open_session(with_deadline(request)).await.map(drop)
         };
         stream::iter(users).map(open).buffer_unordered(AT_ONCE).try_collect().await
     }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tonic::{Status, transport::Channel};
 
 use super::online_users::{OnlineAt, OnlineUsers};
-use crate::faults::{Better, Figure, calls::within, figure::float};
+use crate::faults::{Better, Figure, calls::with_deadline, figure::float};
 
 /// Users of one call.
 const BATCH: usize = 500;
@@ -160,7 +160,7 @@ impl GroupPresence {
 pub(super) async fn until_known(node: &Channel, patience: Duration) -> Result<()> {
     let mut client = PresenceServiceClient::new(node.clone());
     wait::until("a user without a session stays unknown", patience, async || {
-        let asked = client.get_presence(within(GetPresenceRequest { user_id: 1 })).await;
+        let asked = client.get_presence(with_deadline(GetPresenceRequest { user_id: 1 })).await;
         let state = asked.ok().and_then(|answer| Some(answer.into_inner().presence?.state()));
         Ok(state == Some(PresenceState::Offline))
     })
@@ -170,7 +170,7 @@ pub(super) async fn until_known(node: &Channel, patience: Duration) -> Result<()
 async fn users(node: &Channel, users: &[i64]) -> Result<Vec<Presence>, Status> {
     let mut all = Vec::with_capacity(users.len());
     for users in users.chunks(BATCH) {
-        let request = within(BatchGetPresenceRequest { user_ids: users.to_vec() });
+        let request = with_deadline(BatchGetPresenceRequest { user_ids: users.to_vec() });
         let answer = PresenceServiceClient::new(node.clone()).batch_get_presence(request).await?;
         all.extend(answer.into_inner().presences);
     }
@@ -180,11 +180,11 @@ async fn users(node: &Channel, users: &[i64]) -> Result<Vec<Presence>, Status> {
 async fn group_presence(node: &Channel, group_id: i64) -> Result<GroupPresence, Status> {
     let mut client = PresenceServiceClient::new(node.clone());
     let request = CountActiveMembersRequest { group_id, consistency: None };
-    let counted = client.count_active_members(within(request)).await?.into_inner();
+    let counted = client.count_active_members(with_deadline(request)).await?.into_inner();
     let request = ListActiveGatewaysRequest { group_id, consistency: None };
-    let gateways = client.list_active_gateways(within(request)).await?.into_inner();
+    let gateways = client.list_active_gateways(with_deadline(request)).await?.into_inner();
     let request = ListActiveMembersRequest { group_id, page_size: PAGE, page_token: String::new() };
-    let members = client.list_active_members(within(request)).await?.into_inner();
+    let members = client.list_active_members(with_deadline(request)).await?.into_inner();
     Ok(GroupPresence {
         count: counted.count,
         gateways: gateways.gateways.into_iter().map(|one| (one.gateway_id, one.count)).collect(),

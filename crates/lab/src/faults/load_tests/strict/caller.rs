@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     faults::{
-        calls::{failed, name_of, within},
+        calls::{failed, name_of, with_deadline},
         relation_calls::{PreparedRelationCall, settings},
     },
     history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Settings},
@@ -144,7 +144,7 @@ impl Caller {
         let target_ids = self.pairs.iter().map(|pair| pair.edge.1).collect();
         let asked = BatchGetRelationsRequest { user_id: self.user, target_ids, consistency: None };
         let mut client = RelationServiceClient::new(self.state.nodes[node].clone());
-        let answer = client.batch_get_relations(within(asked)).await?.into_inner();
+        let answer = client.batch_get_relations(with_deadline(asked)).await?.into_inner();
         answer.results.into_iter().map(|found| answer_of(found.result)).collect()
     }
 

@@ -19,7 +19,7 @@ use tonic::{Code, Status};
 use super::{CALLERS, StrictState, pair::Known, tally::UsedValue};
 use crate::faults::{
     answered::make_group,
-    calls::{failed, name_of, within},
+    calls::{failed, name_of, with_deadline},
 };
 
 /// Users that each caller adds and removes.
@@ -102,10 +102,10 @@ impl GroupCaller {
         let request_id = request_id.to_owned();
         if adds {
             let asked = AddMembersRequest { group_id, user_ids, request_id };
-            client.add_members(within(asked)).await.map(drop)
+            client.add_members(with_deadline(asked)).await.map(drop)
         } else {
             let asked = RemoveMembersRequest { group_id, user_ids, request_id, ..Default::default() };
-            client.remove_members(within(asked)).await.map(drop)
+            client.remove_members(with_deadline(asked)).await.map(drop)
         }
     }
 
@@ -164,7 +164,7 @@ impl GroupCaller {
         let user_ids = self.users.iter().map(|member| member.user).collect();
         let asked = BatchIsMemberRequest { group_id: self.group, user_ids, consistency };
         let mut client = MemberServiceClient::new(self.state.nodes[node].clone());
-        let answer = client.batch_is_member(within(asked)).await?.into_inner();
+        let answer = client.batch_is_member(with_deadline(asked)).await?.into_inner();
         answer.results.into_iter().map(|found| is_member(found.result)).collect()
     }
 }
