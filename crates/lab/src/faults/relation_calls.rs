@@ -26,6 +26,9 @@ pub(super) struct PreparedRelationCall {
 }
 
 type RelationRpc = RelationServiceClient<Channel>;
+type RelationResult = Result<RelationOutcome, Status>;
+/// The second: the token of a follow that was done.
+type RelationAnswer = Result<(RelationOutcome, Option<String>), Status>;
 
 impl PreparedRelationCall {
     /// A read of the newest.
@@ -54,7 +57,7 @@ impl PreparedRelationCall {
         )
     }
 
-    async fn ask(&self, mut client: RelationRpc) -> Result<(RelationOutcome, Option<String>), Status> {
+    async fn ask(&self, mut client: RelationRpc) -> RelationAnswer {
         Ok((
             match self.what {
                 RelationRequest::Follow(edge) => return self.follow(client, edge).await,
@@ -75,11 +78,7 @@ impl PreparedRelationCall {
         ))
     }
 
-    async fn follow(
-        &self,
-        mut client: RelationRpc,
-        edge: Edge,
-    ) -> Result<(RelationOutcome, Option<String>), Status> {
+    async fn follow(&self, mut client: RelationRpc, edge: Edge) -> RelationAnswer {
         let Edge(user_id, target_id) = edge;
         let asked = FollowRequest { user_id, target_id, request_id: self.request_id.clone() };
         let answer = client.follow(with_deadline(asked)).await?.into_inner();
@@ -87,11 +86,7 @@ impl PreparedRelationCall {
         Ok((RelationOutcome::Follows(version), Some(answer.consistency_token)))
     }
 
-    async fn unfollow(
-        &self,
-        mut client: RelationRpc,
-        edge: Edge,
-    ) -> Result<(RelationOutcome, Option<String>), Status> {
+    async fn unfollow(&self, mut client: RelationRpc, edge: Edge) -> RelationAnswer {
         let Edge(user_id, target_id) = edge;
         let asked = UnfollowRequest { user_id, target_id, request_id: self.request_id.clone() };
         let answer = client.unfollow(with_deadline(asked)).await?.into_inner();
@@ -101,12 +96,7 @@ impl PreparedRelationCall {
         ))
     }
 
-    async fn set(
-        &self,
-        mut client: RelationRpc,
-        edge: Edge,
-        setting: Setting,
-    ) -> Result<RelationOutcome, Status> {
+    async fn set(&self, mut client: RelationRpc, edge: Edge, setting: Setting) -> RelationResult {
         let (Edge(user_id, target_id), expected_version) = (edge, 0);
         let request_id = self.request_id.clone();
         let (set, cuts) = match setting {
@@ -132,12 +122,7 @@ impl PreparedRelationCall {
         ))
     }
 
-    async fn get(
-        &self,
-        mut client: RelationRpc,
-        edge: Edge,
-        level: Level,
-    ) -> Result<RelationOutcome, Status> {
+    async fn get(&self, mut client: RelationRpc, edge: Edge, level: Level) -> RelationResult {
         let Edge(user_id, target_id) = edge;
         let asked = GetRelationRequest { user_id, target_id, consistency: self.consistency(level) };
         let answer =
@@ -150,13 +135,7 @@ impl PreparedRelationCall {
     }
 
     /// All pages of it.
-    async fn list(
-        &self,
-        mut client: RelationRpc,
-        user_id: i64,
-        side: Side,
-        level: Level,
-    ) -> Result<RelationOutcome, Status> {
+    async fn list(&self, mut client: RelationRpc, user_id: i64, side: Side, level: Level) -> RelationResult {
         let (mut entries, mut page_token) = (Vec::new(), String::new());
         loop {
             let (page_size, consistency) = (self.page, self.consistency(level));
@@ -189,15 +168,11 @@ impl PreparedRelationCall {
 }
 
 /// How long the lists of a user are by the store.
-pub(super) async fn counted_strong(node: Channel, user_id: i64) -> Result<RelationOutcome, Status> {
+pub(super) async fn counted_strong(node: Channel, user_id: i64) -> RelationResult {
     counted(RelationRpc::new(node), user_id, consistency(Level::Strong, "")).await
 }
 
-async fn counted(
-    mut client: RelationRpc,
-    user_id: i64,
-    consistency: Option<Consistency>,
-) -> Result<RelationOutcome, Status> {
+async fn counted(mut client: RelationRpc, user_id: i64, consistency: Option<Consistency>) -> RelationResult {
     let answer = client
         .count_relations(with_deadline(CountRelationsRequest { user_id, consistency }))
         .await?
