@@ -41,7 +41,7 @@ pub(super) async fn stepped_down(site: &mut Site, lasts: Duration) -> Result<()>
         sleep(RETIRES_EVERY).await;
     }
     ensure!(steps > 0, "no primary has stepped down");
-    site.mongod.until_whole().await
+    site.mongod.until_complete().await
 }
 
 /// The network falls in two: the primary and half of the nodes, and all others, who elect another one.
@@ -50,9 +50,9 @@ pub(super) async fn partitioned(site: &mut Site, lasts: Duration) -> Result<()> 
     partition(site, primary);
     let replaced = site.mongod.until_replaced(primary).await;
     tokio::time::sleep_until(until).await;
-    site.mongod.join();
+    site.mongod.heal_partition();
     replaced?;
-    site.mongod.until_whole().await
+    site.mongod.until_complete().await
 }
 
 /// The same, and the primary is paused until another one is elected; when it resumes, neither it nor half of the nodes
@@ -67,9 +67,9 @@ pub(super) async fn paused(site: &mut Site, lasts: Duration) -> Result<()> {
         tokio::time::sleep_until(awakes).await;
         member(site, primary)?.signal("CONT")?;
         sleep(AWAKE).await;
-        site.mongod.join();
+        site.mongod.heal_partition();
         replaced?;
-        site.mongod.until_whole().await?;
+        site.mongod.until_complete().await?;
     }
     Ok(())
 }
