@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_of_those_it_is_shut_to_wait() {
+    async fn messages_of_blocked_dialers_wait() {
         let proxy = MemberProxy::start(echo().await).await.unwrap();
         let (one, other) = (of_node("node-1"), of_member(9));
         let (mut held, mut free) = (dial(&proxy, &one).await, dial(&proxy, &other).await);
