@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn shape_decides_writer_deaths_and_loads() {
+    fn schedule_decides_writer_deaths_and_loads() {
         let has = |schedule, kind| of(7, schedule).iter().any(|step| step.kind == kind);
         for (schedule, dying, read) in
             [(Schedule::Warm, false, false), (Schedule::Dying, true, false), (Schedule::Cold, false, true)]

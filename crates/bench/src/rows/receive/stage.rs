@@ -61,7 +61,7 @@ impl ReceiveStage {
     }
 }
 
-/// BareServers servers.
+/// Servers that only send what they are given.
 pub(super) struct BareServers {
     pub(super) servers: Vec<ServerProcess>,
 }

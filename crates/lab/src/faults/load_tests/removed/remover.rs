@@ -1,4 +1,4 @@
-//! Who removes members and takes them in again, and reads at what they can do.
+//! Removes members and adds them again, and checks what they can do.
 
 use std::sync::Arc;
 
