@@ -17,7 +17,7 @@ pub(crate) struct CheckArguments {
     /// How old it may be while a fault is on that is no row of the table of faults; those have their own bounds.
     #[arg(long, value_name = "MS", default_value_t = 11_000)]
     faulty_ms: u64,
-    /// For how long such a fault may still be felt when it has ended.
+    /// How long such a fault may have an effect after its end.
     #[arg(long, value_name = "MS", default_value_t = 11_000)]
     heals_ms: u64,
 }

@@ -21,16 +21,16 @@ use crate::mongods::Mongods;
 /// Database, and prefix in Redis.
 pub(super) const NAME: &str = "kith_hunt";
 
-/// A node and its ways to the servers.
+/// A node and its links to the servers.
 #[derive(Debug)]
 pub struct Member {
     /// The node.
     pub node: Node,
-    /// Its way to MongoDB, where that has one member; else its ways are [`Mongods`]'.
+    /// Its link to MongoDB, if that has one member; else the links belong to [`Mongods`].
     pub to_mongodb: Proxy,
-    /// Its way to Redis, for data and subscriptions.
+    /// Its link to Redis, for data and subscriptions.
     pub to_redis: Proxy,
-    /// Its way to Cassandra, where there is one.
+    /// Its link to Cassandra, if there is one.
     pub to_cassandra: Option<Proxy>,
 }
 

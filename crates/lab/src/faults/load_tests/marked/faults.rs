@@ -12,7 +12,7 @@ use crate::faults::{Figure, Site};
 /// The kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::faults::load_tests) enum MarkLoss {
-    /// What Redis has, Redis, and the ways of nodes to it.
+    /// The data of Redis, Redis itself, and the links of nodes to it.
     Redis,
     /// The node that has a mark in the store and not in Redis.
     Node,

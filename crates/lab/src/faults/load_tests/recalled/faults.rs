@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::RecallState;
 use crate::faults::{Figure, Member, Site};
 
-/// How the way of a node to Redis is closed, by turns; `None`: the node is paused.
+/// How the link of a node to Redis is closed, in turn; `None`: the node is paused.
 const FAULTS: [Option<Mode>; 4] = [Some(Mode::Refuse), None, Some(Mode::Freeze), Some(Mode::HoldAnswers)];
 /// A node is cut or paused for so long: it trusts its memory at first, and then not any more. The short one is over before.
 const LASTS: [Duration; 2] = [Duration::from_secs(2), Duration::from_millis(700)];
