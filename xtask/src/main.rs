@@ -52,16 +52,16 @@ enum Task {
     /// Starts the servers that tests use and keeps them until ctrl-c.
     Servers,
     /// Builds the benchmarks for release and measures the ratios; further arguments are theirs.
-    Bench(PassedOn),
+    Bench(PassedArguments),
     /// Builds the laboratory for release and hunts stale reads and lost writes on real servers, row by row of the
     /// table of faults; further arguments are its own.
-    Lab(PassedOn),
+    Lab(PassedArguments),
     /// Builds the laboratory for release and shows that faults of real clusters set off the alerts of
     /// deploy/prometheus; further arguments are its own.
-    Alerts(PassedOn),
+    Alerts(PassedArguments),
     /// Builds the laboratory for release and shows a cluster at work, for people to watch: three nodes over servers
     /// that it starts on this machine, each tier, Redis pulled away, a node killed.
-    Demo(PassedOn),
+    Demo(PassedArguments),
     /// Runs the cache of several nodes in virtual time, optimised: what is lost, late or cut follows from a seed.
     Engine {
         /// How many seeds, from 0.
@@ -85,7 +85,7 @@ enum Task {
 
 /// Arguments of another program.
 #[derive(Debug, clap::Args)]
-struct PassedOn {
+struct PassedArguments {
     /// Passed on.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use kith_lab_servers::people;
 use kith_store::User;
 
-use crate::rows::memory::{Same, fill, kith_cache, moka_cache};
+use crate::rows::memory::{SameValueLoader, fill, kith_cache, moka_cache};
 
 const PAGE_BYTES: i64 = 4096;
 
@@ -45,7 +45,7 @@ fn moka(value: &Arc<User>, entries: i64) -> Result<i64> {
 }
 
 async fn kith(value: Arc<User>, entries: i64) -> Result<i64> {
-    let (node, cache) = kith_cache(Same(value));
+    let (node, cache) = kith_cache(SameValueLoader(value));
     let keys: Vec<i64> = (0..entries).collect();
     let before = resident_bytes()?;
     fill(&node, &cache, &keys).await?;

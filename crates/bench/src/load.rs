@@ -27,7 +27,7 @@ use tonic_prost::ProstCodec;
 
 use crate::{
     ratio::{Pair, Side, interleave},
-    served::{Served, connect},
+    served::{ServerProcess, connect},
 };
 
 /// Calls that may be under way while calls arrive at a fixed rate.
@@ -122,7 +122,12 @@ where
     }
 
     /// Microseconds of processor time that their server takes for each of so many calls, `in_flight` at a time on each connection.
-    pub(crate) async fn cpu_micros(&self, server: &Served, calls: u32, in_flight: usize) -> Result<f64> {
+    pub(crate) async fn cpu_micros(
+        &self,
+        server: &ServerProcess,
+        calls: u32,
+        in_flight: usize,
+    ) -> Result<f64> {
         let before = server.cpu_seconds()?;
         self.closed(calls.into(), in_flight).await?;
         Ok((server.cpu_seconds()? - before) * 1e6 / f64::from(calls))

@@ -39,14 +39,14 @@ pub(crate) async fn connect(address: SocketAddr) -> Result<Channel> {
 
 /// A server. Dropping it ends the process and removes its data.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(crate) struct ServerProcess {
     /// Where it answers.
     pub(crate) address: SocketAddr,
     child: Child,
     _data: TempDir,
 }
 
-impl Served {
+impl ServerProcess {
     /// A node with an empty embedded store, whose memory tier keeps what it holds as long as the run takes.
     pub(crate) fn kith(plan: &Plan) -> Result<Self> {
         Self::start(&plan.program()?, embedded)
@@ -171,7 +171,7 @@ fn prefix_of(database: &str) -> String {
     format!("kith_bench_{hash:x}")
 }
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // It may have ended by itself; there is nothing to be done about either then.
         drop(self.child.kill());

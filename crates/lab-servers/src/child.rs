@@ -30,9 +30,9 @@ const LAST_WORDS: usize = 3;
 const ENDS_WITHIN: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(20);
 
-/// A process that is watched over.
+/// A process that ends with this value, and with this process.
 #[derive(Debug)]
-pub struct Watched {
+pub struct ChildProcess {
     name: &'static str,
     process: Child,
     /// Kills the process once our end of its input is gone.
@@ -40,7 +40,7 @@ pub struct Watched {
     log: PathBuf,
 }
 
-impl Watched {
+impl ChildProcess {
     /// Starts it; what it says goes to the log.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // The watcher first, while the number of the process is surely its own.
         end(&mut self.watcher);

@@ -8,8 +8,8 @@ use std::{
 };
 
 use kith_lab::{
-    checker::Checked,
-    faults::{Cassandra, Judged, LOAD_TESTS, Load, Mix, Plan, ROWS, Sizes, judged},
+    checker::CheckResult,
+    faults::{Cassandra, JudgedRun, LOAD_TESTS, Load, Mix, Plan, ROWS, Sizes, run_and_judge},
 };
 
 const LOAD: Load = Load {
@@ -34,12 +34,12 @@ fn kith() -> PathBuf {
 /// One cluster at a time: two would keep each other from being in time.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-async fn run(name: &str) -> Judged {
+async fn run(name: &str) -> JudgedRun {
     let _alone = ALONE.lock().await;
     let row = ROWS.iter().find(|row| row.name == name).unwrap();
     let plan = Plan::new(kith(), 2, 1);
     let folder = tempfile::tempdir().unwrap();
-    let judged = judged(row, &plan, LOAD, folder.path()).await.unwrap();
+    let judged = run_and_judge(row, &plan, LOAD, folder.path()).await.unwrap();
     assert!(judged.holds(), "{}", judged.report());
     judged
 }
@@ -49,7 +49,7 @@ async fn hunt(name: &str) {
     let report = judged.report();
     assert!(report.staleness.all.reads > 200, "{report}");
     let others = ["C8", "C9", "C10", "C12", "C13", "C14", "C15"];
-    let silent = report.checks.iter().filter(|check| check.looked_at == 0);
+    let silent = report.checks.iter().filter(|check| check.judged == 0);
     let mut silent = silent.map(|check| check.name.split(' ').next().unwrap());
     assert!(silent.all(|check| others.contains(&check)), "{report}");
 }
@@ -58,8 +58,8 @@ async fn send(name: &str) {
     let judged = run(name).await;
     let report = judged.report();
     for check in ["C3", "C9", "C10", "C15", "C17"] {
-        let looked_at = |checked: &Checked| checked.name.starts_with(check) && checked.looked_at > 100;
-        assert!(report.checks.iter().any(looked_at), "{check}: {report}");
+        let is_judged = |checked: &CheckResult| checked.name.starts_with(check) && checked.judged > 100;
+        assert!(report.checks.iter().any(is_judged), "{check}: {report}");
     }
 }
 

@@ -56,13 +56,13 @@ fn run(program: &Path, mutant: Option<&str>, arguments: &[&str]) -> Result<Optio
         command.env("KITH_MUTANT", mutant);
     }
     let child = command.spawn().with_context(|| format!("could not start {}", program.display()))?;
-    Running(child).first_failure()
+    TestProcess(child).first_failure()
 }
 
 /// A program, which ends with this.
-struct Running(Child);
+struct TestProcess(Child);
 
-impl Running {
+impl TestProcess {
     /// Waits for the first test that fails, or the end.
     fn first_failure(&mut self) -> Result<Option<String>> {
         let output = self.0.stdout.take().context("the output is a pipe")?;
@@ -88,7 +88,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         // It may have ended by itself.
         self.0.kill().ok();

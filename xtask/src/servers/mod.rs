@@ -33,9 +33,9 @@ const POLL: Duration = Duration::from_millis(100);
 /// The servers that the tests share. Stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Servers {
-    mongodb: Running,
-    redis: Running,
-    cassandra: Running,
+    mongodb: TestServer,
+    redis: TestServer,
+    cassandra: TestServer,
 }
 
 impl Servers {
@@ -65,15 +65,15 @@ impl Servers {
 
 /// A server that tests may use. Dropping it stops what was started for it and removes its data.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct TestServer {
     /// How tests reach it.
     pub(crate) uri: String,
-    started: Started,
+    started: OwnedServer,
 }
 
-/// What there is to stop.
+/// What is stopped when the server is dropped.
 #[derive(Debug)]
-enum Started {
+enum OwnedServer {
     /// A server that this program did not start.
     Nothing,
     /// A program with a data folder.
@@ -82,17 +82,17 @@ enum Started {
     Container(String),
 }
 
-impl Drop for Running {
+impl Drop for TestServer {
     fn drop(&mut self) {
         // Failures cannot be reported from here.
         match &mut self.started {
-            Started::Nothing => {}
-            Started::Process { child, folder } => {
+            OwnedServer::Nothing => {}
+            OwnedServer::Process { child, folder } => {
                 child.kill().ok();
                 child.wait().ok();
                 fs::remove_dir_all(folder).ok();
             }
-            Started::Container(id) => {
+            OwnedServer::Container(id) => {
                 let mut remove = Command::new("docker");
                 remove.args(["rm", "--force", id]).stdout(Stdio::null()).stderr(Stdio::null()).status().ok();
             }
@@ -101,10 +101,10 @@ impl Drop for Running {
 }
 
 /// The server that a variable names, which this program does not start.
-fn named(variable: &str) -> Result<Option<Running>> {
+fn named(variable: &str) -> Result<Option<TestServer>> {
     let Some(uri) = env::var_os(variable).filter(|uri| !uri.is_empty()) else { return Ok(None) };
     let uri = uri.into_string().ok().with_context(|| format!("{variable} is not Unicode"))?;
-    Ok(Some(Running { uri, started: Started::Nothing }))
+    Ok(Some(TestServer { uri, started: OwnedServer::Nothing }))
 }
 
 fn docker_answers() -> bool {
@@ -113,18 +113,18 @@ fn docker_answers() -> bool {
 }
 
 /// Runs an image, which listens on `inside`, with its options and arguments.
-fn in_docker(port: u16, inside: u16, image_and_arguments: &[String]) -> Result<Started> {
+fn in_docker(port: u16, inside: u16, image_and_arguments: &[String]) -> Result<OwnedServer> {
     let mut run = Command::new("docker");
     run.args(["run", "--detach", "--rm", "--publish", &format!("127.0.0.1:{port}:{inside}")]);
     let output = run.args(image_and_arguments).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
         bail!("Docker did not start {}", image_and_arguments.join(" "));
     }
-    Ok(Started::Container(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+    Ok(OwnedServer::Container(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }
 
 /// Starts a program whose data and log are in a folder of its own, which `command` is given to fill.
-fn as_process(folder: &Path, command: impl FnOnce(&Path) -> Result<Command>) -> Result<Started> {
+fn as_process(folder: &Path, command: impl FnOnce(&Path) -> Result<Command>) -> Result<OwnedServer> {
     let start = || {
         fs::create_dir_all(folder).context("no folder for the data of a server")?;
         let log = File::create(folder.join(LOG))?;
@@ -134,7 +134,7 @@ fn as_process(folder: &Path, command: impl FnOnce(&Path) -> Result<Command>) -> 
         command.spawn().with_context(|| format!("{name} does not start"))
     };
     match start() {
-        Ok(child) => Ok(Started::Process { child, folder: folder.to_owned() }),
+        Ok(child) => Ok(OwnedServer::Process { child, folder: folder.to_owned() }),
         Err(error) => {
             fs::remove_dir_all(folder).ok();
             Err(error)
@@ -142,7 +142,7 @@ fn as_process(folder: &Path, command: impl FnOnce(&Path) -> Result<Command>) -> 
     }
 }
 
-impl Running {
+impl TestServer {
     /// Waits until the server is ready.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl Running {
     }
 
     fn ensure_alive(&mut self, name: &str) -> Result<()> {
-        let Started::Process { child, folder } = &mut self.started else { return Ok(()) };
+        let OwnedServer::Process { child, folder } = &mut self.started else { return Ok(()) };
         let Some(status) = child.try_wait()? else { return Ok(()) };
         let log = fs::read_to_string(folder.join(LOG)).unwrap_or_default();
         // Lines of stack traces begin with a tab.

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::{
-    Running, as_process, docker_answers, files, in_docker, named,
+    TestServer, as_process, docker_answers, files, in_docker, named,
     ports::free_ports,
     wire::{self, Command as Wire},
 };
@@ -34,7 +34,7 @@ const SET: &str = "rs0";
 ///
 /// # Errors
 /// When none of the three can be had, or it is not ready within a minute.
-pub(super) fn start(folder: &Path) -> Result<Running> {
+pub(super) fn start(folder: &Path) -> Result<TestServer> {
     if let Some(running) = named(ADDRESS)? {
         return Ok(running);
     }
@@ -56,7 +56,7 @@ pub(super) fn start(folder: &Path) -> Result<Running> {
             Ok(command)
         })?
     };
-    let running = Running { uri: format!("mongodb://127.0.0.1:{port}/?replicaSet={SET}"), started };
+    let running = TestServer { uri: format!("mongodb://127.0.0.1:{port}/?replicaSet={SET}"), started };
     let mut initiated = false;
     running.once_ready("MongoDB", READY_WITHIN, || is_primary(port, &mut initiated))
 }

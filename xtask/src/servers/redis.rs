@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{Running, as_process, docker_answers, in_docker, named, ports::free_ports};
+use super::{TestServer, as_process, docker_answers, in_docker, named, ports::free_ports};
 use crate::{
     process::succeed,
     tools::{named_program, on_path},
@@ -29,7 +29,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// When none of these can be had, or it is not ready within half a minute.
-pub(super) fn start() -> Result<Running> {
+pub(super) fn start() -> Result<TestServer> {
     if let Some(running) = named(ADDRESS)? {
         return Ok(running);
     }
@@ -48,7 +48,7 @@ pub(super) fn start() -> Result<Running> {
             Ok(command)
         })?
     };
-    let running = Running { uri: format!("redis://127.0.0.1:{port}"), started };
+    let running = TestServer { uri: format!("redis://127.0.0.1:{port}"), started };
     running.once_ready("Redis", READY_WITHIN, || Ok(ping(port)? == *b"+PONG"))
 }
 

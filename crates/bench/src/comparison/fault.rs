@@ -8,7 +8,7 @@ use kith_lab_servers::proxy::{Mode, Tampering};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    plan::{Shape, Sizes},
+    plan::{Schedule, Sizes},
     site::SchemeSite,
 };
 
@@ -95,11 +95,11 @@ impl Fault {
         }
     }
 
-    pub(super) const fn shape(self) -> Shape {
+    pub(super) const fn schedule(self) -> Schedule {
         match self {
-            Self::Races => Shape::Cold,
-            Self::WriterDies => Shape::Dying,
-            _ => Shape::Warm,
+            Self::Races => Schedule::Cold,
+            Self::WriterDies => Schedule::Dying,
+            _ => Schedule::Warm,
         }
     }
 
@@ -110,7 +110,7 @@ impl Fault {
             }
             Self::LostOneInHundred => site.links.iter().for_each(|link| link.tamper(Tampering::Lose(100))),
             Self::LostOneInTen => site.links.iter().for_each(|link| link.tamper(Tampering::Lose(10))),
-            Self::RedisFrozen => site.redis.stop()?,
+            Self::RedisFrozen => site.redis.pause()?,
             // They are a matter of the store and of the writers.
             Self::Nothing | Self::Races | Self::WriterDies => {}
         }
@@ -123,7 +123,7 @@ impl Fault {
             link.tamper(Tampering::Nothing);
         }
         if self == Self::RedisFrozen {
-            site.redis.go_on()?;
+            site.redis.resume()?;
         }
         Ok(())
     }

@@ -57,10 +57,10 @@ impl Sizes {
 
 /// What is done to a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum StepKind {
     Read,
     Write,
-    /// A write whose writer dies between its commit and its word.
+    /// A write whose writer dies between its commit and its broadcast.
     DyingWrite,
 }
 
@@ -74,12 +74,12 @@ pub(super) struct Step {
     /// Which record.
     pub(super) key: u64,
     /// What.
-    pub(super) deed: Deed,
+    pub(super) kind: StepKind,
 }
 
 /// What is made of the pairs of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum Schedule {
     /// Of records at random, which all nodes have in memory.
     Warm,
     /// The same, and some of the writers die.
@@ -90,24 +90,29 @@ pub(super) enum Shape {
 
 /// What is done in a run, in its order: pairs of writes of one record, the second by another node a little later.
 /// It follows from the seed and is the same for every scheme.
-pub(super) fn plan(seed: u64, sizes: &Sizes, lasts: Duration, shape: Shape) -> Vec<Step> {
+pub(super) fn plan(seed: u64, sizes: &Sizes, lasts: Duration, schedule: Schedule) -> Vec<Step> {
     let mut random = SmallRng::seed_from_u64(seed);
     let last = lasts.saturating_sub(BETWEEN);
     let pause = Duration::from_secs(1) / sizes.pairs.max(1);
     let (mut steps, mut at, mut cold) = (Vec::new(), BEFORE, (0..sizes.keys).cycle());
     while at < last {
-        let chosen = if shape == Shape::Cold { cold.next() } else { None };
+        let chosen = if schedule == Schedule::Cold { cold.next() } else { None };
         let key = chosen.unwrap_or_else(|| random.random_range(0..sizes.keys));
         let node = random.random_range(0..sizes.nodes);
         let second = at + random.random_range(Duration::ZERO..BETWEEN);
         for (at, node) in [(at, node), (second, (node + 1) % sizes.nodes)] {
-            let dies = shape == Shape::Dying && random.random_ratio(1, DIES_ONE_IN);
-            steps.push(Step { at, node, key, deed: if dies { Deed::DyingWrite } else { Deed::Write } });
+            let dies = schedule == Schedule::Dying && random.random_ratio(1, DIES_ONE_IN);
+            steps.push(Step {
+                at,
+                node,
+                key,
+                kind: if dies { StepKind::DyingWrite } else { StepKind::Write },
+            });
         }
-        let loads = if shape == Shape::Cold { LOADS } else { 0 };
+        let loads = if schedule == Schedule::Cold { LOADS } else { 0 };
         for node in (0..sizes.nodes).flat_map(|node| std::iter::repeat_n(node, loads)) {
             let at = random.random_range(at - BEFORE..at + BETWEEN);
-            steps.push(Step { at, node, key, deed: Deed::Read });
+            steps.push(Step { at, node, key, kind: StepKind::Read });
         }
         at += pause;
     }
@@ -119,30 +124,34 @@ pub(super) fn plan(seed: u64, sizes: &Sizes, lasts: Duration, shape: Shape) -> V
 mod tests {
     use super::*;
 
-    fn of(seed: u64, shape: Shape) -> Vec<Step> {
-        plan(seed, &Sizes::FULL, Duration::from_secs(3), shape)
+    fn of(seed: u64, schedule: Schedule) -> Vec<Step> {
+        plan(seed, &Sizes::FULL, Duration::from_secs(3), schedule)
     }
 
     #[test]
     fn what_is_done_follows_from_the_seed() {
-        assert_eq!(of(7, Shape::Dying), of(7, Shape::Dying));
-        assert_ne!(of(7, Shape::Dying), of(8, Shape::Dying));
+        assert_eq!(of(7, Schedule::Dying), of(7, Schedule::Dying));
+        assert_ne!(of(7, Schedule::Dying), of(8, Schedule::Dying));
     }
 
     #[test]
-    fn shape_decides_writer_deaths_and_loads() {
-        let has = |shape, deed| of(7, shape).iter().any(|step| step.deed == deed);
-        for (shape, dying, read) in
-            [(Shape::Warm, false, false), (Shape::Dying, true, false), (Shape::Cold, false, true)]
+    fn schedule_decides_writer_deaths_and_loads() {
+        let has = |schedule, kind| of(7, schedule).iter().any(|step| step.kind == kind);
+        for (schedule, dying, read) in
+            [(Schedule::Warm, false, false), (Schedule::Dying, true, false), (Schedule::Cold, false, true)]
         {
-            assert_eq!((has(shape, Deed::DyingWrite), has(shape, Deed::Read)), (dying, read), "{shape:?}");
+            assert_eq!(
+                (has(schedule, StepKind::DyingWrite), has(schedule, StepKind::Read)),
+                (dying, read),
+                "{schedule:?}"
+            );
         }
     }
 
     #[test]
     fn a_cold_record_has_one_pair_of_writes() {
         let mut written = [0; 200];
-        for step in of(7, Shape::Cold).iter().filter(|step| step.deed == Deed::Write) {
+        for step in of(7, Schedule::Cold).iter().filter(|step| step.kind == StepKind::Write) {
             written[usize::try_from(step.key).unwrap()] += 1;
         }
         assert!(written.iter().all(|writes| [0, 2].contains(writes)), "{written:?}");

@@ -5,7 +5,7 @@ use crate::cache_node::Store;
 
 /// Cache-aside in two tiers, as most services begin: a reader takes the copy in memory, else the one in Redis,
 /// else loads the record and fills both; a writer commits, deletes the copy in Redis and publishes the key, and
-/// every node that hears it drops its own copy. A subscription that broke is made again, and what was missed
+/// every node that receives it drops its own copy. A subscription that broke is made again, and what was missed
 /// meanwhile is not made up for.
 ///
 /// Sources: the cache-aside pattern, <https://learn.microsoft.com/azure/architecture/patterns/cache-aside>; with

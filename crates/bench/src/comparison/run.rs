@@ -22,7 +22,7 @@ use tokio::{
 use super::{
     Ages, Fault, Scheme, SchemeNode, Sizes,
     ages::millis,
-    plan::{Deed, Shape, Step, plan},
+    plan::{Schedule, Step, StepKind, plan},
     site::SchemeSite,
 };
 use crate::cache_node::Store;
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A run is over early after so many looks in turn that found nothing stale: nothing is written any more.
 const CLEAN_LOOKS: u32 = 2;
 
-/// What one scheme met under one fault.
+/// What readers of one scheme observed under one fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     /// Which scheme.
@@ -50,7 +50,7 @@ pub struct Run {
     pub writes: u64,
     /// Writes that were refused.
     pub refused: u64,
-    /// What readers met.
+    /// What readers observed.
     #[serde(flatten)]
     pub ages: Ages,
     /// Records that any node gave an old version of for ever.
@@ -83,7 +83,7 @@ impl Run {
 
 /// What readers share.
 #[derive(Clone, Debug)]
-struct Reading {
+struct ReaderContext {
     store: Store,
     began: Instant,
     bound: Duration,
@@ -103,25 +103,25 @@ pub async fn run(scheme: Scheme, fault: Fault, sizes: &Sizes, seed: u64) -> Resu
         let _first = store.commit(key);
     }
     let site = SchemeSite::start(scheme, sizes.nodes, &store, seed).await?;
-    let warm = if fault.shape() == Shape::Cold { 0 } else { sizes.keys };
+    let warm = if fault.schedule() == Schedule::Cold { 0 } else { sizes.keys };
     // All memories hold these records.
     site.stale(warm).await?;
     let (end, loads, keys) = (watch::Sender::new(false), store.loads(), Arc::new(AtomicU64::new(warm)));
     let (began, bound) = (Instant::now(), fault.bound());
-    let reading =
-        Reading { store: store.clone(), began, bound, keys: Arc::clone(&keys), end: end.subscribe() };
+    let context =
+        ReaderContext { store: store.clone(), began, bound, keys: Arc::clone(&keys), end: end.subscribe() };
     let ended = end.subscribe();
     let pauses = thread::spawn(move || longest_pause(&ended));
-    let readers = readers(&site, &reading, sizes.readers, seed);
+    let readers = readers(&site, &context, sizes.readers, seed);
     let lasts = fault.lasts(sizes);
     fault.begin(&site)?;
-    let steps = plan(seed, sizes, lasts, fault.shape());
-    let writes = tokio::spawn(do_all(site.nodes.clone(), store.clone(), steps, keys));
+    let steps = plan(seed, sizes, lasts, fault.schedule());
+    let writes = tokio::spawn(run_steps(site.nodes.clone(), store.clone(), steps, keys));
     sleep(lasts).await;
     fault.end(&site)?;
     let healed = Instant::now();
-    let Done { acknowledged: writes, refused } = writes.await?;
-    let stale_for_ever = stale_for_ever(&site, &reading, sizes.ever, healed).await?;
+    let WriteCounts { acknowledged: writes, refused } = writes.await?;
+    let stale_for_ever = stale_for_ever(&site, &context, sizes.ever, healed).await?;
     let (lasted_ms, fault_ms) = (millis(began.elapsed()), millis(lasts));
     end.send_replace(true);
     let ages = sum(readers).await;
@@ -134,7 +134,7 @@ pub async fn run(scheme: Scheme, fault: Fault, sizes: &Sizes, seed: u64) -> Resu
 /// Looks until nothing is stale any more, or what is stale is so for ever; how many records are.
 async fn stale_for_ever(
     site: &SchemeSite,
-    reading: &Reading,
+    context: &ReaderContext,
     ever: Duration,
     healed: Instant,
 ) -> Result<usize> {
@@ -142,7 +142,7 @@ async fn stale_for_ever(
     loop {
         at = (at + LOOK).min(healed + ever);
         sleep_until(at.into()).await;
-        let stale = site.stale(reading.keys.load(Ordering::Relaxed)).await?.len();
+        let stale = site.stale(context.keys.load(Ordering::Relaxed)).await?.len();
         clean = if stale == 0 { clean + 1 } else { 0 };
         if clean >= CLEAN_LOOKS || at >= healed + ever {
             return Ok(stale);
@@ -150,29 +150,29 @@ async fn stale_for_ever(
     }
 }
 
-/// What came of the writes.
+/// How many writes were acknowledged, and how many were refused.
 #[derive(Clone, Copy, Debug, Default)]
-struct Done {
+struct WriteCounts {
     acknowledged: u64,
     refused: u64,
 }
 
 /// Does each at its time. What is written is read from then on.
-async fn do_all(
+async fn run_steps(
     nodes: Vec<Arc<dyn SchemeNode>>,
     store: Store,
     steps: Vec<Step>,
     keys: Arc<AtomicU64>,
-) -> Done {
+) -> WriteCounts {
     let (began, mut calls) = (tokio::time::Instant::now(), JoinSet::new());
     for step in steps {
         sleep_until(began + step.at).await;
-        if step.deed != Deed::Read {
+        if step.kind != StepKind::Read {
             keys.fetch_max(step.key + 1, Ordering::Relaxed);
         }
-        calls.spawn(do_one(Arc::clone(&nodes[step.node]), store.clone(), step));
+        calls.spawn(run_step(Arc::clone(&nodes[step.node]), store.clone(), step));
     }
-    let mut done = Done::default();
+    let mut done = WriteCounts::default();
     for one in calls.join_all().await {
         done.acknowledged += one.acknowledged;
         done.refused += one.refused;
@@ -180,48 +180,48 @@ async fn do_all(
     done
 }
 
-async fn do_one(node: Arc<dyn SchemeNode>, store: Store, step: Step) -> Done {
-    let acknowledged = match step.deed {
-        Deed::Read => {
+async fn run_step(node: Arc<dyn SchemeNode>, store: Store, step: Step) -> WriteCounts {
+    let acknowledged = match step.kind {
+        StepKind::Read => {
             // Readers count; this one only loads.
             drop(node.read(step.key).await);
-            return Done::default();
+            return WriteCounts::default();
         }
-        Deed::Write => node.write(step.key).await.is_ok(),
-        Deed::DyingWrite => {
+        StepKind::Write => node.write(step.key).await.is_ok(),
+        StepKind::DyingWrite => {
             // Its age is counted from the commit, as if it had been acknowledged at once.
             let version = store.commit(step.key);
             store.acknowledge(step.key, version);
             true
         }
     };
-    Done { acknowledged: u64::from(acknowledged), refused: u64::from(!acknowledged) }
+    WriteCounts { acknowledged: u64::from(acknowledged), refused: u64::from(!acknowledged) }
 }
 
-fn readers(site: &SchemeSite, reading: &Reading, each: u64, seed: u64) -> JoinSet<Ages> {
+fn readers(site: &SchemeSite, context: &ReaderContext, each: u64, seed: u64) -> JoinSet<Ages> {
     let mut readers = JoinSet::new();
     for (at, node) in (0..).zip(&site.nodes) {
         for reader in 0..each {
             let random = SmallRng::seed_from_u64(seed.wrapping_add(1 + at * each + reader));
-            readers.spawn(read_on(Arc::clone(node), reading.clone(), random));
+            readers.spawn(read_on(Arc::clone(node), context.clone(), random));
         }
     }
     readers
 }
 
-async fn read_on(node: Arc<dyn SchemeNode>, reading: Reading, mut random: SmallRng) -> Ages {
+async fn read_on(node: Arc<dyn SchemeNode>, context: ReaderContext, mut random: SmallRng) -> Ages {
     let mut ages = Ages::default();
-    while !*reading.end.borrow() {
+    while !*context.end.borrow() {
         sleep(PAUSE).await;
-        let keys = reading.keys.load(Ordering::Relaxed);
+        let keys = context.keys.load(Ordering::Relaxed);
         if keys == 0 {
             continue;
         }
         let (key, began) = (random.random_range(0..keys), Instant::now());
         match node.read(key).await {
             Ok(version) => {
-                let age = reading.store.staleness(key, version, began);
-                ages.answered(began.saturating_duration_since(reading.began), age, reading.bound);
+                let age = context.store.staleness(key, version, began);
+                ages.answered(began.saturating_duration_since(context.began), age, context.bound);
             }
             Err(_) => ages.failed += 1,
         }

@@ -74,7 +74,7 @@ impl Server {
 
 /// Calls with the key of each record that is published as changed, until the task is aborted. A connection that
 /// ends is made again and subscribes again; what was published meanwhile is missed.
-pub(super) async fn hear(url: &str, changed: impl Fn(u64) + Send + 'static) -> Result<JoinHandle<()>> {
+pub(super) async fn subscribe(url: &str, changed: impl Fn(u64) + Send + 'static) -> Result<JoinHandle<()>> {
     let client: SubscriberClient = builder(url)?.build_subscriber_client()?;
     client.init().await?;
     let mut messages = client.message_rx();

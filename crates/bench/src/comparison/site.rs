@@ -24,7 +24,7 @@ impl SchemeSite {
         let redis = RedisServer::start(&[]).await?;
         let mut site = Self { nodes: Vec::new(), links: Vec::new(), redis, store: store.clone() };
         for id in (1_u64..).take(count) {
-            let link = Proxy::of_messages(site.redis.address(), seed.wrapping_add(id)).await?;
+            let link = Proxy::for_pubsub(site.redis.address(), seed.wrapping_add(id)).await?;
             let url = format!("redis://{}", link.address());
             site.nodes.push(node(scheme, id, &url, store).await?);
             site.links.push(link);

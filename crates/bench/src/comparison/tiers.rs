@@ -4,7 +4,7 @@ use anyhow::Result;
 use kith_cache::{LoadOptions, Loader as _};
 use moka::sync::Cache;
 
-use super::server::{AbortOnDrop, Server, hear};
+use super::server::{AbortOnDrop, Server, subscribe};
 use crate::cache_node::Store;
 
 /// How long a copy stays in memory: as long as Kith's.
@@ -17,17 +17,17 @@ pub(super) struct Tiers {
     pub(super) memory: Cache<u64, u64>,
     pub(super) server: Server,
     pub(super) store: Store,
-    _hears: Arc<AbortOnDrop>,
+    _subscription: Arc<AbortOnDrop>,
 }
 
 impl Tiers {
-    /// Over the Redis at this address. Copies in memory are dropped when a change of theirs is heard.
+    /// Over the Redis at this address. Copies in memory are dropped when a change of theirs is received.
     pub(super) async fn connect(url: &str, store: &Store) -> Result<Self> {
         let memory = Cache::builder().max_capacity(MEMORY_MAX).time_to_live(MEMORY_TTL).build();
         let dropped: Cache<u64, u64> = memory.clone();
-        let hears = hear(url, move |key| dropped.invalidate(&key)).await?;
+        let subscription = subscribe(url, move |key| dropped.invalidate(&key)).await?;
         let server = Server::connect(url).await?;
-        Ok(Self { memory, server, store: store.clone(), _hears: Arc::new(AbortOnDrop(hears)) })
+        Ok(Self { memory, server, store: store.clone(), _subscription: Arc::new(AbortOnDrop(subscription)) })
     }
 
     /// The version in Redis, else the one in the store, which Redis takes then. Redis that does not answer holds
@@ -55,7 +55,7 @@ impl Tiers {
         version
     }
 
-    /// What follows the deletion in Redis: the own copy is dropped, the others hear of it, the write is
+    /// What follows the deletion in Redis: the own copy is dropped, the others are notified, the write is
     /// acknowledged. What Redis does not take is lost, and fails no write that is committed.
     pub(super) async fn publish(&self, key: u64, version: u64) {
         self.memory.invalidate(&key);

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use kith_lab_servers::people;
 
-use super::loaded::{Loaded, cpu_micros};
+use super::loaded::{LoadedServer, cpu_micros};
 use crate::{
     claims::{CLUSTER_CPU, Plan},
     results::Results,
-    served::Served,
+    served::ServerProcess,
 };
 
 /// Runs what is asked for; nothing where there is no MongoDB or no Redis.
@@ -18,8 +18,9 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     }
     let ids = people::shuffled(plan.size(10_000, 200), 1);
     let database = format!("kith_bench_{}", std::process::id());
-    let alone = Loaded::node(Served::kith(plan)?, None, &ids).await?;
-    let among = Loaded::node(Served::kith_over(plan, &database, None, Some(redis))?, None, &ids).await?;
+    let alone = LoadedServer::node(ServerProcess::kith(plan)?, None, &ids).await?;
+    let among =
+        LoadedServer::node(ServerProcess::kith_over(plan, &database, None, Some(redis))?, None, &ids).await?;
     // A node of a cluster has them in memory once it follows; it may have begun to just now.
     among.answers(&ids).await?;
     among.check_tier().await?;

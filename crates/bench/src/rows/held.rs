@@ -14,12 +14,12 @@ use tonic::{
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_client::HealthClient};
 use tonic_prost::ProstCodec;
 
-use super::{loaded::Loaded, rpc::IN_FLIGHT, until_done::until_done};
+use super::{loaded::LoadedServer, rpc::IN_FLIGHT, until_done::until_done};
 use crate::{
     claims::{Plan, UNREAD_HELD_P99, WATCHES_HELD_P99},
     ratio::{Pair, Side, count, interleave},
     results::Results,
-    served::Served,
+    served::ServerProcess,
 };
 
 const BATCH: &str = "/kith.user.v1.UserService/BatchGetUsers";
@@ -44,7 +44,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 /// A node with users in memory, and half of the calls a second that it can take.
 #[derive(Debug)]
 struct BusyNode {
-    loaded: Loaded,
+    loaded: LoadedServer,
     ids: Vec<i64>,
     rate: f64,
 }
@@ -52,7 +52,7 @@ struct BusyNode {
 impl BusyNode {
     async fn start(plan: &Plan) -> Result<Self> {
         let ids = people::shuffled(plan.size(10_000, 200), 1);
-        let loaded = Loaded::node(Served::kith(plan)?, None, &ids).await?;
+        let loaded = LoadedServer::node(ServerProcess::kith(plan)?, None, &ids).await?;
         loaded.warm_up(plan).await?;
         let calls = plan.size(200_000, 2_000);
         let took = loaded.callers.closed(calls, IN_FLIGHT).await?;

@@ -4,11 +4,11 @@
 use anyhow::Result;
 use kith_lab_servers::people;
 
-use super::loaded::{KEY, Loaded, cpu_micros};
+use super::loaded::{KEY, LoadedServer, cpu_micros};
 use crate::{
     claims::{GET_USER_KEY_CPU, KEY_COST_CPU, Plan},
     results::Results,
-    served::Served,
+    served::ServerProcess,
 };
 
 /// Runs what is asked for.
@@ -17,14 +17,14 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         return Ok(());
     }
     let ids = people::shuffled(plan.size(10_000, 200), 1);
-    let keyed = Loaded::node(Served::kith_with_key(plan, KEY)?, Some(KEY), &ids).await?;
+    let keyed = LoadedServer::node(ServerProcess::kith_with_key(plan, KEY)?, Some(KEY), &ids).await?;
     keyed.check_tier().await?;
     if plan.wants(&GET_USER_KEY_CPU) {
-        let bare = Loaded::echo(Served::echo(Some(KEY))?, &keyed, &ids).await?;
+        let bare = LoadedServer::echo(ServerProcess::echo(Some(KEY))?, &keyed, &ids).await?;
         results.add(&GET_USER_KEY_CPU, &cpu_micros(plan, &bare, &keyed).await?)?;
     }
     if plan.wants(&KEY_COST_CPU) {
-        let open = Loaded::node(Served::kith(plan)?, None, &ids).await?;
+        let open = LoadedServer::node(ServerProcess::kith(plan)?, None, &ids).await?;
         open.check_tier().await?;
         results.add(&KEY_COST_CPU, &cpu_micros(plan, &open, &keyed).await?)?;
     }

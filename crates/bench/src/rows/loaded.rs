@@ -21,7 +21,7 @@ use crate::{
     echo,
     load::{Callers, Method, compare_cpu},
     ratio::Pair,
-    served::Served,
+    served::ServerProcess,
 };
 
 /// As long as one that `kith keys generate` makes.
@@ -29,19 +29,19 @@ pub(super) const KEY: &str = "a-key-of-the-bench-as-long-as-one-that-kith-keys-g
 
 /// A server that has users in memory, and its callers.
 #[derive(Clone, Debug)]
-pub(super) struct Loaded {
-    pub(super) served: Arc<Served>,
+pub(super) struct LoadedServer {
+    pub(super) served: Arc<ServerProcess>,
     pub(super) callers: Callers<GetUserRequest, GetUserResponse>,
     /// Without which the server refuses calls.
     key: Option<&'static str>,
 }
 
-impl Loaded {
+impl LoadedServer {
     /// A node to which these users are imported, and which has read all of them into memory.
     ///
     /// # Errors
     /// Also when the node takes calls without its key.
-    pub(super) async fn node(served: Served, key: Option<&'static str>, ids: &[i64]) -> Result<Self> {
+    pub(super) async fn node(served: ServerProcess, key: Option<&'static str>, ids: &[i64]) -> Result<Self> {
         let loaded = Self::connect(served, GET_USER, key, ids).await?;
         fill(&mut loaded.client()?, ids).await?;
         loaded.answers(ids).await?;
@@ -52,7 +52,7 @@ impl Loaded {
     ///
     /// # Errors
     /// Also when it takes calls without the key.
-    pub(super) async fn echo(served: Served, node: &Self, ids: &[i64]) -> Result<Self> {
+    pub(super) async fn echo(served: ServerProcess, node: &Self, ids: &[i64]) -> Result<Self> {
         let answers = node.answers(ids).await?;
         let puts = u64::try_from(answers.len())?;
         let put_user: Method<GetUserResponse, GetUserResponse> = GET_USER.at(echo::PUT_USER);
@@ -83,7 +83,7 @@ impl Loaded {
     }
 
     async fn connect(
-        served: Served,
+        served: ServerProcess,
         method: Method<GetUserRequest, GetUserResponse>,
         key: Option<&'static str>,
         ids: &[i64],
@@ -126,7 +126,11 @@ impl Loaded {
 }
 
 /// Processor time of a call. Gives each server the same number of calls, as many at a time as it takes.
-pub(super) async fn cpu_micros(plan: &Plan, baseline: &Loaded, kith: &Loaded) -> Result<Vec<Pair<f64>>> {
+pub(super) async fn cpu_micros(
+    plan: &Plan,
+    baseline: &LoadedServer,
+    kith: &LoadedServer,
+) -> Result<Vec<Pair<f64>>> {
     compare_cpu(
         plan.rounds,
         plan.size(100_000, 500),

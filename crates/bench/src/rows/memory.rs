@@ -45,7 +45,7 @@ pub(crate) fn moka_cache() -> Moka {
 }
 
 /// An empty memory tier over a loader.
-pub(crate) fn kith_cache(loader: Same<User>) -> (Node, TieredCache<i64, User>) {
+pub(crate) fn kith_cache(loader: SameValueLoader<User>) -> (Node, TieredCache<i64, User>) {
     let node = Node::local(1);
     let policy = Policy { ttl: KEPT, memory_bytes: CAPACITY_BYTES, ..Policy::new("user", User::weight) };
     let cache = TieredCache::new(&node, policy, Arc::new(loader));
@@ -54,10 +54,10 @@ pub(crate) fn kith_cache(loader: Same<User>) -> (Node, TieredCache<i64, User>) {
 
 /// Finds one record under every key.
 #[derive(Debug)]
-pub(crate) struct Same<V>(pub(crate) Arc<V>);
+pub(crate) struct SameValueLoader<V>(pub(crate) Arc<V>);
 
 #[async_trait]
-impl<V: fmt::Debug + Send + Sync + 'static> Loader<i64, V> for Same<V> {
+impl<V: fmt::Debug + Send + Sync + 'static> Loader<i64, V> for SameValueLoader<V> {
     async fn load(&self, _key: &i64, _options: LoadOptions) -> Result<Loaded<V>, LoadError> {
         Ok(Loaded::Found { value: Arc::clone(&self.0), version: Version::new(1) })
     }
@@ -98,7 +98,7 @@ async fn hit(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let moka = moka_cache();
     keys.iter().for_each(|key| moka.insert(*key, Arc::clone(&value)));
     moka.run_pending_tasks();
-    let (node, cache) = kith_cache(Same(value));
+    let (node, cache) = kith_cache(SameValueLoader(value));
     fill(&node, &cache, &keys).await?;
     for key in &keys {
         let entry = cache.get(key).await?.context("a key was lost")?;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::Result;
 use kith_lab_servers::people;
 
-use super::loaded::Loaded;
+use super::loaded::LoadedServer;
 use crate::{
     claims::{GET_USER_CPU, GET_USER_P99, GET_USER_THROUGHPUT, Plan},
     ratio::{Pair, Side, count, each, interleave, median},
     results::Results,
-    served::Served,
+    served::ServerProcess,
 };
 
 pub(super) const CONNECTIONS: usize = 4;
@@ -35,8 +35,8 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 /// Both servers.
 #[derive(Debug)]
 struct Servers {
-    kith: Loaded,
-    echo: Loaded,
+    kith: LoadedServer,
+    echo: LoadedServer,
 }
 
 /// What one server did under all the load that it can take.
@@ -50,8 +50,8 @@ impl Servers {
     /// Starts both, fills the node with users, and has it load them all into memory.
     async fn start(users: i64, plan: &Plan) -> Result<Self> {
         let ids = people::shuffled(users, 1);
-        let kith = Loaded::node(Served::kith(plan)?, None, &ids).await?;
-        let echo = Loaded::echo(Served::echo(None)?, &kith, &ids).await?;
+        let kith = LoadedServer::node(ServerProcess::kith(plan)?, None, &ids).await?;
+        let echo = LoadedServer::echo(ServerProcess::echo(None)?, &kith, &ids).await?;
         kith.check_tier().await?;
         Ok(Self { kith, echo })
     }
@@ -62,7 +62,7 @@ impl Servers {
         self.kith.warm_up(plan).await?;
         let calls = plan.size(200_000_u32, 20_000);
         interleave(plan.rounds, async |side| {
-            let Loaded { served, callers, .. } = self.of(side);
+            let LoadedServer { served, callers, .. } = self.of(side);
             let before = served.cpu_seconds()?;
             let time = callers.closed(calls.into(), IN_FLIGHT).await?;
             let cpu_seconds = served.cpu_seconds()? - before;
@@ -86,7 +86,7 @@ impl Servers {
         .await
     }
 
-    fn of(&self, side: Side) -> &Loaded {
+    fn of(&self, side: Side) -> &LoadedServer {
         side.of(&self.echo, &self.kith)
     }
 }

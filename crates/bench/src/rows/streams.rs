@@ -8,7 +8,7 @@ use crate::{
     claims::{Plan, STREAM_CHECK_CPU},
     ratio::interleave,
     results::Results,
-    served::Served,
+    served::ServerProcess,
 };
 
 /// Runs what is asked for.
@@ -26,13 +26,13 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 struct StreamStage {
-    server: Served,
+    server: ServerProcess,
     client: UserServiceClient<Channel>,
 }
 
 impl StreamStage {
     async fn start(behind_edge: bool) -> Result<Self> {
-        let server = Served::frames(behind_edge)?;
+        let server = ServerProcess::frames(behind_edge)?;
         let client = UserServiceClient::new(server.connect().await?);
         Ok(Self { server, client })
     }

@@ -17,12 +17,12 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::loaded::{KEY, Loaded, cpu_micros};
+use super::loaded::{KEY, LoadedServer, cpu_micros};
 use crate::{
     claims::{Plan, TOKEN_COST_CPU, TOKEN_FIRST},
     ratio::{Pair, Side, count, interleave},
     results::Results,
-    served::Served,
+    served::ServerProcess,
 };
 
 const NAME: &str = "https://id.example/";
@@ -71,9 +71,9 @@ async fn cost(plan: &Plan, signer: &Signer) -> Result<Vec<Pair<f64>>> {
         jwks.display()
     );
     fs::write(&config, issuer)?;
-    let served = Served::kith_with_users(plan, &config, KEY)?;
+    let served = ServerProcess::kith_with_users(plan, &config, KEY)?;
     let ids = people::shuffled(plan.size(10_000, 200), 1);
-    let by_key = Loaded::node(served, Some(KEY), &ids).await?;
+    let by_key = LoadedServer::node(served, Some(KEY), &ids).await?;
     let by_token = by_key.with_credential(&signer.token(*ids.first().context("there is a user")?)?)?;
     cpu_micros(plan, &by_key, &by_token).await
 }

@@ -1,4 +1,4 @@
-//! What was published, found among the answers of Redis, and what becomes of it.
+//! What was published, found among the answers of Redis, and what is done with it.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ pub enum Tampering {
     Reorder(u32, Duration),
 }
 
-/// What becomes of one message.
+/// What is done with one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Passes,
-    Lost,
-    Comes(u32),
-    Waits(Duration),
+pub(super) enum MessageAction {
+    Pass,
+    Drop,
+    Repeat(u32),
+    Delay(Duration),
 }
 
 /// A part of the answers.
@@ -40,43 +40,45 @@ pub(super) struct Piece {
 /// Cuts answers into pieces.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    begun: Vec<u8>,
+    incomplete: Vec<u8>,
     /// The answers are of another protocol: all goes through as it comes.
-    strange: bool,
+    is_opaque: bool,
 }
 
 impl Pieces {
     /// The pieces that are whole with these bytes, in order.
     pub(super) fn split(&mut self, bytes: &[u8]) -> Vec<Piece> {
-        self.begun.extend_from_slice(bytes);
+        self.incomplete.extend_from_slice(bytes);
         let mut pieces = Vec::new();
-        while !self.strange {
-            match resp::parse(&self.begun) {
+        while !self.is_opaque {
+            match resp::parse(&self.incomplete) {
                 Ok(Some((value, length))) => {
-                    let rest = self.begun.split_off(length);
-                    let bytes = std::mem::replace(&mut self.begun, rest);
+                    let rest = self.incomplete.split_off(length);
+                    let bytes = std::mem::replace(&mut self.incomplete, rest);
                     pieces.push(Piece { bytes, message: value.is_message() });
                 }
                 Ok(None) => return pieces,
-                Err(resp::Malformed) => self.strange = true,
+                Err(resp::Malformed) => self.is_opaque = true,
             }
         }
-        pieces.push(Piece { bytes: std::mem::take(&mut self.begun), message: false });
+        pieces.push(Piece { bytes: std::mem::take(&mut self.incomplete), message: false });
         pieces
     }
 }
 
 impl Link {
-    pub(super) fn fate(&self) -> Fate {
+    pub(super) fn choose_action(&self) -> MessageAction {
         let tampering = *self.tampering.lock();
         let chosen = |one_in: u32| self.random.lock().random_ratio(1, one_in.max(1));
         match tampering {
-            Some(Tampering::Lose(one_in)) if chosen(one_in) => Fate::Lost,
-            Some(Tampering::Repeat(times)) => Fate::Comes(times),
+            Some(Tampering::Lose(one_in)) if chosen(one_in) => MessageAction::Drop,
+            Some(Tampering::Repeat(times)) => MessageAction::Repeat(times),
             Some(Tampering::Reorder(one_in, by)) if chosen(one_in) => {
-                Fate::Waits(self.by_chance(Duration::ZERO..by))
+                MessageAction::Delay(self.random_delay(Duration::ZERO..by))
             }
-            Some(Tampering::Nothing | Tampering::Lose(_) | Tampering::Reorder(..)) | None => Fate::Passes,
+            Some(Tampering::Nothing | Tampering::Lose(_) | Tampering::Reorder(..)) | None => {
+                MessageAction::Pass
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 pub use messages::Tampering;
-use pipe::{Pipe, Way};
+use pipe::{Direction, Pipe};
 
 /// What a proxy does with bytes, of connections there are and of those to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub enum Mode {
     /// No data flow either way, and connections stay open: half open. New ones are accepted and held. What was held is
     /// sent afterwards.
     Freeze,
-    /// The server hears, the client does not.
-    Deaf,
+    /// Requests reach the server, and its answers are held. What was held is sent afterwards.
+    HoldAnswers,
     /// Answers come later by a time between these, at random, in their order; as many as come.
     Late(Duration, Duration),
     /// No piece is larger than so many bytes.
@@ -45,10 +45,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    fn flows(self, way: Way) -> bool {
+    fn flows(self, direction: Direction) -> bool {
         match self {
             Self::Freeze | Self::Refuse => false,
-            Self::Deaf => way == Way::There,
+            Self::HoldAnswers => direction == Direction::ToServer,
             Self::Pass | Self::Late(..) | Self::Slice(_) => true,
         }
     }
@@ -103,7 +103,7 @@ impl Proxy {
     ///
     /// # Errors
     /// When there is no port.
-    pub async fn of_messages(target: SocketAddr, seed: u64) -> io::Result<Self> {
+    pub async fn for_pubsub(target: SocketAddr, seed: u64) -> io::Result<Self> {
         Self::listen(target, seed, Some(Tampering::Nothing)).await
     }
 
@@ -201,7 +201,7 @@ impl fmt::Debug for Proxy {
 }
 
 impl Link {
-    fn by_chance(&self, times: Range<Duration>) -> Duration {
+    fn random_delay(&self, times: Range<Duration>) -> Duration {
         if times.is_empty() { times.start } else { self.random.lock().random_range(times) }
     }
 }
@@ -241,7 +241,7 @@ async fn connection(mut client: TcpStream, link: Arc<Link>, mut cuts: watch::Rec
 async fn relay(client: &mut TcpStream, link: &Link) -> io::Result<()> {
     let mut modes = link.modes.subscribe();
     // Fails never: the link holds the sender.
-    drop(modes.wait_for(|modes| modes.data.flows(Way::There)).await);
+    drop(modes.wait_for(|modes| modes.data.flows(Direction::ToServer)).await);
     let target = *link.target.lock();
     let mut server = TcpStream::connect(target).await?;
     client.set_nodelay(true)?;
@@ -250,7 +250,7 @@ async fn relay(client: &mut TcpStream, link: &Link) -> io::Result<()> {
     let (from_server, to_server) = server.split();
     let subscribed = AtomicBool::new(false);
     tokio::select! {
-        there = Pipe::new(link, Way::There, &subscribed).run(from_client, to_server) => there,
-        back = Pipe::new(link, Way::Back, &subscribed).run(from_server, to_client) => back,
+        there = Pipe::new(link, Direction::ToServer, &subscribed).run(from_client, to_server) => there,
+        back = Pipe::new(link, Direction::ToClient, &subscribed).run(from_server, to_client) => back,
     }
 }

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{
     Link, Mode,
-    messages::{Fate, Pieces},
+    messages::{MessageAction, Pieces},
 };
 
 /// Bytes read at once.
@@ -26,22 +26,22 @@ const HELD_MAX: usize = 1 << 20;
 /// The command by which a connection becomes one of subscriptions.
 const SUBSCRIBE: &[u8] = b"\r\nSUBSCRIBE\r\n";
 
-/// Whom bytes go to.
+/// Where bytes go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// The server.
-    There,
+    ToServer,
     /// The client.
-    Back,
+    ToClient,
 }
 
 /// Bytes on their way, by the time at which they go on.
 pub(super) struct Pipe<'a> {
     link: &'a Link,
-    way: Way,
+    direction: Direction,
     waiting: BTreeMap<(Instant, u64), Vec<u8>>,
     held: usize,
-    taken: u64,
+    queued: u64,
     /// When the last of what keeps its order goes on.
     last: Instant,
     pieces: Option<Pieces>,
@@ -50,11 +50,11 @@ pub(super) struct Pipe<'a> {
 }
 
 impl<'a> Pipe<'a> {
-    pub(super) fn new(link: &'a Link, way: Way, subscribed: &'a AtomicBool) -> Self {
-        let framed = way == Way::Back && link.tampering.lock().is_some();
+    pub(super) fn new(link: &'a Link, direction: Direction, subscribed: &'a AtomicBool) -> Self {
+        let framed = direction == Direction::ToClient && link.tampering.lock().is_some();
         let pieces = framed.then(Pieces::default);
         let (waiting, last) = (BTreeMap::new(), Instant::now());
-        Self { link, way, waiting, held: 0, taken: 0, last, pieces, subscribed }
+        Self { link, direction, waiting, held: 0, queued: 0, last, pieces, subscribed }
     }
 
     /// Runs until the sender has closed its connection and all that it sent is forwarded.
@@ -71,7 +71,7 @@ impl<'a> Pipe<'a> {
             if mode == Mode::Refuse {
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
-            let flows = mode.flows(self.way);
+            let flows = mode.flows(self.direction);
             let due = self.waiting.first_key_value().map(|((due, _), _)| *due);
             tokio::select! {
                 biased;
@@ -79,7 +79,7 @@ impl<'a> Pipe<'a> {
                 () = sleep_until(due.unwrap_or(self.last)), if flows && due.is_some() => self.send(&mut to).await?,
                 read = from.read(&mut buffer), if flows && !ended && self.held < HELD_MAX => match read? {
                     0 => ended = true,
-                    length => self.take(&buffer[..length]),
+                    length => self.receive(&buffer[..length]),
                 },
             }
         }
@@ -101,13 +101,15 @@ impl<'a> Pipe<'a> {
         self.link.modes.borrow().of(self.subscribed.load(Ordering::Relaxed))
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn receive(&mut self, bytes: &[u8]) {
         // Clients send the command in a segment of its own, after their connection is established.
-        if self.way == Way::There && bytes.windows(SUBSCRIBE.len()).any(|words| words == SUBSCRIBE) {
+        if self.direction == Direction::ToServer
+            && bytes.windows(SUBSCRIBE.len()).any(|words| words == SUBSCRIBE)
+        {
             self.subscribed.store(true, Ordering::Relaxed);
         }
         let Some(mut pieces) = self.pieces.take() else {
-            return self.put(bytes.to_vec(), Duration::ZERO);
+            return self.queue(bytes.to_vec(), Duration::ZERO);
         };
         for piece in pieces.split(bytes) {
             self.tamper(piece.bytes, piece.message);
@@ -116,27 +118,31 @@ impl<'a> Pipe<'a> {
     }
 
     fn tamper(&mut self, bytes: Vec<u8>, message: bool) {
-        let fate = if message { self.link.fate() } else { Fate::Passes };
-        if fate != Fate::Passes {
+        let action = if message { self.link.choose_action() } else { MessageAction::Pass };
+        if action != MessageAction::Pass {
             self.link.tampered.fetch_add(1, Ordering::Relaxed);
         }
-        match fate {
-            Fate::Passes => self.put(bytes, Duration::ZERO),
-            Fate::Lost => {}
-            Fate::Comes(times) => (0..times).for_each(|_| self.put(bytes.clone(), Duration::ZERO)),
-            Fate::Waits(time) => self.put(bytes, time),
+        match action {
+            MessageAction::Pass => self.queue(bytes, Duration::ZERO),
+            MessageAction::Drop => {}
+            MessageAction::Repeat(times) => {
+                (0..times).for_each(|_| self.queue(bytes.clone(), Duration::ZERO))
+            }
+            MessageAction::Delay(time) => self.queue(bytes, time),
         }
     }
 
     /// Lets bytes wait for their turn, and those that others may overtake for so long beyond it.
-    fn put(&mut self, bytes: Vec<u8>, beyond: Duration) {
+    fn queue(&mut self, bytes: Vec<u8>, beyond: Duration) {
         let late = match self.mode() {
-            Mode::Late(least, most) if self.way == Way::Back => self.link.by_chance(least..most),
+            Mode::Late(least, most) if self.direction == Direction::ToClient => {
+                self.link.random_delay(least..most)
+            }
             _ => Duration::ZERO,
         };
         self.last = self.last.max(Instant::now() + late);
-        self.taken += 1;
+        self.queued += 1;
         self.held += bytes.len();
-        self.waiting.insert((self.last + beyond, self.taken), bytes);
+        self.waiting.insert((self.last + beyond, self.queued), bytes);
     }
 }

@@ -1,6 +1,6 @@
 //! Servers of Redis that a test may do anything to: kill, stop, fill, swap, promote.
 
-mod kept;
+mod persistence;
 mod process;
 
 use std::{
@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    child::{Watched, free_port},
+    child::{ChildProcess, free_port},
     resp::{self, Value},
 };
 
@@ -41,7 +41,7 @@ pub struct RedisServer {
     options: Vec<String>,
     folder: TempDir,
     /// `None`: killed.
-    process: Option<Watched>,
+    process: Option<ChildProcess>,
 }
 
 impl RedisServer {
@@ -106,19 +106,19 @@ impl RedisServer {
         self.process = None;
     }
 
-    /// Stops it: the kernel still accepts connections for it, and there is no answer.
+    /// Pauses it: the kernel still accepts connections for it, and there is no answer.
     ///
     /// # Errors
     /// If it does not run.
-    pub fn stop(&self) -> Result<()> {
+    pub fn pause(&self) -> Result<()> {
         self.running()?.signal("STOP")
     }
 
-    /// Lets it go on after [`Self::stop`].
+    /// Resumes it after [`Self::pause`].
     ///
     /// # Errors
     /// When it does not run.
-    pub fn go_on(&self) -> Result<()> {
+    pub fn resume(&self) -> Result<()> {
         self.running()?.signal("CONT")
     }
 
@@ -199,7 +199,7 @@ impl RedisServer {
         Ok(fs::read_to_string(self.folder.path().join(process::LOG))?)
     }
 
-    fn running(&self) -> Result<&Watched> {
+    fn running(&self) -> Result<&ChildProcess> {
         self.process.as_ref().context("the server was killed")
     }
 

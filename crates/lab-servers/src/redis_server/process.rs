@@ -2,7 +2,7 @@ use std::{env, ffi::OsString, path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
 
-use crate::child::Watched;
+use crate::child::ChildProcess;
 
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_REDIS_SERVER";
@@ -10,7 +10,7 @@ const PROGRAM: &str = "KITH_TEST_REDIS_SERVER";
 pub(super) const LOG: &str = "redis.log";
 
 /// Starts a server on this port, without persistence but for what the options say.
-pub(super) fn start(port: u16, folder: &Path, options: &[String]) -> Result<Watched> {
+pub(super) fn start(port: u16, folder: &Path, options: &[String]) -> Result<ChildProcess> {
     let program = env::var_os(PROGRAM).filter(|program| !program.is_empty());
     let program = program.unwrap_or_else(|| OsString::from("redis-server"));
     let port = port.to_string();
@@ -20,6 +20,6 @@ pub(super) fn start(port: u16, folder: &Path, options: &[String]) -> Result<Watc
         .args(["--enable-debug-command", "yes", "--enable-protected-configs", "yes", "--dir"])
         .arg(folder)
         .args(options);
-    Watched::start("redis-server", command, folder.join(LOG))
+    ChildProcess::start("redis-server", command, folder.join(LOG))
         .with_context(|| format!("{PROGRAM} names another one than {}", program.to_string_lossy()))
 }

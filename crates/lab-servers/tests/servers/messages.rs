@@ -24,12 +24,12 @@ impl Subscriber {
     async fn new(proxy: &Proxy, version: &str) -> Self {
         let stream = TcpStream::connect(proxy.address()).await.unwrap();
         let mut subscriber = Self { stream, bytes: Vec::new() };
-        subscriber.say(&["HELLO", version]).await;
-        subscriber.say(&["SUBSCRIBE", "news"]).await;
+        subscriber.send(&["HELLO", version]).await;
+        subscriber.send(&["SUBSCRIBE", "news"]).await;
         subscriber
     }
 
-    async fn say(&mut self, words: &[&str]) -> Value {
+    async fn send(&mut self, words: &[&str]) -> Value {
         self.stream.write_all(&resp::command(words)).await.unwrap();
         self.next().await
     }
@@ -45,7 +45,7 @@ impl Subscriber {
         }
     }
 
-    /// The numbers heard until the word that ends them.
+    /// The numbers received until the message that ends them.
     async fn numbers(&mut self) -> Vec<u32> {
         let mut numbers = Vec::new();
         loop {
@@ -62,7 +62,7 @@ impl Subscriber {
 
 async fn stage() -> (RedisServer, Proxy) {
     let server = RedisServer::start(&[]).await.unwrap();
-    let proxy = Proxy::of_messages(server.address(), 7).await.unwrap();
+    let proxy = Proxy::for_pubsub(server.address(), 7).await.unwrap();
     (server, proxy)
 }
 
@@ -100,7 +100,7 @@ async fn some_messages_are_lost_and_answers_are_not() {
     assert!(numbers.len() > 100 && numbers.len() < 190, "{} of 200", numbers.len());
     assert_eq!(proxy.tampered(), 200 - u64::try_from(numbers.len()).unwrap());
     proxy.tamper(Tampering::Lose(1));
-    assert_eq!(subscriber.say(&["PING"]).await, Value::Text(b"PONG".to_vec()));
+    assert_eq!(subscriber.send(&["PING"]).await, Value::Text(b"PONG".to_vec()));
 }
 
 #[tokio::test]
@@ -133,13 +133,13 @@ async fn answers(stream: &mut TcpStream, words: &[&str]) -> bool {
 #[tokio::test]
 async fn refusing_subscriptions_resets_only_those() {
     let redis = RedisServer::start(&[]).await.unwrap();
-    let link = Proxy::of_messages(redis.address(), 7).await.unwrap();
+    let link = Proxy::for_pubsub(redis.address(), 7).await.unwrap();
     let connect = || TcpStream::connect(link.address());
-    let (mut asks, mut hears) = (connect().await.unwrap(), connect().await.unwrap());
-    assert!(answers(&mut asks, &["PING"]).await && answers(&mut hears, &["SUBSCRIBE", "news"]).await);
+    let (mut asks, mut subscribed) = (connect().await.unwrap(), connect().await.unwrap());
+    assert!(answers(&mut asks, &["PING"]).await && answers(&mut subscribed, &["SUBSCRIBE", "news"]).await);
     link.set_subscriptions(Mode::Refuse);
-    let heard = timeout(SOON, hears.read(&mut [0; 256])).await.unwrap();
-    assert!(!heard.is_ok_and(|length| length > 0), "the subscription goes on");
+    let received = timeout(SOON, subscribed.read(&mut [0; 256])).await.unwrap();
+    assert!(!received.is_ok_and(|length| length > 0), "the subscription goes on");
     assert!(answers(&mut asks, &["PING"]).await);
     let mut reconnected = connect().await.unwrap();
     assert!(answers(&mut reconnected, &["PING"]).await);

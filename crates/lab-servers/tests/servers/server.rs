@@ -29,12 +29,12 @@ async fn killed_server_restarts_empty_or_with_old_dump() {
 #[tokio::test]
 async fn a_stopped_server_is_silent_until_it_goes_on() {
     let server = RedisServer::start(&[]).await.unwrap();
-    server.stop().unwrap();
+    server.pause().unwrap();
     let ping = ["PING"];
     let asked = server.ask(&ping);
     tokio::pin!(asked);
     assert!(timeout(Duration::from_millis(150), &mut asked).await.is_err());
-    server.go_on().unwrap();
+    server.resume().unwrap();
     assert_eq!(asked.await.unwrap(), text("PONG"));
 }
 

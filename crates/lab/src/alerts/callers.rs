@@ -28,7 +28,7 @@ pub(super) enum CallersFault {
 
 impl CallersFault {
     /// Starts the node again, and returns once it serves as it is to.
-    pub(super) async fn happen(self, site: &mut Site) -> Result<()> {
+    pub(super) async fn inject(self, site: &mut Site) -> Result<()> {
         let node = &mut site.members.last_mut().context("there is a node")?.node;
         node.end().await?;
         match self {

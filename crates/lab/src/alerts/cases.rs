@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{callers::CallersFault, crowd::AlertLoad, faults::AlertFault};
+use super::{callers::CallersFault, faults::AlertFault, load::AlertLoad};
 
 /// A fault with its alerts.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ const LOAD: AlertLoad = AlertLoad {
     pause: Duration::from_millis(20),
     users: 100,
     writes: 10,
-    of_nobody: 10,
+    of_missing: 10,
     sends: 0,
     marks: 0,
 };
@@ -55,11 +55,11 @@ const MARKS: AlertLoad = AlertLoad { marks: 20, writes: 0, ..LOAD };
 /// Nothing is written: a write asks a slow store several times.
 const READS: AlertLoad = AlertLoad { writes: 0, ..LOAD };
 /// More load than usual.
-const MANY: AlertLoad = AlertLoad { callers: 48, of_nobody: 50, writes: 50, ..LOAD };
+const MANY: AlertLoad = AlertLoad { callers: 48, of_missing: 50, writes: 50, ..LOAD };
 /// So few users that even a small memory has room for them, and more than it has room for. KithHitRateFell begins to
 /// look once there was a call a second, on the average of half an hour.
 const FEW: AlertLoad =
-    AlertLoad { pause: Duration::from_millis(10), users: 20, writes: 2, of_nobody: 2, ..LOAD };
+    AlertLoad { pause: Duration::from_millis(10), users: 20, writes: 2, of_missing: 2, ..LOAD };
 const TOO_MANY: AlertLoad = AlertLoad { users: 2_000, ..FEW };
 /// Who leaves a lot in the log.
 const LOUD: AlertLoad = AlertLoad { callers: 12, pause: Duration::from_millis(2), ..LOAD };
@@ -100,7 +100,7 @@ pub const CASES: [Case; 24] = [
         "nodes report an address at which they cannot be reached",
         AlertFault::StartedWith(("KITH_CLUSTER__ADVERTISE", "http://127.0.0.1:1"), LOAD),
     )
-    .fires(&["KithNobodyLooks"])
+    .fires(&["KithFreshnessUnchecked"])
     .lasts(100),
     case("mongodb-away", "MongoDB is away", AlertFault::MongodbAway)
         .load(PATIENT)
@@ -172,14 +172,14 @@ pub const CASES: [Case; 24] = [
     case(
         "credentials-end-soon",
         "a key of a caller ends in ten days",
-        AlertFault::CallersOfNone(CallersFault::KeyEndsSoon),
+        AlertFault::CallersWithoutCalls(CallersFault::KeyEndsSoon),
     )
     .fires(&["KithCredentialsEndSoon"])
     .lasts(60),
     case(
         "callers-not-reloaded",
         "the file of keys of one node is emptied",
-        AlertFault::CallersOfNone(CallersFault::FileEmptied),
+        AlertFault::CallersWithoutCalls(CallersFault::FileEmptied),
     )
     .fires(&["KithCallersNotReloaded"])
     .lasts(40),

@@ -12,12 +12,12 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     callers::CallersFault,
-    crowd::{AlertCallers, AlertLoad},
+    load::{AlertCallers, AlertLoad},
 };
 use crate::faults::{Member, Site, forge};
 
 /// Between two times of what is done again and again.
-const AGAIN: Duration = Duration::from_millis(2_500);
+const REPEAT_EVERY: Duration = Duration::from_millis(2_500);
 /// For so long Redis does not answer then.
 const FROZEN: Duration = Duration::from_secs(1);
 
@@ -52,15 +52,15 @@ pub(super) enum AlertFault {
     /// The last node knows callers; those without a key go on to call all nodes.
     Callers(CallersFault),
     /// The same while none calls.
-    CallersOfNone(CallersFault),
+    CallersWithoutCalls(CallersFault),
 }
 
 impl AlertFault {
     /// Does it, and returns after so long.
-    pub(super) async fn happen(
+    pub(super) async fn inject(
         self,
         site: &mut Site,
-        crowd: &mut AlertCallers,
+        callers: &mut AlertCallers,
         lasts: Duration,
     ) -> Result<()> {
         let until = Instant::now() + lasts;
@@ -72,33 +72,33 @@ impl AlertFault {
             Self::OneFlaps => flap(site, until).await,
             Self::OneLeftBehind => leave_behind(site).await?,
             Self::RedisEmptied => {
-                again(until, async || site.redis.ask(&["FLUSHALL"]).await.map(drop)).await?;
+                repeat(until, async || site.redis.ask(&["FLUSHALL"]).await.map(drop)).await?;
             }
-            Self::GatewayDies => hear_once_of_a_gateway(site).await?,
-            Self::Forged => again(until, async || forge(site).await).await?,
+            Self::GatewayDies => send_one_heartbeat(site).await?,
+            Self::Forged => repeat(until, async || forge(site).await).await?,
             Self::MongodbAway => site.mongodb_links(Mode::Refuse),
             Self::MongodbSlow(by) => site.mongodb_links(Mode::Late(by, by)),
             Self::Crowded(by, load) => {
                 site.mongodb_links(Mode::Late(by, by));
-                crowd.join(load);
+                callers.add(load);
             }
             Self::NextDay(load) => {
-                crowd.leave().await;
-                crowd.join(load);
+                callers.stop_all().await;
+                callers.add(load);
             }
             Self::LogUnread(load) => {
                 unread(site).await?;
-                crowd.join(load);
+                callers.add(load);
             }
             Self::StartedWith(variable, load) => {
-                crowd.leave().await;
+                callers.stop_all().await;
                 start_again(site, variable).await?;
-                crowd.join(load);
+                callers.add(load);
             }
-            Self::Callers(fault) => fault.happen(site).await?,
-            Self::CallersOfNone(fault) => {
-                crowd.leave().await;
-                fault.happen(site).await?;
+            Self::Callers(fault) => fault.inject(site).await?,
+            Self::CallersWithoutCalls(fault) => {
+                callers.stop_all().await;
+                fault.inject(site).await?;
             }
         }
         tokio::time::sleep_until(until).await;
@@ -122,21 +122,21 @@ fn last(site: &mut Site) -> Result<&mut Member> {
     site.members.last_mut().context("there is a node")
 }
 
-async fn again(until: Instant, act: impl AsyncFn() -> Result<()>) -> Result<()> {
-    while Instant::now() + AGAIN < until {
+async fn repeat(until: Instant, act: impl AsyncFn() -> Result<()>) -> Result<()> {
+    while Instant::now() + REPEAT_EVERY < until {
         act().await?;
-        sleep(AGAIN).await;
+        sleep(REPEAT_EVERY).await;
     }
     Ok(())
 }
 
 async fn flap(site: &mut Site, until: Instant) {
     let Some(member) = site.members.last() else { return };
-    while Instant::now() + AGAIN < until {
+    while Instant::now() + REPEAT_EVERY < until {
         member.to_redis.set(Mode::Freeze);
         sleep(FROZEN).await;
         member.to_redis.set(Mode::Pass);
-        sleep(AGAIN.saturating_sub(FROZEN)).await;
+        sleep(REPEAT_EVERY.saturating_sub(FROZEN)).await;
     }
 }
 
@@ -149,7 +149,7 @@ async fn leave_behind(site: &mut Site) -> Result<()> {
     Ok(())
 }
 
-async fn hear_once_of_a_gateway(site: &Site) -> Result<()> {
+async fn send_one_heartbeat(site: &Site) -> Result<()> {
     let first = site.members.first().context("there is a node")?;
     let request = HeartbeatRequest { gateway_id: "mortal".to_owned(), ..HeartbeatRequest::default() };
     PresenceServiceClient::new(first.node.channel()).heartbeat(request).await?;

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use anyhow::Result;
 use kith_lab_servers::table::aligned;
 
-use super::{cases::Case, shown::Shown};
+use super::{case_result::CaseResult, cases::Case};
 use crate::faults::{
     NotRun,
     figure::{self, Figure},
@@ -17,14 +17,14 @@ const HEAD: [&str; 5] = ["case", "fault", "to fire", "fired, and how long after 
 
 /// What was run so far.
 #[derive(Debug, Default)]
-pub struct Alarms {
-    shown: Vec<Shown>,
+pub struct AlertReport {
+    shown: Vec<CaseResult>,
     not_run: Vec<NotRun>,
 }
 
-impl Alarms {
+impl AlertReport {
     /// A case was run, or could not be.
-    pub fn add(&mut self, case: &Case, ran: Result<Shown>) {
+    pub fn add(&mut self, case: &Case, ran: Result<CaseResult>) {
         match ran {
             Ok(shown) => self.shown.push(shown),
             Err(error) => self.not_run.push(NotRun::failed(case.name, &error)),
@@ -40,7 +40,7 @@ impl Alarms {
     /// Whether all that were run hold, and none could not be.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.shown.iter().all(Shown::holds) && !self.not_run.iter().any(|case| case.failed)
+        self.shown.iter().all(CaseResult::holds) && !self.not_run.iter().any(|case| case.failed)
     }
 
     /// For people: a table of Markdown, what is wrong, and what was not run.
@@ -52,7 +52,7 @@ impl Alarms {
             let wrong = [
                 ("did not fire", shown.missing()),
                 ("fired before the fault", shown.early()),
-                ("fired, and is of something else", shown.strange()),
+                ("fired unexpectedly", shown.unexpected()),
             ];
             for (what, alerts) in wrong {
                 alerts.iter().for_each(|alert| text += &format!("{name}: {alert} {what}\n"));
@@ -69,7 +69,7 @@ impl Alarms {
     /// # Errors
     /// When they cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        let mut figures: Vec<Figure> = self.shown.iter().flat_map(Shown::figures).collect();
+        let mut figures: Vec<Figure> = self.shown.iter().flat_map(CaseResult::figures).collect();
         let not_run = |case: &NotRun| {
             let name = format!("{} alerts that did not fire", case.name);
             Figure::not_run(name, "count", 0.0, case.why.clone())
@@ -79,7 +79,7 @@ impl Alarms {
     }
 }
 
-fn cells(shown: &Shown) -> [String; 5] {
+fn cells(shown: &CaseResult) -> [String; 5] {
     let case = shown.case();
     let fired = shown.fired().map(|(alert, after)| format!("{alert} {}", minutes(after)));
     let none_for_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
@@ -109,26 +109,26 @@ mod tests {
         CASES.iter().find(|case| case.name == name).expect("such a case")
     }
 
-    fn alarms(fired: &[(&str, u64)]) -> Alarms {
+    fn report(fired: &[(&str, u64)]) -> AlertReport {
         let fired = fired.iter().map(|(alert, at)| ((*alert).to_owned(), Duration::from_secs(*at)));
-        let mut alarms = Alarms::default();
+        let mut report = AlertReport::default();
         let case = case("one-killed");
-        alarms.add(case, Ok(Shown::new(*case, Duration::from_secs(300), fired.collect())));
-        alarms
+        report.add(case, Ok(CaseResult::new(*case, Duration::from_secs(300), fired.collect())));
+        report
     }
 
-    fn figures(alarms: &Alarms) -> serde_json::Value {
+    fn figures(report: &AlertReport) -> serde_json::Value {
         let folder = tempfile::tempdir().expect("a folder");
-        alarms.write(folder.path()).expect("a report");
+        report.write(folder.path()).expect("a report");
         serde_json::from_slice(&fs::read(folder.path().join(FILE)).expect("a file")).expect("JSON")
     }
 
     #[test]
     fn fired_alert_is_shown_with_its_time() {
-        let alarms = alarms(&[("KithNodeNotServing", 435)]);
-        assert!(alarms.holds());
-        assert!(alarms.text().contains("| KithNodeNotServing 2m15s "), "{}", alarms.text());
-        let figures = figures(&alarms);
+        let report = report(&[("KithNodeNotServing", 435)]);
+        assert!(report.holds());
+        assert!(report.text().contains("| KithNodeNotServing 2m15s "), "{}", report.text());
+        let figures = figures(&report);
         let after = figures.as_array().and_then(|figures| figures.last()).expect("a figure");
         assert_eq!(
             (after["name"].as_str(), after["figure"].as_f64()),
@@ -138,13 +138,13 @@ mod tests {
 
     #[test]
     fn violations_are_shown_alert_by_alert() {
-        let alarms = alarms(&[("KithStaleReads", 15)]);
-        assert!(!alarms.holds());
-        let text = alarms.text();
+        let report = report(&[("KithStaleReads", 15)]);
+        assert!(!report.holds());
+        let text = report.text();
         for line in [
             "one-killed: KithNodeNotServing did not fire\n",
             "one-killed: KithStaleReads fired before the fault\n",
-            "one-killed: KithStaleReads fired, and is of something else\n",
+            "one-killed: KithStaleReads fired unexpectedly\n",
         ] {
             assert!(text.contains(line), "{line} is missing in:\n{text}");
         }
@@ -152,12 +152,12 @@ mod tests {
 
     #[test]
     fn skipped_case_passes_and_failed_run_fails_all() {
-        let mut alarms = alarms(&[("KithNodeNotServing", 435)]);
-        alarms.leave_out(case("untold"));
-        assert!(alarms.holds() && alarms.text().contains("untold was not run: needs a build"));
-        alarms.add(case("forged"), Err(anyhow::anyhow!("no server")));
-        assert!(!alarms.holds() && alarms.text().contains("forged was not run: no server"));
-        let figures = figures(&alarms);
+        let mut report = report(&[("KithNodeNotServing", 435)]);
+        report.leave_out(case("untold"));
+        assert!(report.holds() && report.text().contains("untold was not run: needs a build"));
+        report.add(case("forged"), Err(anyhow::anyhow!("no server")));
+        assert!(!report.holds() && report.text().contains("forged was not run: no server"));
+        let figures = figures(&report);
         let last = figures.as_array().and_then(|figures| figures.last()).expect("a figure");
         assert!(last["figure"].is_null() && last["not_run"] == "no server", "{last}");
     }

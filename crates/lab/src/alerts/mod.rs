@@ -6,20 +6,20 @@
 //! minutes of a rule are twenty seconds of a run. The rules see only what the nodes reported.
 
 mod callers;
+mod case_result;
 mod cases;
-mod crowd;
 mod exposition;
 mod faults;
 mod findings;
+mod load;
 mod promtool;
 mod rules;
 mod run;
 mod scraped;
 mod scraper;
-mod shown;
 
+pub use case_result::CaseResult;
 pub use cases::{CASES, Case};
-pub use findings::Alarms;
+pub use findings::AlertReport;
 pub use rules::Rules;
-pub use run::{Ran, run};
-pub use shown::Shown;
+pub use run::{CaseRun, run};

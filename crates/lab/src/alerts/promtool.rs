@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use tokio::process::Command;
 
-use super::{rules::Rules, scraped::Scraped};
+use super::{rules::Rules, scraped::ScrapedSeries};
 
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_PROMTOOL";
@@ -23,7 +23,7 @@ const GOT: &str = "got: ";
 
 /// When each alert fired first, by its name and, where it says what it is about, that: `KithCallsShed reads`. Times are
 /// from the first scrape on, as the rules saw it.
-pub(super) type Fired = BTreeMap<String, Duration>;
+pub(super) type FiredAlerts = BTreeMap<String, Duration>;
 
 /// Asks which of the rules fire. The test file, of this name, and the rules stay in the folder.
 ///
@@ -31,11 +31,11 @@ pub(super) type Fired = BTreeMap<String, Duration>;
 /// When the program is not there, or finds the file or the rules wrong.
 pub(super) async fn fired(
     rules: &Rules,
-    scraped: &Scraped,
+    scraped: &ScrapedSeries,
     interval: Duration,
     folder: &Path,
     name: &str,
-) -> Result<Fired> {
+) -> Result<FiredAlerts> {
     fs::create_dir_all(folder)?;
     fs::write(folder.join(RULES), rules.text())?;
     let path: PathBuf = folder.join(format!("{name}.yml"));
@@ -49,7 +49,7 @@ pub(super) async fn fired(
 }
 
 /// The file of `promtool test rules`. What it expects is never so: the tool says then what is.
-fn test_file(name: &str, scraped: &Scraped, interval: Duration) -> String {
+fn test_file(name: &str, scraped: &ScrapedSeries, interval: Duration) -> String {
     let interval = interval.as_secs();
     let lasts = interval * u64::try_from(scraped.scrapes()).unwrap_or(u64::MAX);
     // The time at which each began, and something that is always there.
@@ -66,7 +66,7 @@ fn test_file(name: &str, scraped: &Scraped, interval: Duration) -> String {
 }
 
 /// What the tool says that the expression gives: `{alertname="KithNodeUntrusted"} 1.35E+02, {} 0E+00`.
-fn answer(output: &str) -> Result<Fired> {
+fn answer(output: &str) -> Result<FiredAlerts> {
     let Some(got) = output.lines().find_map(|line| line.trim_start().strip_prefix(GOT)) else {
         bail!("it does not say what it got: {output}");
     };
@@ -90,8 +90,8 @@ mod tests {
     const INTERVAL: Duration = Duration::from_secs(15);
 
     /// A node with this trust, one scrape each.
-    fn scraped(trust: &[Option<&str>]) -> Scraped {
-        let mut scraped = Scraped::new(["kith_bus_trusted".to_owned()].into());
+    fn scraped(trust: &[Option<&str>]) -> ScrapedSeries {
+        let mut scraped = ScrapedSeries::new(["kith_bus_trusted".to_owned()].into());
         for answer in trust {
             scraped.add([("kith-1:7601", *answer)].into_iter()).unwrap();
         }

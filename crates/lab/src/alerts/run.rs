@@ -7,14 +7,14 @@ use kith_lab_servers::imported::fill_up_to;
 use tokio::time::sleep;
 
 use super::{
+    case_result::CaseResult,
     cases::Case,
-    crowd::AlertCallers,
     faults::AlertFault,
+    load::AlertCallers,
     promtool::fired,
     rules::{Rules, scrape_interval},
-    scraped::Scraped,
+    scraped::ScrapedSeries,
     scraper::{EVERY, Scraper},
-    shown::Shown,
 };
 use crate::faults::{Plan, Site};
 
@@ -24,9 +24,9 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// What nodes reported in a case.
 #[derive(Clone, Debug)]
-pub struct Ran {
+pub struct CaseRun {
     case: Case,
-    scraped: Scraped,
+    scraped: ScrapedSeries,
     /// The first scrape after the fault had begun.
     begun: usize,
 }
@@ -35,36 +35,36 @@ pub struct Ran {
 ///
 /// # Errors
 /// When the cluster does not start, or what is to be done to it cannot be done.
-pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<Ran> {
+pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<CaseRun> {
     let settings = case.settings.iter().map(|setting| (*setting).to_owned());
     let plan = Plan { settings: plan.settings.iter().cloned().chain(settings).collect(), ..plan.clone() };
     let mut site = Site::start(&plan).await?;
     if let Some(first) = site.members.first() {
         fill_up_to(first.node.channel(), USERS).await?;
     }
-    let mut crowd = AlertCallers::new(&site, plan.seed);
-    crowd.join(case.load);
+    let mut callers = AlertCallers::new(&site, plan.seed);
+    callers.add(case.load);
     let scraper =
-        Scraper::start(&site, Scraped::new(rules.metrics().into_iter().map(str::to_owned).collect()));
+        Scraper::start(&site, ScrapedSeries::new(rules.metrics().into_iter().map(str::to_owned).collect()));
     sleep(scrapes(case.before)).await;
     if matches!(case.fault, AlertFault::NextDay(_)) {
         scraper.skip_to(day()?);
     }
     let begun = scraper.scrapes();
-    case.fault.happen(&mut site, &mut crowd, scrapes(case.lasts)).await?;
-    Ok(Ran { case: *case, scraped: scraper.stop().await?, begun })
+    case.fault.inject(&mut site, &mut callers, scrapes(case.lasts)).await?;
+    Ok(CaseRun { case: *case, scraped: scraper.stop().await?, begun })
 }
 
-impl Ran {
-    /// What these rules make of it. The file that asks Prometheus' tool, and the rules, stay in the folder.
+impl CaseRun {
+    /// Evaluates these rules over what was scraped. The file that asks Prometheus' tool, and the rules, stay in the folder.
     ///
     /// # Errors
     /// When the tool is not there, or finds the rules wrong.
-    pub async fn shown(&self, rules: &Rules, folder: &Path) -> Result<Shown> {
+    pub async fn judge(&self, rules: &Rules, folder: &Path) -> Result<CaseResult> {
         let interval = scrape_interval()?;
         let fired = fired(rules, &self.scraped, interval, folder, self.case.name).await?;
         let begun = interval * u32::try_from(self.begun)?;
-        Ok(Shown::new(self.case, begun, fired))
+        Ok(CaseResult::new(self.case, begun, fired))
     }
 }
 

@@ -11,7 +11,7 @@ const JOB: &str = "kith";
 
 /// Values of series, as many of each as there were scrapes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scraped {
+pub(super) struct ScrapedSeries {
     /// Of these metrics.
     metrics: BTreeSet<String>,
     /// By name and labels; a series that is shorter than others had no value since.
@@ -19,7 +19,7 @@ pub(super) struct Scraped {
     scrapes: usize,
 }
 
-impl Scraped {
+impl ScrapedSeries {
     /// Nothing yet; of all that nodes say, only these metrics are kept.
     pub(super) fn new(metrics: BTreeSet<String>) -> Self {
         Self { metrics, ..Self::default() }
@@ -100,15 +100,15 @@ fn notation(values: &[Option<f64>], scrapes: usize) -> String {
 mod tests {
     use super::*;
 
-    fn scraped(answers: &[[Option<&str>; 2]]) -> Scraped {
-        let mut scraped = Scraped::new(["a", "b_total"].map(str::to_owned).into());
+    fn scraped(answers: &[[Option<&str>; 2]]) -> ScrapedSeries {
+        let mut scraped = ScrapedSeries::new(["a", "b_total"].map(str::to_owned).into());
         for [one, two] in answers {
             scraped.add([("n-1:1", *one), ("n-2:1", *two)].into_iter()).unwrap();
         }
         scraped
     }
 
-    fn values(scraped: &Scraped, series: &str) -> String {
+    fn values(scraped: &ScrapedSeries, series: &str) -> String {
         let mut all = scraped.values();
         all.find(|(name, _)| *name == series).unwrap_or_else(|| panic!("{series} is not there")).1
     }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_none_of_a_node_is_an_error() {
-        let mut scraped = Scraped::new(BTreeSet::new());
+        let mut scraped = ScrapedSeries::new(BTreeSet::new());
         assert!(scraped.add([("n-1:1", Some("<html>"))].into_iter()).is_err());
     }
 }

@@ -17,7 +17,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, timeout},
 };
 
-use super::scraped::Scraped;
+use super::scraped::ScrapedSeries;
 use crate::{faults::Site, scrape};
 
 /// Between two scrapes.
@@ -30,14 +30,14 @@ const PORT: u16 = 7601;
 /// It scrapes until it is stopped.
 #[derive(Debug)]
 pub(super) struct Scraper {
-    scraped: Arc<Mutex<Scraped>>,
+    scraped: Arc<Mutex<ScrapedSeries>>,
     over: Arc<AtomicBool>,
     scraping: JoinHandle<Result<()>>,
 }
 
 impl Scraper {
     /// Begins at once, with the nodes as they are named in the published configuration.
-    pub(super) fn start(site: &Site, scraped: Scraped) -> Self {
+    pub(super) fn start(site: &Site, scraped: ScrapedSeries) -> Self {
         let nodes = site.members.iter().enumerate();
         let nodes: Vec<(String, SocketAddr)> =
             nodes.map(|(at, member)| (format!("kith-{}:{PORT}", at + 1), member.node.operations())).collect();
@@ -51,7 +51,7 @@ impl Scraper {
         self.scraped.lock().scrapes()
     }
 
-    /// See [`Scraped::skip_to`].
+    /// See [`ScrapedSeries::skip_to`].
     pub(super) fn skip_to(&self, scrapes: usize) {
         self.scraped.lock().skip_to(scrapes);
     }
@@ -60,7 +60,7 @@ impl Scraper {
     ///
     /// # Errors
     /// When a node has answered with something that is not understood.
-    pub(super) async fn stop(self) -> Result<Scraped> {
+    pub(super) async fn stop(self) -> Result<ScrapedSeries> {
         self.over.store(true, Ordering::Relaxed);
         self.scraping.await??;
         Ok(self.scraped.lock().clone())
@@ -69,7 +69,7 @@ impl Scraper {
 
 async fn scrape_all(
     nodes: Vec<(String, SocketAddr)>,
-    scraped: Arc<Mutex<Scraped>>,
+    scraped: Arc<Mutex<ScrapedSeries>>,
     over: Arc<AtomicBool>,
 ) -> Result<()> {
     let mut ticks = interval(EVERY);

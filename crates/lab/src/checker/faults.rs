@@ -20,7 +20,7 @@ struct FaultSpans {
     heals: u64,
     active: Vec<[u64; 2]>,
     /// The active times, each with the healing time after it.
-    felt: Vec<[u64; 2]>,
+    effective: Vec<[u64; 2]>,
 }
 
 impl<'a> Faults<'a> {
@@ -28,13 +28,13 @@ impl<'a> Faults<'a> {
     pub(super) fn new(faults: impl Iterator<Item = &'a Fault>, bounds: &Bounds) -> Self {
         let mut all: Vec<&Fault> = faults.collect();
         all.sort_by_key(|fault| (fault.at, !fault.on));
-        let mut turns: BTreeMap<&str, Vec<&Fault>> = BTreeMap::new();
+        let mut events: BTreeMap<&str, Vec<&Fault>> = BTreeMap::new();
         for fault in all {
-            turns.entry(&fault.what).or_default().push(fault);
+            events.entry(&fault.what).or_default().push(fault);
         }
-        let by_name = turns.into_iter().map(|(name, turns)| (name, FaultSpans::new(name, &turns, bounds)));
+        let by_name = events.into_iter().map(|(name, events)| (name, FaultSpans::new(name, &events, bounds)));
         let by_name: BTreeMap<&str, FaultSpans> = by_name.collect();
-        let any = joined(by_name.values().flat_map(|spans| &spans.felt).copied().collect());
+        let any = joined(by_name.values().flat_map(|spans| &spans.effective).copied().collect());
         Self { by_name, any }
     }
 
@@ -45,7 +45,7 @@ impl<'a> Faults<'a> {
 
     /// The names of the faults that had an effect during a call.
     pub(super) fn around(&self, call: [u64; 2]) -> impl Iterator<Item = &'a str> {
-        let met = self.by_name.iter().filter(move |(_, spans)| meets(&spans.felt, call));
+        let met = self.by_name.iter().filter(move |(_, spans)| meets(&spans.effective, call));
         met.map(|(name, _)| *name)
     }
 
@@ -64,11 +64,11 @@ impl<'a> Faults<'a> {
 }
 
 impl FaultSpans {
-    fn new(name: &str, turns: &[&Fault], bounds: &Bounds) -> Self {
-        let (effect, active) = (bounds.of(name), times(turns));
+    fn new(name: &str, events: &[&Fault], bounds: &Bounds) -> Self {
+        let (effect, active) = (bounds.of(name), times(events));
         let heals = nanos(effect.heals);
-        let felt = active.iter().map(|[began, ended]| [*began, ended.saturating_add(heals)]).collect();
-        Self { bound: nanos(effect.bound), heals, felt: joined(felt), active }
+        let effective = active.iter().map(|[began, ended]| [*began, ended.saturating_add(heals)]).collect();
+        Self { bound: nanos(effect.bound), heals, effective: joined(effective), active }
     }
 
     fn times(&self, name: &str) -> impl Iterator<Item = FaultTime> {
@@ -94,14 +94,14 @@ pub(super) fn nanos(time: Duration) -> u64 {
 }
 
 /// When a fault was active, by its events in order.
-fn times(turns: &[&Fault]) -> Vec<[u64; 2]> {
+fn times(events: &[&Fault]) -> Vec<[u64; 2]> {
     let mut times = Vec::new();
     let mut on: Vec<u64> = Vec::new();
-    for turn in turns {
-        if turn.on {
-            on.push(turn.at);
+    for event in events {
+        if event.on {
+            on.push(event.at);
         } else {
-            times.push([on.pop().unwrap_or_default(), turn.at]);
+            times.push([on.pop().unwrap_or_default(), event.at]);
         }
     }
     times.extend(on.into_iter().map(|began| [began, u64::MAX]));

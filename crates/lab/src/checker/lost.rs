@@ -2,17 +2,17 @@
 
 use super::{
     Run,
-    records::{End, Rank, Record},
+    records::{FinalState, Rank, Record},
     relations,
-    report::Checked,
+    report::CheckResult,
 };
-use crate::history::{Event, Held, Outcome, Place, What};
+use crate::history::{CopyPlace, Event, Outcome, RecordEnd, UserRequest};
 
 /// C5: at the end the store has every acknowledged write, or a later version; acknowledged deletions are in effect; and
 /// every stored value was written. Checks nothing if the history does not contain the final state of the store.
-pub(super) fn check(run: &Run<'_>) -> Checked {
-    let mut checked = Checked::new("C5 no lost write");
-    let of_store = |event: &Event| matches!(event, Event::Held(Held { place: Place::Store, .. }));
+pub(super) fn check(run: &Run<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C5 no lost write");
+    let of_store = |event: &Event| matches!(event, Event::Held(RecordEnd { place: CopyPlace::Store, .. }));
     if run.events.iter().any(of_store) {
         for record in run.records.iter() {
             writes(record, &mut checked);
@@ -24,14 +24,16 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
     checked
 }
 
-fn writes(record: &Record<'_>, checked: &mut Checked) {
+fn writes(record: &Record<'_>, checked: &mut CheckResult) {
     for write in record.writes.iter().filter(|write| write.acked.is_some()) {
         let Some(version) = write.version else { continue };
-        checked.look();
+        checked.count_judged();
         let kept = match record.end() {
             None => false,
-            Some(End::Gone) => record.may_be_deleted().is_some(),
-            Some(End::Is { version: end, value }) => end > version || end == version && value == write.value,
+            Some(FinalState::Gone) => record.may_be_deleted().is_some(),
+            Some(FinalState::Is { version: end, value }) => {
+                end > version || end == version && value == write.value
+            }
         };
         if !kept {
             checked.violation(|| {
@@ -45,11 +47,12 @@ fn writes(record: &Record<'_>, checked: &mut Checked) {
     }
 }
 
-fn deletions(record: &Record<'_>, checked: &mut Checked) {
-    for call in record.calls.iter().filter(|call| call.what == What::Delete && call.outcome == Outcome::Gone)
+fn deletions(record: &Record<'_>, checked: &mut CheckResult) {
+    for call in
+        record.calls.iter().filter(|call| call.what == UserRequest::Delete && call.outcome == Outcome::Gone)
     {
-        checked.look();
-        if record.rank(call) == Some(Rank::DELETED) && record.end() != Some(End::Gone) {
+        checked.count_judged();
+        if record.rank(call) == Some(Rank::DELETED) && record.end() != Some(FinalState::Gone) {
             checked.violation(|| {
                 let (key, ended) = (record.key, call.ended);
                 format!("{key}: the deletion of {ended} ns is lost, the store has {}", record.end_in_words())
@@ -58,8 +61,8 @@ fn deletions(record: &Record<'_>, checked: &mut Checked) {
     }
 }
 
-fn end(record: &Record<'_>, checked: &mut Checked) {
-    let Some(End::Is { version, value }) = record.end() else { return };
+fn end(record: &Record<'_>, checked: &mut CheckResult) {
+    let Some(FinalState::Is { version, value }) = record.end() else { return };
     if !record.written(value).iter().any(|write| write.version == Some(version)) {
         checked.violation(|| {
             format!("{}: the store has {}, which no call wrote", record.key, record.end_in_words())

@@ -10,18 +10,18 @@
 //! A history must be complete: it contains the creation of every record that is read in it, and every write.
 
 mod codes;
+mod convergence;
 mod faults;
 mod lost;
 mod messages;
 mod names;
 mod over_time;
-mod places;
 mod records;
 mod register;
 mod relations;
 mod report;
 mod requests;
-mod runs;
+mod restarts;
 mod sessions;
 mod shown;
 mod staleness;
@@ -29,11 +29,11 @@ mod values;
 
 use std::{collections::BTreeMap, time::Duration};
 
-pub(crate) use codes::of_a_disturbance;
+pub(crate) use codes::is_outage_code;
 pub use over_time::{FaultTime, OverTime};
-pub(crate) use relations::agree;
-pub use report::{Checked, KEPT, Report};
-pub(crate) use requests::repeated;
+pub(crate) use relations::relations_agree;
+pub use report::{CheckResult, KEPT, Report};
+pub(crate) use requests::repeated_requests;
 pub use staleness::{Ages, Staleness};
 
 use self::{
@@ -41,9 +41,9 @@ use self::{
     messages::Messages,
     records::Records,
     relations::Relations,
-    runs::Runs,
+    restarts::Restarts,
 };
-use crate::history::{Call, Event, Fault, Held, Outcome, What};
+use crate::history::{Call, Event, Fault, Outcome, RecordEnd, UserRequest};
 
 /// How old a cached answer may be, and what counts as undisturbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,14 +51,14 @@ pub struct Bounds {
     /// Maximum staleness of an undisturbed read: no fault had an effect during it.
     pub healthy: Duration,
     /// The effect of faults without an entry in `by_fault`.
-    pub faulty: Felt,
+    pub faulty: FaultEffect,
     /// The effect of these faults, by name.
-    pub by_fault: BTreeMap<String, Felt>,
+    pub by_fault: BTreeMap<String, FaultEffect>,
 }
 
 /// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Felt {
+pub struct FaultEffect {
     /// Maximum staleness of a read under the fault. Under several faults, the highest bound applies.
     pub bound: Duration,
     /// How long the fault may have an effect after its end.
@@ -66,7 +66,7 @@ pub struct Felt {
 }
 
 impl Bounds {
-    fn of(&self, fault: &str) -> Felt {
+    fn of(&self, fault: &str) -> FaultEffect {
         self.by_fault.get(fault).copied().unwrap_or(self.faulty)
     }
 }
@@ -85,7 +85,7 @@ struct Run<'a> {
     relations: Relations<'a>,
     messages: Messages<'a>,
     faults: Faults<'a>,
-    runs: Runs,
+    restarts: Restarts,
     bounds: &'a Bounds,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
     fn new(events: &'a [Event], bounds: &'a Bounds) -> Self {
         let (records, relations) = (Records::new(events), Relations::new(events));
         let (faults, messages) = (Faults::new(faults(events), bounds), Messages::new(events));
-        Self { events, records, relations, messages, faults, runs: Runs::new(events), bounds }
+        Self { events, records, relations, messages, faults, restarts: Restarts::new(events), bounds }
     }
 
     fn calls(&self) -> impl Iterator<Item = &'a Call> {
@@ -120,7 +120,7 @@ pub fn check(events: &[Event], bounds: &Bounds) -> Report {
         register::check(&run),
         lost::check(&run),
         values::check(&run),
-        places::check(&run),
+        convergence::check(&run),
         names::check(&run),
         messages::log(&run.messages),
         messages::streams(&run.messages),
@@ -132,7 +132,7 @@ pub fn check(events: &[Event], bounds: &Bounds) -> Report {
         codes::check(&run),
     ];
     let kinds = run.calls().map(|call| {
-        let reads = matches!(call.what, What::Read(_));
+        let reads = matches!(call.what, UserRequest::Read(_));
         CallTraits {
             reads,
             refused: matches!(call.outcome, Outcome::Refused(_)),
@@ -161,6 +161,6 @@ fn faults(events: &[Event]) -> impl Iterator<Item = &Fault> {
     events.iter().filter_map(|event| if let Event::Fault(fault) = event { Some(fault) } else { None })
 }
 
-fn held(events: &[Event]) -> impl Iterator<Item = &Held> {
+fn held(events: &[Event]) -> impl Iterator<Item = &RecordEnd> {
     events.iter().filter_map(|event| if let Event::Held(held) = event { Some(held) } else { None })
 }

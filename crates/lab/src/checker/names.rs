@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{Run, records::Record, report::Checked};
-use crate::history::{Call, Outcome, What};
+use super::{Run, records::Record, report::CheckResult};
+use crate::history::{Call, Outcome, UserRequest};
 
 const TAKEN: &str = "ALREADY_EXISTS";
 
@@ -12,8 +12,8 @@ const TAKEN: &str = "ALREADY_EXISTS";
 ///
 /// A record certainly exists from the first answer that shows it to the first request to delete it. Two records whose
 /// periods do not overlap may have existed one after the other.
-pub(super) fn check(run: &Run<'_>) -> Checked {
-    let mut checked = Checked::new("C8 unique names");
+pub(super) fn check(run: &Run<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C8 unique names");
     let mut owners: Vec<Owner<'_>> = run.records.iter().filter_map(owner).collect();
     owners.sort_unstable();
     for same in owners.chunk_by(|a, b| a.name == b.name) {
@@ -35,18 +35,18 @@ struct Owner<'a> {
 fn owner<'a>(record: &Record<'a>) -> Option<Owner<'a>> {
     let done = |call: &&&Call| matches!(call.outcome, Outcome::Done { .. });
     let open = |call: &&&Call| matches!(call.outcome, Outcome::Open(_));
-    let creations = || record.calls.iter().filter(|call| matches!(call.what, What::Create { .. }));
+    let creations = || record.calls.iter().filter(|call| matches!(call.what, UserRequest::Create { .. }));
     let creation = creations().find(done).or_else(|| creations().find(open))?;
-    let What::Create { name, .. } = &creation.what else { return None };
+    let UserRequest::Create { name, .. } = &creation.what else { return None };
     let until = record.may_be_deleted().unwrap_or(u64::MAX);
     Some(Owner { name, from: record.known?, until, key: record.key })
 }
 
 /// Checks the owners of one name, which are in the order of time.
-fn one_at_a_time(owners: &[Owner<'_>], checked: &mut Checked) {
+fn one_at_a_time(owners: &[Owner<'_>], checked: &mut CheckResult) {
     let mut last: Option<&Owner<'_>> = None;
     for owner in owners.iter().filter(|owner| owner.from < owner.until) {
-        checked.look();
+        checked.count_judged();
         if let Some(last) = last.filter(|last| owner.from < last.until) {
             checked.violation(|| {
                 let Owner { name, from, key, .. } = owner;
@@ -57,7 +57,7 @@ fn one_at_a_time(owners: &[Owner<'_>], checked: &mut Checked) {
     }
 }
 
-fn refused_only_if_taken(run: &Run<'_>, checked: &mut Checked) {
+fn refused_only_if_taken(run: &Run<'_>, checked: &mut CheckResult) {
     let mut first: HashMap<&str, u64, ahash::RandomState> = HashMap::default();
     for (name, call) in creations(run) {
         if !matches!(call.outcome, Outcome::Refused(_)) {
@@ -70,7 +70,7 @@ fn refused_only_if_taken(run: &Run<'_>, checked: &mut Checked) {
         if code != TAKEN {
             continue;
         }
-        checked.look();
+        checked.count_judged();
         if first.get(name).is_none_or(|began| *began > call.ended) {
             checked.violation(|| {
                 format!("{name} was refused to client {} at {} ns and was free", call.client, call.ended)
@@ -81,7 +81,7 @@ fn refused_only_if_taken(run: &Run<'_>, checked: &mut Checked) {
 
 fn creations<'a>(run: &Run<'a>) -> impl Iterator<Item = (&'a str, &'a Call)> {
     run.calls().filter_map(|call| match &call.what {
-        What::Create { name, .. } => Some((name.as_str(), call)),
-        What::Read(_) | What::Update { .. } | What::Delete => None,
+        UserRequest::Create { name, .. } => Some((name.as_str(), call)),
+        UserRequest::Read(_) | UserRequest::Update { .. } | UserRequest::Delete => None,
     })
 }

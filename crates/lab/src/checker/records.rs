@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{calls, held};
-use crate::history::{Call, Event, Held, Outcome, Place, What};
+use crate::history::{Call, CopyPlace, Event, Outcome, RecordEnd, UserRequest};
 
 /// The state of a record: before its creation, at a version, or deleted. It only rises, because a key is not reused after a
 /// deletion.
@@ -54,7 +54,7 @@ pub(super) struct Record<'a> {
     pub(super) calls: Vec<&'a Call>,
     /// Ordered by value. A value that was acknowledged with two versions is listed twice.
     pub(super) writes: Vec<Write>,
-    pub(super) held: Vec<&'a Held>,
+    pub(super) held: Vec<&'a RecordEnd>,
     /// When an answer first showed that the record exists.
     pub(super) known: Option<u64>,
     /// When the first deletion that was not refused was sent.
@@ -83,9 +83,9 @@ impl<'a> Record<'a> {
     }
 
     /// The state in the store at the end. `None`: it was not read.
-    pub(super) fn end(&self) -> Option<End> {
-        let truth = self.held.iter().find(|held| held.place == Place::Store)?;
-        Some(End::of(truth).unwrap_or(End::Gone))
+    pub(super) fn end(&self) -> Option<FinalState> {
+        let truth = self.held.iter().find(|held| held.place == CopyPlace::Store)?;
+        Some(FinalState::of(truth).unwrap_or(FinalState::Gone))
     }
 
     /// The state in the store at the end, as text for violations.
@@ -95,7 +95,7 @@ impl<'a> Record<'a> {
 
     /// When a deletion was first sent. `None`: never, or the record exists at the end, so no deletion had an effect.
     pub(super) fn may_be_deleted(&self) -> Option<u64> {
-        self.deleting.filter(|_| !matches!(self.end(), Some(End::Is { .. })))
+        self.deleting.filter(|_| !matches!(self.end(), Some(FinalState::Is { .. })))
     }
 
     fn absence(&self, call: &Call) -> Rank {
@@ -105,12 +105,12 @@ impl<'a> Record<'a> {
     }
 
     /// Derives the other fields, once all calls and places are added.
-    fn seal(&mut self) {
+    fn finish(&mut self) {
         self.calls.sort_by_key(|call| (call.began, call.ended));
         let found = |call: &&&Call| matches!(call.outcome, Outcome::Done { .. });
         self.known = self.calls.iter().filter(found).map(|call| call.ended).min();
         let deletes =
-            |call: &&&Call| call.what == What::Delete && !matches!(call.outcome, Outcome::Refused(_));
+            |call: &&&Call| call.what == UserRequest::Delete && !matches!(call.outcome, Outcome::Refused(_));
         self.deleting = self.calls.iter().find(deletes).map(|call| call.began);
         self.writes = writes(&self.calls);
         self.learn_versions();
@@ -131,7 +131,7 @@ impl<'a> Record<'a> {
 
 /// The state of a record in one place at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum FinalState {
     /// The place reports that it does not exist.
     Gone,
     /// It exists.
@@ -143,9 +143,9 @@ pub(super) enum End {
     },
 }
 
-impl End {
+impl FinalState {
     /// `None`: the place has no copy, or does not show its value.
-    pub(super) const fn of(held: &Held) -> Option<Self> {
+    pub(super) const fn of(held: &RecordEnd) -> Option<Self> {
         match held.state {
             _ if held.gone => Some(Self::Gone),
             Some((version, Some(value))) => Some(Self::Is { version, value }),
@@ -154,7 +154,7 @@ impl End {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for FinalState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("no record"),
@@ -172,15 +172,15 @@ pub(super) struct Records<'a> {
 
 impl<'a> Records<'a> {
     pub(super) fn new(events: &'a [Event]) -> Self {
-        let made = made(events);
+        let created = created_keys(events);
         let mut records = Self::default();
         for call in calls(events) {
-            records.record(key(call, &made)).calls.push(call);
+            records.record(key(call, &created)).calls.push(call);
         }
         for held in held(events) {
             records.record(&held.key).held.push(held);
         }
-        records.all.iter_mut().for_each(Record::seal);
+        records.all.iter_mut().for_each(Record::finish);
         records
     }
 
@@ -201,7 +201,7 @@ impl<'a> Records<'a> {
 /// The value and version that a read found.
 pub(super) const fn found(call: &Call) -> Option<(u64, u64)> {
     match (&call.what, &call.outcome) {
-        (What::Read(_), Outcome::Done { version, value, .. }) => Some((*value, *version)),
+        (UserRequest::Read(_), Outcome::Done { version, value, .. }) => Some((*value, *version)),
         _ => None,
     }
 }
@@ -209,47 +209,51 @@ pub(super) const fn found(call: &Call) -> Option<(u64, u64)> {
 /// Whether the call is a write that was acknowledged.
 pub(super) const fn acknowledged(call: &Call) -> bool {
     match (&call.what, &call.outcome) {
-        (What::Read(_), _) => false,
-        (_, Outcome::Done { .. }) | (What::Delete, Outcome::Gone) => true,
+        (UserRequest::Read(_), _) => false,
+        (_, Outcome::Done { .. }) | (UserRequest::Delete, Outcome::Gone) => true,
         (_, Outcome::Gone | Outcome::Refused(_) | Outcome::Open(_)) => false,
     }
 }
 
 /// What a creation or an update writes.
-pub(super) const fn writes_value(what: &What) -> Option<u64> {
+pub(super) const fn writes_value(what: &UserRequest) -> Option<u64> {
     match what {
-        What::Create { value, .. } | What::Update { value } => Some(*value),
-        What::Read(_) | What::Delete => None,
+        UserRequest::Create { value, .. } | UserRequest::Update { value } => Some(*value),
+        UserRequest::Read(_) | UserRequest::Delete => None,
     }
 }
 
-type Made<'a> = HashMap<u64, &'a str, ahash::RandomState>;
+type CreatedKeys<'a> = HashMap<u64, &'a str, ahash::RandomState>;
 
 /// The keys of records whose creation had a call with an open outcome, by value. A key is known from the answer to another
 /// attempt, else from the record in which the value was first found.
-fn made(events: &[Event]) -> Made<'_> {
+fn created_keys(events: &[Event]) -> CreatedKeys<'_> {
     let open = calls(events).filter_map(|call| match (&call.what, &call.outcome) {
-        (What::Create { value, .. }, Outcome::Open(_)) => Some(*value),
+        (UserRequest::Create { value, .. }, Outcome::Open(_)) => Some(*value),
         _ => None,
     });
     let open: HashSet<u64, ahash::RandomState> = open.collect();
     let answered = calls(events).filter_map(|call| match (&call.what, &call.outcome) {
-        (What::Create { value, .. }, Outcome::Done { key: Some(key), .. }) => Some((*value, key.as_str())),
+        (UserRequest::Create { value, .. }, Outcome::Done { key: Some(key), .. }) => {
+            Some((*value, key.as_str()))
+        }
         _ => None,
     });
     let read = calls(events).filter_map(|call| Some((found(call)?.0, call.key.as_str())));
     let held = held(events).filter_map(|held| Some((held.state?.1?, held.key.as_str())));
-    let mut made = Made::default();
+    let mut created = CreatedKeys::default();
     for (value, key) in answered.chain(read).chain(held).filter(|(value, _)| open.contains(value)) {
-        made.entry(value).or_insert(key);
+        created.entry(value).or_insert(key);
     }
-    made
+    created
 }
 
-fn key<'a>(call: &'a Call, made: &Made<'a>) -> &'a str {
+fn key<'a>(call: &'a Call, created: &CreatedKeys<'a>) -> &'a str {
     match (&call.what, &call.outcome) {
-        (What::Create { .. }, Outcome::Done { key: Some(key), .. }) => key,
-        (What::Create { value, .. }, Outcome::Open(_)) => made.get(value).copied().unwrap_or(&call.key),
+        (UserRequest::Create { .. }, Outcome::Done { key: Some(key), .. }) => key,
+        (UserRequest::Create { value, .. }, Outcome::Open(_)) => {
+            created.get(value).copied().unwrap_or(&call.key)
+        }
         _ => &call.key,
     }
 }

@@ -41,17 +41,17 @@ use super::{
     Run,
     records::{Rank, Record, Write, found},
     relations,
-    report::Checked,
+    report::CheckResult,
     shown::{ShownSince, ShownUntil},
 };
-use crate::history::{Call, Level, Outcome, What};
+use crate::history::{Call, Level, Outcome, UserRequest};
 
 /// The version that a creation makes.
 const FIRST: u64 = 1;
 
 /// C4: see the module documentation.
-pub(super) fn check(run: &Run<'_>) -> Checked {
-    let mut checked = Checked::new("C4 strong reads");
+pub(super) fn check(run: &Run<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C4 strong reads");
     for record in run.records.iter() {
         found_in_time(record, &mut checked);
         let versions = versions(record, &mut checked);
@@ -64,7 +64,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
 }
 
 /// Rule 1.
-fn found_in_time(record: &Record<'_>, checked: &mut Checked) {
+fn found_in_time(record: &Record<'_>, checked: &mut CheckResult) {
     for call in &record.calls {
         let Some(write) = write_found(record, call) else { continue };
         if write.began > call.ended {
@@ -77,7 +77,7 @@ fn found_in_time(record: &Record<'_>, checked: &mut Checked) {
 }
 
 /// Rule 2. Returns the versions that answers showed, by rising number.
-fn versions(record: &Record<'_>, checked: &mut Checked) -> Vec<u64> {
+fn versions(record: &Record<'_>, checked: &mut CheckResult) -> Vec<u64> {
     let known = record.writes.iter().filter_map(|write| Some((write.version?, write.value)));
     let mut known: Vec<(u64, u64)> = known.collect();
     known.sort_unstable();
@@ -100,10 +100,10 @@ fn shown(record: &Record<'_>) -> Vec<(Rank, u64)> {
 }
 
 /// Rule 3.
-fn in_order(record: &Record<'_>, shown: &ShownUntil<Rank>, checked: &mut Checked) {
+fn in_order(record: &Record<'_>, shown: &ShownUntil<Rank>, checked: &mut CheckResult) {
     for asked in asked(record) {
         let floor = shown.before(asked.began);
-        checked.look();
+        checked.count_judged();
         if asked.rank < floor || asked.writes.is_some() && asked.rank == floor {
             checked.violation(|| asked.violation(record, floor));
         }
@@ -111,7 +111,7 @@ fn in_order(record: &Record<'_>, shown: &ShownUntil<Rank>, checked: &mut Checked
 }
 
 /// Rule 4.
-fn without_gaps(record: &Record<'_>, versions: &[u64], shown: &ShownSince<Rank>, checked: &mut Checked) {
+fn without_gaps(record: &Record<'_>, versions: &[u64], shown: &ShownSince<Rank>, checked: &mut CheckResult) {
     let unseen = record.writes.iter().filter(|write| write.version.is_none());
     let mut unseen: Vec<u64> = unseen.map(|write| write.began).collect();
     unseen.sort_unstable();
@@ -156,7 +156,7 @@ fn asked(record: &Record<'_>) -> Vec<RegisterCall> {
         Some(RegisterCall { began: write.began, rank, writes: Some(write.value) })
     };
     let read = |call: &&Call| {
-        let reads = matches!(call.what, What::Read(_)) || call.outcome == Outcome::Gone;
+        let reads = matches!(call.what, UserRequest::Read(_)) || call.outcome == Outcome::Gone;
         let rank = record.rank(call).filter(|_| reads && judged(call))?;
         Some(RegisterCall { began: call.began, rank, writes: None })
     };
@@ -168,7 +168,7 @@ fn asked(record: &Record<'_>) -> Vec<RegisterCall> {
 
 /// Whether the answer must come from the store itself.
 const fn judged(call: &Call) -> bool {
-    !matches!(call.what, What::Read(Level::Cached | Level::AtLeast(_)))
+    !matches!(call.what, UserRequest::Read(Level::Cached | Level::AtLeast(_)))
 }
 
 /// The write that a read found. `None` for another call, or if there is no such write.

@@ -11,18 +11,18 @@ pub const KEPT: usize = 20;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckResult {
     /// Number and name of the check.
     pub name: &'static str,
     /// Number of judged calls, records or places, depending on the check. 0: the history contains none.
-    pub looked_at: u64,
+    pub judged: u64,
     /// The violations, at most [`KEPT`], in the order in which they were found.
     pub violations: Vec<String>,
     /// The number of further violations.
     pub more: u64,
 }
 
-impl Checked {
+impl CheckResult {
     /// Whether there are no violations.
     #[must_use]
     pub const fn holds(&self) -> bool {
@@ -36,12 +36,12 @@ impl Checked {
     }
 
     pub(super) const fn new(name: &'static str) -> Self {
-        Self { name, looked_at: 0, violations: Vec::new(), more: 0 }
+        Self { name, judged: 0, violations: Vec::new(), more: 0 }
     }
 
     /// Counts one more judged item.
-    pub(super) const fn look(&mut self) {
-        self.looked_at += 1;
+    pub(super) const fn count_judged(&mut self) {
+        self.judged += 1;
     }
 
     /// Adds a violation.
@@ -58,7 +58,7 @@ impl Checked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The result of each check, ordered by number.
-    pub checks: Vec<Checked>,
+    pub checks: Vec<CheckResult>,
     /// The ages of cached answers.
     pub staleness: Staleness,
     /// Lines of the history.
@@ -79,7 +79,7 @@ impl Report {
     /// Whether every check holds.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.checks.iter().all(Checked::holds)
+        self.checks.iter().all(CheckResult::holds)
     }
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Report {
             "{events} events: {reads} reads, {writes} writes ({refused} calls refused, {open} open), \
              {faults} begins and ends of faults\n"
         )?;
-        let head = ["check", "looked at", "violations", "holds"].map(str::to_owned);
+        let head = ["check", "judged", "violations", "holds"].map(str::to_owned);
         writeln!(f, "{}", table::aligned(&head, self.checks.iter().map(cells)))?;
         let head =
             ["staleness, ms", "reads", "p50", "p99", "p99.9", "max", "bound", "over"].map(str::to_owned);
@@ -108,7 +108,7 @@ pub(super) fn number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-fn violations(f: &mut fmt::Formatter<'_>, check: &Checked) -> fmt::Result {
+fn violations(f: &mut fmt::Formatter<'_>, check: &CheckResult) -> fmt::Result {
     writeln!(f, "\n{}:", check.name)?;
     for violation in &check.violations {
         writeln!(f, "- {violation}")?;
@@ -116,13 +116,13 @@ fn violations(f: &mut fmt::Formatter<'_>, check: &Checked) -> fmt::Result {
     if check.more > 0 { writeln!(f, "- and {} more", check.more) } else { Ok(()) }
 }
 
-fn cells(check: &Checked) -> [String; 4] {
-    let holds = match (check.holds(), check.looked_at) {
+fn cells(check: &CheckResult) -> [String; 4] {
+    let holds = match (check.holds(), check.judged) {
         (false, _) => "NO",
-        (true, 0) => "nothing to see",
+        (true, 0) => "nothing judged",
         (true, _) => "yes",
     };
-    [check.name.to_owned(), check.looked_at.to_string(), check.violated().to_string(), holds.to_owned()]
+    [check.name.to_owned(), check.judged.to_string(), check.violated().to_string(), holds.to_owned()]
 }
 
 fn ages_cells(name: &str, ages: &Ages) -> [String; 8] {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Run, codes, records::acknowledged, relations, report::Checked};
+use super::{Run, codes, records::acknowledged, relations, report::CheckResult};
 use crate::history::{Call, Outcome};
 
 /// C16: calls with the same request id are the same call, have one effect, and get the same answer. After the first answer,
 /// no call is refused because of its request.
-pub(super) fn check(run: &Run<'_>) -> Checked {
-    let mut checked = Checked::new("C16 request ids");
-    for (id, calls) in repeated(run.calls(), |call| call.request_id.as_deref()) {
-        checked.look();
+pub(super) fn check(run: &Run<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C16 request ids");
+    for (id, calls) in repeated_requests(run.calls(), |call| call.request_id.as_deref()) {
+        checked.count_judged();
         request(id, &calls, &mut checked);
     }
     relations::requests(&run.relations, &mut checked);
@@ -18,7 +18,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
 }
 
 /// The requests that were sent more than once, in the order of their ids, each with its calls.
-pub(crate) fn repeated<'a, C>(
+pub(crate) fn repeated_requests<'a, C>(
     calls: impl Iterator<Item = &'a C>,
     id: fn(&'a C) -> Option<&'a str>,
 ) -> BTreeMap<&'a str, Vec<&'a C>> {
@@ -30,7 +30,7 @@ pub(crate) fn repeated<'a, C>(
     requests
 }
 
-fn request(id: &str, calls: &[&Call], checked: &mut Checked) {
+fn request(id: &str, calls: &[&Call], checked: &mut CheckResult) {
     if calls.iter().any(|call| call.what != calls[0].what) {
         checked.violation(|| format!("{id} was used for different calls"));
         return;
@@ -55,7 +55,7 @@ fn request(id: &str, calls: &[&Call], checked: &mut Checked) {
 /// Whether the call was refused because of its request, and not because of the state of the cluster.
 fn judged(call: &Call) -> bool {
     match &call.outcome {
-        Outcome::Refused(code) => !codes::of_a_disturbance(code),
+        Outcome::Refused(code) => !codes::is_outage_code(code),
         Outcome::Gone => true,
         Outcome::Done { .. } | Outcome::Open(_) => false,
     }

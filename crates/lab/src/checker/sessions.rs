@@ -6,9 +6,9 @@ use super::{
     Run,
     records::{Rank, Record, acknowledged},
     relations,
-    report::Checked,
+    report::CheckResult,
 };
-use crate::history::{Call, Level, What};
+use crate::history::{Call, Level, UserRequest};
 
 type ByClient<T> = HashMap<u32, T, ahash::RandomState>;
 /// By client, and by the run of its node.
@@ -16,20 +16,20 @@ type ByRun<T> = HashMap<(u32, usize), T, ahash::RandomState>;
 
 /// C1: no read of a client is older than its previous read of the record on the same node, until the node is restarted;
 /// and no read is older than its token.
-pub(super) fn monotonic(run: &Run<'_>) -> Checked {
-    let mut checked = Checked::new("C1 monotonic reads");
+pub(super) fn monotonic(run: &Run<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C1 monotonic reads");
     for record in run.records.iter() {
         let mut newest: ByRun<Rank> = HashMap::default();
         for (call, rank) in reads(record) {
-            if let What::Read(Level::AtLeast(token)) = call.what {
-                checked.look();
+            if let UserRequest::Read(Level::AtLeast(token)) = call.what {
+                checked.count_judged();
                 if rank < Rank::at(token) {
                     checked.violation(|| below(record, call, rank, "its token", Rank::at(token)));
                 }
             }
             if call.pinned {
-                checked.look();
-                let session = (call.client, run.runs.number(call.node, call.began));
+                checked.count_judged();
+                let session = (call.client, run.restarts.count_until(call.node, call.began));
                 let before = newest.entry(session).or_insert(Rank::NEVER);
                 if rank < *before {
                     checked.violation(|| below(record, call, rank, "its last read", *before));
@@ -40,26 +40,26 @@ pub(super) fn monotonic(run: &Run<'_>) -> Checked {
             }
         }
     }
-    relations::monotonic(&run.relations, &run.runs, &mut checked);
+    relations::monotonic(&run.relations, &run.restarts, &mut checked);
     checked
 }
 
 /// C2: a read of a client is no older than its own acknowledged write to the record, on the node of the write, and with a
 /// token of the write on any node.
-pub(super) fn own_writes(run: &Run<'_>) -> Checked {
-    let mut checked = Checked::new("C2 read your writes");
+pub(super) fn own_writes(run: &Run<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C2 read your writes");
     for record in run.records.iter() {
-        let mut own: ByClient<Own> = HashMap::default();
+        let mut own: ByClient<OwnWrites> = HashMap::default();
         for call in &record.calls {
             let Some(rank) = record.rank(call) else { continue };
             if acknowledged(call) {
-                own.entry(call.client).or_default().wrote(call.node, rank);
+                own.entry(call.client).or_default().add(call.node, rank);
             }
-            if !matches!(call.what, What::Read(_)) {
+            if !matches!(call.what, UserRequest::Read(_)) {
                 continue;
             }
             let Some(floor) = own.get(&call.client).and_then(|own| own.floor(call)) else { continue };
-            checked.look();
+            checked.count_judged();
             if rank < floor {
                 checked.violation(|| below(record, call, rank, "its own write", floor));
             }
@@ -71,10 +71,10 @@ pub(super) fn own_writes(run: &Run<'_>) -> Checked {
 
 /// The newest write of a client to a record, by node.
 #[derive(Default)]
-struct Own(Vec<(u32, Rank)>);
+struct OwnWrites(Vec<(u32, Rank)>);
 
-impl Own {
-    fn wrote(&mut self, node: u32, rank: Rank) {
+impl OwnWrites {
+    fn add(&mut self, node: u32, rank: Rank) {
         match self.0.iter_mut().find(|(at, _)| *at == node) {
             Some((_, newest)) => *newest = rank.max(*newest),
             None => self.0.push((node, rank)),
@@ -84,7 +84,7 @@ impl Own {
     /// The minimum that this read must return. `None`: it may return anything.
     fn floor(&self, read: &Call) -> Option<Rank> {
         let carried = |rank: Rank| match read.what {
-            What::Read(Level::AtLeast(token)) => rank <= Rank::at(token),
+            UserRequest::Read(Level::AtLeast(token)) => rank <= Rank::at(token),
             _ => false,
         };
         let must = |(node, rank): &&(u32, Rank)| *node == read.node || carried(*rank);
@@ -93,7 +93,7 @@ impl Own {
 }
 
 fn reads<'a, 'b>(record: &'b Record<'a>) -> impl Iterator<Item = (&'a Call, Rank)> + use<'a, 'b> {
-    let reads = record.calls.iter().filter(|call| matches!(call.what, What::Read(_)));
+    let reads = record.calls.iter().filter(|call| matches!(call.what, UserRequest::Read(_)));
     reads.filter_map(|call| Some((*call, record.rank(call)?)))
 }
 

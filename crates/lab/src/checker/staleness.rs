@@ -7,10 +7,10 @@ use super::{
     faults::nanos,
     over_time::OverTime,
     records::{Rank, Record, acknowledged},
-    report::{Checked, number},
+    report::{CheckResult, number},
     shown::ShownSince,
 };
-use crate::history::{Edge, Level, What};
+use crate::history::{Edge, Level, UserRequest};
 
 /// The ages of all cached answers. The age is the time from the acknowledgement of a newer state to the begin of the read;
 /// 0 if the answer was not stale.
@@ -46,11 +46,11 @@ pub struct Ages {
 }
 
 /// C3: a cached answer is no older than its bound.
-pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
-    let mut checked = Checked::new("C3 bounded staleness");
+pub(super) fn check(run: &Run<'_>) -> (CheckResult, Staleness) {
+    let mut checked = CheckResult::new("C3 bounded staleness");
     let mut seen = AgesSeen::new(run);
     let mut judge = |when: [u64; 2], age: u64, read: &dyn Fn() -> String| {
-        checked.look();
+        checked.count_judged();
         if let Some(bound) = seen.exceeded(when, age) {
             checked.violation(|| format!("{} at {} ns, stale for {age} ns of {bound}", read(), when[0]));
         }
@@ -58,7 +58,9 @@ pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
     for record in run.records.iter() {
         let written = written(record);
         for call in &record.calls {
-            let (What::Read(Level::Cached), Some(rank)) = (&call.what, record.rank(call)) else { continue };
+            let (UserRequest::Read(Level::Cached), Some(rank)) = (&call.what, record.rank(call)) else {
+                continue;
+            };
             let age = written.age(rank, call.began);
             judge([call.began, call.ended], age, &|| {
                 format!("{}: client {} read {rank}", record.key, call.client)
@@ -122,7 +124,8 @@ impl<'a, 'b> AgesSeen<'a, 'b> {
 
 /// When the first cached read began.
 fn first(run: &Run<'_>) -> u64 {
-    let reads = run.calls().filter(|call| call.what == What::Read(Level::Cached)).map(|call| call.began);
+    let reads =
+        run.calls().filter(|call| call.what == UserRequest::Read(Level::Cached)).map(|call| call.began);
     reads.chain(run.messages.first_read()).min().unwrap_or_default()
 }
 

@@ -4,18 +4,18 @@ use super::{
     Run,
     records::{Record, found, writes_value},
     relations,
-    report::Checked,
+    report::CheckResult,
 };
 use crate::history::Outcome;
 
 /// C6: every value that a read found was written to the record, by a write that was acknowledged or has an open outcome. It
 /// has the version of the acknowledgement, or else always the version with which it was first found.
-pub(super) fn check(run: &Run<'_>) -> Checked {
-    let mut checked = Checked::new("C6 no phantom");
+pub(super) fn check(run: &Run<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C6 no phantom");
     for record in run.records.iter() {
         for call in &record.calls {
             let Some((value, version)) = found(call) else { continue };
-            checked.look();
+            checked.count_judged();
             if !record.written(value).iter().any(|write| write.version == Some(version)) {
                 checked.violation(|| {
                     let (key, began, client) = (record.key, call.began, call.client);

@@ -3,7 +3,7 @@ use std::{path::PathBuf, process::ExitCode, time::Instant};
 use anyhow::Result;
 use clap::Args;
 use kith_lab::{
-    alerts::{self, Alarms, CASES, Case, Rules, Shown},
+    alerts::{self, AlertReport, CASES, Case, CaseResult, Rules},
     faults::Plan,
 };
 use kith_lab_servers::program::program;
@@ -32,24 +32,24 @@ impl AlertsArguments {
         let names = CASES.iter().map(|case| case.name).chain(rules.alerts());
         ensure_known("case or alert", &self.only, names)?;
         let plan = Plan::new(program(self.kith.clone())?, 3, self.seed);
-        let mut alarms = Alarms::default();
+        let mut report = AlertReport::default();
         for case in CASES.iter().filter(|case| self.asks_for(case)) {
             if case.needs_mutants && self.only.is_empty() {
-                alarms.leave_out(case);
+                report.leave_out(case);
                 continue;
             }
             let began = Instant::now();
             let shown = self.case(case, &plan, &rules).await;
             print_case(case, &shown, began.elapsed().as_secs());
-            alarms.add(case, shown);
+            report.add(case, shown);
         }
-        println!("\n{}", alarms.text());
-        alarms.write(&self.out)?;
-        Ok(if alarms.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        println!("\n{}", report.text());
+        report.write(&self.out)?;
+        Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    async fn case(&self, case: &Case, plan: &Plan, rules: &Rules) -> Result<Shown> {
-        alerts::run(case, plan, rules).await?.shown(rules, &self.out.join("alerts")).await
+    async fn case(&self, case: &Case, plan: &Plan, rules: &Rules) -> Result<CaseResult> {
+        alerts::run(case, plan, rules).await?.judge(rules, &self.out.join("alerts")).await
     }
 
     fn asks_for(&self, case: &Case) -> bool {
@@ -57,7 +57,7 @@ impl AlertsArguments {
     }
 }
 
-fn print_case(case: &Case, shown: &Result<Shown>, seconds: u64) {
+fn print_case(case: &Case, shown: &Result<CaseResult>, seconds: u64) {
     match shown {
         Ok(shown) => {
             let holds = if shown.holds() { "holds" } else { "does not hold" };

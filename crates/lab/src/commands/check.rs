@@ -3,7 +3,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use kith_lab::{
-    checker::{self, Bounds, Felt},
+    checker::{self, Bounds, FaultEffect},
     faults, history,
 };
 
@@ -17,7 +17,7 @@ pub(crate) struct CheckArguments {
     /// How old it may be while a fault is on that is no row of the table of faults; those have their own bounds.
     #[arg(long, value_name = "MS", default_value_t = 11_000)]
     faulty_ms: u64,
-    /// For how long such a fault may still be felt when it has ended.
+    /// How long such a fault may have an effect after its end.
     #[arg(long, value_name = "MS", default_value_t = 11_000)]
     heals_ms: u64,
 }
@@ -25,7 +25,7 @@ pub(crate) struct CheckArguments {
 impl CheckArguments {
     pub(crate) fn run(&self) -> Result<ExitCode> {
         let bound = Duration::from_millis(self.faulty_ms);
-        let faulty = Felt { bound, heals: Duration::from_millis(self.heals_ms) };
+        let faulty = FaultEffect { bound, heals: Duration::from_millis(self.heals_ms) };
         let healthy = Duration::from_millis(self.healthy_ms);
         let bounds = Bounds { healthy, faulty, ..faults::bounds() };
         let file = self.file.display();

@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::Args;
 use futures::{StreamExt as _, stream};
 use kith_lab::faults::{
-    self, Cassandra, Findings, Judged, LOAD_TESTS, Load, Mix, NotRun, Plan, ROWS, Row, Sizes,
+    self, Cassandra, Findings, JudgedRun, LOAD_TESTS, Load, Mix, NotRun, Plan, ROWS, Row, Sizes,
 };
 use kith_lab_servers::program::program;
 
@@ -125,8 +125,9 @@ impl HuntArguments {
         plan: &Plan,
         findings: &mut Findings,
     ) -> Result<()> {
-        let runs =
-            rows.into_iter().map(async |row| (row, faults::judged(row, plan, self.load(), &self.out).await));
+        let runs = rows
+            .into_iter()
+            .map(async |row| (row, faults::run_and_judge(row, plan, self.load(), &self.out).await));
         let mut runs = stream::iter(runs).buffered(at_once);
         while let Some((row, ran)) = runs.next().await {
             match ran {
@@ -180,7 +181,7 @@ async fn kept(shared: bool) -> Option<std::sync::Arc<Cassandra>> {
     if shared { Cassandra::shared().await.ok() } else { None }
 }
 
-fn print_row(row: &Judged) {
+fn print_row(row: &JudgedRun) {
     println!("{}: {}", row.name(), if row.holds() { "holds" } else { "does not hold" });
     if row.holds() {
         row.figures().iter().for_each(|figure| println!("  {figure}"));

@@ -2,7 +2,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use kith_lab::faults::{BROKEN, Broken, CONTROLS, Cassandra, Caught, Plan};
+use kith_lab::faults::{CONTROLS, Cassandra, MUTANTS, Mutant, MutantReport, Plan};
 use kith_lab_servers::program::program;
 
 use super::ensure_known;
@@ -30,48 +30,48 @@ impl MutantsArguments {
         let chosen = self.chosen()?;
         // Started once for all of them; if it does not start, those that need it report why.
         let _kept = Cassandra::shared().await.ok();
-        let mut caught = Caught::default();
-        self.control(&plan, &mut caught).await;
-        if caught.is_controlled() {
-            self.try_all(&plan, &chosen, &mut caught).await?;
+        let mut report = MutantReport::default();
+        self.control(&plan, &mut report).await;
+        if report.is_controlled() {
+            self.try_all(&plan, &chosen, &mut report).await?;
         }
-        println!("\n{}", caught.text());
-        caught.write(&self.out)?;
-        Ok(if caught.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        println!("\n{}", report.text());
+        report.write(&self.out)?;
+        Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     /// The first is always among those whose program lacks something: it shows that the program can.
-    fn chosen(&self) -> Result<Vec<Broken>> {
-        ensure_known("mutant", &self.only, BROKEN.iter().map(Broken::name))?;
+    fn chosen(&self) -> Result<Vec<Mutant>> {
+        ensure_known("mutant", &self.only, MUTANTS.iter().map(Mutant::name))?;
         let asked =
-            |broken: &Broken| self.only.is_empty() || self.only.iter().any(|name| name == broken.name());
-        let of_the_program = BROKEN.iter().any(|broken| asked(broken) && !broken.rules.is_empty());
-        let chosen = BROKEN.into_iter().enumerate();
-        let chosen = chosen.filter(|(at, broken)| asked(broken) || *at == 0 && of_the_program);
-        Ok(chosen.map(|(_, broken)| broken).collect())
+            |mutant: &Mutant| self.only.is_empty() || self.only.iter().any(|name| name == mutant.name());
+        let of_the_program = MUTANTS.iter().any(|mutant| asked(mutant) && !mutant.rules.is_empty());
+        let chosen = MUTANTS.into_iter().enumerate();
+        let chosen = chosen.filter(|(at, mutant)| asked(mutant) || *at == 0 && of_the_program);
+        Ok(chosen.map(|(_, mutant)| mutant).collect())
     }
 
-    async fn control(&self, plan: &Plan, caught: &mut Caught) {
+    async fn control(&self, plan: &Plan, report: &mut MutantReport) {
         for control in &CONTROLS {
             let ran = control.run(plan, &self.out).await;
-            let holds = ran.as_ref().is_ok_and(kith_lab::faults::Judged::holds);
+            let holds = ran.as_ref().is_ok_and(kith_lab::faults::JudgedRun::holds);
             println!("{}: {}", control.name(), if holds { "holds" } else { "does not hold" });
-            caught.add_control(control, ran);
+            report.add_control(control, ran);
         }
     }
 
-    async fn try_all(&self, plan: &Plan, chosen: &[Broken], caught: &mut Caught) -> Result<()> {
-        for broken in chosen {
-            let ran = broken.run(plan, &self.out).await;
-            let is_caught = ran.as_ref().is_ok_and(|judged| broken.is_caught(judged));
-            println!("{}: {}", broken.name(), if is_caught { "caught" } else { "NOT CAUGHT" });
-            let first = broken.name() == BROKEN[0].name();
+    async fn try_all(&self, plan: &Plan, chosen: &[Mutant], report: &mut MutantReport) -> Result<()> {
+        for mutant in chosen {
+            let ran = mutant.run(plan, &self.out).await;
+            let is_caught = ran.as_ref().is_ok_and(|judged| mutant.is_caught(judged));
+            println!("{}: {}", mutant.name(), if is_caught { "caught" } else { "NOT CAUGHT" });
+            let first = mutant.name() == MUTANTS[0].name();
             ensure!(
                 !first || ran.as_ref().is_ok_and(|judged| !judged.report().holds()),
                 "{} keeps a rule that the variable removes: is it a build with the feature `mutants`?",
                 plan.kith.display()
             );
-            caught.add(*broken, ran);
+            report.add(*mutant, ran);
         }
         Ok(())
     }

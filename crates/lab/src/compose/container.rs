@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kith_lab_servers::child::Watched;
+use kith_lab_servers::child::ChildProcess;
 use tempfile::TempDir;
 use tokio::{
     process::Command as AsyncCommand,
@@ -43,7 +43,7 @@ pub(super) struct Container {
     grace: Duration,
     folder: TempDir,
     /// `None`: stopped.
-    process: Option<Watched>,
+    process: Option<ChildProcess>,
 }
 
 impl HostPaths {
@@ -85,7 +85,7 @@ impl Container {
         let mut command = Command::new(&self.kith);
         command.args(&self.arguments).env_clear().envs(&self.environment).current_dir(self.folder.path());
         let log = self.folder.path().join("log");
-        self.process = Some(Watched::start("a container", command, log)?);
+        self.process = Some(ChildProcess::start("a container", command, log)?);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use tonic::{Status, transport::Channel};
 use super::{Demo, PrintLine, words::seconds};
 use crate::faults::{
     Plan, Site,
-    calls::{renaming, within},
+    calls::{renaming, with_deadline},
 };
 
 const NODES: u32 = 3;
@@ -48,7 +48,10 @@ impl Cluster {
         let site = Site::start(&Plan::new(demo.kith.clone(), NODES, 1)).await?;
         let users = first_ids(&demo.users)?;
         let cluster = Self { site, users, kith: demo.kith.clone() };
-        print(&format!("  started, and each proves that it hears the others: {}", seconds(began.elapsed())));
+        print(&format!(
+            "  started, and each proves that it receives what the others publish: {}",
+            seconds(began.elapsed())
+        ));
         cluster.import(&demo.users, print).await?;
         print("  $ kith status");
         let addresses = cluster.addresses().join(",");
@@ -98,7 +101,7 @@ impl Cluster {
 /// Reads a user, from memory where that may answer.
 pub(super) async fn read(node: Channel, user_id: i64) -> Result<Read, Status> {
     let began = Instant::now();
-    let asked = within(GetUserRequest { user_id, consistency: None });
+    let asked = with_deadline(GetUserRequest { user_id, consistency: None });
     let answer = UserServiceClient::new(node).get_user(asked).await?;
     let took = began.elapsed();
     let tier = answer.metadata().get("kith-tier").and_then(|tier| tier.to_str().ok());
@@ -110,7 +113,7 @@ pub(super) async fn read(node: Channel, user_id: i64) -> Result<Read, Status> {
 /// Gives a user another nickname; the version that it has then.
 pub(super) async fn write(node: Channel, user_id: i64, nick_name: String) -> Result<i64, Status> {
     let asked = renaming(user_id, nick_name, String::new());
-    let answer = UserServiceClient::new(node).update_user(within(asked)).await?;
+    let answer = UserServiceClient::new(node).update_user(with_deadline(asked)).await?;
     Ok(answer.into_inner().user.map_or(0, |user| user.version))
 }
 

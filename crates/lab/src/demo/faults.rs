@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     PrintLine,
     cluster::Cluster,
-    crowd::DemoReaders,
+    readers::DemoReaders,
     words::{count, seconds},
 };
 
@@ -19,24 +19,24 @@ const AWAY: Duration = Duration::from_secs(5);
 /// Redis is killed, and started again with nothing in it.
 pub(super) async fn redis_away(
     cluster: &mut Cluster,
-    crowd: &DemoReaders,
+    readers: &DemoReaders,
     print: PrintLine<'_>,
 ) -> Result<()> {
     print("");
     print("REDIS IS KILLED, for five seconds, while users are read on all nodes and written on A and B");
     sleep(QUIET).await;
-    say(crowd, "before:", print);
+    print_stats(readers, "before:", print);
     cluster.site.redis.kill();
     sleep(AWAY).await;
-    say(crowd, "without it:", print);
+    print_stats(readers, "without it:", print);
     let back = Instant::now();
     cluster.site.redis.restart(None).await?;
     cluster.site.until_trusted().await?;
     let trusted = seconds(back.elapsed());
     sleep(QUIET).await;
-    say(crowd, "with it again:", print);
+    print_stats(readers, "with it again:", print);
     print(
-        "  nodes that cannot hear each other serve what they have in memory for 3 s at most, then MongoDB answers: so long,",
+        "  nodes that receive nothing from each other serve what they have in memory for 3 s at most, then MongoDB answers: so long,",
     );
     print(&format!(
         "  and no longer, a read may be old. Redis came back empty; {trusted} later all memories were served again"
@@ -47,7 +47,7 @@ pub(super) async fn redis_away(
 /// The last node is killed, and started again.
 pub(super) async fn node_killed(
     cluster: &mut Cluster,
-    crowd: &DemoReaders,
+    readers: &DemoReaders,
     print: PrintLine<'_>,
 ) -> Result<()> {
     print("");
@@ -56,7 +56,7 @@ pub(super) async fn node_killed(
         last.node.kill();
     }
     sleep(Duration::from_secs(2)).await;
-    say(crowd, "without it:", print);
+    print_stats(readers, "without it:", print);
     let back = Instant::now();
     if let Some(last) = cluster.site.members.last_mut() {
         last.node.run()?;
@@ -64,17 +64,17 @@ pub(super) async fn node_killed(
     }
     let trusted = seconds(back.elapsed());
     sleep(QUIET).await;
-    say(crowd, "with it again:", print);
+    print_stats(readers, "with it again:", print);
     print(
-        "  unanswered are those who asked C, and nobody else: a client that knows several nodes asks another one.",
+        "  unanswered are those who asked C, and no others: a client that knows several nodes asks another one.",
     );
     print(&format!("  It served from its memory {trusted} after its start"));
     Ok(())
 }
 
-fn say(crowd: &DemoReaders, when: &str, print: PrintLine<'_>) {
-    let (met, writes) = crowd.met();
-    print(&format!("  {when:<15}{met}"));
+fn print_stats(readers: &DemoReaders, when: &str, print: PrintLine<'_>) {
+    let (stats, writes) = readers.take_stats();
+    print(&format!("  {when:<15}{stats}"));
     let (done, refused) = (count(writes.done), count(writes.refused));
     print(&format!("  {:<15}{done} writes done, {refused} refused", ""));
 }

@@ -1,11 +1,11 @@
 //! A cluster at work, for people to watch: three nodes over a real Redis and a real MongoDB, on this machine alone.
-//! Readers read on every node all the while, a writer writes, and after each chapter they say what they have met.
+//! Readers read on every node all the while, a writer writes, and after each chapter their statistics are printed.
 
 mod cluster;
-mod crowd;
 mod faults;
 mod follow;
-mod met;
+mod read_stats;
+mod readers;
 mod tiers;
 mod words;
 
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use tokio::time::Instant;
 
-use self::{cluster::Cluster, crowd::DemoReaders, words::seconds};
+use self::{cluster::Cluster, readers::DemoReaders, words::seconds};
 use crate::faults::bounds;
 
 /// The demonstration: what it runs, and what it imports.
@@ -40,15 +40,15 @@ impl Demo {
         let mut cluster = Cluster::start(self, print).await?;
         tiers::show(&cluster, print).await?;
         follow::show(&cluster, print).await?;
-        let crowd = DemoReaders::gather(&cluster);
-        faults::redis_away(&mut cluster, &crowd, print).await?;
-        faults::node_killed(&mut cluster, &crowd, print).await?;
-        let met = crowd.part().await;
+        let readers = DemoReaders::start(&cluster);
+        faults::redis_away(&mut cluster, &readers, print).await?;
+        faults::node_killed(&mut cluster, &readers, print).await?;
+        let stats = readers.stop().await;
         print("");
         print("IN THE END");
-        print(&format!("  all readers together: {met}"));
+        print(&format!("  all readers together: {stats}"));
         let bound = bounds().faulty.bound;
-        ensure!(met.oldest() <= bound, "a read was older than {}", seconds(bound));
+        ensure!(stats.oldest() <= bound, "a read was older than {}", seconds(bound));
         print(&format!(
             "  no read was older than {}, which is promised whatever happens to Redis or a node",
             seconds(bound)

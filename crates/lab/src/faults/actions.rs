@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Pause between repetitions of a fault.
-const AGAIN: Duration = Duration::from_millis(1_500);
+const REPEAT_EVERY: Duration = Duration::from_millis(1_500);
 /// The ways in which Redis loses its data.
 const LOSSES: [Action; 4] =
     [Action::RedisKilled, Action::RedisEmptied, Action::RedisOld, Action::RedisPromoted];
@@ -43,7 +43,7 @@ pub(super) enum Action {
     /// Killed and started again, emptied, restored to an earlier state, and replaced by a replica that is behind.
     RedisByTurns,
     OneCut,
-    OneDeaf,
+    OneSubscriptionsCut,
     /// One in this many.
     Lost(u32),
     Repeated,
@@ -60,14 +60,14 @@ pub(super) enum Action {
     MongodbLate,
     /// In a set of several members.
     PrimaryKilled,
-    PrimaryRetired,
-    PrimaryParted,
+    PrimarySteppedDown,
+    PrimaryPartitioned,
     PrimaryPaused,
     BothDown,
     CassandraKilled,
     CassandraPaused,
     /// Its answers are lost.
-    CassandraDeaf,
+    CassandraAnswersHeld,
     /// Nothing is wrong.
     PairFlipped,
     RedisDiskFull,
@@ -86,7 +86,7 @@ pub(super) enum Action {
 
 /// The state between the beginning of a fault and its end.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct FaultState {
     dump: Option<Vec<u8>>,
     replica: Option<RedisServer>,
     disk: Option<SmallDisk>,
@@ -98,7 +98,7 @@ pub(super) struct Kept {
     pub(super) figures: Vec<Figure>,
 }
 
-impl Kept {
+impl FaultState {
     /// With at least this many deaths.
     pub(super) fn with_deaths(deaths_min: u64) -> Self {
         Self { deaths_min, ..Self::default() }
@@ -107,7 +107,7 @@ impl Kept {
 
 impl Action {
     /// Whether it is a fault at all.
-    pub(super) fn disturbs(self) -> bool {
+    pub(super) fn is_fault(self) -> bool {
         !matches!(self, Self::Nothing | Self::MemoryTiny | Self::PairFlipped)
     }
 
@@ -122,7 +122,7 @@ impl Action {
     }
 
     /// Prepares the fault.
-    pub(super) async fn prepare(self, site: &mut Site, kept: &mut Kept) -> Result<()> {
+    pub(super) async fn prepare(self, site: &mut Site, kept: &mut FaultState) -> Result<()> {
         match self {
             Self::RedisLogCut => site.redis.keep_log().await?,
             Self::RedisDiskFull => kept.disk = Some(persisted::disk_of_redis(site).await?),
@@ -130,7 +130,7 @@ impl Action {
             Self::RedisPromoted => {
                 let replica = site.redis.replica().await?;
                 // It receives nothing more, and still reports that it is a replica.
-                replica.stop()?;
+                replica.pause()?;
                 kept.replica = Some(replica);
             }
             _ => {}
@@ -139,11 +139,11 @@ impl Action {
     }
 
     /// Runs the fault for this time, and ends it.
-    pub(super) async fn happen(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+    pub(super) async fn inject(self, site: &mut Site, kept: &mut FaultState, lasts: Duration) -> Result<()> {
         match self {
-            Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, kept, lasts).await?,
-            Self::NodeDies(place) => dies(site, kept, place, lasts).await?,
-            Self::HalfNewer => kept.deaths = upgrade::half(site, lasts).await?,
+            Self::NodesEnded | Self::NodesKilled => self.restart_nodes(site, kept, lasts).await?,
+            Self::NodeDies(fail_point) => crash_at(site, kept, fail_point, lasts).await?,
+            Self::HalfNewer => kept.deaths = upgrade::replace_half(site, lasts).await?,
             Self::RedisLogCut => kept.deaths = persisted::log_cut(site, lasts).await?,
             Self::RedisByTurns => redis_by_turns(site, kept, lasts).await?,
             Self::RedisDiskFull => {
@@ -159,12 +159,12 @@ impl Action {
             Self::PairFlipped => kept.figures = relations::flipped(site).await?,
             Self::CassandraKilled => relations::killed(site, lasts).await?,
             Self::CassandraPaused => relations::paused(site, lasts).await?,
-            Self::CassandraDeaf => relations::deaf(site, lasts).await?,
-            Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await?,
-            Self::MongodbLate => late(site, lasts).await?,
+            Self::CassandraAnswersHeld => relations::hold_answers(site, lasts).await?,
+            Self::LinksReset | Self::Forged => self.repeat(site, lasts).await?,
+            Self::MongodbLate => start_without_mongodb(site, lasts).await?,
             Self::PrimaryKilled => primary::killed(site, lasts).await?,
-            Self::PrimaryRetired => primary::retired(site, lasts).await?,
-            Self::PrimaryParted => primary::parted(site, lasts).await?,
+            Self::PrimarySteppedDown => primary::stepped_down(site, lasts).await?,
+            Self::PrimaryPartitioned => primary::partitioned(site, lasts).await?,
             Self::PrimaryPaused => primary::paused(site, lasts).await?,
             Self::NamesShared => outside::share_names(site, lasts).await?,
             Self::RequestsForgotten => outside::forget_requests(site, lasts).await?,
@@ -177,7 +177,7 @@ impl Action {
         Ok(())
     }
 
-    async fn begin(self, site: &mut Site, kept: &mut Kept) -> Result<()> {
+    async fn begin(self, site: &mut Site, kept: &mut FaultState) -> Result<()> {
         let one = site.members.last().context("there is a node")?;
         match self {
             Self::RedisKilled => site.redis.kill(),
@@ -193,7 +193,7 @@ impl Action {
             Self::RedisPromoted => promote(site, kept).await?,
             Self::RedisFull => site.redis.fill_up(true).await?,
             Self::OneCut => one.to_redis.set(Mode::Refuse),
-            Self::OneDeaf => one.to_redis.set_subscriptions(Mode::Freeze),
+            Self::OneSubscriptionsCut => one.to_redis.set_subscriptions(Mode::Freeze),
             Self::Lost(one_in) => site.tamper(Tampering::Lose(one_in)),
             Self::Repeated => site.tamper(Tampering::Repeat(3)),
             Self::Reordered => site.tamper(Tampering::Reorder(5, Duration::from_secs(5))),
@@ -211,7 +211,7 @@ impl Action {
             | Self::MemoryTiny
             | Self::CassandraKilled
             | Self::CassandraPaused
-            | Self::CassandraDeaf
+            | Self::CassandraAnswersHeld
             | Self::PairFlipped
             | Self::RedisByTurns
             | Self::Forged
@@ -219,8 +219,8 @@ impl Action {
             | Self::LinksReset
             | Self::MongodbLate
             | Self::PrimaryKilled
-            | Self::PrimaryRetired
-            | Self::PrimaryParted
+            | Self::PrimarySteppedDown
+            | Self::PrimaryPartitioned
             | Self::PrimaryPaused
             | Self::NodesEnded
             | Self::NodesKilled
@@ -253,7 +253,7 @@ impl Action {
     }
 
     /// One node after the other, in turn.
-    async fn of_nodes(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+    async fn restart_nodes(self, site: &mut Site, kept: &mut FaultState, lasts: Duration) -> Result<()> {
         let until = Instant::now() + lasts;
         while Instant::now() < until || kept.deaths < kept.deaths_min {
             let at = usize::try_from(kept.deaths)? % site.members.len();
@@ -270,7 +270,7 @@ impl Action {
         Ok(())
     }
 
-    async fn again_and_again(self, site: &Site, lasts: Duration) -> Result<()> {
+    async fn repeat(self, site: &Site, lasts: Duration) -> Result<()> {
         let until = Instant::now() + lasts;
         while Instant::now() < until {
             if self == Self::Forged {
@@ -279,7 +279,7 @@ impl Action {
                 one.to_mongodb.cut();
                 one.to_redis.cut();
             }
-            sleep(AGAIN).await;
+            sleep(REPEAT_EVERY).await;
         }
         Ok(())
     }
@@ -287,14 +287,14 @@ impl Action {
 
 /// Each loss of Redis once, and then again until the time is over. Writes between two losses are lost with the next
 /// one.
-async fn redis_by_turns(site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+async fn redis_by_turns(site: &mut Site, kept: &mut FaultState, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     loop {
         for loss in LOSSES {
             loss.prepare(site, kept).await?;
-            sleep(AGAIN).await;
+            sleep(REPEAT_EVERY).await;
             loss.begin(site, kept).await?;
-            sleep(AGAIN).await;
+            sleep(REPEAT_EVERY).await;
             loss.end(site).await?;
             kept.deaths += 1;
         }
@@ -304,14 +304,14 @@ async fn redis_by_turns(site: &mut Site, kept: &mut Kept, lasts: Duration) -> Re
     }
 }
 
-/// The last node dies there, again and again; at least once, where that takes no longer than three times as long.
-async fn dies(site: &mut Site, kept: &mut Kept, place: &str, lasts: Duration) -> Result<()> {
+/// The last node dies at the fail point, repeatedly; at least once, if that takes no longer than three times as long.
+async fn crash_at(site: &mut Site, kept: &mut FaultState, fail_point: &str, lasts: Duration) -> Result<()> {
     let node = &mut site.members.last_mut().context("there is a node")?.node;
     let began = Instant::now();
     let goes_on = |deaths| began.elapsed() < if deaths > 0 { lasts } else { lasts * 3 };
     while goes_on(kept.deaths) {
         node.kill();
-        node.run_with_variables(&[("KITH_FAILPOINT", place)])?;
+        node.run_with_variables(&[("KITH_FAILPOINT", fail_point)])?;
         while !node.ended()? && goes_on(kept.deaths) {
             sleep(LOOK).await;
         }
@@ -324,7 +324,7 @@ async fn dies(site: &mut Site, kept: &mut Kept, place: &str, lasts: Duration) ->
 }
 
 /// All nodes start without MongoDB, stay alive, and report that they do not serve. MongoDB starts at the end.
-async fn late(site: &mut Site, lasts: Duration) -> Result<()> {
+async fn start_without_mongodb(site: &mut Site, lasts: Duration) -> Result<()> {
     for member in &mut site.members {
         member.node.end().await?;
     }
@@ -352,10 +352,10 @@ async fn ensure_evicted(site: &Site) -> Result<()> {
 }
 
 /// All nodes are redirected to the replica, and the primary is gone.
-async fn promote(site: &mut Site, kept: &mut Kept) -> Result<()> {
+async fn promote(site: &mut Site, kept: &mut FaultState) -> Result<()> {
     let replica = kept.replica.take().context("a replica was prepared")?;
     site.redis.kill();
-    replica.go_on()?;
+    replica.resume()?;
     replica.promote().await?;
     for member in &site.members {
         member.to_redis.aim(replica.address());

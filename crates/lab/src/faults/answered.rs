@@ -10,8 +10,8 @@ use kith_proto::{
 use tokio::time::sleep;
 use tonic::{Code, Request, Response, Status, transport::Channel};
 
-use super::calls::{failed, within};
-use crate::checker::of_a_disturbance;
+use super::calls::{failed, with_deadline};
+use crate::checker::is_outage_code;
 
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(30);
@@ -30,7 +30,7 @@ where
     Q: Clone,
     F: Future<Output = Result<Response<A>, Status>>,
 {
-    let is_open = |status: &Status| of_a_disturbance(&failed(status, false).0);
+    let is_open = |status: &Status| is_outage_code(&failed(status, false).0);
     until_answered_but(nodes, first, request, send, is_open).await
 }
 
@@ -48,7 +48,7 @@ where
 {
     let mut last = Status::unavailable("there is no node");
     for node in nodes.iter().cycle().skip(first).take(TRIES) {
-        match send(node.clone(), within(request.clone())).await {
+        match send(node.clone(), with_deadline(request.clone())).await {
             Ok(answer) => return Ok(answer.into_inner()),
             Err(status) if is_open(&status) => last = status,
             Err(status) => return Err(status),

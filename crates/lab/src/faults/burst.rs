@@ -31,21 +31,21 @@ const SENDERS: u64 = 2;
 const BATCH: u64 = 500;
 /// Bytes of what only a node can open.
 const MESSAGE: usize = 60;
-/// For how long the last node does not listen, at most: as its trust lasts and a half more.
-const DEAF: Duration = Duration::from_secs(3);
+/// How long the last node receives nothing, at most: as its trust lasts and a half more.
+const UNREAD_FOR: Duration = Duration::from_secs(3);
 /// What Redis writes to its log of a subscriber that it closes since too much waits for it.
 const CLOSED: &str = "output buffer limits";
 
 /// Publishes for so long. Figures: rates, and what the servers took of the machine.
 pub(super) async fn flood(site: &Site, lasts: Duration) -> Result<Vec<Figure>> {
     let channel = channel(site).await?;
-    let before = (taken(site)?, closed(site)?);
+    let before = (cpu_seconds(site)?, closed_subscribers(site)?);
     let began = Instant::now();
     let publishing = (0..SENDERS).map(|_| publish(site.redis.address(), &channel, lasts));
-    let (published, ()) = tokio::try_join!(try_join_all(publishing), deafen(site, lasts))?;
+    let (published, ()) = tokio::try_join!(try_join_all(publishing), pause_subscriptions(site, lasts))?;
     let seconds = began.elapsed().as_secs_f64();
     let published = float(published.iter().sum()) / seconds;
-    let (after, closed) = (taken(site)?, closed(site)? - before.1);
+    let (after, closed) = (cpu_seconds(site)?, closed_subscribers(site)? - before.1);
     // Once a minute for each node, and this takes less.
     let most = float(u64::try_from(site.members.len())?);
     Ok(vec![
@@ -66,13 +66,13 @@ pub(super) async fn flood(site: &Site, lasts: Duration) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Where all nodes hear of changes.
+/// The channel of changes, to which all nodes are subscribed.
 async fn channel(site: &Site) -> Result<String> {
     let all = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?.texts();
     let channel = all.into_iter().find(|name| name.contains("log:")).context("no node listens")?;
-    let heard = site.redis.ask(&[&b"PUBLISH"[..], channel.as_bytes(), &frame()]).await?;
+    let received = site.redis.ask(&[&b"PUBLISH"[..], channel.as_bytes(), &frame()]).await?;
     let nodes = i64::try_from(site.members.len())?;
-    ensure!(heard == Value::Number(nodes), "of {nodes} nodes it is heard by {heard:?}");
+    ensure!(received == Value::Number(nodes), "of {nodes} nodes it is received by {received:?}");
     Ok(channel)
 }
 
@@ -82,22 +82,22 @@ fn frame() -> Vec<u8> {
 }
 
 /// Seconds of processor time that Redis, and all nodes, have taken.
-fn taken(site: &Site) -> Result<(f64, f64)> {
+fn cpu_seconds(site: &Site) -> Result<(f64, f64)> {
     let of_node = |member: &super::Member| usage::cpu_seconds(member.node.id()?);
     let nodes = site.members.iter().map(of_node).sum::<Result<f64>>()?;
     Ok((usage::cpu_seconds(site.redis.id()?)?, nodes))
 }
 
-fn closed(site: &Site) -> Result<u64> {
+fn closed_subscribers(site: &Site) -> Result<u64> {
     let lines = site.redis.log()?.lines().filter(|line| line.contains(CLOSED)).count();
     Ok(u64::try_from(lines)?)
 }
 
-async fn deafen(site: &Site, lasts: Duration) -> Result<()> {
+async fn pause_subscriptions(site: &Site, lasts: Duration) -> Result<()> {
     let one = site.members.last().context("there is a node")?;
     sleep(lasts / 3).await;
     one.to_redis.set_subscriptions(Mode::Freeze);
-    sleep(DEAF.min(lasts / 3)).await;
+    sleep(UNREAD_FOR.min(lasts / 3)).await;
     one.to_redis.set_subscriptions(Mode::Pass);
     Ok(())
 }
@@ -113,14 +113,14 @@ async fn publish(redis: SocketAddr, channel: &str, lasts: Duration) -> Result<u6
     while began.elapsed() < lasts {
         sleep_until(began + pause * batches).await;
         let (mut answers, mut commands) = socket.split();
-        tokio::try_join!(async { Ok(commands.write_all(&batch).await?) }, answered(&mut answers))?;
+        tokio::try_join!(async { Ok(commands.write_all(&batch).await?) }, read_answers(&mut answers))?;
         batches += 1;
     }
     Ok(u64::from(batches) * BATCH)
 }
 
 /// Waits for as many answers as there are messages in a batch; each is a line.
-async fn answered(answers: &mut (impl tokio::io::AsyncRead + Unpin)) -> Result<()> {
+async fn read_answers(answers: &mut (impl tokio::io::AsyncRead + Unpin)) -> Result<()> {
     let (mut left, mut buffer) = (usize::try_from(BATCH)?, vec![0; 16 << 10]);
     while left > 0 {
         let length = answers.read(&mut buffer).await?;

@@ -12,7 +12,7 @@ use kith_proto::{
 use tokio::time::{sleep, timeout};
 use tonic::{Code, Request, Status, transport::Channel};
 
-use crate::history::{Level, Outcome, What};
+use crate::history::{Level, Outcome, UserRequest};
 
 /// Deadline of a call, which is sent to nodes.
 const DEADLINE: Duration = Duration::from_secs(3);
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct UserCall {
     /// The user; 0 for a creation.
     pub(super) user_id: i64,
-    pub(super) what: What,
+    pub(super) what: UserRequest,
     /// The token of a read; empty for none.
     pub(super) token: String,
     /// The version of a write.
@@ -36,7 +36,7 @@ pub(super) struct UserCall {
 
 /// The outcome, and the token of a successful write.
 #[derive(Clone, Debug)]
-pub(super) struct Answered {
+pub(super) struct UserAnswer {
     pub(super) outcome: Outcome,
     pub(super) token: Option<String>,
 }
@@ -44,33 +44,33 @@ pub(super) struct Answered {
 impl UserCall {
     /// A read of the newest.
     pub(super) const fn strong(user_id: i64) -> Self {
-        let what = What::Read(Level::Strong);
+        let what = UserRequest::Read(Level::Strong);
         Self { user_id, what, token: String::new(), request_id: String::new() }
     }
 
     /// Sends it once.
-    pub(super) async fn send(&self, node: Channel) -> Answered {
-        let reads = matches!(self.what, What::Read(_));
-        let may_be_gone = reads || matches!(self.what, What::Update { .. });
+    pub(super) async fn send(&self, node: Channel) -> UserAnswer {
+        let reads = matches!(self.what, UserRequest::Read(_));
+        let may_be_gone = reads || matches!(self.what, UserRequest::Update { .. });
         let outcome = match answer_in_time(reads, self.ask(node)).await {
             Ok(answered) => return answered,
             Err((code, _)) if may_be_gone && code == "NOT_FOUND" => Outcome::Gone,
             Err((code, true)) => Outcome::Open(code),
             Err((code, false)) => Outcome::Refused(code),
         };
-        Answered { outcome, token: None }
+        UserAnswer { outcome, token: None }
     }
 
-    async fn ask(&self, node: Channel) -> Result<Answered, Status> {
+    async fn ask(&self, node: Channel) -> Result<UserAnswer, Status> {
         let mut users = UserServiceClient::new(node);
         match &self.what {
-            What::Read(level) => {
+            UserRequest::Read(level) => {
                 let consistency = consistency(*level, &self.token);
                 let asked = GetUserRequest { user_id: self.user_id, consistency };
-                let user = users.get_user(within(asked)).await?.into_inner().user;
-                Ok(Answered { outcome: outcome_of(user.as_ref())?, token: None })
+                let user = users.get_user(with_deadline(asked)).await?.into_inner().user;
+                Ok(UserAnswer { outcome: outcome_of(user.as_ref())?, token: None })
             }
-            What::Create { name, value } => {
+            UserRequest::Create { name, value } => {
                 let user = User {
                     user_name: name.clone(),
                     nick_name: value.to_string(),
@@ -78,26 +78,26 @@ impl UserCall {
                     ..User::default()
                 };
                 let request = CreateUserRequest { user: Some(user), request_id: self.request_id.clone() };
-                let created = users.create_user(within(request)).await?.into_inner();
+                let created = users.create_user(with_deadline(request)).await?.into_inner();
                 let mut outcome = outcome_of(created.user.as_ref())?;
                 if let (Outcome::Done { key, .. }, Some(user)) = (&mut outcome, &created.user) {
                     *key = Some(key_of(user.user_id));
                 }
-                Ok(Answered { outcome, token: Some(created.consistency_token) })
+                Ok(UserAnswer { outcome, token: Some(created.consistency_token) })
             }
-            What::Update { value } => {
+            UserRequest::Update { value } => {
                 let asked = renaming(self.user_id, value.to_string(), self.request_id.clone());
-                let updated = users.update_user(within(asked)).await?.into_inner();
-                Ok(Answered {
+                let updated = users.update_user(with_deadline(asked)).await?.into_inner();
+                Ok(UserAnswer {
                     outcome: outcome_of(updated.user.as_ref())?,
                     token: Some(updated.consistency_token),
                 })
             }
-            What::Delete => {
+            UserRequest::Delete => {
                 let request_id = self.request_id.clone();
                 let asked = DeleteUserRequest { user_id: self.user_id, expected_version: 0, request_id };
-                let deleted = users.delete_user(within(asked)).await?.into_inner();
-                Ok(Answered { outcome: Outcome::Gone, token: Some(deleted.consistency_token) })
+                let deleted = users.delete_user(with_deadline(asked)).await?.into_inner();
+                Ok(UserAnswer { outcome: Outcome::Gone, token: Some(deleted.consistency_token) })
             }
         }
     }
@@ -185,8 +185,8 @@ pub(super) fn code_of(status: &Status) -> Code {
     if status.source().is_some() { Code::Unavailable } else { status.code() }
 }
 
-/// With the deadline of all calls.
-pub(crate) fn within<T>(message: T) -> Request<T> {
+/// A request with the deadline of all calls.
+pub(crate) fn with_deadline<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(DEADLINE);
     request

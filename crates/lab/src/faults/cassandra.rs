@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use kith_lab_servers::{
-    child::{Watched, free_port},
+    child::{ChildProcess, free_port},
     wait,
 };
 use tempfile::TempDir;
@@ -44,16 +44,16 @@ pub struct Cassandra {
     /// Its acknowledged writes survive its death.
     lasting: bool,
     /// `None`: killed.
-    process: Option<Watched>,
+    process: Option<ChildProcess>,
 }
 
 /// The part of a Cassandra that a run has.
 #[derive(Debug)]
-pub(super) enum Served {
+pub(super) enum CassandraAccess {
     /// A keyspace: others use it, too.
     Shared(Arc<Cassandra>),
     /// All of it.
-    Alone(Cassandra),
+    Exclusive(Cassandra),
 }
 
 impl Cassandra {
@@ -106,7 +106,7 @@ impl Cassandra {
         command.arg(self.folder.path()).arg(self.port.to_string());
         command.args(self.lasting.then_some(LASTING));
         let log = self.folder.path().join("cassandra.log");
-        self.process = Some(Watched::start("Cassandra", command, log)?);
+        self.process = Some(ChildProcess::start("Cassandra", command, log)?);
         wait::until("Cassandra does not answer", READY_WITHIN, async || {
             self.process.as_mut().context("Cassandra was killed")?.ensure_alive()?;
             Ok(matches!(timeout(ANSWER_WITHIN, self.asked()).await, Ok(Ok(SUPPORTED))))
@@ -129,19 +129,19 @@ impl Cassandra {
     }
 }
 
-impl Served {
+impl CassandraAccess {
     pub(super) fn address(&self) -> SocketAddr {
         match self {
             Self::Shared(cassandra) => cassandra.address(),
-            Self::Alone(cassandra) => cassandra.address(),
+            Self::Exclusive(cassandra) => cassandra.address(),
         }
     }
 
     /// # Errors
     /// Where others have it, too.
-    pub(super) fn alone(&mut self) -> Result<&mut Cassandra> {
+    pub(super) fn exclusive(&mut self) -> Result<&mut Cassandra> {
         match self {
-            Self::Alone(cassandra) => Ok(cassandra),
+            Self::Exclusive(cassandra) => Ok(cassandra),
             Self::Shared(_) => bail!("others use this Cassandra"),
         }
     }

@@ -17,12 +17,12 @@ use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::{
-    calls::{Answered, UserCall, key_of},
+    calls::{UserAnswer, UserCall, key_of},
     mix::{CallKind, Mix},
 };
 use crate::{
-    checker::of_a_disturbance,
-    history::{Call, Event, Level, Outcome, Recorder, What},
+    checker::is_outage_code,
+    history::{Call, Event, Level, Outcome, Recorder, UserRequest},
 };
 
 /// Users that most calls are about.
@@ -49,16 +49,16 @@ pub(super) struct CallerId {
     pub(super) pinned: bool,
 }
 
-/// The place of a client in a run.
+/// The configuration of a client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seat {
+pub(super) struct ClientConfig {
     pub(super) number: u32,
     /// The node it stays with; `None`: another one each time.
     pub(super) pinned: Option<usize>,
     pub(super) seed: u64,
 }
 
-impl Seat {
+impl ClientConfig {
     pub(super) const fn caller(self) -> CallerId {
         CallerId { client: self.number, pinned: self.pinned.is_some() }
     }
@@ -66,7 +66,7 @@ impl Seat {
 
 /// What all clients of a run share.
 #[derive(Debug)]
-pub(super) struct ClientDesk {
+pub(super) struct ClientState {
     pub(super) recorder: Recorder,
     pub(super) nodes: Vec<Channel>,
     /// The ids of the users that there are from the beginning are 1 to this.
@@ -85,14 +85,14 @@ pub(super) struct ClientDesk {
 /// One client.
 #[derive(Debug)]
 pub(super) struct Client {
-    seat: Seat,
+    config: ClientConfig,
     random: SmallRng,
     mix: Mix,
-    desk: Arc<ClientDesk>,
+    state: Arc<ClientState>,
     own: Vec<i64>,
 }
 
-impl ClientDesk {
+impl ClientState {
     pub(super) fn new(recorder: Recorder, nodes: Vec<Channel>, users: i64) -> Self {
         Self {
             recorder,
@@ -118,16 +118,16 @@ impl ClientDesk {
     }
 
     /// Sends a call of this client, to its node or another one, and records the outcome.
-    pub(super) async fn call(&self, caller: CallerId, node: usize, asked: &UserCall) -> Result<Answered> {
+    pub(super) async fn call(&self, caller: CallerId, node: usize, asked: &UserCall) -> Result<UserAnswer> {
         let CallerId { client, pinned } = caller;
         let began = self.recorder.now();
         let answered = asked.send(self.nodes[node].clone()).await;
         let ended = self.recorder.now();
         let key = match &asked.what {
-            What::Create { name, .. } if asked.user_id == 0 => format!("name:{name}"),
+            UserRequest::Create { name, .. } if asked.user_id == 0 => format!("name:{name}"),
             _ => key_of(asked.user_id),
         };
-        let write = !matches!(asked.what, What::Read(_));
+        let write = !matches!(asked.what, UserRequest::Read(_));
         self.recorder.write(&Event::Call(Call {
             client,
             pinned,
@@ -156,14 +156,14 @@ impl ClientDesk {
 }
 
 impl Client {
-    pub(super) fn new(desk: &Arc<ClientDesk>, seat: Seat, mix: Mix) -> Self {
-        let random = SmallRng::seed_from_u64(seat.seed);
-        Self { seat, random, mix, desk: Arc::clone(desk), own: Vec::new() }
+    pub(super) fn new(state: &Arc<ClientState>, config: ClientConfig, mix: Mix) -> Self {
+        let random = SmallRng::seed_from_u64(config.seed);
+        Self { config, random, mix, state: Arc::clone(state), own: Vec::new() }
     }
 
     /// Makes calls until the run is over.
     pub(super) async fn work(mut self) -> Result<()> {
-        while !self.desk.over.load(Ordering::Relaxed) {
+        while !self.state.over.load(Ordering::Relaxed) {
             self.step().await?;
         }
         Ok(())
@@ -171,7 +171,7 @@ impl Client {
 
     /// Makes strong reads of often written users until the run is over.
     pub(super) async fn watch(mut self) -> Result<()> {
-        while !self.desk.over.load(Ordering::Relaxed) {
+        while !self.state.over.load(Ordering::Relaxed) {
             let (user_id, node) = (self.hot_user(), self.node());
             self.call(&UserCall::strong(user_id), node).await?;
             sleep(WATCHES_EVERY).await;
@@ -181,7 +181,7 @@ impl Client {
 
     async fn step(&mut self) -> Result<()> {
         let asked = self.choose();
-        let write = !matches!(asked.what, What::Read(_));
+        let write = !matches!(asked.what, UserRequest::Read(_));
         if write && self.random.random_ratio(1, 50) {
             return self.at_once(&asked).await;
         }
@@ -200,12 +200,12 @@ impl Client {
     /// As several independent callers: the same request at the same time, through any nodes.
     async fn at_once(&mut self, asked: &UserCall) -> Result<()> {
         let nodes: Vec<usize> = (0..TWINS).map(|_| self.any_node()).collect();
-        let desk = Arc::clone(&self.desk);
-        let first = self.seat.number;
+        let state = Arc::clone(&self.state);
+        let first = self.config.number;
         let numbers = (0..TWINS).map(|twin| CallerId { client: first + twin * TWIN, pinned: false });
-        let calls = numbers.zip(nodes).map(|(caller, node)| desk.call(caller, node, asked));
+        let calls = numbers.zip(nodes).map(|(caller, node)| state.call(caller, node, asked));
         let answers = try_join_all(calls).await?;
-        self.desk.calls.fetch_add(u64::from(TWINS), Ordering::Relaxed);
+        self.state.calls.fetch_add(u64::from(TWINS), Ordering::Relaxed);
         if let Some(done) = answers.iter().find(|answered| answered.token.is_some()) {
             self.learn(asked, done);
         }
@@ -215,10 +215,10 @@ impl Client {
     /// As a caller that does not know the outcome: the same request again, through any live node, until it is known.
     async fn until_known(&mut self, asked: &UserCall) -> Result<()> {
         let until = Instant::now() + ASKED_FOR;
-        while !self.desk.over.load(Ordering::Relaxed) && Instant::now() < until {
+        while !self.state.over.load(Ordering::Relaxed) && Instant::now() < until {
             let node = self.any_node();
             match self.call(asked, node).await?.outcome {
-                Outcome::Open(code) | Outcome::Refused(code) if of_a_disturbance(&code) => {}
+                Outcome::Open(code) | Outcome::Refused(code) if is_outage_code(&code) => {}
                 _ => return Ok(()),
             }
             sleep(ASKED_EVERY).await;
@@ -226,59 +226,59 @@ impl Client {
         Ok(())
     }
 
-    async fn call(&mut self, asked: &UserCall, node: usize) -> Result<Answered> {
-        let answered = self.desk.call(self.seat.caller(), node, asked).await?;
-        self.desk.calls.fetch_add(1, Ordering::Relaxed);
+    async fn call(&mut self, asked: &UserCall, node: usize) -> Result<UserAnswer> {
+        let answered = self.state.call(self.config.caller(), node, asked).await?;
+        self.state.calls.fetch_add(1, Ordering::Relaxed);
         self.learn(asked, &answered);
         Ok(answered)
     }
 
-    fn learn(&mut self, asked: &UserCall, answered: &Answered) {
+    fn learn(&mut self, asked: &UserCall, answered: &UserAnswer) {
         if let (Some(token), Outcome::Done { version, key, .. }) = (&answered.token, &answered.outcome) {
             let made = key.as_deref().and_then(|key| key.strip_prefix("user:")?.parse().ok());
             if let Some(made) = made {
-                self.desk.made.lock().insert(made);
+                self.state.made.lock().insert(made);
             }
             if let Some(made) = made.filter(|_| self.own.len() < OWN_MAX) {
                 self.own.push(made);
             }
-            self.desk.keep_token(made.unwrap_or(asked.user_id), token.clone(), *version);
+            self.state.keep_token(made.unwrap_or(asked.user_id), token.clone(), *version);
         }
     }
 
     fn node(&mut self) -> usize {
-        self.seat.pinned.unwrap_or_else(|| self.any_node())
+        self.config.pinned.unwrap_or_else(|| self.any_node())
     }
 
     fn any_node(&mut self) -> usize {
-        self.random.random_range(0..self.desk.nodes.len())
+        self.random.random_range(0..self.state.nodes.len())
     }
 
     /// A call of a random kind of the mix.
     fn choose(&mut self) -> UserCall {
-        let request_id = format!("{}-{}", self.seat.number, self.desk.value());
+        let request_id = format!("{}-{}", self.config.number, self.state.value());
         let (mut user_id, mut token) = (self.user(), String::new());
         let what = match self.mix.kind(&mut self.random) {
-            CallKind::Update => What::Update { value: self.desk.value() },
+            CallKind::Update => UserRequest::Update { value: self.state.value() },
             CallKind::Creation => {
                 user_id = 0;
                 let name = format!("Name {}", self.random.random_range(0..NAMES));
-                What::Create { name, value: self.desk.value() }
+                UserRequest::Create { name, value: self.state.value() }
             }
             CallKind::Deletion if !self.own.is_empty() => {
                 let at = self.random.random_range(0..self.own.len());
                 user_id = self.own.swap_remove(at);
-                What::Delete
+                UserRequest::Delete
             }
-            CallKind::Strong => What::Read(Level::Strong),
+            CallKind::Strong => UserRequest::Read(Level::Strong),
             CallKind::ByToken => {
-                let kept = self.desk.token(user_id);
-                What::Read(kept.map_or(Level::Cached, |(kept, version)| {
+                let kept = self.state.token(user_id);
+                UserRequest::Read(kept.map_or(Level::Cached, |(kept, version)| {
                     token = kept;
                     Level::AtLeast(version)
                 }))
             }
-            CallKind::Deletion | CallKind::Cached => What::Read(Level::Cached),
+            CallKind::Deletion | CallKind::Cached => UserRequest::Read(Level::Cached),
         };
         UserCall { user_id, what, token, request_id }
     }
@@ -286,7 +286,7 @@ impl Client {
     /// One in ten calls concerns one of many users, the others one of few, the first ones most often.
     fn user(&mut self) -> i64 {
         if self.random.random_ratio(1, 10) {
-            return self.random.random_range(HOT..=self.desk.users);
+            return self.random.random_range(HOT..=self.state.users);
         }
         self.hot_user()
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use kith_lab_servers::{child::Watched, wait};
+use kith_lab_servers::{child::ChildProcess, wait};
 use tempfile::TempDir;
 
 /// Fills the disk.
@@ -22,7 +22,7 @@ const MOUNTED_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct SmallDisk {
     /// Keeps the name space.
-    _holder: Watched,
+    _holder: ChildProcess,
     _folder: TempDir,
     path: PathBuf,
 }
@@ -40,7 +40,7 @@ impl SmallDisk {
         let script =
             "mount -t tmpfs -o size=\"$0\" tmpfs \"$1\" && touch \"$1/mounted\" && exec sleep infinity";
         unshare.args(["-Urm", "sh", "-c", script, &bytes.to_string()]).arg(&place);
-        let mut holder = Watched::start("unshare", unshare, folder.path().join("unshare.log"))?;
+        let mut holder = ChildProcess::start("unshare", unshare, folder.path().join("unshare.log"))?;
         // As it is seen from outside of the name space.
         let root = PathBuf::from(format!("/proc/{}/root", holder.id()));
         let path = root.join(place.strip_prefix("/").context("folders for a while have a whole path")?);

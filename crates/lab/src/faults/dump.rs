@@ -8,7 +8,7 @@ use kith_proto::admin::v1::{
 use tonic::transport::Channel;
 
 use super::calls::{UserCall, key_of, retried};
-use crate::history::{Event, Held, Outcome, Place, Recorder};
+use crate::history::{CopyPlace, Event, Outcome, RecordEnd, Recorder};
 
 /// Users that are looked at together: what the store says costs it a write to its log, which many share.
 const AT_ONCE: usize = 64;
@@ -17,10 +17,10 @@ const SELF: &str = "self";
 
 /// Records the data of these users in the store, Redis and every memory.
 pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) -> Result<()> {
-    let look = async |user: i64| retried(async || look(nodes, user).await).await;
-    let looks = stream::iter(users.iter().map(|user| look(*user)));
-    let mut looks = looks.buffer_unordered(AT_ONCE);
-    while let Some(held) = looks.try_next().await? {
+    let read = async |user: i64| retried(async || read_copies(nodes, user).await).await;
+    let reads = stream::iter(users.iter().map(|user| read(*user)));
+    let mut reads = reads.buffer_unordered(AT_ONCE);
+    while let Some(held) = reads.try_next().await? {
         for held in held {
             recorder.write(&Event::Held(held))?;
         }
@@ -28,7 +28,7 @@ pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) 
     Ok(())
 }
 
-async fn look(nodes: &[Channel], user: i64) -> Result<Vec<Held>> {
+async fn read_copies(nodes: &[Channel], user: i64) -> Result<Vec<RecordEnd>> {
     let mut held = Vec::new();
     for (number, node) in (0..).zip(nodes) {
         let asked = InspectKeyRequest {
@@ -39,19 +39,19 @@ async fn look(nodes: &[Channel], user: i64) -> Result<Vec<Held>> {
         };
         let found = AdminServiceClient::new(node.clone()).inspect_key(asked).await?.into_inner();
         anyhow::ensure!(!found.copies.is_empty(), "a node does not say what it holds");
-        held.extend(found.copies.iter().filter_map(|copy| copied(user, copy, number)));
+        held.extend(found.copies.iter().filter_map(|copy| record_end(user, copy, number)));
     }
-    held.retain(|held| held.place != Place::Store);
-    held.push(truth(&nodes[0], user).await?);
+    held.retain(|held| held.place != CopyPlace::Store);
+    held.push(stored(&nodes[0], user).await?);
     Ok(held)
 }
 
 /// `None`: the place has nothing.
-fn copied(user: i64, copy: &TierCopy, node: u32) -> Option<Held> {
+fn record_end(user: i64, copy: &TierCopy, node: u32) -> Option<RecordEnd> {
     let place = match copy.tier.as_str() {
-        "memory" => Place::Memory(node),
-        "redis" => Place::Redis,
-        _ => Place::Store,
+        "memory" => CopyPlace::Memory(node),
+        "redis" => CopyPlace::Redis,
+        _ => CopyPlace::Store,
     };
     let version = u64::try_from(copy.version).ok()?;
     let gone = match copy.presence() {
@@ -59,15 +59,15 @@ fn copied(user: i64, copy: &TierCopy, node: u32) -> Option<Held> {
         Presence::Null => true,
         Presence::None | Presence::Unspecified => return None,
     };
-    Some(Held { key: key_of(user), place, state: (!gone).then_some((version, None)), gone })
+    Some(RecordEnd { key: key_of(user), place, state: (!gone).then_some((version, None)), gone })
 }
 
 /// What the store says.
-async fn truth(node: &Channel, user: i64) -> Result<Held> {
+async fn stored(node: &Channel, user: i64) -> Result<RecordEnd> {
     let state = match UserCall::strong(user).send(node.clone()).await.outcome {
         Outcome::Done { version, value, .. } => Some((version, Some(value))),
         Outcome::Gone => None,
         outcome => anyhow::bail!("the store does not answer: {outcome:?}"),
     };
-    Ok(Held { key: key_of(user), place: Place::Store, gone: state.is_none(), state })
+    Ok(RecordEnd { key: key_of(user), place: CopyPlace::Store, gone: state.is_none(), state })
 }

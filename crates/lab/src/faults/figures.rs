@@ -3,10 +3,10 @@
 use super::{
     figure::{Figure, float},
     findings::Findings,
-    report::{Judged, millis},
+    report::{JudgedRun, millis},
 };
 use crate::{
-    checker::{Ages, Checked},
+    checker::{Ages, CheckResult},
     faults::Better,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 struct AgeLimit {
     name: &'static str,
     rows: &'static [&'static str],
-    of: fn(&Judged) -> u64,
+    of: fn(&JudgedRun) -> u64,
     most_ms: f64,
 }
 
@@ -35,7 +35,7 @@ const AGE_LIMITS: [AgeLimit; 5] = [
         most_ms: 3e3,
     },
     AgeLimit {
-        name: "max staleness where a writer dies before it told anybody",
+        name: "max staleness where a writer dies before it broadcasts",
         rows: &["F15a", "F15b", "F43"],
         of: |row| row.report().staleness.all.max,
         most_ms: 11e3,
@@ -88,7 +88,7 @@ impl AgeLimit {
 }
 
 /// How old its reads were, and each check.
-fn of_row(judged: &Judged) -> Vec<Figure> {
+fn of_row(judged: &JudgedRun) -> Vec<Figure> {
     let (name, staleness) = (judged.name(), &judged.report().staleness);
     let stalest = |name: String, ages: &Ages, most_ms: f64| {
         let figure = Figure::at_most(name, "ms", millis(ages.max), most_ms);
@@ -105,7 +105,7 @@ fn of_row(judged: &Judged) -> Vec<Figure> {
                 .map(|(fault, ages, bound)| stalest(format!("{name} {fault} stalest"), ages, millis(bound))),
         );
     }
-    let check = |checked: &Checked| Figure::none(format!("{name} {}", checked.name), checked.violated());
+    let check = |checked: &CheckResult| Figure::none(format!("{name} {}", checked.name), checked.violated());
     figures.extend(judged.report().checks.iter().map(check));
     let deaths = || Figure::at_least(format!("{name} deaths"), "count", float(judged.deaths()), 1.0);
     figures.extend((judged.deaths() > 0).then(deaths));
@@ -113,7 +113,7 @@ fn of_row(judged: &Judged) -> Vec<Figure> {
     figures
 }
 
-fn undisturbed(judged: &Judged) -> &Ages {
+fn undisturbed(judged: &JudgedRun) -> &Ages {
     &judged.report().staleness.undisturbed
 }
 
@@ -122,14 +122,14 @@ mod tests {
     use super::*;
     use crate::faults::{
         NotRun,
-        made_up::{judged, row},
+        fixtures::{judged, row},
     };
 
     fn named(findings: &Findings, name: &str) -> Figure {
         figures(findings).into_iter().find(|figure| figure.name == name).expect("such a figure")
     }
 
-    fn of(rows: Vec<Judged>) -> Findings {
+    fn of(rows: Vec<JudgedRun>) -> Findings {
         Findings::of_rows(rows, Vec::new())
     }
 
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn limit_without_its_rows_says_so_and_passes() {
         let findings = of(vec![judged("F10", 0)]);
-        let limit = named(&findings, "max staleness where a writer dies before it told anybody");
+        let limit = named(&findings, "max staleness where a writer dies before it broadcasts");
         assert_eq!((limit.figure, limit.holds), (None, false));
         assert_eq!(limit.not_run.as_deref(), Some("needs F15a or F15b or F43"));
         assert!(findings.holds());

@@ -8,14 +8,14 @@ use super::{
     figure::{self, Figure},
     figures::figures,
     long,
-    report::{Judged, table},
+    report::{JudgedRun, table},
     report_page,
 };
 
 /// The rows that were run, and the others.
 #[derive(Debug)]
 pub struct Findings {
-    judged: Vec<Judged>,
+    judged: Vec<JudgedRun>,
     /// Of rows that are measured over time.
     measured: Vec<Figure>,
     not_run: Vec<NotRun>,
@@ -53,12 +53,12 @@ impl NotRun {
 impl Findings {
     /// Of rows of the table.
     #[must_use]
-    pub const fn of_rows(judged: Vec<Judged>, not_run: Vec<NotRun>) -> Self {
+    pub const fn of_rows(judged: Vec<JudgedRun>, not_run: Vec<NotRun>) -> Self {
         Self { judged, measured: Vec::new(), not_run, name: "report", goal: None }
     }
 
     /// Adds a judged row, in the order of names.
-    pub fn add_judged(&mut self, judged: Judged) {
+    pub fn add_judged(&mut self, judged: JudgedRun) {
         let at = self.judged.partition_point(|earlier| earlier.name() <= judged.name());
         self.judged.insert(at, judged);
     }
@@ -75,7 +75,7 @@ impl Findings {
 
     /// Of a long run.
     #[must_use]
-    pub fn of_long_run(ran: Result<Judged>) -> Self {
+    pub fn of_long_run(ran: Result<JudgedRun>) -> Self {
         let (judged, not_run) = match ran {
             Ok(judged) => (vec![judged], Vec::new()),
             Err(error) => (Vec::new(), vec![NotRun::failed(long::NAME, &error)]),
@@ -85,7 +85,7 @@ impl Findings {
 
     /// The rows that were run, in their order.
     #[must_use]
-    pub fn judged(&self) -> &[Judged] {
+    pub fn judged(&self) -> &[JudgedRun] {
         &self.judged
     }
 

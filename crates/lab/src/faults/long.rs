@@ -6,9 +6,9 @@ use anyhow::Result;
 use rand::{SeedableRng as _, rngs::SmallRng, seq::SliceRandom as _};
 
 use super::{
-    report::{Judged, Subject},
+    report::{JudgedRun, Subject},
     rows::{ROWS, Row},
-    run::{Load, Turn, course},
+    run::{Load, PlannedFault, run_faults},
     site::Plan,
 };
 
@@ -37,30 +37,31 @@ pub async fn long(
     load: Load,
     lasts: Duration,
     folder: &Path,
-    on_turn: impl Fn(&Row, u64),
-) -> Result<Judged> {
+    on_fault: impl Fn(&Row, u64),
+) -> Result<JudgedRun> {
     let history = folder.join(format!("{NAME}.jsonl"));
-    let turns = turns(plan.seed, lasts, load.before);
-    let hunted = course(&turns, plan, load, &history, on_turn).await?;
+    let faults = plan_faults(plan.seed, lasts, load.before);
+    let summary = run_faults(&faults, plan, load, &history, on_fault).await?;
     let subject = Subject { name: NAME, what: WHAT, bound: None, promises: &[] };
-    Judged::of(subject, hunted, &history)
+    JudgedRun::of(subject, summary, &history)
 }
 
 /// As many as there is time for, at least one.
-fn turns(seed: u64, whole: Duration, before: Duration) -> Vec<Turn> {
+fn plan_faults(seed: u64, whole: Duration, before: Duration) -> Vec<PlannedFault> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut rows: Vec<Row> = ROWS.into_iter().filter(|row| FOLLOWED.contains(&row.name)).collect();
-    let (mut turns, mut left) = (Vec::new(), whole);
+    let (mut faults, mut left) = (Vec::new(), whole);
     loop {
         rows.shuffle(&mut random);
         for row in &rows {
-            let turn = Turn { row: *row, before, lasts: LASTS, after: row.after(), deaths: 0, sends: 0 };
-            let takes = turn.before + turn.lasts + turn.after;
-            if takes > left && !turns.is_empty() {
-                return turns;
+            let fault =
+                PlannedFault { row: *row, before, lasts: LASTS, after: row.after(), deaths: 0, sends: 0 };
+            let takes = fault.before + fault.lasts + fault.after;
+            if takes > left && !faults.is_empty() {
+                return faults;
             }
             left = left.saturating_sub(takes);
-            turns.push(turn);
+            faults.push(fault);
         }
     }
 }
@@ -74,7 +75,10 @@ mod tests {
     const BEFORE: Duration = Duration::from_secs(3);
 
     fn names(seed: u64, minutes: u64) -> Vec<&'static str> {
-        turns(seed, Duration::from_secs(60 * minutes), BEFORE).iter().map(|turn| turn.row.name).collect()
+        plan_faults(seed, Duration::from_secs(60 * minutes), BEFORE)
+            .iter()
+            .map(|fault| fault.row.name)
+            .collect()
     }
 
     #[test]
@@ -103,15 +107,17 @@ mod tests {
     #[test]
     fn each_fault_heals_before_next_and_all_fit() {
         for seed in 0..20 {
-            let turns = turns(seed, Duration::from_secs(240), BEFORE);
-            let takes: Duration = turns.iter().map(|turn| turn.before + turn.lasts + turn.after).sum();
+            let faults = plan_faults(seed, Duration::from_secs(240), BEFORE);
+            let takes: Duration = faults.iter().map(|fault| fault.before + fault.lasts + fault.after).sum();
             assert!((200..=240).contains(&takes.as_secs()), "{takes:?}");
-            assert!(turns.iter().all(|turn| turn.after > turn.row.felt().heals && turn.lasts == LASTS));
+            assert!(
+                faults.iter().all(|fault| fault.after > fault.row.effect().heals && fault.lasts == LASTS)
+            );
         }
     }
 
     #[test]
     fn the_shortest_run_has_a_fault() {
-        assert_eq!(turns(1, Duration::ZERO, BEFORE).len(), 1);
+        assert_eq!(plan_faults(1, Duration::ZERO, BEFORE).len(), 1);
     }
 }

@@ -7,8 +7,8 @@ use super::{
     report::millis,
 };
 use crate::{
-    checker::{of_a_disturbance, repeated},
-    history::{Call, Event, Outcome, Relates, What},
+    checker::{is_outage_code, repeated_requests},
+    history::{Call, Event, Outcome, RelationOutcome, UserRequest},
 };
 
 /// What is measured. A call has failed when it was answered with how the cluster was: `UNAVAILABLE` or its like.
@@ -123,7 +123,7 @@ impl<'a> MeasuredRun<'a> {
     }
 
     fn unresolved(&self) -> u64 {
-        let requests = repeated(self.calls.iter().copied(), |call| call.request_id.as_deref());
+        let requests = repeated_requests(self.calls.iter().copied(), |call| call.request_id.as_deref());
         let is_unresolved = |calls: &&Vec<&Call>| {
             let open = calls.iter().any(|call| matches!(call.outcome, Outcome::Open(_)));
             open && calls.iter().all(|call| failed(call))
@@ -135,7 +135,7 @@ impl<'a> MeasuredRun<'a> {
 fn refusal(run: &MeasuredRun<'_>, events: &[Event]) -> u64 {
     let failed = events.iter().filter_map(|event| match event {
         Event::Relation(call) if (run.on..=run.off).contains(&call.began) => match &call.outcome {
-            Relates::Refused(code) | Relates::Open(code) if of_a_disturbance(code) => {
+            RelationOutcome::Refused(code) | RelationOutcome::Open(code) if is_outage_code(code) => {
                 Some(call.ended - call.began)
             }
             _ => None,
@@ -146,7 +146,7 @@ fn refusal(run: &MeasuredRun<'_>, events: &[Event]) -> u64 {
 }
 
 const fn is_write(call: &Call) -> bool {
-    !matches!(call.what, What::Read(_))
+    !matches!(call.what, UserRequest::Read(_))
 }
 
 const fn answered(call: &Call) -> bool {
@@ -155,7 +155,7 @@ const fn answered(call: &Call) -> bool {
 
 fn failed(call: &Call) -> bool {
     match &call.outcome {
-        Outcome::Refused(code) | Outcome::Open(code) => of_a_disturbance(code),
+        Outcome::Refused(code) | Outcome::Open(code) => is_outage_code(code),
         Outcome::Done { .. } | Outcome::Gone => false,
     }
 }
@@ -185,17 +185,17 @@ mod tests {
         Outcome::Open("UNAVAILABLE".to_owned())
     }
 
-    fn call([began, ended]: [u64; 2], what: What, outcome: Outcome) -> Call {
+    fn call([began, ended]: [u64; 2], what: UserRequest, outcome: Outcome) -> Call {
         let (began, ended, key) = (began * MS, ended * MS, "user:1".to_owned());
         Call { client: 1, pinned: false, node: 0, began, ended, key, what, request_id: None, outcome }
     }
 
     fn write(at: [u64; 2], outcome: Outcome) -> Event {
-        Event::Call(call(at, What::Update { value: 1 }, outcome))
+        Event::Call(call(at, UserRequest::Update { value: 1 }, outcome))
     }
 
     fn read(at: [u64; 2], outcome: Outcome) -> Event {
-        Event::Call(call(at, What::Read(Level::Cached), outcome))
+        Event::Call(call(at, UserRequest::Read(Level::Cached), outcome))
     }
 
     fn figure(measure: Measure, calls: impl IntoIterator<Item = Event>) -> f64 {
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn comeback_is_first_answer_of_the_last_node() {
-        let of = |node, at, outcome| Event::Call(Call { node, ..call(at, What::Delete, outcome) });
+        let of = |node, at, outcome| Event::Call(Call { node, ..call(at, UserRequest::Delete, outcome) });
         let calls = [of(0, [190, 205], done()), of(0, [210, 220], done()), of(1, [10, 20], done())];
         let back = of(1, [230, 240], done());
         assert_eq!(figure(Measure::Comeback, calls.clone().into_iter().chain([back])), 40.0);
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn unknown_outcome_is_resolved_by_same_request() {
         let of = |id: &str, outcome| {
-            let call = call([110, 120], What::Delete, outcome);
+            let call = call([110, 120], UserRequest::Delete, outcome);
             Event::Call(Call { request_id: Some(id.to_owned()), ..call })
         };
         let resolved = [of("a", open()), of("a", Outcome::Gone)];

@@ -5,7 +5,6 @@
 mod actions;
 pub(crate) mod ages;
 mod answered;
-mod broken;
 mod burst;
 pub(crate) mod calls;
 mod cassandra;
@@ -15,12 +14,14 @@ mod dump;
 pub(crate) mod figure;
 mod figures;
 mod findings;
+#[cfg(test)]
+mod fixtures;
 mod load_tests;
 mod long;
-#[cfg(test)]
-mod made_up;
 mod measures;
+mod messages;
 mod mix;
+mod mutants;
 mod node;
 mod outside;
 mod persisted;
@@ -34,11 +35,9 @@ mod report_page;
 mod rows;
 mod run;
 mod site;
-mod talk;
 mod upgrade;
 
 pub(crate) use actions::forge;
-pub use broken::{BROKEN, Broken, CONTROLS, Caught, Control};
 pub use cassandra::Cassandra;
 pub use disk::SmallDisk;
 pub use figure::{Better, Figure};
@@ -47,8 +46,9 @@ pub use load_tests::{LOAD_TESTS, LoadTest, Sizes};
 pub use long::long;
 pub use measures::Promise;
 pub use mix::Mix;
+pub use mutants::{CONTROLS, Control, MUTANTS, Mutant, MutantReport};
 pub use node::Node;
-pub use report::{Judged, judged};
+pub use report::{JudgedRun, run_and_judge};
 pub use rows::{HEALTHY, ROWS, Row, bounds};
-pub use run::{Hunted, Load, run};
+pub use run::{Load, RunSummary, run};
 pub use site::{Member, Plan, Site};

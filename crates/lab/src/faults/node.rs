@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use kith_lab_servers::{
-    child::{Watched, free_port},
+    child::{ChildProcess, free_port},
     wait,
 };
 use kith_proto::admin::v1::{
@@ -29,7 +29,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// What all nodes of a run share.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
+pub(super) struct NodeConfig {
     /// The program.
     pub(super) kith: PathBuf,
     /// Database, and prefix in Redis.
@@ -45,7 +45,7 @@ pub(super) struct Shape {
 /// A node in a process of its own, always at the same address.
 #[derive(Debug)]
 pub struct Node {
-    shape: Shape,
+    config: NodeConfig,
     /// Its connection string.
     mongodb: String,
     redis: SocketAddr,
@@ -55,7 +55,7 @@ pub struct Node {
     operations: u16,
     folder: TempDir,
     /// `None`: it does not run.
-    process: Option<Watched>,
+    process: Option<ChildProcess>,
     /// When it was started, each time.
     starts: Vec<std::time::Instant>,
     channel: Channel,
@@ -64,7 +64,7 @@ pub struct Node {
 impl Node {
     /// Starts a node that reaches MongoDB by this connection string, and Redis and Cassandra at these addresses.
     pub(super) fn start(
-        shape: &Shape,
+        config: &NodeConfig,
         mongodb: String,
         redis: SocketAddr,
         cassandra: Option<SocketAddr>,
@@ -73,9 +73,9 @@ impl Node {
         // Connects when it is called, again whenever that is necessary.
         let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))?.connect_lazy();
         let folder = TempDir::new()?;
-        let shape = shape.clone();
+        let config = config.clone();
         let mut node = Self {
-            shape,
+            config,
             mongodb,
             redis,
             cassandra,
@@ -122,7 +122,7 @@ impl Node {
     /// As [`Self::run`].
     pub fn run_with_variables(&mut self, variables: &[(&str, &str)]) -> Result<()> {
         self.starts.push(std::time::Instant::now());
-        self.process = Some(Watched::start("kith", self.command(variables), self.log())?);
+        self.process = Some(ChildProcess::start("kith", self.command(variables), self.log())?);
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl Node {
         self.starts.push(std::time::Instant::now());
         let mut command = self.command(&[]);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        self.process = Some(Watched::start_configured("kith", command, self.log())?);
+        self.process = Some(ChildProcess::start_configured("kith", command, self.log())?);
         Ok(())
     }
 
@@ -266,10 +266,10 @@ impl Node {
     }
 
     fn command(&self, variables: &[(&str, &str)]) -> Command {
-        let mut command = Command::new(&self.shape.kith);
+        let mut command = Command::new(&self.config.kith);
         command.env_clear().current_dir(self.folder.path()).args(["serve", "--log=warn"]);
         command.arg(format!("--listen={}", self.address()));
-        let name = &self.shape.name;
+        let name = &self.config.name;
         let usual = [
             format!("operations.listen={}", self.operations()),
             "store.backend=cluster".to_owned(),
@@ -278,16 +278,16 @@ impl Node {
             format!("redis.prefix={name}"),
         ];
         let cassandra = self.cassandra.iter().flat_map(|address| {
-            let keyspace = &self.shape.keyspace;
+            let keyspace = &self.config.keyspace;
             [format!("store.cql.contact_points={address}"), format!("store.cql.keyspace={keyspace}")]
         });
-        let usual = usual.into_iter().chain(cassandra).chain(self.shape.settings.iter().cloned());
+        let usual = usual.into_iter().chain(cassandra).chain(self.config.settings.iter().cloned());
         for setting in usual {
             command.args(["--set", &setting]);
         }
         command.env("KITH_STORE__MONGODB__URI", &self.mongodb);
         command.env("KITH_REDIS__URL", format!("redis://{}", self.redis));
-        command.envs(self.shape.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(self.config.environment.iter().map(|(name, value)| (name, value)));
         command.envs(variables.iter().copied());
         command
     }

@@ -31,28 +31,28 @@ pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
 }
 
 /// The primary steps down, repeatedly.
-pub(super) async fn retired(site: &mut Site, lasts: Duration) -> Result<()> {
+pub(super) async fn stepped_down(site: &mut Site, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
-    let mut retired = 0;
+    let mut steps = 0;
     while Instant::now() < until {
         let command = doc! { "replSetStepDown": RETIRED_S, "secondaryCatchUpPeriodSecs": CATCHES_UP_S };
         // None is primary at some moments, and one that no follower has caught up with stays.
-        retired += u32::from(site.mongod.ask(command).await.is_ok());
+        steps += u32::from(site.mongod.ask(command).await.is_ok());
         sleep(RETIRES_EVERY).await;
     }
-    ensure!(retired > 0, "no primary has stepped down");
-    site.mongod.until_whole().await
+    ensure!(steps > 0, "no primary has stepped down");
+    site.mongod.until_complete().await
 }
 
 /// The network falls in two: the primary and half of the nodes, and all others, who elect another one.
-pub(super) async fn parted(site: &mut Site, lasts: Duration) -> Result<()> {
+pub(super) async fn partitioned(site: &mut Site, lasts: Duration) -> Result<()> {
     let (primary, until) = (site.mongod.primary().await?, Instant::now() + lasts);
-    part(site, primary);
+    partition(site, primary);
     let replaced = site.mongod.until_replaced(primary).await;
     tokio::time::sleep_until(until).await;
-    site.mongod.join();
+    site.mongod.heal_partition();
     replaced?;
-    site.mongod.until_whole().await
+    site.mongod.until_complete().await
 }
 
 /// The same, and the primary is paused until another one is elected; when it resumes, neither it nor half of the nodes
@@ -61,22 +61,22 @@ pub(super) async fn paused(site: &mut Site, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     while Instant::now() < until {
         let (primary, awakes) = (site.mongod.primary().await?, Instant::now() + PAUSE);
-        part(site, primary);
+        partition(site, primary);
         member(site, primary)?.signal("STOP")?;
         let replaced = site.mongod.until_replaced(primary).await;
         tokio::time::sleep_until(awakes).await;
         member(site, primary)?.signal("CONT")?;
         sleep(AWAKE).await;
-        site.mongod.join();
+        site.mongod.heal_partition();
         replaced?;
-        site.mongod.until_whole().await?;
+        site.mongod.until_complete().await?;
     }
     Ok(())
 }
 
-fn part(site: &Site, primary: usize) {
+fn partition(site: &Site, primary: usize) {
     let nodes: Vec<usize> = (site.members.len() / 2..site.members.len()).collect();
-    site.mongod.part(primary, &nodes, site.members.len());
+    site.mongod.partition(primary, &nodes, site.members.len());
 }
 
 fn member(site: &mut Site, at: usize) -> Result<&mut Mongod> {

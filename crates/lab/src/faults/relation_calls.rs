@@ -10,13 +10,13 @@ use kith_proto::{
 };
 use tonic::{Status, transport::Channel};
 
-use super::calls::{answer_in_time, consistency, within};
-use crate::history::{About, Edge, Level, Relates, Setting, Settings, Side};
+use super::calls::{answer_in_time, consistency, with_deadline};
+use crate::history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Settings, Side};
 
 /// A call, ready to be sent any number of times.
 #[derive(Clone, Debug)]
-pub(super) struct AskedAbout {
-    pub(super) what: About,
+pub(super) struct PreparedRelationCall {
+    pub(super) what: RelationRequest,
     /// The token of a read; empty for none.
     pub(super) token: String,
     /// The version of a write.
@@ -26,99 +26,108 @@ pub(super) struct AskedAbout {
 }
 
 type RelationRpc = RelationServiceClient<Channel>;
+type RelationResult = Result<RelationOutcome, Status>;
+/// The second: the token of a follow that was done.
+type RelationAnswer = Result<(RelationOutcome, Option<String>), Status>;
 
-impl AskedAbout {
+impl PreparedRelationCall {
     /// A read of the newest.
-    pub(super) fn strong(what: About) -> Self {
+    pub(super) fn strong(what: RelationRequest) -> Self {
         Self { what, token: String::new(), request_id: String::new(), page: 1_000 }
     }
 
     /// A write with a request id of its own.
-    pub(super) fn write(what: About) -> Self {
+    pub(super) fn write(what: RelationRequest) -> Self {
         Self { request_id: rand::random::<u64>().to_string(), ..Self::strong(what) }
     }
 
     /// Sends it once. The second: the token of a follow that was done.
-    pub(super) async fn send(&self, node: Channel) -> (Relates, Option<String>) {
+    pub(super) async fn send(&self, node: Channel) -> (RelationOutcome, Option<String>) {
         match answer_in_time(self.reads(), self.ask(RelationRpc::new(node))).await {
             Ok(answered) => answered,
-            Err((code, true)) => (Relates::Open(code), None),
-            Err((code, false)) => (Relates::Refused(code), None),
+            Err((code, true)) => (RelationOutcome::Open(code), None),
+            Err((code, false)) => (RelationOutcome::Refused(code), None),
         }
     }
 
     fn reads(&self) -> bool {
-        !matches!(self.what, About::Follow(_) | About::Unfollow(_) | About::Set(..))
+        !matches!(
+            self.what,
+            RelationRequest::Follow(_) | RelationRequest::Unfollow(_) | RelationRequest::Set(..)
+        )
     }
 
-    async fn ask(&self, mut client: RelationRpc) -> Result<(Relates, Option<String>), Status> {
+    async fn ask(&self, mut client: RelationRpc) -> RelationAnswer {
         Ok((
             match self.what {
-                About::Follow(edge) => return self.follow(client, edge).await,
-                About::Unfollow(edge) => return self.unfollow(client, edge).await,
-                About::Set(edge, setting) => self.set(client, edge, setting).await?,
-                About::Get(edge, level) => self.get(client, edge, level).await?,
-                About::Check(Edge(user, other), permissions) => {
+                RelationRequest::Follow(edge) => return self.follow(client, edge).await,
+                RelationRequest::Unfollow(edge) => return self.unfollow(client, edge).await,
+                RelationRequest::Set(edge, setting) => self.set(client, edge, setting).await?,
+                RelationRequest::Get(edge, level) => self.get(client, edge, level).await?,
+                RelationRequest::Check(Edge(user, other), permissions) => {
                     let permissions = u32::from(permissions);
                     let (user_id, target_id) = (other, user);
                     let asked = CheckPermissionRequest { user_id, target_id, permissions, consistency: None };
-                    let answer = client.check_permission(within(asked)).await?.into_inner();
-                    Relates::Allows(answer.allowed, u8::try_from(answer.denied).map_err(strange)?)
+                    let answer = client.check_permission(with_deadline(asked)).await?.into_inner();
+                    RelationOutcome::Allows(answer.allowed, u8::try_from(answer.denied).map_err(strange)?)
                 }
-                About::List(user, side, level) => self.list(client, user, side, level).await?,
-                About::Count(user_id) => counted(client, user_id, None).await?,
+                RelationRequest::List(user, side, level) => self.list(client, user, side, level).await?,
+                RelationRequest::Count(user_id) => counted(client, user_id, None).await?,
             },
             None,
         ))
     }
 
-    async fn follow(&self, mut client: RelationRpc, edge: Edge) -> Result<(Relates, Option<String>), Status> {
+    async fn follow(&self, mut client: RelationRpc, edge: Edge) -> RelationAnswer {
         let Edge(user_id, target_id) = edge;
         let asked = FollowRequest { user_id, target_id, request_id: self.request_id.clone() };
-        let answer = client.follow(within(asked)).await?.into_inner();
+        let answer = client.follow(with_deadline(asked)).await?.into_inner();
         let version = answer.follow.as_ref().map(version).ok_or_else(absent)??;
-        Ok((Relates::Follows(version), Some(answer.consistency_token)))
+        Ok((RelationOutcome::Follows(version), Some(answer.consistency_token)))
     }
 
-    async fn unfollow(
-        &self,
-        mut client: RelationRpc,
-        edge: Edge,
-    ) -> Result<(Relates, Option<String>), Status> {
+    async fn unfollow(&self, mut client: RelationRpc, edge: Edge) -> RelationAnswer {
         let Edge(user_id, target_id) = edge;
         let asked = UnfollowRequest { user_id, target_id, request_id: self.request_id.clone() };
-        let answer = client.unfollow(within(asked)).await?.into_inner();
-        Ok((Relates::Ended(answer.version.try_into().map_err(strange)?), Some(answer.consistency_token)))
+        let answer = client.unfollow(with_deadline(asked)).await?.into_inner();
+        Ok((
+            RelationOutcome::Ended(answer.version.try_into().map_err(strange)?),
+            Some(answer.consistency_token),
+        ))
     }
 
-    async fn set(&self, mut client: RelationRpc, edge: Edge, setting: Setting) -> Result<Relates, Status> {
+    async fn set(&self, mut client: RelationRpc, edge: Edge, setting: Setting) -> RelationResult {
         let (Edge(user_id, target_id), expected_version) = (edge, 0);
         let request_id = self.request_id.clone();
         let (set, cuts) = match setting {
             Setting::Block => {
                 let asked = BlockRequest { user_id, target_id, expected_version, request_id };
-                let answer = client.block(within(asked)).await?.into_inner();
+                let answer = client.block(with_deadline(asked)).await?.into_inner();
                 (answer.settings, answer.follow_ended)
             }
             Setting::Unblock => {
                 let asked = UnblockRequest { user_id, target_id, expected_version, request_id };
-                (client.unblock(within(asked)).await?.into_inner().settings, false)
+                (client.unblock(with_deadline(asked)).await?.into_inner().settings, false)
             }
             Setting::Permissions(set) => {
                 let permissions = Some(u32::from(set));
                 let asked =
                     SetPermissionsRequest { user_id, target_id, permissions, expected_version, request_id };
-                (client.set_permissions(within(asked)).await?.into_inner().settings, false)
+                (client.set_permissions(with_deadline(asked)).await?.into_inner().settings, false)
             }
         };
-        Ok(Relates::Set(settings(set.as_ref().and_then(|set: &UserSettings| set.settings.as_ref()))?, cuts))
+        Ok(RelationOutcome::Set(
+            settings(set.as_ref().and_then(|set: &UserSettings| set.settings.as_ref()))?,
+            cuts,
+        ))
     }
 
-    async fn get(&self, mut client: RelationRpc, edge: Edge, level: Level) -> Result<Relates, Status> {
+    async fn get(&self, mut client: RelationRpc, edge: Edge, level: Level) -> RelationResult {
         let Edge(user_id, target_id) = edge;
         let asked = GetRelationRequest { user_id, target_id, consistency: self.consistency(level) };
-        let answer = client.get_relation(within(asked)).await?.into_inner().relation.ok_or_else(absent)?;
-        Ok(Relates::Found {
+        let answer =
+            client.get_relation(with_deadline(asked)).await?.into_inner().relation.ok_or_else(absent)?;
+        Ok(RelationOutcome::Found {
             follow: answer.follow.as_ref().map(version).transpose()?,
             followed_by: answer.followed_by.as_ref().map(version).transpose()?,
             settings: settings(answer.settings.as_ref())?,
@@ -126,25 +135,19 @@ impl AskedAbout {
     }
 
     /// All pages of it.
-    async fn list(
-        &self,
-        mut client: RelationRpc,
-        user_id: i64,
-        side: Side,
-        level: Level,
-    ) -> Result<Relates, Status> {
+    async fn list(&self, mut client: RelationRpc, user_id: i64, side: Side, level: Level) -> RelationResult {
         let (mut entries, mut page_token) = (Vec::new(), String::new());
         loop {
             let (page_size, consistency) = (self.page, self.consistency(level));
             let (follows, next) = match side {
                 Side::Following => {
                     let asked = ListFollowingRequest { user_id, page_size, page_token, consistency };
-                    let answer = client.list_following(within(asked)).await?.into_inner();
+                    let answer = client.list_following(with_deadline(asked)).await?.into_inner();
                     (answer.follows, answer.next_page_token)
                 }
                 Side::Fans => {
                     let asked = ListFansRequest { user_id, page_size, page_token, consistency };
-                    let answer = client.list_fans(within(asked)).await?.into_inner();
+                    let answer = client.list_fans(with_deadline(asked)).await?.into_inner();
                     (answer.follows, answer.next_page_token)
                 }
             };
@@ -153,7 +156,7 @@ impl AskedAbout {
                 entries.push((other, version(follow)?));
             }
             if next.is_empty() {
-                return Ok(Relates::Listed(entries));
+                return Ok(RelationOutcome::Listed(entries));
             }
             page_token = next;
         }
@@ -165,18 +168,16 @@ impl AskedAbout {
 }
 
 /// How long the lists of a user are by the store.
-pub(super) async fn counted_strong(node: Channel, user_id: i64) -> Result<Relates, Status> {
+pub(super) async fn counted_strong(node: Channel, user_id: i64) -> RelationResult {
     counted(RelationRpc::new(node), user_id, consistency(Level::Strong, "")).await
 }
 
-async fn counted(
-    mut client: RelationRpc,
-    user_id: i64,
-    consistency: Option<Consistency>,
-) -> Result<Relates, Status> {
-    let answer =
-        client.count_relations(within(CountRelationsRequest { user_id, consistency })).await?.into_inner();
-    Ok(Relates::Counted(answer.following, answer.fans))
+async fn counted(mut client: RelationRpc, user_id: i64, consistency: Option<Consistency>) -> RelationResult {
+    let answer = client
+        .count_relations(with_deadline(CountRelationsRequest { user_id, consistency }))
+        .await?
+        .into_inner();
+    Ok(RelationOutcome::Counted(answer.following, answer.fans))
 }
 
 fn version(follow: &Follow) -> Result<u64, Status> {

@@ -10,12 +10,12 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    client::{ASKED_EVERY, ASKED_FOR, CallerId, ClientDesk, Seat},
-    relation_calls::AskedAbout,
+    client::{ASKED_EVERY, ASKED_FOR, CallerId, ClientConfig, ClientState},
+    relation_calls::PreparedRelationCall,
 };
 use crate::{
-    checker::of_a_disturbance,
-    history::{About, Edge, Event, Level, Relates, RelationCall, Setting, Side},
+    checker::is_outage_code,
+    history::{Edge, Event, Level, RelationCall, RelationOutcome, RelationRequest, Setting, Side},
 };
 
 /// Users between whom all of this is: the first ones there are.
@@ -23,43 +23,43 @@ pub(super) const USERS: i64 = 8;
 
 /// Of a hundred calls; those that are left read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ties {
+pub(super) struct RelationMix {
     pub(super) follows: u32,
     pub(super) unfollows: u32,
     /// Blocks, unblocks and permissions.
     pub(super) settings: u32,
 }
 
-impl Ties {
+impl RelationMix {
     /// Half of the calls write.
     pub(super) const USUAL: Self = Self { follows: 22, unfollows: 14, settings: 14 };
-    /// What is set, and little else.
-    pub(super) const HOSTILE: Self = Self { follows: 8, unfollows: 2, settings: 50 };
+    /// Half of the calls change settings.
+    pub(super) const MOSTLY_SETTINGS: Self = Self { follows: 8, unfollows: 2, settings: 50 };
 }
 
 /// One of these clients.
 #[derive(Debug)]
 pub(super) struct RelationClient {
-    seat: Seat,
+    config: ClientConfig,
     random: SmallRng,
-    ties: Ties,
-    desk: Arc<ClientDesk>,
+    relation_mix: RelationMix,
+    state: Arc<ClientState>,
     /// The last token of each follow, and its version.
     tokens: HashMap<Edge, (String, u64)>,
 }
 
 impl RelationClient {
-    pub(super) fn new(desk: &Arc<ClientDesk>, seat: Seat, ties: Ties) -> Self {
-        let random = SmallRng::seed_from_u64(seat.seed);
-        Self { seat, random, ties, desk: Arc::clone(desk), tokens: HashMap::new() }
+    pub(super) fn new(state: &Arc<ClientState>, config: ClientConfig, relation_mix: RelationMix) -> Self {
+        let random = SmallRng::seed_from_u64(config.seed);
+        Self { config, random, relation_mix, state: Arc::clone(state), tokens: HashMap::new() }
     }
 
     /// Makes calls until the run is over.
     pub(super) async fn work(mut self) -> Result<()> {
-        while !self.desk.over.load(Ordering::Relaxed) {
+        while !self.state.over.load(Ordering::Relaxed) {
             let asked = self.choose();
             let outcome = self.call(&asked).await?;
-            if matches!(outcome, Relates::Open(_)) && self.random.random_ratio(1, 2) {
+            if matches!(outcome, RelationOutcome::Open(_)) && self.random.random_ratio(1, 2) {
                 self.until_known(&asked).await?;
             } else if !asked.request_id.is_empty() && self.random.random_ratio(1, 50) {
                 // As a caller that lost the answer: the same request again.
@@ -69,11 +69,11 @@ impl RelationClient {
         Ok(())
     }
 
-    async fn until_known(&mut self, asked: &AskedAbout) -> Result<()> {
+    async fn until_known(&mut self, asked: &PreparedRelationCall) -> Result<()> {
         let until = Instant::now() + ASKED_FOR;
-        while !self.desk.over.load(Ordering::Relaxed) && Instant::now() < until {
+        while !self.state.over.load(Ordering::Relaxed) && Instant::now() < until {
             match self.call(asked).await? {
-                Relates::Open(code) | Relates::Refused(code) if of_a_disturbance(&code) => {}
+                RelationOutcome::Open(code) | RelationOutcome::Refused(code) if is_outage_code(&code) => {}
                 _ => return Ok(()),
             }
             sleep(ASKED_EVERY).await;
@@ -81,14 +81,14 @@ impl RelationClient {
         Ok(())
     }
 
-    async fn call(&mut self, asked: &AskedAbout) -> Result<Relates> {
-        let node = self.seat.pinned.unwrap_or_else(|| self.random.random_range(0..self.desk.nodes.len()));
-        let (outcome, token) = self.desk.ask(self.seat.caller(), node, asked).await?;
-        self.desk.calls.fetch_add(1, Ordering::Relaxed);
+    async fn call(&mut self, asked: &PreparedRelationCall) -> Result<RelationOutcome> {
+        let node = self.config.pinned.unwrap_or_else(|| self.random.random_range(0..self.state.nodes.len()));
+        let (outcome, token) = self.state.ask(self.config.caller(), node, asked).await?;
+        self.state.calls.fetch_add(1, Ordering::Relaxed);
         if let (
-            About::Follow(edge) | About::Unfollow(edge),
+            RelationRequest::Follow(edge) | RelationRequest::Unfollow(edge),
             Some(token),
-            Relates::Follows(version) | Relates::Ended(version),
+            RelationOutcome::Follows(version) | RelationOutcome::Ended(version),
         ) = (asked.what, token, &outcome)
         {
             self.tokens.insert(edge, (token, *version));
@@ -96,20 +96,20 @@ impl RelationClient {
         Ok(outcome)
     }
 
-    fn choose(&mut self) -> AskedAbout {
-        let (edge, Ties { follows, unfollows, settings }) = (self.edge(), self.ties);
+    fn choose(&mut self) -> PreparedRelationCall {
+        let (edge, RelationMix { follows, unfollows, settings }) = (self.edge(), self.relation_mix);
         let kind = self.random.random_range(0..100_u32);
         let what = if kind < follows {
-            About::Follow(edge)
+            RelationRequest::Follow(edge)
         } else if kind < follows + unfollows {
-            About::Unfollow(edge)
+            RelationRequest::Unfollow(edge)
         } else if kind < follows + unfollows + settings {
-            About::Set(edge, self.setting())
+            RelationRequest::Set(edge, self.setting())
         } else {
             return self.read(edge);
         };
-        let request_id = format!("{}-{}", self.seat.number, self.desk.value());
-        AskedAbout { request_id, ..AskedAbout::strong(what) }
+        let request_id = format!("{}-{}", self.config.number, self.state.value());
+        PreparedRelationCall { request_id, ..PreparedRelationCall::strong(what) }
     }
 
     fn setting(&mut self) -> Setting {
@@ -120,20 +120,22 @@ impl RelationClient {
         }
     }
 
-    fn read(&mut self, edge: Edge) -> AskedAbout {
+    fn read(&mut self, edge: Edge) -> PreparedRelationCall {
         let level = if self.random.random_ratio(1, 8) { Level::Strong } else { Level::Cached };
         let page = if self.random.random_ratio(1, 4) { 3 } else { 50 };
         let side = if self.random.random_ratio(1, 2) { Side::Following } else { Side::Fans };
         let (what, token) = match self.random.random_range(0..10) {
-            0..3 => (About::Check(edge, self.random.random_range(0..64)), String::new()),
-            3..6 => (About::List(edge.0, side, level), String::new()),
-            6 => (About::Count(edge.0), String::new()),
+            0..3 => (RelationRequest::Check(edge, self.random.random_range(0..64)), String::new()),
+            3..6 => (RelationRequest::List(edge.0, side, level), String::new()),
+            6 => (RelationRequest::Count(edge.0), String::new()),
             _ => match self.tokens.get(&edge).filter(|_| level == Level::Cached) {
-                Some((token, version)) => (About::Get(edge, Level::AtLeast(*version)), token.clone()),
-                None => (About::Get(edge, level), String::new()),
+                Some((token, version)) => {
+                    (RelationRequest::Get(edge, Level::AtLeast(*version)), token.clone())
+                }
+                None => (RelationRequest::Get(edge, level), String::new()),
             },
         };
-        AskedAbout { token, page, ..AskedAbout::strong(what) }
+        PreparedRelationCall { token, page, ..PreparedRelationCall::strong(what) }
     }
 
     /// Two in three are of few.
@@ -144,14 +146,14 @@ impl RelationClient {
     }
 }
 
-impl ClientDesk {
+impl ClientState {
     /// Sends a call of this client and records the outcome.
     pub(super) async fn ask(
         &self,
         caller: CallerId,
         node: usize,
-        asked: &AskedAbout,
-    ) -> Result<(Relates, Option<String>)> {
+        asked: &PreparedRelationCall,
+    ) -> Result<(RelationOutcome, Option<String>)> {
         let CallerId { client, pinned } = caller;
         let began = self.recorder.now();
         let (outcome, token) = asked.send(self.nodes[node].clone()).await;

@@ -9,12 +9,12 @@ use tonic::transport::Channel;
 use super::{
     calls::retried,
     figure::{Figure, float},
-    relation_calls::{AskedAbout, counted_strong},
+    relation_calls::{PreparedRelationCall, counted_strong},
     relation_client::USERS,
 };
 use crate::{
     checker,
-    history::{About, Edge, EdgeEnd, Event, Level, ListsEnd, Recorder, Relates, Side},
+    history::{Edge, EdgeEnd, Event, Level, ListsEnd, Recorder, RelationOutcome, RelationRequest, Side},
 };
 
 /// Until then everything has to agree after the last change, whichever node died.
@@ -26,8 +26,8 @@ pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> 
     let began = Instant::now();
     loop {
         let took = began.elapsed();
-        let ends = look(node).await?;
-        if checker::agree(&ends) || took > AGREE_WITHIN {
+        let ends = read_end(node).await?;
+        if checker::relations_agree(&ends) || took > AGREE_WITHIN {
             ends.iter().try_for_each(|end| recorder.write(end))?;
             let (took, most) = (took.as_millis(), AGREE_WITHIN.as_millis());
             let number = |millis: u128| float(u64::try_from(millis).unwrap_or(u64::MAX));
@@ -38,41 +38,43 @@ pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> 
 }
 
 /// One after the other: few calls may be with the store.
-async fn look(node: &Channel) -> Result<Vec<Event>> {
+async fn read_end(node: &Channel) -> Result<Vec<Event>> {
     let mut ends = Vec::new();
     for user in 1..=USERS {
         ends.push(lists(node, user).await?);
         for other in (1..=USERS).filter(|other| *other != user) {
-            ends.push(between(node, Edge(user, other)).await?);
+            ends.push(edge_end(node, Edge(user, other)).await?);
         }
     }
     Ok(ends)
 }
 
 async fn lists(node: &Channel, user: i64) -> Result<Event> {
-    let list = async |side| match asked(node, About::List(user, side, Level::Strong)).await? {
-        Relates::Listed(entries) => Ok(entries),
+    let list = async |side| match asked(node, RelationRequest::List(user, side, Level::Strong)).await? {
+        RelationOutcome::Listed(entries) => Ok(entries),
         outcome => bail!("a list is {outcome:?}"),
     };
     let (following, fans) = (list(Side::Following).await?, list(Side::Fans).await?);
     match retried(async || counted_strong(node.clone(), user).await).await? {
-        Relates::Counted(of_following, of_fans) => {
+        RelationOutcome::Counted(of_following, of_fans) => {
             Ok(Event::Lists(ListsEnd { user, following, fans, counts: (of_following, of_fans) }))
         }
         outcome => bail!("a count is {outcome:?}"),
     }
 }
 
-async fn between(node: &Channel, edge: Edge) -> Result<Event> {
-    match asked(node, About::Get(edge, Level::Strong)).await? {
-        Relates::Found { follow, settings, .. } => Ok(Event::Edge(EdgeEnd { edge, follow, settings })),
+async fn edge_end(node: &Channel, edge: Edge) -> Result<Event> {
+    match asked(node, RelationRequest::Get(edge, Level::Strong)).await? {
+        RelationOutcome::Found { follow, settings, .. } => {
+            Ok(Event::Edge(EdgeEnd { edge, follow, settings }))
+        }
         outcome => bail!("a relation is {outcome:?}"),
     }
 }
 
-async fn asked(node: &Channel, what: About) -> Result<Relates> {
-    let answered = retried(async || match AskedAbout::strong(what).send(node.clone()).await.0 {
-        Relates::Refused(code) => Err(code),
+async fn asked(node: &Channel, what: RelationRequest) -> Result<RelationOutcome> {
+    let answered = retried(async || match PreparedRelationCall::strong(what).send(node.clone()).await.0 {
+        RelationOutcome::Refused(code) => Err(code),
         outcome => Ok(outcome),
     });
     answered.await.map_err(|code| anyhow!("{what:?} is answered with {code}"))

@@ -9,17 +9,17 @@ use tonic::transport::Channel;
 
 use super::{
     figure::{Better, Figure},
-    relation_calls::AskedAbout,
+    relation_calls::PreparedRelationCall,
     site::Site,
 };
 use crate::{
-    checker::of_a_disturbance,
-    history::{About, Edge, Level, Relates, Side},
+    checker::is_outage_code,
+    history::{Edge, Level, RelationOutcome, RelationRequest, Side},
 };
 
-/// For so long a link loses answers before it is cut: most calls that are under way then wait for longer.
-const DEAF: Duration = Duration::from_millis(400);
-const HEARS: Duration = Duration::from_millis(800);
+/// How long answers are held before the links are cut: most calls in progress then wait for longer.
+const HELD_FOR: Duration = Duration::from_millis(400);
+const ANSWERS_FOR: Duration = Duration::from_millis(800);
 /// Who follows whom again and again: between them there is nothing else.
 const FLIPPED: Edge = Edge(50, 51);
 const FRESH: Edge = Edge(52, 53);
@@ -34,7 +34,7 @@ const TRIES: u32 = 20;
 
 /// Cassandra is killed, and started again after so long.
 pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
-    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.alone()?;
+    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.exclusive()?;
     cassandra.kill();
     sleep(lasts).await;
     cassandra.restart().await
@@ -42,21 +42,21 @@ pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
 
 /// Pauses Cassandra for this long.
 pub(super) async fn paused(site: &mut Site, lasts: Duration) -> Result<()> {
-    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.alone()?;
+    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.exclusive()?;
     cassandra.signal("STOP")?;
     sleep(lasts).await;
     cassandra.signal("CONT")
 }
 
-/// Again and again Cassandra hears, and is not heard; then the links are cut.
-pub(super) async fn deaf(site: &Site, lasts: Duration) -> Result<()> {
+/// Repeatedly holds the answers of Cassandra, then cuts the links, so that they are lost.
+pub(super) async fn hold_answers(site: &Site, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     while Instant::now() < until {
-        site.cassandra_links(Mode::Deaf);
-        sleep(DEAF).await;
+        site.cassandra_links(Mode::HoldAnswers);
+        sleep(HELD_FOR).await;
         site.to_cassandra().for_each(Proxy::cut);
         site.cassandra_links(Mode::Pass);
-        sleep(HEARS).await;
+        sleep(ANSWERS_FOR).await;
     }
     Ok(())
 }
@@ -65,21 +65,22 @@ pub(super) async fn deaf(site: &Site, lasts: Duration) -> Result<()> {
 /// one, takes to be read.
 pub(super) async fn flipped(site: &Site) -> Result<Vec<Figure>> {
     let node = site.members.first().context("there is a node")?.node.channel();
-    asked(&node, About::Follow(FRESH)).await?;
+    asked(&node, RelationRequest::Follow(FRESH)).await?;
     let flips = if std::env::var_os(FULL).is_some() { FLIPS_FULL } else { FLIPS };
-    let mut last = Relates::Ended(0);
+    let mut last = RelationOutcome::Ended(0);
     for flip in 0..flips {
         let other = &site.members[usize::try_from(flip)? % site.members.len()].node.channel();
-        let what = if flip % 2 == 0 { About::Follow(FLIPPED) } else { About::Unfollow(FLIPPED) };
+        let what =
+            if flip % 2 == 0 { RelationRequest::Follow(FLIPPED) } else { RelationRequest::Unfollow(FLIPPED) };
         last = asked(other, what).await?;
     }
-    ensure!(matches!(last, Relates::Ended(_)), "the last of an even number takes back");
-    let last = asked(&node, About::Follow(FLIPPED)).await?;
-    let Relates::Follows(version) = last else { bail!("following is {last:?}") };
-    let list = |edge: Edge| About::List(edge.0, Side::Following, Level::Strong);
+    ensure!(matches!(last, RelationOutcome::Ended(_)), "the last of an even number takes back");
+    let last = asked(&node, RelationRequest::Follow(FLIPPED)).await?;
+    let RelationOutcome::Follows(version) = last else { bail!("following is {last:?}") };
+    let list = |edge: Edge| RelationRequest::List(edge.0, Side::Following, Level::Strong);
     let (fresh, flipped) = (reads(&node, list(FRESH)).await?, reads(&node, list(FLIPPED)).await?);
     let listed = asked(&node, list(FLIPPED)).await?;
-    let is_complete = listed == Relates::Listed(vec![(FLIPPED.1, version)]);
+    let is_complete = listed == RelationOutcome::Listed(vec![(FLIPPED.1, version)]);
     ensure!(is_complete, "after {flips} changes and version {version} the list is {listed:?}");
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     Ok(vec![
@@ -90,7 +91,7 @@ pub(super) async fn flipped(site: &Site) -> Result<Vec<Figure>> {
 }
 
 /// 99 of 100 reads take no longer.
-async fn reads(node: &Channel, what: About) -> Result<Duration> {
+async fn reads(node: &Channel, what: RelationRequest) -> Result<Duration> {
     let mut took = Vec::with_capacity(READS);
     for _ in 0..READS {
         let began = Instant::now();
@@ -101,12 +102,12 @@ async fn reads(node: &Channel, what: About) -> Result<Duration> {
     took.get(READS * 99 / 100).copied().context("there are reads")
 }
 
-async fn asked(node: &Channel, what: About) -> Result<Relates> {
-    let asked = AskedAbout::write(what);
+async fn asked(node: &Channel, what: RelationRequest) -> Result<RelationOutcome> {
+    let asked = PreparedRelationCall::write(what);
     for _ in 0..TRIES {
         match asked.send(node.clone()).await.0 {
-            Relates::Open(code) | Relates::Refused(code) => {
-                ensure!(of_a_disturbance(&code), "{what:?} was answered with {code}");
+            RelationOutcome::Open(code) | RelationOutcome::Refused(code) => {
+                ensure!(is_outage_code(&code), "{what:?} was answered with {code}");
             }
             outcome => return Ok(outcome),
         }

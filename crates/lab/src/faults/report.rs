@@ -10,11 +10,11 @@ use super::{
     figure::Figure,
     measures::Promise,
     rows::{Row, bounds},
-    run::{Hunted, Load, run},
+    run::{Load, RunSummary, run},
     site::Plan,
 };
 use crate::{
-    checker::{self, Checked},
+    checker::{self, CheckResult},
     history::{self, Event},
 };
 
@@ -30,9 +30,9 @@ pub(super) struct Subject {
 
 /// The result of a row or a long run.
 #[derive(Debug)]
-pub struct Judged {
+pub struct JudgedRun {
     subject: Subject,
-    hunted: Hunted,
+    summary: RunSummary,
     report: checker::Report,
     /// The promises, in their order, and further figures.
     figures: Vec<Figure>,
@@ -44,19 +44,19 @@ impl From<&Row> for Subject {
     }
 }
 
-impl Judged {
+impl JudgedRun {
     /// Judges the history in a file.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(super) fn of(subject: Subject, hunted: Hunted, path: &Path) -> Result<Self> {
-        Ok(Self::new(subject, hunted, &history::read(path)?))
+    pub(super) fn of(subject: Subject, summary: RunSummary, path: &Path) -> Result<Self> {
+        Ok(Self::new(subject, summary, &history::read(path)?))
     }
 
-    pub(super) fn new(subject: Subject, hunted: Hunted, events: &[Event]) -> Self {
+    pub(super) fn new(subject: Subject, summary: RunSummary, events: &[Event]) -> Self {
         let promised = subject.promises.iter().map(|promise| promise.measured(subject.name, events));
-        let figures = promised.chain(hunted.figures.iter().cloned()).collect();
-        Self { subject, hunted, report: checker::check(events, &bounds()), figures }
+        let figures = promised.chain(summary.figures.iter().cloned()).collect();
+        Self { subject, summary, report: checker::check(events, &bounds()), figures }
     }
 
     /// The name of the row.
@@ -85,7 +85,7 @@ impl Judged {
 
     /// Number of deaths, ends and replacements.
     pub(super) const fn deaths(&self) -> u64 {
-        self.hunted.deaths
+        self.summary.deaths
     }
 
     /// The promises of the row beyond the checks, in their order, and further figures.
@@ -96,7 +96,7 @@ impl Judged {
 
     /// How long the whole run took.
     pub(super) const fn seconds(&self) -> f64 {
-        self.hunted.seconds
+        self.summary.seconds
     }
 
     /// The findings of the checks, in full.
@@ -107,13 +107,13 @@ impl Judged {
 
     /// The findings of the check with this number.
     pub(super) fn violations(&self, check: &str) -> u64 {
-        let of = |checked: &&Checked| checked.name.split(' ').next() == Some(check);
-        self.report.checks.iter().filter(of).map(Checked::violated).sum()
+        let of = |checked: &&CheckResult| checked.name.split(' ').next() == Some(check);
+        self.report.checks.iter().filter(of).map(CheckResult::violated).sum()
     }
 }
 
 /// The findings of the checks and the figures, one line each.
-impl fmt::Display for Judged {
+impl fmt::Display for JudgedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.report)?;
         self.figures.iter().try_for_each(|figure| writeln!(f, "{figure}"))
@@ -124,12 +124,12 @@ impl fmt::Display for Judged {
 ///
 /// # Errors
 /// As [`run`].
-pub async fn judged(row: &Row, plan: &Plan, load: Load, folder: &Path) -> Result<Judged> {
+pub async fn run_and_judge(row: &Row, plan: &Plan, load: Load, folder: &Path) -> Result<JudgedRun> {
     let history = folder.join(format!("{}.jsonl", row.name));
-    let hunted = run(row, plan, load, &history).await?;
+    let summary = run(row, plan, load, &history).await?;
     let subject = row.into();
     // Another row may run at the same time.
-    spawn_blocking(move || Judged::of(subject, hunted, &history)).await?
+    spawn_blocking(move || JudgedRun::of(subject, summary, &history)).await?
 }
 
 /// The columns of a table of rows.
@@ -152,22 +152,22 @@ pub(super) const HEAD: [&str; 15] = [
 ];
 
 /// The rows as a table of Markdown.
-pub(super) fn table(judged: &[Judged]) -> String {
+pub(super) fn table(judged: &[JudgedRun]) -> String {
     aligned(&HEAD.map(str::to_owned), judged.iter().map(cells))
 }
 
 /// A row of the table.
-pub(super) fn cells(judged: &Judged) -> [String; 15] {
-    let Judged { subject: Subject { name, what, bound, .. }, hunted, report, .. } = judged;
+pub(super) fn cells(judged: &JudgedRun) -> [String; 15] {
+    let JudgedRun { subject: Subject { name, what, bound, .. }, summary, report, .. } = judged;
     let ages = &report.staleness.all;
     [
         (*name).to_owned(),
         (*what).to_owned(),
-        format!("{:.1}", hunted.seconds),
-        format!("{:.1}", hunted.starting),
-        hunted.calls.to_string(),
+        format!("{:.1}", summary.seconds),
+        format!("{:.1}", summary.starting),
+        summary.calls.to_string(),
         ages.reads.to_string(),
-        hunted.deaths.to_string(),
+        summary.deaths.to_string(),
         report.refused.to_string(),
         report.open.to_string(),
         format!("{:.1}", millis(ages.p99)),

@@ -7,11 +7,11 @@ use kith_lab_servers::plot::{Bound, Line, Plot, Shade, escaped, page, table};
 use super::{
     figure::Figure,
     findings::Findings,
-    report::{HEAD, Judged, cells},
+    report::{HEAD, JudgedRun, cells},
     rows::HEALTHY,
 };
 use crate::{
-    checker::{Checked, FaultTime, OverTime},
+    checker::{CheckResult, FaultTime, OverTime},
     faults::Better,
 };
 
@@ -36,14 +36,13 @@ fn not_run(findings: &Findings) -> String {
     if rows.len() == 0 { String::new() } else { table("Not run", &["row", "why"], rows) }
 }
 
-fn section(judged: &Judged) -> String {
+fn section(judged: &JudgedRun) -> String {
     let name = format!("{}: {}", judged.name(), judged.what());
     let report = judged.report();
     let mut section =
         format!("<h2>{}</h2>\n{}", escaped(&name), plot(&name, &report.staleness.over_time).svg());
     section += "<details><summary>Checks</summary>\n";
-    section +=
-        &table("Checks", &["check", "looked at", "violations", "holds"], report.checks.iter().map(check));
+    section += &table("Checks", &["check", "judged", "violations", "holds"], report.checks.iter().map(check));
     section += "</details>\n";
     let wrong: String =
         report.checks.iter().flat_map(|checked| &checked.violations).map(|text| item(text)).collect();
@@ -54,9 +53,9 @@ fn item(text: &str) -> String {
     format!("<li>{}</li>\n", escaped(text))
 }
 
-fn check(checked: &Checked) -> [String; 4] {
-    let (looked_at, violated) = (checked.looked_at.to_string(), checked.violated().to_string());
-    [checked.name.to_owned(), looked_at, violated, holds(checked.holds())]
+fn check(checked: &CheckResult) -> [String; 4] {
+    let (judged, violated) = (checked.judged.to_string(), checked.violated().to_string());
+    [checked.name.to_owned(), judged, violated, holds(checked.holds())]
 }
 
 fn figure(figure: &Figure) -> [String; 4] {
@@ -112,7 +111,7 @@ fn seconds(nanos: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{NotRun, figures::figures, made_up::judged};
+    use crate::faults::{NotRun, figures::figures, fixtures::judged};
 
     fn page_of(findings: &Findings) -> String {
         html(findings, &figures(findings))

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     actions::Action,
-    broken,
     measures::{Measure, Promise},
-    relation_client::Ties,
+    mutants,
+    relation_client::RelationMix,
 };
-use crate::checker::{Bounds, Felt};
+use crate::checker::{Bounds, FaultEffect};
 
 /// The bound of a cached read without a fault.
 pub const HEALTHY: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ pub struct Row {
     /// Its promises beyond the checks.
     pub promises: &'static [Promise],
     /// The calls of clients that make and break relations; `None`: no such clients.
-    pub(super) ties: Option<Ties>,
+    pub(super) relation_mix: Option<RelationMix>,
     /// Acknowledged messages after which it ends; until then the fault is repeated. 0: clients send none.
     pub sends: u64,
     /// Settings of its nodes beyond the usual ones, `key=value` each.
@@ -80,7 +80,7 @@ pub const ROWS: [Row; 45] = [
     row("F07", "a replica that lags is promoted", Action::RedisPromoted),
     row("F08", "Redis is full", Action::RedisFull),
     row("F09", "one writer is cut from Redis", Action::OneCut),
-    row("F10", "the subscriptions of one node are cut", Action::OneDeaf),
+    row("F10", "the subscriptions of one node are cut", Action::OneSubscriptionsCut),
     row("F11a", "one broadcast in a hundred is lost", Action::Lost(100)),
     row("F11b", "one broadcast in ten is lost", Action::Lost(10)),
     row("F12a", "each broadcast comes three times", Action::Repeated),
@@ -100,22 +100,22 @@ pub const ROWS: [Row; 45] = [
     )
     .failing()
     .within(ORPHANED)
-    .related(Ties::USUAL),
+    .related(RelationMix::USUAL),
     row("F16b", "a node dies between a follow and its answer", Action::NodeDies("follow_written=die@3"))
         .failing()
         .within(ORPHANED)
-        .related(Ties::USUAL),
+        .related(RelationMix::USUAL),
     row("F18", "a node is stopped", Action::NodeStopped).lasting(LONG),
     row("F20", "MongoDB's primary is killed", Action::PrimaryKilled)
         .failing()
         .over(THREE)
         .alone()
         .promising(&[Promise::new(Measure::Outage, 15_000.0), Promise::new(Measure::Unresolved, 0.0)]),
-    row("F21", "MongoDB's primary steps down all the time", Action::PrimaryRetired)
+    row("F21", "MongoDB's primary steps down all the time", Action::PrimarySteppedDown)
         .failing()
         .over(THREE)
         .promising(&[Promise::new(Measure::Failed, 1.0)]),
-    row("F22a", "MongoDB's primary and half of the nodes are apart", Action::PrimaryParted)
+    row("F22a", "MongoDB's primary and half of the nodes are apart", Action::PrimaryPartitioned)
         .failing()
         .over(THREE)
         .watched()
@@ -131,16 +131,21 @@ pub const ROWS: [Row; 45] = [
     row("F24", "MongoDB is killed and started again", Action::MongodbKilled).failing(),
     row("F25", "Cassandra is killed and started again", Action::CassandraKilled)
         .failing()
-        .related(Ties::USUAL)
+        .related(RelationMix::USUAL)
         .promising(&[Promise::new(Measure::Refusal, 1_000.0)]),
-    row("F26", "answers of Cassandra are lost", Action::CassandraDeaf).failing().related(Ties::USUAL),
-    row("F27", "answers of Cassandra to what is decided there are lost", Action::CassandraDeaf)
+    row("F26", "answers of Cassandra are lost", Action::CassandraAnswersHeld)
         .failing()
-        .related(Ties::HOSTILE),
-    row("F28", "Cassandra has no room", Action::CassandraPaused).failing().related(Ties::USUAL).set(&NARROW),
+        .related(RelationMix::USUAL),
+    row("F27", "answers of Cassandra to what is decided there are lost", Action::CassandraAnswersHeld)
+        .failing()
+        .related(RelationMix::MOSTLY_SETTINGS),
+    row("F28", "Cassandra has no room", Action::CassandraPaused)
+        .failing()
+        .related(RelationMix::USUAL)
+        .set(&NARROW),
     row("F29", "one follows another and takes it back thousands of times", Action::PairFlipped)
         .lasting(Duration::ZERO)
-        .related(Ties::USUAL)
+        .related(RelationMix::USUAL)
         .alone(),
     row("F30", "MongoDB and Redis are down", Action::BothDown).failing(),
     row("F31", "nodes start before MongoDB does", Action::MongodbLate)
@@ -158,7 +163,7 @@ pub const ROWS: [Row; 45] = [
         .failing()
         .within(ORPHANED)
         .sending(SENDS),
-    row("F60b", "clients send messages while MongoDB's primary steps down", Action::PrimaryRetired)
+    row("F60b", "clients send messages while MongoDB's primary steps down", Action::PrimarySteppedDown)
         .failing()
         .over(THREE)
         .sending(SENDS),
@@ -172,17 +177,16 @@ pub const ROWS: [Row; 45] = [
     .sending(SENDS),
 ];
 
-/// What must hold near to each of them, and where nothing is wrong, of clusters that lack a rule too. A fault that is
-/// none of them is felt as most are.
+/// The bounds of all rows, and of the clusters that lack a rule. A fault with another name has the effect that most faults have.
 #[must_use]
 pub fn bounds() -> Bounds {
-    let rows = ROWS.iter().chain(broken::rows());
-    let by_fault = rows.map(|row| (row.name.to_owned(), row.felt()));
-    let faulty = Felt { bound: FAULTY, heals: HEALS };
+    let rows = ROWS.iter().chain(mutants::rows());
+    let by_fault = rows.map(|row| (row.name.to_owned(), row.effect()));
+    let faulty = FaultEffect { bound: FAULTY, heals: HEALS };
     Bounds { healthy: HEALTHY, faulty, by_fault: by_fault.collect::<BTreeMap<_, _>>() }
 }
 
-/// One as most are.
+/// A row with the usual values.
 pub(super) const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
     Row {
         name,
@@ -194,7 +198,7 @@ pub(super) const fn row(name: &'static str, what: &'static str, action: Action) 
         watched: false,
         alone: false,
         promises: &[],
-        ties: None,
+        relation_mix: None,
         sends: 0,
         settings: &[],
         action,
@@ -211,19 +215,19 @@ impl Row {
     /// Whether it has a Cassandra that others may have, too.
     #[must_use]
     pub const fn shares_cassandra(&self) -> bool {
-        self.sends > 0 || self.ties.is_some() && !self.action.harms_cassandra()
+        self.sends > 0 || self.relation_mix.is_some() && !self.action.harms_cassandra()
     }
 
-    /// Its bounds.
+    /// The effect of its fault.
     #[must_use]
-    pub const fn felt(&self) -> Felt {
-        Felt { bound: self.bound, heals: if self.may_fail { FAILING_HEALS } else { HEALS } }
+    pub const fn effect(&self) -> FaultEffect {
+        FaultEffect { bound: self.bound, heals: if self.may_fail { FAILING_HEALS } else { HEALS } }
     }
 
     /// How long calls continue after it, to show that no effect is left.
     #[must_use]
     pub const fn after(&self) -> Duration {
-        self.felt().heals.saturating_add(HEALED)
+        self.effect().heals.saturating_add(HEALED)
     }
 
     pub(super) const fn within(self, bound: Duration) -> Self {
@@ -250,8 +254,8 @@ impl Row {
         Self { promises, ..self }
     }
 
-    pub(super) const fn related(self, ties: Ties) -> Self {
-        Self { ties: Some(ties), ..self }
+    pub(super) const fn related(self, relation_mix: RelationMix) -> Self {
+        Self { relation_mix: Some(relation_mix), ..self }
     }
 
     const fn sending(self, sends: u64) -> Self {
@@ -274,15 +278,15 @@ mod tests {
     #[test]
     fn calls_continue_past_heal_time_of_every_fault() {
         for row in &ROWS {
-            let felt = row.felt();
-            assert!(felt.heals > felt.bound && row.after() > felt.heals, "{row:?}");
+            let effect = row.effect();
+            assert!(effect.heals > effect.bound && row.after() > effect.heals, "{row:?}");
         }
     }
 
     #[test]
     fn each_row_is_judged_by_its_own_bound() {
         let bounds = bounds();
-        let bound = |name: &str| bounds.by_fault.get(name).map(|felt| felt.bound);
+        let bound = |name: &str| bounds.by_fault.get(name).map(|effect| effect.bound);
         assert_eq!([bound("F10"), bound("F43"), bound("none")], [Some(FAULTY), Some(ORPHANED), None]);
     }
 }

@@ -14,20 +14,20 @@ use tokio::{
 };
 
 use super::{
-    actions::Kept,
+    actions::FaultState,
     calls::UserCall,
-    cassandra::{Cassandra, Served},
-    client::{CallerId, Client, ClientDesk, HOT, Seat},
+    cassandra::{Cassandra, CassandraAccess},
+    client::{CallerId, Client, ClientConfig, ClientState, HOT},
     dump::dump,
     figure::Figure,
+    messages::{self, MessageClient, MessageState},
     mix::Mix,
-    relation_client::{RelationClient, Ties},
+    relation_client::{RelationClient, RelationMix},
     relation_dump,
     rows::Row,
     site::{NAME, Plan, Site},
-    talk::{self, Talk, Talker},
 };
-use crate::history::{Event, Fault, Outcome, Recorder, Started, What};
+use crate::history::{Event, Fault, NodeStart, Outcome, Recorder, UserRequest};
 
 /// Pause without calls before the final content is read.
 const QUIET: Duration = Duration::from_secs(3);
@@ -38,7 +38,7 @@ const AT_ONCE: usize = 64;
 const AT_ONCE_SLOW: usize = 8;
 const TRIES: u32 = 10;
 /// Nodes through which clients send messages.
-const NODES_OF_TALK: u32 = 3;
+const NODES_FOR_MESSAGES: u32 = 3;
 /// Longer than the messages of a row take in a healthy laboratory.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
@@ -84,7 +84,7 @@ impl Default for Load {
 
 /// The summary of a run.
 #[derive(Clone, Debug)]
-pub struct Hunted {
+pub struct RunSummary {
     /// Calls of all clients.
     pub calls: u64,
     /// Of the whole run, in seconds.
@@ -99,7 +99,7 @@ pub struct Hunted {
 
 /// A fault of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct PlannedFault {
     pub(super) row: Row,
     /// Calls before it.
     pub(super) before: Duration,
@@ -117,67 +117,67 @@ pub(super) struct Turn {
 ///
 /// # Errors
 /// When the cluster does not start, does not come back after the fault, or the history cannot be written.
-pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<Hunted> {
+pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<RunSummary> {
     let (lasts, after) = (load.lasts.unwrap_or(row.lasts), load.after.unwrap_or_else(|| row.after()));
     // A row that sends no messages does not wait for any.
     let sends = if row.sends == 0 { 0 } else { load.sends.unwrap_or(row.sends) };
-    let turn = Turn { row: *row, before: load.before, lasts, after, deaths: load.deaths, sends };
-    course(&[turn], plan, load, history, |_, _| {}).await
+    let fault = PlannedFault { row: *row, before: load.before, lasts, after, deaths: load.deaths, sends };
+    run_faults(&[fault], plan, load, history, |_, _| {}).await
 }
 
 /// The same with several faults, one after the other; each is reported before it begins, with the calls so far.
-pub(super) async fn course(
-    turns: &[Turn],
+pub(super) async fn run_faults(
+    faults: &[PlannedFault],
     plan: &Plan,
     load: Load,
     history: &Path,
-    on_turn: impl Fn(&Row, u64),
-) -> Result<Hunted> {
+    on_fault: impl Fn(&Row, u64),
+) -> Result<RunSummary> {
     let began = Instant::now();
-    let mut site = start(turns, plan).await?;
-    let ties = turns.iter().find_map(|turn| turn.row.ties);
-    let sending = turns.iter().find(|turn| turn.row.sends > 0);
-    let users = match (ties, sending) {
+    let mut site = start(faults, plan).await?;
+    let relation_mix = faults.iter().find_map(|fault| fault.row.relation_mix);
+    let sending = faults.iter().find(|fault| fault.row.sends > 0);
+    let users = match (relation_mix, sending) {
         (Some(_), _) => HOT + load.cold.min(COLD_OF_FRIENDS),
-        (None, Some(_)) => talk::PEOPLE,
+        (None, Some(_)) => messages::ALL_USERS,
         (None, None) => HOT + load.cold,
     };
-    let desk = Arc::new(ClientDesk::new(Recorder::create(history)?, site.channels(), users));
-    fill(&desk, site.cassandra.is_some()).await?;
-    let talk = match sending {
-        Some(turn) => Some(Talk::prepare(&desk, turn.sends, turn.row.name, plan.seed).await?),
+    let state = Arc::new(ClientState::new(Recorder::create(history)?, site.channels(), users));
+    fill(&state, site.cassandra.is_some()).await?;
+    let messages = match sending {
+        Some(fault) => Some(MessageState::prepare(&state, fault.sends, fault.row.name, plan.seed).await?),
         None => None,
     };
     let starting = began.elapsed().as_secs_f64();
-    let mut clients = clients(&desk, talk.as_ref(), ties, load, plan.seed);
-    if turns.iter().any(|turn| turn.row.watched) {
-        watch(&mut clients, &desk, load, plan.seed);
+    let mut clients = clients(&state, messages.as_ref(), relation_mix, load, plan.seed);
+    if faults.iter().any(|fault| fault.row.watched) {
+        watch(&mut clients, &state, load, plan.seed);
     }
     // An error of a client ends the run at once: it might wait for what that client does.
-    let happened = tokio::select! {
-        happened = all_happen(turns, &mut site, &desk, on_turn) => happened,
+    let injected = tokio::select! {
+        injected = inject_all(faults, &mut site, &state, on_fault) => injected,
         error = first_error(&mut clients) => Err(error),
     };
-    desk.over.store(true, Ordering::Relaxed);
+    state.over.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
         client??;
     }
-    let (deaths, mut figures) = happened?;
+    let (deaths, mut figures) = injected?;
     site.until_trusted().await?;
     sleep(QUIET).await;
-    dump(&desk.recorder, &desk.nodes, &desk.all()).await?;
-    if ties.is_some() {
-        figures.push(relation_dump::dump(&desk.recorder, &desk.nodes[0]).await?.of(turns[0].row.name));
+    dump(&state.recorder, &state.nodes, &state.all()).await?;
+    if relation_mix.is_some() {
+        figures.push(relation_dump::dump(&state.recorder, &state.nodes[0]).await?.of(faults[0].row.name));
     }
-    if let Some(talk) = &talk {
-        talk::dump(talk, &site.mongod.database(NAME).await?).await?;
-        let sent = desk.sent.load(Ordering::Relaxed);
-        figures.push(Figure::count("messages acknowledged", sent).of(turns[0].row.name));
+    if let Some(messages) = &messages {
+        messages::dump(messages, &site.mongod.database(NAME).await?).await?;
+        let sent = state.sent.load(Ordering::Relaxed);
+        figures.push(Figure::count("messages acknowledged", sent).of(faults[0].row.name));
     }
-    write_starts(&desk.recorder, &site)?;
-    desk.recorder.finish()?;
-    let (calls, seconds) = (desk.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
-    Ok(Hunted { calls, seconds, starting, deaths, figures })
+    write_starts(&state.recorder, &site)?;
+    state.recorder.finish()?;
+    let (calls, seconds) = (state.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
+    Ok(RunSummary { calls, seconds, starting, deaths, figures })
 }
 
 /// The error of the first client that has one; pending while none has.
@@ -196,27 +196,29 @@ async fn first_error(clients: &mut JoinSet<Result<()>>) -> anyhow::Error {
 fn write_starts(recorder: &Recorder, site: &Site) -> Result<()> {
     for (node, member) in (0..).zip(&site.members) {
         for at in member.node.starts().iter().filter_map(|start| recorder.at(*start)) {
-            recorder.write(&Event::Started(Started { node, at }))?;
+            recorder.write(&Event::Started(NodeStart { node, at }))?;
         }
     }
     Ok(())
 }
 
 /// A cluster in which all of them can happen.
-async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
-    let rows = || turns.iter().map(|turn| &turn.row);
+async fn start(faults: &[PlannedFault], plan: &Plan) -> Result<Site> {
+    let rows = || faults.iter().map(|fault| &fault.row);
     let own = rows().flat_map(|row| row.settings).map(|setting| (*setting).to_owned());
     let mut plan = Plan { settings: plan.settings.iter().cloned().chain(own).collect(), ..plan.clone() };
     if rows().any(|row| row.sends > 0) {
-        plan.nodes = plan.nodes.min(NODES_OF_TALK);
+        plan.nodes = plan.nodes.min(NODES_FOR_MESSAGES);
     }
     let mut disk = None;
     for row in rows() {
         disk = row.action.disk().await?.or(disk);
     }
-    let cassandra = match rows().find(|row| row.ties.is_some() || row.sends > 0) {
-        Some(row) if row.action.harms_cassandra() => Some(Served::Alone(Cassandra::lasting().await?)),
-        Some(_) => Some(Served::Shared(Cassandra::shared().await?)),
+    let cassandra = match rows().find(|row| row.relation_mix.is_some() || row.sends > 0) {
+        Some(row) if row.action.harms_cassandra() => {
+            Some(CassandraAccess::Exclusive(Cassandra::lasting().await?))
+        }
+        Some(_) => Some(CassandraAccess::Shared(Cassandra::shared().await?)),
         None => None,
     };
     let mongods = rows().map(|row| row.mongods).max().unwrap_or(1);
@@ -224,100 +226,102 @@ async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
 }
 
 /// How many deaths there were, and what was measured.
-async fn all_happen(
-    turns: &[Turn],
+async fn inject_all(
+    faults: &[PlannedFault],
     site: &mut Site,
-    desk: &ClientDesk,
-    on_turn: impl Fn(&Row, u64),
+    state: &ClientState,
+    on_fault: impl Fn(&Row, u64),
 ) -> Result<(u64, Vec<Figure>)> {
     let (mut deaths, mut figures) = (0, Vec::new());
-    for turn in turns {
+    for fault in faults {
         site.until_trusted().await?;
-        on_turn(&turn.row, desk.calls.load(Ordering::Relaxed));
-        let happened = happen(turn, site, desk).await;
-        let kept = happened.with_context(|| format!("{}: {}", turn.row.name, turn.row.what))?;
+        on_fault(&fault.row, state.calls.load(Ordering::Relaxed));
+        let injected = inject(fault, site, state).await;
+        let kept = injected.with_context(|| format!("{}: {}", fault.row.name, fault.row.what))?;
         deaths += kept.deaths;
         figures.extend(kept.figures);
     }
     Ok((deaths, figures))
 }
 
-async fn happen(turn: &Turn, site: &mut Site, desk: &ClientDesk) -> Result<Kept> {
-    let row = &turn.row;
-    let mut kept = Kept::with_deaths(turn.deaths);
+async fn inject(fault: &PlannedFault, site: &mut Site, state: &ClientState) -> Result<FaultState> {
+    let row = &fault.row;
+    let mut kept = FaultState::with_deaths(fault.deaths);
     row.action.prepare(site, &mut kept).await?;
-    sleep(turn.before).await;
+    sleep(fault.before).await;
     let record = |on| {
-        let fault = Fault { at: desk.recorder.now(), what: row.name.to_owned(), on };
-        desk.recorder.write(&Event::Fault(fault))
+        let fault = Fault { at: state.recorder.now(), what: row.name.to_owned(), on };
+        state.recorder.write(&Event::Fault(fault))
     };
     // Without a fault nothing begins.
-    let disturbs = row.action.disturbs();
-    if disturbs {
+    let is_fault = row.action.is_fault();
+    if is_fault {
         record(true)?;
     }
-    row.action.happen(site, &mut kept, turn.lasts).await?;
+    row.action.inject(site, &mut kept, fault.lasts).await?;
     let give_up = Instant::now() + LONGEST;
-    while desk.sent.load(Ordering::Relaxed) < turn.sends {
+    while state.sent.load(Ordering::Relaxed) < fault.sends {
         ensure!(Instant::now() < give_up, "too few messages are acknowledged in {LONGEST:?}");
-        row.action.happen(site, &mut kept, turn.lasts).await?;
+        row.action.inject(site, &mut kept, fault.lasts).await?;
     }
-    if disturbs {
+    if is_fault {
         record(false)?;
     }
-    sleep(turn.after).await;
+    sleep(fault.after).await;
     Ok(kept)
 }
 
 /// Creates the users of the run.
 ///
 /// While a Cassandra starts, the machine may be slow: few at a time then, each until it is there.
-async fn fill(desk: &ClientDesk, slow: bool) -> Result<()> {
-    let filling = stream::iter(1..=desk.users).map(|user| create(desk, user, slow));
+async fn fill(state: &ClientState, slow: bool) -> Result<()> {
+    let filling = stream::iter(1..=state.users).map(|user| create(state, user, slow));
     let at_once = if slow { AT_ONCE_SLOW } else { AT_ONCE };
     filling.buffer_unordered(at_once).try_collect::<Vec<()>>().await.map(drop)
 }
 
-async fn create(desk: &ClientDesk, user_id: i64, slow: bool) -> Result<()> {
-    let what = What::Create { name: format!("User {user_id}"), value: desk.value() };
+async fn create(state: &ClientState, user_id: i64, slow: bool) -> Result<()> {
+    let what = UserRequest::Create { name: format!("User {user_id}"), value: state.value() };
     let asked = UserCall { user_id, what, token: String::new(), request_id: format!("fill-{user_id}") };
     for _ in 0..if slow { TRIES } else { 0 } {
         // The same request, so that the call that is written down is answered as this one was.
-        if matches!(asked.send(desk.nodes[0].clone()).await.outcome, Outcome::Done { .. }) {
+        if matches!(asked.send(state.nodes[0].clone()).await.outcome, Outcome::Done { .. }) {
             break;
         }
     }
-    let outcome = desk.call(CallerId { client: 0, pinned: false }, 0, &asked).await?.outcome;
+    let outcome = state.call(CallerId { client: 0, pinned: false }, 0, &asked).await?.outcome;
     anyhow::ensure!(matches!(outcome, Outcome::Done { .. }), "user {user_id}: {outcome:?}");
     Ok(())
 }
 
 /// Clients that send messages, that make and break relations but for the last one, or that call about users.
 fn clients(
-    desk: &Arc<ClientDesk>,
-    talk: Option<&Arc<Talk>>,
-    ties: Option<Ties>,
+    state: &Arc<ClientState>,
+    messages: Option<&Arc<MessageState>>,
+    relation_mix: Option<RelationMix>,
     load: Load,
     seed: u64,
 ) -> JoinSet<Result<()>> {
     let (mut clients, last) = (JoinSet::new(), load.pinned + load.roaming);
     for number in 1..=last {
-        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
-        let pinned = (number <= load.pinned).then_some(place);
-        let seat = Seat { number, pinned, seed: seed.wrapping_add(u64::from(number)) };
-        match (ties, talk) {
-            (Some(ties), _) if number < last => clients.spawn(RelationClient::new(desk, seat, ties).work()),
-            (None, Some(talk)) => clients.spawn(Talker::new(talk, seat).work()),
-            _ => clients.spawn(Client::new(desk, seat, load.mix).work()),
+        let node = usize::try_from(number).unwrap_or_default() % state.nodes.len();
+        let pinned = (number <= load.pinned).then_some(node);
+        let config = ClientConfig { number, pinned, seed: seed.wrapping_add(u64::from(number)) };
+        match (relation_mix, messages) {
+            (Some(relation_mix), _) if number < last => {
+                clients.spawn(RelationClient::new(state, config, relation_mix).work())
+            }
+            (None, Some(messages)) => clients.spawn(MessageClient::new(messages, config).work()),
+            _ => clients.spawn(Client::new(state, config, load.mix).work()),
         };
     }
     clients
 }
 
 /// One more with each node, that does nothing but strong reads.
-fn watch(clients: &mut JoinSet<Result<()>>, desk: &Arc<ClientDesk>, load: Load, seed: u64) {
-    for (number, place) in (load.pinned + load.roaming + 1..).zip(0..desk.nodes.len()) {
-        let seat = Seat { number, pinned: Some(place), seed: seed.wrapping_add(u64::from(number)) };
-        clients.spawn(Client::new(desk, seat, load.mix).watch());
+fn watch(clients: &mut JoinSet<Result<()>>, state: &Arc<ClientState>, load: Load, seed: u64) {
+    for (number, node) in (load.pinned + load.roaming + 1..).zip(0..state.nodes.len()) {
+        let config = ClientConfig { number, pinned: Some(node), seed: seed.wrapping_add(u64::from(number)) };
+        clients.spawn(Client::new(state, config, load.mix).watch());
     }
 }

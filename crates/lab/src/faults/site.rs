@@ -12,25 +12,25 @@ use kith_lab_servers::{
 use tonic::transport::Channel;
 
 use super::{
-    cassandra::{Cassandra, Served, keyspace},
+    cassandra::{Cassandra, CassandraAccess, keyspace},
     disk::SmallDisk,
-    node::{Node, Shape},
+    node::{Node, NodeConfig},
 };
 use crate::mongods::Mongods;
 
 /// Database, and prefix in Redis.
 pub(super) const NAME: &str = "kith_hunt";
 
-/// A node and its ways to the servers.
+/// A node and its links to the servers.
 #[derive(Debug)]
 pub struct Member {
     /// The node.
     pub node: Node,
-    /// Its way to MongoDB, where that has one member; else its ways are [`Mongods`]'.
+    /// Its link to MongoDB, if that has one member; else the links belong to [`Mongods`].
     pub to_mongodb: Proxy,
-    /// Its way to Redis, for data and subscriptions.
+    /// Its link to Redis, for data and subscriptions.
     pub to_redis: Proxy,
-    /// Its way to Cassandra, where there is one.
+    /// Its link to Cassandra, if there is one.
     pub to_cassandra: Option<Proxy>,
 }
 
@@ -42,7 +42,7 @@ pub struct Site {
     /// The store.
     pub mongod: Mongods,
     /// The store of relations, if there is one.
-    pub(super) cassandra: Option<Served>,
+    pub(super) cassandra: Option<CassandraAccess>,
     /// The nodes.
     pub members: Vec<Member>,
     /// The disk of the store, if it can be filled up.
@@ -82,11 +82,11 @@ impl Site {
         plan: &Plan,
         mongods: usize,
         disk: Option<SmallDisk>,
-        cassandra: Option<Served>,
+        cassandra: Option<CassandraAccess>,
     ) -> Result<Self> {
         let data = disk.as_ref().map(|disk| disk.path().to_owned());
         let (redis, mongod) = (RedisServer::start(&[]).await?, Mongods::start(mongods, data).await?);
-        let shape = Shape {
+        let config = NodeConfig {
             kith: plan.kith.clone(),
             name: NAME.to_owned(),
             keyspace: keyspace(),
@@ -95,7 +95,7 @@ impl Site {
         };
         let mut site = Self { redis, mongod, cassandra, members: Vec::new(), disk };
         for number in 0..plan.nodes {
-            let member = site.member(&shape, plan.seed + u64::from(number)).await?;
+            let member = site.member(&config, plan.seed + u64::from(number)).await?;
             site.members.push(member);
             if number == 0 {
                 // It prepares the database; the others find it ready.
@@ -119,7 +119,7 @@ impl Site {
     /// # Errors
     /// When a part does not start.
     pub(super) async fn with_cassandra(plan: &Plan) -> Result<Self> {
-        let cassandra = Served::Shared(Cassandra::shared().await?);
+        let cassandra = CassandraAccess::Shared(Cassandra::shared().await?);
         Self::start_over(plan, 1, None, Some(cassandra)).await
     }
 
@@ -139,16 +139,16 @@ impl Site {
         self.members.iter().map(|member| member.node.channel()).collect()
     }
 
-    async fn member(&self, shape: &Shape, seed: u64) -> Result<Member> {
+    async fn member(&self, config: &NodeConfig, seed: u64) -> Result<Member> {
         let to_mongodb = Proxy::start(self.mongod.address()?, seed).await?;
-        let to_redis = Proxy::of_messages(self.redis.address(), seed).await?;
+        let to_redis = Proxy::for_pubsub(self.redis.address(), seed).await?;
         let mongodb = self.mongod.uri(to_mongodb.address(), self.members.len());
         let to_cassandra = match &self.cassandra {
             Some(cassandra) => Some(Proxy::start(cassandra.address(), seed).await?),
             None => None,
         };
         let cassandra = to_cassandra.as_ref().map(Proxy::address);
-        let node = Node::start(shape, mongodb, to_redis.address(), cassandra)?;
+        let node = Node::start(config, mongodb, to_redis.address(), cassandra)?;
         Ok(Member { node, to_mongodb, to_redis, to_cassandra })
     }
 

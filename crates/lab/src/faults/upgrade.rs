@@ -16,7 +16,7 @@ const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Half of the nodes are replaced by newer ones, one after the other, and by usual ones again after so long. How
 /// many were replaced.
-pub(super) async fn half(site: &mut Site, lasts: Duration) -> Result<u64> {
+pub(super) async fn replace_half(site: &mut Site, lasts: Duration) -> Result<u64> {
     let newer = replace(site, &NEWER).await?;
     for mark in MARKS {
         ensure!(

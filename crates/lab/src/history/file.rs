@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::Event;
 
-/// Writes down what happens, from any number of tasks.
+/// Records events, from any number of tasks.
 #[derive(Debug)]
 pub struct Recorder {
     began: Instant,
@@ -18,7 +18,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a history in this file; what it held is gone.
+    /// Begins a history in this file, and deletes its previous content.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -30,20 +30,20 @@ impl Recorder {
         Ok(Self { began: Instant::now(), lines: Mutex::new(BufWriter::new(file)) })
     }
 
-    /// This moment.
+    /// The time since the begin of the history, in nanoseconds.
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// That moment; `None`: it was before this history began.
+    /// The same for another moment; `None`: it was before the begin.
     #[must_use]
     pub fn at(&self, moment: Instant) -> Option<u64> {
         let since = moment.checked_duration_since(self.began)?;
         Some(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Writes an event down. It may be in the file only after [`Self::finish`].
+    /// Records an event. It may be in the file only after [`Self::finish`].
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -53,7 +53,7 @@ impl Recorder {
         Ok(self.lines.lock().write_all(&line)?)
     }
 
-    /// All that was written is in the file.
+    /// Writes all recorded events to the file.
     ///
     /// # Errors
     /// When the file cannot be written.

@@ -83,7 +83,7 @@ pub enum MessageOutcome {
     /// A read.
     Read {
         /// In the order of the answer.
-        messages: Vec<Logged>,
+        messages: Vec<LoggedMessage>,
         /// The lowest and the highest number that the reader may read; `None`: the answer has none.
         range: Option<(u64, u64)>,
         /// Whether other messages follow.
@@ -111,7 +111,7 @@ pub enum SendOutcome {
 
 /// A message of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Logged {
+pub struct LoggedMessage {
     /// Its number.
     #[serde(rename = "n")]
     pub seq: u64,
@@ -134,7 +134,7 @@ pub struct LogCopy {
     /// The node that it was read through; `None`: from the database itself.
     pub node: Option<u32>,
     /// In the order in which they were found.
-    pub messages: Vec<Logged>,
+    pub messages: Vec<LoggedMessage>,
 }
 
 /// What a node says of the dialog of a user at the end.
@@ -160,7 +160,7 @@ pub struct DialogEnd {
 
 /// What one receiver got of a conversation by all its streams, each of which began where the one before had ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Received {
+pub struct ReceivedMessages {
     /// The receiver: another one for each device.
     pub receiver: u32,
     /// Its user.

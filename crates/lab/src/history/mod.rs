@@ -1,7 +1,7 @@
-//! What a run has seen: every call with its answer, what was done to the cluster, and what was held in the end.
+//! The record of a run: every call with its answer, the faults of the cluster, and all stored data at the end.
 //!
-//! A history is a file of lines, each one [`Event`] as JSON, in no order. Times are nanoseconds since the run
-//! began, by the one clock of the harness.
+//! A history is a file of lines, each an [`Event`] as JSON, in no order. Times are nanoseconds since the begin of the run, by
+//! the clock of this program.
 
 mod file;
 mod message;
@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 
 pub use file::{Recorder, read};
 pub use message::{
-    DialogEnd, Draft, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, Pages, Received,
-    ReceivedRun, SendOutcome,
+    DialogEnd, Draft, LogCopy, LoggedMessage, MessageCall, MessageOutcome, MessageRequest, Pages,
+    ReceivedMessages, ReceivedRun, SendOutcome,
 };
-pub use relation::{About, Edge, EdgeEnd, ListsEnd, Relates, RelationCall, Setting, Settings, Side};
+pub use relation::{
+    Edge, EdgeEnd, ListsEnd, RelationCall, RelationOutcome, RelationRequest, Setting, Settings, Side,
+};
 
 /// A line of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,32 +24,32 @@ pub use relation::{About, Edge, EdgeEnd, ListsEnd, Relates, RelationCall, Settin
 pub enum Event {
     /// A call that a client made.
     Call(Call),
-    /// Something was done to the cluster, or undone.
+    /// A fault began or ended.
     Fault(Fault),
-    /// What a record was at the end, in one place.
-    Held(Held),
+    /// A copy of a record at the end, in one place.
+    Held(RecordEnd),
     /// A call about relations that a client made.
     Relation(RelationCall),
-    /// What was from one user to another one at the end.
+    /// The relation of one user to another one at the end.
     Edge(EdgeEnd),
-    /// What the lists of a user were at the end.
+    /// The lists of a user at the end.
     Lists(ListsEnd),
     /// A node was started again.
-    Started(Started),
+    Started(NodeStart),
     /// A call about messages that a client made.
     Message(MessageCall),
     /// A log at the end.
     Log(LogCopy),
     /// A dialog at the end.
     Dialog(DialogEnd),
-    /// What a receiver got until the end.
-    Received(Received),
+    /// The messages that a receiver got.
+    Received(ReceivedMessages),
 }
 
-/// One call, and what came of it. A client makes one at a time.
+/// One call about users, and its result. A client makes one at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Who called.
+    /// The caller.
     pub client: u32,
     /// Whether the client stays with one node.
     pub pinned: bool,
@@ -59,29 +61,29 @@ pub struct Call {
     pub ended: u64,
     /// Which record: `user:42`, or `name:ada` for a creation whose answer contains no id.
     pub key: String,
-    /// What was asked for.
-    pub what: What,
-    /// By which a write is known when it is sent again.
+    /// The request.
+    pub what: UserRequest,
+    /// The request id of a write; the same for one that is sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// What a call asks for.
+/// What a call about users requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
-    /// A read that must be as new as its level says.
+pub enum UserRequest {
+    /// A read at this consistency level.
     Read(Level),
-    /// A record is made under a unique name.
+    /// A record is created under a unique name.
     Create {
-        /// The name; unique among living records.
+        /// The name; unique among existing records.
         name: String,
         /// What is written.
         value: u64,
     },
-    /// The value is written; no two writes of a run write the same.
+    /// The value is written; no two writes of a run write the same one.
     Update {
         /// What is written.
         value: u64,
@@ -90,78 +92,78 @@ pub enum What {
     Delete,
 }
 
-/// How new a read must be.
+/// The consistency level of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Within the bound.
     Cached,
-    /// At least this version, which a token stood for.
+    /// At least this version, by a token.
     AtLeast(u64),
     /// The newest.
     Strong,
 }
 
-/// What came of a call.
+/// The result of a call about users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// A read found this, or a write made it so.
+    /// A read found this, or a write made it.
     Done {
-        /// Of the record, as the store counts; rises by one with each write.
+        /// The version of the record; increases by one with each write.
         version: u64,
-        /// What it holds.
+        /// The value of the record.
         value: u64,
-        /// Of a creation: which record it made.
+        /// For a creation: the key of the new record.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
     /// There is no such record, or the write deleted it.
     Gone,
-    /// Certainly not done: the code says why.
+    /// Certainly not done; the code is the reason.
     Refused(String),
-    /// Done or not, or yet to be done: the code says why.
+    /// Done, or not, or still to be done; the code is the reason.
     Open(String),
 }
 
-/// Something that was done to the cluster.
+/// The begin or end of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// When.
     pub at: u64,
-    /// What: the name of a row, and of a node where it met one.
+    /// The fault: the name of a row, and of a node where it met one.
     pub what: String,
     /// Whether it began, or ended.
     pub on: bool,
 }
 
-/// That a node was started again: what it knew is gone, and what it answers to calls that begin later is of this run.
+/// A restart of a node: its memory is lost, and calls that begin later are answered by the new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
+pub struct NodeStart {
     /// Which.
     pub node: u32,
-    /// When; the run before had ended.
+    /// When; the previous process had ended.
     pub at: u64,
 }
 
-/// What a place held at the end.
+/// The copy of a record in one place at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct RecordEnd {
     /// Which record.
     pub key: String,
     /// Where.
-    pub place: Place,
-    /// Its version, and its value if the place shows it; `None`: it has none there.
+    pub place: CopyPlace,
+    /// Its version, and its value if the place shows it; `None`: there is no copy.
     pub state: Option<(u64, Option<u64>)>,
     /// Whether the place knows that there is no such record.
     pub gone: bool,
 }
 
-/// A place that holds records.
+/// A place that stores copies of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// The truth.
+pub enum CopyPlace {
+    /// The source of truth.
     Store,
     /// The tier that nodes share.
     Redis,

@@ -1,14 +1,14 @@
-//! Calls about relations in a history, and the relations at its end. A call whose outcome is `Relates::Open`
+//! Calls about relations in a history, and the relations at its end. A call whose outcome is `RelationOutcome::Open`
 //! may have been applied or not; the checker allows both.
 
 use serde::{Deserialize, Serialize};
 
 use super::Level;
 
-/// One call about relations, and what came of it. A client makes one at a time.
+/// One call about relations, and its result. A client makes one at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelationCall {
-    /// Who called.
+    /// The caller.
     pub client: u32,
     /// Whether the client stays with one node.
     pub pinned: bool,
@@ -16,47 +16,47 @@ pub struct RelationCall {
     pub node: u32,
     /// When it was sent.
     pub began: u64,
-    /// When its answer came; for [`Relates::Open`] when it was given up.
+    /// When its answer came; for [`RelationOutcome::Open`] when it was given up.
     pub ended: u64,
-    /// What was asked for.
-    pub what: About,
-    /// By which a write is known when it is sent again.
+    /// The request.
+    pub what: RelationRequest,
+    /// The request id of a write; the same for one that is sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// What came of it.
-    pub outcome: Relates,
+    /// The result.
+    pub outcome: RelationOutcome,
 }
 
-/// From one user to another one: who follows whom, or has set something about whom.
+/// From one user (first) to another one (second): the first follows the second, or has settings for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Edge(pub i64, pub i64);
 
 impl Edge {
-    /// The edge the other way.
+    /// The edge in the other direction.
     #[must_use]
     pub const fn reversed(self) -> Self {
         Self(self.1, self.0)
     }
 }
 
-/// What a call about relations asks for.
+/// What a call about relations requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum About {
-    /// The first user follows the second one from now on.
+pub enum RelationRequest {
+    /// The first user follows the second one.
     Follow(Edge),
-    /// The follow is taken back.
+    /// The first user stops following the second one.
     Unfollow(Edge),
-    /// The first user sets this about the second one.
+    /// The first user changes a setting for the second one.
     Set(Edge, Setting),
-    /// All that is between both, as the first one sees it.
+    /// Both follows, and the settings of the first user.
     Get(Edge, Level),
-    /// Whether what the first user has set about the second one allows the second one these, and whatever needs no
-    /// permission; always a cached read.
+    /// Whether the settings of the first user grant the second one these permissions, and no block forbids all. Always a
+    /// cached read.
     Check(Edge, u8),
     /// A whole list of the user.
     List(i64, Side, Level),
-    /// How long both lists of the user are.
+    /// The lengths of both lists of the user.
     Count(i64),
 }
 
@@ -81,7 +81,7 @@ impl Side {
     }
 }
 
-/// What a user sets about another one.
+/// A change of the settings of one user for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
@@ -93,14 +93,14 @@ pub enum Setting {
     Permissions(u8),
 }
 
-/// What one user has set about another one.
+/// The settings of one user for another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// 0: nothing was ever set; else one above the one before.
+    /// 0: nothing was ever set. Increases by one with each change.
     pub version: u64,
     /// Whether the other one is blocked.
     pub blocked: bool,
-    /// What was set that the other one may do; `None`: nothing was, and what is so by default holds.
+    /// The permissions of the other user; `None`: never set, the default applies.
     pub permissions: Option<u8>,
 }
 
@@ -116,7 +116,7 @@ impl Settings {
         }
     }
 
-    /// What of these the other one may not do; `None`: what is so by default decides.
+    /// Which of these permissions the other user lacks; `None`: the default decides.
     #[must_use]
     pub const fn denied(self, asked: u8) -> Option<u8> {
         match self.permissions {
@@ -128,45 +128,45 @@ impl Settings {
     }
 }
 
-/// What came of a call about relations.
+/// The result of a call about relations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Relates {
-    /// It follows, by a follow of this version.
+pub enum RelationOutcome {
+    /// The first user follows the second one, with this version.
     Follows(u64),
     /// The follow has ended with this version.
     Ended(u64),
-    /// What is set now, and whether a follow of the other one was ended by it.
+    /// The settings after the change, and whether it ended a follow of the other user.
     Set(Settings, bool),
-    /// What is between both.
+    /// Both follows, and the settings of the first user.
     Found {
-        /// The version of the follow of the first one; `None`: it does not follow.
+        /// The version of the follow of the first user; `None`: it does not follow.
         follow: Option<u64>,
         /// The same of the second one.
         followed_by: Option<u64>,
-        /// What the first one has set.
+        /// The settings of the first user.
         settings: Settings,
     },
-    /// Whether all that was asked is allowed, and what of it is not.
+    /// Whether all requested permissions are granted, and which are not.
     Allows(bool, u8),
-    /// Who is in the list, each with the version of the follow.
+    /// The users in the list, each with the version of the follow.
     Listed(Vec<(i64, u64)>),
-    /// How many the user follows, and how many follow it.
+    /// How many users it follows, and how many follow it.
     Counted(i64, i64),
-    /// Certainly not done: the code says why.
+    /// Certainly not done; the code is the reason.
     Refused(String),
-    /// Done or not, or yet to be done: the code says why.
+    /// Done, or not, or still to be done; the code is the reason.
     Open(String),
 }
 
-/// What is from one user to another one at the end, by strong reads.
+/// The relation of one user to another one at the end, by strong reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeEnd {
-    /// From whom to whom.
+    /// Both users.
     pub edge: Edge,
     /// The version of the follow; `None`: there is none.
     pub follow: Option<u64>,
-    /// What is set.
+    /// The settings of the first user.
     pub settings: Settings,
 }
 

@@ -40,7 +40,7 @@ pub(super) enum Dialer {
 /// Listens on a port of its own and passes on to a member. Dropping it ends its connections.
 pub(super) struct MemberProxy {
     address: SocketAddr,
-    shut_to: watch::Sender<Vec<Dialer>>,
+    blocked: watch::Sender<Vec<Dialer>>,
     accepting: JoinHandle<()>,
 }
 
@@ -50,8 +50,8 @@ impl MemberProxy {
     pub(super) async fn start(member: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (shut_to, shut) = watch::channel(Vec::new());
-        Ok(Self { address, shut_to, accepting: tokio::spawn(accept(listener, member, shut)) })
+        let (blocked, shut) = watch::channel(Vec::new());
+        Ok(Self { address, blocked, accepting: tokio::spawn(accept(listener, member, shut)) })
     }
 
     /// Where it listens.
@@ -61,8 +61,8 @@ impl MemberProxy {
 
     /// From now on it holds back all data of these dialers, on existing and new connections, without closing them. It
     /// continues for all others.
-    pub(super) fn shut_to(&self, dialers: Vec<Dialer>) {
-        self.shut_to.send_replace(dialers);
+    pub(super) fn block(&self, dialers: Vec<Dialer>) {
+        self.blocked.send_replace(dialers);
     }
 }
 
@@ -76,7 +76,7 @@ impl fmt::Debug for MemberProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemberProxy")
             .field("address", &self.address)
-            .field("shut_to", &*self.shut_to.borrow())
+            .field("blocked", &*self.blocked.borrow())
             .finish_non_exhaustive()
     }
 }
@@ -207,7 +207,7 @@ mod tests {
         stream
     }
 
-    async fn heard(stream: &mut TcpStream, what: &[u8]) {
+    async fn expect_received(stream: &mut TcpStream, what: &[u8]) {
         let mut bytes = vec![0; what.len()];
         timeout(SOON, stream.read_exact(&mut bytes)).await.unwrap().unwrap();
         assert_eq!(bytes, what);
@@ -225,28 +225,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_of_those_it_is_shut_to_wait() {
+    async fn messages_of_blocked_dialers_wait() {
         let proxy = MemberProxy::start(echo().await).await.unwrap();
         let (one, other) = (of_node("node-1"), of_member(9));
         let (mut held, mut free) = (dial(&proxy, &one).await, dial(&proxy, &other).await);
-        heard(&mut held, &one).await;
-        heard(&mut free, &other).await;
-        proxy.shut_to(vec![Dialer::Named("node-1".to_owned()), Dialer::Member(8)]);
+        expect_received(&mut held, &one).await;
+        expect_received(&mut free, &other).await;
+        proxy.block(vec![Dialer::Named("node-1".to_owned()), Dialer::Member(8)]);
         held.write_all(b"later").await.unwrap();
         free.write_all(b"now").await.unwrap();
         let mut new = dial(&proxy, &one).await;
-        heard(&mut free, b"now").await;
+        expect_received(&mut free, b"now").await;
         assert!(is_silent(&mut held).await && is_silent(&mut new).await);
-        proxy.shut_to(Vec::new());
-        heard(&mut held, b"later").await;
-        heard(&mut new, &one).await;
+        proxy.block(Vec::new());
+        expect_received(&mut held, b"later").await;
+        expect_received(&mut new, &one).await;
     }
 
     #[tokio::test]
     async fn connection_ends_with_proxy_or_without_member() {
         let proxy = MemberProxy::start(echo().await).await.unwrap();
         let mut passing = dial(&proxy, &of_member(9)).await;
-        heard(&mut passing, &of_member(9)).await;
+        expect_received(&mut passing, &of_member(9)).await;
         drop(proxy);
         assert_eq!(timeout(SOON, passing.read(&mut [0; 8])).await.unwrap().unwrap_or_default(), 0);
         let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

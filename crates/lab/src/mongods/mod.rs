@@ -60,7 +60,7 @@ impl Mongods {
         let mut set = Self { members, proxies };
         set.until_all_answer().await?;
         set.first()?.ask(doc! { "replSetInitiate": set.config()? }).await?;
-        set.until_whole().await?;
+        set.until_complete().await?;
         Ok(set)
     }
 
@@ -106,7 +106,7 @@ impl Mongods {
                 member.run()?;
             }
         }
-        self.until_whole().await
+        self.until_complete().await
     }
 
     /// The answer of the primary to one command on `admin`.
@@ -151,29 +151,29 @@ impl Mongods {
         self.members.get_mut(at)
     }
 
-    /// The network is partitioned until [`Self::join`]: this member and these nodes on one side, all other members and
+    /// The network is partitioned until [`Self::heal_partition`]: this member and these nodes on one side, all other members and
     /// nodes on the other. Data across it are held back, and connections stay open. Nodes reach each other and Redis.
-    pub fn part(&self, member: usize, nodes: &[usize], all_nodes: usize) {
+    pub fn partition(&self, member: usize, nodes: &[usize], all_nodes: usize) {
         let apart = |at: usize| at == member;
-        for (place, proxy) in self.proxies.iter().enumerate() {
+        for (other, proxy) in self.proxies.iter().enumerate() {
             let members = self.members.iter().enumerate();
-            let members = members.filter(|(at, _)| apart(*at) != apart(place));
+            let members = members.filter(|(at, _)| apart(*at) != apart(other));
             let members = members.map(|(_, member)| Dialer::Member(member.address().port()));
-            let nodes = (0..all_nodes).filter(|node| nodes.contains(node) != apart(place));
-            proxy.shut_to(members.chain(nodes.map(|node| Dialer::Named(name(node)))).collect());
+            let nodes = (0..all_nodes).filter(|node| nodes.contains(node) != apart(other));
+            proxy.block(members.chain(nodes.map(|node| Dialer::Named(name(node)))).collect());
         }
     }
 
     /// The network is whole again; what was held back arrives.
-    pub fn join(&self) {
-        self.proxies.iter().for_each(|proxy| proxy.shut_to(Vec::new()));
+    pub fn heal_partition(&self) {
+        self.proxies.iter().for_each(|proxy| proxy.block(Vec::new()));
     }
 
     /// Waits until one member is primary and all others follow it.
     ///
     /// # Errors
     /// When it does not come to that, or a member has ended by itself.
-    pub async fn until_whole(&mut self) -> Result<()> {
+    pub async fn until_complete(&mut self) -> Result<()> {
         let until = Instant::now() + READY_WITHIN;
         loop {
             self.members.iter_mut().try_for_each(Mongod::ensure_alive)?;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use kith_lab_servers::child::{Watched, free_port};
+use kith_lab_servers::child::{ChildProcess, free_port};
 use mongodb::{Client, Database, bson::Document, options::ClientOptions};
 use tempfile::TempDir;
 
@@ -31,7 +31,7 @@ pub struct Mongod {
     /// Where its data are; `None`: in its folder.
     data: Option<PathBuf>,
     /// `None`: killed.
-    process: Option<Watched>,
+    process: Option<ChildProcess>,
 }
 
 impl Mongod {
@@ -98,7 +98,7 @@ impl Mongod {
         command.args(["--setParameter", "diagnosticDataCollectionEnabled=false", "--dbpath"]);
         command.arg(self.data.as_deref().unwrap_or(self.folder.path())).args(["--setParameter", LIFETIME]);
         let log = self.folder.path().join("mongod.log");
-        let started = Watched::start("mongod", command, log);
+        let started = ChildProcess::start("mongod", command, log);
         self.process = Some(started.with_context(|| format!("{PROGRAM} names the program"))?);
         Ok(())
     }

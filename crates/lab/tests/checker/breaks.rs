@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use kith_lab::history::{Call, Event, Held, Level, Outcome, Place, What};
+use kith_lab::history::{Call, CopyPlace, Event, Level, Outcome, RecordEnd, UserRequest};
 use rand::{rngs::StdRng, seq::IndexedRandom as _};
 
 use crate::world::BOUNDS;
@@ -45,7 +45,7 @@ fn pinned_read_goes_back(events: &mut Vec<Event>, random: &mut StdRng) -> Option
 fn read_is_below_its_token(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     age_a_read(events, random, |read| {
-        let What::Read(Level::AtLeast(token)) = read.what else { return None };
+        let UserRequest::Read(Level::AtLeast(token)) = read.what else { return None };
         facts.older(read, token).filter(|version| facts.wrote(read) <= *version)
     })
 }
@@ -73,7 +73,7 @@ fn cached_read_is_too_old(events: &mut Vec<Event>, random: &mut StdRng) -> Optio
 fn strong_read_is_old(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     age_a_read(events, random, |read| {
-        let free = read.what == What::Read(Level::Strong) && !read.pinned && facts.wrote(read) == 0;
+        let free = read.what == UserRequest::Read(Level::Strong) && !read.pinned && facts.wrote(read) == 0;
         let version = facts.older(read, version(read)?)?;
         (free && facts.age(read, version) > 0).then_some(version)
     })
@@ -82,7 +82,7 @@ fn strong_read_is_old(events: &mut Vec<Event>, random: &mut StdRng) -> Option<St
 fn strong_read_finds_nothing(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let read = choose(events, random, |read| {
-        let free = read.what == What::Read(Level::Strong) && !read.pinned && facts.wrote(read) == 0;
+        let free = read.what == UserRequest::Read(Level::Strong) && !read.pinned && facts.wrote(read) == 0;
         free && !facts.deleted(&read.key) && version(read).is_some() && facts.age(read, 0) > 0
     })?;
     read.outcome = Outcome::Gone;
@@ -97,7 +97,7 @@ fn last_write_is_dropped(events: &mut Vec<Event>, random: &mut StdRng) -> Option
     })?;
     let (key, last) = (write.key.clone(), version(write)?);
     events.retain(|event| {
-        let read = |call: &Call| matches!(call.what, What::Read(_)) && call.key == key;
+        let read = |call: &Call| matches!(call.what, UserRequest::Read(_)) && call.key == key;
         !matches!(event, Event::Call(call) if read(call) && version(call) == Some(last))
     });
     hold(events, &key, last - 1, facts.values[&(key.clone(), last - 1)]);
@@ -122,7 +122,7 @@ fn ends_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<Stri
 fn value_is_invented(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let read = choose(events, random, |read| {
-        matches!(read.what, What::Read(_))
+        matches!(read.what, UserRequest::Read(_))
             && version(read).is_some_and(|version| facts.values.contains_key(&at(read, version)))
     })?;
     read.outcome = Outcome::Done { version: version(read)?, value: INVENTED, key: None };
@@ -130,8 +130,9 @@ fn value_is_invented(events: &mut Vec<Event>, random: &mut StdRng) -> Option<Str
 }
 
 fn memory_differs(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
-    let copies =
-        |event: &Event| matches!(event, Event::Held(Held { place: Place::Memory(_), state: Some(_), .. }));
+    let copies = |event: &Event| {
+        matches!(event, Event::Held(RecordEnd { place: CopyPlace::Memory(_), state: Some(_), .. }))
+    };
     let Event::Held(held) = pick(events, random, copies)? else { return None };
     held.state = held.state.map(|(version, value)| (version, value.map(|value| value + INVENTED)));
     Some(format!("{held:?}"))
@@ -141,14 +142,19 @@ fn name_has_two_owners(events: &mut Vec<Event>, random: &mut StdRng) -> Option<S
     let facts = Facts::of(events);
     let key = "user:9999".to_owned();
     let create = choose(events, random, |create| {
-        let What::Create { name, .. } = &create.what else { return false };
+        let UserRequest::Create { name, .. } = &create.what else { return false };
         let is_taken = facts.owners.get(name).is_some_and(|ended| *ended < create.began);
         is_taken && create.outcome == Outcome::Refused("ALREADY_EXISTS".to_owned()) && facts.sent_once(create)
     })?;
-    let What::Create { value, .. } = create.what else { return None };
+    let UserRequest::Create { value, .. } = create.what else { return None };
     create.outcome = Outcome::Done { version: 1, value, key: Some(key.clone()) };
     let place = format!("{create:?}");
-    events.push(Event::Held(Held { key, place: Place::Store, state: Some((1, Some(value))), gone: false }));
+    events.push(Event::Held(RecordEnd {
+        key,
+        place: CopyPlace::Store,
+        state: Some((1, Some(value))),
+        gone: false,
+    }));
     Some(place)
 }
 
@@ -183,7 +189,7 @@ fn refuse(
     code: &str,
     fits: impl Fn(&Call) -> bool,
 ) -> Option<String> {
-    let read = choose(events, random, |call| matches!(call.what, What::Read(_)) && fits(call))?;
+    let read = choose(events, random, |call| matches!(call.what, UserRequest::Read(_)) && fits(call))?;
     read.outcome = Outcome::Refused(code.to_owned());
     Some(format!("{read:?}"))
 }
@@ -196,7 +202,7 @@ fn age_a_read(
 ) -> Option<String> {
     let facts = Facts::of(events);
     let read = choose(events, random, |call| {
-        matches!(call.what, What::Read(_)) && version(call).is_some() && older(call).is_some()
+        matches!(call.what, UserRequest::Read(_)) && version(call).is_some() && older(call).is_some()
     })?;
     let (was, version) = (read.outcome.clone(), older(read)?);
     read.outcome = Outcome::Done { version, value: facts.values[&at(read, version)], key: None };
@@ -251,18 +257,21 @@ impl Facts {
         let calls: Vec<Call> = calls(events).cloned().collect();
         let (mut values, mut acked, mut ends) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for event in events {
-            if let Event::Held(Held { key, place: Place::Store, state: Some((version, _)), .. }) = event {
+            if let Event::Held(RecordEnd {
+                key, place: CopyPlace::Store, state: Some((version, _)), ..
+            }) = event
+            {
                 ends.insert(key.clone(), *version);
             }
         }
         let mut owners = BTreeMap::new();
-        for call in calls.iter().filter(|call| !matches!(call.what, What::Read(_))) {
+        for call in calls.iter().filter(|call| !matches!(call.what, UserRequest::Read(_))) {
             let Outcome::Done { version, value, key } = &call.outcome else { continue };
             let record = key.as_ref().unwrap_or(&call.key);
             values.insert((record.clone(), *version), *value);
             let ended = acked.entry((record.clone(), *version)).or_insert(call.ended);
             *ended = call.ended.min(*ended);
-            if let What::Create { name, .. } = &call.what
+            if let UserRequest::Create { name, .. } = &call.what
                 && ends.contains_key(record)
             {
                 owners.insert(name.clone(), *ended);
@@ -285,7 +294,7 @@ impl Facts {
 
     /// The newest that the client read of this record before.
     fn read_before(&self, call: &Call) -> Option<u64> {
-        let before = self.before(call).filter(|before| matches!(before.what, What::Read(_)));
+        let before = self.before(call).filter(|before| matches!(before.what, UserRequest::Read(_)));
         before.filter_map(version).max()
     }
 
@@ -300,7 +309,7 @@ impl Facts {
     }
 
     fn writes_before(&self, call: &Call) -> impl Iterator<Item = &Call> {
-        self.before(call).filter(|before| !matches!(before.what, What::Read(_)))
+        self.before(call).filter(|before| !matches!(before.what, UserRequest::Read(_)))
     }
 
     /// What the client called for this record before.
@@ -314,7 +323,7 @@ impl Facts {
     /// Whether this is an acknowledged update, the last one of a record that exists.
     fn is_last(&self, call: &Call) -> bool {
         let last = self.ends.get(&call.key).copied();
-        matches!(call.what, What::Update { .. }) && last.is_some() && version(call) == last
+        matches!(call.what, UserRequest::Update { .. }) && last.is_some() && version(call) == last
     }
 
     fn open(&self, key: &str) -> bool {
@@ -322,7 +331,7 @@ impl Facts {
     }
 
     fn deleted(&self, key: &str) -> bool {
-        self.calls.iter().any(|call| call.key == key && call.what == What::Delete)
+        self.calls.iter().any(|call| call.key == key && call.what == UserRequest::Delete)
     }
 
     fn sent_once(&self, call: &Call) -> bool {
@@ -350,7 +359,7 @@ fn at(call: &Call, version: u64) -> (String, u64) {
 }
 
 fn cached(call: &Call) -> bool {
-    call.what == What::Read(Level::Cached)
+    call.what == UserRequest::Read(Level::Cached)
 }
 
 fn healthy() -> u64 {

@@ -1,21 +1,21 @@
 use kith_lab::history::{
+    CopyPlace::{Memory, Redis, Store},
     Level::Cached,
-    Place::{Memory, Redis, Store},
 };
 
-use crate::tale::{SOUND, Tale, assert_judged, calls};
+use crate::builder::{HistoryBuilder, SOUND, assert_judged, calls};
 
 const C5: &[&str] = &["C5"];
 const C6: &[&str] = &["C6"];
 const C7: &[&str] = &["C7"];
 
-fn written() -> Tale {
-    Tale::written_until(3)
+fn written() -> HistoryBuilder {
+    HistoryBuilder::written_until(3)
 }
 
 /// A record that was deleted.
-fn deleted() -> Tale {
-    Tale::of_one_record().call(calls(1, 1).deletes().from(50).gone()).holds(Store, None, true)
+fn deleted() -> HistoryBuilder {
+    HistoryBuilder::of_one_record().call(calls(1, 1).deletes().from(50).gone()).holds(Store, None, true)
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn store_holds_the_last_acknowledged_write() {
 fn history_without_dump_reports_no_losses() {
     let report = written().report();
     let lost = report.checks.iter().find(|check| check.name.starts_with("C5")).unwrap();
-    assert_eq!((lost.looked_at, lost.holds()), (0, true));
-    assert!(report.to_string().contains("nothing to see"));
+    assert_eq!((lost.judged, lost.holds()), (0, true));
+    assert!(report.to_string().contains("nothing judged"));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn deleted_record_is_gone_at_the_end() {
 #[test]
 fn unanswered_creation_is_found_by_its_value() {
     let create = calls(1, 1).key("name:ada").creates("ada", 77).from(10).open();
-    let created = Tale::default().fault("away", 10, 20).call(create);
+    let created = HistoryBuilder::default().fault("away", 10, 20).call(create);
     let read = created.clone().call(calls(1, 1).from(40).done(1, 77));
     let again = calls(1, 1).key("user:2").from(50).done(1, 77);
     assert_judged([
@@ -71,16 +71,16 @@ fn unanswered_creation_is_found_by_its_value() {
 
 #[test]
 fn every_copy_must_equal_store_or_be_absent() {
-    let tale = || written().held(Store, 3, 30);
-    let same = tale().held(Redis, 3, 30).held(Memory(1), 3, 30);
+    let history = || written().held(Store, 3, 30);
+    let same = history().held(Redis, 3, 30).held(Memory(1), 3, 30);
     let same = same.holds(Memory(2), None, false).holds(Memory(3), Some((3, None)), false);
-    let gone = tale().holds(Memory(2), None, true);
+    let gone = history().holds(Memory(2), None, true);
     let violation = gone.report().checks[6].violations[0].clone();
     assert!(violation.contains("the memory of node 2 has no record, the store has value 30"), "{violation}");
     assert_judged([
         ("the same or nothing", SOUND, same),
-        ("an older version", C7, tale().held(Redis, 2, 20)),
-        ("another value", C7, tale().held(Memory(1), 3, 31)),
+        ("an older version", C7, history().held(Redis, 2, 20)),
+        ("another value", C7, history().held(Memory(1), 3, 31)),
         ("gone", C7, gone),
         ("gone as in the store", SOUND, deleted().holds(Redis, Some((2, None)), true)),
         ("a copy of a record that is gone", C7, deleted().held(Redis, 1, 10)),
@@ -91,8 +91,8 @@ fn every_copy_must_equal_store_or_be_absent() {
 #[test]
 fn copy_with_only_a_version_must_have_the_last() {
     let of = |version| written().held(Store, 3, 30).holds(Memory(1), Some((version, None)), false);
-    assert_eq!((of(3).broken(), of(3).report().checks[6].looked_at), (vec![], 1));
-    assert_eq!((of(2).broken(), of(4).broken()), (vec!["C7"], vec!["C7"]));
+    assert_eq!((of(3).failed_checks(), of(3).report().checks[6].judged), (vec![], 1));
+    assert_eq!((of(2).failed_checks(), of(4).failed_checks()), (vec!["C7"], vec!["C7"]));
     let violation = of(2).report().checks[6].violations[0].clone();
     assert!(violation.contains("the memory of node 1 has version 2, the store has value 30"), "{violation}");
 }
@@ -101,8 +101,9 @@ fn copy_with_only_a_version_must_have_the_last() {
 fn read_values_were_written_there() {
     let read = |version, value| written().call(calls(1, 1).reads(Cached).from(40).done(version, value));
     let other = calls(2, 2).key("name:bob").creates("bob", 77).from(20).made("user:2", 77);
-    let two = || Tale::of_one_record().call(other.clone());
-    let open = Tale::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).open());
+    let two = || HistoryBuilder::of_one_record().call(other.clone());
+    let open =
+        HistoryBuilder::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).open());
     let open = open.call(calls(1, 1).from(40).done(2, 20));
     assert_judged([
         ("a written value", SOUND, read(3, 30)),
@@ -117,11 +118,11 @@ fn read_values_were_written_there() {
 #[test]
 fn phantom_says_why_it_is_one() {
     let refused = written().call(calls(2, 2).updates(40).from(35).refused("ABORTED"));
-    for (tale, why) in [
+    for (history, why) in [
         (written().call(calls(1, 1).reads(Cached).from(40).done(3, 20)), "which is version 2"),
         (refused.call(calls(1, 1).reads(Cached).from(40).done_as(4)), "whose write was refused"),
     ] {
-        assert_eq!(tale.broken(), ["C6"], "{why}");
-        assert!(tale.report().checks[5].violations[0].ends_with(why), "{why}");
+        assert_eq!(history.failed_checks(), ["C6"], "{why}");
+        assert!(history.report().checks[5].violations[0].ends_with(why), "{why}");
     }
 }

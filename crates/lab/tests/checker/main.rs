@@ -5,19 +5,19 @@
 
 mod answers;
 mod breaks;
+mod builder;
 mod end;
-mod enmities;
-mod friends;
-mod losses;
+mod message_breaks;
+mod message_history;
 mod messages;
 mod mutants;
 mod names;
 mod plan;
 mod register;
+mod relation_breaks;
+mod relation_history;
 mod sessions;
 mod staleness;
 mod strictness;
-mod tale;
-mod talkers;
 mod tool;
 mod world;

@@ -1,11 +1,11 @@
 //! Each rule about messages is noticed when it is broken. The log is of three users; times are milliseconds.
 
 use kith_lab::history::{
-    DialogEnd, Draft, Event, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, Pages, Received,
-    ReceivedRun, SendOutcome,
+    DialogEnd, Draft, Event, LogCopy, LoggedMessage, MessageCall, MessageOutcome, MessageRequest, Pages,
+    ReceivedMessages, ReceivedRun, SendOutcome,
 };
 
-use crate::tale::{Case, MS, SOUND, Tale, assert_judged};
+use crate::builder::{Case, HistoryBuilder, MS, SOUND, assert_judged};
 
 const GROUP: &str = "g1";
 
@@ -31,11 +31,11 @@ fn open(began: u64, value: u64) -> Event {
     call(began, MessageRequest::Send(vec![draft(value)]), outcome)
 }
 
-fn logged(seq: u64, value: u64) -> Logged {
-    Logged { seq, value: Some(value), sender: draft(value).sender, silent: false }
+fn logged(seq: u64, value: u64) -> LoggedMessage {
+    LoggedMessage { seq, value: Some(value), sender: draft(value).sender, silent: false }
 }
 
-fn copy(node: Option<u32>, messages: Vec<Logged>) -> Event {
+fn copy(node: Option<u32>, messages: Vec<LoggedMessage>) -> Event {
     Event::Log(LogCopy { conversation: GROUP.to_owned(), node, messages })
 }
 
@@ -77,7 +77,7 @@ fn received(runs: &[&[(u64, u64)]], missed: &[(u64, u64)], wrong: &[(u64, u64)])
         messages.iter().for_each(|(_, value)| run.add(Some(*value)));
         run
     };
-    Event::Received(Received {
+    Event::Received(ReceivedMessages {
         receiver: 1,
         user: 2,
         conversation: GROUP.to_owned(),
@@ -93,7 +93,7 @@ fn sent() -> Vec<Event> {
 }
 
 fn fault() -> Vec<Event> {
-    Tale::default().fault("f", 1, 100).events().to_vec()
+    HistoryBuilder::default().fault("f", 1, 100).events().to_vec()
 }
 
 const WHOLE: [(u64, u64); 3] = [(1, 11), (2, 12), (3, 13)];
@@ -111,8 +111,8 @@ fn log_at_the_end_has_what_was_acknowledged() {
     let whole = || WHOLE.map(|(seq, value)| logged(seq, value)).to_vec();
     let mut other_sender = whole();
     other_sender[1].sender += 1;
-    let event = Logged { seq: 4, value: None, sender: 0, silent: true };
-    let node = |messages: &[Logged]| copy(Some(1), messages.to_vec());
+    let event = LoggedMessage { seq: 4, value: None, sender: 0, silent: true };
+    let node = |messages: &[LoggedMessage]| copy(Some(1), messages.to_vec());
     assert_judged_after_sends([
         ("all messages", SOUND, vec![log(&WHOLE), node(&whole())]),
         ("an event of the service", SOUND, vec![copy(None, [whole(), vec![event]].concat())]),

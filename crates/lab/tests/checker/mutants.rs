@@ -6,7 +6,7 @@ use rand::{SeedableRng as _, rngs::StdRng};
 
 use crate::{
     breaks::{self, Break},
-    enmities, losses, tale,
+    builder, message_breaks, relation_breaks,
     world::{BOUNDS, history},
 };
 
@@ -24,7 +24,7 @@ fn all_are_caught(breaks: &[(&str, &str, Break)]) {
             let mut events = sound.clone();
             let Some(place) = break_one(&mut events, &mut StdRng::seed_from_u64(seed)) else { continue };
             let report = check(&events, &BOUNDS);
-            assert_eq!(tale::broken(&report), [*number], "{name}, seed {seed}, {place}: {report}");
+            assert_eq!(builder::failed_checks(&report), [*number], "{name}, seed {seed}, {place}: {report}");
             *left -= 1;
         }
         if left.iter().all(|left| *left == 0) {
@@ -41,7 +41,7 @@ fn a_store_that_is_right_passes_every_check() {
         let events = history(seed);
         let report = check(&events, &BOUNDS);
         assert!(report.holds(), "seed {seed}: {report}");
-        assert!(report.checks.iter().all(|check| check.looked_at > 0), "seed {seed}: {report}");
+        assert!(report.checks.iter().all(|check| check.judged > 0), "seed {seed}: {report}");
         assert!(report.events > 5_000 && report.open > 30 && report.refused > 30, "seed {seed}: {report}");
     }
 }
@@ -53,10 +53,10 @@ fn each_break_of_users_is_caught() {
 
 #[test]
 fn each_break_of_relations_is_caught() {
-    all_are_caught(&enmities::ALL);
+    all_are_caught(&relation_breaks::ALL);
 }
 
 #[test]
 fn each_break_of_messages_is_caught() {
-    all_are_caught(&losses::ALL);
+    all_are_caught(&message_breaks::ALL);
 }

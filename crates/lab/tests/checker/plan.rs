@@ -5,7 +5,7 @@ use rand::{Rng as _, rngs::StdRng};
 use crate::world::{CLIENTS, FAULTS, LAGS, MS, NODES, PINNED};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct PlannedCall {
     pub(crate) client: u32,
     pub(crate) node: u32,
     pub(crate) began: u64,
@@ -14,10 +14,10 @@ pub(crate) struct Plan {
     pub(crate) ended: u64,
     /// Of a write; the same for one that is sent again.
     pub(crate) request: Option<u64>,
-    pub(crate) fate: Fate,
+    pub(crate) outcome: PlannedOutcome,
 }
 
-impl Plan {
+impl PlannedCall {
     /// The time of which a cached read knows.
     pub(crate) fn known(&self, random: &mut StdRng) -> u64 {
         self.effect.saturating_sub(random.random_range(0..LAGS[usize::from(is_disturbed(self.began))]))
@@ -25,15 +25,15 @@ impl Plan {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum PlannedOutcome {
     Answered,
     Refused,
     /// No answer came; whether it takes effect nevertheless.
     Open(bool),
 }
 
-/// How clients go about it.
-pub(crate) struct Habits {
+/// How clients call.
+pub(crate) struct CallProfile {
     /// Of each client.
     pub(crate) calls: usize,
     /// What a call lasts at the most, and what a client waits before the next one.
@@ -46,41 +46,41 @@ pub(crate) struct Habits {
     pub(crate) lost: i32,
 }
 
-impl Habits {
+impl CallProfile {
     /// The calls of all clients, in the order of their effects.
-    pub(crate) fn all_plans(&self, random: &mut StdRng) -> Vec<Plan> {
+    pub(crate) fn all_plans(&self, random: &mut StdRng) -> Vec<PlannedCall> {
         let mut requests = 0;
-        let mut plans: Vec<Plan> =
+        let mut plans: Vec<PlannedCall> =
             (0..CLIENTS).flat_map(|client| self.plans(client, random, &mut requests)).collect();
         plans.sort_by_key(|plan| plan.effect);
         plans
     }
 
     /// The calls of a client, one after the other. `requests` counts those of all clients.
-    fn plans(&self, client: u32, random: &mut StdRng, requests: &mut u64) -> Vec<Plan> {
-        let mut plans: Vec<Plan> = Vec::new();
+    fn plans(&self, client: u32, random: &mut StdRng, requests: &mut u64) -> Vec<PlannedCall> {
+        let mut plans: Vec<PlannedCall> = Vec::new();
         let mut now = random.random_range(1..5 * MS);
         while plans.len() < self.calls {
             let node = if client < PINNED { client % NODES } else { random.random_range(0..NODES) };
             let ended = now + random.random_range(MS..self.lasts);
-            let fate = self.fate(now, random);
-            let late = if fate == Fate::Open(true) { 50 * MS } else { 0 };
+            let outcome = self.outcome(now, random);
+            let late = if outcome == PlannedOutcome::Open(true) { 50 * MS } else { 0 };
             let effect = random.random_range(now + 1..ended + late);
-            let lost = plans.last().filter(|last| matches!(last.fate, Fate::Open(_)));
+            let lost = plans.last().filter(|last| matches!(last.outcome, PlannedOutcome::Open(_)));
             let again = lost.and_then(|last| last.request).filter(|_| random.random_bool(self.again));
             let request = again.or_else(|| random.random_bool(self.writes).then(|| next(requests)));
-            plans.push(Plan { client, node, began: now, effect, ended, request, fate });
+            plans.push(PlannedCall { client, node, began: now, effect, ended, request, outcome });
             now = ended + random.random_range(1..self.pause);
         }
         plans
     }
 
-    fn fate(&self, now: u64, random: &mut StdRng) -> Fate {
+    fn outcome(&self, now: u64, random: &mut StdRng) -> PlannedOutcome {
         let disturbed = is_disturbed(now);
         match random.random_range(0..100) {
-            drawn if disturbed && drawn < self.lost => Fate::Open(random.random_bool(0.5)),
-            0..18 if disturbed => Fate::Refused,
-            _ => Fate::Answered,
+            drawn if disturbed && drawn < self.lost => PlannedOutcome::Open(random.random_bool(0.5)),
+            0..18 if disturbed => PlannedOutcome::Refused,
+            _ => PlannedOutcome::Answered,
         }
     }
 }

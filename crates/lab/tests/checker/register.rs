@@ -1,6 +1,6 @@
 use kith_lab::history::{Call, Level::Cached};
 
-use crate::tale::{Calls, SOUND, Tale, assert_judged, calls};
+use crate::builder::{CallBuilder, HistoryBuilder, SOUND, assert_judged, calls};
 
 const C4: &[&str] = &["C4"];
 
@@ -15,13 +15,13 @@ fn write(client: u32, from: u64, version: u64) -> Call {
 }
 
 /// A record whose version 2 is written from 20 to 40.
-fn written_until_40() -> Tale {
-    Tale::of_one_record().call(calls(2, 2).updates(20).from(20).to(40).done_as(2))
+fn written_until_40() -> HistoryBuilder {
+    HistoryBuilder::of_one_record().call(calls(2, 2).updates(20).from(20).to(40).done_as(2))
 }
 
 /// A record with a write of open outcome from 20 on.
-fn open_from_20() -> Tale {
-    Tale::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).to(25).open())
+fn open_from_20() -> HistoryBuilder {
+    HistoryBuilder::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).to(25).open())
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn strong_reads_never_go_back() {
             SOUND,
             written_until_40().call(read(1, 22, 1)).call(read(1, 25, 2)),
         ),
-        ("without a write before", C4, Tale::written_until(2).call(read(1, 22, 1))),
+        ("without a write before", C4, HistoryBuilder::written_until(2).call(read(1, 22, 1))),
         ("without what another read found", C4, written_until_40().call(read(1, 22, 2)).call(read(3, 25, 1))),
         ("without what a memory had", C4, written_until_40().call(from_memory).call(read(3, 25, 1))),
         ("of an open write much later", SOUND, seen.clone()),
@@ -45,15 +45,15 @@ fn strong_reads_never_go_back() {
 #[test]
 fn read_of_a_later_write_is_caught() {
     let read = calls(1, 1).reads(Cached).from(15).to(16).done_as(2);
-    let tale = Tale::written_until(2).call(read);
-    assert!(tale.broken().contains(&"C4"), "{:?}", tale.broken());
+    let history = HistoryBuilder::written_until(2).call(read);
+    assert!(history.failed_checks().contains(&"C4"), "{:?}", history.failed_checks());
 }
 
 #[test]
 fn each_version_has_a_write_of_its_own() {
-    let record = Tale::of_one_record;
+    let record = HistoryBuilder::of_one_record;
     let too_late = calls(2, 2).updates(20).from(50).to(55).open();
-    let created = Tale::default().fault("away", 1, 30);
+    let created = HistoryBuilder::default().fault("away", 1, 30);
     let created = created.call(calls(9, 9).key("name:ada").from(1).creates("ada", 10).open());
     let open = calls(3, 3).updates(20).from(20).open();
     let same = calls(2, 2).updates(77).from(15).to(30).done(2, 77);
@@ -71,16 +71,16 @@ fn each_version_has_a_write_of_its_own() {
         ("the creation makes the first version", SOUND, created.clone().call(write(2, 40, 2))),
         ("a gap above the first version", C4, created.clone().call(write(2, 40, 3))),
         ("an open write fills it", SOUND, created.call(open).call(write(2, 40, 3))),
-        ("two writes of one version", C4, Tale::written_until(2).call(same)),
+        ("two writes of one version", C4, HistoryBuilder::written_until(2).call(same)),
         ("versions against the order of writes", C4, record().call(write(2, 20, 3)).call(write(2, 30, 2))),
     ]);
 }
 
 #[test]
 fn creations_and_deletions_are_in_order() {
-    let record = Tale::of_one_record;
-    let gone = |calls: Calls, from| calls.from(from).gone();
-    let created = Tale::default().call(calls(2, 2).from(0).to(9).creates("ada", 10).done(1, 10));
+    let record = HistoryBuilder::of_one_record;
+    let gone = |calls: CallBuilder, from| calls.from(from).gone();
+    let created = HistoryBuilder::default().call(calls(2, 2).from(0).to(9).creates("ada", 10).done(1, 10));
     let created = created.call(gone(calls(1, 1), 3)).call(read(1, 5, 1));
     let deleted = record().call(gone(calls(2, 2).deletes(), 20)).call(gone(calls(1, 1), 30));
     let deleted = deleted.call(gone(calls(1, 1).updates(20), 40)).call(gone(calls(3, 3).deletes(), 45));

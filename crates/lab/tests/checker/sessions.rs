@@ -1,28 +1,29 @@
 use kith_lab::history::{
-    About, Call, Edge, Event,
+    Call, Edge, Event,
     Level::{AtLeast, Cached},
-    Relates, RelationCall, Settings, Started,
+    NodeStart, RelationCall, RelationOutcome, RelationRequest, Settings,
 };
 
-use crate::tale::{MS, SOUND, Tale, assert_judged, broken_by, calls, relates};
+use crate::builder::{HistoryBuilder, MS, SOUND, assert_judged, calls, failed_checks_of, relates};
 
 const EDGE: Edge = Edge(1, 2);
 
 /// Client 1 stays with node 1.
 fn sees(at: u64, version: u64) -> Event {
-    let found = Relates::Found { follow: Some(version), followed_by: None, settings: Settings::default() };
-    let call = relates(1, [at, at + 1], About::Get(EDGE, Cached), found);
+    let found =
+        RelationOutcome::Found { follow: Some(version), followed_by: None, settings: Settings::default() };
+    let call = relates(1, [at, at + 1], RelationRequest::Get(EDGE, Cached), found);
     Event::Relation(RelationCall { pinned: true, ..call })
 }
 
 /// Followed as versions 5 and 7, and what client 1 sees of it.
 fn follow_seen(events: &[Event]) -> Vec<&'static str> {
     let followed = [
-        relates(9, [10, 11], About::Follow(EDGE), Relates::Follows(5)),
-        relates(9, [20, 21], About::Unfollow(EDGE), Relates::Ended(6)),
-        relates(9, [30, 31], About::Follow(EDGE), Relates::Follows(7)),
+        relates(9, [10, 11], RelationRequest::Follow(EDGE), RelationOutcome::Follows(5)),
+        relates(9, [20, 21], RelationRequest::Unfollow(EDGE), RelationOutcome::Ended(6)),
+        relates(9, [30, 31], RelationRequest::Follow(EDGE), RelationOutcome::Follows(7)),
     ];
-    broken_by(&[&followed.map(Event::Relation), events].concat())
+    failed_checks_of(&[&followed.map(Event::Relation), events].concat())
 }
 
 /// A client that stays with its node reads a version.
@@ -35,7 +36,7 @@ const C2: &[&str] = &["C2"];
 
 #[test]
 fn pinned_reads_never_go_back() {
-    let written = || Tale::written_until(4);
+    let written = || HistoryBuilder::written_until(4);
     let back = || written().call(pinned_read(60, 4)).call(pinned_read(70, 3));
     let violation = &back().report().checks[0].violations[0];
     assert!(violation.starts_with("user:1: client 1 on node 1 read version 3"), "{violation}");
@@ -52,7 +53,7 @@ fn pinned_reads_never_go_back() {
 
 #[test]
 fn follow_goes_back_only_across_a_restart() {
-    let started = |node, at| Event::Started(Started { node, at: at * MS });
+    let started = |node, at| Event::Started(NodeStart { node, at: at * MS });
     assert_eq!(follow_seen(&[sees(60, 5), sees(70, 7)]), [""; 0]);
     assert_eq!(follow_seen(&[sees(60, 7), sees(70, 5)]), ["C1"]);
     assert_eq!(follow_seen(&[sees(60, 7), started(2, 65), sees(70, 5)]), ["C1"]);
@@ -61,7 +62,7 @@ fn follow_goes_back_only_across_a_restart() {
 
 #[test]
 fn pinned_reads_of_a_deleted_record() {
-    let record = Tale::of_one_record;
+    let record = HistoryBuilder::of_one_record;
     let gone = |at| calls(1, 1).pinned().reads(Cached).from(at).gone();
     let deleted = record().call(pinned_read(20, 1)).call(calls(2, 2).deletes().from(25).gone());
     let deleted = deleted.call(gone(30));
@@ -81,7 +82,7 @@ fn pinned_reads_of_a_deleted_record() {
 fn moved_client_needs_a_token_to_read_as_new() {
     let read = |node, at| calls(1, node).reads(Cached).from(at);
     let by_token = |version| calls(1, 1).reads(AtLeast(3)).from(60).done_as(version);
-    let written = || Tale::written_until(4);
+    let written = || HistoryBuilder::written_until(4);
     assert_judged([
         ("moved without a token", SOUND, written().call(read(1, 60).done_as(4)).call(read(2, 70).done_as(3))),
         ("the version of the token", SOUND, written().call(by_token(3))),
@@ -92,18 +93,18 @@ fn moved_client_needs_a_token_to_read_as_new() {
 
 #[test]
 fn own_writes_are_read() {
-    let tale = || Tale::written_until(4).call(calls(1, 1).updates(50).from(60).done_as(5));
+    let history = || HistoryBuilder::written_until(4).call(calls(1, 1).updates(50).from(60).done_as(5));
     let read = |node, version| calls(1, node).reads(Cached).from(70).done_as(version);
     let by_token = |token, version| calls(1, 2).reads(AtLeast(token)).from(70).done_as(version);
-    let deleted = || Tale::of_one_record().call(calls(1, 1).deletes().from(20).gone());
+    let deleted = || HistoryBuilder::of_one_record().call(calls(1, 1).deletes().from(20).gone());
     let read_after = calls(1, 1).reads(Cached).from(30);
     assert_judged([
-        ("on the same node", SOUND, tale().call(read(1, 5))),
-        ("not yet on another node", SOUND, tale().call(read(2, 4))),
-        ("not on the same node", C2, tale().call(read(1, 4))),
-        ("by the token of the write", SOUND, tale().call(by_token(5, 5))),
-        ("by an older token", SOUND, tale().call(by_token(4, 4))),
-        ("not by the token of the write", &["C1", "C2"], tale().call(by_token(5, 4))),
+        ("on the same node", SOUND, history().call(read(1, 5))),
+        ("not yet on another node", SOUND, history().call(read(2, 4))),
+        ("not on the same node", C2, history().call(read(1, 4))),
+        ("by the token of the write", SOUND, history().call(by_token(5, 5))),
+        ("by an older token", SOUND, history().call(by_token(4, 4))),
+        ("not by the token of the write", &["C1", "C2"], history().call(by_token(5, 4))),
         ("an own deletion", SOUND, deleted().call(read_after.clone().gone())),
         ("not an own deletion", C2, deleted().call(read_after.done_as(1))),
     ]);

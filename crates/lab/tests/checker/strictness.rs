@@ -1,27 +1,29 @@
 //! What may be read of a change of settings before it is acknowledged.
 
-use kith_lab::history::{About, Edge, Event, Level, Relates, Setting, Settings};
+use kith_lab::history::{Edge, Event, Level, RelationOutcome, RelationRequest, Setting, Settings};
 
-use crate::tale::{broken_by, relates};
+use crate::builder::{failed_checks_of, relates};
 
 const PAIR: Edge = Edge(1, 2);
 const BEFORE: Settings = Settings { version: 1, blocked: false, permissions: None };
 const AFTER: Settings = Settings { version: 2, blocked: true, permissions: None };
 
-fn call(client: u32, time: [u64; 2], what: About, outcome: Relates) -> Event {
+fn call(client: u32, time: [u64; 2], what: RelationRequest, outcome: RelationOutcome) -> Event {
     Event::Relation(relates(client, time, what, outcome))
 }
 
 fn read(client: u32, at: [u64; 2], level: Level, settings: Settings) -> Event {
-    let found = Relates::Found { follow: None, followed_by: None, settings };
-    call(client, at, About::Get(PAIR, level), found)
+    let found = RelationOutcome::Found { follow: None, followed_by: None, settings };
+    call(client, at, RelationRequest::Get(PAIR, level), found)
 }
 
 /// The pair is permitted at first; the block is sent at 20 and acknowledged at 60.
-fn broken(reads: &[Event]) -> Vec<&'static str> {
-    let unblocked = call(1, [1, 10], About::Set(PAIR, Setting::Unblock), Relates::Set(BEFORE, false));
-    let blocked = call(1, [20, 60], About::Set(PAIR, Setting::Block), Relates::Set(AFTER, false));
-    broken_by(&[&[unblocked, blocked], reads].concat())
+fn failed_checks(reads: &[Event]) -> Vec<&'static str> {
+    let unblocked =
+        call(1, [1, 10], RelationRequest::Set(PAIR, Setting::Unblock), RelationOutcome::Set(BEFORE, false));
+    let blocked =
+        call(1, [20, 60], RelationRequest::Set(PAIR, Setting::Block), RelationOutcome::Set(AFTER, false));
+    failed_checks_of(&[&[unblocked, blocked], reads].concat())
 }
 
 #[test]
@@ -29,8 +31,8 @@ fn reads_of_the_store_may_be_ahead_of_memories() {
     for level in [Level::Strong, Level::AtLeast(0)] {
         let ahead = read(2, [30, 31], level, AFTER);
         let behind = read(3, [40, 41], Level::Cached, BEFORE);
-        let decided = call(4, [42, 43], About::Check(PAIR, 0), Relates::Allows(true, 0));
-        assert_eq!(broken(&[ahead, behind, decided]), [""; 0]);
+        let decided = call(4, [42, 43], RelationRequest::Check(PAIR, 0), RelationOutcome::Allows(true, 0));
+        assert_eq!(failed_checks(&[ahead, behind, decided]), [""; 0]);
     }
 }
 
@@ -38,12 +40,12 @@ fn reads_of_the_store_may_be_ahead_of_memories() {
 fn a_memory_that_is_behind_another_one_is_caught() {
     let ahead = read(2, [30, 31], Level::Cached, AFTER);
     let behind = read(3, [40, 41], Level::Cached, BEFORE);
-    assert_eq!(broken(&[ahead, behind]), ["C14"]);
+    assert_eq!(failed_checks(&[ahead, behind]), ["C14"]);
 }
 
 #[test]
 fn memory_behind_acknowledgement_is_caught() {
     let ahead = read(2, [30, 31], Level::Strong, AFTER);
     let behind = read(3, [61, 62], Level::Cached, BEFORE);
-    assert_eq!(broken(&[ahead, behind]), ["C14"]);
+    assert_eq!(failed_checks(&[ahead, behind]), ["C14"]);
 }

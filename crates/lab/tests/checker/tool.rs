@@ -7,7 +7,7 @@ use std::{
 
 use kith_lab::history::{Event, Level::Cached, Recorder};
 
-use crate::tale::{Tale, calls};
+use crate::builder::{HistoryBuilder, calls};
 
 fn check(file: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let mut tool = Command::new(env!("CARGO_BIN_EXE_kith-lab"));
@@ -26,8 +26,8 @@ fn written(folder: &Path, events: &[Event]) -> std::path::PathBuf {
 #[test]
 fn exit_code_is_0_if_sound_and_1_if_broken() {
     let folder = tempfile::tempdir().unwrap();
-    let tale = Tale::written_until(2).call(calls(1, 1).reads(Cached).from(50).done_as(1));
-    let file = written(folder.path(), tale.events());
+    let history = HistoryBuilder::written_until(2).call(calls(1, 1).reads(Cached).from(50).done_as(1));
+    let file = written(folder.path(), history.events());
     let (code, text) = check(&file, &[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("| C3 bounded staleness ") && text.contains("| undisturbed "), "{text}");
@@ -42,7 +42,7 @@ fn exit_code_is_0_if_sound_and_1_if_broken() {
 #[test]
 fn a_line_that_is_no_event_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let file = written(folder.path(), Tale::of_one_record().events());
+    let file = written(folder.path(), HistoryBuilder::of_one_record().events());
     let lines = std::fs::read_to_string(&file).unwrap() + "{\"call\":{}}\n";
     std::fs::write(&file, lines).unwrap();
     let (code, text) = check(&file, &[]);

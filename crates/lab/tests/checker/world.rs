@@ -11,15 +11,15 @@ use std::{
 };
 
 use kith_lab::{
-    checker::{Bounds, Felt},
-    history::{Call, Event, Fault, Held, Level, Outcome, Place, What},
+    checker::{Bounds, FaultEffect},
+    history::{Call, CopyPlace, Event, Fault, Level, Outcome, RecordEnd, UserRequest},
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 
 use crate::{
-    friends,
-    plan::{Fate, Habits, Plan},
-    talkers,
+    message_history,
+    plan::{CallProfile, PlannedCall, PlannedOutcome},
+    relation_history,
 };
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -27,7 +27,8 @@ pub(crate) const CLIENTS: u32 = 8;
 /// The clients below stay with one node.
 pub(crate) const PINNED: u32 = 6;
 pub(crate) const NODES: u32 = 4;
-const HABITS: Habits = Habits { calls: 620, lasts: 5 * MS, pause: MS, again: 0.7, writes: 0.4, lost: 12 };
+const PROFILE: CallProfile =
+    CallProfile { calls: 620, lasts: 5 * MS, pause: MS, again: 0.7, writes: 0.4, lost: 12 };
 const NAMES: u64 = 60;
 pub(crate) const FAULTS: [Range<u64>; 2] = [600 * MS..900 * MS, 1_600 * MS..1_900 * MS];
 /// The oldest that a node answers, while nothing is wrong and while a fault is on.
@@ -35,21 +36,21 @@ pub(crate) const LAGS: [u64; 2] = [20 * MS, 150 * MS];
 
 pub(crate) const BOUNDS: Bounds = Bounds {
     healthy: Duration::from_millis(100),
-    faulty: Felt { bound: Duration::from_millis(400), heals: Duration::from_millis(100) },
+    faulty: FaultEffect { bound: Duration::from_millis(400), heals: Duration::from_millis(100) },
     by_fault: BTreeMap::new(),
 };
 
 /// The history of about 5000 calls; the same one for the same seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
     let mut world = World::new(seed);
-    let plans = HABITS.all_plans(&mut world.random);
+    let plans = PROFILE.all_plans(&mut world.random);
     let mut events: Vec<Event> = plans.iter().map(|plan| Event::Call(world.call(plan))).collect();
     for (at, on) in FAULTS.iter().flat_map(|fault| [(fault.start, true), (fault.end, false)]) {
         events.push(Event::Fault(Fault { at, what: "redis away".to_owned(), on }));
     }
     events.extend(world.dump());
-    events.extend(friends::history(seed));
-    events.extend(talkers::history(seed));
+    events.extend(relation_history::history(seed));
+    events.extend(message_history::history(seed));
     events.shuffle(&mut world.random);
     events
 }
@@ -83,7 +84,7 @@ struct World {
     random: StdRng,
     records: Vec<Stored>,
     /// What a request asks for, of which record.
-    asked: HashMap<u64, (usize, What)>,
+    asked: HashMap<u64, (usize, UserRequest)>,
     /// Of those that had their effect.
     replies: HashMap<u64, Outcome>,
     /// What a node (first) has of a record (second).
@@ -107,35 +108,35 @@ impl World {
         }
     }
 
-    fn call(&mut self, plan: &Plan) -> Call {
+    fn call(&mut self, plan: &PlannedCall) -> Call {
         let (at, what) = self.ask(plan);
-        let outcome = match plan.fate {
-            Fate::Refused => Outcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
-            Fate::Open(false) => Outcome::Open("DEADLINE_EXCEEDED".to_owned()),
-            Fate::Open(true) => {
+        let outcome = match plan.outcome {
+            PlannedOutcome::Refused => Outcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
+            PlannedOutcome::Open(false) => Outcome::Open("DEADLINE_EXCEEDED".to_owned()),
+            PlannedOutcome::Open(true) => {
                 self.effect(plan, at, &what);
                 Outcome::Open("UNAVAILABLE".to_owned())
             }
-            Fate::Answered => {
+            PlannedOutcome::Answered => {
                 let outcome = self.effect(plan, at, &what);
                 self.learn(plan, at, &what, &outcome);
                 outcome
             }
         };
-        let key = if let What::Create { name, .. } = &what { format!("name:{name}") } else { key(at) };
-        let &Plan { client, node, began, ended, request, .. } = plan;
+        let key = if let UserRequest::Create { name, .. } = &what { format!("name:{name}") } else { key(at) };
+        let &PlannedCall { client, node, began, ended, request, .. } = plan;
         let request_id = request.map(|request| format!("r{request}"));
         Call { client, pinned: client < PINNED, node, began, ended, key, what, request_id, outcome }
     }
 
     /// What the call is for, and of which record.
-    fn ask(&mut self, plan: &Plan) -> (usize, What) {
+    fn ask(&mut self, plan: &PlannedCall) -> (usize, UserRequest) {
         if let Some(asked) = plan.request.and_then(|request| self.asked.get(&request)) {
             return asked.clone();
         }
         let at = self.choose(plan.client);
         let asked = match plan.request {
-            None if self.records.is_empty() => return (0, What::Read(Level::Cached)),
+            None if self.records.is_empty() => return (0, UserRequest::Read(Level::Cached)),
             None => return (at, self.read(plan.client, at)),
             Some(value) => (at, self.write(value)),
         };
@@ -154,9 +155,9 @@ impl World {
         first.min(second)
     }
 
-    fn read(&mut self, client: u32, at: usize) -> What {
+    fn read(&mut self, client: u32, at: usize) -> UserRequest {
         let token = self.tokens.get(&(client, at)).copied();
-        What::Read(match (self.random.random_range(0..10), token) {
+        UserRequest::Read(match (self.random.random_range(0..10), token) {
             (0..2, _) => Level::Strong,
             (2..5, Some(token)) => Level::AtLeast(token),
             _ => Level::Cached,
@@ -164,31 +165,32 @@ impl World {
     }
 
     /// Every request writes a value of its own.
-    fn write(&mut self, value: u64) -> What {
+    fn write(&mut self, value: u64) -> UserRequest {
         match self.random.random_range(0..100) {
-            _ if self.records.is_empty() => What::Create { name: "n0".to_owned(), value },
-            0..15 => What::Create { name: format!("n{}", self.random.random_range(0..NAMES)), value },
-            15..19 => What::Delete,
-            _ => What::Update { value },
+            _ if self.records.is_empty() => UserRequest::Create { name: "n0".to_owned(), value },
+            0..15 => UserRequest::Create { name: format!("n{}", self.random.random_range(0..NAMES)), value },
+            15..19 => UserRequest::Delete,
+            _ => UserRequest::Update { value },
         }
     }
 
-    fn effect(&mut self, plan: &Plan, at: usize, what: &What) -> Outcome {
+    fn effect(&mut self, plan: &PlannedCall, at: usize, what: &UserRequest) -> Outcome {
         if let Some(reply) = plan.request.and_then(|request| self.replies.get(&request)) {
             return reply.clone();
         }
         let reply = match what {
-            What::Read(level) => return self.answer(plan, at, *level),
-            What::Create { name, value } => self.create(plan.effect, name, *value),
-            What::Update { value } => self.update(plan.effect, at, *value),
-            What::Delete => self.delete(plan.effect, at),
+            UserRequest::Read(level) => return self.answer(plan, at, *level),
+            UserRequest::Create { name, value } => self.create(plan.effect, name, *value),
+            UserRequest::Update { value } => self.update(plan.effect, at, *value),
+            UserRequest::Delete => self.delete(plan.effect, at),
         };
-        let had_effect = matches!((what, &reply), (_, Outcome::Done { .. }) | (What::Delete, Outcome::Gone));
+        let had_effect =
+            matches!((what, &reply), (_, Outcome::Done { .. }) | (UserRequest::Delete, Outcome::Gone));
         self.replies.extend(plan.request.filter(|_| had_effect).map(|request| (request, reply.clone())));
         reply
     }
 
-    fn answer(&mut self, plan: &Plan, at: usize, level: Level) -> Outcome {
+    fn answer(&mut self, plan: &PlannedCall, at: usize, level: Level) -> Outcome {
         let known = plan.known(&mut self.random);
         let Some(record) = self.records.get(at) else { return Outcome::Gone };
         let view = self.views.entry((plan.node, at)).or_default();
@@ -223,16 +225,16 @@ impl World {
     }
 
     /// The client and its node know what they were answered.
-    fn learn(&mut self, plan: &Plan, at: usize, what: &What, outcome: &Outcome) {
+    fn learn(&mut self, plan: &PlannedCall, at: usize, what: &UserRequest, outcome: &Outcome) {
         let (at, version) = match outcome {
             Outcome::Done { version, key: Some(made), .. } => {
                 (made.trim_start_matches("user:").parse().unwrap(), *version)
             }
             Outcome::Done { version, .. } => (at, *version),
-            Outcome::Gone if !matches!(what, What::Read(_)) => (at, u64::MAX),
+            Outcome::Gone if !matches!(what, UserRequest::Read(_)) => (at, u64::MAX),
             Outcome::Gone | Outcome::Refused(_) | Outcome::Open(_) => return,
         };
-        if !matches!(what, What::Read(_)) {
+        if !matches!(what, UserRequest::Read(_)) {
             self.wrote.insert(plan.client, at);
             let view = self.views.entry((plan.node, at)).or_default();
             *view = version.max(*view);
@@ -250,11 +252,12 @@ impl World {
             let last = u64::try_from(record.versions.len()).unwrap();
             let gone = record.deleted.is_some();
             let state = (!gone).then(|| (last, Some(record.versions.last().unwrap().1)));
-            let places = [Place::Store, Place::Redis].into_iter().chain((0..NODES).map(Place::Memory));
+            let places =
+                [CopyPlace::Store, CopyPlace::Redis].into_iter().chain((0..NODES).map(CopyPlace::Memory));
             for place in places {
-                let has = place == Place::Store || self.random.random_bool(0.6);
+                let has = place == CopyPlace::Store || self.random.random_bool(0.6);
                 let (state, gone) = if has { (state, gone) } else { (None, false) };
-                events.push(Event::Held(Held { key: key(at), place, state, gone }));
+                events.push(Event::Held(RecordEnd { key: key(at), place, state, gone }));
             }
         }
         events

@@ -1,7 +1,7 @@
 //! Two faults of a real cluster against the published alerts.
 
 use kith_lab::{
-    alerts::{CASES, Ran, Rules, run},
+    alerts::{CASES, CaseRun, Rules, run},
     faults::Plan,
 };
 
@@ -11,7 +11,7 @@ use crate::kith;
 const BEFORE: usize = 6;
 const LASTS: usize = 16;
 
-async fn ran(name: &str) -> Ran {
+async fn ran(name: &str) -> CaseRun {
     let case = CASES.iter().find(|case| case.name == name).unwrap().within(BEFORE, LASTS);
     run(&case, &Plan::new(kith(), 2, 1), &Rules::published()).await.unwrap()
 }
@@ -20,17 +20,17 @@ async fn ran(name: &str) -> Ran {
 #[ignore = "needs servers: run cargo xtask test"]
 async fn killed_and_cut_nodes_fire_only_their_alerts() {
     let (rules, folder) = (Rules::published(), tempfile::tempdir().unwrap());
-    let killed = ran("one-killed").await.shown(&rules, folder.path()).await.unwrap();
+    let killed = ran("one-killed").await.judge(&rules, folder.path()).await.unwrap();
     assert!(killed.holds(), "{killed:?}");
     let cut = ran("one-cut").await;
-    let shown = cut.shown(&rules, folder.path()).await.unwrap();
+    let shown = cut.judge(&rules, folder.path()).await.unwrap();
     assert!(shown.holds(), "{shown:?}");
     // The same nodes under rules that are wrong: one that is never true, and one that is true of a healthy node.
     let never = rules.with("kith_bus_trusted == 0", "kith_bus_trusted == 2");
-    let shown = cut.shown(&never, folder.path()).await.unwrap();
+    let shown = cut.judge(&never, folder.path()).await.unwrap();
     assert!(!shown.holds() && shown.missing() == ["KithNodeUntrusted"], "{shown:?}");
     let always =
         rules.with("kith_bus_trusted == 0\n        for: 1m", "kith_bus_trusted <= 1\n        for: 0m");
-    let shown = cut.shown(&always, folder.path()).await.unwrap();
+    let shown = cut.judge(&always, folder.path()).await.unwrap();
     assert!(!shown.holds() && shown.early() == ["KithNodeUntrusted"], "{shown:?}");
 }

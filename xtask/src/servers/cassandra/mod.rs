@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, Result};
 
 pub(crate) use self::program::program;
-use super::{Running, as_process, docker_answers, files, in_docker, named, ports::free_ports};
+use super::{TestServer, as_process, docker_answers, files, in_docker, named, ports::free_ports};
 use crate::{process::succeed, tools::fetched};
 
 pub(super) const ADDRESS: &str = "KITH_TEST_CQL";
@@ -38,7 +38,7 @@ const SUPPORTED: u8 = 6;
 ///
 /// # Errors
 /// When none of the three can be had, or it is not ready within three minutes.
-pub(crate) fn start(folder: &Path) -> Result<Running> {
+pub(crate) fn start(folder: &Path) -> Result<TestServer> {
     if let Some(running) = named(ADDRESS)? {
         return Ok(running);
     }
@@ -56,7 +56,7 @@ pub(crate) fn start(folder: &Path) -> Result<Running> {
         let folder = folder.join(format!("kith-cassandra-{}-{port}", process::id()));
         as_process(&folder, |folder| java(folder, &jars, ports))?
     };
-    let running = Running { uri: format!("127.0.0.1:{port}"), started };
+    let running = TestServer { uri: format!("127.0.0.1:{port}"), started };
     running.once_ready("Cassandra", READY_WITHIN, || Ok(asked(port)? == SUPPORTED))
 }
 

@@ -44,7 +44,7 @@ impl NumberFault {
     }
 
     /// Does it to Redis, for so long. `taken` counts the numbers that callers get.
-    pub(super) async fn happen(
+    pub(super) async fn inject(
         self,
         redis: &mut RedisServer,
         lasts: Duration,

@@ -9,7 +9,7 @@ use kith_cache::remote::{
 use kith_delivery::Sequences;
 use kith_store::SequenceName;
 
-use super::{NumberNode, store::Ends};
+use super::{NumberNode, store::OneSequenceStore};
 use crate::cache_node::{CacheNode, Store, secret, sequences};
 
 /// A node as the program assembles it: it follows the epoch.
@@ -19,7 +19,7 @@ pub(super) struct KithNumbers {
 }
 
 impl KithNumbers {
-    pub(super) async fn start(id: u64, url: &str, epochs: &Store, ends: &Ends) -> Result<Self> {
+    pub(super) async fn start(id: u64, url: &str, epochs: &Store, ends: &OneSequenceStore) -> Result<Self> {
         let options = RedisOptions { url: url.to_owned(), seal: Some(secret()), ..RedisOptions::default() };
         let shared: Arc<dyn Shared> = RedisShared::connect(options.clone()).await?;
         let node = CacheNode::start(id, &shared, Arc::clone(&shared), Arc::new(epochs.clone()));

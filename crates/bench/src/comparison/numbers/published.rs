@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use fred::{prelude::*, types::scripts::Script};
 use tokio::time::sleep;
 
-use super::{NumberNode, store::Ends};
+use super::{NumberNode, store::OneSequenceStore};
 use crate::comparison::server::builder;
 
 const KEY: &str = "comparison:numbers";
@@ -59,12 +59,12 @@ pub(super) struct PublishedAllocator {
     client: Client,
     take: Script,
     put: Script,
-    ends: Ends,
+    ends: OneSequenceStore,
     as_described: bool,
 }
 
 impl PublishedAllocator {
-    pub(super) async fn start(url: &str, ends: &Ends, as_described: bool) -> Result<Self> {
+    pub(super) async fn start(url: &str, ends: &OneSequenceStore, as_described: bool) -> Result<Self> {
         let client = builder(url)?.build()?;
         client.init().await?;
         let (take, put) = (Script::from_lua(TAKE), Script::from_lua(PUT));

@@ -18,7 +18,9 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{NumberFault, NumberNode, NumberScheme, PublishedAllocator, kith::KithNumbers, store::Ends};
+use super::{
+    NumberFault, NumberNode, NumberScheme, PublishedAllocator, kith::KithNumbers, store::OneSequenceStore,
+};
 use crate::cache_node::Store;
 
 /// What a caller does after a call that failed.
@@ -69,9 +71,9 @@ pub struct NumberRun {
     pub longest_us: u64,
 }
 
-/// What a caller saw.
+/// What a caller got.
 #[derive(Debug, Default)]
-struct Seen {
+struct CallerNumbers {
     numbers: Vec<i64>,
     micros: Vec<u64>,
     failed: usize,
@@ -83,7 +85,7 @@ struct Seen {
 /// When Redis or a node does not start.
 pub async fn run_numbers(scheme: NumberScheme, fault: NumberFault, sizes: &NumberSizes) -> Result<NumberRun> {
     let (mut redis, ends, epochs) =
-        (RedisServer::start(&[]).await?, Ends::default(), Store::new(Duration::ZERO, 1));
+        (RedisServer::start(&[]).await?, OneSequenceStore::default(), Store::new(Duration::ZERO, 1));
     let mut nodes: Vec<Arc<dyn NumberNode>> = Vec::new();
     for id in (1_u64..).take(sizes.nodes) {
         nodes.push(match scheme {
@@ -98,15 +100,20 @@ pub async fn run_numbers(scheme: NumberScheme, fault: NumberFault, sizes: &Numbe
         let dies = fault == NumberFault::CallersDie;
         callers.spawn(call(Arc::clone(node), Arc::clone(&stop), Arc::clone(&taken), dies));
     }
-    let happened = fault.happen(&mut redis, sizes.fault, &taken).await;
+    let injected = fault.inject(&mut redis, sizes.fault, &taken).await;
     stop.store(true, Ordering::Release);
     let seen = callers.join_all().await;
-    happened?;
+    injected?;
     Ok(sum(scheme, fault, ends.steps(), &seen))
 }
 
-async fn call(node: Arc<dyn NumberNode>, stop: Arc<AtomicBool>, taken: Arc<AtomicUsize>, dies: bool) -> Seen {
-    let mut seen = Seen::default();
+async fn call(
+    node: Arc<dyn NumberNode>,
+    stop: Arc<AtomicBool>,
+    taken: Arc<AtomicUsize>,
+    dies: bool,
+) -> CallerNumbers {
+    let mut seen = CallerNumbers::default();
     while !stop.load(Ordering::Acquire) {
         if dies && rand::rng().random_ratio(1, DIES_ONE_IN) {
             let dies_after = Duration::from_millis(rand::rng().random_range(0..DIES_WITHIN_MS));
@@ -132,7 +139,7 @@ async fn call(node: Arc<dyn NumberNode>, stop: Arc<AtomicBool>, taken: Arc<Atomi
     seen
 }
 
-fn sum(scheme: NumberScheme, fault: NumberFault, steps: u64, seen: &[Seen]) -> NumberRun {
+fn sum(scheme: NumberScheme, fault: NumberFault, steps: u64, seen: &[CallerNumbers]) -> NumberRun {
     let mut micros: Vec<u64> = seen.iter().flat_map(|seen| seen.micros.iter().copied()).collect();
     micros.sort_unstable();
     let numbers: Vec<i64> = seen.iter().flat_map(|seen| seen.numbers.iter().copied()).collect();

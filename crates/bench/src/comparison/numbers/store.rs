@@ -16,15 +16,15 @@ const STEP: Duration = Duration::from_millis(4);
 
 /// Where the blocks of one sequence end. Its clones are one store.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ends(Arc<EndsState>);
+pub(super) struct OneSequenceStore(Arc<SequenceState>);
 
 #[derive(Debug, Default)]
-struct EndsState {
+struct SequenceState {
     last: Mutex<Seq>,
     steps: AtomicU64,
 }
 
-impl Ends {
+impl OneSequenceStore {
     pub(super) fn steps(&self) -> u64 {
         self.0.steps.load(Ordering::Acquire)
     }
@@ -54,7 +54,7 @@ impl Ends {
 }
 
 #[async_trait]
-impl SequenceStore for Ends {
+impl SequenceStore for OneSequenceStore {
     async fn take_seqs(&self, _: &SequenceName, count: u32, above: Seq) -> Result<SeqRange, StoreError> {
         self.step().await;
         let mut last = self.0.last.lock();

@@ -43,21 +43,21 @@ async fn measure_all(
         (&APPEND_END_1K, "g2", 1 << 10, plan.size(20, 1)),
         (&APPEND_END_64K, "g3", 64 << 10, plan.size(5, 1)),
     ] {
-        let of_log = OfLog { store, log: log.parse()?, body };
-        results.row(claim, of_log.ends(plan.rounds, documents)).await?;
+        let stage = AppendStage { store, log: log.parse()?, body };
+        results.row(claim, stage.ends(plan.rounds, documents)).await?;
     }
     Ok(())
 }
 
 /// Appends to one log.
-struct OfLog<'a> {
+struct AppendStage<'a> {
     store: &'a Arc<dyn MessageStore>,
     log: ConversationId,
     /// Bytes of a body.
     body: usize,
 }
 
-impl OfLog<'_> {
+impl AppendStage<'_> {
     /// Microseconds of all but the slowest hundredth of appends: those at the start of these many documents, and those at the end.
     async fn ends(&self, rounds: usize, documents: i64) -> Result<Vec<Pair<f64>>> {
         let (mut pairs, mut seq) = (Vec::with_capacity(rounds), 0);

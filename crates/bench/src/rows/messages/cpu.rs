@@ -28,7 +28,7 @@ use crate::{
         redis::RawRedis,
         rpc::{CONNECTIONS, IN_FLIGHT},
     },
-    served::Served,
+    served::ServerProcess,
 };
 
 /// Sends, or other writes, at the same time.
@@ -51,7 +51,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 
 /// Sends over another small durable write; a list of conversations over a user.
 async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let kith = Served::kith(plan)?;
+    let kith = ServerProcess::kith(plan)?;
     let channel = kith.connect().await?;
     fill_up_to(channel.clone(), LISTED + 1).await?;
     make_group(&channel, 1, &[USER]).await?;
@@ -59,7 +59,7 @@ async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&LIST_20_CPU, lists(plan, &kith, channel)).await
 }
 
-async fn sends(plan: &Plan, kith: &Served) -> Result<Vec<Pair<f64>>> {
+async fn sends(plan: &Plan, kith: &ServerProcess) -> Result<Vec<Pair<f64>>> {
     let settings: Vec<_> =
         [true, false].into_iter().flat_map(|on| (2..=LISTED).map(move |to| quiet(to, on))).collect();
     let write = Callers::connect(kith.address, 1, SET_DO_NOT_DISTURB, settings).await?;
@@ -75,7 +75,7 @@ async fn sends(plan: &Plan, kith: &Served) -> Result<Vec<Pair<f64>>> {
     .await
 }
 
-async fn lists(plan: &Plan, kith: &Served, channel: Channel) -> Result<Vec<Pair<f64>>> {
+async fn lists(plan: &Plan, kith: &ServerProcess, channel: Channel) -> Result<Vec<Pair<f64>>> {
     fill_through(channel, &direct_logs(), MESSAGES).await?;
     let users = (1..=LISTED + 1).map(|user_id| GetUserRequest { user_id, consistency: None }).collect();
     let get_user = Callers::connect(kith.address, CONNECTIONS, GET_USER, users).await?;
@@ -101,13 +101,13 @@ fn direct_logs() -> Vec<String> {
 async fn cluster(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(stage) = MessageStage::start(plan, "cpu", 1, LISTED + 1).await? else { return Ok(()) };
     stage.fill(&direct_logs(), MESSAGES).await?;
-    let bare = Served::echo(None)?;
+    let bare = ServerProcess::echo(None)?;
     results.row(&MAX_SEQS_CPU, ends(plan, &stage, &bare)).await?;
     results.row(&PULL_20_CPU, pages(plan, &stage, &bare)).await?;
     stage.remove(plan).await
 }
 
-async fn ends(plan: &Plan, stage: &MessageStage, bare: &Served) -> Result<Vec<Pair<f64>>> {
+async fn ends(plan: &Plan, stage: &MessageStage, bare: &ServerProcess) -> Result<Vec<Pair<f64>>> {
     let node = &stage.nodes[0].served;
     let request = GetMaxSeqsRequest { user_id: USER, conversation_ids: direct_logs(), ..Default::default() };
     let answer = stage.client(0).get_max_seqs(request.clone()).await?.into_inner();
@@ -125,7 +125,7 @@ async fn ends(plan: &Plan, stage: &MessageStage, bare: &Served) -> Result<Vec<Pa
 }
 
 /// The bare side also reads the page from Redis, in this process.
-async fn pages(plan: &Plan, stage: &MessageStage, bare: &Served) -> Result<Vec<Pair<f64>>> {
+async fn pages(plan: &Plan, stage: &MessageStage, bare: &ServerProcess) -> Result<Vec<Pair<f64>>> {
     let redis = plan.redis.as_deref().context("these rows need a Redis")?;
     let node = &stage.nodes[0].served;
     let request = PullMessagesRequest {

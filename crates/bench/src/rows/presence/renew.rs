@@ -76,7 +76,7 @@ async fn round(stage: &PresenceStage, gateways: &[Gateway], side: Side, number: 
     calls.buffer_unordered(CALLS).try_collect().await
 }
 
-/// One session of each user, by turns at the gateways, so that all of them are heard of all the while.
+/// One session of each user, by turns at the gateways, so that all of them send heartbeats all the time.
 async fn opened(stage: &PresenceStage, sessions: i64, count: i64) -> Result<Vec<Gateway>> {
     let mut gateways = Vec::new();
     for number in 0..count {

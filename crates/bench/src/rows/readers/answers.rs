@@ -22,7 +22,7 @@ use crate::{
         methods::{COUNT_NOTICES, GET_RECEIPT},
         relations::{EchoedAnswers, over_echo},
     },
-    served::Served,
+    served::ServerProcess,
 };
 
 const GROUP: &str = "g1";
@@ -38,7 +38,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&COUNT_NOTICES_CPU, &RECEIPT_CPU, &NOTICE_TOTALS_FLAT]) {
         return Ok(());
     }
-    let kith = Served::kith(plan)?;
+    let kith = ServerProcess::kith(plan)?;
     let channel = kith.connect().await?;
     results.row(&RECEIPT_CPU, receipt(plan, &kith, channel.clone())).await?;
     if plan.wants_any(&[&COUNT_NOTICES_CPU, &NOTICE_TOTALS_FLAT]) {
@@ -48,7 +48,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 /// Of a message that half of the members have read.
-async fn receipt(plan: &Plan, kith: &Served, channel: Channel) -> Result<Vec<Pair<f64>>> {
+async fn receipt(plan: &Plan, kith: &ServerProcess, channel: Channel) -> Result<Vec<Pair<f64>>> {
     let users: Vec<i64> = (1..=MEMBERS).collect();
     fill_up_to(channel.clone(), MEMBERS).await?;
     make_group(&channel, 1, &users).await?;
@@ -76,7 +76,12 @@ async fn receipt(plan: &Plan, kith: &Served, channel: Channel) -> Result<Vec<Pai
     over_echo(plan, kith, GET_RECEIPT, vec![request], echoed).await
 }
 
-async fn totals(plan: &Plan, kith: &Served, channel: Channel, results: &mut Results<'_>) -> Result<()> {
+async fn totals(
+    plan: &Plan,
+    kith: &ServerProcess,
+    channel: Channel,
+    results: &mut Results<'_>,
+) -> Result<()> {
     let mut client = NoticeServiceClient::new(channel);
     publish_read(&mut client, FEW, 10).await?;
     let request = |audience_id| CountNoticesRequest { audience_id, reader_id: READER, consistency: None };

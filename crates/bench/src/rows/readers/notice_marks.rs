@@ -18,7 +18,7 @@ use crate::{
         latency::compare_medians,
         raw_writer::{RawWriter, open_durable},
     },
-    served::Served,
+    served::ServerProcess,
 };
 
 const AUDIENCE: i32 = 1;
@@ -39,7 +39,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         stage.remove(plan).await?;
     }
     if plan.wants(&NOTICE_MARK_SQLITE) {
-        let kith = Served::kith(plan)?;
+        let kith = ServerProcess::kith(plan)?;
         let mut client = NoticeClient::new(kith.connect().await?);
         let marks = Marks::begin(plan, &mut client).await?;
         let raw = RawMarkWriter::start()?;

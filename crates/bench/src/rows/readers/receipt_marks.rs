@@ -47,7 +47,7 @@ async fn opened(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     for group in 1..=groups {
         let users: Vec<i64> = (1..=members).collect();
         make_group(&channel, group, &users).await?;
-        ends.push(talk(&channel, group, messages).await?);
+        ends.push(fill_group(&channel, group, messages).await?);
     }
     let mut unread =
         (1..=groups).zip(ends).flat_map(|(group, end)| (2..=members).map(move |user| (user, group, end)));
@@ -110,8 +110,8 @@ async fn at_once(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     stage.remove(plan).await
 }
 
-/// Fills a group with so many messages: the number of the last.
-async fn talk(channel: &Channel, group: i64, messages: usize) -> Result<i64> {
+/// Sends so many messages to a group. Returns the number of the last one.
+async fn fill_group(channel: &Channel, group: i64, messages: usize) -> Result<i64> {
     let log = format!("g{group}");
     fill_through(channel.clone(), std::slice::from_ref(&log), messages - 1).await?;
     let client = MessageServiceClient::new(channel.clone());

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context as _, Result};
 use tokio::{task::JoinSet, time::interval};
 
-use super::{crowd::Crowd, pubsub::PubSub, stage::ReceiveStage};
+use super::{pubsub::PubSub, receivers::Receivers, stage::ReceiveStage};
 use crate::{
     claims::Plan,
     ratio::{Pair, Side, interleave, nanos},
@@ -18,33 +18,37 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// Microseconds of all but the slowest hundredth: from the answer to the sender to the delivery to the other user, and from the
 /// call of PUBLISH to the subscriber.
-pub(super) async fn measure(plan: &Plan, stage: &ReceiveStage, crowd: &Arc<Crowd>) -> Result<Vec<Pair<f64>>> {
+pub(super) async fn measure(
+    plan: &Plan,
+    stage: &ReceiveStage,
+    receivers: &Arc<Receivers>,
+) -> Result<Vec<Pair<f64>>> {
     let raw = PubSub::connect(&stage.redis()).await?;
     let ticks = plan.size(1_000, 20);
     interleave(plan.rounds, async |side| {
         let times = match side {
             Side::Baseline => raw.times(ticks, AT_A_TICK, TICK).await?,
-            Side::Kith => delivered(stage, crowd, ticks).await?,
+            Side::Kith => delivered(stage, receivers, ticks).await?,
         };
         Ok(Latency::of(times).p99)
     })
     .await
 }
 
-async fn delivered(stage: &ReceiveStage, crowd: &Arc<Crowd>, ticks: usize) -> Result<Vec<f64>> {
-    crowd.note_arrivals();
+async fn delivered(stage: &ReceiveStage, receivers: &Arc<Receivers>, ticks: usize) -> Result<Vec<f64>> {
+    receivers.record_arrivals();
     let (client, mut clock, mut sends) = (stage.client(0), interval(TICK), JoinSet::new());
     for at in 0..ticks * AT_A_TICK {
         if at % AT_A_TICK == 0 {
             clock.tick().await;
         }
-        let pair = 1 + i64::try_from(at)? * 7 % crowd.pairs();
-        let (crowd, mut client) = (Arc::clone(crowd), client.clone());
-        sends.spawn(async move { crowd.send(&mut client, pair).await });
+        let pair = 1 + i64::try_from(at)? * 7 % receivers.pairs();
+        let (receivers, mut client) = (Arc::clone(receivers), client.clone());
+        sends.spawn(async move { receivers.send(&mut client, pair).await });
     }
     let answered = sends.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
-    crowd.ensure_complete().await?;
-    let arrivals = crowd.arrivals();
+    receivers.ensure_complete().await?;
+    let arrivals = receivers.arrivals();
     answered
         .iter()
         .map(|sent| {

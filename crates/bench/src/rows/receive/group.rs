@@ -16,7 +16,7 @@ use tokio::{task::JoinSet, time::Instant};
 use tonic::{Status, Streaming, transport::Channel};
 
 use super::{
-    stage::{Bare, ReceiveStage},
+    stage::{BareServers, ReceiveStage},
     stream::{deliver_bare, of_user, receive, until},
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     ratio::{Side, count, each, interleave, median},
     results::Results,
     rows::{groups::make_group, messages::text},
-    served::Served,
+    served::ServerProcess,
 };
 
 const GROUP: &str = "g1";
@@ -36,12 +36,12 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(stage) = ReceiveStage::start(plan, "group", members).await? else { return Ok(()) };
     let users: Vec<i64> = (1..=members).collect();
     make_group(&stage.nodes[0].channel, 1, &users).await?;
-    let of_nodes = Arc::new(Arrived::default());
+    let of_nodes = Arc::new(StreamReaders::default());
     of_nodes.read_all(open(&stage, receivers).await?);
     of_nodes.until_live().await?;
     send(&stage).await?;
     of_nodes.until(of_nodes.streams()).await?;
-    let (bare, of_bare) = (Bare::start(2)?, Arc::new(Arrived::default()));
+    let (bare, of_bare) = (BareServers::start(2)?, Arc::new(StreamReaders::default()));
     of_bare.read_all(bare.open(receivers).await?);
     let response = of_nodes.last.lock().clone().context("a message came")?;
     let pairs = interleave(plan.rounds, async |side| match side {
@@ -64,7 +64,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 
 /// What some messages took.
 #[derive(Clone, Copy, Debug)]
-struct Delivered {
+struct DeliveryCost {
     /// Until the last stream had one; in the middle.
     seconds: f64,
     /// Of the servers, for one delivery.
@@ -74,10 +74,10 @@ struct Delivered {
 /// Sends some messages, each after the one before has reached all streams.
 async fn measure(
     plan: &Plan,
-    servers: &[&Served; 2],
-    arrived: &Arrived,
+    servers: &[&ServerProcess; 2],
+    arrived: &StreamReaders,
     send: impl AsyncFn() -> Result<()>,
-) -> Result<Delivered> {
+) -> Result<DeliveryCost> {
     let all = arrived.streams();
     let taken = || anyhow::Ok(servers[0].cpu_seconds()? + servers[1].cpu_seconds()?);
     let (messages, mut times, before) = (plan.size(10, 2), Vec::new(), taken()?);
@@ -89,7 +89,7 @@ async fn measure(
     }
     // Clock ticks are long.
     let cpu = (taken()? - before).max(0.01);
-    Ok(Delivered { seconds: median(times), cpu_micros: cpu * 1e6 / count(messages * all) })
+    Ok(DeliveryCost { seconds: median(times), cpu_micros: cpu * 1e6 / count(messages * all) })
 }
 
 async fn send(stage: &ReceiveStage) -> Result<()> {
@@ -97,7 +97,7 @@ async fn send(stage: &ReceiveStage) -> Result<()> {
     Ok(())
 }
 
-async fn deliver_all(bare: &Bare, response: &ReceiveResponse) -> Result<()> {
+async fn deliver_all(bare: &BareServers, response: &ReceiveResponse) -> Result<()> {
     for server in &bare.servers {
         deliver_bare(server.connect().await?, response.clone()).await?;
     }
@@ -119,18 +119,18 @@ async fn open(stage: &ReceiveStage, receivers: i64) -> Result<Vec<Streaming<Rece
 
 /// What came over many streams.
 #[derive(Debug, Default)]
-struct Arrived {
+struct StreamReaders {
     messages: AtomicUsize,
     /// Streams that are live.
     live: AtomicUsize,
     last: Mutex<Option<ReceiveResponse>>,
-    streams: Mutex<JoinSet<Ended>>,
+    streams: Mutex<JoinSet<StreamEnd>>,
 }
 
 /// How a stream ended.
-type Ended = Result<Option<ReceiveResponse>, Status>;
+type StreamEnd = Result<Option<ReceiveResponse>, Status>;
 
-impl Arrived {
+impl StreamReaders {
     /// Counts messages of these streams.
     fn read_all(self: &Arc<Self>, streams: Vec<Streaming<ReceiveResponse>>) {
         for mut stream in streams {

@@ -1,10 +1,10 @@
 //! Streams of Receive: what ten thousand of them take of a node, how fast messages reach them, and how they resume after the
 //! node's death. Over bare tonic streams, and over PUBLISH and SUBSCRIBE.
 
-mod crowd;
 mod deliver;
 mod group;
 mod pubsub;
+mod receivers;
 mod resume;
 mod stage;
 mod stream;
@@ -16,8 +16,8 @@ use anyhow::{Result, ensure};
 use kith_lab_servers::usage;
 
 use self::{
-    crowd::Crowd,
-    stage::{Bare, ReceiveStage},
+    receivers::Receivers,
+    stage::{BareServers, ReceiveStage},
 };
 use crate::{
     claims::{
@@ -45,29 +45,29 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 async fn streams(plan: &Plan, stage: &mut ReceiveStage, results: &mut Results<'_>) -> Result<()> {
-    let bare = Bare::start(1)?;
+    let bare = BareServers::start(1)?;
     let baseline = bare_memory(&bare, stage.users).await?;
     drop(bare);
     let (before, connections) =
         (usage::resident_mib(stage.nodes[0].served.id())?, stage.redis_connections().await?);
-    let crowd = Arc::new(Crowd::open(stage, stage.users).await?);
+    let receivers = Arc::new(Receivers::open(stage, stage.users).await?);
     let taken = usage::resident_mib(stage.nodes[0].served.id())? - before;
     let opened = stage.redis_connections().await?.saturating_sub(connections);
     ensure!(opened <= CONNECTIONS_MAX, "the streams take {opened} connections to Redis");
     results.add(&RECEIVE_MEMORY, &[Pair { baseline, kith: kib_each(taken, stage.users) }])?;
-    results.row(&DELIVER_P99, deliver::measure(plan, stage, &crowd)).await?;
+    results.row(&DELIVER_P99, deliver::measure(plan, stage, &receivers)).await?;
     if plan.wants_any(&[&RECEIVE_AGAIN, &RECEIVE_AGAIN_P99]) {
-        let resumed = resume::measure(plan, stage, &crowd).await?;
+        let resumed = resume::measure(plan, stage, &receivers).await?;
         let (seconds, others_ms): (Vec<_>, Vec<_>) =
             resumed.iter().map(|resumed| (resumed.seconds, resumed.others_ms)).unzip();
         results.add(&RECEIVE_AGAIN, &seconds)?;
         results.add(&RECEIVE_AGAIN_P99, &others_ms)?;
     }
-    crowd.ensure_complete().await
+    receivers.ensure_complete().await
 }
 
 /// KiB that a bare tonic server takes for each of so many streams.
-async fn bare_memory(bare: &Bare, streams: i64) -> Result<f64> {
+async fn bare_memory(bare: &BareServers, streams: i64) -> Result<f64> {
     let before = usage::resident_mib(bare.servers[0].id())?;
     let _open = bare.open(streams).await?;
     Ok(kib_each(usage::resident_mib(bare.servers[0].id())? - before, streams))

@@ -11,7 +11,7 @@ use tokio::{
 };
 use tonic::transport::Channel;
 
-use super::{crowd::Crowd, stage::ReceiveStage};
+use super::{receivers::Receivers, stage::ReceiveStage};
 use crate::{
     claims::Plan,
     ratio::{Pair, nanos},
@@ -26,7 +26,7 @@ const CALM: Duration = Duration::from_secs(5);
 
 /// What one death showed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Resumed {
+pub(super) struct ResumeTimes {
     /// From the death until all streams were live again; the baseline is how long it took to open them one after the other.
     pub(super) seconds: Pair<f64>,
     /// Milliseconds of all but the slowest hundredth of other calls to the node that took over: in calm, and during it.
@@ -37,36 +37,41 @@ pub(super) struct Resumed {
 pub(super) async fn measure(
     plan: &Plan,
     stage: &mut ReceiveStage,
-    crowd: &Arc<Crowd>,
-) -> Result<Vec<Resumed>> {
+    receivers: &Arc<Receivers>,
+) -> Result<Vec<ResumeTimes>> {
     let mut resumed = Vec::new();
     for killed in [0, 1] {
-        resumed.push(once(plan, stage, crowd, killed).await?);
-        crowd.ensure_complete().await?;
+        resumed.push(once(plan, stage, receivers, killed).await?);
+        receivers.ensure_complete().await?;
         stage.nodes[killed] = stage.keyspace.served(plan, Some(&stage.redis())).await?;
     }
     Ok(resumed)
 }
 
-async fn once(plan: &Plan, stage: &mut ReceiveStage, crowd: &Arc<Crowd>, killed: usize) -> Result<Resumed> {
+async fn once(
+    plan: &Plan,
+    stage: &mut ReceiveStage,
+    receivers: &Arc<Receivers>,
+    killed: usize,
+) -> Result<ResumeTimes> {
     let other = 1 - killed;
     let (calm_ended, calm) = watch::channel(false);
     let (ended, until) = watch::channel(false);
-    let sends = sends(stage, crowd, other, until.clone());
+    let sends = sends(stage, receivers, other, until.clone());
     let calm = calls(stage.nodes[other].channel.clone(), calm);
     sleep(plan.size(CALM, Duration::from_millis(200))).await;
     calm_ended.send_replace(true);
     let calm = calm.await??;
     let during = calls(stage.nodes[other].channel.clone(), until);
     let began = Instant::now();
-    crowd.use_node(stage, other).await?;
+    receivers.use_node(stage, other).await?;
     stage.nodes[killed].served.kill()?;
-    crowd.until_live().await?;
+    receivers.until_live().await?;
     let seconds = began.elapsed().as_secs_f64();
     ended.send_replace(true);
     sends.await??;
-    Ok(Resumed {
-        seconds: Pair { baseline: crowd.opened_in.as_secs_f64(), kith: seconds },
+    Ok(ResumeTimes {
+        seconds: Pair { baseline: receivers.opened_in.as_secs_f64(), kith: seconds },
         others_ms: Pair { baseline: Latency::of(calm).p99, kith: Latency::of(during.await??).p99 },
     })
 }
@@ -74,17 +79,17 @@ async fn once(plan: &Plan, stage: &mut ReceiveStage, crowd: &Arc<Crowd>, killed:
 /// Sends to one pair after the other until `ended` is true.
 fn sends(
     stage: &ReceiveStage,
-    crowd: &Arc<Crowd>,
+    receivers: &Arc<Receivers>,
     node: usize,
     ended: watch::Receiver<bool>,
 ) -> JoinHandle<Result<()>> {
-    let (crowd, mut client) = (Arc::clone(crowd), stage.client(node));
+    let (receivers, mut client) = (Arc::clone(receivers), stage.client(node));
     tokio::spawn(async move {
         let (mut clock, mut pair) = (interval(SENT_EVERY), 0);
         while !*ended.borrow() {
             clock.tick().await;
-            pair = pair % crowd.pairs() + 1;
-            crowd.send(&mut client, pair).await?;
+            pair = pair % receivers.pairs() + 1;
+            receivers.send(&mut client, pair).await?;
         }
         Ok(())
     })

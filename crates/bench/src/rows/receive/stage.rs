@@ -9,7 +9,7 @@ use super::stream::{connections, of_user, receive_bare};
 use crate::{
     claims::Plan,
     rows::relations::{Keyspace, NodeProcess},
-    served::Served,
+    served::ServerProcess,
 };
 
 pub(super) type ReceiverClient = MessageServiceClient<Channel>;
@@ -61,14 +61,14 @@ impl ReceiveStage {
     }
 }
 
-/// Bare servers.
-pub(super) struct Bare {
-    pub(super) servers: Vec<Served>,
+/// Servers that only send what they are given.
+pub(super) struct BareServers {
+    pub(super) servers: Vec<ServerProcess>,
 }
 
-impl Bare {
+impl BareServers {
     pub(super) fn start(servers: usize) -> Result<Self> {
-        Ok(Self { servers: (0..servers).map(|_| Served::echo(None)).collect::<Result<_>>()? })
+        Ok(Self { servers: (0..servers).map(|_| ServerProcess::echo(None)).collect::<Result<_>>()? })
     }
 
     /// So many streams in all, as many to each server.

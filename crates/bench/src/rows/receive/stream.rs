@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep};
 use tonic::{Request, Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel};
 use tonic_prost::ProstCodec;
 
-use crate::{echo, served::Served};
+use crate::{echo, served::ServerProcess};
 
 /// Streams of one connection; a node allows 200 calls.
 const STREAMS: usize = 150;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connections to one server, enough for so many streams.
-pub(super) async fn connections(server: &Served, streams: i64) -> Result<Vec<Channel>> {
+pub(super) async fn connections(server: &ServerProcess, streams: i64) -> Result<Vec<Channel>> {
     let mut channels = Vec::new();
     for _ in 0..usize::try_from(streams)?.div_ceil(STREAMS) {
         channels.push(server.connect().await?);

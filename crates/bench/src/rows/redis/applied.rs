@@ -1,4 +1,4 @@
-//! When a node has applied what it heard, to the moment: what waits for it in a task of its own would be woken later.
+//! The exact time at which a node has applied what it received. A task that waits for it would be woken later.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use tokio::time::Instant;
 
 /// The server that nodes share, as one node follows it.
 #[derive(Debug)]
-pub(super) struct Followed {
+pub(super) struct TrackedShared {
     shared: Arc<dyn Shared>,
     applied: Arc<Mutex<Instant>>,
 }
 
-/// What is heard there.
+/// The frames of one subscription.
 #[derive(Debug)]
-struct Heard {
+struct TrackedFrames {
     frames: Box<dyn Frames>,
     /// Whether an entry was given that was not applied when the next news were last asked for.
     given: bool,
     applied: Arc<Mutex<Instant>>,
 }
 
-impl Followed {
+impl TrackedShared {
     pub(super) fn new(shared: &Arc<dyn Shared>) -> Self {
         Self { shared: Arc::clone(shared), applied: Arc::new(Mutex::new(Instant::now())) }
     }
@@ -38,7 +38,7 @@ impl Followed {
 }
 
 #[async_trait]
-impl Frames for Heard {
+impl Frames for TrackedFrames {
     async fn next(&mut self) -> Option<News> {
         if std::mem::take(&mut self.given) {
             *self.applied.lock() = Instant::now();
@@ -50,7 +50,7 @@ impl Frames for Heard {
 }
 
 #[async_trait]
-impl Log for Followed {
+impl Log for TrackedShared {
     async fn change(
         &self,
         epoch: u64,
@@ -66,7 +66,7 @@ impl Log for Followed {
 
     async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError> {
         let frames = self.shared.subscribe(epoch, node).await?;
-        Ok(Box::new(Heard { frames, given: false, applied: Arc::clone(&self.applied) }))
+        Ok(Box::new(TrackedFrames { frames, given: false, applied: Arc::clone(&self.applied) }))
     }
 
     async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
@@ -75,7 +75,7 @@ impl Log for Followed {
 }
 
 #[async_trait]
-impl Cells for Followed {
+impl Cells for TrackedShared {
     async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
         self.shared.read(keys).await
     }
@@ -98,7 +98,7 @@ impl Cells for Followed {
 }
 
 #[async_trait]
-impl Registry for Followed {
+impl Registry for TrackedShared {
     async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
         self.shared.enter(epoch, alive).await
     }

@@ -19,7 +19,7 @@ use super::{
     raw::RawRedis,
     site::{BenchCluster, Site},
 };
-use crate::rows::memory::Same;
+use crate::rows::memory::SameValueLoader;
 
 /// Keys of one call.
 pub(super) const BATCH: usize = 100;
@@ -49,7 +49,7 @@ impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
         let cache = |site: &Site| {
             // Nothing is refreshed while it is timed.
             let policy = Policy { early_refresh: 2.0, ..policy.clone() };
-            let loader = Arc::new(Same(Arc::clone(&value)));
+            let loader = Arc::new(SameValueLoader(Arc::clone(&value)));
             TieredCache::shared(site.node(), policy, loader, site.sharing(), Arc::new(codec.clone()))
         };
         let (filling, cache) = (cache(&filler), cache(&site));

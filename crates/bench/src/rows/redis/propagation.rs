@@ -44,13 +44,13 @@ const QUIET: i64 = 2;
 
 /// The store: one user under every key, of the version that was committed last.
 #[derive(Debug)]
-struct Current {
+struct CurrentUser {
     user: Arc<User>,
     version: AtomicU64,
 }
 
 #[async_trait]
-impl Loader<i64, User> for Current {
+impl Loader<i64, User> for CurrentUser {
     async fn load(&self, _key: &i64, _options: LoadOptions) -> Result<Loaded<User>, LoadError> {
         let version = Version::new(self.version.load(Ordering::Acquire));
         Ok(Loaded::Found { value: Arc::clone(&self.user), version })
@@ -71,9 +71,9 @@ struct PublishStage {
     two: Site,
     at_one: TieredCache<i64, User>,
     at_two: TieredCache<i64, User>,
-    store: Arc<Current>,
+    store: Arc<CurrentUser>,
     raw: RawRedis,
-    heard: RawRedis,
+    subscriber: RawRedis,
 }
 
 impl PublishStage {
@@ -81,22 +81,22 @@ impl PublishStage {
         let cluster = BenchCluster::new(url);
         let (one, two) = (cluster.site().await?, cluster.site().await?);
         let (user, version) = (Arc::new(people::user(1)?), AtomicU64::new(1));
-        let store = Arc::new(Current { user, version });
+        let store = Arc::new(CurrentUser { user, version });
         let cache = |site: &Site| {
             let policy = Policy { early_refresh: 2.0, ..Policy::new("user", User::weight) };
-            let loader = Arc::<Current>::clone(&store);
+            let loader = Arc::<CurrentUser>::clone(&store);
             TieredCache::shared(site.node(), policy, loader, site.sharing(), Arc::new(RecordCodec::USER))
         };
         let (at_one, at_two) = (cache(&one), cache(&two));
         let raw = RawRedis::connect(url, &cluster.tag()).await?;
-        let heard = RawRedis::connect(url, &cluster.tag()).await?;
-        heard.client.subscribe(heard.channel()).await?;
+        let subscriber = RawRedis::connect(url, &cluster.tag()).await?;
+        subscriber.client.subscribe(subscriber.channel()).await?;
         // Its answer comes after the subscription.
-        heard.ask_for_nothing(1).await?;
+        subscriber.ask_for_nothing(1).await?;
         let bytes = RecordCodec::USER.encode(&people::user(1)?);
         let copy = Cell::value(1, Version::new(1), bytes).to_bytes();
         raw.put(WRITTEN, copy).await?;
-        Ok(Arc::new(Self { one, two, at_one, at_two, store, raw, heard }))
+        Ok(Arc::new(Self { one, two, at_one, at_two, store, raw, subscriber }))
     }
 
     /// Writes the next version on the first node; returns when the write was committed and when it was done.
@@ -124,7 +124,7 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
     let (stage, writes) = (PublishStage::new(url).await?, plan.size(1_000, 20));
     if dropped {
         let pairs = interleave(plan.rounds, async |side| match side {
-            Side::Baseline => spawned(times_heard(Arc::clone(&stage), writes, false)).await,
+            Side::Baseline => spawned(times_received(Arc::clone(&stage), writes, false)).await,
             Side::Kith => spawned(times_dropped(Arc::clone(&stage), writes)).await,
         });
         let pairs = pairs.await?;
@@ -133,7 +133,7 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
     }
     let read = interleave(plan.rounds, async |side| {
         let latency = match side {
-            Side::Baseline => spawned(times_heard(Arc::clone(&stage), writes, true)).await?,
+            Side::Baseline => spawned(times_received(Arc::clone(&stage), writes, true)).await?,
             Side::Kith => spawned(times_read(Arc::clone(&stage), writes)).await?,
         };
         Ok(latency.p50)
@@ -146,24 +146,24 @@ async fn spawned(times: impl Future<Output = Result<Latency>> + Send + 'static) 
     tokio::spawn(times).await?
 }
 
-/// From publishing to hearing, and, if asked for, one GET after it.
-async fn times_heard(stage: Arc<PublishStage>, times: usize, and_get: bool) -> Result<Latency> {
-    let mut messages = stage.heard.client.message_rx();
+/// From publishing to receiving, and, if asked for, one GET after it.
+async fn times_received(stage: Arc<PublishStage>, times: usize, and_get: bool) -> Result<Latency> {
+    let mut messages = stage.subscriber.client.message_rx();
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
         let (channel, message) = (stage.raw.channel(), bytes::Bytes::from(vec![7; 100]));
         let begun = Instant::now();
         let publish = stage.raw.client.publish::<i64, _, _>(channel, message);
-        let hear = async {
+        let receive = async {
             timeout(PATIENCE, messages.recv()).await??;
             if and_get {
                 stage.raw.user(stage.raw.key(WRITTEN)).await?;
             }
             Ok::<_, anyhow::Error>(begun.elapsed())
         };
-        let (subscribers, heard) = tokio::join!(publish, hear);
+        let (subscribers, received) = tokio::join!(publish, receive);
         ensure!(subscribers? >= 1, "the message has no subscriber");
-        taken.push(nanos(heard?) / 1e3);
+        taken.push(nanos(received?) / 1e3);
     }
     Ok(Latency::of(taken))
 }
@@ -174,7 +174,7 @@ async fn times_dropped(stage: Arc<PublishStage>, times: usize) -> Result<Latency
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
         // Both have read it, and the second has applied all that was published.
-        let version = settle(&stage).await? + 1;
+        let version = until_settled(&stage).await? + 1;
         let number = stage.two.node().applied() + 1;
         let position = Position { partition: 0, epoch: stage.two.node().epoch(), number };
         let seen = async {
@@ -197,7 +197,7 @@ async fn times_dropped(stage: Arc<PublishStage>, times: usize) -> Result<Latency
 async fn times_read(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
-        let version = settle(&stage).await? + 1;
+        let version = until_settled(&stage).await? + 1;
         let (_, done) = stage.write(version).await?;
         let read = async {
             while stage.version().await? < version {
@@ -213,7 +213,7 @@ async fn times_read(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
 
 /// Returns when both nodes have the record in memory and the second has applied what was published; returns its
 /// version.
-async fn settle(stage: &PublishStage) -> Result<u64> {
+async fn until_settled(stage: &PublishStage) -> Result<u64> {
     let settled = async {
         let version = stage.store.version.load(Ordering::Acquire);
         stage.at_one.get(&WRITTEN).await?;

@@ -77,8 +77,8 @@ async fn measure(
     if plan.wants_any(&[&TAKE_32, &TAKE_LONGEST_WAIT]) {
         let takes = plan.size(1_000, 20);
         let pairs = interleave(plan.rounds, async |side| many_callers(&stage, side, takes).await).await?;
-        results.add(&TAKE_32, &each(&pairs, |crowd| crowd.numbers_a_second))?;
-        results.add(&TAKE_LONGEST_WAIT, &each(&pairs, |crowd| crowd.longest_ms))?;
+        results.add(&TAKE_32, &each(&pairs, |seen| seen.numbers_a_second))?;
+        results.add(&TAKE_LONGEST_WAIT, &each(&pairs, |seen| seen.longest_ms))?;
     }
     Ok(())
 }

@@ -18,14 +18,14 @@ use kith_cache::{
 };
 use tokio::{task::yield_now, time::Instant};
 
-use super::applied::Followed;
+use super::applied::TrackedShared;
 use crate::cache_node::{CacheNode, Store};
 
 /// A node among others, of which is known when it has applied something. It ends with the value.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(super) cached: CacheNode,
-    followed: Arc<Followed>,
+    tracked: Arc<TrackedShared>,
 }
 
 impl Site {
@@ -42,7 +42,7 @@ impl Site {
     /// When the node had applied an entry for the last time, once that is after this moment.
     pub(super) async fn applied_after(&self, moment: Instant) -> Instant {
         loop {
-            let applied = self.followed.applied();
+            let applied = self.tracked.applied();
             if applied > moment {
                 return applied;
             }
@@ -78,11 +78,11 @@ impl BenchCluster {
     /// One more node, which trusts its memory.
     pub(super) async fn site(&self) -> Result<Site> {
         let shared: Arc<dyn Shared> = RedisShared::connect(self.options()).await?;
-        let followed = Arc::new(Followed::new(&shared));
+        let tracked = Arc::new(TrackedShared::new(&shared));
         let id = self.sites.fetch_add(1, Ordering::Relaxed);
         let epochs = Arc::new(self.epochs.clone());
-        let cached = CacheNode::start(id, &shared, Arc::<Followed>::clone(&followed), epochs);
+        let cached = CacheNode::start(id, &shared, Arc::<TrackedShared>::clone(&tracked), epochs);
         cached.until_trusted().await?;
-        Ok(Site { cached, followed })
+        Ok(Site { cached, tracked })
     }
 }

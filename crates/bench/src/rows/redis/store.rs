@@ -23,14 +23,14 @@ use crate::{
 };
 use kith_service::write::record_codec::RecordCodec;
 
-/// The same by hand.
-struct ByHand {
+/// Cache-aside over bare clients of Redis and MongoDB.
+struct BareCacheAside {
     users: Arc<RawUsers>,
     redis: RawRedis,
     copy: Vec<u8>,
 }
 
-impl Reads for ByHand {
+impl Reads for BareCacheAside {
     type Read = Vec<Document>;
 
     /// Redis has nothing: reads from MongoDB, and writes the answer to Redis.
@@ -46,7 +46,7 @@ impl Reads for ByHand {
     }
 }
 
-impl Updates for ByHand {
+impl Updates for BareCacheAside {
     async fn rename(&self, id: i64, nick_name: String) -> Result<()> {
         self.users.rename(id, nick_name).await?;
         self.redis.publish(id, self.copy.clone()).await
@@ -76,7 +76,7 @@ async fn measure(
     let tiered = Tiered::among(&database.stores.users, &site);
     let copy = Cell::value(1, Version::new(1), RecordCodec::USER.encode(&people::user(1)?)).to_bytes();
     let redis = RawRedis::connect(url, &cluster.tag()).await?;
-    let by_hand = Arc::new(ByHand { users: Arc::clone(&database.raw), redis, copy });
+    let by_hand = Arc::new(BareCacheAside { users: Arc::clone(&database.raw), redis, copy });
     let (pieces, reads) = plan.size((20, 50), (1, 10));
     let misses = compare_reads(plan, &tiered, &by_hand, users, ReadSizes { batch: 1, pieces, reads });
     results.row(&MISS, misses).await?;

@@ -21,7 +21,7 @@ use crate::{
         rpc::{CONNECTIONS, IN_FLIGHT},
         until_done::until_done,
     },
-    served::Served,
+    served::ServerProcess,
 };
 
 /// Targets of one batch.
@@ -37,7 +37,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 
 /// Of pairs of users of whom one has set the permissions of the other.
 async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
-    let kith = Served::kith(plan)?;
+    let kith = ServerProcess::kith(plan)?;
     let users = people::shuffled(plan.size(10_000, 200), 1);
     let asked: Vec<CheckPermissionRequest> = users
         .iter()
@@ -65,7 +65,7 @@ async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
 
 /// Of users who follow all whom they ask for.
 async fn relations(plan: &Plan) -> Result<Vec<Pair<f64>>> {
-    let kith = Served::kith(plan)?;
+    let kith = ServerProcess::kith(plan)?;
     // As many records as of the other row: four of each pair.
     let users: i64 = plan.size(50, 20);
     let asked: Vec<BatchGetRelationsRequest> = (0..users)
@@ -96,7 +96,7 @@ pub(in crate::rows) struct EchoedAnswers<A> {
 /// Compares the processor time of a call of a node with that of a bare server that echoes the same answers.
 pub(in crate::rows) async fn over_echo<Q, A>(
     plan: &Plan,
-    kith: &Served,
+    kith: &ServerProcess,
     method: Method<Q, A>,
     asked: Vec<Q>,
     echoed: EchoedAnswers<A>,
@@ -105,7 +105,7 @@ where
     Q: Message + Clone + Default + 'static,
     A: Message + Clone + Default + 'static,
 {
-    let bare = Served::echo(None)?;
+    let bare = ServerProcess::echo(None)?;
     let echo = Callers::<A, A>::connect(bare.address, CONNECTIONS, method.at(echoed.path), echoed.answers);
     let (echo, ask) = (echo.await?, Callers::connect(kith.address, CONNECTIONS, method, asked).await?);
     compare_cpu(
@@ -119,7 +119,7 @@ where
 }
 
 /// A client of a node, once that serves.
-async fn client(kith: &Served) -> Result<RelationServiceClient<Channel>> {
+async fn client(kith: &ServerProcess) -> Result<RelationServiceClient<Channel>> {
     let client = RelationServiceClient::new(kith.connect().await?);
     let request = CheckPermissionRequest { user_id: 1, target_id: 2, ..Default::default() };
     until_done(async || client.clone().check_permission(request.clone()).await).await?;

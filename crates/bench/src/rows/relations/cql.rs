@@ -26,7 +26,7 @@ use crate::{
     ratio::{Claim, Pair},
     results::Results,
     rows::until_done::retry,
-    served::Served,
+    served::ServerProcess,
 };
 
 /// Shards of what has changed.
@@ -65,7 +65,7 @@ impl Keyspace {
 
     /// A node over them, with a Redis if there is one.
     pub(in crate::rows) async fn served(&self, plan: &Plan, redis: Option<&str>) -> Result<NodeProcess> {
-        let served = Served::kith_over(plan, &self.name, plan.cql.as_deref(), redis)?;
+        let served = ServerProcess::kith_over(plan, &self.name, plan.cql.as_deref(), redis)?;
         let node = NodeProcess { channel: served.connect().await?, served };
         let serves = retry(CONNECTED_WITHIN, PAUSE, async || node.friends(i64::MAX).await).await;
         serves.context("the node does not serve")?;
@@ -101,7 +101,7 @@ pub(in crate::rows) async fn over_keyspace(
 /// A node in a process of its own.
 pub(in crate::rows) struct NodeProcess {
     pub(in crate::rows) channel: Channel,
-    pub(in crate::rows) served: Served,
+    pub(in crate::rows) served: ServerProcess,
 }
 
 impl NodeProcess {

@@ -2,14 +2,14 @@
 
 use super::Messages;
 use crate::{
-    checker::{CallTraits, codes::wrong_code, faults::Faults, report::Checked},
+    checker::{CallTraits, codes::wrong_code, faults::Faults, report::CheckResult},
     history::{MessageCall, MessageOutcome, MessageRequest, SendOutcome},
 };
 
 /// C17, of messages: all requests of clients are valid, so every other answer must be due to a fault.
-pub(in crate::checker) fn codes(messages: &Messages<'_>, faults: &Faults<'_>, checked: &mut Checked) {
+pub(in crate::checker) fn codes(messages: &Messages<'_>, faults: &Faults<'_>, checked: &mut CheckResult) {
     for call in &messages.calls {
-        checked.look();
+        checked.count_judged();
         for code in failures(call) {
             let Some(wrong) = wrong_code(faults, code, [call.began, call.ended]) else { continue };
             checked.violation(|| {

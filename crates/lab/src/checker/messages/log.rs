@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Log, Messages, number, reads};
 use crate::{
-    checker::{report::Checked, shown::ShownUntil},
-    history::{Draft, LogCopy, Logged, MessageCall, MessageRequest},
+    checker::{report::CheckResult, shown::ShownUntil},
+    history::{Draft, LogCopy, LoggedMessage, MessageCall, MessageRequest},
 };
 
 /// C9: each acknowledged message is in the log at its number with its content, once; the log has no gap and nothing
 /// that was not sent; a message whose first send began after another one was acknowledged has a higher number, and so
 /// have messages of a batch that come after others; reads return what the log has at these numbers, omit nothing, and
 /// reach the number that the reader knew. Each user may read the whole log.
-pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
-    let mut checked = Checked::new("C9 messages");
+pub(in crate::checker) fn check(messages: &Messages<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C9 messages");
     for (conversation, log) in &messages.logs {
         let mut violation = |text: String| checked.violation(|| format!("{conversation}: {text}"));
         if let Some(stored) = log.stored {
@@ -24,7 +24,7 @@ pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
         }
         real_time(log, &mut violation);
         reads::check(log, &mut violation);
-        log.sends.iter().filter(|(_, sends)| !sends.acks.is_empty()).for_each(|_| checked.look());
+        log.sends.iter().filter(|(_, sends)| !sends.acks.is_empty()).for_each(|_| checked.count_judged());
     }
     for call in &messages.calls {
         batch(messages, call, &mut checked);
@@ -55,7 +55,7 @@ fn contents(log: &Log<'_>, stored: &LogCopy, violation: &mut impl FnMut(String))
 }
 
 fn acknowledged(log: &Log<'_>, stored: &LogCopy, violation: &mut impl FnMut(String)) {
-    let by_number: HashMap<u64, &Logged, ahash::RandomState> =
+    let by_number: HashMap<u64, &LoggedMessage, ahash::RandomState> =
         stored.messages.iter().map(|message| (message.seq, message)).collect();
     let sends: BTreeMap<_, _> = log.sends.iter().collect();
     for (value, sends) in sends {
@@ -100,7 +100,7 @@ fn real_time(log: &Log<'_>, violation: &mut impl FnMut(String)) {
 }
 
 /// Messages of one batch and conversation that were not sent again have rising numbers.
-fn batch(messages: &Messages<'_>, call: &MessageCall, checked: &mut Checked) {
+fn batch(messages: &Messages<'_>, call: &MessageCall, checked: &mut CheckResult) {
     let MessageRequest::Send(drafts) = &call.request else { return };
     let mut last: HashMap<&str, u64, ahash::RandomState> = HashMap::default();
     for (at, draft) in drafts.iter().enumerate().filter(|_| drafts.len() > 1) {
@@ -118,6 +118,6 @@ fn batch(messages: &Messages<'_>, call: &MessageCall, checked: &mut Checked) {
     }
 }
 
-fn is_of(message: &Logged, draft: &Draft) -> bool {
+fn is_of(message: &LoggedMessage, draft: &Draft) -> bool {
     (message.sender, message.silent) == (draft.sender, draft.silent)
 }

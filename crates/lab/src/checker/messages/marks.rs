@@ -2,7 +2,7 @@
 
 use super::{Log, Messages, ReadMarks};
 use crate::{
-    checker::{report::Checked, shown::ShownSince},
+    checker::{report::CheckResult, shown::ShownSince},
     history::{DialogEnd, LogCopy, MessageCall, MessageOutcome, MessageRequest},
 };
 
@@ -14,8 +14,8 @@ const OF_COUNT: u64 = 1_000;
 /// answer to a mark may be as old as a cached read, but is not below the requested mark. The mark is no higher than
 /// what its user marked or sent. The unread count at the end follows from the log and the mark. `bound`: how old a read
 /// of this time may be.
-pub(in crate::checker) fn check(messages: &Messages<'_>, bound: impl Fn([u64; 2]) -> u64) -> Checked {
-    let mut checked = Checked::new("C15 read marks");
+pub(in crate::checker) fn check(messages: &Messages<'_>, bound: impl Fn([u64; 2]) -> u64) -> CheckResult {
+    let mut checked = CheckResult::new("C15 read marks");
     for ((user, conversation), marks) in &messages.marks {
         let mut violation =
             |text: String| checked.violation(|| format!("user {user} in {conversation}: {text}"));
@@ -23,8 +23,8 @@ pub(in crate::checker) fn check(messages: &Messages<'_>, bound: impl Fn([u64; 2]
         if let Some(log) = messages.logs.get(conversation) {
             marks.ends.iter().for_each(|end| at_the_end(*user, marks, log, end, &mut violation));
         }
-        answers(marks).for_each(|_| checked.look());
-        marks.ends.iter().for_each(|_| checked.look());
+        answers(marks).for_each(|_| checked.count_judged());
+        marks.ends.iter().for_each(|_| checked.count_judged());
     }
     checked
 }

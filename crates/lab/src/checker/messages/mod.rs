@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) use self::{answers::codes, log::check as log, marks::check as marks, streams::check as streams};
 use super::shown::ShownSince;
 use crate::history::{
-    DialogEnd, Draft, Event, LogCopy, MessageCall, MessageOutcome, MessageRequest, Received, SendOutcome,
+    DialogEnd, Draft, Event, LogCopy, MessageCall, MessageOutcome, MessageRequest, ReceivedMessages,
+    SendOutcome,
 };
 
 /// Everything about messages.
@@ -22,7 +23,7 @@ pub(super) struct Messages<'a> {
     calls: Vec<&'a MessageCall>,
     logs: BTreeMap<&'a str, Log<'a>>,
     marks: BTreeMap<(i64, &'a str), ReadMarks<'a>>,
-    received: Vec<&'a Received>,
+    received: Vec<&'a ReceivedMessages>,
 }
 
 /// Everything about one conversation.

@@ -1,7 +1,7 @@
 //! Checks of the results of reads of a log.
 
 use super::Log;
-use crate::history::{Logged, MessageCall, MessageOutcome, MessageRequest, Pages};
+use crate::history::{LoggedMessage, MessageCall, MessageOutcome, MessageRequest, Pages};
 
 /// Reads return what was sent before they ended and what the log has at these numbers, omit nothing, and reach the
 /// number that the reader knew.
@@ -22,7 +22,7 @@ pub(super) fn check(log: &Log<'_>, report: &mut impl FnMut(String)) {
         let left_out = match pages {
             Pages::These(seqs) => {
                 // A member may have joined after an event.
-                let is_sent = |message: &&Logged| message.value.is_some();
+                let is_sent = |message: &&LoggedMessage| message.value.is_some();
                 let seqs = seqs.iter().filter(|seq| !is_event(log, **seq)).copied().collect();
                 left_out(
                     &Pages::These(seqs),
@@ -47,7 +47,7 @@ pub(super) fn check(log: &Log<'_>, report: &mut impl FnMut(String)) {
 }
 
 /// Whether the log has it at its number. If the log is unknown, whether it was sent before `ended`.
-fn is_right(log: &Log<'_>, message: &Logged, ended: u64) -> bool {
+fn is_right(log: &Log<'_>, message: &LoggedMessage, ended: u64) -> bool {
     let is_sent = message.value.is_none_or(|value| {
         let sends = log.sends.get(&value);
         sends.is_some_and(|sends| sends.began < ended && sends.draft.sender == message.sender)
@@ -60,18 +60,23 @@ fn is_event(log: &Log<'_>, seq: u64) -> bool {
 }
 
 /// The message of the log at this number.
-fn stored<'a>(log: &Log<'a>, seq: u64) -> Option<&'a Logged> {
+fn stored<'a>(log: &Log<'a>, seq: u64) -> Option<&'a LoggedMessage> {
     log.stored?.messages.get(usize::try_from(seq.checked_sub(1)?).ok()?)
 }
 
 /// A sent message that a reader who reads from this number on does not see: before the number there may only be events.
-fn hidden<'a>(log: &Log<'a>, min: u64) -> Option<&'a Logged> {
+fn hidden<'a>(log: &Log<'a>, min: u64) -> Option<&'a LoggedMessage> {
     let before = log.stored?.messages.iter().take_while(|message| message.seq < min);
     before.into_iter().find(|message| message.value.is_some())
 }
 
 /// The messages that are missing from a page. A page that ends early must say that others follow.
-fn left_out(pages: &Pages, messages: &[Logged], range: Option<(u64, u64)>, more: bool) -> Option<String> {
+fn left_out(
+    pages: &Pages,
+    messages: &[LoggedMessage],
+    range: Option<(u64, u64)>,
+    more: bool,
+) -> Option<String> {
     let found = messages.iter().map(|message| message.seq);
     let (min, end) = range.unwrap_or((1, u64::MAX));
     let wanted: Box<dyn Iterator<Item = u64>> = match pages {
@@ -103,7 +108,7 @@ mod tests {
     use super::*;
 
     fn is_wrong(pages: &Pages, found: &[u64], end: u64, more: bool) -> bool {
-        let logged = |seq: &u64| Logged { seq: *seq, value: Some(*seq), sender: 1, silent: false };
+        let logged = |seq: &u64| LoggedMessage { seq: *seq, value: Some(*seq), sender: 1, silent: false };
         left_out(pages, &found.iter().map(logged).collect::<Vec<_>>(), Some((1, end)), more).is_some()
     }
 

@@ -2,27 +2,27 @@
 
 use super::Messages;
 use crate::{
-    checker::report::Checked,
-    history::{LogCopy, Received, ReceivedRun},
+    checker::report::CheckResult,
+    history::{LogCopy, ReceivedMessages, ReceivedRun},
 };
 
 /// C10: each receiver gets every message of a conversation from its first one to the end of the log, by rising number,
 /// each once, with the content that it has in the log. Numbers that a stream reported as missed count as received: the
 /// client pulls them.
-pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
-    let mut checked = Checked::new("C10 streams");
+pub(in crate::checker) fn check(messages: &Messages<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C10 streams");
     for received in &messages.received {
-        checked.look();
+        checked.count_judged();
         let log = messages.logs.get(received.conversation.as_str()).and_then(|log| log.stored);
         for text in violations(received, log) {
-            let Received { receiver, user, conversation, .. } = received;
+            let ReceivedMessages { receiver, user, conversation, .. } = received;
             checked.violation(|| format!("receiver {receiver} of user {user} in {conversation}: {text}"));
         }
     }
     checked
 }
 
-fn violations(received: &Received, log: Option<&LogCopy>) -> Vec<String> {
+fn violations(received: &ReceivedMessages, log: Option<&LogCopy>) -> Vec<String> {
     let out_of_order =
         received.wrong.iter().map(|(expected, came)| format!("{came} came where {expected} is next"));
     let mut violations: Vec<String> = out_of_order.collect();

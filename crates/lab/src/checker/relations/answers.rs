@@ -4,35 +4,37 @@ use super::{Relations, writes::changes};
 use crate::{
     checker::{
         CallTraits,
-        codes::{of_a_disturbance, wrong_code},
+        codes::{is_outage_code, wrong_code},
         faults::Faults,
-        report::Checked,
-        requests::repeated,
+        report::CheckResult,
+        requests::repeated_requests,
     },
-    history::{About, Relates, RelationCall},
+    history::{RelationCall, RelationOutcome, RelationRequest},
 };
 
 /// C16, of relations.
-pub(in crate::checker) fn requests(relations: &Relations<'_>, checked: &mut Checked) {
-    for (id, calls) in repeated(relations.calls(), |call| call.request_id.as_deref()) {
-        checked.look();
+pub(in crate::checker) fn requests(relations: &Relations<'_>, checked: &mut CheckResult) {
+    for (id, calls) in repeated_requests(relations.calls(), |call| call.request_id.as_deref()) {
+        checked.count_judged();
         request(id, &calls, checked);
     }
 }
 
-fn request(id: &str, calls: &[&RelationCall], checked: &mut Checked) {
+fn request(id: &str, calls: &[&RelationCall], checked: &mut CheckResult) {
     if calls.iter().any(|call| call.what != calls[0].what) {
         checked.violation(|| format!("{id} was used for different calls"));
         return;
     }
-    let done = |call: &&&RelationCall| !matches!(call.outcome, Relates::Refused(_) | Relates::Open(_));
+    let done = |call: &&&RelationCall| {
+        !matches!(call.outcome, RelationOutcome::Refused(_) | RelationOutcome::Open(_))
+    };
     let Some(first) = calls.iter().filter(done).min_by_key(|call| call.ended) else { return };
     for call in calls {
         let differs = match (&call.outcome, &first.outcome) {
-            (Relates::Open(_), _) => false,
-            (Relates::Refused(code), _) => call.began > first.ended && !of_a_disturbance(code),
+            (RelationOutcome::Open(_), _) => false,
+            (RelationOutcome::Refused(code), _) => call.began > first.ended && !is_outage_code(code),
             // Only the call that ended a follow may know that its block did.
-            (Relates::Set(one, _), Relates::Set(other, _)) => one != other,
+            (RelationOutcome::Set(one, _), RelationOutcome::Set(other, _)) => one != other,
             (one, other) => one != other,
         };
         if differs {
@@ -44,11 +46,11 @@ fn request(id: &str, calls: &[&RelationCall], checked: &mut Checked) {
 }
 
 /// C17, of relations.
-pub(in crate::checker) fn codes(relations: &Relations<'_>, faults: &Faults<'_>, checked: &mut Checked) {
+pub(in crate::checker) fn codes(relations: &Relations<'_>, faults: &Faults<'_>, checked: &mut CheckResult) {
     for call in relations.calls() {
-        checked.look();
-        let (Relates::Refused(code) | Relates::Open(code)) = &call.outcome else { continue };
-        if matches!(call.outcome, Relates::Refused(_)) && Some(code.as_str()) == refusal(&call.what) {
+        checked.count_judged();
+        let (RelationOutcome::Refused(code) | RelationOutcome::Open(code)) = &call.outcome else { continue };
+        if matches!(call.outcome, RelationOutcome::Refused(_)) && Some(code.as_str()) == refusal(&call.what) {
             continue;
         }
         let Some(wrong) = wrong_code(faults, code, [call.began, call.ended]) else { continue };
@@ -64,17 +66,21 @@ impl Relations<'_> {
     pub(in crate::checker) fn kinds(&self) -> impl Iterator<Item = CallTraits> {
         self.calls().map(|call| CallTraits {
             reads: !changes(&call.what),
-            refused: matches!(call.outcome, Relates::Refused(_)),
-            open: matches!(call.outcome, Relates::Open(_)),
+            refused: matches!(call.outcome, RelationOutcome::Refused(_)),
+            open: matches!(call.outcome, RelationOutcome::Open(_)),
         })
     }
 }
 
 /// The code with which such a call may always be refused.
-const fn refusal(what: &About) -> Option<&'static str> {
+const fn refusal(what: &RelationRequest) -> Option<&'static str> {
     match what {
-        About::Follow(_) => Some("FAILED_PRECONDITION"),
-        About::Unfollow(_) => Some("NOT_FOUND"),
-        About::Set(..) | About::Get(..) | About::Check(..) | About::List(..) | About::Count(_) => None,
+        RelationRequest::Follow(_) => Some("FAILED_PRECONDITION"),
+        RelationRequest::Unfollow(_) => Some("NOT_FOUND"),
+        RelationRequest::Set(..)
+        | RelationRequest::Get(..)
+        | RelationRequest::Check(..)
+        | RelationRequest::List(..)
+        | RelationRequest::Count(_) => None,
     }
 }

@@ -2,11 +2,11 @@
 
 use super::{
     Relations,
-    writes::{Fate, RelationWrite},
+    writes::{RelationWrite, WriteOutcome},
 };
 use crate::{
-    checker::{report::Checked, shown::ShownUntil},
-    history::{About, Edge, Level, Relates, RelationCall, Setting, Settings},
+    checker::{report::CheckResult, shown::ShownUntil},
+    history::{Edge, Level, RelationCall, RelationOutcome, RelationRequest, Setting, Settings},
 };
 
 /// Maximum concurrent changes of one edge.
@@ -22,10 +22,10 @@ pub(super) struct Blocks<'a> {
     /// Calls that were decided by it.
     pub(super) decisions: Vec<&'a RelationCall>,
     /// Acknowledged opposite follows: no block may have been in force.
-    pub(super) begun: Vec<RelationWrite<'a>>,
+    pub(super) opposite_follows: Vec<RelationWrite<'a>>,
     pub(super) end: Option<Settings>,
     /// Acknowledged changes, ordered by version.
-    states: Vec<State>,
+    states: Vec<SettingsChange>,
     /// Settings that were read and belong to no acknowledged change.
     others: Vec<Settings>,
     /// The newest version that was acknowledged or read from a memory.
@@ -34,7 +34,7 @@ pub(super) struct Blocks<'a> {
 
 /// An acknowledged change.
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct SettingsChange {
     /// The settings after the change.
     settings: Settings,
     /// What was changed.
@@ -52,16 +52,16 @@ struct Candidates {
 
 /// C5, for settings: each acknowledged change is included in the one with the next version, and at the end the store has
 /// the last one or a newer version.
-pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked) {
+pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut CheckResult) {
     for blocks in relations.blocks.values() {
         for pair in blocks.states.windows(2) {
-            checked.look();
+            checked.count_judged();
             if let Some(wrong) = wrong_pair(pair[0], pair[1]) {
                 checked.violation(|| format!("{}: {wrong}", blocks.name()));
             }
         }
         let (Some(last), Some(end)) = (blocks.states.last(), blocks.end) else { continue };
-        checked.look();
+        checked.count_judged();
         let at_last = end.version == last.settings.version && end != last.settings;
         if end.version < last.settings.version || at_last {
             checked.violation(|| format!("{}: {last:?} is lost, the store has {end:?}", blocks.name()));
@@ -72,25 +72,25 @@ pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked)
 /// C14: after a change is acknowledged, or a read from memory has returned it, no node uses the previous value for a
 /// decision or a read. A strong read asks the store, and a read with a token may do so. Both can return a change that is
 /// committed but not yet acknowledged, so their results constrain later strong reads (C4), and no reads from memory.
-pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> Checked {
-    let mut checked = Checked::new("C14 new enemy");
+pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C14 new enemy");
     for blocks in relations.blocks.values() {
         for (call, settings) in &blocks.reads {
-            checked.look();
+            checked.count_judged();
             if let Some(wrong) = blocks.wrong_read(call, *settings) {
                 checked.violation(|| blocks.violation(call.client, call.began, &wrong));
             }
         }
         for call in &blocks.decisions {
             let Some(decided) = decision(call) else { continue };
-            checked.look();
+            checked.count_judged();
             if !blocks.candidates(call.began, call.ended).allow(decided) {
                 let wrong = format!("{:?} was answered with {:?}", call.what, call.outcome);
                 checked.violation(|| blocks.violation(call.client, call.began, &wrong));
             }
         }
-        for write in &blocks.begun {
-            checked.look();
+        for write in &blocks.opposite_follows {
+            checked.count_judged();
             if !blocks.candidates(write.began, write.ended).allow(Decision::Blocked(false)) {
                 checked.violation(|| {
                     blocks.violation(0, write.began, "it began to follow though it is blocked")
@@ -112,10 +112,10 @@ enum Decision {
 
 fn decision(call: &RelationCall) -> Option<Decision> {
     match (&call.what, &call.outcome) {
-        (About::Check(_, asked), Relates::Allows(all, denied)) => {
+        (RelationRequest::Check(_, asked), RelationOutcome::Allows(all, denied)) => {
             Some(Decision::Asked(*asked, *denied, *all))
         }
-        (About::Follow(_), Relates::Refused(code)) if code == "FAILED_PRECONDITION" => {
+        (RelationRequest::Follow(_), RelationOutcome::Refused(code)) if code == "FAILED_PRECONDITION" => {
             Some(Decision::Blocked(true))
         }
         _ => None,
@@ -123,7 +123,7 @@ fn decision(call: &RelationCall) -> Option<Decision> {
 }
 
 const fn may_ask_the_store(call: &RelationCall) -> bool {
-    matches!(call.what, About::Get(_, Level::Strong | Level::AtLeast(_)))
+    matches!(call.what, RelationRequest::Get(_, Level::Strong | Level::AtLeast(_)))
 }
 
 impl<'a> Blocks<'a> {
@@ -131,11 +131,11 @@ impl<'a> Blocks<'a> {
         Self { edge, ..Self::default() }
     }
 
-    pub(super) fn seal(&mut self) {
-        let acked = self.changes.iter().filter_map(|write| match (write.what, write.fate) {
-            (About::Set(_, setting), Fate::Done(Relates::Set(settings, _))) => {
+    pub(super) fn finish(&mut self) {
+        let acked = self.changes.iter().filter_map(|write| match (write.what, write.outcome) {
+            (RelationRequest::Set(_, setting), WriteOutcome::Done(RelationOutcome::Set(settings, _))) => {
                 let (settings, setting) = (*settings, *setting);
-                Some(State { settings, setting, began: write.began, ended: write.ended })
+                Some(SettingsChange { settings, setting, began: write.began, ended: write.ended })
             }
             _ => None,
         });
@@ -177,9 +177,10 @@ impl<'a> Blocks<'a> {
         }
         // Settings by changes that were never acknowledged.
         states.extend(self.others.iter().filter(|read| read.version >= floor));
-        let open = self.changes.iter().filter(|write| write.fate == Fate::Open && write.began <= ended);
+        let open =
+            self.changes.iter().filter(|write| write.outcome == WriteOutcome::Open && write.began <= ended);
         let setting = |write: &RelationWrite<'_>| match write.what {
-            About::Set(_, setting) => Some(*setting),
+            RelationRequest::Set(_, setting) => Some(*setting),
             _ => None,
         };
         Candidates { states, open: open.filter_map(setting).collect() }
@@ -234,7 +235,7 @@ fn decides(state: Settings, decision: Decision) -> bool {
 }
 
 /// What is wrong with two consecutive acknowledged changes.
-fn wrong_pair(before: State, after: State) -> Option<String> {
+fn wrong_pair(before: SettingsChange, after: SettingsChange) -> Option<String> {
     let (one, two) = (before.settings, after.settings);
     if one.version == two.version {
         return Some(format!("two changes became version {}", one.version));

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Blocks, Relations, follows::Follow, writes::Fate};
+use super::{Blocks, Relations, follows::Follow, writes::WriteOutcome};
 use crate::{
-    checker::report::Checked,
-    history::{About, Edge, Event, Relates, Setting, Side},
+    checker::report::CheckResult,
+    history::{Edge, Event, RelationOutcome, RelationRequest, Setting, Side},
 };
 
 /// C12: each follower is in the list of fans, and no other user is: at the end the record of a follow and both lists
 /// agree. They also show the last change, by its version.
-pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> Checked {
-    let mut checked = Checked::new("C12 symmetry");
-    agreed(relations, &mut checked);
+pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C12 symmetry");
+    check_agreement(relations, &mut checked);
     for follow in relations.follows.values() {
         let Some(end) = follow.end else { continue };
         if let Some(violation) = violation(follow, end) {
@@ -23,20 +23,20 @@ pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> Checked {
 }
 
 /// Whether the records of follows, their lists and their counts agree, and no user follows another without permission.
-pub(crate) fn agree(ends: &[Event]) -> bool {
+pub(crate) fn relations_agree(ends: &[Event]) -> bool {
     let relations = Relations::new(ends);
     let mut checked = counts(&relations);
-    agreed(&relations, &mut checked);
+    check_agreement(&relations, &mut checked);
     checked.holds()
 }
 
-fn agreed(relations: &Relations<'_>, checked: &mut Checked) {
-    let listed = [Side::Following, Side::Fans].map(|side| (side, listed(relations, side)));
+fn check_agreement(relations: &Relations<'_>, checked: &mut CheckResult) {
+    let lists = [Side::Following, Side::Fans].map(|side| (side, list_entries(relations, side)));
     for (edge, follow) in &relations.follows {
         let Some(end) = follow.end else { continue };
-        checked.look();
-        for (side, lists) in &listed {
-            let Some(in_list) = lists.find(*edge, *side) else { continue };
+        checked.count_judged();
+        for (side, entries) in &lists {
+            let Some(in_list) = entries.find(*edge, *side) else { continue };
             if in_list != end {
                 checked.violation(|| asymmetric(*edge, *side, in_list, end));
             }
@@ -48,8 +48,8 @@ fn agreed(relations: &Relations<'_>, checked: &mut Checked) {
             });
         }
     }
-    for (side, lists) in &listed {
-        let unknown = lists.entries.iter().filter(|(edge, _)| !relations.follows.contains_key(edge));
+    for (side, entries) in &lists {
+        let unknown = entries.entries.iter().filter(|(edge, _)| !relations.follows.contains_key(edge));
         unknown.for_each(|(edge, version)| {
             checked.violation(|| asymmetric(*edge, *side, Some(*version), None));
         });
@@ -57,10 +57,10 @@ fn agreed(relations: &Relations<'_>, checked: &mut Checked) {
 }
 
 /// C13: at the end counts are the lengths of the lists, and they are never below zero.
-pub(in crate::checker) fn counts(relations: &Relations<'_>) -> Checked {
-    let mut checked = Checked::new("C13 counts");
+pub(in crate::checker) fn counts(relations: &Relations<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C13 counts");
     for end in &relations.lists {
-        checked.look();
+        checked.count_judged();
         let lengths = (length(&end.following), length(&end.fans));
         if end.counts != lengths {
             let (user, counts) = (end.user, end.counts);
@@ -70,8 +70,8 @@ pub(in crate::checker) fn counts(relations: &Relations<'_>) -> Checked {
         }
     }
     for call in relations.calls() {
-        let Relates::Counted(following, fans) = call.outcome else { continue };
-        checked.look();
+        let RelationOutcome::Counted(following, fans) = call.outcome else { continue };
+        checked.count_judged();
         if following.min(fans) < 0 {
             checked.violation(|| format!("{:?} was answered with {following} and {fans}", call.what));
         }
@@ -80,13 +80,13 @@ pub(in crate::checker) fn counts(relations: &Relations<'_>) -> Checked {
 }
 
 /// A side of all lists.
-struct Listed {
+struct ListEntries {
     /// Whose lists were read.
     owners: Vec<i64>,
     entries: BTreeMap<Edge, u64>,
 }
 
-impl Listed {
+impl ListEntries {
     /// `None`: the list was not read; inner: it is not in it.
     fn find(&self, edge: Edge, side: Side) -> Option<Option<u64>> {
         let owner = if side == Side::Following { edge.0 } else { edge.1 };
@@ -95,14 +95,14 @@ impl Listed {
     }
 }
 
-fn listed(relations: &Relations<'_>, side: Side) -> Listed {
+fn list_entries(relations: &Relations<'_>, side: Side) -> ListEntries {
     let mut owners: Vec<i64> = relations.lists.iter().map(|end| end.user).collect();
     owners.sort_unstable();
     let entries = relations.lists.iter().flat_map(|end| {
         let list = if side == Side::Following { &end.following } else { &end.fans };
         list.iter().map(|(other, version)| (side.edge(end.user, *other), *version))
     });
-    Listed { owners, entries: entries.collect() }
+    ListEntries { owners, entries: entries.collect() }
 }
 
 fn length(list: &[(i64, u64)]) -> i64 {
@@ -133,8 +133,8 @@ fn violation(follow: &Follow<'_>, end: Option<u64>) -> Option<String> {
     }
     let known = follow.first_shown(version)?;
     let cut = follow.blocks.iter().find(|write| {
-        let blocks = matches!(write.what, About::Set(_, Setting::Block));
-        blocks && write.began > known && matches!(write.fate, Fate::Done(_))
+        let blocks = matches!(write.what, RelationRequest::Set(_, Setting::Block));
+        blocks && write.began > known && matches!(write.outcome, WriteOutcome::Done(_))
     })?;
     Some(format!("version {version} is active, which the block of {} ns has ended", cut.began))
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::writes::{Fate, RelationWrite};
+use super::writes::{RelationWrite, WriteOutcome};
 use crate::{
     checker::shown::{ShownSince, ShownUntil},
-    history::{About, Edge, Level, Relates, RelationCall, Setting},
+    history::{Edge, Level, RelationCall, RelationOutcome, RelationRequest, Setting},
 };
 
 /// Everything about the follow of one pair.
@@ -19,7 +19,7 @@ pub(super) struct Follow<'a> {
     pub(super) writes: Vec<RelationWrite<'a>>,
     /// Changes of the settings of the followed user for the other one.
     pub(super) blocks: Vec<RelationWrite<'a>>,
-    pub(super) looks: Vec<Look<'a>>,
+    pub(super) reads: Vec<FollowRead<'a>>,
     /// The version at the end of the run. Inner `None`: no follow. Outer `None`: it was not read.
     pub(super) end: Option<Option<u64>>,
     /// The calls that may have ended it: when each was first sent, and the highest version that an end sent until then may
@@ -28,16 +28,16 @@ pub(super) struct Follow<'a> {
     since: ShownSince<u64>,
     until: ShownUntil<u64>,
     /// Versions of acknowledged follows.
-    living: BTreeSet<u64>,
+    follow_versions: BTreeSet<u64>,
     /// Versions of acknowledged ends.
-    ended: BTreeSet<u64>,
+    end_versions: BTreeSet<u64>,
     /// When the first follow was sent that was not acknowledged and may have taken effect; `None`: none was.
     first_unacknowledged: Option<u64>,
 }
 
 /// A read that shows whether the follow exists.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look<'a> {
+pub(super) struct FollowRead<'a> {
     pub(super) call: &'a RelationCall,
     pub(super) level: Level,
     pub(super) seen: Option<u64>,
@@ -50,14 +50,15 @@ impl<'a> Follow<'a> {
         Self { edge, ..Self::default() }
     }
 
-    pub(super) fn seal(&mut self) {
-        self.looks.sort_by_key(|look| look.call.began);
+    pub(super) fn finish(&mut self) {
+        self.reads.sort_by_key(|read| read.call.began);
         self.ends = self.possible_ends();
-        self.living = self.begun().filter_map(|write| write.version()).collect();
-        let ended = self.writes.iter().filter(|write| matches!(write.what, About::Unfollow(_)));
-        self.ended = ended.filter_map(RelationWrite::version).collect();
-        let begins = self.writes.iter().filter(|write| matches!(write.what, About::Follow(_)));
-        let unacknowledged = begins.filter(|write| matches!(write.fate, Fate::Open | Fate::Denied));
+        self.follow_versions = self.acknowledged_follows().filter_map(|write| write.version()).collect();
+        let ended = self.writes.iter().filter(|write| matches!(write.what, RelationRequest::Unfollow(_)));
+        self.end_versions = ended.filter_map(RelationWrite::version).collect();
+        let begins = self.writes.iter().filter(|write| matches!(write.what, RelationRequest::Follow(_)));
+        let unacknowledged =
+            begins.filter(|write| matches!(write.outcome, WriteOutcome::Open | WriteOutcome::Denied));
         self.first_unacknowledged = unacknowledged.map(|write| write.began).min();
         let shown = self.all_shown();
         self.until = ShownUntil::new(shown.iter().copied());
@@ -65,14 +66,16 @@ impl<'a> Follow<'a> {
     }
 
     /// The follows that were acknowledged.
-    pub(super) fn begun(&self) -> impl Iterator<Item = RelationWrite<'a>> {
-        let done = |write: &&RelationWrite<'a>| matches!(write.fate, Fate::Done(Relates::Follows(_)));
+    pub(super) fn acknowledged_follows(&self) -> impl Iterator<Item = RelationWrite<'a>> {
+        let done = |write: &&RelationWrite<'a>| {
+            matches!(write.outcome, WriteOutcome::Done(RelationOutcome::Follows(_)))
+        };
         self.writes.iter().filter(done).cloned()
     }
 
     /// The highest version that this read may have seen.
-    pub(super) fn most(&self, look: &Look<'_>) -> u64 {
-        look.seen.unwrap_or_else(|| self.ended_until(look.call.ended))
+    pub(super) fn highest_version(&self, read: &FollowRead<'_>) -> u64 {
+        read.seen.unwrap_or_else(|| self.ended_until(read.call.ended))
     }
 
     /// The highest version that an end sent until then may have; 0: there is none.
@@ -88,41 +91,49 @@ impl<'a> Follow<'a> {
 
     /// Cached reads, and their ages: for how long a newer state had been acknowledged when they began.
     pub(super) fn ages(&self) -> impl Iterator<Item = (&'a RelationCall, u64)> {
-        let cached = self.looks.iter().filter(|look| look.level == Level::Cached);
-        cached.map(|look| (look.call, self.since.age(self.most(look), look.call.began)))
+        let cached = self.reads.iter().filter(|read| read.level == Level::Cached);
+        cached.map(|read| (read.call, self.since.age(self.highest_version(read), read.call.began)))
     }
 
     /// Whether a follow that was sent until then may have this version.
     pub(super) fn may_be(&self, version: u64, until: u64) -> bool {
-        self.living.contains(&version) || self.first_unacknowledged.is_some_and(|began| began <= until)
+        self.follow_versions.contains(&version)
+            || self.first_unacknowledged.is_some_and(|began| began <= until)
     }
 
     /// Whether this version is known to be an end, and not that of an active follow.
     pub(super) fn is_end(&self, version: u64) -> bool {
-        self.ended.contains(&version) && !self.living.contains(&version)
+        self.end_versions.contains(&version) && !self.follow_versions.contains(&version)
     }
 
     /// When an answer first showed this version of the follow; `None`: never.
     pub(super) fn first_shown(&self, version: u64) -> Option<u64> {
-        let acked = self.begun().filter(|write| write.version() == Some(version)).map(|write| write.ended);
-        let seen = self.looks.iter().filter(|look| look.seen == Some(version)).map(|look| look.call.ended);
+        let acked = self
+            .acknowledged_follows()
+            .filter(|write| write.version() == Some(version))
+            .map(|write| write.ended);
+        let seen = self.reads.iter().filter(|read| read.seen == Some(version)).map(|read| read.call.ended);
         acked.chain(seen).min()
     }
 
     fn possible_ends(&self) -> Vec<(u64, u64)> {
         let later = self.later();
         let below = |time| later.range(time + 1..).next().map_or(u64::MAX, |(_, least)| least - 1);
-        let ends = self.writes.iter().filter_map(|write| match (write.what, write.fate) {
-            (About::Unfollow(_), Fate::Done(_)) => Some((write.began, write.version()?)),
-            (About::Unfollow(_), Fate::Open) => Some((write.began, u64::MAX)),
+        let ends = self.writes.iter().filter_map(|write| match (write.what, write.outcome) {
+            (RelationRequest::Unfollow(_), WriteOutcome::Done(_)) => Some((write.began, write.version()?)),
+            (RelationRequest::Unfollow(_), WriteOutcome::Open) => Some((write.began, u64::MAX)),
             // The follow may have been written, and ended again because of a block.
-            (About::Follow(_), Fate::Denied) => Some((write.began, below(write.ended))),
-            (About::Follow(_), Fate::Open) if !self.blocks.is_empty() => Some((write.began, u64::MAX)),
+            (RelationRequest::Follow(_), WriteOutcome::Denied) => Some((write.began, below(write.ended))),
+            (RelationRequest::Follow(_), WriteOutcome::Open) if !self.blocks.is_empty() => {
+                Some((write.began, u64::MAX))
+            }
             _ => None,
         });
-        let cuts = self.blocks.iter().filter_map(|write| match (write.what, write.fate) {
-            (About::Set(_, Setting::Block), Fate::Done(_)) => Some((write.began, below(write.ended))),
-            (About::Set(_, Setting::Block), Fate::Open) => Some((write.began, u64::MAX)),
+        let cuts = self.blocks.iter().filter_map(|write| match (write.what, write.outcome) {
+            (RelationRequest::Set(_, Setting::Block), WriteOutcome::Done(_)) => {
+                Some((write.began, below(write.ended)))
+            }
+            (RelationRequest::Set(_, Setting::Block), WriteOutcome::Open) => Some((write.began, u64::MAX)),
             _ => None,
         });
         let mut ends: Vec<(u64, u64)> = ends.chain(cuts).collect();
@@ -152,10 +163,13 @@ impl<'a> Follow<'a> {
     /// Versions, and when answers showed them.
     fn all_shown(&self) -> Vec<(u64, u64)> {
         let acked = self.writes.iter().filter_map(|write| Some((write.version()?, write.ended)));
-        let seen = self.looks.iter().filter_map(|look| Some((look.seen?, look.call.ended)));
+        let seen = self.reads.iter().filter_map(|read| Some((read.seen?, read.call.ended)));
         let mut shown: Vec<(u64, u64)> = acked.chain(seen).collect();
         let until = ShownUntil::new(shown.iter().copied());
-        let cuts = self.blocks.iter().filter(|write| matches!(write.fate, Fate::Done(Relates::Set(_, true))));
+        let cuts = self
+            .blocks
+            .iter()
+            .filter(|write| matches!(write.outcome, WriteOutcome::Done(RelationOutcome::Set(_, true))));
         // The end by a block is above every version shown before the block.
         shown.extend(cuts.map(|write| (until.before(write.began) + 1, write.ended)).filter(|cut| cut.0 > 1));
         shown

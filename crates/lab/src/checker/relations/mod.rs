@@ -10,7 +10,7 @@ mod writes;
 
 use std::collections::{BTreeMap, HashMap};
 
-pub(crate) use self::ends::agree;
+pub(crate) use self::ends::relations_agree;
 pub(super) use self::{
     answers::{codes, requests},
     blocks::{lost, new_enemy},
@@ -19,10 +19,12 @@ pub(super) use self::{
 };
 use self::{
     blocks::Blocks,
-    follows::{Follow, Look},
+    follows::{Follow, FollowRead},
     writes::{RelationWrite, writes},
 };
-use crate::history::{About, Edge, EdgeEnd, Event, Level, ListsEnd, Relates, RelationCall, Side};
+use crate::history::{
+    Edge, EdgeEnd, Event, Level, ListsEnd, RelationCall, RelationOutcome, RelationRequest, Side,
+};
 
 /// Everything about relations.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ impl<'a> Relations<'a> {
         }
         calls.sort_by_key(|call| (call.began, call.ended));
         let mut relations = Self { calls, follows: BTreeMap::new(), blocks: BTreeMap::new(), lists };
-        relations.fill(&ends);
+        relations.group_by_edge(&ends);
         relations
     }
 
@@ -62,28 +64,33 @@ impl<'a> Relations<'a> {
         self.follows.iter().flat_map(|(edge, follow)| follow.ages().map(|(call, age)| (call, *edge, age)))
     }
 
-    fn fill(&mut self, ends: &[&'a EdgeEnd]) {
+    fn group_by_edge(&mut self, ends: &[&'a EdgeEnd]) {
         for end in ends {
             self.follow(end.edge).end = Some(end.follow);
             self.blocks(end.edge).end = Some(end.settings);
         }
         for write in writes(&self.calls) {
             match *write.what {
-                About::Follow(edge) | About::Unfollow(edge) => self.follow(edge).writes.push(write),
-                About::Set(edge, _) => {
+                RelationRequest::Follow(edge) | RelationRequest::Unfollow(edge) => {
+                    self.follow(edge).writes.push(write)
+                }
+                RelationRequest::Set(edge, _) => {
                     self.blocks(edge).changes.push(write.clone());
                     self.follow(edge.reversed()).blocks.push(write);
                 }
-                About::Get(..) | About::Check(..) | About::List(..) | About::Count(_) => {}
+                RelationRequest::Get(..)
+                | RelationRequest::Check(..)
+                | RelationRequest::List(..)
+                | RelationRequest::Count(_) => {}
             }
         }
-        self.look();
-        self.follows.values_mut().for_each(Follow::seal);
-        self.blocks.values_mut().for_each(Blocks::seal);
+        self.add_reads();
+        self.follows.values_mut().for_each(Follow::finish);
+        self.blocks.values_mut().for_each(Blocks::finish);
     }
 
     /// What reads show of each edge that was written.
-    fn look(&mut self) {
+    fn add_reads(&mut self) {
         let mut by_user: HashMap<(i64, Side), Vec<i64>, ahash::RandomState> = HashMap::default();
         for Edge(from, to) in self.follows.keys() {
             by_user.entry((*from, Side::Following)).or_default().push(*to);
@@ -91,36 +98,42 @@ impl<'a> Relations<'a> {
         }
         for call in self.calls.clone() {
             match (call.what, &call.outcome) {
-                (About::Get(edge, level), Relates::Found { follow, followed_by, settings }) => {
-                    self.follow(edge).looks.push(Look { call, level, seen: *follow, of_list: false });
+                (
+                    RelationRequest::Get(edge, level),
+                    RelationOutcome::Found { follow, followed_by, settings },
+                ) => {
+                    self.follow(edge).reads.push(FollowRead { call, level, seen: *follow, of_list: false });
                     let level = if level == Level::Strong { level } else { Level::Cached };
-                    let other = Look { call, level, seen: *followed_by, of_list: false };
-                    self.follow(edge.reversed()).looks.push(other);
+                    let other = FollowRead { call, level, seen: *followed_by, of_list: false };
+                    self.follow(edge.reversed()).reads.push(other);
                     self.blocks(edge).reads.push((call, *settings));
                 }
-                (About::Check(edge, _), Relates::Allows(..)) => self.blocks(edge).decisions.push(call),
-                (About::List(user, side, level), Relates::Listed(entries)) => {
+                (RelationRequest::Check(edge, _), RelationOutcome::Allows(..)) => {
+                    self.blocks(edge).decisions.push(call)
+                }
+                (RelationRequest::List(user, side, level), RelationOutcome::Listed(entries)) => {
                     for other in by_user.get(&(user, side)).into_iter().flatten() {
                         let found = entries.iter().filter(|(listed, _)| listed == other);
                         let seen = found.map(|(_, version)| *version).max();
-                        let look = Look { call, level, seen, of_list: true };
-                        self.follow(side.edge(user, *other)).looks.push(look);
+                        let read = FollowRead { call, level, seen, of_list: true };
+                        self.follow(side.edge(user, *other)).reads.push(read);
                     }
                 }
-                (About::Follow(edge), Relates::Refused(_)) => {
+                (RelationRequest::Follow(edge), RelationOutcome::Refused(_)) => {
                     self.blocks(edge.reversed()).decisions.push(call)
                 }
-                (About::Unfollow(edge), Relates::Refused(code)) if code == "NOT_FOUND" => {
-                    let look = Look { call, level: Level::Strong, seen: None, of_list: false };
-                    self.follow(edge).looks.push(look);
+                (RelationRequest::Unfollow(edge), RelationOutcome::Refused(code)) if code == "NOT_FOUND" => {
+                    let read = FollowRead { call, level: Level::Strong, seen: None, of_list: false };
+                    self.follow(edge).reads.push(read);
                 }
                 _ => {}
             }
         }
-        let begun: Vec<RelationWrite<'a>> = self.follows.values().flat_map(Follow::begun).collect();
-        for write in begun {
-            if let About::Follow(edge) = *write.what {
-                self.blocks(edge.reversed()).begun.push(write);
+        let acknowledged: Vec<RelationWrite<'a>> =
+            self.follows.values().flat_map(Follow::acknowledged_follows).collect();
+        for write in acknowledged {
+            if let RelationRequest::Follow(edge) = *write.what {
+                self.blocks(edge.reversed()).opposite_follows.push(write);
             }
         }
     }

@@ -2,24 +2,24 @@
 
 use std::collections::HashMap;
 
-use crate::history::{About, Relates, RelationCall};
+use crate::history::{RelationCall, RelationOutcome, RelationRequest};
 
 /// A change of relations. Retries count as one.
 #[derive(Clone, Debug)]
 pub(super) struct RelationWrite<'a> {
-    pub(super) what: &'a About,
+    pub(super) what: &'a RelationRequest,
     /// When it was first sent: it took effect after this.
     pub(super) began: u64,
     /// When it was first acknowledged; else when the last call was given up or refused.
     pub(super) ended: u64,
-    pub(super) fate: Fate<'a>,
+    pub(super) outcome: WriteOutcome<'a>,
 }
 
 /// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate<'a> {
+pub(super) enum WriteOutcome<'a> {
     /// It was acknowledged with this result.
-    Done(&'a Relates),
+    Done(&'a RelationOutcome),
     /// Unknown; it may take effect at any time.
     Open,
     /// It was refused because of the present state, which it may have read after it had begun to take effect.
@@ -31,8 +31,10 @@ pub(super) enum Fate<'a> {
 impl RelationWrite<'_> {
     /// Of an acknowledged follow or its end.
     pub(super) const fn version(&self) -> Option<u64> {
-        match self.fate {
-            Fate::Done(Relates::Follows(version) | Relates::Ended(version)) => Some(*version),
+        match self.outcome {
+            WriteOutcome::Done(RelationOutcome::Follows(version) | RelationOutcome::Ended(version)) => {
+                Some(*version)
+            }
             _ => None,
         }
     }
@@ -54,39 +56,40 @@ pub(super) fn writes<'a>(calls: &[&'a RelationCall]) -> Vec<RelationWrite<'a>> {
 }
 
 /// Whether the call changes anything.
-pub(super) const fn changes(what: &About) -> bool {
-    matches!(what, About::Follow(_) | About::Unfollow(_) | About::Set(..))
+pub(super) const fn changes(what: &RelationRequest) -> bool {
+    matches!(what, RelationRequest::Follow(_) | RelationRequest::Unfollow(_) | RelationRequest::Set(..))
 }
 
 impl<'a> RelationWrite<'a> {
     fn join(&mut self, again: &Self) {
-        let (done, next) = (matches!(self.fate, Fate::Done(_)), matches!(again.fate, Fate::Done(_)));
+        let (done, next) =
+            (matches!(self.outcome, WriteOutcome::Done(_)), matches!(again.outcome, WriteOutcome::Done(_)));
         match (done, next) {
             (true, true) => self.ended = self.ended.min(again.ended),
             (true, false) => {}
-            (false, true) => (self.ended, self.fate) = (again.ended, again.fate),
+            (false, true) => (self.ended, self.outcome) = (again.ended, again.outcome),
             (false, false) => {
                 self.ended = self.ended.max(again.ended);
-                self.fate = worse(self.fate, again.fate);
+                self.outcome = worse(self.outcome, again.outcome);
             }
         }
     }
 }
 
-const fn worse<'a>(one: Fate<'a>, other: Fate<'a>) -> Fate<'a> {
+const fn worse<'a>(one: WriteOutcome<'a>, other: WriteOutcome<'a>) -> WriteOutcome<'a> {
     match (one, other) {
-        (Fate::Open, _) | (_, Fate::Open) => Fate::Open,
-        (Fate::Denied, _) | (_, Fate::Denied) => Fate::Denied,
-        _ => Fate::Nothing,
+        (WriteOutcome::Open, _) | (_, WriteOutcome::Open) => WriteOutcome::Open,
+        (WriteOutcome::Denied, _) | (_, WriteOutcome::Denied) => WriteOutcome::Denied,
+        _ => WriteOutcome::Nothing,
     }
 }
 
 fn of(call: &RelationCall) -> RelationWrite<'_> {
-    let fate = match &call.outcome {
-        Relates::Open(_) => Fate::Open,
-        Relates::Refused(code) if code == "FAILED_PRECONDITION" => Fate::Denied,
-        Relates::Refused(_) => Fate::Nothing,
-        outcome => Fate::Done(outcome),
+    let outcome = match &call.outcome {
+        RelationOutcome::Open(_) => WriteOutcome::Open,
+        RelationOutcome::Refused(code) if code == "FAILED_PRECONDITION" => WriteOutcome::Denied,
+        RelationOutcome::Refused(_) => WriteOutcome::Nothing,
+        outcome => WriteOutcome::Done(outcome),
     };
-    RelationWrite { what: &call.what, began: call.began, ended: call.ended, fate }
+    RelationWrite { what: &call.what, began: call.began, ended: call.ended, outcome }
 }

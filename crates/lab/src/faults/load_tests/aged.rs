@@ -10,7 +10,7 @@ use tonic::transport::Channel;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A change that can be read on every node.
-pub(super) trait Changed: Sync {
+pub(super) trait WatchedChange: Sync {
     /// When it was acknowledged.
     fn at(&self) -> Instant;
 
@@ -28,18 +28,22 @@ pub(super) struct ChangeSeen {
 }
 
 /// Asks all nodes about all of the changes, again and again for so long. In the order of the changes.
-pub(super) async fn watch<C: Changed>(changes: &[C], nodes: &[Channel], lasts: Duration) -> Vec<ChangeSeen> {
+pub(super) async fn watch<C: WatchedChange>(
+    changes: &[C],
+    nodes: &[Channel],
+    lasts: Duration,
+) -> Vec<ChangeSeen> {
     let seen = join_all(nodes.iter().map(|node| watch_node(changes, node, lasts))).await;
     let merged = |at: usize| seen.iter().map(|seen| seen[at]).fold(ChangeSeen::default(), ChangeSeen::and);
     (0..changes.len()).map(merged).collect()
 }
 
-async fn watch_node<C: Changed>(changes: &[C], node: &Channel, lasts: Duration) -> Vec<ChangeSeen> {
+async fn watch_node<C: WatchedChange>(changes: &[C], node: &Channel, lasts: Duration) -> Vec<ChangeSeen> {
     let (until, mut seen) = (Instant::now() + lasts, vec![ChangeSeen::default(); changes.len()]);
     while Instant::now() < until {
         for (change, seen) in changes.iter().zip(&mut seen) {
             let age = change.at().elapsed();
-            seen.note(change.is_seen(node.clone()).await, age);
+            seen.add(change.is_seen(node.clone()).await, age);
         }
         sleep(LOOK).await;
     }
@@ -47,7 +51,7 @@ async fn watch_node<C: Changed>(changes: &[C], node: &Channel, lasts: Duration) 
 }
 
 impl ChangeSeen {
-    fn note(&mut self, is_seen: Option<bool>, age: Duration) {
+    fn add(&mut self, is_seen: Option<bool>, age: Duration) {
         match is_seen {
             None => self.failed += 1,
             Some(true) => self.answers += 1,
@@ -79,7 +83,7 @@ mod tests {
         for (answer, after) in
             [(Some(false), 1), (Some(true), 2), (Some(false), 3), (None, 4), (Some(true), 5)]
         {
-            seen.note(answer, after * second);
+            seen.add(answer, after * second);
         }
         assert_eq!(seen, ChangeSeen { answers: 4, failed: 1, old_for: 3 * second });
         assert_eq!(ChangeSeen::default().and(seen), seen);

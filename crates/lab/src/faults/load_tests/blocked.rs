@@ -13,8 +13,8 @@ use tokio::{
 
 use super::{
     Sizes,
-    alone::Alone,
     callers::{Callers, GET_USER},
+    embedded_node::EmbeddedNode,
     tally::CallTally,
 };
 use crate::faults::Figure;
@@ -41,9 +41,11 @@ const ASKED_WITHIN: Duration = Duration::from_secs(1);
 /// Two nodes by turns: the log of one is read, that of the other is not.
 pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
     let settings = [LOUD.to_owned()];
-    let (mut read, mut blocked) =
-        tokio::try_join!(Alone::start(kith, &settings, USERS), Alone::start(kith, &settings, USERS))?;
-    let (mut log, _nobody_reads) = (read.stderr()?, blocked.stderr()?);
+    let (mut read, mut blocked) = tokio::try_join!(
+        EmbeddedNode::start(kith, &settings, USERS),
+        EmbeddedNode::start(kith, &settings, USERS)
+    )?;
+    let (mut log, _unread_log) = (read.stderr()?, blocked.stderr()?);
     // Ends with the node.
     std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
     let _unread = unread(blocked.operations).await?;
@@ -57,8 +59,8 @@ pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
         if round >= sizes.rounds && began.elapsed() >= FULL_FOR {
             break;
         }
-        taken.add(&of_read.open(RATE, sizes.turn).await?)?;
-        full.add(&of_blocked.open(RATE, sizes.turn).await?)?;
+        taken.add(&of_read.open(RATE, sizes.round_lasts).await?)?;
+        full.add(&of_blocked.open(RATE, sizes.round_lasts).await?)?;
     }
     let dropped = blocked.metric(DROPPED).await? - before;
     let (lasted, ended) = (began.elapsed(), blocked.end().await?);
@@ -76,11 +78,11 @@ pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
 }
 
 /// Calls until lines are dropped: then the pipe is full, and all that waits to be written.
-async fn fill_up(node: &Alone, callers: &Callers, sizes: &Sizes) -> Result<CallTally> {
+async fn fill_up(node: &EmbeddedNode, callers: &Callers, sizes: &Sizes) -> Result<CallTally> {
     let (began, mut calls) = (Instant::now(), CallTally::new()?);
     while node.metric(DROPPED).await? < 1.0 {
         ensure!(began.elapsed() < FULL_WITHIN, "no line was dropped after {} calls", calls.answered());
-        calls.add(&callers.closed(AT_ONCE, sizes.turn).await?)?;
+        calls.add(&callers.closed(AT_ONCE, sizes.round_lasts).await?)?;
     }
     Ok(calls)
 }

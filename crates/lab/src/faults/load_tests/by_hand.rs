@@ -14,11 +14,11 @@ use tonic::{Code, transport::Channel};
 
 use super::{
     Sizes,
-    aged::{ChangeSeen, Changed, watch},
+    aged::{ChangeSeen, WatchedChange, watch},
 };
 use crate::faults::{
     Figure, Plan, Site,
-    calls::{renaming, within},
+    calls::{renaming, with_deadline},
     site::NAME,
 };
 
@@ -110,7 +110,7 @@ async fn users(nodes: &[Channel], rounds: u32) -> Result<Vec<(Edit, i64)>> {
         let updates = if *edit == Edit::ReinsertedFirst { 0 } else { UPDATES };
         for update in 1..=updates {
             let change = renaming(*id, format!("update {update}"), String::new());
-            client.update_user(within(change)).await?;
+            client.update_user(with_deadline(change)).await?;
         }
         for node in nodes {
             nick_name(node.clone(), *id).await.context("a node does not answer")?;
@@ -125,7 +125,7 @@ async fn find(documents: &Collection<Document>, id: i64) -> Result<Document> {
 
 /// What the user is called there; `None`: no answer.
 async fn nick_name(node: Channel, user_id: i64) -> Option<Option<String>> {
-    let asked = within(GetUserRequest { user_id, consistency: None });
+    let asked = with_deadline(GetUserRequest { user_id, consistency: None });
     match UserServiceClient::new(node).get_user(asked).await {
         Ok(answer) => Some(answer.into_inner().user.map(|user| user.nick_name)),
         Err(status) => (status.code() == Code::NotFound).then_some(None),
@@ -170,7 +170,7 @@ impl Edit {
     }
 }
 
-impl Changed for Expected {
+impl WatchedChange for Expected {
     fn at(&self) -> Instant {
         self.at
     }

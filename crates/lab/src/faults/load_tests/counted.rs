@@ -10,11 +10,11 @@ use tonic::transport::Channel;
 
 use super::{
     Sizes,
-    aged::{ChangeSeen, Changed, watch},
+    aged::{ChangeSeen, WatchedChange, watch},
 };
 use crate::{
-    faults::{Figure, Plan, Site, relation_calls::AskedAbout},
-    history::{About, Edge, Relates},
+    faults::{Figure, Plan, Site, relation_calls::PreparedRelationCall},
+    history::{Edge, RelationOutcome, RelationRequest},
 };
 
 const NODES: u32 = 3;
@@ -24,7 +24,7 @@ const WITHIN: Duration = Duration::from_secs(11);
 const PAIRS: u32 = 8;
 
 /// An edge that was made or taken away.
-struct Counted {
+struct CountChange {
     edge: Edge,
     /// How long the list of the one and that of the fans of the other should be.
     count: i64,
@@ -53,23 +53,23 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
 }
 
 /// Makes the edges, or takes them away, by turns on each node; counts on every node as soon as one is acknowledged.
-async fn write(edges: &[Edge], count: i64, nodes: &[Channel]) -> Result<Vec<Counted>> {
+async fn write(edges: &[Edge], count: i64, nodes: &[Channel]) -> Result<Vec<CountChange>> {
     let mut written = Vec::new();
     for (edge, writer) in edges.iter().zip(nodes.iter().cycle()) {
-        let what = if count == 1 { About::Follow(*edge) } else { About::Unfollow(*edge) };
-        let answer = AskedAbout::write(what).send(writer.clone()).await.0;
+        let what = if count == 1 { RelationRequest::Follow(*edge) } else { RelationRequest::Unfollow(*edge) };
+        let answer = PreparedRelationCall::write(what).send(writer.clone()).await.0;
         ensure!(
-            matches!(answer, Relates::Follows(_) | Relates::Ended(_)),
+            matches!(answer, RelationOutcome::Follows(_) | RelationOutcome::Ended(_)),
             "the write was answered with {answer:?}"
         );
-        let change = Counted { edge: *edge, count, at: Instant::now() };
+        let change = CountChange { edge: *edge, count, at: Instant::now() };
         join_all(nodes.iter().map(|node| change.is_seen(node.clone()))).await;
         written.push(change);
     }
     Ok(written)
 }
 
-impl Changed for Counted {
+impl WatchedChange for CountChange {
     fn at(&self) -> Instant {
         self.at
     }
@@ -84,8 +84,8 @@ impl Changed for Counted {
 
 /// Whom a user follows and who follows it; `None`: no answer.
 async fn counts(node: &Channel, user_id: i64) -> Option<(i64, i64)> {
-    match AskedAbout::strong(About::Count(user_id)).send(node.clone()).await.0 {
-        Relates::Counted(following, fans) => Some((following, fans)),
+    match PreparedRelationCall::strong(RelationRequest::Count(user_id)).send(node.clone()).await.0 {
+        RelationOutcome::Counted(following, fans) => Some((following, fans)),
         _ => None,
     }
 }

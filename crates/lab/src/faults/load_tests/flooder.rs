@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use kith_proto::user::v1::SearchUsersRequest;
 use tokio::time::Instant;
 
-use super::{Sizes, alone::Alone, callers::Callers, tally::CallTally};
+use super::{Sizes, callers::Callers, embedded_node::EmbeddedNode, tally::CallTally};
 use crate::faults::{
     Better,
     figure::{Figure, float},
@@ -32,7 +32,7 @@ const SPENT_WITHIN: u32 = 60;
 pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
     let settings =
         ["telemetry.log_filter=warn".to_owned(), format!("limits.searches_per_minute={}", sizes.searches)];
-    let node = Alone::start(kith, &settings, USERS).await?;
+    let node = EmbeddedNode::start(kith, &settings, USERS).await?;
     let asked: Vec<_> = (1..=USERS)
         .map(|user| SearchUsersRequest { keyword: format!("person.{user}"), ..SearchUsersRequest::default() })
         .collect();
@@ -44,11 +44,14 @@ pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
     let bound = f64::from(sizes.searches) / 60.0;
     let rate = bound * MODEST * f64::from(i32::try_from(OTHERS)?);
     // What is read for the first time is no part of either side.
-    others.open(rate, sizes.turn).await?;
+    others.open(rate, sizes.round_lasts).await?;
     let (mut calm, mut flooded, mut flood) = (CallTally::new()?, CallTally::new()?, CallTally::new()?);
     for _ in 0..sizes.rounds {
-        calm.add(&others.open(rate, sizes.turn).await?)?;
-        let both = tokio::join!(others.open(rate, sizes.turn), flooder.open(bound * TIMES, sizes.turn));
+        calm.add(&others.open(rate, sizes.round_lasts).await?)?;
+        let both = tokio::join!(
+            others.open(rate, sizes.round_lasts),
+            flooder.open(bound * TIMES, sizes.round_lasts)
+        );
         flooded.add(&both.0?)?;
         flood.add(&both.1?)?;
     }
@@ -59,7 +62,7 @@ pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
 /// A caller may save up what it may do in a minute: the flood begins when that is spent.
 async fn spend(flooder: &Callers, sizes: &Sizes) -> Result<()> {
     for _ in 0..SPENT_WITHIN {
-        if flooder.closed(AT_ONCE, sizes.turn).await?.shed() > 0 {
+        if flooder.closed(AT_ONCE, sizes.round_lasts).await?.shed() > 0 {
             return Ok(());
         }
     }

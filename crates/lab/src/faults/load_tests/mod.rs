@@ -2,13 +2,13 @@
 //! one case very often.
 
 mod aged;
-mod alone;
 mod balanced;
 mod blocked;
 mod by_hand;
 mod callers;
 mod counted;
 mod decided;
+mod embedded_node;
 mod erased;
 mod flooder;
 mod marked;
@@ -146,17 +146,17 @@ const fn members(name: &'static str, what: &'static str, fault: StrictFault) -> 
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// Concurrent reads, or writes, of the store. Its capacity follows from this.
-    pub turns: u32,
+    pub permits: u32,
     /// How long the capacity is measured.
     pub measured: Duration,
     /// Duration of the fault.
     pub lasts: Duration,
     /// Searches that each user may make in a minute.
     pub searches: u32,
-    /// Number of turns of each side of a comparison.
+    /// Number of rounds of each side of a comparison.
     pub rounds: u32,
-    /// Duration of a turn.
-    pub turn: Duration,
+    /// Duration of a round.
+    pub round_lasts: Duration,
     /// Goal of acknowledged writes in rows that read each write on another node; a tenth under a fault.
     pub writes: u64,
 }
@@ -164,22 +164,22 @@ pub struct Sizes {
 impl Sizes {
     /// The sizes in the table of faults.
     pub const FULL: Self = Self {
-        turns: 64,
+        permits: 64,
         measured: Duration::from_secs(5),
         lasts: Duration::from_secs(60),
         searches: 6_000,
         rounds: 10,
-        turn: Duration::from_secs(3),
+        round_lasts: Duration::from_secs(3),
         writes: 100_000,
     };
     /// For builds that are not optimised.
     pub const QUICK: Self = Self {
-        turns: 8,
+        permits: 8,
         measured: Duration::from_secs(2),
         lasts: Duration::from_secs(10),
         searches: 1_200,
         rounds: 3,
-        turn: Duration::from_secs(1),
+        round_lasts: Duration::from_secs(1),
         writes: 2_000,
     };
 }

@@ -11,13 +11,13 @@ use tonic::transport::Channel;
 
 use super::Sizes;
 use crate::{
-    faults::{Better, Figure, Plan, Site, figure::float, relation_calls::AskedAbout},
-    history::{About, Edge, Level, Relates, Setting, Side},
+    faults::{Better, Figure, Plan, Site, figure::float, relation_calls::PreparedRelationCall},
+    history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Side},
 };
 
 /// The bound.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
-/// For so long it is looked for.
+/// How long the change is looked for.
 const LOOKED_FOR: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(20);
 /// The node that dies writes nothing else.
@@ -27,7 +27,7 @@ const EDGE: Edge = Edge(1, 2);
 const ALL: u8 = 63;
 /// A death in which nothing was written shows nothing: more are made then, up to so many times as many.
 const TIMES: u32 = 3;
-/// What has to be so before anything is measured is so within this time.
+/// Time limit of a precondition of the measurement.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is written by the node that dies, and undone by the next one.
@@ -35,8 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 enum Change {
     Follow,
     Block,
-    /// It dies before it has noted that its write took effect.
-    BlockUnnoted,
+    /// It dies before it has marked the block as effective.
+    BlockUnmarked,
 }
 
 /// Figures: of each change how often it was seen, and the longest that it took.
@@ -45,9 +45,9 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     plan.settings.push(QUIET.to_owned());
     let mut site = Site::with_users(&plan, EDGE.1).await?;
     let (mut figures, rounds) = (Vec::new(), sizes.rounds.div_ceil(2).max(2));
-    for change in [Change::Follow, Change::Block, Change::BlockUnnoted] {
-        let mut deaths = Deaths { site: &mut site, change, victim: 0, is: false };
-        let took = deaths.go_on(rounds).await.with_context(|| format!("{change:?}"))?;
+    for change in [Change::Follow, Change::Block, Change::BlockUnmarked] {
+        let mut deaths = Deaths { site: &mut site, change, victim: 0, is_applied: false };
+        let took = deaths.run(rounds).await.with_context(|| format!("{change:?}"))?;
         figures.extend(change.figures(&took));
     }
     Ok(figures)
@@ -57,7 +57,7 @@ impl Change {
     const fn fail_point(self) -> &'static str {
         match self {
             Self::Follow | Self::Block => "after_commit=die@1",
-            Self::BlockUnnoted => "block_written=die@1",
+            Self::BlockUnmarked => "block_written=die@1",
         }
     }
 
@@ -65,41 +65,43 @@ impl Change {
         match self {
             Self::Follow => "follow",
             Self::Block => "block",
-            Self::BlockUnnoted => "block without a note",
+            Self::BlockUnmarked => "block not marked as effective",
         }
     }
 
-    /// What makes it so, or undoes it.
-    const fn write(self, so: bool) -> About {
-        match (self, so) {
-            (Self::Follow, true) => About::Follow(EDGE),
-            (Self::Follow, false) => About::Unfollow(EDGE),
-            (Self::Block | Self::BlockUnnoted, true) => About::Set(EDGE, Setting::Block),
-            (Self::Block | Self::BlockUnnoted, false) => About::Set(EDGE, Setting::Unblock),
+    /// The write that applies the change or undoes it.
+    const fn write(self, applied: bool) -> RelationRequest {
+        match (self, applied) {
+            (Self::Follow, true) => RelationRequest::Follow(EDGE),
+            (Self::Follow, false) => RelationRequest::Unfollow(EDGE),
+            (Self::Block | Self::BlockUnmarked, true) => RelationRequest::Set(EDGE, Setting::Block),
+            (Self::Block | Self::BlockUnmarked, false) => RelationRequest::Set(EDGE, Setting::Unblock),
         }
     }
 
     /// All reads that show it.
-    const fn views(self) -> [About; 3] {
+    const fn views(self) -> [RelationRequest; 3] {
         match self {
             Self::Follow => [
-                About::Get(EDGE, Level::Cached),
-                About::List(EDGE.0, Side::Following, Level::Cached),
-                About::List(EDGE.1, Side::Fans, Level::Cached),
+                RelationRequest::Get(EDGE, Level::Cached),
+                RelationRequest::List(EDGE.0, Side::Following, Level::Cached),
+                RelationRequest::List(EDGE.1, Side::Fans, Level::Cached),
             ],
-            Self::Block | Self::BlockUnnoted => {
-                [About::Get(EDGE, Level::Cached), About::Check(EDGE, 0), About::Check(EDGE, ALL)]
-            }
+            Self::Block | Self::BlockUnmarked => [
+                RelationRequest::Get(EDGE, Level::Cached),
+                RelationRequest::Check(EDGE, 0),
+                RelationRequest::Check(EDGE, ALL),
+            ],
         }
     }
 
     /// Whether an answer shows the change; `None`: it is no answer.
-    fn is_shown_by(self, answer: &Relates) -> Option<bool> {
+    fn is_shown_by(self, answer: &RelationOutcome) -> Option<bool> {
         match (self, answer) {
-            (Self::Follow, Relates::Found { follow, .. }) => Some(follow.is_some()),
-            (_, Relates::Found { settings, .. }) => Some(settings.blocked),
-            (_, Relates::Allows(all, _)) => Some(!all),
-            (_, Relates::Listed(entries)) => {
+            (Self::Follow, RelationOutcome::Found { follow, .. }) => Some(follow.is_some()),
+            (_, RelationOutcome::Found { settings, .. }) => Some(settings.blocked),
+            (_, RelationOutcome::Allows(all, _)) => Some(!all),
+            (_, RelationOutcome::Listed(entries)) => {
                 Some(entries.iter().any(|(other, _)| [EDGE.0, EDGE.1].contains(other)))
             }
             _ => None,
@@ -128,13 +130,13 @@ struct Deaths<'a> {
     site: &'a mut Site,
     change: Change,
     victim: usize,
-    /// Whether it is so by now.
-    is: bool,
+    /// Whether the change is applied by now.
+    is_applied: bool,
 }
 
 impl Deaths<'_> {
     /// Runs this many of them. Returns how long each took to be visible at the other node.
-    async fn go_on(&mut self, rounds: u32) -> Result<Vec<Duration>> {
+    async fn run(&mut self, rounds: u32) -> Result<Vec<Duration>> {
         self.undo().await?;
         for victim in 0..2 {
             self.restart(victim).await?;
@@ -159,10 +161,10 @@ impl Deaths<'_> {
         self.site.until_trusted().await?;
         let node = self.site.members[0].node.channel();
         wait::until("the change is not undone", PATIENCE, async || {
-            let undone = AskedAbout::write(self.change.write(false)).send(node.clone()).await.0;
+            let undone = PreparedRelationCall::write(self.change.write(false)).send(node.clone()).await.0;
             Ok(match undone {
-                Relates::Set(..) | Relates::Ended(_) => true,
-                Relates::Refused(code) => code == "NOT_FOUND",
+                RelationOutcome::Set(..) | RelationOutcome::Ended(_) => true,
+                RelationOutcome::Refused(code) => code == "NOT_FOUND",
                 _ => false,
             })
         })
@@ -179,38 +181,39 @@ impl Deaths<'_> {
     /// One writes and dies. `None`: it had written nothing.
     async fn die(&mut self) -> Result<Option<Duration>> {
         let other = self.site.members[1 - self.victim].node.channel();
-        let is_shown = async || Ok(self.shows(&other, self.is).await);
+        let is_shown = async || Ok(self.shows(&other, self.is_applied).await);
         wait::until("the state of before is not shown", PATIENCE, is_shown).await?;
         if self.site.members[self.victim].node.ended()? {
             // Of something else that it wrote.
             return Ok(None);
         }
-        let (began, so) = (Instant::now(), !self.is);
+        let (began, applied) = (Instant::now(), !self.is_applied);
         let writer = self.site.members[self.victim].node.channel();
-        let answer = AskedAbout::write(self.change.write(so)).send(writer).await.0;
+        let answer = PreparedRelationCall::write(self.change.write(applied)).send(writer).await.0;
         ensure!(
-            matches!(answer, Relates::Open(_)),
+            matches!(answer, RelationOutcome::Open(_)),
             "the program is no build with fail points: the write was answered with {answer:?}"
         );
         self.site.members[self.victim].node.until_died(PATIENCE).await?;
         while began.elapsed() < LOOKED_FOR {
-            if self.shows(&other, so).await {
-                self.is = so;
+            if self.shows(&other, applied).await {
+                self.is_applied = applied;
                 return Ok(Some(began.elapsed()));
             }
             sleep(LOOK).await;
         }
-        let strong = AskedAbout::strong(About::Get(EDGE, Level::Strong)).send(other).await.0;
-        let is_stored = self.change.is_shown_by(&strong).context("the store cannot be read")? == so;
-        self.is = if is_stored { so } else { self.is };
+        let strong =
+            PreparedRelationCall::strong(RelationRequest::Get(EDGE, Level::Strong)).send(other).await.0;
+        let is_stored = self.change.is_shown_by(&strong).context("the store cannot be read")? == applied;
+        self.is_applied = if is_stored { applied } else { self.is_applied };
         Ok(is_stored.then_some(LOOKED_FOR))
     }
 
     /// Whether all answers of the node from its copies show the change, or show that it is not there.
-    async fn shows(&self, node: &Channel, so: bool) -> bool {
+    async fn shows(&self, node: &Channel, applied: bool) -> bool {
         for view in self.change.views() {
-            let answer = AskedAbout::strong(view).send(node.clone()).await.0;
-            if self.change.is_shown_by(&answer) != Some(so) {
+            let answer = PreparedRelationCall::strong(view).send(node.clone()).await.0;
+            if self.change.is_shown_by(&answer) != Some(applied) {
                 return false;
             }
         }

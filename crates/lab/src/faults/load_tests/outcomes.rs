@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{checker::of_a_disturbance, faults::Figure};
+use crate::{checker::is_outage_code, faults::Figure};
 
 /// Number of violations that are printed in full.
 const PRINTED_MAX: u64 = 5;
@@ -38,7 +38,7 @@ impl FailedCalls {
     /// Counts a failed call with this code.
     pub(super) fn add(&mut self, code: &str) {
         self.count += 1;
-        if !of_a_disturbance(code) {
+        if !is_outage_code(code) {
             *self.unexpected.entry(code.to_owned()).or_default() += 1;
         }
     }

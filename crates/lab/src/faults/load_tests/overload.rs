@@ -24,7 +24,7 @@ use crate::faults::{
 const UPDATE_USER: &str = "/kith.user.v1.UserService/UpdateUser";
 /// Users that are asked for.
 const USERS: i64 = 2_000;
-/// How long a turn at the store is to take in all: with 64 at once it bears 500 a second.
+/// How long a permit of the store is to be held: with 64 permits, 500 calls a second.
 const STORE_TAKES: Duration = Duration::from_millis(128);
 /// By so much less it may bear, or more; it is tried so often.
 const NEAR: f64 = 0.05;
@@ -64,15 +64,15 @@ fn users() -> impl Iterator<Item = i64> {
     1..=USERS
 }
 
-/// `turns` is the setting that says how many may be with the store.
+/// `setting` is the number of permits of the store.
 async fn run(
     plan: &Plan,
-    turns: &str,
+    setting: &str,
     sizes: &Sizes,
     callers: impl AsyncFn(SocketAddr) -> Result<Callers>,
 ) -> Result<Vec<Figure>> {
     let mut plan = Plan { nodes: 1, ..plan.clone() };
-    plan.settings.push(format!("{turns}={}", sizes.turns));
+    plan.settings.push(format!("{setting}={}", sizes.permits));
     let site = Site::start(&plan).await?;
     let node = &site.members.first().context("there is a node")?.node;
     fill_up_to(node.channel(), USERS).await?;
@@ -89,7 +89,7 @@ struct OverloadRun<'a> {
 
 impl OverloadRun<'_> {
     async fn measure(&self) -> Result<Vec<Figure>> {
-        // Connections are made, and a turn's time is known.
+        // Makes the connections, and measures how long a permit is held.
         self.closed().await?;
         let capacity = self.tuned().await?;
         let before = usage::resident_mib(self.process)?;
@@ -100,15 +100,15 @@ impl OverloadRun<'_> {
         Ok(self.figures(capacity, &tally, peak / before, back))
     }
 
-    /// Makes the store answer so late that a turn takes as long as it should: some of that it takes itself. Returns
+    /// Makes the store answer so late that a permit is held for as long as it should: some of that the store takes itself. Returns
     /// what it bears then.
     async fn tuned(&self) -> Result<f64> {
-        let turns = f64::from(self.sizes.turns);
+        let permits = f64::from(self.sizes.permits);
         let (mut late, mut capacity) = (STORE_TAKES, 0.0);
         for _ in 0..TRIES {
             self.site.mongodb_links(Mode::Late(late, late));
             capacity = self.capacity().await?;
-            let takes = turns / capacity;
+            let takes = permits / capacity;
             if (takes / STORE_TAKES.as_secs_f64() - 1.0).abs() <= NEAR {
                 break;
             }
@@ -118,9 +118,9 @@ impl OverloadRun<'_> {
         Ok(capacity)
     }
 
-    /// As many callers as turns, and half as many more, so that none is missing.
+    /// One and a half times as many callers as permits, so that none is missing.
     async fn closed(&self) -> Result<CallTally> {
-        let callers = usize::try_from(self.sizes.turns)?;
+        let callers = usize::try_from(self.sizes.permits)?;
         self.callers.closed(callers + callers / 2, self.sizes.measured).await
     }
 

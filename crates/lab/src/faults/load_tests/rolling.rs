@@ -54,7 +54,7 @@ pub(super) async fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let clients = Arc::new(Clients::new(nodes)?);
     let mut calling = JoinSet::new();
     for client in 0..CLIENTS {
-        calling.spawn(Arc::clone(&clients).go_on(client));
+        calling.spawn(Arc::clone(&clients).run(client));
     }
     sleep(QUIET).await;
     let began = Instant::now();
@@ -79,7 +79,7 @@ impl Clients {
         })
     }
 
-    async fn go_on(self: Arc<Self>, client: u64) {
+    async fn run(self: Arc<Self>, client: u64) {
         let mut random = SmallRng::seed_from_u64(client);
         for number in 0_u64.. {
             let (user_id, began) = (random.random_range(1..=USERS), Instant::now());

@@ -28,7 +28,7 @@ use tonic_types::StatusExt as _;
 
 use super::{
     DecisionState, NODES, OF_A_GROUP,
-    tally::{DECIDED_TWICE, EFFECT_AGAIN, LOST, NO_EFFECT, UNACCEPTED},
+    tally::{DECIDED_TWICE, EFFECT_AGAIN, LOST, NO_EFFECT, NOT_ACCEPTED},
 };
 use crate::faults::{
     answered::{make_group, until_answered_but},
@@ -210,7 +210,7 @@ impl DecidedGroup {
                 found = self.read(*id).await?;
             }
             if answer_of(found.as_ref()).ok() != Some(*answer) {
-                self.blame(LOST, *user, &format!("{answer:?} was answered, {found:?} is stored"));
+                self.add_violation(LOST, *user, &format!("{answer:?} was answered, {found:?} is stored"));
             }
             done.insert(*user, found.is_some_and(|found| found.effect() == Effect::Done));
         }
@@ -218,11 +218,11 @@ impl DecidedGroup {
             let accepted = self.decided.get(&user).is_some_and(|(_, answer)| answer.accepted);
             let left = self.left.contains(&user);
             match (is_in, accepted, left) {
-                (true, true, true) => self.blame(EFFECT_AGAIN, user, "the user had left"),
-                (true, false, _) => self.blame(UNACCEPTED, user, "the user was not accepted"),
-                (false, true, false) => self.blame(NO_EFFECT, user, "the user is not a member"),
+                (true, true, true) => self.add_violation(EFFECT_AGAIN, user, "the user had left"),
+                (true, false, _) => self.add_violation(NOT_ACCEPTED, user, "the user was not accepted"),
+                (false, true, false) => self.add_violation(NO_EFFECT, user, "the user is not a member"),
                 _ if accepted && done.get(&user) != Some(&true) => {
-                    self.blame(NO_EFFECT, user, "the application is not reported as effective");
+                    self.add_violation(NO_EFFECT, user, "the application is not reported as effective");
                 }
                 _ => {}
             }
@@ -240,7 +240,7 @@ impl DecidedGroup {
     }
 
     /// Counts a violation about a user. User 0: about the group.
-    pub(super) fn blame(&self, kind: &'static str, user: i64, what: &str) {
+    pub(super) fn add_violation(&self, kind: &'static str, user: i64, what: &str) {
         let group = self.group;
         self.state.tally.lock().violations.add(kind, || format!("group {group}, user {user}: {what}"));
     }

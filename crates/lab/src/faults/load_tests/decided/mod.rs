@@ -2,7 +2,7 @@
 //! seconds. Each application must be decided once, and the effect of an acceptance applied once (C11).
 
 mod group;
-mod roll;
+mod members;
 mod tally;
 
 use std::{

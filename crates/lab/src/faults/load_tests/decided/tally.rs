@@ -9,11 +9,11 @@ pub(super) const LOST: &str = "decisions lost";
 /// An accepted application has no effect.
 pub(super) const NO_EFFECT: &str = "effects missing";
 /// The effect was applied again after the user had left.
-pub(super) const EFFECT_AGAIN: &str = "effects that came again";
+pub(super) const EFFECT_AGAIN: &str = "effects applied again";
 /// A user is a member without an accepted application.
-pub(super) const UNACCEPTED: &str = "effects of nothing";
+pub(super) const NOT_ACCEPTED: &str = "effects without an acceptance";
 /// The count of a group differs from its list, or two of its members have the same ordinal.
-pub(super) const MISCOUNTED: &str = "groups that are counted wrong";
+pub(super) const MISCOUNTED: &str = "groups counted wrong";
 
 /// The counts of outcomes.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(super) struct DecisionTally {
 
 impl DecisionTally {
     pub(super) fn figures(&self, goal: u64) -> Vec<Figure> {
-        let kinds = [DECIDED_TWICE, LOST, NO_EFFECT, EFFECT_AGAIN, UNACCEPTED, MISCOUNTED];
+        let kinds = [DECIDED_TWICE, LOST, NO_EFFECT, EFFECT_AGAIN, NOT_ACCEPTED, MISCOUNTED];
         let mut figures = vec![Figure::at_least_count("applications decided", self.decided, goal)];
         figures.extend(self.violations.figures(kinds));
         figures.extend([

@@ -23,7 +23,9 @@ use self::{
     watcher::{Found, Watcher},
 };
 use super::Sizes;
-use crate::faults::{Figure, Plan, Site, answered::until_answered, calls::within, figure::float, site::NAME};
+use crate::faults::{
+    Figure, Plan, Site, answered::until_answered, calls::with_deadline, figure::float, site::NAME,
+};
 
 const NODES: u32 = 3;
 /// Whose messages are erased.
@@ -48,7 +50,7 @@ const SECRET: &str = "secret-of-user-1";
 
 /// The shared state of a run.
 #[derive(Debug)]
-struct ErasureDesk {
+struct ErasureState {
     nodes: Vec<Channel>,
     conversations: u64,
     found: Mutex<Found>,
@@ -61,21 +63,21 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let rate = format!("messages.erase_rate={}", (2 * conversations).div_ceil(TAKES));
     let plan = Plan { nodes: NODES, settings: vec![rate], ..plan.clone() };
     let mut site = Site::with_users(&plan, i64::try_from(conversations)? + 1).await?;
-    let desk = Arc::new(ErasureDesk { nodes: site.channels(), conversations, found: Mutex::default() });
-    let sent = send_all(&desk).await?;
-    let watcher = Watcher::new(&desk);
+    let state = Arc::new(ErasureState { nodes: site.channels(), conversations, found: Mutex::default() });
+    let sent = send_all(&state).await?;
+    let watcher = Watcher::new(&state);
     // Every node and Redis have copies.
     watcher.read_all().await?;
     let before = contents_in_redis(&site).await?;
 
     let mut watching = JoinSet::new();
     watching.spawn(watcher.clone().work());
-    let (erased, took) = erase_and_kill(&mut site, &desk).await?;
+    let (erased, took) = erase_and_kill(&mut site, &state).await?;
     watching.shutdown().await;
     site.until_trusted().await?;
-    *desk.found.lock() = Found::default();
+    *state.found.lock() = Found::default();
     watcher.read_all().await?;
-    let mut figures = figures(&desk, &erased, sent);
+    let mut figures = figures(&state, &erased, sent);
     figures.extend([
         Figure::at_least_count("contents in Redis before", before, 1),
         Figure::none("contents in Redis", contents_in_redis(&site).await?),
@@ -85,14 +87,14 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-fn figures(desk: &ErasureDesk, erased: &EraseUserMessagesResponse, sent: u64) -> Vec<Figure> {
-    let found = desk.found.lock();
+fn figures(state: &ErasureState, erased: &EraseUserMessagesResponse, sent: u64) -> Vec<Figure> {
+    let found = state.found.lock();
     let done = erased.conversations_done.unsigned_abs();
     // Those of the step in which the node was killed may not be counted.
     let most = sent.saturating_sub(u64::try_from(LONG).unwrap_or(u64::MAX));
-    let events = desk.conversations * u64::from(NODES);
+    let events = state.conversations * u64::from(NODES);
     vec![
-        Figure::at_least_count("conversations done", done, desk.conversations),
+        Figure::at_least_count("conversations done", done, state.conversations),
         Figure::at_least_count("messages erased", erased.messages.unsigned_abs(), most),
         Figure::none("contents that were read", found.contents),
         Figure::none("contents that were read beside the event", found.with_events),
@@ -102,26 +104,26 @@ fn figures(desk: &ErasureDesk, erased: &EraseUserMessagesResponse, sent: u64) ->
 }
 
 /// The user says something to each of the others, and they to it. Returns how many messages are those of the user.
-async fn send_all(desk: &ErasureDesk) -> Result<u64> {
+async fn send_all(state: &ErasureState) -> Result<u64> {
     let (mut all, mut of_user) = (Vec::new(), 0);
-    for number in 0..desk.conversations {
+    for number in 0..state.conversations {
         let other = i64::try_from(number)? + 2;
         let count = if number.is_multiple_of(LONG_EVERY) { LONG } else { SHORT };
-        for place in 0..count {
-            let is_theirs = place % 2 == 1;
+        for index in 0..count {
+            let is_theirs = index % 2 == 1;
             of_user += u64::from(!is_theirs);
             all.push(SendMessageRequest {
                 to: Some(To::ConversationId(format!("d{ERASED}-{other}"))),
                 sender_id: if is_theirs { other } else { ERASED },
-                client_message_id: format!("m{number}-{place}"),
-                body: if is_theirs { "kept".into() } else { format!("{SECRET}-{place}").into() },
+                client_message_id: format!("m{number}-{index}"),
+                body: if is_theirs { "kept".into() } else { format!("{SECRET}-{index}").into() },
                 ..SendMessageRequest::default()
             });
         }
     }
-    let mut client = MessageServiceClient::new(desk.nodes[0].clone());
+    let mut client = MessageServiceClient::new(state.nodes[0].clone());
     for some in all.chunks(BATCH) {
-        let request = within(BatchSendRequest { messages: some.to_vec() });
+        let request = with_deadline(BatchSendRequest { messages: some.to_vec() });
         let results = client.batch_send(request).await?.into_inner().results;
         let is_sent = |result: &kith_proto::message::v1::SendResult| {
             matches!(result.result, Some(send_result::Result::Sent(_)))
@@ -135,16 +137,16 @@ async fn send_all(desk: &ErasureDesk) -> Result<u64> {
 /// took.
 async fn erase_and_kill(
     site: &mut Site,
-    desk: &ErasureDesk,
+    state: &ErasureState,
 ) -> Result<(EraseUserMessagesResponse, Duration)> {
     let (began, mut killed) = (Instant::now(), false);
     while began.elapsed() < LONGEST {
-        let erasure = erasure(desk).await?;
+        let erasure = erasure(state).await?;
         if erasure.state() == ErasureState::Finished {
             ensure!(killed, "it was finished before a node was killed");
             return Ok((erasure, began.elapsed()));
         }
-        let third = i64::try_from(desk.conversations.div_ceil(3))?;
+        let third = i64::try_from(state.conversations.div_ceil(3))?;
         if !killed && erasure.conversations_done >= third {
             kill(site).await?;
             killed = true;
@@ -154,9 +156,9 @@ async fn erase_and_kill(
     bail!("the erasure does not finish within {LONGEST:?}")
 }
 
-async fn erasure(desk: &ErasureDesk) -> Result<EraseUserMessagesResponse> {
+async fn erasure(state: &ErasureState) -> Result<EraseUserMessagesResponse> {
     let request = EraseUserMessagesRequest { user_id: ERASED, again: false };
-    let answered = until_answered(&desk.nodes, 0, request, |node, request| async move {
+    let answered = until_answered(&state.nodes, 0, request, |node, request| async move {
         MessageServiceClient::new(node).erase_user_messages(request).await
     });
     Ok(answered.await?)

@@ -8,8 +8,8 @@ use kith_proto::message::v1::{
 };
 use tokio::time::sleep;
 
-use super::{ERASED, ErasureDesk, SECRET};
-use crate::faults::calls::within;
+use super::{ERASED, ErasureState, SECRET};
+use crate::faults::calls::with_deadline;
 
 /// Largest page.
 const PAGE: i32 = 1_000;
@@ -28,11 +28,11 @@ pub(super) struct Found {
 
 /// Reads as a service. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Watcher(Arc<ErasureDesk>);
+pub(super) struct Watcher(Arc<ErasureState>);
 
 impl Watcher {
-    pub(super) fn new(desk: &Arc<ErasureDesk>) -> Self {
-        Self(Arc::clone(desk))
+    pub(super) fn new(state: &Arc<ErasureState>) -> Self {
+        Self(Arc::clone(state))
     }
 
     /// Reads one conversation after the other until it is dropped.
@@ -80,7 +80,7 @@ impl Watcher {
             ..PullMessagesRequest::default()
         };
         let mut client = MessageServiceClient::new(self.0.nodes[node].clone());
-        let page = client.pull_messages(within(request)).await.ok()?.into_inner();
+        let page = client.pull_messages(with_deadline(request)).await.ok()?.into_inner();
         self.0.found.lock().add(&page.messages);
         Some(())
     }

@@ -6,13 +6,13 @@ use anyhow::{Context as _, Result};
 use kith_lab_servers::{proxy::Mode, resp::Value};
 use tokio::time::sleep;
 
-use super::MarkDesk;
+use super::MarkState;
 use crate::faults::{Figure, Site};
 
 /// The kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::faults::load_tests) enum MarkLoss {
-    /// What Redis has, Redis, and the ways of nodes to it.
+    /// The data of Redis, Redis itself, and the links of nodes to it.
     Redis,
     /// The node that has a mark in the store and not in Redis.
     Node,
@@ -31,7 +31,7 @@ const FAULTS: [RedisFault; 5] = [
     RedisFault::Killed,
     RedisFault::Cut(Mode::Refuse),
     RedisFault::Cut(Mode::Freeze),
-    RedisFault::Cut(Mode::Deaf),
+    RedisFault::Cut(Mode::HoldAnswers),
 ];
 /// A node is cut, and Redis away, for so long.
 const LASTS: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ const LASTS: Duration = Duration::from_secs(2);
 const EMPTIED: usize = 3;
 const BETWEEN: Duration = Duration::from_millis(300);
 /// Between two faults, once all nodes trust their memories again.
-const WHOLE_FOR: Duration = Duration::from_millis(500);
+const HEALTHY_FOR: Duration = Duration::from_millis(500);
 /// The node dies at one of so many writes.
 const DIES: &str = "after_commit=die@25";
 /// Deaths, at least; and how long one may take.
@@ -69,17 +69,17 @@ impl MarkFaultCounts {
 }
 
 /// Goes on until enough marks are acknowledged, and each fault was there once.
-pub(super) async fn go_on(site: &mut Site, desk: &MarkDesk, loss: MarkLoss) -> Result<MarkFaultCounts> {
+pub(super) async fn inject(site: &mut Site, state: &MarkState, loss: MarkLoss) -> Result<MarkFaultCounts> {
     match loss {
-        MarkLoss::Redis => lose_redis(site, desk).await,
-        MarkLoss::Node => lose_node(site, desk).await,
+        MarkLoss::Redis => lose_redis(site, state).await,
+        MarkLoss::Node => lose_node(site, state).await,
     }
 }
 
-async fn lose_redis(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts> {
+async fn lose_redis(site: &mut Site, state: &MarkState) -> Result<MarkFaultCounts> {
     let mut times = MarkFaultCounts::default();
     for step in 0_usize.. {
-        if step >= FAULTS.len() && desk.progress.has_enough() {
+        if step >= FAULTS.len() && state.progress.has_enough() {
             break;
         }
         match FAULTS[step % FAULTS.len()] {
@@ -106,16 +106,16 @@ async fn lose_redis(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts>
             }
         }
         site.until_trusted().await?;
-        sleep(WHOLE_FOR).await;
+        sleep(HEALTHY_FOR).await;
     }
     Ok(times)
 }
 
 /// The nodes die one after the other, each where it has written to the store and to nothing else.
-async fn lose_node(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts> {
+async fn lose_node(site: &mut Site, state: &MarkState) -> Result<MarkFaultCounts> {
     let mut times = MarkFaultCounts::default();
     for at in (0..site.members.len()).cycle() {
-        if times.deaths >= DEATHS_MIN && desk.progress.has_enough() {
+        if times.deaths >= DEATHS_MIN && state.progress.has_enough() {
             break;
         }
         let node = &mut site.members.get_mut(at).context("there are three nodes")?.node;

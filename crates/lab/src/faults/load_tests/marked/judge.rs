@@ -23,11 +23,11 @@ use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::{
-    BITMAPS_KEPT, KnownMarks, MarkDesk, MarkLoss,
+    BITMAPS_KEPT, KnownMarks, MarkLoss, MarkState,
     messages::{CONVERSATION, MessageModel, USERS},
     notices::{AUDIENCE, NOTICES, NoticeModel},
 };
-use crate::faults::{Figure, Site, calls::within, site::NAME};
+use crate::faults::{Figure, Site, calls::with_deadline, site::NAME};
 
 /// Counts are right so long after the last fault; after the death of a node when its bitmaps have expired, too.
 const RIGHT_WITHIN: Duration = Duration::from_secs(15);
@@ -49,14 +49,14 @@ struct Dump {
 
 pub(super) async fn figures(
     site: &Site,
-    desk: &MarkDesk,
+    state: &MarkState,
     marks: &KnownMarks,
     loss: MarkLoss,
 ) -> Result<Vec<Figure>> {
     let bound = if loss == MarkLoss::Node { BITMAPS_KEPT + RIGHT_WITHIN } else { RIGHT_WITHIN };
     let dump = Dump::read(&site.mongod.database(NAME).await?).await?;
-    let right_after = dump.until_counted(&desk.nodes, bound + LOOKED_FOR).await?;
-    let (receipts, wrong) = dump.compare_receipts(&desk.nodes).await?;
+    let right_after = dump.until_counted(&state.nodes, bound + LOOKED_FOR).await?;
+    let (receipts, wrong) = dump.compare_receipts(&state.nodes).await?;
     let none = |name, wrong: Vec<String>| {
         wrong.iter().take(PRINTED_MAX).for_each(|what| eprintln!("{name}: {what}"));
         Figure::none(name, wrong.len() as u64)
@@ -167,7 +167,7 @@ async fn messages(database: &Database) -> Result<MessageModel> {
 async fn counted(node: &Channel) -> Option<Vec<i64>> {
     let request = CountReadersRequest { audience_id: AUDIENCE, notice_ids: (1..=NOTICES).collect() };
     let counted =
-        NoticeServiceClient::new(node.clone()).count_readers(within(request)).await.ok()?.into_inner();
+        NoticeServiceClient::new(node.clone()).count_readers(with_deadline(request)).await.ok()?.into_inner();
     (!counted.incomplete).then(|| counted.counts.iter().map(|count| count.read).collect())
 }
 
@@ -179,8 +179,10 @@ async fn receipts(node: &Channel, seqs: &[i64]) -> Result<Vec<(i64, i64, i64)>> 
         consistency: Some(Consistency { level: Some(Level::Strong(true)) }),
         ..Default::default()
     };
-    let answer =
-        ReceiptServiceClient::new(node.clone()).batch_get_receipts(within(request)).await?.into_inner();
+    let answer = ReceiptServiceClient::new(node.clone())
+        .batch_get_receipts(with_deadline(request))
+        .await?
+        .into_inner();
     let mut receipts = Vec::new();
     for result in answer.results {
         match result.result.context("a message has no result")? {

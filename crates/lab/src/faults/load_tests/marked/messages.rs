@@ -20,7 +20,7 @@ use kith_proto::{
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tonic::transport::Channel;
 
-use super::{CALLERS, MarkDesk};
+use super::{CALLERS, MarkState};
 use crate::faults::answered::{make_group, until_answered};
 
 pub(super) const CONVERSATION: &str = "g1";
@@ -39,7 +39,7 @@ pub(super) type MessageModel = BTreeMap<i64, i64>;
 /// A caller with users of its own.
 #[derive(Debug)]
 pub(super) struct MessageReaders {
-    desk: Arc<MarkDesk>,
+    state: Arc<MarkState>,
     random: SmallRng,
     /// The number of the last message.
     last: i64,
@@ -47,7 +47,7 @@ pub(super) struct MessageReaders {
 }
 
 /// Makes the group and its messages. Returns the number of the last one.
-pub(super) async fn talk(node: &Channel) -> Result<i64> {
+pub(super) async fn send_all(node: &Channel) -> Result<i64> {
     fill_up_to(node.clone(), USERS).await?;
     let group = Group { group_id: GROUP, name: "talking".to_owned(), creator_id: 1, ..Group::default() };
     make_group(std::slice::from_ref(node), group, (2..=USERS).collect()).await?;
@@ -61,17 +61,17 @@ pub(super) async fn talk(node: &Channel) -> Result<i64> {
 }
 
 impl MessageReaders {
-    pub(super) fn new(desk: &Arc<MarkDesk>, caller: i64, last: i64) -> Self {
-        let seed = desk.seed.wrapping_mul(37).wrapping_add(caller.unsigned_abs());
+    pub(super) fn new(state: &Arc<MarkState>, caller: i64, last: i64) -> Self {
+        let seed = state.seed.wrapping_mul(37).wrapping_add(caller.unsigned_abs());
         let read = (1..=USERS).filter(|user| user % CALLERS == caller).map(|user| (user, 0)).collect();
-        Self { desk: Arc::clone(desk), random: SmallRng::seed_from_u64(seed), last, read }
+        Self { state: Arc::clone(state), random: SmallRng::seed_from_u64(seed), last, read }
     }
 
     /// Marks, each user further, until it is over.
     pub(super) async fn work(mut self) -> Result<MessageModel> {
         let users: Vec<i64> = self.read.keys().copied().collect();
         for user_id in users.into_iter().cycle() {
-            if self.desk.progress.is_ended() {
+            if self.state.progress.is_ended() {
                 break;
             }
             let before = self.read.get(&user_id).copied().unwrap_or_default();
@@ -85,13 +85,13 @@ impl MessageReaders {
     async fn mark(&mut self, user_id: i64, up_to: i64) -> Result<()> {
         let conversation_id = CONVERSATION.to_owned();
         let request = MarkReadRequest { user_id, conversation_id, up_to, ..Default::default() };
-        let (sends, first) = (AtomicU64::new(0), self.random.random_range(0..self.desk.nodes.len()));
-        let marked = until_answered(&self.desk.nodes, first, request, |node, request| {
+        let (sends, first) = (AtomicU64::new(0), self.random.random_range(0..self.state.nodes.len()));
+        let marked = until_answered(&self.state.nodes, first, request, |node, request| {
             sends.fetch_add(1, Ordering::Relaxed);
             async move { MessageServiceClient::new(node).mark_read(request).await }
         });
         marked.await.with_context(|| format!("the mark of user {user_id}"))?;
-        self.desk.acknowledge(1, sends.into_inner());
+        self.state.acknowledge(1, sends.into_inner());
         Ok(())
     }
 }

@@ -36,7 +36,7 @@ const BITMAPS_KEPT: Duration = Duration::from_secs(60);
 
 /// The shared state of a run.
 #[derive(Debug)]
-struct MarkDesk {
+struct MarkState {
     nodes: Vec<Channel>,
     /// Marks that are acknowledged.
     progress: Progress,
@@ -45,7 +45,7 @@ struct MarkDesk {
     seed: u64,
 }
 
-impl MarkDesk {
+impl MarkState {
     /// Counts marks that were acknowledged by one call, which was sent so often.
     fn acknowledge(&self, marks: usize, sends: u64) {
         self.progress.add(u64::try_from(marks).unwrap_or_default());
@@ -67,17 +67,17 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: MarkLoss) -> Result<Ve
     let mut site = Site::with_cassandra(&plan).await?;
     let nodes = site.channels();
     notices::publish(&nodes[0]).await?;
-    let last = messages::talk(&nodes[0]).await?;
+    let last = messages::send_all(&nodes[0]).await?;
     let progress = Progress::new("marks are acknowledged", sizes.writes.div_ceil(FEWER));
-    let desk = Arc::new(MarkDesk { nodes, progress, again: AtomicU64::new(0), seed: plan.seed });
-    let disturbance = faults::go_on(&mut site, &desk, loss);
-    let (times, known, took) = disturb(&desk.progress, begin(&desk, last), disturbance).await?;
+    let state = Arc::new(MarkState { nodes, progress, again: AtomicU64::new(0), seed: plan.seed });
+    let disturbance = faults::inject(&mut site, &state, loss);
+    let (times, known, took) = disturb(&state.progress, begin(&state, last), disturbance).await?;
     site.until_trusted().await?;
     let marks = known.into_iter().fold(KnownMarks::default(), KnownMarks::and);
-    let mut figures = judge::figures(&site, &desk, &marks, loss).await?;
-    let again = float(desk.again.load(Ordering::Relaxed));
+    let mut figures = judge::figures(&site, &state, &marks, loss).await?;
+    let again = float(state.again.load(Ordering::Relaxed));
     figures.extend([
-        Figure::at_least_count("marks", desk.progress.done(), desk.progress.goal()),
+        Figure::at_least_count("marks", state.progress.done(), state.progress.goal()),
         Figure::without_target("calls sent again", "count", again, Better::Lower),
     ]);
     figures.extend(times.figures());
@@ -85,13 +85,13 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: MarkLoss) -> Result<Ve
     Ok(figures)
 }
 
-fn begin(desk: &Arc<MarkDesk>, last: i64) -> JoinSet<Result<KnownMarks>> {
+fn begin(state: &Arc<MarkState>, last: i64) -> JoinSet<Result<KnownMarks>> {
     let mut calling = JoinSet::new();
     for caller in 0..CALLERS {
-        let marker = Marker::new(desk, caller);
+        let marker = Marker::new(state, caller);
         calling
             .spawn(async move { Ok(KnownMarks { notices: marker.work().await?, ..KnownMarks::default() }) });
-        let readers = MessageReaders::new(desk, caller, last);
+        let readers = MessageReaders::new(state, caller, last);
         calling.spawn(
             async move { Ok(KnownMarks { messages: readers.work().await?, ..KnownMarks::default() }) },
         );

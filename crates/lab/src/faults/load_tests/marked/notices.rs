@@ -16,7 +16,7 @@ use kith_proto::notice::v1::{
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng, seq::IndexedRandom as _};
 use tonic::{Request, Response, Status, transport::Channel};
 
-use super::{CALLERS, MarkDesk};
+use super::{CALLERS, MarkState};
 use crate::faults::answered::until_answered;
 
 pub(super) const AUDIENCE: i32 = 1;
@@ -32,7 +32,7 @@ pub(super) type NoticeModel = BTreeMap<i64, BTreeSet<i64>>;
 /// A caller with readers of its own.
 #[derive(Debug)]
 pub(super) struct Marker {
-    desk: Arc<MarkDesk>,
+    state: Arc<MarkState>,
     random: SmallRng,
     readers: Vec<i64>,
     read: NoticeModel,
@@ -58,10 +58,10 @@ pub(super) async fn publish(node: &Channel) -> Result<()> {
 }
 
 impl Marker {
-    pub(super) fn new(desk: &Arc<MarkDesk>, caller: i64) -> Self {
+    pub(super) fn new(state: &Arc<MarkState>, caller: i64) -> Self {
         Self {
-            desk: Arc::clone(desk),
-            random: SmallRng::seed_from_u64(desk.seed.wrapping_mul(31).wrapping_add(caller.unsigned_abs())),
+            state: Arc::clone(state),
+            random: SmallRng::seed_from_u64(state.seed.wrapping_mul(31).wrapping_add(caller.unsigned_abs())),
             readers: (1..=READERS).filter(|reader| reader % CALLERS == caller).collect(),
             read: NoticeModel::new(),
             open: BTreeSet::new(),
@@ -70,7 +70,7 @@ impl Marker {
 
     /// Marks at random until it is over. Returns what its readers have read.
     pub(super) async fn work(mut self) -> Result<NoticeModel> {
-        while !self.desk.progress.is_ended() {
+        while !self.state.progress.is_ended() {
             let reader = *self.readers.choose(&mut self.random).context("a caller has readers")?;
             if self.random.random_ratio(4, 5) {
                 self.mark(reader).await?
@@ -123,16 +123,16 @@ impl Marker {
         Q: Clone,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        let (sends, first) = (AtomicU64::new(0), self.random.random_range(0..self.desk.nodes.len()));
+        let (sends, first) = (AtomicU64::new(0), self.random.random_range(0..self.state.nodes.len()));
         let counted = |node, request| {
             sends.fetch_add(1, Ordering::Relaxed);
             call(node, request)
         };
-        until_answered(&self.desk.nodes, first, request, counted)
+        until_answered(&self.state.nodes, first, request, counted)
             .await
             .with_context(|| format!("the marks of reader {reader_id}"))?;
         let sends = sends.into_inner();
-        self.desk.acknowledge(notice_ids.len(), sends);
+        self.state.acknowledge(notice_ids.len(), sends);
         if sends > 1 {
             self.open.extend(notice_ids.iter().map(|notice| (reader_id, *notice)));
         }

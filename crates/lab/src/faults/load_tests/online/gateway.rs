@@ -20,7 +20,7 @@ use tokio::{
 };
 use tonic::{Status, transport::Channel};
 
-use crate::faults::calls::within;
+use crate::faults::calls::with_deadline;
 
 /// Less than a third of the time after which a gateway counts as dead.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
@@ -38,11 +38,11 @@ const DEVICE: &str = "phone";
 #[derive(Debug)]
 pub(super) struct Gateway {
     opened_again: Arc<AtomicU64>,
-    _beating: JoinSet<()>,
+    _heartbeats: JoinSet<()>,
 }
 
 #[derive(Clone, Debug)]
-struct Beating {
+struct HeartbeatTask {
     id: &'static str,
     token: String,
     nodes: Vec<Channel>,
@@ -56,11 +56,12 @@ impl Gateway {
     pub(super) async fn open(id: &'static str, nodes: Vec<Channel>, sessions: Vec<i64>) -> Result<Self> {
         let opened_again = Arc::default();
         let opened = Arc::clone(&opened_again);
-        let mut beating = Beating { id, token: String::new(), nodes, at: 0, sessions, opened_again: opened };
-        beating.beat(&[]).await.with_context(|| format!("the gateway {id} is refused"))?;
+        let mut task =
+            HeartbeatTask { id, token: String::new(), nodes, at: 0, sessions, opened_again: opened };
+        task.send_heartbeat(&[]).await.with_context(|| format!("the gateway {id} is refused"))?;
         let mut opened = Err(Status::unavailable("it was not tried"));
         for _ in 0..TRIES {
-            opened = beating.open(&beating.sessions).await;
+            opened = task.open(&task.sessions).await;
             if opened.is_ok() {
                 break;
             }
@@ -68,8 +69,8 @@ impl Gateway {
         }
         opened.with_context(|| format!("sessions at {id} are refused"))?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(beating.go_on());
-        Ok(Self { opened_again, _beating: tasks })
+        tasks.spawn(task.run());
+        Ok(Self { opened_again, _heartbeats: tasks })
     }
 
     /// How many sessions it opened again, since they were not there any more.
@@ -78,36 +79,36 @@ impl Gateway {
     }
 }
 
-impl Beating {
-    async fn go_on(mut self) {
+impl HeartbeatTask {
+    async fn run(mut self) {
         let mut ticks = interval(BEAT_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let parts = self.sessions.len().div_ceil(PARTS).max(1);
         let parts: Vec<Vec<i64>> = self.sessions.chunks(parts).map(<[i64]>::to_vec).collect();
         for part in parts.iter().cycle() {
             ticks.tick().await;
-            while !self.renews(part).await {
+            while !self.renew(part).await {
                 self.at = (self.at + 1) % self.nodes.len();
                 sleep(PAUSE).await;
             }
         }
     }
 
-    async fn renews(&mut self, part: &[i64]) -> bool {
-        let Ok(unknown) = self.beat(part).await else { return false };
+    async fn renew(&mut self, part: &[i64]) -> bool {
+        let Ok(unknown) = self.send_heartbeat(part).await else { return false };
         self.opened_again.fetch_add(unknown.len() as u64, Ordering::Relaxed);
         self.open(&unknown).await.is_ok()
     }
 
     /// Returns those that are not there.
-    async fn beat(&mut self, sessions: &[i64]) -> Result<Vec<i64>, Status> {
+    async fn send_heartbeat(&mut self, sessions: &[i64]) -> Result<Vec<i64>, Status> {
         let name = |user_id: &i64| SessionName { user_id: *user_id, device_id: DEVICE.to_owned() };
         let request = HeartbeatRequest {
             gateway_id: self.id.to_owned(),
             gateway_token: self.token.clone(),
             sessions: sessions.iter().map(name).collect(),
         };
-        let answer = self.client().heartbeat(within(request)).await?.into_inner();
+        let answer = self.client().heartbeat(with_deadline(request)).await?.into_inner();
         self.token = answer.gateway_token;
         Ok(answer.unknown_sessions.into_iter().map(|name| name.user_id).collect())
     }
@@ -120,7 +121,7 @@ impl Beating {
                 gateway_id: self.id.to_owned(),
                 gateway_token: self.token.clone(),
             };
-            self.client().open_session(within(request)).await.map(drop)
+            self.client().open_session(with_deadline(request)).await.map(drop)
         };
         stream::iter(users).map(open).buffer_unordered(AT_ONCE).try_collect().await
     }

@@ -1,10 +1,10 @@
 //! Users are online with devices at two gateways, each with its own node. Then one gateway dies, or its node with it,
 //! or Redis loses everything: what all nodes return, and how soon it is correct.
 
-mod asked;
-mod crowd;
 mod gateway;
-mod watched;
+mod online_users;
+mod views;
+mod watcher;
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use self::{
-    asked::{PresenceTally, View},
-    crowd::{Crowd, GOING, OnlineAt, STAYING},
     gateway::Gateway,
-    watched::Watched,
+    online_users::{DYING, OnlineAt, OnlineUsers, SURVIVING},
+    views::{NodeView, PresenceTally},
+    watcher::PresenceWatcher,
 };
 use super::Sizes;
 use crate::faults::{Better, Figure, Plan, Site, figure::float};
 
-/// That of the gateway that goes, the one that it may move to, and the one of the gateway that stays, where it is watched, too.
+/// The node of the dying gateway, the one that it may move to, and the node of the surviving gateway, which is watched, too.
 const NODES: u32 = 3;
 const WATCHED_AT: usize = 2;
 /// One user for so many writes of other rows.
@@ -31,7 +31,7 @@ const FEWER: u64 = 25;
 const WITHIN: Duration = Duration::from_secs(30);
 /// For 30 s after a loss groups may be reported as incomplete; it takes a second to see that these are over, and some
 /// more on a busy machine.
-const WHOLE_WITHIN: Duration = Duration::from_secs(33);
+const COMPLETE_WITHIN: Duration = Duration::from_secs(33);
 /// The answers are checked for this long: that they do not change again, too.
 const LOOKED_FOR: Duration = Duration::from_secs(36);
 const LOOK: Duration = Duration::from_millis(200);
@@ -55,21 +55,22 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: SessionLoss) -> Result
     let site = Site::with_cassandra(&plan).await?;
     let users = i64::try_from(sizes.writes.div_ceil(FEWER))?;
     let nodes = site.channels();
-    let crowd = Crowd::new(&nodes[0], users).await?;
-    asked::until_known(&nodes[0], SETTLED_WITHIN).await?;
-    let going = Gateway::open(GOING, nodes[..2].to_vec(), crowd.sessions_at(GOING)).await?;
-    let staying = Gateway::open(STAYING, vec![nodes[WATCHED_AT].clone()], crowd.sessions_at(STAYING)).await?;
+    let online = OnlineUsers::new(&nodes[0], users).await?;
+    views::until_known(&nodes[0], SETTLED_WITHIN).await?;
+    let dying = Gateway::open(DYING, nodes[..2].to_vec(), online.sessions_at(DYING)).await?;
+    let surviving =
+        Gateway::open(SURVIVING, vec![nodes[WATCHED_AT].clone()], online.sessions_at(SURVIVING)).await?;
     let mut stage = Stage {
         site,
         nodes,
-        crowd,
-        going: Some(going),
-        staying,
+        online,
+        dying: Some(dying),
+        surviving,
         tally: PresenceTally::default(),
-        watched: None,
+        watcher: None,
     };
     stage.until_all_online().await?;
-    stage.watched = Some(Watched::begin(&stage.nodes[WATCHED_AT], &stage.crowd).await?);
+    stage.watcher = Some(PresenceWatcher::begin(&stage.nodes[WATCHED_AT], &stage.online).await?);
     match loss {
         SessionLoss::Gateway => stage.gateway_dies().await,
         SessionLoss::Node => stage.node_dies().await,
@@ -81,38 +82,38 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: SessionLoss) -> Result
 struct Stage {
     site: Site,
     nodes: Vec<Channel>,
-    crowd: Crowd,
+    online: OnlineUsers,
     /// `None`: dead.
-    going: Option<Gateway>,
-    staying: Gateway,
+    dying: Option<Gateway>,
+    surviving: Gateway,
     tally: PresenceTally,
-    watched: Option<Watched>,
+    watcher: Option<PresenceWatcher>,
 }
 
 impl Stage {
     async fn gateway_dies(mut self) -> Result<Vec<Figure>> {
-        self.going = None;
-        let seen = self.look(&[0, 1, 2], OnlineAt::Staying).await?;
-        self.figures(&seen, OnlineAt::Staying, Vec::new())
+        self.dying = None;
+        let seen = self.watch_nodes(&[0, 1, 2], OnlineAt::Surviving).await?;
+        self.figures(&seen, OnlineAt::Surviving, Vec::new())
     }
 
     async fn node_dies(mut self) -> Result<Vec<Figure>> {
         self.node(0)?.kill();
-        self.look(&[1, 2], OnlineAt::Both).await?;
-        let offline = self.watched()?.offline();
+        self.watch_nodes(&[1, 2], OnlineAt::Both).await?;
+        let offline = self.watcher()?.offline();
         let moved = vec![Figure::none("offline although the gateway had moved", offline)];
         self.node(0)?.run()?;
         self.site.until_trusted().await?;
-        self.going = None;
+        self.dying = None;
         self.node(1)?.kill();
-        let seen = self.look(&[0, 2], OnlineAt::Staying).await?;
-        self.figures(&seen, OnlineAt::Staying, moved)
+        let seen = self.watch_nodes(&[0, 2], OnlineAt::Surviving).await?;
+        self.figures(&seen, OnlineAt::Surviving, moved)
     }
 
     async fn redis_is_emptied(mut self) -> Result<Vec<Figure>> {
         self.site.redis.ask(&["FLUSHALL"]).await?;
-        let seen = self.look(&[0, 1, 2], OnlineAt::Both).await?;
-        let opened = self.going.as_ref().map_or(0, Gateway::opened_again) + self.staying.opened_again();
+        let seen = self.watch_nodes(&[0, 1, 2], OnlineAt::Both).await?;
+        let opened = self.dying.as_ref().map_or(0, Gateway::opened_again) + self.surviving.opened_again();
         let more = vec![
             Figure::at_least_count("answers that were unknown", self.tally.unknown, 1),
             Figure::without_target(
@@ -126,9 +127,9 @@ impl Stage {
     }
 
     async fn until_all_online(&self) -> Result<()> {
-        let (mut view, node) = (View::new(Instant::now()), &self.nodes[WATCHED_AT]);
+        let (mut view, node) = (NodeView::new(Instant::now()), &self.nodes[WATCHED_AT]);
         wait::until("not all are online", SETTLED_WITHIN, async || {
-            view.look(node, &self.crowd, OnlineAt::Both, &mut PresenceTally::default()).await;
+            view.read_all(node, &self.online, OnlineAt::Both, &mut PresenceTally::default()).await;
             Ok(view.is_right())
         })
         .await
@@ -136,35 +137,40 @@ impl Stage {
 
     /// Asks these nodes for everything, repeatedly. Returns since when each has returned the correct state, from now
     /// on.
-    async fn look(&mut self, at: &[usize], places: OnlineAt) -> Result<Vec<View>> {
+    async fn watch_nodes(&mut self, at: &[usize], places: OnlineAt) -> Result<Vec<NodeView>> {
         let began = Instant::now();
-        self.watched()?.time_from(began);
-        let mut views: Vec<View> = at.iter().map(|_| View::new(began)).collect();
+        self.watcher()?.time_from(began);
+        let mut views: Vec<NodeView> = at.iter().map(|_| NodeView::new(began)).collect();
         while began.elapsed() < LOOKED_FOR {
             for (at, view) in at.iter().zip(&mut views) {
-                view.look(&self.nodes[*at], &self.crowd, places, &mut self.tally).await;
+                view.read_all(&self.nodes[*at], &self.online, places, &mut self.tally).await;
             }
             sleep(LOOK).await;
         }
         Ok(views)
     }
 
-    fn figures(self, seen: &[View], places: OnlineAt, more: Vec<Figure>) -> Result<Vec<Figure>> {
-        let watched = self.watched.context("no stream watches")?;
+    fn figures(self, seen: &[NodeView], places: OnlineAt, more: Vec<Figure>) -> Result<Vec<Figure>> {
+        let watcher = self.watcher.context("no stream watches")?;
         let mut figures = vec![
-            Figure::count("sessions", self.crowd.sessions()),
+            Figure::count("sessions", self.online.sessions()),
             longest("users right on all nodes after", seen, |view| view.users, WITHIN),
             longest("groups right on all nodes after", seen, |view| view.groups, WITHIN),
-            longest("groups said to be whole on all nodes after", seen, |view| view.whole, WHOLE_WITHIN),
+            longest(
+                "groups reported as complete on all nodes after",
+                seen,
+                |view| view.complete,
+                COMPLETE_WITHIN,
+            ),
         ];
-        figures.extend(watched.figures(&self.crowd, places)?);
+        figures.extend(watcher.figures(&self.online, places)?);
         figures.extend(self.tally.figures());
         figures.extend(more);
         Ok(figures)
     }
 
-    fn watched(&self) -> Result<&Watched> {
-        self.watched.as_ref().context("no stream watches")
+    fn watcher(&self) -> Result<&PresenceWatcher> {
+        self.watcher.as_ref().context("no stream watches")
     }
 
     fn node(&mut self, at: usize) -> Result<&mut crate::faults::Node> {
@@ -173,7 +179,7 @@ impl Stage {
 }
 
 /// Of what was never so on a node the figure is no number.
-fn longest(name: &str, seen: &[View], of: fn(&View) -> Option<Duration>, within: Duration) -> Figure {
+fn longest(name: &str, seen: &[NodeView], of: fn(&NodeView) -> Option<Duration>, within: Duration) -> Figure {
     let after = seen.iter().map(|view| of(view).map_or(f64::NAN, |after| after.as_secs_f64()));
     let longest = after.fold(0.0, |most: f64, one| if one > most || one.is_nan() { one } else { most });
     Figure::at_most(name, "s", longest, within.as_secs_f64())

@@ -6,15 +6,15 @@ use anyhow::{Context as _, Result};
 use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
-use super::RecallDesk;
+use super::RecallState;
 use crate::faults::{Figure, Member, Site};
 
-/// How the way of a node to Redis is closed, by turns; `None`: the node is paused.
-const FAULTS: [Option<Mode>; 4] = [Some(Mode::Refuse), None, Some(Mode::Freeze), Some(Mode::Deaf)];
+/// How the link of a node to Redis is closed, in turn; `None`: the node is paused.
+const FAULTS: [Option<Mode>; 4] = [Some(Mode::Refuse), None, Some(Mode::Freeze), Some(Mode::HoldAnswers)];
 /// A node is cut or paused for so long: it trusts its memory at first, and then not any more. The short one is over before.
 const LASTS: [Duration; 2] = [Duration::from_secs(2), Duration::from_millis(700)];
 /// Between two faults, once all nodes trust their memories again.
-const WHOLE_FOR: Duration = Duration::from_millis(500);
+const HEALTHY_FOR: Duration = Duration::from_millis(500);
 
 /// How often each was done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,17 +31,17 @@ impl RecallFaultCounts {
 }
 
 /// Goes on until enough is changed. Each node has each fault, for each time.
-pub(super) async fn go_on(site: &mut Site, desk: &RecallDesk) -> Result<RecallFaultCounts> {
+pub(super) async fn inject(site: &mut Site, state: &RecallState) -> Result<RecallFaultCounts> {
     let (mut times, nodes) = (RecallFaultCounts::default(), site.members.len());
     for step in 0_usize.. {
-        if desk.progress.has_enough() {
+        if state.progress.has_enough() {
             break;
         }
         let (fault, lasts) = (FAULTS[step / nodes % FAULTS.len()], LASTS[step / nodes / FAULTS.len() % 2]);
         let member = site.members.get(step % nodes).context("there are three nodes")?;
         disturb(member, fault, lasts).await?;
         site.until_trusted().await?;
-        sleep(WHOLE_FOR).await;
+        sleep(HEALTHY_FOR).await;
         match fault {
             Some(_) => times.cuts += 1,
             None => times.pauses += 1,

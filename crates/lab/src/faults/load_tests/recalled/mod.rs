@@ -1,9 +1,9 @@
 //! Messages are recalled and edited on one node and read on the others at once, while one node after the other is cut from Redis or
-//! paused: no read that began after the acknowledgement shows what was there before.
+//! paused: no read that began after the acknowledgement shows the previous content.
 
 mod faults;
-mod gone;
 mod reader;
+mod removed_contents;
 mod tally;
 mod writer;
 
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use self::{gone::Gone, reader::Reader, tally::RecallTally, writer::Writer};
+use self::{reader::Reader, removed_contents::RemovedContents, tally::RecallTally, writer::Writer};
 use super::{
     Sizes,
     progress::{Progress, disturb},
@@ -31,25 +31,25 @@ const PAIRS: i64 = 16;
 /// One in so many writes of other rows is a change here.
 const FEWER: u64 = 10;
 
-/// Two users who talk.
+/// Two users who send each other messages.
 #[derive(Clone, Copy, Debug)]
-struct TalkingPair {
+struct MessagePair {
     one: i64,
     other: i64,
 }
 
 /// The shared state of a run.
 #[derive(Debug)]
-struct RecallDesk {
+struct RecallState {
     nodes: Vec<Channel>,
     /// Messages that are changed.
     progress: Progress,
     values: AtomicU64,
-    gone: Gone,
+    removed: RemovedContents,
     tally: Mutex<RecallTally>,
 }
 
-impl TalkingPair {
+impl MessagePair {
     const fn of(number: i64) -> Self {
         Self { one: 2 * number - 1, other: 2 * number }
     }
@@ -59,7 +59,7 @@ impl TalkingPair {
     }
 }
 
-impl RecallDesk {
+impl RecallState {
     fn is_over(&self) -> bool {
         self.progress.is_ended() || self.progress.has_enough()
     }
@@ -70,34 +70,34 @@ impl RecallDesk {
     }
 }
 
-/// Figures: changes, and reads that show what was before them.
+/// Figures: changes, and reads that show the previous content.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let mut site = Site::with_users(&plan, 2 * PAIRS).await?;
-    let desk = Arc::new(RecallDesk {
+    let state = Arc::new(RecallState {
         nodes: site.channels(),
         progress: Progress::new("messages are changed", sizes.writes.div_ceil(FEWER)),
         // 0 is that of a message without content.
         values: AtomicU64::new(1),
-        gone: Gone::default(),
+        removed: RemovedContents::default(),
         tally: Mutex::default(),
     });
-    let disturbance = faults::go_on(&mut site, &desk);
-    let (times, _, took) = disturb(&desk.progress, begin(&desk, plan.seed), disturbance).await?;
+    let disturbance = faults::inject(&mut site, &state);
+    let (times, _, took) = disturb(&state.progress, begin(&state, plan.seed), disturbance).await?;
     for number in 1..=PAIRS {
-        Reader::new(&desk, TalkingPair::of(number)).read_all().await;
+        Reader::new(&state, MessagePair::of(number)).read_all().await;
     }
-    let mut figures = desk.tally.lock().figures(&desk.progress);
+    let mut figures = state.tally.lock().figures(&state.progress);
     figures.extend(times.figures());
     figures.push(Figure::took(took));
     Ok(figures)
 }
 
-fn begin(desk: &Arc<RecallDesk>, seed: u64) -> JoinSet<Result<()>> {
+fn begin(state: &Arc<RecallState>, seed: u64) -> JoinSet<Result<()>> {
     let mut calling = JoinSet::new();
-    for pair in (1..=PAIRS).map(TalkingPair::of) {
-        calling.spawn(Writer::new(desk, pair, seed).work());
-        calling.spawn(Reader::new(desk, pair).work());
+    for pair in (1..=PAIRS).map(MessagePair::of) {
+        calling.spawn(Writer::new(state, pair, seed).work());
+        calling.spawn(Reader::new(state, pair).work());
     }
     calling
 }

@@ -1,14 +1,14 @@
-//! Who reads a conversation through all nodes, and looks for what is gone.
+//! Who reads a conversation through all nodes, and looks for removed contents.
 
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use tokio::time::{Instant, sleep};
 
-use super::{RecallDesk, TalkingPair};
+use super::{MessagePair, RecallState};
 use crate::{
-    faults::talk::PreparedCall,
-    history::{Logged, MessageOutcome, MessageRequest, Pages},
+    faults::messages::PreparedCall,
+    history::{LoggedMessage, MessageOutcome, MessageRequest, Pages},
 };
 
 /// After a read that failed, and between two that did not.
@@ -19,19 +19,19 @@ const TRIES: usize = 20;
 /// Of one conversation.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
-    desk: Arc<RecallDesk>,
-    pair: TalkingPair,
+    state: Arc<RecallState>,
+    pair: MessagePair,
 }
 
 impl Reader {
-    pub(super) fn new(desk: &Arc<RecallDesk>, pair: TalkingPair) -> Self {
-        Self { desk: Arc::clone(desk), pair }
+    pub(super) fn new(state: &Arc<RecallState>, pair: MessagePair) -> Self {
+        Self { state: Arc::clone(state), pair }
     }
 
     /// Reads the last messages, so that there are windows and reads under way while messages are changed.
     pub(super) async fn work(self) -> Result<()> {
-        for node in (0..self.desk.nodes.len()).cycle() {
-            if self.desk.is_over() {
+        for node in (0..self.state.nodes.len()).cycle() {
+            if self.state.is_over() {
                 break;
             }
             self.read(node, Pages::Before(0)).await;
@@ -42,7 +42,7 @@ impl Reader {
 
     /// Reads the whole log through each node.
     pub(super) async fn read_all(&self) {
-        for node in 0..self.desk.nodes.len() {
+        for node in 0..self.state.nodes.len() {
             let mut from = 1;
             while let Some(last) = self.read_page(node, from).await {
                 from = last + 1;
@@ -51,22 +51,22 @@ impl Reader {
     }
 
     /// Reads messages through a node, and judges them. `None`: nothing was answered.
-    pub(super) async fn read(&self, node: usize, pages: Pages) -> Option<Vec<Logged>> {
+    pub(super) async fn read(&self, node: usize, pages: Pages) -> Option<Vec<LoggedMessage>> {
         let began = Instant::now();
         let conversation = self.pair.conversation();
         let request =
             MessageRequest::Read { user: self.pair.other, conversation, pages: pages.clone(), at_least: 0 };
-        match (PreparedCall { request, named: false }).send(self.desk.nodes[node].clone()).await {
+        match (PreparedCall { request, named: false }).send(self.state.nodes[node].clone()).await {
             MessageOutcome::Read { messages, .. } => {
-                let mut tally = self.desk.tally.lock();
+                let mut tally = self.state.tally.lock();
                 tally.reads += 1;
-                if let Some(message) = self.desk.gone.shown(&messages, began) {
-                    tally.blame(message, || format!("{pages:?} of {:?} on node {node}", self.pair));
+                if let Some(message) = self.state.removed.shown(&messages, began) {
+                    tally.add_violation(message, || format!("{pages:?} of {:?} on node {node}", self.pair));
                 }
                 Some(messages)
             }
             MessageOutcome::Refused(code) | MessageOutcome::Open(code) => {
-                self.desk.tally.lock().failed.add(&code);
+                self.state.tally.lock().failed.add(&code);
                 None
             }
             MessageOutcome::Sent(_) | MessageOutcome::Marked(_) => None,

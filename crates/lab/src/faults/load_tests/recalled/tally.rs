@@ -7,11 +7,11 @@ use crate::{
         figure::float,
         load_tests::outcomes::{FailedCalls, Violations},
     },
-    history::Logged,
+    history::LoggedMessage,
 };
 
 /// A read showed the previous content of a message.
-const SHOWN: &str = "reads of what was before";
+const SHOWN: &str = "reads of previous content";
 
 /// The counts of outcomes.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct RecallTally {
 
 impl RecallTally {
     /// A read showed the previous content of a message.
-    pub(super) fn blame(&mut self, message: &Logged, read: impl FnOnce() -> String) {
+    pub(super) fn add_violation(&mut self, message: &LoggedMessage, read: impl FnOnce() -> String) {
         self.violations.add(SHOWN, || format!("{message:?} was changed before: {}", read()));
     }
 
@@ -66,10 +66,10 @@ mod tests {
     }
 
     #[test]
-    fn one_read_of_what_was_before_does_not_hold() {
+    fn one_read_of_previous_content_fails() {
         assert!(holds(&sound()));
         let mut tally = sound();
-        tally.blame(&Logged { seq: 1, value: Some(7), sender: 1, silent: false }, String::new);
+        tally.add_violation(&LoggedMessage { seq: 1, value: Some(7), sender: 1, silent: false }, String::new);
         assert!(!holds(&tally));
     }
 

@@ -8,9 +8,9 @@ use kith_proto::message::v1::{
 };
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
-use super::{RecallDesk, TalkingPair, reader::Reader};
+use super::{MessagePair, RecallState, reader::Reader};
 use crate::{
-    faults::{answered::until_answered, talk::PreparedCall},
+    faults::{answered::until_answered, messages::PreparedCall},
     history::{Draft, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
@@ -33,30 +33,30 @@ struct CurrentMessage {
 /// Of one conversation, whose messages no other program changes.
 #[derive(Debug)]
 pub(super) struct Writer {
-    desk: Arc<RecallDesk>,
-    pair: TalkingPair,
+    state: Arc<RecallState>,
+    pair: MessagePair,
     reader: Reader,
     random: SmallRng,
     /// By rising number.
-    whole: Vec<CurrentMessage>,
+    current: Vec<CurrentMessage>,
 }
 
 impl Writer {
-    pub(super) fn new(desk: &Arc<RecallDesk>, pair: TalkingPair, seed: u64) -> Self {
+    pub(super) fn new(state: &Arc<RecallState>, pair: MessagePair, seed: u64) -> Self {
         let random = SmallRng::seed_from_u64(seed.wrapping_add(pair.one.cast_unsigned()));
-        Self { desk: Arc::clone(desk), pair, reader: Reader::new(desk, pair), random, whole: Vec::new() }
+        Self { state: Arc::clone(state), pair, reader: Reader::new(state, pair), random, current: Vec::new() }
     }
 
     /// Sends and changes until enough is changed in all conversations.
     pub(super) async fn work(mut self) -> Result<()> {
-        for node in (0..self.desk.nodes.len()).cycle() {
-            if self.desk.is_over() {
+        for node in (0..self.state.nodes.len()).cycle() {
+            if self.state.is_over() {
                 break;
             }
             // One more than is recalled: there are older ones to change, too.
             for _ in 0..2 {
                 let sent = self.send(node).await?;
-                self.whole.push(sent);
+                self.current.push(sent);
             }
             self.change(node).await?;
         }
@@ -65,12 +65,12 @@ impl Writer {
 
     /// Sends a message, first through this node.
     async fn send(&self, node: usize) -> Result<CurrentMessage> {
-        let value = self.desk.value();
+        let value = self.state.value();
         let draft =
             Draft { conversation: self.pair.conversation(), sender: self.pair.one, value, silent: false };
         let asked = PreparedCall { request: MessageRequest::Send(vec![draft]), named: true };
-        for node in (0..self.desk.nodes.len()).cycle().skip(node).take(TRIES) {
-            match asked.send(self.desk.nodes[node].clone()).await {
+        for node in (0..self.state.nodes.len()).cycle().skip(node).take(TRIES) {
+            match asked.send(self.state.nodes[node].clone()).await {
                 MessageOutcome::Sent(results) => match results.first() {
                     Some(SendOutcome::At(seq)) => return Ok(CurrentMessage { seq: *seq, value }),
                     Some(SendOutcome::Refused(code) | SendOutcome::Open(code)) => self.fail(code),
@@ -85,26 +85,26 @@ impl Writer {
 
     /// Recalls or edits a message, first through this node, and reads it through the others at once.
     async fn change(&mut self, node: usize) -> Result<()> {
-        let last = self.whole.len().checked_sub(1).context("a message was sent")?;
+        let last = self.current.len().checked_sub(1).context("a message was sent")?;
         let is_older = self.random.random_ratio(1, OLDER_EVERY);
-        let place = if is_older { self.random.random_range(0..=last) } else { last };
-        let CurrentMessage { seq, value } = self.whole[place];
-        let edited = self.random.random_ratio(1, EDIT_EVERY).then(|| self.desk.value());
+        let index = if is_older { self.random.random_range(0..=last) } else { last };
+        let CurrentMessage { seq, value } = self.current[index];
+        let edited = self.random.random_ratio(1, EDIT_EVERY).then(|| self.state.value());
         // Copies of the message as it is are everywhere.
-        for reader in 0..self.desk.nodes.len() {
+        for reader in 0..self.state.nodes.len() {
             self.reader.read(reader, page_of(seq)).await;
         }
         match edited {
             Some(value) => self.edit(node, seq, value).await?,
             None => self.recall(node, seq).await?,
         }
-        self.desk.gone.add(value);
-        self.desk.progress.add(1);
+        self.state.removed.add(value);
+        self.state.progress.add(1);
         match edited {
-            Some(value) => self.whole[place].value = value,
-            None => drop(self.whole.remove(place)),
+            Some(value) => self.current[index].value = value,
+            None => drop(self.current.remove(index)),
         }
-        self.look(node, seq).await;
+        self.read_changed(node, seq).await;
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Writer {
             seq: seq.cast_signed(),
             ..RecallMessageRequest::default()
         };
-        let recalled = until_answered(&self.desk.nodes, node, request, |node, request| async move {
+        let recalled = until_answered(&self.state.nodes, node, request, |node, request| async move {
             MessageServiceClient::new(node).recall_message(request).await
         });
         recalled.await.map(drop).with_context(|| format!("message {seq} of {:?} is not recalled", self.pair))
@@ -128,27 +128,27 @@ impl Writer {
             body: value.to_string().into(),
             ..EditMessageRequest::default()
         };
-        let edited = until_answered(&self.desk.nodes, node, request, |node, request| async move {
+        let edited = until_answered(&self.state.nodes, node, request, |node, request| async move {
             MessageServiceClient::new(node).edit_message(request).await
         });
         edited.await.map(drop).with_context(|| format!("message {seq} of {:?} is not edited", self.pair))
     }
 
     /// Reads a changed message in each way, on the other nodes first.
-    async fn look(&self, node: usize, seq: u64) {
-        let count = self.desk.nodes.len();
+    async fn read_changed(&self, node: usize, seq: u64) {
+        let count = self.state.nodes.len();
         for step in 1..=count {
             for pages in [page_of(seq), Pages::Before(seq + 1), Pages::These(vec![seq]), Pages::Before(0)] {
                 let found = self.reader.read((node + step) % count, pages).await;
                 if found.is_some_and(|found| found.iter().any(|message| message.seq == seq)) {
-                    self.desk.tally.lock().at_once += 1;
+                    self.state.tally.lock().at_once += 1;
                 }
             }
         }
     }
 
     fn fail(&self, code: &str) {
-        self.desk.tally.lock().failed.add(code);
+        self.state.tally.lock().failed.add(code);
     }
 }
 

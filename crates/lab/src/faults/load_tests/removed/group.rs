@@ -1,4 +1,4 @@
-//! A group whose members talk, and what they sent.
+//! A group whose members send messages, and what they sent.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,10 +10,10 @@ use kith_proto::{
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::{PreparedCall, RemovalDesk, SEATS, tally::STORED};
+use super::{MEMBERS, PreparedCall, RemovalState, tally::STORED};
 use crate::{
     faults::answered::{make_group, until_answered},
-    history::{Draft, Logged, MessageOutcome, MessageRequest, SendOutcome},
+    history::{Draft, LoggedMessage, MessageOutcome, MessageRequest, SendOutcome},
 };
 
 /// After a call that failed, and after one that was refused to a user who is not in.
@@ -23,11 +23,11 @@ const LATE: Duration = Duration::from_secs(15);
 
 /// A group of an owner and of users who are removed and come back.
 #[derive(Debug)]
-pub(super) struct Talking {
-    pub(super) desk: Arc<RemovalDesk>,
+pub(super) struct RemovalGroup {
+    pub(super) state: Arc<RemovalState>,
     pub(super) id: i64,
     pub(super) owner: i64,
-    pub(super) seats: Vec<RemovedUser>,
+    pub(super) members: Vec<RemovedUser>,
 }
 
 /// A user who is removed and comes back.
@@ -56,44 +56,44 @@ struct SentMessage {
     is_open: bool,
 }
 
-impl Talking {
+impl RemovalGroup {
     /// Creates the group of this number, with only its owner.
     ///
     /// # Errors
     /// If it is not made.
-    pub(super) async fn create(desk: &Arc<RemovalDesk>, id: i64) -> Result<Self> {
-        let first = (id - 1) * (SEATS + 1) + 1;
+    pub(super) async fn create(state: &Arc<RemovalState>, id: i64) -> Result<Self> {
+        let first = (id - 1) * (MEMBERS + 1) + 1;
         let group = Group { group_id: id, name: "talking".to_owned(), creator_id: first, ..Group::default() };
-        make_group(&desk.nodes, group, Vec::new()).await?;
-        let seat = |user| RemovedUser { user, absences: Mutex::default(), sends: Mutex::default() };
-        let seats = (first + 1..=first + SEATS).map(seat).collect();
-        Ok(Self { desk: Arc::clone(desk), id, owner: first, seats })
+        make_group(&state.nodes, group, Vec::new()).await?;
+        let member = |user| RemovedUser { user, absences: Mutex::default(), sends: Mutex::default() };
+        let members = (first + 1..=first + MEMBERS).map(member).collect();
+        Ok(Self { state: Arc::clone(state), id, owner: first, members })
     }
 
     /// Has a user send, one message after the other, through all nodes by turns.
-    pub(super) async fn talk(self: Arc<Self>, seat: usize) -> Result<()> {
-        let Some(seat) = self.seats.get(seat) else { bail!("there is no such seat") };
-        let nodes = self.desk.nodes.iter().enumerate().cycle();
+    pub(super) async fn send_repeatedly(self: Arc<Self>, member: usize) -> Result<()> {
+        let Some(member) = self.members.get(member) else { bail!("there is no such member") };
+        let nodes = self.state.nodes.iter().enumerate().cycle();
         for (node, _) in nodes {
-            if self.desk.progress.has_enough() {
+            if self.state.progress.has_enough() {
                 return Ok(());
             }
-            if !matches!(self.send_as(seat, node).await, SendOutcome::At(_)) {
+            if !matches!(self.send_as(member, node).await, SendOutcome::At(_)) {
                 sleep(PAUSE).await;
             }
         }
         Ok(())
     }
 
-    /// Sends a message of the user of a seat through a node, and keeps when.
-    pub(super) async fn send_as(&self, seat: &RemovedUser, node: usize) -> SendOutcome {
-        let (value, began) = (self.desk.value(), Instant::now());
-        let outcome = self.send(seat.user, value, node).await;
+    /// Sends a message of a member through a node, and records when.
+    pub(super) async fn send_as(&self, member: &RemovedUser, node: usize) -> SendOutcome {
+        let (value, began) = (self.state.value(), Instant::now());
+        let outcome = self.send(member.user, value, node).await;
         let is_open = matches!(outcome, SendOutcome::Open(_));
-        seat.sends.lock().push(SentMessage { value, began, ended: Instant::now(), is_open });
+        member.sends.lock().push(SentMessage { value, began, ended: Instant::now(), is_open });
         match &outcome {
             SendOutcome::Refused(code) if code == "PERMISSION_DENIED" => {}
-            SendOutcome::Refused(code) | SendOutcome::Open(code) => self.desk.tally.lock().failed.add(code),
+            SendOutcome::Refused(code) | SendOutcome::Open(code) => self.state.tally.lock().failed.add(code),
             SendOutcome::At(_) => {}
         }
         outcome
@@ -104,7 +104,7 @@ impl Talking {
         let conversation = self.conversation();
         let request = MessageRequest::Send(vec![Draft { conversation, sender, value, silent: false }]);
         let asked = PreparedCall { request, named: false };
-        match asked.send(self.desk.nodes[node].clone()).await {
+        match asked.send(self.state.nodes[node].clone()).await {
             MessageOutcome::Sent(results) => {
                 results.into_iter().next().unwrap_or_else(|| SendOutcome::Open("INTERNAL".to_owned()))
             }
@@ -122,7 +122,7 @@ impl Talking {
     /// If no node does it.
     pub(super) async fn change(&self, user: i64, comes: bool, node: usize, request_id: &str) -> Result<()> {
         let (group_id, user_ids, request_id) = (self.id, vec![user], request_id.to_owned());
-        let nodes = &self.desk.nodes;
+        let nodes = &self.state.nodes;
         let changed = if comes {
             let request = AddMembersRequest { group_id, user_ids, request_id };
             let added = until_answered(nodes, node, request, |node, request| async move {
@@ -144,23 +144,23 @@ impl Talking {
     }
 
     /// Looks in the log for what was sent while its sender was not in.
-    pub(super) fn judge(&self, logs: &BTreeMap<String, Vec<Logged>>) {
+    pub(super) fn judge(&self, logs: &BTreeMap<String, Vec<LoggedMessage>>) {
         let log = logs.get(&self.conversation()).map_or(&[][..], Vec::as_slice);
         let by_value: BTreeMap<u64, u64> =
             log.iter().filter_map(|message| Some((message.value?, message.seq))).collect();
-        for seat in &self.seats {
-            for sent in seat.while_absent() {
-                self.desk.tally.lock().forbidden += 1;
+        for member in &self.members {
+            for sent in member.while_absent() {
+                self.state.tally.lock().forbidden += 1;
                 if let Some(seq) = by_value.get(&sent.value) {
-                    self.blame(STORED, &format!("user {}: {sent:?} has number {seq}", seat.user));
+                    self.add_violation(STORED, &format!("user {}: {sent:?} has number {seq}", member.user));
                 }
             }
         }
     }
 
-    pub(super) fn blame(&self, kind: &'static str, what: &str) {
+    pub(super) fn add_violation(&self, kind: &'static str, what: &str) {
         let group = self.id;
-        self.desk.tally.lock().violations.add(kind, || format!("group {group}: {what}"));
+        self.state.tally.lock().violations.add(kind, || format!("group {group}: {what}"));
     }
 }
 
@@ -189,7 +189,7 @@ impl Absence {
 mod tests {
     use super::*;
 
-    fn seat(absences: &[(u64, Option<u64>)], sends: &[(u64, u64, bool)], zero: Instant) -> RemovedUser {
+    fn member(absences: &[(u64, Option<u64>)], sends: &[(u64, u64, bool)], zero: Instant) -> RemovedUser {
         let at = |seconds: u64| zero + Duration::from_secs(seconds);
         let absence = |(from, until): &(u64, Option<u64>)| Absence { from: at(*from), until: until.map(at) };
         let sent = |(value, (began, ended, is_open)): (u64, &(u64, u64, bool))| SentMessage {
@@ -209,8 +209,8 @@ mod tests {
     fn only_sends_within_an_absence_are_forbidden() {
         let zero = Instant::now();
         let sends = [(5, 11, false), (11, 12, false), (19, 21, false), (25, 26, false), (31, 99, false)];
-        let seat = seat(&[(10, Some(20)), (30, None)], &sends, zero);
-        let forbidden: Vec<u64> = seat.while_absent().iter().map(|sent| sent.value).collect();
+        let member = member(&[(10, Some(20)), (30, None)], &sends, zero);
+        let forbidden: Vec<u64> = member.while_absent().iter().map(|sent| sent.value).collect();
         assert_eq!(forbidden, [1, 4]);
     }
 
@@ -218,7 +218,7 @@ mod tests {
     fn unknown_send_may_be_stored_after_absence() {
         let zero = Instant::now();
         let sends = [(11, 12, true), (11, 12, false)];
-        let of = |until| seat(&[(10, Some(until))], &sends, zero).while_absent().len();
+        let of = |until| member(&[(10, Some(until))], &sends, zero).while_absent().len();
         assert_eq!((of(20), of(40)), (1, 2));
     }
 }

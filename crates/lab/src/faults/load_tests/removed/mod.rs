@@ -1,4 +1,4 @@
-//! Members are removed from groups while these talk, and come back: nothing whose send began after the removal was acknowledged is
+//! Members are removed from groups while they send, and are added again: nothing whose send began after the removal was acknowledged is
 //! stored, and who was removed reads nothing that came after (C14).
 
 mod group;
@@ -18,15 +18,15 @@ use tokio::{
 };
 use tonic::transport::Channel;
 
-use self::{group::Talking, remover::Remover, tally::RemovalTally};
+use self::{group::RemovalGroup, remover::Remover, tally::RemovalTally};
 use super::{
     Sizes,
     progress::{LONGEST, Progress, all_ended},
 };
 use crate::faults::{
     Figure, Plan, Site,
+    messages::{self, PreparedCall},
     site::NAME,
-    talk::{self, PreparedCall},
 };
 
 /// One removes, the others are called by who was removed.
@@ -34,13 +34,13 @@ const NODES: u32 = 3;
 /// Groups from which members are removed at the same time.
 const GROUPS: i64 = 16;
 /// Users of each group who are removed by turns, besides its owner.
-const SEATS: i64 = 2;
+const MEMBERS: i64 = 2;
 /// One in so many writes of other rows is a removal here.
 const FEWER: u64 = 10;
 
 /// The shared state of a run.
 #[derive(Debug)]
-struct RemovalDesk {
+struct RemovalState {
     nodes: Vec<Channel>,
     /// Members that are removed.
     progress: Progress,
@@ -48,7 +48,7 @@ struct RemovalDesk {
     tally: Mutex<RemovalTally>,
 }
 
-impl RemovalDesk {
+impl RemovalState {
     /// One that no message has yet.
     fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
@@ -58,31 +58,31 @@ impl RemovalDesk {
 /// Figures: removals, and what was stored or read that should not have been.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
-    let site = Site::with_users(&plan, GROUPS * (SEATS + 1)).await?;
-    let desk = Arc::new(RemovalDesk {
+    let site = Site::with_users(&plan, GROUPS * (MEMBERS + 1)).await?;
+    let state = Arc::new(RemovalState {
         nodes: site.channels(),
         progress: Progress::new("members are removed", sizes.writes.div_ceil(FEWER)),
         values: AtomicU64::new(1),
         tally: Mutex::default(),
     });
     let began = Instant::now();
-    let groups = timeout(LONGEST, talk_and_remove(&desk)).await;
+    let groups = timeout(LONGEST, send_and_remove(&state)).await;
     let groups = groups.context("too few members are removed in time")??;
     let took = began.elapsed();
-    let logs = talk::stored(&site.mongod.database(NAME).await?).await?;
+    let logs = messages::stored(&site.mongod.database(NAME).await?).await?;
     groups.iter().for_each(|group| group.judge(&logs));
-    let mut figures = desk.tally.lock().figures(&desk.progress);
+    let mut figures = state.tally.lock().figures(&state.progress);
     figures.push(Figure::took(took));
     Ok(figures)
 }
 
 /// Ends with the first error, or when enough members were removed and all have ended.
-async fn talk_and_remove(desk: &Arc<RemovalDesk>) -> Result<Vec<Arc<Talking>>> {
+async fn send_and_remove(state: &Arc<RemovalState>) -> Result<Vec<Arc<RemovalGroup>>> {
     let (mut tasks, mut groups) = (JoinSet::new(), Vec::new());
     for number in 1..=GROUPS {
-        let group = Arc::new(Talking::create(desk, number).await?);
-        for seat in 0..group.seats.len() {
-            tasks.spawn(Arc::clone(&group).talk(seat));
+        let group = Arc::new(RemovalGroup::create(state, number).await?);
+        for member in 0..group.members.len() {
+            tasks.spawn(Arc::clone(&group).send_repeatedly(member));
         }
         tasks.spawn(Remover::new(&group).work());
         groups.push(group);

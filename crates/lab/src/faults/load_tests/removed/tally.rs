@@ -26,7 +26,7 @@ pub(super) struct RemovalTally {
     /// Sends of users who were not in.
     pub(super) forbidden: u64,
     /// Reads of users who were not in.
-    pub(super) looks: u64,
+    pub(super) reads: u64,
     pub(super) failed: FailedCalls,
     pub(super) violations: Violations,
 }
@@ -38,7 +38,7 @@ impl RemovalTally {
             Figure::at_least_count("removals", removed, progress.goal()),
             // Each removal is followed by two sends.
             Figure::at_least_count("sends of removed users", self.forbidden, removed),
-            Figure::count("reads of removed users", self.looks),
+            Figure::count("reads of removed users", self.reads),
             Figure::without_target("calls failed", "count", float(self.failed.count), Better::Lower),
         ];
         figures.extend(self.violations.figures(VIOLATIONS));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     fn sound() -> RemovalTally {
-        let mut tally = RemovalTally { forbidden: 1, looks: 1, ..RemovalTally::default() };
+        let mut tally = RemovalTally { forbidden: 1, reads: 1, ..RemovalTally::default() };
         tally.failed.add("UNAVAILABLE");
         tally
     }

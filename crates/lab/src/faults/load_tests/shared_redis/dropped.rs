@@ -12,7 +12,7 @@ use crate::faults::{
     Figure, Plan, Site,
     cassandra::keyspace,
     load_tests::Sizes,
-    node::{Node, Shape},
+    node::{Node, NodeConfig},
     site::NAME,
 };
 
@@ -28,15 +28,15 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(in crate::faults::load_tests) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: 2, ..plan.clone() };
     let mut site = Site::start(&plan).await?;
-    made(&site).await?;
-    let (mut served, mut oldest) = (0, written(&site).await?);
+    create_users(&site).await?;
+    let (mut served, mut oldest) = (0, update_all(&site).await?);
     for _ in 0..sizes.rounds.div_ceil(3) {
-        served += dropped(&mut site).await?;
-        made(&site).await?;
-        oldest = written(&site).await?.max(oldest);
+        served += restart_over_new_database(&mut site).await?;
+        create_users(&site).await?;
+        oldest = update_all(&site).await?.max(oldest);
     }
     let refused = second_is_refused(&plan, &site).await?;
-    oldest = written(&site).await?.max(oldest);
+    oldest = update_all(&site).await?.max(oldest);
     Ok(vec![
         Figure::none("answers of the dropped database", served),
         Figure::at_least_count("second database refused", u64::from(refused), 1),
@@ -49,12 +49,12 @@ fn readers(site: &Site) -> AgeReaders {
 }
 
 /// Makes the users.
-async fn made(site: &Site) -> Result<()> {
+async fn create_users(site: &Site) -> Result<()> {
     fill_up_to(site.members[0].node.channel(), USERS).await
 }
 
 /// Updates each user, so that copies of all are in memory and in Redis. Returns the age of the oldest answer.
-async fn written(site: &Site) -> Result<Duration> {
+async fn update_all(site: &Site) -> Result<Duration> {
     let (readers, mut oldest) = (readers(site), Duration::ZERO);
     for id in 1..=USERS {
         for _ in 0..UPDATES {
@@ -65,7 +65,7 @@ async fn written(site: &Site) -> Result<Duration> {
 }
 
 /// Returns how many answers are of the database that was dropped.
-async fn dropped(site: &mut Site) -> Result<u64> {
+async fn restart_over_new_database(site: &mut Site) -> Result<u64> {
     for member in &mut site.members {
         member.node.end().await?;
     }
@@ -86,7 +86,7 @@ async fn second_is_refused(plan: &Plan, site: &Site) -> Result<bool> {
     let first = site.members.first().context("there is a node")?;
     let mut settings = plan.settings.clone();
     settings.push(format!("redis.prefix={NAME}"));
-    let shape = Shape {
+    let config = NodeConfig {
         kith: plan.kith.clone(),
         name: format!("{NAME}_other"),
         keyspace: keyspace(),
@@ -94,7 +94,7 @@ async fn second_is_refused(plan: &Plan, site: &Site) -> Result<bool> {
         environment: plan.environment.clone(),
     };
     let mongodb = site.mongod.uri(first.to_mongodb.address(), site.members.len());
-    let mut node = Node::start(&shape, mongodb, first.to_redis.address(), None)?;
+    let mut node = Node::start(&config, mongodb, first.to_redis.address(), None)?;
     let began = Instant::now();
     while began.elapsed() < REFUSED_WITHIN {
         if node.ended()? {

@@ -29,11 +29,11 @@ const UPDATES: usize = 6;
 /// What was seen.
 #[derive(Debug, Default)]
 struct ForbiddenSeen {
-    meanwhile: Duration,
-    afterwards: Duration,
+    oldest_during: Duration,
+    oldest_after: Duration,
     subscribed: Duration,
     /// Nodes that were not subscribed again in the end.
-    deaf: u64,
+    unsubscribed: u64,
     /// Nodes that did not report it.
     silent: u64,
 }
@@ -46,24 +46,24 @@ pub(in crate::faults::load_tests) async fn run(plan: &Plan, sizes: &Sizes) -> Re
     let readers = AgeReaders::new(site.channels());
     let mut seen = ForbiddenSeen::default();
     for _ in 0..sizes.rounds {
-        seen.taken(&site, &readers, MOMENT).await?;
+        seen.revoke_channels(&site, &readers, MOMENT).await?;
     }
-    seen.taken(&site, &readers, LONG).await?;
+    seen.revoke_channels(&site, &readers, LONG).await?;
     Ok(vec![
-        Figure::none("nodes that were not subscribed again", seen.deaf),
+        Figure::none("nodes that were not subscribed again", seen.unsubscribed),
         Figure::none("nodes that did not report it", seen.silent),
         Figure::at_most("subscribed again after", "ms", ms(seen.subscribed), ms(SUBSCRIBED_WITHIN)),
-        Figure::at_most("oldest answer meanwhile", "ms", ms(seen.meanwhile), ms(OLDEST)),
-        Figure::at_most("oldest answer afterwards", "ms", ms(seen.afterwards), ms(OLDEST_AFTER)),
+        Figure::at_most("oldest answer meanwhile", "ms", ms(seen.oldest_during), ms(OLDEST)),
+        Figure::at_most("oldest answer afterwards", "ms", ms(seen.oldest_after), ms(OLDEST_AFTER)),
     ])
 }
 
 impl ForbiddenSeen {
-    /// The channels are taken for so long, during which one value is written.
-    async fn taken(&mut self, site: &Site, readers: &AgeReaders, lasts: Duration) -> Result<()> {
+    /// Revokes the channels for this long, and writes one value meanwhile.
+    async fn revoke_channels(&mut self, site: &Site, readers: &AgeReaders, lasts: Duration) -> Result<()> {
         let (began, channel) = (Instant::now(), channel(site).await?);
         allow(site, "resetchannels").await?;
-        self.meanwhile = readers.oldest(USER).await?.max(self.meanwhile);
+        self.oldest_during = readers.oldest(USER).await?.max(self.oldest_during);
         sleep(lasts.saturating_sub(began.elapsed())).await;
         if lasts == LONG {
             self.silent += silent(site).await?;
@@ -75,10 +75,10 @@ impl ForbiddenSeen {
             sleep(LOOK).await;
             subscribed = self::subscribed(site, &channel).await?;
         }
-        self.deaf += all.saturating_sub(subscribed);
+        self.unsubscribed += all.saturating_sub(subscribed);
         self.subscribed = allowed.elapsed().max(self.subscribed);
         for _ in 0..UPDATES {
-            self.afterwards = readers.oldest(USER).await?.max(self.afterwards);
+            self.oldest_after = readers.oldest(USER).await?.max(self.oldest_after);
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ async fn allow(site: &Site, rights: &str) -> Result<()> {
     site.redis.ask(&["ACL", "SETUSER", "default", rights]).await.map(drop)
 }
 
-/// Where all nodes hear of changes.
+/// The channel of changes, to which all nodes are subscribed.
 async fn channel(site: &Site) -> Result<String> {
     let all = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?.texts();
     let found = all.into_iter().find(|name| name.ends_with(":wakes"));

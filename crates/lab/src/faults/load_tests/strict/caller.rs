@@ -17,10 +17,10 @@ use super::{
 };
 use crate::{
     faults::{
-        calls::{failed, name_of, within},
-        relation_calls::{AskedAbout, settings},
+        calls::{failed, name_of, with_deadline},
+        relation_calls::{PreparedRelationCall, settings},
     },
-    history::{About, Edge, Level, Relates, Setting, Settings},
+    history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Settings},
 };
 
 /// Pairs of each caller. All have the same first user.
@@ -57,10 +57,10 @@ impl Caller {
         while !self.state.is_over() {
             let at = self.random.random_range(0..self.pairs.len());
             self.sent += 1;
-            let what = About::Set(self.pairs[at].edge, self.setting(at));
+            let what = RelationRequest::Set(self.pairs[at].edge, self.setting(at));
             let has_id = self.random.random_ratio(1, self.state.id_every);
             let request_id = if has_id { format!("{}-{}", self.user, self.sent) } else { String::new() };
-            let asked = AskedAbout { request_id, ..AskedAbout::strong(what) };
+            let asked = PreparedRelationCall { request_id, ..PreparedRelationCall::strong(what) };
             if !self.write(at, 0, &asked).await? && has_id {
                 // As a client does without an answer: the same request again, on the other node.
                 self.write(at, 1, &asked).await?;
@@ -70,15 +70,15 @@ impl Caller {
     }
 
     /// Writes on `node`, and reads from the other node. Returns whether the write was acknowledged.
-    async fn write(&mut self, at: usize, node: usize, asked: &AskedAbout) -> Result<bool> {
+    async fn write(&mut self, at: usize, node: usize, asked: &PreparedRelationCall) -> Result<bool> {
         match asked.send(self.state.nodes[node].clone()).await.0 {
-            Relates::Set(settings, _) => {
+            RelationOutcome::Set(settings, _) => {
                 self.pairs[at].known.value = Some(settings);
                 self.state.progress.add(1);
                 self.ask(at, 1 - node).await?;
                 Ok(true)
             }
-            Relates::Open(code) | Relates::Refused(code) => {
+            RelationOutcome::Open(code) | RelationOutcome::Refused(code) => {
                 self.pairs[at].known.forget();
                 self.state.tally.lock().fail_write(&code);
                 sleep(PAUSE).await;
@@ -107,12 +107,12 @@ impl Caller {
             return self.ask_about_all(node).await;
         }
         let asked = if self.random.random_ratio(1, 4) { 0 } else { ALL };
-        let check = AskedAbout::strong(About::Check(self.pairs[at].edge, asked));
+        let check = PreparedRelationCall::strong(RelationRequest::Check(self.pairs[at].edge, asked));
         match check.send(self.state.nodes[node].clone()).await.0 {
-            Relates::Allows(all, denied) => {
+            RelationOutcome::Allows(all, denied) => {
                 self.judge(at, node, SettingsAnswer::Denied(asked, denied, all)).await
             }
-            Relates::Refused(code) | Relates::Open(code) => {
+            RelationOutcome::Refused(code) | RelationOutcome::Open(code) => {
                 self.state.tally.lock().fail(&code);
                 sleep(PAUSE).await;
             }
@@ -144,7 +144,7 @@ impl Caller {
         let target_ids = self.pairs.iter().map(|pair| pair.edge.1).collect();
         let asked = BatchGetRelationsRequest { user_id: self.user, target_ids, consistency: None };
         let mut client = RelationServiceClient::new(self.state.nodes[node].clone());
-        let answer = client.batch_get_relations(within(asked)).await?.into_inner();
+        let answer = client.batch_get_relations(with_deadline(asked)).await?.into_inner();
         answer.results.into_iter().map(|found| answer_of(found.result)).collect()
     }
 
@@ -163,10 +163,10 @@ impl Caller {
 
     /// The settings in the store, by a strong read. `None`: no node answers.
     async fn stored(&self, edge: Edge) -> Option<Settings> {
-        let asked = AskedAbout::strong(About::Get(edge, Level::Strong));
+        let asked = PreparedRelationCall::strong(RelationRequest::Get(edge, Level::Strong));
         for at in (0..self.state.nodes.len()).cycle().take(TRIES) {
             match asked.send(self.state.nodes[at].clone()).await.0 {
-                Relates::Found { settings, .. } => return Some(settings),
+                RelationOutcome::Found { settings, .. } => return Some(settings),
                 _ => sleep(PAUSE).await,
             }
         }

@@ -10,11 +10,11 @@ use super::StrictState;
 use crate::faults::{Figure, Member, Node, Site};
 
 /// How the link of a node to Redis is cut, in turn.
-const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::Deaf];
+const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::HoldAnswers];
 /// Duration of a cut: long enough that the node first trusts its memory and then does not.
 const CUT_FOR: Duration = Duration::from_secs(2);
 /// Pause between two faults, from when both nodes trust their memories again.
-const WHOLE_FOR: Duration = Duration::from_millis(500);
+const HEALTHY_FOR: Duration = Duration::from_millis(500);
 /// Time between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(20);
 /// With a fault, the goal has this many times fewer writes, because most of them wait.
@@ -82,7 +82,7 @@ async fn cut(site: &mut Site, at: usize, times: u64) -> Result<()> {
     sleep(CUT_FOR).await;
     to_redis.set(Mode::Pass);
     site.until_trusted().await?;
-    sleep(WHOLE_FOR).await;
+    sleep(HEALTHY_FOR).await;
     Ok(())
 }
 

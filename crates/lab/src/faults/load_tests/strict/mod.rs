@@ -3,7 +3,7 @@
 
 mod caller;
 mod faults;
-mod kicker;
+mod group_caller;
 mod pair;
 mod tally;
 
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 pub(super) use self::faults::StrictFault;
-use self::{caller::Caller, kicker::GroupCaller, tally::StrictTally};
+use self::{caller::Caller, group_caller::GroupCaller, tally::StrictTally};
 use super::{
     Sizes,
     progress::{Progress, disturb},

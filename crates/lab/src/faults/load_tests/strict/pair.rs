@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::tally::Decided;
+use super::tally::UsedValue;
 use crate::history::{Edge, Settings};
 
 /// How long a write of unknown outcome may still take effect. Longer than a node or the store tries.
@@ -58,26 +58,26 @@ impl RelationPair {
 
     /// Judges an answer. `None`: no value is known, or a write of unknown outcome may have taken effect later, which only the
     /// store shows.
-    pub(super) fn judge(&self, answer: SettingsAnswer) -> Option<Decided> {
+    pub(super) fn judge(&self, answer: SettingsAnswer) -> Option<UsedValue> {
         let known = self.known.value?;
         match answer {
-            SettingsAnswer::Whole(settings) if settings == known => Some(Decided::Current),
+            SettingsAnswer::Whole(settings) if settings == known => Some(UsedValue::Current),
             SettingsAnswer::Whole(settings) if settings.version > known.version && self.known.is_open() => {
-                Some(Decided::Later)
+                Some(UsedValue::Later)
             }
             SettingsAnswer::Denied(asked, denied, all) if agrees(known, asked, denied, all) => {
-                Some(Decided::Current)
+                Some(UsedValue::Current)
             }
             SettingsAnswer::Denied(..) if self.known.is_open() => None,
-            SettingsAnswer::Whole(_) | SettingsAnswer::Denied(..) => Some(Decided::Stale),
+            SettingsAnswer::Whole(_) | SettingsAnswer::Denied(..) => Some(UsedValue::Stale),
         }
     }
 
     /// Judges an answer that [`Self::judge`] could not, by the settings in the store.
-    pub(super) fn judge_by(&self, stored: Option<Settings>) -> Decided {
+    pub(super) fn judge_by(&self, stored: Option<Settings>) -> UsedValue {
         let later =
             stored.zip(self.known.value).is_some_and(|(stored, known)| stored.version > known.version);
-        if later && self.known.is_open() { Decided::Later } else { Decided::Stale }
+        if later && self.known.is_open() { UsedValue::Later } else { UsedValue::Stale }
     }
 }
 
@@ -111,43 +111,43 @@ mod tests {
     fn decision_by_previous_value_is_stale() {
         let (allows, denies) =
             (SettingsAnswer::Denied(ALL, 0, true), SettingsAnswer::Denied(ALL, ALL, false));
-        assert_eq!(pair(BLOCKED).judge(denies), Some(Decided::Current));
-        assert_eq!(pair(BLOCKED).judge(allows), Some(Decided::Stale));
-        assert_eq!(pair(SET).judge(denies), Some(Decided::Stale));
-        assert_eq!(pair(SET).judge(SettingsAnswer::Denied(ALL, 1, false)), Some(Decided::Stale));
+        assert_eq!(pair(BLOCKED).judge(denies), Some(UsedValue::Current));
+        assert_eq!(pair(BLOCKED).judge(allows), Some(UsedValue::Stale));
+        assert_eq!(pair(SET).judge(denies), Some(UsedValue::Stale));
+        assert_eq!(pair(SET).judge(SettingsAnswer::Denied(ALL, 1, false)), Some(UsedValue::Stale));
         assert_eq!(
             pair(BLOCKED).judge(SettingsAnswer::Denied(0, 0, true)),
-            Some(Decided::Stale),
+            Some(UsedValue::Stale),
             "a message needs no permission, but no block"
         );
-        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Denied(0, 0, false)), Some(Decided::Current));
+        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Denied(0, 0, false)), Some(UsedValue::Current));
     }
 
     #[test]
     fn lower_or_unwritten_version_is_stale() {
-        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Whole(SET)), Some(Decided::Stale));
+        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Whole(SET)), Some(UsedValue::Stale));
         assert_eq!(
             open(BLOCKED).judge(SettingsAnswer::Whole(SET)),
-            Some(Decided::Stale),
+            Some(UsedValue::Stale),
             "no write lowers a version"
         );
-        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Whole(BLOCKED)), Some(Decided::Current));
+        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Whole(BLOCKED)), Some(UsedValue::Current));
         assert_eq!(
             pair(SET).judge(SettingsAnswer::Whole(BLOCKED)),
-            Some(Decided::Stale),
+            Some(UsedValue::Stale),
             "no write may have made it"
         );
-        assert_eq!(open(SET).judge(SettingsAnswer::Whole(BLOCKED)), Some(Decided::Later));
+        assert_eq!(open(SET).judge(SettingsAnswer::Whole(BLOCKED)), Some(UsedValue::Later));
     }
 
     #[test]
     fn store_shows_whether_unknown_write_applied() {
         let allows = SettingsAnswer::Denied(ALL, 0, true);
         assert_eq!(open(BLOCKED).judge(allows), None);
-        assert_eq!(open(BLOCKED).judge_by(Some(BLOCKED)), Decided::Stale);
-        assert_eq!(open(BLOCKED).judge_by(None), Decided::Stale);
-        assert_eq!(open(BLOCKED).judge_by(Some(Settings { version: 5, ..SET })), Decided::Later);
-        assert_eq!(pair(BLOCKED).judge_by(Some(Settings { version: 5, ..SET })), Decided::Stale);
+        assert_eq!(open(BLOCKED).judge_by(Some(BLOCKED)), UsedValue::Stale);
+        assert_eq!(open(BLOCKED).judge_by(None), UsedValue::Stale);
+        assert_eq!(open(BLOCKED).judge_by(Some(Settings { version: 5, ..SET })), UsedValue::Later);
+        assert_eq!(pair(BLOCKED).judge_by(Some(Settings { version: 5, ..SET })), UsedValue::Stale);
     }
 
     #[test]
@@ -157,6 +157,6 @@ mod tests {
         assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), None);
         assert!(pair.known.value.is_none());
         pair.known.value = Some(BLOCKED);
-        assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), Some(Decided::Current));
+        assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), Some(UsedValue::Current));
     }
 }

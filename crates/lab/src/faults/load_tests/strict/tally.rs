@@ -8,11 +8,11 @@ use crate::faults::{
 };
 
 /// Decisions by the previous value.
-const OLD: &str = "old decisions";
+const PREVIOUS: &str = "decisions by the previous value";
 
 /// The value by which a node decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decided {
+pub(super) enum UsedValue {
     /// The acknowledged value.
     Current,
     /// The previous value.
@@ -48,12 +48,12 @@ impl StrictTally {
     }
 
     /// Counts a decision, and describes it if it is stale.
-    pub(super) fn decide(&mut self, decided: Decided, about: impl FnOnce() -> String) {
+    pub(super) fn decide(&mut self, decided: UsedValue, about: impl FnOnce() -> String) {
         self.decisions += 1;
         match decided {
-            Decided::Current => {}
-            Decided::Later => self.later += 1,
-            Decided::Stale => self.violations.add(OLD, about),
+            UsedValue::Current => {}
+            UsedValue::Later => self.later += 1,
+            UsedValue::Stale => self.violations.add(PREVIOUS, about),
         }
     }
 
@@ -74,7 +74,7 @@ impl StrictTally {
             percent("decisions that failed", self.undecided, self.decisions),
             percent("writes not acknowledged", self.unacknowledged, acknowledged),
         ];
-        figures.extend(self.violations.figures([OLD]));
+        figures.extend(self.violations.figures([PREVIOUS]));
         figures.extend(self.failed.figures());
         figures
     }
@@ -97,7 +97,7 @@ mod tests {
         (found.figure, found.holds)
     }
 
-    fn of(decisions: &[Decided]) -> StrictTally {
+    fn of(decisions: &[UsedValue]) -> StrictTally {
         let mut tally = StrictTally::default();
         for decided in decisions {
             tally.decide(*decided, String::new);
@@ -107,16 +107,19 @@ mod tests {
 
     #[test]
     fn stale_decision_fails_and_outage_does_not() {
-        let mut tally = of(&[Decided::Current, Decided::Later]);
+        let mut tally = of(&[UsedValue::Current, UsedValue::Later]);
         tally.fail("UNAVAILABLE");
         tally.fail_write("DEADLINE_EXCEEDED");
         assert!(figures(&tally).iter().all(|figure| figure.holds), "{:?}", figures(&tally));
-        assert_eq!(figure(&of(&[Decided::Current, Decided::Stale]), "old decisions"), (Some(1.0), false));
+        assert_eq!(
+            figure(&of(&[UsedValue::Current, UsedValue::Stale]), "decisions by the previous value"),
+            (Some(1.0), false)
+        );
     }
 
     #[test]
     fn too_few_writes_or_unexpected_codes_fail() {
-        let mut tally = of(&[Decided::Current]);
+        let mut tally = of(&[UsedValue::Current]);
         assert_eq!(figure(&tally, "writes acknowledged"), (Some(1.0), false));
         tally.fail("INTERNAL");
         assert_eq!(figure(&tally, "answered with INTERNAL"), (Some(1.0), false));

@@ -11,10 +11,10 @@ use tokio::{
 use tonic::transport::Channel;
 
 use super::{
-    PEOPLE, USERS,
-    receiver::{Got, Receiver},
+    ALL_USERS, USERS,
+    receiver::{DeviceMessages, Receiver},
 };
-use crate::history::Received;
+use crate::history::ReceivedMessages;
 
 /// Devices of each user who sends. The others have one.
 const DEVICES: usize = 3;
@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// The receivers of a run. Dropping it ends them.
 #[derive(Debug)]
 pub(super) struct Receivers {
-    all: Vec<Arc<Mutex<Got>>>,
+    all: Vec<Arc<Mutex<DeviceMessages>>>,
     tasks: Mutex<JoinSet<Result<()>>>,
 }
 
@@ -34,9 +34,9 @@ impl Receivers {
     pub(super) fn start(nodes: &[Channel], seed: u64) -> Self {
         let (mut all, mut tasks) = (Vec::new(), JoinSet::new());
         let senders = std::iter::repeat_n(1..=USERS, DEVICES).flatten();
-        for (number, user) in senders.chain(USERS + 1..=PEOPLE).enumerate() {
+        for (number, user) in senders.chain(USERS + 1..=ALL_USERS).enumerate() {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            let got = Arc::new(Mutex::new(Got::of(number, user)));
+            let got = Arc::new(Mutex::new(DeviceMessages::of(number, user)));
             tasks.spawn(Receiver::new(nodes, Arc::clone(&got), seed.wrapping_add(number.into())).run());
             all.push(got);
         }
@@ -47,7 +47,7 @@ impl Receivers {
     ///
     /// # Errors
     /// Of a receiver that cannot go on.
-    pub(super) async fn until_complete(&self, ends: &BTreeMap<String, u64>) -> Result<Vec<Received>> {
+    pub(super) async fn until_complete(&self, ends: &BTreeMap<String, u64>) -> Result<Vec<ReceivedMessages>> {
         let until = Instant::now() + COMPLETE_WITHIN;
         while Instant::now() < until && self.all.iter().any(|got| got.lock().lacks(ends)) {
             if let Some(ended) = self.tasks.lock().try_join_next() {

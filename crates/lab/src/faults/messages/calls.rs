@@ -13,8 +13,8 @@ use kith_proto::{
 use tonic::{Code, Request, Status, transport::Channel};
 
 use crate::{
-    faults::calls::{answer_in_time, consistency, name_of, within},
-    history::{Draft, Level, Logged, MessageOutcome, MessageRequest, Pages, SendOutcome},
+    faults::calls::{answer_in_time, consistency, name_of, with_deadline},
+    history::{Draft, Level, LoggedMessage, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
 /// A page of a client has so many messages.
@@ -79,7 +79,7 @@ impl PreparedCall {
         }
         let wire = |draft: &Draft| SendMessageRequest { sender_id: draft.sender, ..self.wire(draft) };
         let request = BatchSendRequest { messages: drafts.iter().map(wire).collect() };
-        let answer = client.batch_send(within(request)).await?.into_inner();
+        let answer = client.batch_send(with_deadline(request)).await?.into_inner();
         if answer.results.len() != drafts.len() {
             return Err(Status::internal("an answer with too few results"));
         }
@@ -168,16 +168,16 @@ pub(super) async fn by<Q, A>(
     request: Q,
     call: impl AsyncFnOnce(MessageRpc, Request<Q>) -> Result<tonic::Response<A>, Status>,
 ) -> Result<A, Status> {
-    let mut request = within(request);
+    let mut request = with_deadline(request);
     request.metadata_mut().insert("kith-acting-user", user.into());
     Ok(call(client, request).await?.into_inner())
 }
 
 /// What a client has of a message.
-pub(super) fn logged(message: &Message) -> Result<Logged, Status> {
+pub(super) fn logged(message: &Message) -> Result<LoggedMessage, Status> {
     let value = std::str::from_utf8(&message.body).ok().and_then(|body| body.parse().ok());
     let is_event = message.kind() == MessageKind::Event;
-    Ok(Logged {
+    Ok(LoggedMessage {
         seq: number(message.seq)?,
         value: (!is_event).then(|| value.unwrap_or(UNREADABLE)),
         sender: message.sender_id,

@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kith_lab::history::{
-    DialogEnd, Draft, Event, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, Pages, Received,
-    ReceivedRun, SendOutcome,
+    DialogEnd, Draft, Event, LogCopy, LoggedMessage, MessageCall, MessageOutcome, MessageRequest, Pages,
+    ReceivedMessages, ReceivedRun, SendOutcome,
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
-    plan::{Fate, Habits, Plan},
+    plan::{CallProfile, PlannedCall, PlannedOutcome},
     world::{CLIENTS, MS, NODES},
 };
 
-const HABITS: Habits = Habits { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
+const PROFILE: CallProfile =
+    CallProfile { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
 const CONVERSATIONS: [&str; 3] = ["d1-2", "g1", "g2"];
 /// Messages of a batch have values of their own.
 const OF_A_BATCH: u64 = 10;
@@ -21,46 +22,46 @@ const PAGE: usize = 5;
 
 /// About 2000 calls; the same ones for the same seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
-    let mut talkers = Talkers {
+    let mut messages = MessageWorld {
         random: StdRng::seed_from_u64(seed ^ 0x7A1C),
         logs: BTreeMap::new(),
         marks: BTreeMap::new(),
         asked: HashMap::new(),
     };
-    let plans = HABITS.all_plans(&mut talkers.random);
-    let mut events: Vec<Event> = plans.iter().map(|plan| Event::Message(talkers.call(plan))).collect();
-    events.extend(talkers.dump());
+    let plans = PROFILE.all_plans(&mut messages.random);
+    let mut events: Vec<Event> = plans.iter().map(|plan| Event::Message(messages.call(plan))).collect();
+    events.extend(messages.dump());
     events
 }
 
 /// A log: each message with the time when it was stored.
-type Log = Vec<(u64, Logged)>;
+type Log = Vec<(u64, LoggedMessage)>;
 
-struct Talkers {
+struct MessageWorld {
     random: StdRng,
     logs: BTreeMap<String, Log>,
     marks: BTreeMap<(i64, String), u64>,
     asked: HashMap<u64, MessageRequest>,
 }
 
-impl Talkers {
-    fn call(&mut self, plan: &Plan) -> MessageCall {
+impl MessageWorld {
+    fn call(&mut self, plan: &PlannedCall) -> MessageCall {
         let request = self.ask(plan);
-        let outcome = match plan.fate {
-            Fate::Refused => MessageOutcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
-            Fate::Open(effect) => {
+        let outcome = match plan.outcome {
+            PlannedOutcome::Refused => MessageOutcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
+            PlannedOutcome::Open(effect) => {
                 if effect {
                     self.effect(plan, &request);
                 }
                 MessageOutcome::Open("UNAVAILABLE".to_owned())
             }
-            Fate::Answered => self.effect(plan, &request),
+            PlannedOutcome::Answered => self.effect(plan, &request),
         };
-        let &Plan { client, node, began, ended, .. } = plan;
+        let &PlannedCall { client, node, began, ended, .. } = plan;
         MessageCall { client, node, began, ended, request, outcome }
     }
 
-    fn ask(&mut self, plan: &Plan) -> MessageRequest {
+    fn ask(&mut self, plan: &PlannedCall) -> MessageRequest {
         let Some(id) = plan.request else { return self.read(plan) };
         if let Some(asked) = self.asked.get(&id) {
             return asked.clone();
@@ -84,7 +85,7 @@ impl Talkers {
         asked
     }
 
-    fn read(&mut self, plan: &Plan) -> MessageRequest {
+    fn read(&mut self, plan: &PlannedCall) -> MessageRequest {
         let conversation = self.conversation();
         let end = self.end(&conversation);
         let mut seq = || self.random.random_range(0..=end);
@@ -98,7 +99,7 @@ impl Talkers {
         MessageRequest::Read { user: i64::from(plan.client) + 1, conversation, pages, at_least }
     }
 
-    fn effect(&mut self, plan: &Plan, request: &MessageRequest) -> MessageOutcome {
+    fn effect(&mut self, plan: &PlannedCall, request: &MessageRequest) -> MessageOutcome {
         match request {
             MessageRequest::Send(drafts) => {
                 let sent = drafts.iter().map(|draft| SendOutcome::At(self.append(plan.effect, draft)));
@@ -120,7 +121,7 @@ impl Talkers {
         let seq = stored.map_or(number(log.len()) + 1, |(_, message)| message.seq);
         if stored.is_none() {
             let (value, sender, silent) = (Some(draft.value), draft.sender, draft.silent);
-            log.push((now, Logged { seq, value, sender, silent }));
+            log.push((now, LoggedMessage { seq, value, sender, silent }));
         }
         self.mark(draft.sender, &draft.conversation, seq);
         seq
@@ -133,11 +134,17 @@ impl Talkers {
     }
 
     /// A page of the log as it was a little while ago.
-    fn page(&mut self, plan: &Plan, conversation: &str, pages: &Pages, at_least: u64) -> MessageOutcome {
+    fn page(
+        &mut self,
+        plan: &PlannedCall,
+        conversation: &str,
+        pages: &Pages,
+        at_least: u64,
+    ) -> MessageOutcome {
         let then = plan.known(&mut self.random);
         let log = self.log(conversation);
         let end = number(log.iter().filter(|(at, _)| *at <= then).count()).max(at_least);
-        let mut messages: Vec<Logged> = log.iter().map(|(_, message)| *message).collect();
+        let mut messages: Vec<LoggedMessage> = log.iter().map(|(_, message)| *message).collect();
         messages.retain(|message| message.seq <= end);
         match pages {
             Pages::From(first) => messages.retain(|message| message.seq >= *first),
@@ -156,7 +163,8 @@ impl Talkers {
     fn dump(&self) -> Vec<Event> {
         let mut events = Vec::new();
         for conversation in CONVERSATIONS {
-            let messages: Vec<Logged> = self.log(conversation).iter().map(|(_, message)| *message).collect();
+            let messages: Vec<LoggedMessage> =
+                self.log(conversation).iter().map(|(_, message)| *message).collect();
             for node in [None].into_iter().chain((0..NODES).map(Some)) {
                 let (conversation, messages) = (conversation.to_owned(), messages.clone());
                 events.push(Event::Log(LogCopy { conversation, node, messages }));
@@ -170,10 +178,10 @@ impl Talkers {
     }
 
     /// A stream that was open all the while.
-    fn received(&self, user: i64, conversation: &str) -> Received {
+    fn received(&self, user: i64, conversation: &str) -> ReceivedMessages {
         let mut run = ReceivedRun::before(1);
         self.log(conversation).iter().for_each(|(_, message)| run.add(message.value));
-        Received {
+        ReceivedMessages {
             receiver: u32::try_from(user).unwrap(),
             user,
             conversation: conversation.to_owned(),
@@ -200,7 +208,7 @@ impl Talkers {
         CONVERSATIONS[self.random.random_range(0..CONVERSATIONS.len())].to_owned()
     }
 
-    fn log(&self, conversation: &str) -> &[(u64, Logged)] {
+    fn log(&self, conversation: &str) -> &[(u64, LoggedMessage)] {
         self.logs.get(conversation).map_or(&[], Vec::as_slice)
     }
 

@@ -5,9 +5,9 @@ use std::{fmt, time::Duration};
 
 use super::words::{count, seconds};
 
-/// What readers met.
+/// What readers observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Met {
+pub(super) struct ReadStats {
     memory: u64,
     redis: u64,
     store: u64,
@@ -28,7 +28,7 @@ pub(super) struct TimedAnswer {
     pub(super) age: Duration,
 }
 
-impl Met {
+impl ReadStats {
     pub(super) fn answered(&mut self, answer: &TimedAnswer) {
         match answer.tier.as_str() {
             "memory" => self.memory += 1,
@@ -59,7 +59,7 @@ impl Met {
     }
 }
 
-impl fmt::Display for Met {
+impl fmt::Display for ReadStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reads = self.memory + self.redis + self.store + self.refused;
         let tiers = (count(self.memory), count(self.redis), count(self.store));
@@ -82,16 +82,16 @@ mod tests {
     }
 
     #[test]
-    fn met_is_shown_in_one_line() {
-        let mut met = Met::default();
+    fn stats_are_shown_in_one_line() {
+        let mut stats = ReadStats::default();
         for answer in [answer("memory", 1, 0), answer("redis", 3, 0), answer("store", 20, 150)] {
-            met.answered(&answer);
+            stats.answered(&answer);
         }
-        met.refused();
+        stats.refused();
         let line = "4 reads: 1 from memory, 1 Redis, 1 MongoDB; 1 unanswered; slowest 20 ms; 1 were old, by 150 ms at most";
-        assert_eq!(met.to_string(), line);
-        let mut all = Met::default();
-        all.add(&met);
-        assert_eq!(all, met);
+        assert_eq!(stats.to_string(), line);
+        let mut all = ReadStats::default();
+        all.add(&stats);
+        assert_eq!(all, stats);
     }
 }

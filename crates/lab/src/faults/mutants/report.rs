@@ -5,13 +5,13 @@ use std::path::Path;
 use anyhow::Result;
 use kith_lab_servers::table::aligned;
 
-use super::{Broken, Control};
+use super::{Control, Mutant};
 use crate::{
-    checker::Checked,
+    checker::CheckResult,
     faults::{
         Better,
         figure::{self, Figure, float},
-        report::Judged,
+        report::JudgedRun,
     },
 };
 
@@ -21,16 +21,16 @@ const HEAD: [&str; 7] = ["mutant", "what", "lacks", "seconds", "to be noticed by
 
 /// The results so far.
 #[derive(Debug, Default)]
-pub struct Caught {
-    controls: Vec<Judged>,
-    tried: Vec<(Broken, Judged)>,
+pub struct MutantReport {
+    controls: Vec<JudgedRun>,
+    tried: Vec<(Mutant, JudgedRun)>,
     /// Names, with reasons.
     failed: Vec<(&'static str, String)>,
 }
 
-impl Caught {
+impl MutantReport {
     /// Adds the result of a control, or its failure to run.
-    pub fn add_control(&mut self, control: &Control, ran: Result<Judged>) {
+    pub fn add_control(&mut self, control: &Control, ran: Result<JudgedRun>) {
         match ran {
             Ok(judged) => self.controls.push(judged),
             Err(error) => self.failed.push((control.name(), format!("{error:#}"))),
@@ -38,10 +38,10 @@ impl Caught {
     }
 
     /// Adds the result of a cluster that lacks a rule, or its failure to run.
-    pub fn add(&mut self, broken: Broken, ran: Result<Judged>) {
+    pub fn add(&mut self, mutant: Mutant, ran: Result<JudgedRun>) {
         match ran {
-            Ok(judged) => self.tried.push((broken, judged)),
-            Err(error) => self.failed.push((broken.name(), format!("{error:#}"))),
+            Ok(judged) => self.tried.push((mutant, judged)),
+            Err(error) => self.failed.push((mutant.name(), format!("{error:#}"))),
         }
     }
 
@@ -50,7 +50,7 @@ impl Caught {
     pub fn is_controlled(&self) -> bool {
         let failed = |control: &Control| self.failed.iter().any(|(name, _)| *name == control.name());
         let failed = super::CONTROLS.iter().any(failed);
-        !failed && !self.controls.is_empty() && self.controls.iter().all(Judged::holds)
+        !failed && !self.controls.is_empty() && self.controls.iter().all(JudgedRun::holds)
     }
 
     /// Whether the controls hold, all could be run, and each was caught.
@@ -63,7 +63,7 @@ impl Caught {
     /// A table of Markdown, the ones that were not run, and the number of caught ones.
     #[must_use]
     pub fn text(&self) -> String {
-        let cells = self.tried.iter().map(|(broken, judged)| cells(broken, judged));
+        let cells = self.tried.iter().map(|(mutant, judged)| cells(mutant, judged));
         let mut text = aligned(&HEAD.map(str::to_owned), cells);
         for judged in self.controls.iter().filter(|judged| !judged.holds()) {
             text += &format!("{} does not hold, so nothing is shown:\n{judged}\n", judged.name());
@@ -83,7 +83,7 @@ impl Caught {
     }
 
     fn count(&self) -> usize {
-        self.tried.iter().filter(|(broken, judged)| broken.is_caught(judged)).count()
+        self.tried.iter().filter(|(mutant, judged)| mutant.is_caught(judged)).count()
     }
 
     /// The number of caught ones, the results of each control and each cluster, then the ones that were not run.
@@ -92,13 +92,13 @@ impl Caught {
         let tried = number(self.tried.len());
         let mut figures = vec![Figure::at_least("mutants caught", "count", number(self.count()), tried)];
         for judged in &self.controls {
-            let none = |checked: &Checked| {
+            let none = |checked: &CheckResult| {
                 Figure::none(format!("{} {}", judged.name(), checked.name), checked.violated())
             };
             figures.extend(judged.report().checks.iter().map(none));
         }
-        for (broken, judged) in &self.tried {
-            let (name, found) = (broken.name(), float(broken.noticed(judged)));
+        for (mutant, judged) in &self.tried {
+            let (name, found) = (mutant.name(), float(mutant.findings(judged)));
             figures.push(Figure::at_least(format!("{name} noticed"), "count", found, 1.0));
             figures.push(Figure::without_target(
                 format!("{name} takes"),
@@ -114,20 +114,20 @@ impl Caught {
     }
 }
 
-fn cells(broken: &Broken, judged: &Judged) -> [String; 7] {
+fn cells(mutant: &Mutant, judged: &JudgedRun) -> [String; 7] {
     [
-        broken.name().to_owned(),
+        mutant.name().to_owned(),
         judged.what().to_owned(),
-        if broken.rules.is_empty() { "the store's own".to_owned() } else { broken.rules.to_owned() },
+        if mutant.rules.is_empty() { "the store's own".to_owned() } else { mutant.rules.to_owned() },
         format!("{:.1}", judged.seconds()),
-        broken.checks.join(", "),
-        noticed(judged),
-        if broken.is_caught(judged) { "yes" } else { "NO" }.to_owned(),
+        mutant.checks.join(", "),
+        findings(judged),
+        if mutant.is_caught(judged) { "yes" } else { "NO" }.to_owned(),
     ]
 }
 
 /// Each check with findings, and their number.
-fn noticed(judged: &Judged) -> String {
+fn findings(judged: &JudgedRun) -> String {
     let found = judged.report().checks.iter().filter(|checked| !checked.holds());
     let found = found.map(|checked| {
         format!("{} ({})", checked.name.split(' ').next().unwrap_or_default(), checked.violated())
@@ -141,73 +141,73 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::faults::{BROKEN, CONTROLS, made_up::judged};
+    use crate::faults::{CONTROLS, MUTANTS, fixtures::judged};
 
     /// One control and one that lacks a rule, with a read that is so old in each; three seconds are their bound.
-    fn caught(control_ms: u64, broken_ms: u64) -> Caught {
-        let mut caught = Caught::default();
-        caught.add_control(&CONTROLS[0], Ok(judged("F10", control_ms)));
-        caught.add(BROKEN[0], Ok(judged("F10", broken_ms)));
-        caught
+    fn report_of(control_ms: u64, mutant_ms: u64) -> MutantReport {
+        let mut report = MutantReport::default();
+        report.add_control(&CONTROLS[0], Ok(judged("F10", control_ms)));
+        report.add(MUTANTS[0], Ok(judged("F10", mutant_ms)));
+        report
     }
 
-    fn figure(caught: &Caught, name: &str) -> (Option<f64>, bool) {
-        let figures = caught.figures();
+    fn figure(report: &MutantReport, name: &str) -> (Option<f64>, bool) {
+        let figures = report.figures();
         let found = figures.iter().find(|figure| figure.name == name).expect("such a figure");
         (found.figure, found.holds)
     }
 
     #[test]
     fn caught_mutant_holds_if_its_control_holds() {
-        let caught = caught(0, 3_100);
-        assert!(caught.holds() && caught.text().ends_with("caught 1/1\n"), "{}", caught.text());
-        assert!(caught.text().contains("| C3 (1)"), "{}", caught.text());
-        assert_eq!(figure(&caught, "mutants caught"), (Some(1.0), true));
-        assert_eq!(figure(&caught, "M01 noticed"), (Some(1.0), true));
+        let report = report_of(0, 3_100);
+        assert!(report.holds() && report.text().ends_with("caught 1/1\n"), "{}", report.text());
+        assert!(report.text().contains("| C3 (1)"), "{}", report.text());
+        assert_eq!(figure(&report, "mutants caught"), (Some(1.0), true));
+        assert_eq!(figure(&report, "M01 noticed"), (Some(1.0), true));
     }
 
     #[test]
     fn one_that_is_not_caught_fails_the_run() {
-        let caught = caught(0, 2_900);
-        assert!(!caught.holds() && caught.text().ends_with("caught 0/1\n"), "{}", caught.text());
-        assert_eq!(figure(&caught, "mutants caught"), (Some(0.0), false));
-        assert_eq!(figure(&caught, "M01 noticed"), (Some(0.0), false));
+        let report = report_of(0, 2_900);
+        assert!(!report.holds() && report.text().ends_with("caught 0/1\n"), "{}", report.text());
+        assert_eq!(figure(&report, "mutants caught"), (Some(0.0), false));
+        assert_eq!(figure(&report, "M01 noticed"), (Some(0.0), false));
     }
 
     #[test]
     fn what_another_check_notices_is_not_caught() {
-        let mut caught = caught(0, 3_100);
-        caught.add(Broken { checks: &["C8"], ..BROKEN[0] }, Ok(judged("F10", 3_100)));
-        assert!(!caught.holds() && caught.text().ends_with("caught 1/2\n"), "{}", caught.text());
+        let mut report = report_of(0, 3_100);
+        report.add(Mutant { checks: &["C8"], ..MUTANTS[0] }, Ok(judged("F10", 3_100)));
+        assert!(!report.holds() && report.text().ends_with("caught 1/2\n"), "{}", report.text());
     }
 
     #[test]
     fn a_control_that_does_not_hold_fails_the_run() {
-        let caught = caught(3_100, 3_100);
-        assert!(!caught.is_controlled() && !caught.holds());
-        assert!(caught.text().contains("nothing is shown"), "{}", caught.text());
-        assert_eq!(figure(&caught, "F10 C3 bounded staleness"), (Some(1.0), false));
+        let report = report_of(3_100, 3_100);
+        assert!(!report.is_controlled() && !report.holds());
+        assert!(report.text().contains("nothing is shown"), "{}", report.text());
+        assert_eq!(figure(&report, "F10 C3 bounded staleness"), (Some(1.0), false));
     }
 
     #[test]
     fn without_a_control_nothing_is_shown() {
-        let mut caught = Caught::default();
-        caught.add(BROKEN[0], Ok(judged("F10", 3_100)));
-        assert!(!caught.is_controlled() && !caught.holds());
-        caught.add_control(&CONTROLS[0], Ok(judged("F10", 0)));
-        assert!(caught.holds());
-        caught.add_control(&CONTROLS[1], Err(anyhow::anyhow!("no server")));
-        assert!(!caught.is_controlled() && !caught.holds());
+        let mut report = MutantReport::default();
+        report.add(MUTANTS[0], Ok(judged("F10", 3_100)));
+        assert!(!report.is_controlled() && !report.holds());
+        report.add_control(&CONTROLS[0], Ok(judged("F10", 0)));
+        assert!(report.holds());
+        report.add_control(&CONTROLS[1], Err(anyhow::anyhow!("no server")));
+        assert!(!report.is_controlled() && !report.holds());
     }
 
     #[test]
     fn mutant_not_run_fails_all_and_is_in_file() {
-        let mut caught = caught(0, 3_100);
-        caught.add(BROKEN[1], Err(anyhow::anyhow!("no server")));
-        assert!(caught.is_controlled() && !caught.holds());
-        assert!(caught.text().contains("M02 was not run: no server"), "{}", caught.text());
+        let mut report = report_of(0, 3_100);
+        report.add(MUTANTS[1], Err(anyhow::anyhow!("no server")));
+        assert!(report.is_controlled() && !report.holds());
+        assert!(report.text().contains("M02 was not run: no server"), "{}", report.text());
         let folder = tempfile::tempdir().expect("a folder");
-        caught.write(folder.path()).expect("a report");
+        report.write(folder.path()).expect("a report");
         let text = fs::read(folder.path().join(FILE)).expect("a file");
         let figures: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let figures = figures.as_array().expect("figures");
@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn nothing_at_all_is_not_enough() {
-        let mut caught = Caught::default();
-        caught.add_control(&CONTROLS[0], Ok(judged("F10", 0)));
-        assert!(caught.is_controlled() && !caught.holds());
+        let mut report = MutantReport::default();
+        report.add_control(&CONTROLS[0], Ok(judged("F10", 0)));
+        assert!(report.is_controlled() && !report.holds());
     }
 }

@@ -16,7 +16,7 @@ use super::{
     calls::{logged, number},
     is_in_group,
 };
-use crate::history::{Logged, Received, ReceivedRun};
+use crate::history::{LoggedMessage, ReceivedMessages, ReceivedRun};
 
 /// How long a stream is read before the device goes elsewhere, in milliseconds.
 const STAYS_MS: std::ops::Range<u64> = 500..15_000;
@@ -26,29 +26,29 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// What a device got so far.
 #[derive(Debug)]
-pub(super) struct Got {
+pub(super) struct DeviceMessages {
     receiver: u32,
     user: i64,
-    by_conversation: BTreeMap<String, Received>,
+    by_conversation: BTreeMap<String, ReceivedMessages>,
 }
 
 /// A device.
 pub(super) struct Receiver {
     nodes: Vec<Channel>,
-    got: Arc<Mutex<Got>>,
+    got: Arc<Mutex<DeviceMessages>>,
     cursor: String,
     /// Whether the cursor is after all that was got: not if a response came without one, nor after a reset.
     resumes_exactly: bool,
     random: SmallRng,
 }
 
-impl Got {
+impl DeviceMessages {
     pub(super) const fn of(receiver: u32, user: i64) -> Self {
         Self { receiver, user, by_conversation: BTreeMap::new() }
     }
 
     /// What it got of each conversation.
-    pub(super) fn received(&self) -> impl Iterator<Item = &Received> {
+    pub(super) fn received(&self) -> impl Iterator<Item = &ReceivedMessages> {
         self.by_conversation.values()
     }
 
@@ -67,16 +67,16 @@ impl Got {
     }
 
     fn positions(&self) -> Vec<Position> {
-        let position = |(id, got): (&String, &Received)| Position {
+        let position = |(id, got): (&String, &ReceivedMessages)| Position {
             conversation_id: id.clone(),
             seq: (got.next() - 1).cast_signed(),
         };
         self.by_conversation.iter().map(position).collect()
     }
 
-    fn of_conversation(&mut self, conversation: &str) -> &mut Received {
+    fn of_conversation(&mut self, conversation: &str) -> &mut ReceivedMessages {
         let (receiver, user) = (self.receiver, self.user);
-        self.by_conversation.entry(conversation.to_owned()).or_insert_with(|| Received {
+        self.by_conversation.entry(conversation.to_owned()).or_insert_with(|| ReceivedMessages {
             receiver,
             user,
             conversation: conversation.to_owned(),
@@ -87,14 +87,14 @@ impl Got {
     }
 }
 
-impl Received {
+impl ReceivedMessages {
     /// The number that has to come next; 1: any.
     fn next(&self) -> u64 {
         let runs = self.runs.iter().map(|run| run.last);
         runs.chain(self.missed.iter().map(|missed| missed.1)).max().unwrap_or_default() + 1
     }
 
-    fn take(&mut self, message: Logged) {
+    fn add(&mut self, message: LoggedMessage) {
         let next = self.next();
         if next > 1 && message.seq != next {
             self.wrong.push((next, message.seq));
@@ -113,7 +113,7 @@ impl Received {
         }
     }
 
-    fn miss(&mut self, first: u64, last: u64) {
+    fn add_missed(&mut self, first: u64, last: u64) {
         let next = self.next();
         if next > 1 && first != next {
             self.wrong.push((next, first));
@@ -123,7 +123,7 @@ impl Received {
 }
 
 impl Receiver {
-    pub(super) fn new(nodes: &[Channel], got: Arc<Mutex<Got>>, seed: u64) -> Self {
+    pub(super) fn new(nodes: &[Channel], got: Arc<Mutex<DeviceMessages>>, seed: u64) -> Self {
         let random = SmallRng::seed_from_u64(seed);
         Self { nodes: nodes.to_vec(), got, cursor: String::new(), resumes_exactly: false, random }
     }
@@ -164,7 +164,7 @@ impl Receiver {
     async fn read(&mut self, mut stream: Streaming<ReceiveResponse>) -> Result<()> {
         while let Ok(Some(response)) = stream.message().await {
             for delivery in response.deliveries {
-                self.take(delivery.what.context("a delivery says nothing")?)?;
+                self.add_delivery(delivery.what.context("a delivery says nothing")?)?;
             }
             self.resumes_exactly = !response.cursor.is_empty();
             if self.resumes_exactly {
@@ -174,15 +174,15 @@ impl Receiver {
         Ok(())
     }
 
-    fn take(&mut self, what: What) -> Result<(), Status> {
+    fn add_delivery(&mut self, what: What) -> Result<(), Status> {
         match what {
             What::Message(message) => {
                 let logged = logged(&message)?;
-                self.got.lock().of_conversation(&message.conversation_id).take(logged);
+                self.got.lock().of_conversation(&message.conversation_id).add(logged);
             }
             What::Missed(Missed { conversation_id, from_seq, to_seq, .. }) => {
                 let (first, last) = (number(from_seq)?, number(to_seq)?);
-                self.got.lock().of_conversation(&conversation_id).miss(first, last);
+                self.got.lock().of_conversation(&conversation_id).add_missed(first, last);
             }
             What::Reset(_) => {
                 self.cursor.clear();

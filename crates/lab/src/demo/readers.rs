@@ -1,4 +1,4 @@
-//! Those who read on every node and write all the while, and judge what they read.
+//! Readers on every node and a writer that run throughout the demonstration, and judge what they read.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use tonic::transport::Channel;
 
 use super::{
     cluster::{Cluster, read, write},
-    met::{Met, TimedAnswer},
+    read_stats::{ReadStats, TimedAnswer},
 };
 use crate::faults::ages::AcknowledgedVersions;
 
@@ -35,8 +35,8 @@ pub(super) struct DemoReaders {
 struct DemoSeen {
     ages: AcknowledgedVersions,
     /// Of this chapter.
-    met: Mutex<Met>,
-    all: Mutex<Met>,
+    stats: Mutex<ReadStats>,
+    all: Mutex<ReadStats>,
     writes: Mutex<Writes>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Writes {
 }
 
 impl DemoReaders {
-    pub(super) fn gather(cluster: &Cluster) -> Self {
+    pub(super) fn start(cluster: &Cluster) -> Self {
         let (seen, mut tasks) = (Arc::new(DemoSeen::default()), JoinSet::new());
         let users: Arc<[i64]> = cluster.users.iter().copied().take(USERS).collect();
         let nodes: Vec<Channel> = cluster.nodes().map(|(_, node)| node).collect();
@@ -63,17 +63,17 @@ impl DemoReaders {
         Self { seen, tasks }
     }
 
-    /// What was met since this was last asked.
-    pub(super) fn met(&self) -> (Met, Writes) {
-        let met = std::mem::take(&mut *self.seen.met.lock());
-        self.seen.all.lock().add(&met);
-        (met, std::mem::take(&mut *self.seen.writes.lock()))
+    /// What readers observed since the last call.
+    pub(super) fn take_stats(&self) -> (ReadStats, Writes) {
+        let stats = std::mem::take(&mut *self.seen.stats.lock());
+        self.seen.all.lock().add(&stats);
+        (stats, std::mem::take(&mut *self.seen.writes.lock()))
     }
 
-    /// Ends it; what all have met.
-    pub(super) async fn part(mut self) -> Met {
+    /// Stops all readers. Returns what they observed in total.
+    pub(super) async fn stop(mut self) -> ReadStats {
         self.tasks.shutdown().await;
-        let (_last, _writes) = self.met();
+        let (_last, _writes) = self.take_stats();
         self.seen.all.lock().clone()
     }
 }
@@ -85,9 +85,9 @@ async fn reads(seen: Arc<DemoSeen>, users: Arc<[i64]>, node: Channel, mut random
         match read(node.clone(), user_id).await {
             Ok(read) => {
                 let age = seen.ages.age(user_id, read.version, asked);
-                seen.met.lock().answered(&TimedAnswer { tier: read.tier, took: read.took, age });
+                seen.stats.lock().answered(&TimedAnswer { tier: read.tier, took: read.took, age });
             }
-            Err(_refused) => seen.met.lock().refused(),
+            Err(_refused) => seen.stats.lock().refused(),
         }
         sleep(BETWEEN_READS).await;
     }

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::{cases::Case, promtool::Fired};
+use super::{cases::Case, promtool::FiredAlerts};
 use crate::faults::{Better, Figure};
 
 /// Which alerts fired in a case. All times are as the rules saw them.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct CaseResult {
     case: Case,
     begun: Duration,
-    fired: Fired,
+    fired: FiredAlerts,
 }
 
-impl Shown {
-    pub(super) const fn new(case: Case, begun: Duration, fired: Fired) -> Self {
+impl CaseResult {
+    pub(super) const fn new(case: Case, begun: Duration, fired: FiredAlerts) -> Self {
         Self { case, begun, fired }
     }
 
@@ -27,7 +27,7 @@ impl Shown {
     /// Whether all alerts of the case fired, none before its fault, and none that the fault does not bring about.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.missing().is_empty() && self.early().is_empty() && self.strange().is_empty()
+        self.missing().is_empty() && self.early().is_empty() && self.unexpected().is_empty()
     }
 
     /// The alerts that fired, in the order of their names, and how long after the beginning of the fault each did;
@@ -51,7 +51,7 @@ impl Shown {
 
     /// Alerts that fired and that the fault does not bring about.
     #[must_use]
-    pub fn strange(&self) -> Vec<&str> {
+    pub fn unexpected(&self) -> Vec<&str> {
         let known =
             |alert: &str| self.case.fires.iter().chain(self.case.may_fire).any(|known| *known == alert);
         self.fired.keys().map(String::as_str).filter(|alert| !known(alert)).collect()
@@ -66,7 +66,7 @@ impl Shown {
         let mut figures = vec![
             none("that did not fire", self.missing()),
             none("before the fault", self.early()),
-            none("of something else", self.strange()),
+            none("that are unexpected", self.unexpected()),
         ];
         let fired_after = |(alert, after): (&str, Duration)| {
             Figure::without_target(format!("{name} {alert} after"), "s", after.as_secs_f64(), Better::Lower)
@@ -81,10 +81,10 @@ mod tests {
     use super::*;
     use crate::alerts::CASES;
 
-    fn shown(fired: &[(&str, u64)]) -> Shown {
+    fn shown(fired: &[(&str, u64)]) -> CaseResult {
         let case = CASES.iter().find(|case| case.name == "mongodb-away").unwrap();
         let fired = fired.iter().map(|(alert, at)| ((*alert).to_owned(), Duration::from_secs(*at)));
-        Shown::new(*case, Duration::from_secs(300), fired.collect())
+        CaseResult::new(*case, Duration::from_secs(300), fired.collect())
     }
 
     const ALL: [(&str, u64); 3] = [("KithCallsFail", 500), ("KithLoadsFail", 600), ("KithNoNodeServes", 330)];
@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn missing_early_or_strange_alert_fails_case() {
+    fn missing_early_or_unexpected_alert_fails_case() {
         let missing = shown(&ALL[..2]);
         assert!(!missing.holds() && missing.missing() == ["KithNoNodeServes"]);
         let early = shown(&[ALL[0], ALL[1], ("KithNoNodeServes", 285)]);
         assert!(!early.holds() && early.early() == ["KithNoNodeServes"]);
-        let strange = shown(&[&ALL[..], &[("KithStaleReads", 450)]].concat());
-        assert!(!strange.holds() && strange.strange() == ["KithStaleReads"]);
-        assert!(strange.figures().iter().any(|figure| !figure.holds));
+        let unexpected = shown(&[&ALL[..], &[("KithStaleReads", 450)]].concat());
+        assert!(!unexpected.holds() && unexpected.unexpected() == ["KithStaleReads"]);
+        assert!(unexpected.figures().iter().any(|figure| !figure.holds));
         assert!(shown(&ALL).figures().iter().all(|figure| figure.holds));
     }
 }

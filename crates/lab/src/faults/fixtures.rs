@@ -1,10 +1,10 @@
 //! Rows that were never run, for the tests of the reports.
 
 use super::{
-    Hunted, Judged,
+    JudgedRun, RunSummary,
     rows::{ROWS, Row},
 };
-use crate::history::{Call, Event, Fault, Level, Outcome, What};
+use crate::history::{Call, Event, Fault, Level, Outcome, UserRequest};
 
 const MS: u64 = 1_000_000;
 
@@ -14,7 +14,7 @@ pub(super) fn row(name: &str) -> &'static Row {
 
 /// The fault is on from 2 s to 3 s. A record is written again at 1 s; one read gives what it was before, so long after
 /// that, and a hundred others what it is.
-pub(super) fn judged(name: &str, stale_ms: u64) -> Judged {
+pub(super) fn judged(name: &str, stale_ms: u64) -> JudgedRun {
     let row = row(name);
     let turn = |at: u64, on| Event::Fault(Fault { at: at * MS, what: row.name.to_owned(), on });
     let mut events = vec![written(1, 1), written(1_000, 2), turn(2_000, true), turn(3_000, false)];
@@ -23,27 +23,30 @@ pub(super) fn judged(name: &str, stale_ms: u64) -> Judged {
     of(row, &events)
 }
 
-fn of(row: &Row, events: &[Event]) -> Judged {
-    let hunted = Hunted { calls: 103, seconds: 27.5, starting: 6.25, deaths: 0, figures: Vec::new() };
-    Judged::new(row.into(), hunted, events)
+fn of(row: &Row, events: &[Event]) -> JudgedRun {
+    let summary = RunSummary { calls: 103, seconds: 27.5, starting: 6.25, deaths: 0, figures: Vec::new() };
+    JudgedRun::new(row.into(), summary, events)
 }
 
 fn written(at: u64, version: u64) -> Event {
     let value = version;
-    let what =
-        if version == 1 { What::Create { name: "ada".to_owned(), value } } else { What::Update { value } };
+    let what = if version == 1 {
+        UserRequest::Create { name: "ada".to_owned(), value }
+    } else {
+        UserRequest::Update { value }
+    };
     call(at, what, version)
 }
 
 fn read(at: u64, version: u64) -> Event {
-    call(at, What::Read(Level::Cached), version)
+    call(at, UserRequest::Read(Level::Cached), version)
 }
 
-fn call(at: u64, what: What, version: u64) -> Event {
+fn call(at: u64, what: UserRequest, version: u64) -> Event {
     Event::Call(Call {
         client: 1,
         pinned: false,
-        node: u32::from(!matches!(what, What::Read(_))),
+        node: u32::from(!matches!(what, UserRequest::Read(_))),
         began: at * MS,
         ended: (at + 1) * MS,
         key: "user:1".to_owned(),

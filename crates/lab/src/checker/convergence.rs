@@ -2,55 +2,55 @@
 
 use super::{
     Run,
-    records::{End, Record},
-    report::Checked,
+    records::{FinalState, Record},
+    report::CheckResult,
 };
-use crate::history::{Held, Place};
+use crate::history::{CopyPlace, RecordEnd};
 
 /// C7: at the end Redis and the memory of every node have the same state of each record as the store, or no copy. A copy
 /// that shows only its version is compared by version.
-pub(super) fn check(run: &Run<'_>) -> Checked {
-    let mut checked = Checked::new("C7 convergence");
+pub(super) fn check(run: &Run<'_>) -> CheckResult {
+    let mut checked = CheckResult::new("C7 convergence");
     for record in run.records.iter() {
         copies(record, &mut checked);
     }
     checked
 }
 
-fn copies(record: &Record<'_>, checked: &mut Checked) {
-    for held in record.held.iter().filter(|held| held.place != Place::Store) {
-        let (version, copy) = (version_alone(held), End::of(held));
+fn copies(record: &Record<'_>, checked: &mut CheckResult) {
+    for held in record.held.iter().filter(|held| held.place != CopyPlace::Store) {
+        let (version, copy) = (version_alone(held), FinalState::of(held));
         let same = match (version, copy) {
             (Some(version), _) => {
-                matches!(record.end(), Some(End::Is { version: end, .. }) if end == version)
+                matches!(record.end(), Some(FinalState::Is { version: end, .. }) if end == version)
             }
             (None, Some(copy)) => record.end() == Some(copy),
             (None, None) => continue,
         };
-        checked.look();
+        checked.count_judged();
         if !same {
             checked.violation(|| {
                 let store = record.end_in_words();
                 let copy = copy.map(|copy| copy.to_string());
                 let copy = copy.unwrap_or_else(|| format!("version {}", version.unwrap_or_default()));
-                format!("{}: {} has {copy}, the store has {store}", record.key, place(held.place))
+                format!("{}: {} has {copy}, the store has {store}", record.key, place_name(held.place))
             });
         }
     }
 }
 
 /// The version of a copy that does not show its value.
-const fn version_alone(held: &Held) -> Option<u64> {
+const fn version_alone(held: &RecordEnd) -> Option<u64> {
     match held.state {
         Some((version, None)) if !held.gone => Some(version),
         _ => None,
     }
 }
 
-fn place(place: Place) -> String {
+fn place_name(place: CopyPlace) -> String {
     match place {
-        Place::Store => "the store".to_owned(),
-        Place::Redis => "Redis".to_owned(),
-        Place::Memory(node) => format!("the memory of node {node}"),
+        CopyPlace::Store => "the store".to_owned(),
+        CopyPlace::Redis => "Redis".to_owned(),
+        CopyPlace::Memory(node) => format!("the memory of node {node}"),
     }
 }

@@ -1,4 +1,4 @@
-//! A single node, whose log goes where a row wants it.
+//! A node with an embedded store, whose log a row may read or not.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use kith_lab_servers::{
-    child::{Watched, free_port},
+    child::{ChildProcess, free_port},
     imported::fill_up_to,
 };
 use tempfile::TempDir;
@@ -23,14 +23,14 @@ const SCRAPED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A node in a process of its own, over an embedded store with some users.
 #[derive(Debug)]
-pub(super) struct Alone {
+pub(super) struct EmbeddedNode {
     pub(super) address: SocketAddr,
     pub(super) operations: SocketAddr,
-    process: Watched,
+    process: ChildProcess,
     _data: TempDir,
 }
 
-impl Alone {
+impl EmbeddedNode {
     /// Starts it with these settings beyond the usual ones and the users 1 to `users`. Its standard error is
     /// piped to this process: [`Self::stderr`].
     pub(super) async fn start(kith: &Path, settings: &[String], users: i64) -> Result<Self> {
@@ -44,7 +44,7 @@ impl Alone {
         for setting in settings {
             command.args(["--set", setting]);
         }
-        let process = Watched::start_configured("kith", command, data.path().join("kith.log"))?;
+        let process = ChildProcess::start_configured("kith", command, data.path().join("kith.log"))?;
         let node = Self { address, operations, process, _data: data };
         let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
         fill_up_to(channel, users).await?;

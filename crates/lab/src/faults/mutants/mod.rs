@@ -1,17 +1,17 @@
 //! Clusters that lack a rule: violations that the checker misses there, it would miss elsewhere.
 
-mod caught;
+mod report;
 
 use std::{path::Path, time::Duration};
 
 use anyhow::Result;
 
-pub use self::caught::Caught;
+pub use self::report::MutantReport;
 use super::{
     actions::Action,
     mix::Mix,
-    relation_client::Ties,
-    report::{Judged, judged},
+    relation_client::RelationMix,
+    report::{JudgedRun, run_and_judge},
     rows::{HEALTHY, Row, row},
     run::Load,
     site::Plan,
@@ -19,9 +19,9 @@ use super::{
 
 /// The variable for test builds that lack rules, see `crates/cache/src/testing/rules.rs`, and for relations
 /// `crates/store-cluster/src/cql/client/fault_injection.rs`.
-const MUTANT: &str = "KITH_MUTANT";
+const LACKED_RULES: &str = "KITH_MUTANT";
 /// The variable for test builds that wait, see `crates/cache/src/testing/failpoints.rs`.
-const WAITS: &str = "KITH_FAILPOINT";
+const FAIL_POINT: &str = "KITH_FAILPOINT";
 /// Every second load waits this long between its answer and the fill of memory.
 const LATE_LOADS: &str = "after_load=wait:150@2";
 /// Duration of most runs.
@@ -31,7 +31,7 @@ const COLD: i64 = 200;
 
 /// A cluster that lacks a rule.
 #[derive(Clone, Copy, Debug)]
-pub struct Broken {
+pub struct Mutant {
     /// The rules that its program lacks, by name, separated by commas. Empty: the store lacks one, not the program.
     pub rules: &'static str,
     /// The fail point at which its program waits. Empty: none.
@@ -45,12 +45,12 @@ pub struct Broken {
 /// A cluster that lacks nothing, under the same load.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
-    /// As for [`Broken`].
+    /// As for [`Mutant`].
     waits: &'static str,
     row: Row,
 }
 
-/// Controls, which must pass before any broken cluster is judged.
+/// Controls, which must pass before any mutant cluster is judged.
 pub const CONTROLS: [Control; 3] = [
     Control {
         waits: "",
@@ -67,16 +67,16 @@ pub const CONTROLS: [Control; 3] = [
         row: row("M00c", "nothing is lacking, of relations", Action::Nothing)
             .lasting(LASTS)
             .within(HEALTHY)
-            .related(Ties::USUAL),
+            .related(RelationMix::USUAL),
     },
 ];
 
 /// All mutants. The first is noticed on every build that can lack rules. If one rule backs up another, both are
 /// removed: the store's change feed soon publishes what no writer published, and memory keeps nothing that is older
 /// than what it has.
-pub const BROKEN: [Broken; 11] = [
-    broken("told,feed_tells", row("M01", "changes are not broadcast", Action::Nothing).within(HEALTHY)),
-    broken(
+pub const MUTANTS: [Mutant; 11] = [
+    mutant("told,feed_tells", row("M01", "changes are not broadcast", Action::Nothing).within(HEALTHY)),
+    mutant(
         "told_after_commit,feed_tells",
         row(
             "M02",
@@ -85,36 +85,38 @@ pub const BROKEN: [Broken; 11] = [
         )
         .within(HEALTHY),
     ),
-    broken(
+    mutant(
         "fill_floor,fill_newer_only",
-        row("M03", "a load fills what is older than known", Action::Nothing).within(HEALTHY),
+        row("M03", "a load fills a version older than the known one", Action::Nothing).within(HEALTHY),
     )
     .waiting(LATE_LOADS),
-    broken("chain_gap", row("M04", "a gap in what is heard is no gap", Action::Lost(3))).mixed(SELDOM),
-    broken("trust_deadline", row("M05", "who follows nothing goes on to serve", Action::OneCut)),
-    broken("", row("M06", "no index keeps names unique", Action::NamesShared))
+    mutant("chain_gap", row("M04", "a gap in the received entries is ignored", Action::Lost(3)))
+        .mixed(SELDOM),
+    mutant("trust_deadline", row("M05", "a node that receives nothing continues to serve", Action::OneCut)),
+    mutant("", row("M06", "names have no unique index", Action::NamesShared))
         .mixed(CREATING)
         .seen_by(&["C8"]),
-    broken("", row("M07", "requests are forgotten", Action::RequestsForgotten))
+    mutant("", row("M07", "requests are forgotten", Action::RequestsForgotten))
         .mixed(WRITING)
         .seen_by(&["C16"]),
-    broken(
+    mutant(
         "unread_flushes,feed_tells",
-        row("M08", "what cannot be read is nothing", Action::HalfNewer).failing(),
+        row("M08", "a message that cannot be read changes nothing", Action::HalfNewer).failing(),
     )
     .under(SHORT),
-    broken(
+    mutant(
         "one_batch",
-        row("M09", "a follow and its lists are not written at once", Action::CassandraDeaf).failing(),
+        row("M09", "a follow and its list entries are written separately", Action::CassandraAnswersHeld)
+            .failing(),
     )
     .under(LONG)
-    .relating(Ties::USUAL)
+    .relating(RelationMix::USUAL)
     .seen_by(&["C12", "C13"]),
-    broken("changed_if_same", row("M10", "what is set is written whatever was set since", Action::Nothing))
-        .relating(Ties::HOSTILE)
+    mutant("changed_if_same", row("M10", "settings are written without a condition", Action::Nothing))
+        .relating(RelationMix::MOSTLY_SETTINGS)
         .seen_by(&["C5", "C14"]),
-    broken("version_above", row("M11", "versions are what clocks say", Action::Nothing))
-        .relating(Ties::USUAL)
+    mutant("version_above", row("M11", "versions of follows are the time of the clock", Action::Nothing))
+        .relating(RelationMix::USUAL)
         .seen_by(&["C4", "C12"]),
 ];
 
@@ -143,13 +145,13 @@ const SHORT: Load = Load { lasts: Some(Duration::from_secs(4)), ..LOAD };
 /// Of a row in which what is left half done may be mended by who sends the request again, or changes the same once more.
 const LONG: Load = Load { lasts: Some(Duration::from_secs(20)), ..LOAD };
 
-const fn broken(rules: &'static str, row: Row) -> Broken {
-    Broken { rules, waits: "", checks: COHERENCE, row: row.lasting(LASTS), load: LOAD }
+const fn mutant(rules: &'static str, row: Row) -> Mutant {
+    Mutant { rules, waits: "", checks: COHERENCE, row: row.lasting(LASTS), load: LOAD }
 }
 
 /// The rows of all of them, and of the controls.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
-    CONTROLS.iter().map(|control| &control.row).chain(BROKEN.iter().map(|broken| &broken.row))
+    CONTROLS.iter().map(|control| &control.row).chain(MUTANTS.iter().map(|mutant| &mutant.row))
 }
 
 impl Control {
@@ -163,12 +165,12 @@ impl Control {
     ///
     /// # Errors
     /// As [`run`](super::run).
-    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<Judged> {
-        judged(&self.row, &with_defects(plan, "", self.waits), LOAD, folder).await
+    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<JudgedRun> {
+        run_and_judge(&self.row, &with_defects(plan, "", self.waits), LOAD, folder).await
     }
 }
 
-impl Broken {
+impl Mutant {
     /// `M01`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -179,18 +181,18 @@ impl Broken {
     ///
     /// # Errors
     /// As [`run`](super::run).
-    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<Judged> {
-        judged(&self.row, &with_defects(plan, self.rules, self.waits), self.load, folder).await
+    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<JudgedRun> {
+        run_and_judge(&self.row, &with_defects(plan, self.rules, self.waits), self.load, folder).await
     }
 
     /// Whether one of its checks has noticed something.
     #[must_use]
-    pub fn is_caught(&self, judged: &Judged) -> bool {
-        self.noticed(judged) > 0
+    pub fn is_caught(&self, judged: &JudgedRun) -> bool {
+        self.findings(judged) > 0
     }
 
     /// The number of findings of these checks.
-    fn noticed(&self, judged: &Judged) -> u64 {
+    fn findings(&self, judged: &JudgedRun) -> u64 {
         self.checks.iter().map(|check| judged.violations(check)).sum()
     }
 
@@ -206,8 +208,8 @@ impl Broken {
         Self { load, ..self }
     }
 
-    const fn relating(self, ties: Ties) -> Self {
-        Self { row: self.row.related(ties), ..self }
+    const fn relating(self, relation_mix: RelationMix) -> Self {
+        Self { row: self.row.related(relation_mix), ..self }
     }
 
     const fn seen_by(self, checks: &'static [&'static str]) -> Self {
@@ -218,7 +220,8 @@ impl Broken {
 /// The plan with a program that lacks these rules, and waits at this fail point.
 fn with_defects(plan: &Plan, rules: &str, waits: &str) -> Plan {
     let mut plan = plan.clone();
-    let variables = [(MUTANT, rules), (WAITS, waits)].into_iter().filter(|(_, what)| !what.is_empty());
+    let variables =
+        [(LACKED_RULES, rules), (FAIL_POINT, waits)].into_iter().filter(|(_, what)| !what.is_empty());
     plan.environment.extend(variables.map(|(name, what)| (name.to_owned(), what.to_owned())));
     plan
 }
@@ -233,9 +236,9 @@ mod tests {
     fn each_row_has_its_own_name_and_bound() {
         let Bounds { by_fault, .. } = bounds();
         let names = || rows().map(|row| row.name);
-        assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), CONTROLS.len() + BROKEN.len());
-        assert_eq!(by_fault.len(), ROWS.len() + CONTROLS.len() + BROKEN.len());
-        assert!(rows().all(|row| by_fault.get(row.name).is_some_and(|felt| felt.bound == row.bound)));
+        assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), CONTROLS.len() + MUTANTS.len());
+        assert_eq!(by_fault.len(), ROWS.len() + CONTROLS.len() + MUTANTS.len());
+        assert!(rows().all(|row| by_fault.get(row.name).is_some_and(|effect| effect.bound == row.bound)));
     }
 
     #[test]

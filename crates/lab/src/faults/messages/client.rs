@@ -7,10 +7,10 @@ use futures::future::try_join_all;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::{Instant, sleep};
 
-use super::{Conversation, Talk, USERS, calls::PreparedCall};
+use super::{Conversation, MessageState, USERS, calls::PreparedCall};
 use crate::{
-    checker::of_a_disturbance,
-    faults::client::{ASKED_EVERY, ASKED_FOR, Seat},
+    checker::is_outage_code,
+    faults::client::{ASKED_EVERY, ASKED_FOR, ClientConfig},
     history::{Draft, Event, MessageCall, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
@@ -27,27 +27,27 @@ const SILENT: u64 = 5;
 
 /// One of these clients.
 #[derive(Debug)]
-pub(in crate::faults) struct Talker {
-    talk: Arc<Talk>,
-    seat: Seat,
+pub(in crate::faults) struct MessageClient {
+    state: Arc<MessageState>,
+    config: ClientConfig,
     user: i64,
     random: SmallRng,
     /// Places of the conversations of its user.
     own: Vec<usize>,
 }
 
-impl Talker {
-    pub(in crate::faults) fn new(talk: &Arc<Talk>, seat: Seat) -> Self {
-        let user = (i64::from(seat.number) - 1) % USERS + 1;
-        let all = talk.conversations.iter().enumerate();
+impl MessageClient {
+    pub(in crate::faults) fn new(state: &Arc<MessageState>, config: ClientConfig) -> Self {
+        let user = (i64::from(config.number) - 1) % USERS + 1;
+        let all = state.conversations.iter().enumerate();
         let own = all.filter(|(_, one)| one.users.contains(&user)).map(|(at, _)| at).collect();
-        let random = SmallRng::seed_from_u64(seat.seed);
-        Self { talk: Arc::clone(talk), seat, user, random, own }
+        let random = SmallRng::seed_from_u64(config.seed);
+        Self { state: Arc::clone(state), config, user, random, own }
     }
 
     /// Makes calls until the run is over.
     pub(in crate::faults) async fn work(mut self) -> Result<()> {
-        while !self.talk.desk.over.load(Ordering::Relaxed) {
+        while !self.state.clients.over.load(Ordering::Relaxed) {
             self.step().await?;
         }
         Ok(())
@@ -87,7 +87,7 @@ impl Talker {
 
     async fn until_known(&mut self, mut asked: PreparedCall) -> Result<()> {
         let until = Instant::now() + ASKED_FOR;
-        while !self.talk.desk.over.load(Ordering::Relaxed) && Instant::now() < until {
+        while !self.state.clients.over.load(Ordering::Relaxed) && Instant::now() < until {
             let outcome = self.call(&asked).await?;
             let again = open(&asked, &outcome);
             if again.is_empty() {
@@ -103,14 +103,14 @@ impl Talker {
     async fn at_once(&mut self) -> Result<()> {
         let asked = PreparedCall { request: MessageRequest::Send(vec![self.draft()]), named: true };
         let nodes: Vec<usize> = (0..TWINS).map(|_| self.any_node()).collect();
-        let callers = (0..TWINS).map(|twin| self.seat.number + twin * TWIN).zip(nodes);
-        let calls = callers.map(|(caller, node)| self.talk.call(caller, node, &asked));
+        let callers = (0..TWINS).map(|twin| self.config.number + twin * TWIN).zip(nodes);
+        let calls = callers.map(|(caller, node)| self.state.call(caller, node, &asked));
         try_join_all(calls).await.map(drop)
     }
 
     async fn read(&mut self) -> Result<()> {
         let at = self.conversation();
-        let end = self.talk.conversations[at].known();
+        let end = self.state.conversations[at].known();
         let recent = end.saturating_sub(LAST)..=end;
         let pages = match self.random.random_range(0..5) {
             0..3 => Pages::From(self.random.random_range(recent)),
@@ -118,7 +118,7 @@ impl Talker {
             _ => Pages::These((0..10).map(|_| self.random.random_range(1..=end.max(1))).collect()),
         };
         let at_least = if self.random.random_ratio(1, 4) { end } else { 0 };
-        let (user, conversation) = (self.user, self.talk.conversations[at].id.clone());
+        let (user, conversation) = (self.user, self.state.conversations[at].id.clone());
         let request = MessageRequest::Read { user, conversation, pages, at_least };
         self.call(&PreparedCall { request, named: false }).await.map(drop)
     }
@@ -126,10 +126,10 @@ impl Talker {
     /// Marks what is known to exist, or asks for the mark.
     async fn mark(&mut self) -> Result<()> {
         let at = self.conversation();
-        let end = self.talk.conversations[at].known();
+        let end = self.state.conversations[at].known();
         let asks = self.random.random_ratio(1, 3);
         let up_to = if asks { 0 } else { self.random.random_range(end.saturating_sub(LAST)..=end) };
-        let (user, conversation) = (self.user, self.talk.conversations[at].id.clone());
+        let (user, conversation) = (self.user, self.state.conversations[at].id.clone());
         let request = MessageRequest::Mark { user, conversation, up_to };
         let asked = PreparedCall { request, named: false };
         if matches!(self.call(&asked).await?, MessageOutcome::Open(_)) && self.random.random_ratio(1, 2) {
@@ -140,8 +140,8 @@ impl Talker {
     }
 
     async fn call(&mut self, asked: &PreparedCall) -> Result<MessageOutcome> {
-        let node = self.seat.pinned.unwrap_or_else(|| self.any_node());
-        self.talk.call(self.seat.number, node, asked).await
+        let node = self.config.pinned.unwrap_or_else(|| self.any_node());
+        self.state.call(self.config.number, node, asked).await
     }
 
     /// So many messages for few conversations.
@@ -157,8 +157,8 @@ impl Talker {
     }
 
     fn draft_for(&self, at: usize) -> Draft {
-        let value = self.talk.desk.value();
-        let (conversation, sender) = (self.talk.conversations[at].id.clone(), self.user);
+        let value = self.state.clients.value();
+        let (conversation, sender) = (self.state.conversations[at].id.clone(), self.user);
         Draft { conversation, sender, value, silent: value.is_multiple_of(SILENT) }
     }
 
@@ -170,21 +170,21 @@ impl Talker {
     }
 
     fn any_node(&mut self) -> usize {
-        self.random.random_range(0..self.talk.desk.nodes.len())
+        self.random.random_range(0..self.state.clients.nodes.len())
     }
 }
 
-impl Talk {
+impl MessageState {
     /// Sends a call of this client and records the outcome.
     async fn call(&self, client: u32, node: usize, asked: &PreparedCall) -> Result<MessageOutcome> {
-        let desk = &self.desk;
-        let began = desk.recorder.now();
-        let outcome = asked.send(desk.nodes[node].clone()).await;
-        let ended = desk.recorder.now();
+        let clients = &self.clients;
+        let began = clients.recorder.now();
+        let outcome = asked.send(clients.nodes[node].clone()).await;
+        let ended = clients.recorder.now();
         let (node, request) = (u32::try_from(node)?, asked.request.clone());
         let call = MessageCall { client, node, began, ended, request, outcome: outcome.clone() };
-        desk.recorder.write(&Event::Message(call))?;
-        desk.calls.fetch_add(1, Ordering::Relaxed);
+        clients.recorder.write(&Event::Message(call))?;
+        clients.calls.fetch_add(1, Ordering::Relaxed);
         self.learn(asked, &outcome);
         Ok(outcome)
     }
@@ -228,12 +228,10 @@ impl Conversation {
 fn open(asked: &PreparedCall, outcome: &MessageOutcome) -> Vec<Draft> {
     let MessageRequest::Send(drafts) = &asked.request else { return Vec::new() };
     match outcome {
-        MessageOutcome::Open(code) | MessageOutcome::Refused(code) if of_a_disturbance(code) => {
-            drafts.clone()
-        }
+        MessageOutcome::Open(code) | MessageOutcome::Refused(code) if is_outage_code(code) => drafts.clone(),
         MessageOutcome::Sent(results) => {
             let failed = |result: &SendOutcome| match result {
-                SendOutcome::Open(code) | SendOutcome::Refused(code) => of_a_disturbance(code),
+                SendOutcome::Open(code) | SendOutcome::Refused(code) => is_outage_code(code),
                 SendOutcome::At(_) => false,
             };
             let failed = drafts.iter().zip(results).filter(|(_, result)| failed(result));

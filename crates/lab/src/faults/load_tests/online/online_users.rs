@@ -11,9 +11,9 @@ use tonic::transport::Channel;
 use crate::faults::answered::make_group;
 
 /// The gateway that dies.
-pub(super) const GOING: &str = "going";
+pub(super) const DYING: &str = "dying";
 /// The other one.
-pub(super) const STAYING: &str = "staying";
+pub(super) const SURVIVING: &str = "surviving";
 
 /// As many as one call puts into a group.
 const OF_A_GROUP: i64 = 100;
@@ -23,30 +23,31 @@ const OF_A_GROUP: i64 = 100;
 pub(super) enum OnlineAt {
     /// At both gateways.
     Both,
-    /// At the one that stays alone.
-    Staying,
+    /// At the surviving one alone.
+    Surviving,
 }
 
-/// The users from 1 on. Of four, two are at the gateway that goes, one is at both, and one at the other.
+/// The users from 1 on. Of four, two are at the dying gateway, one is at both, and one at the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Crowd {
+pub(super) struct OnlineUsers {
     users: i64,
 }
 
-impl Crowd {
+impl OnlineUsers {
     /// Makes them, and their groups, whose owner is never online.
     pub(super) async fn new(node: &Channel, users: i64) -> Result<Self> {
-        let crowd = Self { users };
+        let online = Self { users };
         fill_up_to(node.clone(), users + 1).await?;
-        try_join_all(crowd.groups().map(|(group, members)| crowd.create_group(node, group, members))).await?;
-        Ok(crowd)
+        try_join_all(online.groups().map(|(group, members)| online.create_group(node, group, members)))
+            .await?;
+        Ok(online)
     }
 
     pub(super) fn users(self) -> Vec<i64> {
         (1..=self.users).collect()
     }
 
-    /// Each with those who are in it.
+    /// The groups, each with its members.
     pub(super) fn groups(self) -> impl Iterator<Item = (i64, RangeInclusive<i64>)> {
         let groups = 1..=(self.users + OF_A_GROUP - 1) / OF_A_GROUP;
         groups.map(move |group| (group, (group - 1) * OF_A_GROUP + 1..=(group * OF_A_GROUP).min(self.users)))
@@ -55,10 +56,10 @@ impl Crowd {
     /// Where a user is online, by the ids of gateways.
     pub(super) fn gateways_of(user: i64, places: OnlineAt) -> &'static [&'static str] {
         match (user % 4, places) {
-            (0 | 1, OnlineAt::Both) => &[GOING],
-            (0 | 1, OnlineAt::Staying) => &[],
-            (2, OnlineAt::Both) => &[GOING, STAYING],
-            _ => &[STAYING],
+            (0 | 1, OnlineAt::Both) => &[DYING],
+            (0 | 1, OnlineAt::Surviving) => &[],
+            (2, OnlineAt::Both) => &[DYING, SURVIVING],
+            _ => &[SURVIVING],
         }
     }
 
@@ -69,7 +70,7 @@ impl Crowd {
     }
 
     pub(super) fn sessions(self) -> u64 {
-        (self.sessions_at(GOING).len() + self.sessions_at(STAYING).len()) as u64
+        (self.sessions_at(DYING).len() + self.sessions_at(SURVIVING).len()) as u64
     }
 
     async fn create_group(self, node: &Channel, group_id: i64, members: RangeInclusive<i64>) -> Result<()> {

@@ -12,8 +12,8 @@ use kith_proto::presence::v1::{
 use tokio::time::Instant;
 use tonic::{Status, transport::Channel};
 
-use super::crowd::{Crowd, OnlineAt};
-use crate::faults::{Better, Figure, calls::within, figure::float};
+use super::online_users::{OnlineAt, OnlineUsers};
+use crate::faults::{Better, Figure, calls::with_deadline, figure::float};
 
 /// Users of one call.
 const BATCH: usize = 500;
@@ -29,21 +29,21 @@ pub(super) struct PresenceTally {
     answers: u64,
     failed: u64,
     /// Users with an open session.
-    offline: u64,
+    wrongly_offline: u64,
     /// Groups that lack online members, and are reported as complete.
-    short: u64,
+    wrongly_complete: u64,
 }
 
 /// What one node returns, from a moment on.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct NodeView {
     began: Instant,
     /// After how long all users were where they are, and stayed there; `None`: they are not.
     pub(super) users: Option<Duration>,
     /// The same of groups.
     pub(super) groups: Option<Duration>,
     /// The same of groups that are reported as complete.
-    pub(super) whole: Option<Duration>,
+    pub(super) complete: Option<Duration>,
 }
 
 /// What a node returns about a group.
@@ -55,51 +55,53 @@ struct GroupPresence {
     incomplete: bool,
 }
 
-impl View {
+impl NodeView {
     pub(super) const fn new(began: Instant) -> Self {
-        Self { began, users: None, groups: None, whole: None }
+        Self { began, users: None, groups: None, complete: None }
     }
 
     pub(super) const fn is_right(&self) -> bool {
-        self.users.is_some() && self.groups.is_some() && self.whole.is_some()
+        self.users.is_some() && self.groups.is_some() && self.complete.is_some()
     }
 
     /// Asks for everything once.
-    pub(super) async fn look(
+    pub(super) async fn read_all(
         &mut self,
         node: &Channel,
-        crowd: &Crowd,
+        online: &OnlineUsers,
         places: OnlineAt,
         tally: &mut PresenceTally,
     ) {
-        if let Some(all) = tally.answered(users(node, &crowd.users()).await) {
-            let right = all.iter().map(|one| tally.takes(one, places)).fold(true, |all, one| all & one);
+        if let Some(all) = tally.answered(users(node, &online.users()).await) {
+            let right =
+                all.iter().map(|one| tally.is_user_right(one, places)).fold(true, |all, one| all & one);
             self.users = since(self.users, right, self.began);
         }
         let seen = self.began.elapsed() > SEEN_WITHIN;
-        let asked = crowd.groups().map(|(group, members)| async move {
+        let asked = online.groups().map(|(group, members)| async move {
             Ok::<_, Status>((group_presence(node, group).await?, GroupPresence::expected(members, places)))
         });
         if let Some(all) = tally.answered(try_join_all(asked).await) {
-            let (groups, whole) = all.iter().fold((true, true), |(groups, whole), (answer, expected)| {
-                (tally.compares(answer, expected, seen) & groups, !answer.incomplete & whole)
-            });
+            let (groups, complete) =
+                all.iter().fold((true, true), |(groups, complete), (answer, expected)| {
+                    (tally.is_group_right(answer, expected, seen) & groups, !answer.incomplete & complete)
+                });
             self.groups = since(self.groups, groups, self.began);
-            self.whole = since(self.whole, whole, self.began);
+            self.complete = since(self.complete, complete, self.began);
         }
     }
 }
 
 impl PresenceTally {
     /// Whether the user is where it is.
-    fn takes(&mut self, answer: &Presence, places: OnlineAt) -> bool {
+    fn is_user_right(&mut self, answer: &Presence, places: OnlineAt) -> bool {
         self.answers += 1;
-        let expected = Crowd::gateways_of(answer.user_id, places);
+        let expected = OnlineUsers::gateways_of(answer.user_id, places);
         let mut gateways: Vec<&str> = answer.sessions.iter().map(|session| &*session.gateway_id).collect();
         gateways.sort_unstable();
         match answer.state() {
             PresenceState::Unknown => self.unknown += 1,
-            PresenceState::Offline if !expected.is_empty() => self.offline += 1,
+            PresenceState::Offline if !expected.is_empty() => self.wrongly_offline += 1,
             _ => {}
         }
         let state = if expected.is_empty() { PresenceState::Offline } else { PresenceState::Online };
@@ -107,12 +109,12 @@ impl PresenceTally {
     }
 
     /// Whether a group is as it should be. `seen`: a loss before has been seen by now.
-    fn compares(&mut self, answer: &GroupPresence, expected: &GroupPresence, seen: bool) -> bool {
+    fn is_group_right(&mut self, answer: &GroupPresence, expected: &GroupPresence, seen: bool) -> bool {
         self.answers += 1;
         let is_in = |user: &i64| answer.members.iter().any(|(member, _)| member == user);
         let lacks = !expected.members.iter().all(|(user, _)| is_in(user));
         if seen && !answer.incomplete && (answer.count < expected.count || lacks) {
-            self.short += 1;
+            self.wrongly_complete += 1;
         }
         let same = answer.gateways == expected.gateways && answer.members == expected.members;
         same && answer.count == expected.count
@@ -128,8 +130,8 @@ impl PresenceTally {
         vec![
             Figure::count("answers", self.answers),
             Figure::without_target("calls that failed", "count", float(self.failed), Better::Lower),
-            Figure::none("answers that call somebody offline who has a session", self.offline),
-            Figure::none("groups that lack somebody and are said to be whole", self.short),
+            Figure::none("answers that report a user with a session as offline", self.wrongly_offline),
+            Figure::none("groups that lack members and are reported as complete", self.wrongly_complete),
         ]
     }
 }
@@ -138,7 +140,7 @@ impl GroupPresence {
     fn expected(members: impl Iterator<Item = i64>, places: OnlineAt) -> Self {
         let own = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
         let online: Vec<(i64, Vec<String>)> = members
-            .map(|user| (user, own(Crowd::gateways_of(user, places))))
+            .map(|user| (user, own(OnlineUsers::gateways_of(user, places))))
             .filter(|(_, gateways)| !gateways.is_empty())
             .collect();
         let mut gateways: Vec<(String, i64)> = Vec::new();
@@ -158,7 +160,7 @@ impl GroupPresence {
 pub(super) async fn until_known(node: &Channel, patience: Duration) -> Result<()> {
     let mut client = PresenceServiceClient::new(node.clone());
     wait::until("a user without a session stays unknown", patience, async || {
-        let asked = client.get_presence(within(GetPresenceRequest { user_id: 1 })).await;
+        let asked = client.get_presence(with_deadline(GetPresenceRequest { user_id: 1 })).await;
         let state = asked.ok().and_then(|answer| Some(answer.into_inner().presence?.state()));
         Ok(state == Some(PresenceState::Offline))
     })
@@ -168,7 +170,7 @@ pub(super) async fn until_known(node: &Channel, patience: Duration) -> Result<()
 async fn users(node: &Channel, users: &[i64]) -> Result<Vec<Presence>, Status> {
     let mut all = Vec::with_capacity(users.len());
     for users in users.chunks(BATCH) {
-        let request = within(BatchGetPresenceRequest { user_ids: users.to_vec() });
+        let request = with_deadline(BatchGetPresenceRequest { user_ids: users.to_vec() });
         let answer = PresenceServiceClient::new(node.clone()).batch_get_presence(request).await?;
         all.extend(answer.into_inner().presences);
     }
@@ -178,11 +180,11 @@ async fn users(node: &Channel, users: &[i64]) -> Result<Vec<Presence>, Status> {
 async fn group_presence(node: &Channel, group_id: i64) -> Result<GroupPresence, Status> {
     let mut client = PresenceServiceClient::new(node.clone());
     let request = CountActiveMembersRequest { group_id, consistency: None };
-    let counted = client.count_active_members(within(request)).await?.into_inner();
+    let counted = client.count_active_members(with_deadline(request)).await?.into_inner();
     let request = ListActiveGatewaysRequest { group_id, consistency: None };
-    let gateways = client.list_active_gateways(within(request)).await?.into_inner();
+    let gateways = client.list_active_gateways(with_deadline(request)).await?.into_inner();
     let request = ListActiveMembersRequest { group_id, page_size: PAGE, page_token: String::new() };
-    let members = client.list_active_members(within(request)).await?.into_inner();
+    let members = client.list_active_members(with_deadline(request)).await?.into_inner();
     Ok(GroupPresence {
         count: counted.count,
         gateways: gateways.gateways.into_iter().map(|one| (one.gateway_id, one.count)).collect(),

@@ -16,10 +16,10 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::sleep;
 use tonic::{Code, Status};
 
-use super::{CALLERS, StrictState, pair::Known, tally::Decided};
+use super::{CALLERS, StrictState, pair::Known, tally::UsedValue};
 use crate::faults::{
     answered::make_group,
-    calls::{failed, name_of, within},
+    calls::{failed, name_of, with_deadline},
 };
 
 /// Users that each caller adds and removes.
@@ -62,7 +62,7 @@ impl GroupCaller {
 
     /// Calls until enough writes are acknowledged.
     pub(super) async fn work(mut self) -> Result<()> {
-        let group = Group { group_id: self.group, name: "kicked".to_owned(), ..Group::default() };
+        let group = Group { group_id: self.group, name: "members".to_owned(), ..Group::default() };
         make_group(&self.state.nodes, group, Vec::new()).await?;
         while !self.state.is_over() {
             let at = self.random.random_range(0..self.users.len());
@@ -102,10 +102,10 @@ impl GroupCaller {
         let request_id = request_id.to_owned();
         if adds {
             let asked = AddMembersRequest { group_id, user_ids, request_id };
-            client.add_members(within(asked)).await.map(drop)
+            client.add_members(with_deadline(asked)).await.map(drop)
         } else {
             let asked = RemoveMembersRequest { group_id, user_ids, request_id, ..Default::default() };
-            client.remove_members(within(asked)).await.map(drop)
+            client.remove_members(with_deadline(asked)).await.map(drop)
         }
     }
 
@@ -132,11 +132,11 @@ impl GroupCaller {
     async fn judge(&self, at: usize, node: usize, is_member: bool, known: bool) {
         let member = self.users[at];
         let decided = if is_member == known {
-            Decided::Current
+            UsedValue::Current
         } else if member.known.is_open() && self.stored(at).await == Some(is_member) {
-            Decided::Later
+            UsedValue::Later
         } else {
-            Decided::Stale
+            UsedValue::Stale
         };
         self.state.tally.lock().decide(decided, || {
             let (group, user) = (self.group, member.user);
@@ -164,7 +164,7 @@ impl GroupCaller {
         let user_ids = self.users.iter().map(|member| member.user).collect();
         let asked = BatchIsMemberRequest { group_id: self.group, user_ids, consistency };
         let mut client = MemberServiceClient::new(self.state.nodes[node].clone());
-        let answer = client.batch_is_member(within(asked)).await?.into_inner();
+        let answer = client.batch_is_member(with_deadline(asked)).await?.into_inner();
         answer.results.into_iter().map(|found| is_member(found.result)).collect()
     }
 }

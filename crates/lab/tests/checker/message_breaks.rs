@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use kith_lab::history::{
-    DialogEnd, Event, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, SendOutcome,
+    DialogEnd, Event, LogCopy, LoggedMessage, MessageCall, MessageOutcome, MessageRequest, SendOutcome,
 };
 use rand::{rngs::StdRng, seq::IndexedRandom as _};
 
@@ -26,7 +26,7 @@ pub(crate) const ALL: [(&str, &str, Break); 7] = [
 ];
 
 /// Two messages that differ in their values alone have each other's places. The streams of the conversation are left
-/// out: they are a second witness, which C10 hears.
+/// out: they are a second copy, which C10 reads.
 fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let stored = events.iter().filter_map(|event| match event {
         Event::Log(copy) if copy.node.is_none() => Some(copy),
@@ -55,7 +55,7 @@ fn message_is_invented(events: &mut Vec<Event>, random: &mut StdRng) -> Option<S
 
 /// A page has all but one between its first and last.
 fn message_is_left_out(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
-    let rows = |messages: &Vec<Logged>| {
+    let rows = |messages: &Vec<LoggedMessage>| {
         messages.len() > 2 && messages.windows(2).all(|two| two[0].seq.abs_diff(two[1].seq) == 1)
     };
     let messages = a_page(events, random, rows)?;
@@ -124,9 +124,10 @@ fn of(call: &MessageCall) -> String {
 }
 
 fn pairs(copy: &LogCopy) -> Vec<(String, usize, usize)> {
-    let like = |one: &Logged, other: &Logged| (one.sender, one.silent) == (other.sender, other.silent);
+    let like =
+        |one: &LoggedMessage, other: &LoggedMessage| (one.sender, one.silent) == (other.sender, other.silent);
     let messages = copy.messages.iter().enumerate();
-    let pair = |(at, message): (usize, &Logged)| {
+    let pair = |(at, message): (usize, &LoggedMessage)| {
         let other = (at + 1..copy.messages.len()).find(|other| like(message, &copy.messages[*other]))?;
         Some((copy.conversation.clone(), at, other))
     };
@@ -136,8 +137,8 @@ fn pairs(copy: &LogCopy) -> Vec<(String, usize, usize)> {
 fn a_page<'a>(
     events: &'a mut [Event],
     random: &mut StdRng,
-    fits: impl Fn(&Vec<Logged>) -> bool,
-) -> Option<&'a mut Vec<Logged>> {
+    fits: impl Fn(&Vec<LoggedMessage>) -> bool,
+) -> Option<&'a mut Vec<LoggedMessage>> {
     let call = a_call(
         events,
         random,

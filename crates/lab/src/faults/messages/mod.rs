@@ -17,17 +17,17 @@ use kith_proto::group::v1::Group;
 use self::receivers::Receivers;
 pub(super) use self::{
     calls::PreparedCall,
-    client::Talker,
+    client::MessageClient,
     dump::{dump, stored},
 };
-use super::{answered::make_group, client::ClientDesk};
+use super::{answered::make_group, client::ClientState};
 
 /// All clients send for one of these users.
 const USERS: i64 = 8;
 /// The users after them are each in one group, and only receive.
-const LISTENERS: i64 = 176;
-/// All of them.
-pub(super) const PEOPLE: i64 = USERS + LISTENERS;
+const RECEIVERS: i64 = 176;
+/// Senders and receivers.
+pub(super) const ALL_USERS: i64 = USERS + RECEIVERS;
 /// Groups of all who send; so many direct conversations are there besides.
 const GROUPS: i64 = 10;
 /// Number of lines about the progress of a run.
@@ -44,8 +44,8 @@ struct Conversation {
 
 /// What all of these clients share.
 #[derive(Debug)]
-pub(super) struct Talk {
-    desk: Arc<ClientDesk>,
+pub(super) struct MessageState {
+    clients: Arc<ClientState>,
     conversations: Vec<Conversation>,
     /// Messages that are to be acknowledged, and the name of the run, for lines about its progress.
     goal: u64,
@@ -53,29 +53,35 @@ pub(super) struct Talk {
     receivers: Receivers,
 }
 
-impl Talk {
+impl MessageState {
     /// Makes the groups. Users receive from then on.
     ///
     /// # Errors
     /// If the first node does not make them.
     pub(super) async fn prepare(
-        desk: &Arc<ClientDesk>,
+        clients: &Arc<ClientState>,
         goal: u64,
         name: &'static str,
         seed: u64,
     ) -> Result<Arc<Self>> {
         for group_id in 1..=GROUPS {
             let group = Group { group_id, name: "talk".to_owned(), creator_id: 1, ..Group::default() };
-            let members = (2..=PEOPLE).filter(|user| is_in_group(*user, group_id)).collect();
-            make_group(&desk.nodes[..1], group, members).await?;
+            let members = (2..=ALL_USERS).filter(|user| is_in_group(*user, group_id)).collect();
+            make_group(&clients.nodes[..1], group, members).await?;
         }
-        let receivers = Receivers::start(&desk.nodes, seed);
-        Ok(Arc::new(Self { desk: Arc::clone(desk), conversations: conversations(), goal, name, receivers }))
+        let receivers = Receivers::start(&clients.nodes, seed);
+        Ok(Arc::new(Self {
+            clients: Arc::clone(clients),
+            conversations: conversations(),
+            goal,
+            name,
+            receivers,
+        }))
     }
 
     /// Messages were acknowledged.
     fn add_sent(&self, count: u64) {
-        let before = self.desk.sent.fetch_add(count, Ordering::Relaxed);
+        let before = self.clients.sent.fetch_add(count, Ordering::Relaxed);
         let (step, sent) = (self.goal.div_ceil(PROGRESS_LINES).max(1), before + count);
         if self.goal > 0 && before / step < sent / step {
             eprintln!("{}: {sent} messages are acknowledged, of {}", self.name, self.goal);

@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use crate::history::{Event, Started};
+use crate::history::{Event, NodeStart};
 
 /// When each node was restarted.
 #[derive(Debug)]
-pub(super) struct Runs(HashMap<u32, Vec<u64>, ahash::RandomState>);
+pub(super) struct Restarts(HashMap<u32, Vec<u64>, ahash::RandomState>);
 
-impl Runs {
+impl Restarts {
     pub(super) fn new(events: &[Event]) -> Self {
         let mut starts: HashMap<u32, Vec<u64>, ahash::RandomState> = HashMap::default();
         for event in events {
-            if let Event::Started(Started { node, at }) = event {
+            if let Event::Started(NodeStart { node, at }) = event {
                 starts.entry(*node).or_default().push(*at);
             }
         }
@@ -21,7 +21,7 @@ impl Runs {
     }
 
     /// The number of restarts of the node until this time.
-    pub(super) fn number(&self, node: u32, began: u64) -> usize {
-        self.0.get(&node).map_or(0, |starts| starts.partition_point(|at| *at <= began))
+    pub(super) fn count_until(&self, node: u32, time: u64) -> usize {
+        self.0.get(&node).map_or(0, |starts| starts.partition_point(|at| *at <= time))
     }
 }

@@ -4,8 +4,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use kith_lab::{
-    checker::{Bounds, Felt, Report, check},
-    history::{About, Call, Event, Fault, Held, Level, Outcome, Place, Relates, RelationCall, Started, What},
+    checker::{Bounds, FaultEffect, Report, check},
+    history::{
+        Call, CopyPlace, Event, Fault, Level, NodeStart, Outcome, RecordEnd, RelationCall, RelationOutcome,
+        RelationRequest, UserRequest,
+    },
 };
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -13,15 +16,15 @@ pub(crate) const KEY: &str = "user:1";
 
 pub(crate) const BOUNDS: Bounds = Bounds {
     healthy: Duration::from_millis(100),
-    faulty: Felt { bound: Duration::from_millis(1_000), heals: Duration::from_millis(500) },
+    faulty: FaultEffect { bound: Duration::from_millis(1_000), heals: Duration::from_millis(500) },
     by_fault: BTreeMap::new(),
 };
 
 /// A history that is being written.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tale(Vec<Event>);
+pub(crate) struct HistoryBuilder(Vec<Event>);
 
-impl Tale {
+impl HistoryBuilder {
     /// The record was made before 10 ms, by client 9 on node 9.
     pub(crate) fn of_one_record() -> Self {
         Self::default().call(calls(9, 9).from(1).to(2).creates("ada", 10).done(1, 10))
@@ -29,8 +32,8 @@ impl Tale {
 
     /// The same, and written as these versions, each 10 ms after the one before.
     pub(crate) fn written_until(version: u64) -> Self {
-        (2..=version).fold(Self::of_one_record(), |tale, version| {
-            tale.call(
+        (2..=version).fold(Self::of_one_record(), |history, version| {
+            history.call(
                 calls(9, 9).from(10 * version).to(10 * version + 1).updates(10 * version).done_as(version),
             )
         })
@@ -49,17 +52,17 @@ impl Tale {
 
     /// The node was started again then.
     pub(crate) fn started(mut self, node: u32, at: u64) -> Self {
-        self.0.push(Event::Started(Started { node, at: at * MS }));
+        self.0.push(Event::Started(NodeStart { node, at: at * MS }));
         self
     }
 
     /// The place has this version and value at the end.
-    pub(crate) fn held(self, place: Place, version: u64, value: u64) -> Self {
+    pub(crate) fn held(self, place: CopyPlace, version: u64, value: u64) -> Self {
         self.holds(place, Some((version, Some(value))), false)
     }
 
-    pub(crate) fn holds(mut self, place: Place, state: Option<(u64, Option<u64>)>, gone: bool) -> Self {
-        self.0.push(Event::Held(Held { key: KEY.to_owned(), place, state, gone }));
+    pub(crate) fn holds(mut self, place: CopyPlace, state: Option<(u64, Option<u64>)>, gone: bool) -> Self {
+        self.0.push(Event::Held(RecordEnd { key: KEY.to_owned(), place, state, gone }));
         self
     }
 
@@ -75,12 +78,12 @@ impl Tale {
         check(&self.0, bounds)
     }
 
-    pub(crate) fn broken(&self) -> Vec<&'static str> {
-        broken_by(&self.0)
+    pub(crate) fn failed_checks(&self) -> Vec<&'static str> {
+        failed_checks_of(&self.0)
     }
 }
 
-impl AsRef<[Event]> for Tale {
+impl AsRef<[Event]> for HistoryBuilder {
     fn as_ref(&self) -> &[Event] {
         &self.0
     }
@@ -93,39 +96,45 @@ pub(crate) const SOUND: &[&str] = &[];
 
 pub(crate) fn assert_judged<T: AsRef<[Event]>>(cases: impl IntoIterator<Item = Case<T>>) {
     for (name, broken, history) in cases {
-        assert_eq!(broken_by(history.as_ref()), broken, "{name}");
+        assert_eq!(failed_checks_of(history.as_ref()), broken, "{name}");
     }
 }
 
 /// The numbers of the checks that do not hold for these events.
-pub(crate) fn broken_by(events: &[Event]) -> Vec<&'static str> {
-    broken(&check(events, &BOUNDS))
+pub(crate) fn failed_checks_of(events: &[Event]) -> Vec<&'static str> {
+    failed_checks(&check(events, &BOUNDS))
 }
 
 /// The numbers of the checks that do not hold.
-pub(crate) fn broken(report: &Report) -> Vec<&'static str> {
+pub(crate) fn failed_checks(report: &Report) -> Vec<&'static str> {
     let checks = report.checks.iter().filter(|check| !check.holds());
     checks.map(|check| check.name.split(' ').next().unwrap()).collect()
 }
 
 /// A call about relations, of a client that does not stay with its node. A write has a request id.
-pub(crate) fn relates(client: u32, time: [u64; 2], what: About, outcome: Relates) -> RelationCall {
-    let writes = matches!(what, About::Follow(_) | About::Unfollow(_) | About::Set(..));
+pub(crate) fn relates(
+    client: u32,
+    time: [u64; 2],
+    what: RelationRequest,
+    outcome: RelationOutcome,
+) -> RelationCall {
+    let writes =
+        matches!(what, RelationRequest::Follow(_) | RelationRequest::Unfollow(_) | RelationRequest::Set(..));
     let request_id = writes.then(|| format!("{client}-{}", time[0]));
     let [began, ended] = time.map(|at| at * MS);
     RelationCall { client, pinned: false, node: client, began, ended, what, request_id, outcome }
 }
 
 /// A strong read of [`KEY`] by a client that moves between nodes: the default of the calls.
-pub(crate) fn calls(client: u32, node: u32) -> Calls {
-    Calls(Call {
+pub(crate) fn calls(client: u32, node: u32) -> CallBuilder {
+    CallBuilder(Call {
         client,
         pinned: false,
         node,
         began: 0,
         ended: 0,
         key: KEY.to_owned(),
-        what: What::Read(Level::Strong),
+        what: UserRequest::Read(Level::Strong),
         request_id: None,
         outcome: Outcome::Gone,
     })
@@ -133,9 +142,9 @@ pub(crate) fn calls(client: u32, node: u32) -> Calls {
 
 /// A call that is being written.
 #[derive(Clone, Debug)]
-pub(crate) struct Calls(Call);
+pub(crate) struct CallBuilder(Call);
 
-impl Calls {
+impl CallBuilder {
     pub(crate) fn pinned(mut self) -> Self {
         self.0.pinned = true;
         self
@@ -162,22 +171,22 @@ impl Calls {
     }
 
     pub(crate) fn reads(mut self, level: Level) -> Self {
-        self.0.what = What::Read(level);
+        self.0.what = UserRequest::Read(level);
         self
     }
 
     pub(crate) fn creates(mut self, name: &str, value: u64) -> Self {
-        self.0.what = What::Create { name: name.to_owned(), value };
+        self.0.what = UserRequest::Create { name: name.to_owned(), value };
         self
     }
 
     pub(crate) fn updates(mut self, value: u64) -> Self {
-        self.0.what = What::Update { value };
+        self.0.what = UserRequest::Update { value };
         self
     }
 
     pub(crate) fn deletes(mut self) -> Self {
-        self.0.what = What::Delete;
+        self.0.what = UserRequest::Delete;
         self
     }
 

@@ -4,21 +4,23 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kith_lab::history::{
-    About, Edge, EdgeEnd, Event, Level, ListsEnd, Relates, RelationCall, Setting, Settings, Side,
+    Edge, EdgeEnd, Event, Level, ListsEnd, RelationCall, RelationOutcome, RelationRequest, Setting, Settings,
+    Side,
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
-    plan::{Fate, Habits, Plan},
+    plan::{CallProfile, PlannedCall, PlannedOutcome},
     world::{MS, PINNED},
 };
 
-const HABITS: Habits = Habits { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
+const PROFILE: CallProfile =
+    CallProfile { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
 const USERS: i64 = 5;
 
 /// About 2000 calls; the same ones for the same seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
-    let mut friends = Friends {
+    let mut relations = RelationWorld {
         random: StdRng::seed_from_u64(seed ^ 0xF0110),
         version: 0,
         follows: BTreeMap::new(),
@@ -28,9 +30,9 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
         views: HashMap::new(),
         tokens: HashMap::new(),
     };
-    let plans = HABITS.all_plans(&mut friends.random);
-    let mut events: Vec<Event> = plans.iter().map(|plan| Event::Relation(friends.call(plan))).collect();
-    events.extend(friends.dump());
+    let plans = PROFILE.all_plans(&mut relations.random);
+    let mut events: Vec<Event> = plans.iter().map(|plan| Event::Relation(relations.call(plan))).collect();
+    events.extend(relations.dump());
     events
 }
 
@@ -40,53 +42,53 @@ type Entries = Vec<(i64, u64)>;
 /// States of one edge, each with when it came to be; `None`: no follow.
 type States = Vec<(u64, Option<u64>)>;
 
-struct Friends {
+struct RelationWorld {
     random: StdRng,
     version: u64,
     follows: BTreeMap<Edge, States>,
     blocks: BTreeMap<Edge, Settings>,
-    asked: HashMap<u64, About>,
-    replies: HashMap<u64, Relates>,
+    asked: HashMap<u64, RelationRequest>,
+    replies: HashMap<u64, RelationOutcome>,
     /// Up to when a node knows an edge, by records and by lists.
     views: HashMap<(u32, Edge, bool), u64>,
     /// The newest follow that a client has seen, and when that was made.
     tokens: HashMap<(u32, Edge), (u64, u64)>,
 }
 
-impl Friends {
-    fn call(&mut self, plan: &Plan) -> RelationCall {
+impl RelationWorld {
+    fn call(&mut self, plan: &PlannedCall) -> RelationCall {
         let what = self.ask(plan);
-        let outcome = match plan.fate {
-            Fate::Refused => Relates::Refused("RESOURCE_EXHAUSTED".to_owned()),
-            Fate::Open(effect) => {
+        let outcome = match plan.outcome {
+            PlannedOutcome::Refused => RelationOutcome::Refused("RESOURCE_EXHAUSTED".to_owned()),
+            PlannedOutcome::Open(effect) => {
                 if effect {
                     self.effect(plan, what);
                 }
-                Relates::Open("UNAVAILABLE".to_owned())
+                RelationOutcome::Open("UNAVAILABLE".to_owned())
             }
-            Fate::Answered => {
+            PlannedOutcome::Answered => {
                 let outcome = self.effect(plan, what);
                 self.learn(plan, what, &outcome);
                 outcome
             }
         };
-        let &Plan { client, node, began, ended, request, .. } = plan;
+        let &PlannedCall { client, node, began, ended, request, .. } = plan;
         let request_id = request.map(|request| format!("f{request}"));
         RelationCall { client, pinned: client < PINNED, node, began, ended, what, request_id, outcome }
     }
 
-    fn ask(&mut self, plan: &Plan) -> About {
+    fn ask(&mut self, plan: &PlannedCall) -> RelationRequest {
         let Some(request) = plan.request else { return self.read(plan.client) };
         if let Some(asked) = self.asked.get(&request) {
             return *asked;
         }
         let edge = self.edge();
         let asked = match self.random.random_range(0..10) {
-            0..4 => About::Follow(edge),
-            4..7 => About::Unfollow(edge),
-            7 => About::Set(edge, Setting::Block),
-            8 => About::Set(edge, Setting::Unblock),
-            _ => About::Set(edge, Setting::Permissions(self.random.random_range(0..64))),
+            0..4 => RelationRequest::Follow(edge),
+            4..7 => RelationRequest::Unfollow(edge),
+            7 => RelationRequest::Set(edge, Setting::Block),
+            8 => RelationRequest::Set(edge, Setting::Unblock),
+            _ => RelationRequest::Set(edge, Setting::Permissions(self.random.random_range(0..64))),
         };
         self.asked.insert(request, asked);
         asked
@@ -97,73 +99,73 @@ impl Friends {
         Edge(from, (from + self.random.random_range(0..USERS - 1)) % USERS + 1)
     }
 
-    fn read(&mut self, client: u32) -> About {
+    fn read(&mut self, client: u32) -> RelationRequest {
         let (edge, user) = (self.edge(), self.random.random_range(1..=USERS));
         let level = if self.random.random_bool(0.2) { Level::Strong } else { Level::Cached };
         match self.random.random_range(0..10) {
-            0..2 => About::Check(edge, self.random.random_range(0..64)),
-            2..4 => About::List(user, Side::Following, level),
-            4..6 => About::List(user, Side::Fans, level),
-            6 => About::Count(user),
+            0..2 => RelationRequest::Check(edge, self.random.random_range(0..64)),
+            2..4 => RelationRequest::List(user, Side::Following, level),
+            4..6 => RelationRequest::List(user, Side::Fans, level),
+            6 => RelationRequest::Count(user),
             _ => match self.tokens.get(&(client, edge)) {
                 Some((_, version)) if self.random.random_bool(0.5) => {
-                    About::Get(edge, Level::AtLeast(*version))
+                    RelationRequest::Get(edge, Level::AtLeast(*version))
                 }
-                _ => About::Get(edge, level),
+                _ => RelationRequest::Get(edge, level),
             },
         }
     }
 
-    fn effect(&mut self, plan: &Plan, what: About) -> Relates {
+    fn effect(&mut self, plan: &PlannedCall, what: RelationRequest) -> RelationOutcome {
         if let Some(reply) = plan.request.and_then(|request| self.replies.get(&request)) {
             return reply.clone();
         }
         let reply = self.answer(plan, what);
-        let kept = plan.request.filter(|_| !matches!(reply, Relates::Refused(_)));
+        let kept = plan.request.filter(|_| !matches!(reply, RelationOutcome::Refused(_)));
         self.replies.extend(kept.map(|request| (request, reply.clone())));
         reply
     }
 
-    fn answer(&mut self, plan: &Plan, what: About) -> Relates {
+    fn answer(&mut self, plan: &PlannedCall, what: RelationRequest) -> RelationOutcome {
         match what {
-            About::Follow(edge) if self.set(edge.reversed()).blocked => {
-                Relates::Refused("FAILED_PRECONDITION".to_owned())
+            RelationRequest::Follow(edge) if self.set(edge.reversed()).blocked => {
+                RelationOutcome::Refused("FAILED_PRECONDITION".to_owned())
             }
-            About::Follow(edge) => Relates::Follows(match self.at(edge, plan.effect) {
+            RelationRequest::Follow(edge) => RelationOutcome::Follows(match self.at(edge, plan.effect) {
                 Some(version) => version,
                 None => self.write(edge, plan.effect, true),
             }),
-            About::Unfollow(edge) if self.at(edge, plan.effect).is_none() => {
-                Relates::Refused("NOT_FOUND".to_owned())
+            RelationRequest::Unfollow(edge) if self.at(edge, plan.effect).is_none() => {
+                RelationOutcome::Refused("NOT_FOUND".to_owned())
             }
-            About::Unfollow(edge) => Relates::Ended(self.write(edge, plan.effect, false)),
-            About::Set(edge, setting) => {
+            RelationRequest::Unfollow(edge) => RelationOutcome::Ended(self.write(edge, plan.effect, false)),
+            RelationRequest::Set(edge, setting) => {
                 let settings = self.set(edge).with(setting);
                 self.blocks.insert(edge, settings);
                 let cuts = setting == Setting::Block && self.at(edge.reversed(), plan.effect).is_some();
                 if cuts {
                     self.write(edge.reversed(), plan.effect, false);
                 }
-                Relates::Set(settings, cuts)
+                RelationOutcome::Set(settings, cuts)
             }
-            About::Get(edge, level) => Relates::Found {
+            RelationRequest::Get(edge, level) => RelationOutcome::Found {
                 follow: self.view(plan, edge, level, true),
                 followed_by: self.view(plan, edge.reversed(), level, true),
                 settings: self.set(edge),
             },
-            About::Check(edge, asked) => {
+            RelationRequest::Check(edge, asked) => {
                 let settings = self.set(edge);
                 let denied = settings.denied(asked).unwrap_or_default();
-                Relates::Allows(denied == 0 && !settings.blocked, denied)
+                RelationOutcome::Allows(denied == 0 && !settings.blocked, denied)
             }
-            About::List(user, side, level) => {
+            RelationRequest::List(user, side, level) => {
                 let others = (1..=USERS).filter(|other| *other != user);
                 let seen = |other| Some((other, self.view(plan, side.edge(user, other), level, false)?));
-                Relates::Listed(others.filter_map(seen).collect())
+                RelationOutcome::Listed(others.filter_map(seen).collect())
             }
-            About::Count(user) => {
+            RelationRequest::Count(user) => {
                 let (following, fans) = self.lists(user);
-                Relates::Counted(number(&following), number(&fans))
+                RelationOutcome::Counted(number(&following), number(&fans))
             }
         }
     }
@@ -185,7 +187,7 @@ impl Friends {
     }
 
     /// What a node sees, which never goes back.
-    fn view(&mut self, plan: &Plan, edge: Edge, level: Level, of_record: bool) -> Option<u64> {
+    fn view(&mut self, plan: &PlannedCall, edge: Edge, level: Level, of_record: bool) -> Option<u64> {
         let known = plan.known(&mut self.random);
         let token = self.tokens.get(&(plan.client, edge)).map_or(0, |(at, _)| *at);
         let view = self.views.entry((plan.node, edge, of_record)).or_default();
@@ -199,9 +201,9 @@ impl Friends {
     }
 
     /// The client and its node know what they were answered.
-    fn learn(&mut self, plan: &Plan, what: About, outcome: &Relates) {
-        let (About::Follow(edge) | About::Unfollow(edge)) = what else { return };
-        let (Relates::Follows(version) | Relates::Ended(version)) = outcome else { return };
+    fn learn(&mut self, plan: &PlannedCall, what: RelationRequest, outcome: &RelationOutcome) {
+        let (RelationRequest::Follow(edge) | RelationRequest::Unfollow(edge)) = what else { return };
+        let (RelationOutcome::Follows(version) | RelationOutcome::Ended(version)) = outcome else { return };
         for of_record in [true, false] {
             let view = self.views.entry((plan.node, edge, of_record)).or_default();
             *view = plan.effect.max(*view);

@@ -32,17 +32,17 @@ const SPREAD_MS: u64 = 2_000;
 
 /// Users with a stream each. Each checks that it gets the messages of its conversation in their order, each once and without gaps;
 /// the first that does not ends the run.
-pub(super) struct Crowd {
+pub(super) struct Receivers {
     shared: Arc<Shared>,
     /// How long it took to open all streams.
     pub(super) opened_in: Duration,
     users: i64,
-    receivers: Mutex<JoinSet<Result<()>>>,
+    tasks: Mutex<JoinSet<Result<()>>>,
 }
 
 /// A message that was sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentMessage {
     /// The second user of the pair.
     pub(super) to: i64,
     pub(super) seq: i64,
@@ -65,7 +65,7 @@ struct Shared {
     ends: Mutex<HashMap<i64, i64>>,
 }
 
-impl Crowd {
+impl Receivers {
     /// Opens a stream for each user up to an id, on the first node. Returns once all are live.
     pub(super) async fn open(stage: &ReceiveStage, users: i64) -> Result<Self> {
         let shared = Arc::new(Shared {
@@ -76,20 +76,20 @@ impl Crowd {
             ends: Mutex::default(),
         });
         let began = Instant::now();
-        let mut crowd = Self { shared, opened_in: Duration::ZERO, users, receivers: Mutex::default() };
+        let mut receivers = Self { shared, opened_in: Duration::ZERO, users, tasks: Mutex::default() };
         for user in 1..=users {
             // Not many more than that are opening.
-            while usize::try_from(user)? > crowd.live() + OPENED {
-                crowd.ensure_well()?;
+            while usize::try_from(user)? > receivers.live() + OPENED {
+                receivers.ensure_no_error()?;
                 sleep(Duration::from_millis(1)).await;
             }
             let receiver =
-                Receiver { user, end: 0, cursor: String::new(), shared: Arc::clone(&crowd.shared) };
-            crowd.receivers.lock().spawn(receiver.run());
+                Receiver { user, end: 0, cursor: String::new(), shared: Arc::clone(&receivers.shared) };
+            receivers.tasks.lock().spawn(receiver.run());
         }
-        crowd.until_live().await?;
-        crowd.opened_in = began.elapsed();
-        Ok(crowd)
+        receivers.until_live().await?;
+        receivers.opened_in = began.elapsed();
+        Ok(receivers)
     }
 
     /// Opens streams that end from now on at another node.
@@ -107,18 +107,18 @@ impl Crowd {
             ensure!(self.live() >= all, "{} of {all} streams are live in time", self.live());
             Ok(())
         };
-        until(POLL, || self.ensure_well(), check).await
+        until(POLL, || self.ensure_no_error(), check).await
     }
 
     /// Sends a message to a pair.
-    pub(super) async fn send(&self, client: &mut ReceiverClient, pair: i64) -> Result<Sent> {
+    pub(super) async fn send(&self, client: &mut ReceiverClient, pair: i64) -> Result<SentMessage> {
         let (first, second) = (2 * pair - 1, 2 * pair);
         let mut message = text(&format!("d{first}-{second}"));
         message.sender_id = first;
         let seq = client.send_message(message).await?.into_inner().seq;
         let answered = Instant::now();
         *self.shared.sent.lock().entry(second).or_default() += 1;
-        Ok(Sent { to: second, seq, answered })
+        Ok(SentMessage { to: second, seq, answered })
     }
 
     /// Pairs of users.
@@ -126,8 +126,8 @@ impl Crowd {
         self.users / 2
     }
 
-    /// From now on notes when messages come.
-    pub(super) fn note_arrivals(&self) {
+    /// Records from now on when messages arrive.
+    pub(super) fn record_arrivals(&self) {
         *self.shared.arrivals.lock() = Some(HashMap::new());
     }
 
@@ -143,7 +143,7 @@ impl Crowd {
             ensure!(missing == 0, "{missing} users lack messages");
             Ok(())
         };
-        until(POLL, || self.ensure_well(), check).await
+        until(POLL, || self.ensure_no_error(), check).await
     }
 
     fn missing(&self) -> usize {
@@ -154,8 +154,8 @@ impl Crowd {
 
     /// # Errors
     /// What a receiver found.
-    fn ensure_well(&self) -> Result<()> {
-        match self.receivers.lock().try_join_next() {
+    fn ensure_no_error(&self) -> Result<()> {
+        match self.tasks.lock().try_join_next() {
             Some(ended) => ended?.and_then(|()| anyhow::bail!("a receiver has ended")),
             None => Ok(()),
         }
@@ -210,7 +210,7 @@ impl Receiver {
     async fn read(&mut self, stream: &mut Streaming<ReceiveResponse>) -> Result<()> {
         while let Some(response) = next(stream).await {
             for delivery in response.deliveries {
-                self.take(delivery.what.context("a delivery says nothing")?)?;
+                self.apply(delivery.what.context("a delivery says nothing")?)?;
             }
             if !response.cursor.is_empty() {
                 self.cursor = response.cursor;
@@ -219,7 +219,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn take(&mut self, what: What) -> Result<()> {
+    fn apply(&mut self, what: What) -> Result<()> {
         match what {
             What::Message(message) => {
                 ensure!(

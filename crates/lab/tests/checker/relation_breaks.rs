@@ -2,7 +2,9 @@
 
 #![expect(clippy::ptr_arg, reason = "each has the type of a Break")]
 
-use kith_lab::history::{About, Edge, Event, Level, ListsEnd, Relates, RelationCall, Setting, Settings};
+use kith_lab::history::{
+    Edge, Event, Level, ListsEnd, RelationCall, RelationOutcome, RelationRequest, Setting, Settings,
+};
 use rand::{rngs::StdRng, seq::IndexedRandom as _};
 
 use crate::breaks::{Break, pick};
@@ -50,10 +52,10 @@ fn list_is_of_an_older_follow(events: &mut Vec<Event>, random: &mut StdRng) -> O
 /// The last follow of an edge is missing at the end, without an unfollow.
 fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let is_active = |edge: Edge, version: u64| {
-        let follow = calls(events).find(|call| call.outcome == Relates::Follows(version));
+        let follow = calls(events).find(|call| call.outcome == RelationOutcome::Follows(version));
         follow.is_some_and(|follow| {
             calls(events).filter(|call| may_end(call, edge)).all(|end| {
-                let open = matches!(end.outcome, Relates::Open(_)) && !is_resolved(events, end);
+                let open = matches!(end.outcome, RelationOutcome::Open(_)) && !is_resolved(events, end);
                 !open && end.ended < follow.began
             })
         })
@@ -88,18 +90,20 @@ fn count_differs(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String>
 }
 
 fn count_is_below_zero(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
-    let call = a_call(events, random, |call| matches!(call.outcome, Relates::Counted(..)))?;
-    call.outcome = Relates::Counted(0, -1);
+    let call = a_call(events, random, |call| matches!(call.outcome, RelationOutcome::Counted(..)))?;
+    call.outcome = RelationOutcome::Counted(0, -1);
     Some(format!("{call:?}"))
 }
 
 /// A block was acknowledged, and a message is let through.
 fn blocked_is_allowed(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let changes = |edge: Edge| {
-        calls(events).filter(move |call| matches!(call.what, About::Set(of, _) if of == edge)).cloned()
+        calls(events)
+            .filter(move |call| matches!(call.what, RelationRequest::Set(of, _) if of == edge))
+            .cloned()
     };
     let blocked = |call: &RelationCall| {
-        let About::Check(edge, _) = call.what else { return false };
+        let RelationRequest::Check(edge, _) = call.what else { return false };
         let before: Vec<RelationCall> = changes(edge).filter(|change| change.began <= call.ended).collect();
         let settled = before
             .iter()
@@ -109,7 +113,7 @@ fn blocked_is_allowed(events: &mut Vec<Event>, random: &mut StdRng) -> Option<St
     };
     let places: Vec<usize> = places(events, blocked);
     let Event::Relation(call) = &mut events[*places.choose(random)?] else { return None };
-    call.outcome = Relates::Allows(true, 0);
+    call.outcome = RelationOutcome::Allows(true, 0);
     Some(format!("{call:?}"))
 }
 
@@ -117,12 +121,14 @@ fn blocked_is_allowed(events: &mut Vec<Event>, random: &mut StdRng) -> Option<St
 fn old_settings_are_read(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let known: Vec<(Edge, u64, Settings)> = calls(events)
         .filter_map(|call| match (call.what, &call.outcome) {
-            (About::Set(edge, _), Relates::Set(settings, _)) => Some((edge, call.ended, *settings)),
+            (RelationRequest::Set(edge, _), RelationOutcome::Set(settings, _)) => {
+                Some((edge, call.ended, *settings))
+            }
             _ => None,
         })
         .collect();
     let older = |call: &RelationCall| match (call.what, &call.outcome) {
-        (About::Get(edge, _), Relates::Found { settings, .. }) => {
+        (RelationRequest::Get(edge, _), RelationOutcome::Found { settings, .. }) => {
             let is_known = known.iter().any(|(of, ended, known)| {
                 *of == edge && known.version == settings.version && *ended < call.began
             });
@@ -134,7 +140,7 @@ fn old_settings_are_read(events: &mut Vec<Event>, random: &mut StdRng) -> Option
     };
     let call = a_call(events, random, |call| older(call).is_some())?;
     let old = older(call)?;
-    if let Relates::Found { settings, .. } = &mut call.outcome {
+    if let RelationOutcome::Found { settings, .. } = &mut call.outcome {
         *settings = old;
     }
     Some(format!("{call:?}"))
@@ -147,7 +153,7 @@ fn change_is_written_over(events: &mut Vec<Event>, random: &mut StdRng) -> Optio
         calls(events).filter(|other| other.request_id.as_ref() == id).count() == 1
     };
     let changed: Vec<RelationCall> = calls(events)
-        .filter(|call| matches!(call.outcome, Relates::Set(..)) && once(call))
+        .filter(|call| matches!(call.outcome, RelationOutcome::Set(..)) && once(call))
         .cloned()
         .collect();
     let mut twin = changed.choose(random)?.clone();
@@ -163,10 +169,10 @@ fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<
     let faulty = u64::try_from(crate::world::BOUNDS.faulty.bound.as_nanos()).unwrap();
     let ends: Vec<(Edge, u64, u64)> = calls(events)
         .filter_map(|call| match (call.what, &call.outcome) {
-            (About::Follow(edge), Relates::Follows(version)) => {
+            (RelationRequest::Follow(edge), RelationOutcome::Follows(version)) => {
                 let end = calls(events).filter(|end| {
-                    end.what == About::Unfollow(edge)
-                        && matches!(end.outcome, Relates::Ended(_))
+                    end.what == RelationRequest::Unfollow(edge)
+                        && matches!(end.outcome, RelationOutcome::Ended(_))
                         && end.began > call.ended
                 });
                 end.map(|end| end.ended).min().map(|ended| (edge, *version, ended))
@@ -176,12 +182,12 @@ fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<
         .collect();
     let old = |call: &RelationCall| {
         let edge = match call.what {
-            About::Get(edge, Level::Cached) if !call.pinned => edge,
+            RelationRequest::Get(edge, Level::Cached) if !call.pinned => edge,
             _ => return None,
         };
         let own = calls(events).any(|other| {
             let there = (other.client, other.node) == (call.client, call.node) && other.began < call.began;
-            there && matches!(other.what, About::Follow(of) | About::Unfollow(of) if of == edge)
+            there && matches!(other.what, RelationRequest::Follow(of) | RelationRequest::Unfollow(of) if of == edge)
         });
         ends.iter()
             .filter(|_| !own)
@@ -192,7 +198,7 @@ fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<
         .iter()
         .enumerate()
         .filter_map(|(at, event)| match event {
-            Event::Relation(call) if matches!(call.outcome, Relates::Found { .. }) => {
+            Event::Relation(call) if matches!(call.outcome, RelationOutcome::Found { .. }) => {
                 Some((at, old(call)?.1))
             }
             _ => None,
@@ -200,7 +206,7 @@ fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<
         .collect();
     let (at, version) = *places.choose(random)?;
     let Event::Relation(call) = &mut events[at] else { return None };
-    if let Relates::Found { follow, .. } = &mut call.outcome {
+    if let RelationOutcome::Found { follow, .. } = &mut call.outcome {
         *follow = Some(version);
     }
     Some(format!("{call:?}"))
@@ -209,18 +215,25 @@ fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<
 /// The end of a follow has the version of the follow itself.
 fn version_does_not_rise(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let ended = |call: &RelationCall| {
-        let About::Unfollow(edge) = call.what else { return None };
+        let RelationRequest::Unfollow(edge) = call.what else { return None };
         let before = calls(events).filter(|other| other.ended < call.began);
         let last = before.filter_map(|other| match (other.what, &other.outcome) {
-            (About::Follow(of), Relates::Follows(version)) if of == edge => Some((*version, true)),
-            (About::Unfollow(of), Relates::Ended(version)) if of == edge => Some((*version, false)),
-            (About::Get(of, _), Relates::Found { follow: Some(version), .. }) if of == edge => {
+            (RelationRequest::Follow(of), RelationOutcome::Follows(version)) if of == edge => {
+                Some((*version, true))
+            }
+            (RelationRequest::Unfollow(of), RelationOutcome::Ended(version)) if of == edge => {
+                Some((*version, false))
+            }
+            (RelationRequest::Get(of, _), RelationOutcome::Found { follow: Some(version), .. })
+                if of == edge =>
+            {
                 Some((*version, false))
             }
             _ => None,
         });
         let once = calls(events).filter(|other| other.request_id == call.request_id).count() == 1;
-        let (version, follows) = last.max().filter(|_| once && matches!(call.outcome, Relates::Ended(_)))?;
+        let (version, follows) =
+            last.max().filter(|_| once && matches!(call.outcome, RelationOutcome::Ended(_)))?;
         follows.then_some(version)
     };
     let places = places(events, |call| ended(call).is_some());
@@ -228,16 +241,16 @@ fn version_does_not_rise(events: &mut Vec<Event>, random: &mut StdRng) -> Option
     let Event::Relation(call) = &events[at] else { return None };
     let version = ended(call)?;
     let Event::Relation(call) = &mut events[at] else { return None };
-    call.outcome = Relates::Ended(version);
+    call.outcome = RelationOutcome::Ended(version);
     Some(format!("{call:?}"))
 }
 
 /// Whether this may end the follow of an edge.
 fn may_end(call: &RelationCall, edge: Edge) -> bool {
     match call.what {
-        About::Unfollow(of) => of == edge && !is_refused(call),
-        About::Follow(of) => of == edge && !matches!(call.outcome, Relates::Follows(_)),
-        About::Set(of, Setting::Block) => of.reversed() == edge && !is_refused(call),
+        RelationRequest::Unfollow(of) => of == edge && !is_refused(call),
+        RelationRequest::Follow(of) => of == edge && !matches!(call.outcome, RelationOutcome::Follows(_)),
+        RelationRequest::Set(of, Setting::Block) => of.reversed() == edge && !is_refused(call),
         _ => false,
     }
 }
@@ -245,15 +258,17 @@ fn may_end(call: &RelationCall, edge: Edge) -> bool {
 /// Whether the same was sent again, and answered.
 fn is_resolved(events: &[Event], call: &RelationCall) -> bool {
     let again = calls(events).filter(|other| other.request_id == call.request_id);
-    again.into_iter().any(|other| !matches!(other.outcome, Relates::Open(_) | Relates::Refused(_)))
+    again
+        .into_iter()
+        .any(|other| !matches!(other.outcome, RelationOutcome::Open(_) | RelationOutcome::Refused(_)))
 }
 
 fn is_refused(call: &RelationCall) -> bool {
-    matches!(call.outcome, Relates::Refused(_))
+    matches!(call.outcome, RelationOutcome::Refused(_))
 }
 
 fn set_by(call: &RelationCall) -> Option<Settings> {
-    if let Relates::Set(settings, _) = call.outcome { Some(settings) } else { None }
+    if let RelationOutcome::Set(settings, _) = call.outcome { Some(settings) } else { None }
 }
 
 /// Of the calls that fit.

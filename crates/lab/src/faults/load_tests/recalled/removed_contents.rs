@@ -5,20 +5,24 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::history::Logged;
+use crate::history::LoggedMessage;
 
 /// Contents that were removed or replaced, each since when no read that begins may show it.
 #[derive(Debug, Default)]
-pub(super) struct Gone(Mutex<HashMap<u64, Instant>>);
+pub(super) struct RemovedContents(Mutex<HashMap<u64, Instant>>);
 
-impl Gone {
+impl RemovedContents {
     /// The change that removed or replaced this content is acknowledged.
     pub(super) fn add(&self, value: u64) {
         self.0.lock().insert(value, Instant::now());
     }
 
     /// The first of these messages that a read which began then must not have shown.
-    pub(super) fn shown<'a>(&self, messages: &'a [Logged], began: Instant) -> Option<&'a Logged> {
+    pub(super) fn shown<'a>(
+        &self,
+        messages: &'a [LoggedMessage],
+        began: Instant,
+    ) -> Option<&'a LoggedMessage> {
         let gone = self.0.lock();
         let is_gone = |value: u64| gone.get(&value).is_some_and(|since| *since < began);
         messages.iter().find(|message| message.value.is_some_and(is_gone))
@@ -31,13 +35,13 @@ mod tests {
 
     use super::*;
 
-    fn message(seq: u64, value: Option<u64>) -> Logged {
-        Logged { seq, value, sender: 1, silent: false }
+    fn message(seq: u64, value: Option<u64>) -> LoggedMessage {
+        LoggedMessage { seq, value, sender: 1, silent: false }
     }
 
     #[test]
     fn only_reads_that_began_later_are_judged() {
-        let (gone, before) = (Gone::default(), Instant::now());
+        let (gone, before) = (RemovedContents::default(), Instant::now());
         gone.add(7);
         let after = Instant::now() + Duration::from_millis(1);
         let messages = [message(1, Some(5)), message(2, Some(7)), message(3, None), message(4, Some(0))];

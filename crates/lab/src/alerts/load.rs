@@ -1,4 +1,4 @@
-//! Those who call all the while, whatever is answered.
+//! Callers that call throughout a case, whatever is answered.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use tonic::transport::Channel;
 
 use crate::faults::{
     Site,
-    calls::{renaming, within},
+    calls::{renaming, with_deadline},
 };
 
 /// Ids from here on do not exist: no memory has them, and the store is asked.
-const NOBODY: i64 = 1 << 40;
+const MISSING: i64 = 1 << 40;
 
 /// What is called.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(super) struct AlertLoad {
     /// Of a hundred calls, those that write.
     pub(super) writes: u32,
     /// Of a hundred calls, those that read a user who does not exist. All others are cached reads.
-    pub(super) of_nobody: u32,
+    pub(super) of_missing: u32,
     /// Of a hundred calls, those that send a message.
     pub(super) sends: u32,
     /// Of a hundred calls, those that mark a notice as read, each by another reader.
@@ -58,7 +58,7 @@ impl AlertCallers {
     }
 
     /// These call from now on, too.
-    pub(super) fn join(&mut self, load: AlertLoad) {
+    pub(super) fn add(&mut self, load: AlertLoad) {
         let nodes: Vec<Channel> = self.nodes.iter().cycle().take(load.callers).cloned().collect();
         for node in nodes {
             self.seed = self.seed.wrapping_add(1);
@@ -67,7 +67,7 @@ impl AlertCallers {
     }
 
     /// Stops all callers.
-    pub(super) async fn leave(&mut self) {
+    pub(super) async fn stop_all(&mut self) {
         self.callers.shutdown().await;
     }
 }
@@ -84,17 +84,19 @@ async fn calls(load: AlertLoad, node: Channel, mut random: SmallRng) {
         let kind = random.random_range(0..100);
         // The result does not matter: the metrics of the nodes count it.
         if kind < load.writes {
-            drop(users.update_user(within(renaming(user_id, number.to_string(), String::new()))).await);
+            drop(
+                users.update_user(with_deadline(renaming(user_id, number.to_string(), String::new()))).await,
+            );
         } else if kind < load.writes + load.sends {
-            drop(messages.send_message(within(note(user_id, number))).await);
+            drop(messages.send_message(with_deadline(note(user_id, number))).await);
         } else if kind < load.writes + load.sends + load.marks {
-            let reader_id = random.random_range(1..=NOBODY);
+            let reader_id = random.random_range(1..=MISSING);
             let mark = MarkReadRequest { audience_id: 1, reader_id, all: true, ..MarkReadRequest::default() };
-            drop(notices.mark_read(within(mark)).await);
+            drop(notices.mark_read(with_deadline(mark)).await);
         } else {
-            let nobody = kind < load.writes + load.sends + load.marks + load.of_nobody;
-            let user_id = if nobody { random.random_range(NOBODY..NOBODY * 2) } else { user_id };
-            drop(users.get_user(within(GetUserRequest { user_id, consistency: None })).await);
+            let is_missing = kind < load.writes + load.sends + load.marks + load.of_missing;
+            let user_id = if is_missing { random.random_range(MISSING..MISSING * 2) } else { user_id };
+            drop(users.get_user(with_deadline(GetUserRequest { user_id, consistency: None })).await);
         }
         sleep(load.pause).await;
     }
@@ -104,11 +106,11 @@ async fn calls(load: AlertLoad, node: Channel, mut random: SmallRng) {
 async fn publish(notices: &mut NoticeServiceClient<Channel>) {
     let audience = Audience { audience_id: 1, name: "readers".to_owned(), ..Audience::default() };
     let request = RegisterAudienceRequest { audience: Some(audience), ..RegisterAudienceRequest::default() };
-    drop(notices.register_audience(within(request)).await);
+    drop(notices.register_audience(with_deadline(request)).await);
     let title = "news".to_owned();
     let notice = Notice { notice_id: 1, title, audience_ids: vec![1], ..Notice::default() };
     let request = PublishNoticeRequest { notice: Some(notice), ..PublishNoticeRequest::default() };
-    drop(notices.publish_notice(within(request)).await);
+    drop(notices.publish_notice(with_deadline(request)).await);
 }
 
 /// A note of a user to itself.

@@ -20,7 +20,7 @@ impl DecidedGroup {
         if !is_counted || distinct.len() != listed || listed != stayed {
             let ordinals = distinct.len();
             let what = format!("{listed} listed, {counted} counted, {ordinals} ordinals, {stayed} stayed");
-            self.blame(MISCOUNTED, 0, &what);
+            self.add_violation(MISCOUNTED, 0, &what);
         }
         Ok(())
     }

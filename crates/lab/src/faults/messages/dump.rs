@@ -16,12 +16,12 @@ use tokio::time::sleep;
 use tonic::{Status, transport::Channel};
 
 use super::{
-    Conversation, Talk,
+    Conversation, MessageState,
     calls::{by, logged, number},
 };
 use crate::{
-    faults::calls::{retried, within},
-    history::{DialogEnd, Event, LogCopy, Logged},
+    faults::calls::{retried, with_deadline},
+    history::{DialogEnd, Event, LogCopy, LoggedMessage},
 };
 
 /// Messages of a document.
@@ -36,17 +36,17 @@ const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Writes down what receivers got, the logs as the database has them and as each node reads them, and the dialogs as each node has them.
-pub(in crate::faults) async fn dump(talk: &Talk, database: &Database) -> Result<()> {
+pub(in crate::faults) async fn dump(state: &MessageState, database: &Database) -> Result<()> {
     let mut stored = stored(database).await?;
-    let write = |event: Event| talk.desk.recorder.write(&event);
+    let write = |event: Event| state.clients.recorder.write(&event);
     let ends = stored.iter().map(|(id, messages)| (id.clone(), messages.last().map_or(0, |last| last.seq)));
-    for received in talk.receivers.until_complete(&ends.collect()).await? {
+    for received in state.receivers.until_complete(&ends.collect()).await? {
         write(Event::Received(received))?;
     }
-    for conversation in &talk.conversations {
+    for conversation in &state.conversations {
         let messages = stored.remove(&conversation.id).unwrap_or_default();
         write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: None, messages }))?;
-        for (node, channel) in (0..).zip(&talk.desk.nodes) {
+        for (node, channel) in (0..).zip(&state.clients.nodes) {
             let messages = retried(async || all(channel, &conversation.id).await).await?;
             write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: Some(node), messages }))?;
             for user in &conversation.users {
@@ -59,10 +59,10 @@ pub(in crate::faults) async fn dump(talk: &Talk, database: &Database) -> Result<
 }
 
 /// All logs, from their documents: the place of a message is its number.
-pub(in crate::faults) async fn stored(database: &Database) -> Result<BTreeMap<String, Vec<Logged>>> {
+pub(in crate::faults) async fn stored(database: &Database) -> Result<BTreeMap<String, Vec<LoggedMessage>>> {
     let messages = database.collection::<Document>("messages");
     let mut documents = messages.find(doc! {}).sort(doc! { "_id": 1 }).await?;
-    let mut logs: BTreeMap<String, Vec<Logged>> = BTreeMap::new();
+    let mut logs: BTreeMap<String, Vec<LoggedMessage>> = BTreeMap::new();
     while let Some(document) = documents.try_next().await? {
         let id = document.get_document("_id")?;
         let first = id.get_i64("d")?.cast_unsigned() * DOCUMENT + 1;
@@ -74,11 +74,11 @@ pub(in crate::faults) async fn stored(database: &Database) -> Result<BTreeMap<St
     Ok(logs)
 }
 
-fn element_of(seq: u64, element: &Document) -> Result<Logged> {
+fn element_of(seq: u64, element: &Document) -> Result<LoggedMessage> {
     let is_event = element.get_i32("y")? == EVENT;
     let value =
         || -> Option<u64> { std::str::from_utf8(element.get_binary_generic("b").ok()?).ok()?.parse().ok() };
-    Ok(Logged {
+    Ok(LoggedMessage {
         seq,
         value: (!is_event).then(|| value().unwrap_or_default()),
         sender: element.get_i64("f")?,
@@ -87,13 +87,13 @@ fn element_of(seq: u64, element: &Document) -> Result<Logged> {
 }
 
 /// A whole log through a node.
-async fn all(node: &Channel, conversation: &str) -> Result<Vec<Logged>, Status> {
+async fn all(node: &Channel, conversation: &str) -> Result<Vec<LoggedMessage>, Status> {
     let mut client = MessageServiceClient::new(node.clone());
     let (mut messages, mut from_seq) = (Vec::new(), 1);
     loop {
         let (conversation_id, limit) = (conversation.to_owned(), PAGE);
         let request = PullMessagesRequest { conversation_id, from_seq, limit, ..Default::default() };
-        let page = client.pull_messages(within(request)).await?.into_inner();
+        let page = client.pull_messages(with_deadline(request)).await?.into_inner();
         for message in &page.messages {
             messages.push(logged(message)?);
         }
@@ -106,10 +106,10 @@ async fn all(node: &Channel, conversation: &str) -> Result<Vec<Logged>, Status> 
 
 /// A dialog that did not change while it was read: a mark may still be on its way.
 async fn dialog(node: &Channel, number: u32, user: i64, conversation: &Conversation) -> Result<DialogEnd> {
-    let look = async || look(node, number, user, &conversation.id).await;
-    let mut before = retried(look).await?;
+    let read = async || read_dialog(node, number, user, &conversation.id).await;
+    let mut before = retried(read).await?;
     for _ in 0..TRIES {
-        let end = retried(look).await?;
+        let end = retried(read).await?;
         if end == before {
             return Ok(end);
         }
@@ -119,7 +119,7 @@ async fn dialog(node: &Channel, number: u32, user: i64, conversation: &Conversat
     anyhow::bail!("the dialog of {user} in {} does not come to rest: {before:?}", conversation.id)
 }
 
-async fn look(node: &Channel, at: u32, user: i64, conversation: &str) -> Result<DialogEnd, Status> {
+async fn read_dialog(node: &Channel, at: u32, user: i64, conversation: &str) -> Result<DialogEnd, Status> {
     let client = MessageServiceClient::new(node.clone());
     let conversation_id = conversation.to_owned();
     let request = GetConversationRequest { conversation_id, ..Default::default() };
