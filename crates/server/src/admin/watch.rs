@@ -24,7 +24,7 @@ use super::{
     convert::{signed, stats, within},
     stats,
 };
-use crate::edge::Counted;
+use crate::edge::MethodCounts;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(60);
@@ -51,7 +51,7 @@ impl Watchers {
 /// The values of the last reading.
 struct LastReading {
     at: Instant,
-    calls: Vec<Counted>,
+    calls: Vec<MethodCounts>,
     namespaces: Vec<(&'static str, Stats)>,
     repairs: i64,
     calls_shed: i64,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tonic::codegen::StdError;
 
-use crate::edge::{EdgeBody, Full, Unread};
+use crate::edge::{ConnectionUnread, EdgeBody, UnreadFull};
 
 type Next = Option<Result<Frame<Bytes>, StdError>>;
 
@@ -19,7 +19,7 @@ type Next = Option<Result<Frame<Bytes>, StdError>>;
 #[derive(Debug)]
 pub(super) struct AnswerBody {
     inner: ProtocolBody,
-    unread: Arc<Unread>,
+    unread: Arc<ConnectionUnread>,
     /// Read before the peer asked for it.
     ahead: Option<Next>,
     /// Since when it waits for the peer; `None`: it does not wait.
@@ -40,7 +40,7 @@ impl AnswerBody {
     /// With the body, if there is no room for the data, which is dropped.
     pub(super) fn new(
         mut inner: ProtocolBody,
-        unread: Arc<Unread>,
+        unread: Arc<ConnectionUnread>,
         cx: &mut Context<'_>,
     ) -> Result<Self, ProtocolBody> {
         let mut ahead = None;
@@ -49,7 +49,7 @@ impl AnswerBody {
         {
             match held(&unread, next) {
                 Ok(next) => ahead = Some(next),
-                Err(Full) => return Err(inner),
+                Err(UnreadFull) => return Err(inner),
             }
         }
         let since = Some(unread.begin_wait());
@@ -57,7 +57,7 @@ impl AnswerBody {
     }
 
     /// A body for which there is room.
-    pub(super) fn plain(inner: ProtocolBody, unread: Arc<Unread>) -> Self {
+    pub(super) fn plain(inner: ProtocolBody, unread: Arc<ConnectionUnread>) -> Self {
         Self { inner, unread, ahead: None, since: None }
     }
 
@@ -73,7 +73,7 @@ impl AnswerBody {
 }
 
 /// The same, with its data counted.
-fn held(unread: &Arc<Unread>, next: Next) -> Result<Next, Full> {
+fn held(unread: &Arc<ConnectionUnread>, next: Next) -> Result<Next, UnreadFull> {
     let frame = match next {
         Some(Ok(frame)) => frame,
         end => return Ok(end),
@@ -96,7 +96,7 @@ impl Body for AnswerBody {
             Some(next) => next,
             None => match held(&this.unread, ready!(this.inner.poll(cx))) {
                 Ok(next) => next,
-                Err(Full) => this.inner.cut(),
+                Err(UnreadFull) => this.inner.cut(),
             },
         };
         if next.is_some() {
@@ -179,7 +179,10 @@ mod tests {
     }
 
     /// The state after the peer has the head.
-    async fn body(text: axum::body::Body, unread: &Arc<Unread>) -> Result<AnswerBody, ProtocolBody> {
+    async fn body(
+        text: axum::body::Body,
+        unread: &Arc<ConnectionUnread>,
+    ) -> Result<AnswerBody, ProtocolBody> {
         let mut text = Some(ProtocolBody::Web(text));
         poll_fn(|cx| Poll::Ready(AnswerBody::new(text.take().unwrap(), Arc::clone(unread), cx))).await
     }

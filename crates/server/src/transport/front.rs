@@ -19,7 +19,7 @@ use super::{
     web::Web,
 };
 use crate::{
-    edge::{self, Edge, EdgeFuture, Unread},
+    edge::{self, ConnectionUnread, Edge, EdgeFuture},
     json,
 };
 
@@ -37,7 +37,7 @@ pub(super) struct ConnectionFront {
     edge: Edge,
     web: Arc<Web>,
     origins: Arc<Origins>,
-    unread: Arc<Unread>,
+    unread: Arc<ConnectionUnread>,
 }
 
 impl Front {
@@ -55,7 +55,7 @@ impl Front {
 
 impl ConnectionFront {
     /// Answers that the peer has not read.
-    pub(super) fn unread(&self) -> Arc<Unread> {
+    pub(super) fn unread(&self) -> Arc<ConnectionUnread> {
         Arc::clone(&self.unread)
     }
 
@@ -105,7 +105,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 /// The answer of either.
 pub(super) struct FrontFuture {
     work: Work,
-    unread: Arc<Unread>,
+    unread: Arc<ConnectionUnread>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "a box would cost every gRPC call an allocation")]
@@ -133,7 +133,7 @@ impl Future for FrontFuture {
 /// The answer with a body that counts unread bytes, or an error if there is no room for it.
 fn counted(
     response: Response<ProtocolBody>,
-    unread: &Arc<Unread>,
+    unread: &Arc<ConnectionUnread>,
     cx: &mut Context<'_>,
 ) -> Response<AnswerBody> {
     let (head, inner) = response.into_parts();

@@ -44,7 +44,7 @@ use self::{
 };
 use crate::{
     config::{Config, HttpConfig, LimitsConfig, WsConfig},
-    edge::{Edge, Unread},
+    edge::{ConnectionUnread, Edge},
     health::Reporter,
     start_error::StartError,
     ws,
@@ -340,7 +340,7 @@ impl ConnectionServer {
     async fn live<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
-        unread: &Unread,
+        unread: &ConnectionUnread,
         go: impl FnOnce(Pin<&mut C>),
     ) {
         let mut too_long = pin!(self.unread_too_long(unread));
@@ -359,7 +359,7 @@ impl ConnectionServer {
     }
 
     /// Returns when the peer has left data unread for too long.
-    async fn unread_too_long(&self, unread: &Unread) {
+    async fn unread_too_long(&self, unread: &ConnectionUnread) {
         loop {
             sleep(self.unread_max).await;
             if unread.end_period() {
