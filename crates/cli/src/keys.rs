@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use kith_server::{
     auth::{
         CallerKey, Digest, KeyId, Scope,
-        callers_edit::{self, AddedKey, Revoked},
+        callers_edit::{self, AddedKey, RevokeTarget},
         callers_file::{self, is_name},
         new_key, parse_scopes,
         secret_file::{self, Content},
@@ -182,8 +182,8 @@ fn list(common: &Common, options: &InFile) -> Result<u8> {
 
 fn revoke(common: &Common, options: &Revoke) -> Result<u8> {
     let which = match KeyId::from_hex(&options.which) {
-        Some(id) if set(&options.file)?.iter().any(|key| key.digest.key_id() == id) => Revoked::Key(id),
-        _ => Revoked::Caller(&options.which),
+        Some(id) if set(&options.file)?.iter().any(|key| key.digest.key_id() == id) => RevokeTarget::Key(id),
+        _ => RevokeTarget::Caller(&options.which),
     };
     let mut keys = 0;
     files::edit(&options.file, |text| {

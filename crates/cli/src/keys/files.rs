@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use kith_server::auth::{
-    callers_edit::NotEdited,
+    callers_edit::EditError,
     secret_file::{self, Content},
 };
 
@@ -40,7 +40,7 @@ pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
 /// Changes a file of callers; an absent one is an empty text. A node that reads it meanwhile sees the old one or the new
 /// one. Of two commands at one time one may fail. Fails when it cannot be read or written, `change` refuses it, or it was
 /// changed meanwhile.
-pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, NotEdited>) -> Result<()> {
+pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, EditError>) -> Result<()> {
     // The target of a link is replaced, not the link.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let before = text(path)?;
@@ -135,7 +135,7 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         edit(&path, |text| Ok(format!("{text} two"))).unwrap();
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("one two", 0o640));
-        edit(&path, |_| Err(NotEdited::NotFound)).unwrap_err();
+        edit(&path, |_| Err(EditError::NotFound)).unwrap_err();
         let raced = edit(&path, |text| {
             fs::write(&path, "by another").unwrap();
             Ok(text.to_owned())

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::auth::{
     RefusalCause, RefusedCall, Rule,
-    identity::{self, Authentication, Identity, IdentityLookup, InProcess},
-    tokens::Unverified,
+    identity::{self, Authentication, Identity, IdentityLookup, InProcessIdentity},
+    tokens::UnverifiedToken,
 };
 
 const ACTING: &str = "kith-acting-user";
@@ -96,7 +96,7 @@ pub(super) struct UnverifiedCall {
     deadline: Instant,
     rule: Rule,
     acting: Principal,
-    token: Unverified,
+    token: UnverifiedToken,
 }
 
 impl UnverifiedCall {
@@ -114,7 +114,7 @@ impl UnverifiedCall {
 pub(super) fn admit(
     auth: &Authentication,
     headers: &mut HeaderMap,
-    by: Option<InProcess>,
+    by: Option<InProcessIdentity>,
     method: &Method,
     deadlines: Deadlines,
     started: Instant,
@@ -176,7 +176,7 @@ fn caller(
     method: &Method,
     started: Instant,
 ) -> Result<IdentityLookup, RefusedCall> {
-    let found = auth.of(headers, started, || format!("{}/{}", method.service, method.name));
+    let found = auth.identify(headers, started, || format!("{}/{}", method.service, method.name));
     match found {
         Ok(Some(IdentityLookup::Identity(by))) => Ok(IdentityLookup::Identity(by)),
         _ if method.rule.is_open() => Ok(IdentityLookup::Identity(Identity::Anonymous)),

@@ -58,7 +58,7 @@ use self::{
 use crate::{
     auth::{
         Callers, Tokens,
-        identity::{Authentication, InProcess, User},
+        identity::{Authentication, InProcessIdentity, User},
     },
     config::LimitsConfig,
     telemetry::audit::RefusalLog,
@@ -275,7 +275,7 @@ impl Edge {
             MethodKind::Unary => self.shared.unary,
             MethodKind::Stream | MethodKind::Watch => self.shared.streams,
         };
-        let by = request.extensions_mut().remove::<InProcess>();
+        let by = request.extensions_mut().remove::<InProcessIdentity>();
         let admission = admission::admit(&self.auth, request.headers_mut(), by, method, deadlines, started)?;
         if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
             request.extensions_mut().insert(name);

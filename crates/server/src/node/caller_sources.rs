@@ -106,7 +106,7 @@ impl CallerSources {
             }
             set.extend(callers);
         }
-        callers_file::distinct(&set)
+        callers_file::check_distinct(&set)
             .map_err(|why| format!("auth.callers_file: with api_key_file it {why}"))?;
         let files = self.issuers.iter().zip(&contents.keys_of_issuers);
         let issuers = files.map(|(issuer, file)| issuer_of(issuer, &file.bytes)).collect::<Result<_, _>>()?;

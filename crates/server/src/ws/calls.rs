@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::frame::{self, Id};
 use crate::{
-    auth::identity::{InProcess, User},
+    auth::identity::{InProcessIdentity, User},
     edge::Edge,
     json::{self, BodyLimits},
 };
@@ -118,7 +118,7 @@ impl SocketCalls {
             .version(Version::HTTP_2)
             .uri(format!("/{service}/{name}"))
             .header(header::CONTENT_TYPE, "application/json")
-            .extension(InProcess::User(user))
+            .extension(InProcessIdentity::User(user))
             .body(Body::from(body));
         let Ok(request) = request else { return frame::call_failed(id, &json::failure_text(&not_taken())) };
         let (head, body) = json::answer(&self.edge, self.limits, request).await.into_parts();

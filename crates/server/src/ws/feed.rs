@@ -18,7 +18,7 @@ use super::{
     hello::{ClaimedUser, Hello, Start},
 };
 use crate::{
-    auth::identity::{InProcess, User},
+    auth::identity::{InProcessIdentity, User},
     edge::Edge,
 };
 
@@ -217,7 +217,7 @@ impl Feed {
 
     fn by_user<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.extensions_mut().insert(InProcess::User(Arc::clone(&self.user)));
+        request.extensions_mut().insert(InProcessIdentity::User(Arc::clone(&self.user)));
         request
     }
 }

@@ -18,7 +18,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Status};
 
-use crate::{auth::identity::InProcess, edge::Edge};
+use crate::{auth::identity::InProcessIdentity, edge::Edge};
 
 /// Sessions that one heartbeat may renew.
 const RENEWED: usize = 1_000;
@@ -174,7 +174,7 @@ impl Drop for Session {
 /// The gateway has no key: it is part of the node.
 fn by_gateway<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
-    request.extensions_mut().insert(InProcess::Gateway);
+    request.extensions_mut().insert(InProcessIdentity::Gateway);
     request
 }
 
