@@ -21,7 +21,7 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
         return Vec::new();
     }
     let keys = keys(config, limit).await;
-    let server = match SharedServer::look(config, keys.as_ref()).await {
+    let server = match SharedServer::connect_to_examine(config, keys.as_ref()).await {
         Ok(server) => server,
         Err(line) => return vec![Finding::new(line.to_string(), "kith config | grep redis")],
     };

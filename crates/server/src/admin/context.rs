@@ -14,7 +14,7 @@ use kith_store::Timestamp;
 use super::{ConversationLogs, NodeFacts, convert::signed};
 use crate::cluster::{
     Cluster, NodeInfo, StoreEpochs,
-    observer::{CanaryRecord, Observed},
+    observer::{CanaryRecord, ObserverCounts},
 };
 
 /// How long a new epoch is waited for on the node that began it.
@@ -33,7 +33,7 @@ pub(crate) struct AdminContext {
     /// The canary, in a cluster.
     pub(crate) canary: Option<CanaryRecord>,
     /// The findings of this node about them, in a cluster.
-    pub(crate) observed: Option<Arc<Observed>>,
+    pub(crate) observed: Option<Arc<ObserverCounts>>,
 }
 
 impl AdminContext {

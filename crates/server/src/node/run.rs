@@ -304,7 +304,7 @@ impl Node {
             None => true,
         };
         if let Some(lease) = self.database_lease.get() {
-            lease.give_back().await;
+            lease.release().await;
         }
         self.edge.report_refusals();
         self.end.cancel();

@@ -312,7 +312,7 @@ impl Startup {
             self.database_lease.get_or_init(|| lease);
         }
         match self.database_lease.get() {
-            Some(lease) if !lease.take().await? => Err(StartupError::Claimed(Claimed::Database)),
+            Some(lease) if !lease.acquire().await? => Err(StartupError::Claimed(Claimed::Database)),
             Some(_) | None => Ok(()),
         }
     }

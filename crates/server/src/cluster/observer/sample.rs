@@ -78,28 +78,28 @@ pub(super) async fn follow(
     findings: Arc<Findings>,
     trust: Duration,
 ) {
-    let mut looks = JoinSet::new();
+    let mut checks = JoinSet::new();
     loop {
         tokio::select! {
             Some(sample) = samples.recv() => {
                 let (nodes, findings) = (Arc::clone(&nodes), Arc::clone(&findings));
-                looks.spawn(async move { look_for(&sample, &*nodes, &findings, trust).await });
+                checks.spawn(async move { check_sample(&sample, &*nodes, &findings, trust).await });
             }
-            Some(_looked) = looks.join_next() => {}
+            Some(_checked) = checks.join_next() => {}
             else => return,
         }
     }
 }
 
-async fn look_for(sample: &Sample, nodes: &dyn Nodes, findings: &Findings, trust: Duration) {
+async fn check_sample(sample: &Sample, nodes: &dyn Nodes, findings: &Findings, trust: Duration) {
     for after in AGES {
         sleep_until(sample.written + after).await;
         if !nodes.trusted() {
             continue;
         }
         let others = nodes.others().await;
-        let looks = others.iter().map(|peer| is_stale_at(&**peer, sample, nodes, trust));
-        let found: Vec<bool> = join_all(looks).await.into_iter().flatten().collect();
+        let checks = others.iter().map(|peer| is_stale_at(&**peer, sample, nodes, trust));
+        let found: Vec<bool> = join_all(checks).await.into_iter().flatten().collect();
         found.iter().for_each(|stale| findings.checked(after, *stale));
         findings.log_stale(sample.namespace, after, found.into_iter().filter(|stale| *stale).count());
     }

@@ -58,7 +58,7 @@ pub(super) fn groups_and_members(
     (groups, members)
 }
 
-/// Sealed with the configured key, or with one in the store.
+/// Encrypted with the configured key, or with one in the store.
 pub(super) async fn invite_codes(parts: Assembly<'_>) -> Result<InviteCodes, StoreError> {
     let key = match parts.config.secrets.invite_code_key_bytes() {
         Some(key) => key,

@@ -39,7 +39,7 @@ pub(super) struct Sending {
 
 /// What streams of received messages need besides messages.
 pub(super) struct StreamParts {
-    /// Seals their cursors.
+    /// Issues their cursors.
     pub(super) pages: PageTokens,
     /// The totals of notices that they report.
     pub(super) totals: LiveTotals,

@@ -49,7 +49,7 @@ use crate::{
 /// Time limit of a write of the store, after which its outcome counts as unknown.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Minimum time to publish to other nodes, if writes took all of the time.
-const TELL_LEAST: Duration = Duration::from_millis(500);
+const PUBLISH_LEAST: Duration = Duration::from_millis(500);
 /// Period of lending unused memory between namespaces.
 const LEND_EVERY: Duration = Duration::from_secs(1);
 
@@ -135,7 +135,7 @@ impl Services {
         // It is notified of joins and leaves of the last writes.
         self.presence.stop().await;
         if let Some(cluster) = &self.cluster {
-            cluster.stop(until.saturating_duration_since(Instant::now()).max(TELL_LEAST)).await;
+            cluster.stop(until.saturating_duration_since(Instant::now()).max(PUBLISH_LEAST)).await;
         }
         written
     }
