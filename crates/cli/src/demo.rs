@@ -98,7 +98,7 @@ pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartE
         let failed = match begun {
             Ok(crowd) => tokio::select! {
                 () = end.next() => None,
-                error = node.refused() => Some(error),
+                error = node.fatal_error() => Some(error),
                 () = crowd => None,
             },
             Err(error) => Some(error),

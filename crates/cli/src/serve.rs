@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use kith_server::{
     config::{Flag, Loaded},
-    node::{banner::Banner, parent::Parent, reload::Reloading, run::Node},
+    node::{banner::Banner, parent::ParentProcess, reload::RunningConfig, run::Node},
     start_error::StartError,
     telemetry,
 };
@@ -65,7 +65,7 @@ impl ServeOptions {
 
 pub(super) fn run(common: &Common, arguments: &ServeOptions) -> Result<u8, StartError> {
     // First of all: it may end while this one starts.
-    let parent = arguments.exit_with_parent.then(Parent::now);
+    let parent = arguments.exit_with_parent.then(ParentProcess::now);
     let loaded = arguments.load(common);
     let ended = loaded.and_then(|loaded| serve(common, arguments, &loaded, parent));
     if let Some(log) = common.termination_log() {
@@ -82,7 +82,7 @@ fn serve(
     common: &Common,
     arguments: &ServeOptions,
     loaded: &Loaded,
-    parent: Option<Parent>,
+    parent: Option<ParentProcess>,
 ) -> Result<u8, StartError> {
     let ports = arguments.ports_file.clone().map(PortsFile::prepare).transpose()?;
     let runtime = runtime()?;
@@ -95,7 +95,7 @@ fn serve(
         let failed = tokio::select! {
             () = end.next() => None,
             error = announce(&node, ports) => Some(error),
-            error = node.refused() => Some(error),
+            error = node.fatal_error() => Some(error),
             error = read_again(again, &node, loaded, || arguments.load(common)) => Some(error),
         };
         let complete = node.stop(end.next()).await;
@@ -146,17 +146,17 @@ async fn read_again(
     loaded: &Loaded,
     load: impl Fn() -> Result<Loaded, StartError>,
 ) -> StartError {
-    let mut reloading = match Reloading::from(loaded) {
-        Ok(reloading) => reloading,
+    let mut running = match RunningConfig::from(loaded) {
+        Ok(running) => running,
         Err(error) => return error.into(),
     };
     while asked.recv().await.is_some() {
-        let took = match load() {
-            Ok(loaded) => reloading.take(node, &loaded).await.map_err(StartError::from),
+        let report = match load() {
+            Ok(loaded) => running.apply(node, &loaded).await.map_err(StartError::from),
             Err(error) => Err(error),
         };
-        match took {
-            Ok(reloaded) => tracing::warn!("SIGHUP: {reloaded}"),
+        match report {
+            Ok(report) => tracing::warn!("SIGHUP: {report}"),
             Err(error) => {
                 tracing::warn!(%error, "SIGHUP: the configuration is wrong, and nothing has changed")
             }
@@ -173,11 +173,11 @@ fn listen(kind: SignalKind) -> Result<Signal, StartError> {
 pub(super) struct End {
     terminate: Signal,
     interrupt: Signal,
-    parent: Option<Parent>,
+    parent: Option<ParentProcess>,
 }
 
 impl End {
-    pub(super) fn listen(parent: Option<Parent>) -> Result<Self, StartError> {
+    pub(super) fn listen(parent: Option<ParentProcess>) -> Result<Self, StartError> {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
