@@ -12,7 +12,7 @@ use std::{
 
 use clap::Args;
 use kith_server::{
-    config::{self, Loaded},
+    config::{self, LoadedConfig},
     node::run::Node,
     start_error::StartError,
     telemetry,
@@ -58,7 +58,7 @@ struct Ready {
 impl DemoOptions {
     /// In memory, unless a folder is named; on the loopback device, with sockets whose user is not proved. Callers of the environment
     /// are left out: the page of the demo has no key.
-    fn load(&self, common: &Common) -> Result<Loaded, StartError> {
+    fn load(&self, common: &Common) -> Result<LoadedConfig, StartError> {
         if self.port.is_some() && common.listen.is_some() {
             return Err(StartError::new("--port and --listen are both given; give one"));
         }
@@ -113,7 +113,7 @@ pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartE
 async fn begin(
     common: &Common,
     arguments: &DemoOptions,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     address: SocketAddr,
 ) -> Result<impl Future<Output = ()>, StartError> {
     let channel = connect(address).await?;

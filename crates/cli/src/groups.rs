@@ -91,7 +91,7 @@ impl Export for Groups {
 }
 
 fn same(sent: &Group, stored: &Group) -> bool {
-    as_created(sent.clone()) == record::given_group(stored.clone())
+    as_created(sent.clone()) == record::importable_group(stored.clone())
 }
 
 async fn read(channel: Channel, group_ids: Vec<i64>) -> Result<Stored<Group>, Status> {

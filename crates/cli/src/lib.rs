@@ -51,7 +51,7 @@ use std::{
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use kith_server::{
-    config::{Flag, Loaded, Sources, load, termination_log},
+    config::{Flag, LoadedConfig, Sources, load, termination_log},
     start_error::StartError,
 };
 
@@ -234,12 +234,12 @@ impl From<Unwritable> for StartError {
 
 impl Common {
     /// The configuration from all sources.
-    fn load(&self) -> Result<Loaded, StartError> {
+    fn load(&self) -> Result<LoadedConfig, StartError> {
         self.load_with(Vec::new())
     }
 
     /// The same with the flags of one command, which win.
-    fn load_with(&self, flags: Vec<Flag>) -> Result<Loaded, StartError> {
+    fn load_with(&self, flags: Vec<Flag>) -> Result<LoadedConfig, StartError> {
         Ok(load(&self.sources(flags)?)?)
     }
 

@@ -68,7 +68,7 @@ impl Import for Messages {
         }
         let is_stored = |sent: &&Message| {
             let there = found.get(&(sent.conversation_id.as_str(), sent.seq));
-            there.is_some_and(|there| record::given_message(there.clone()) == **sent)
+            there.is_some_and(|there| record::importable_message(there.clone()) == **sent)
         };
         Ok(sent.iter().map(is_stored).collect())
     }

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use kith_server::{
-    config::{Flag, Loaded},
+    config::{Flag, LoadedConfig},
     node::{banner::Banner, parent::ParentProcess, reload::RunningConfig, run::Node},
     start_error::StartError,
     telemetry,
@@ -45,7 +45,7 @@ pub(super) struct ServeOptions {
 
 impl ServeOptions {
     /// The present configuration.
-    fn load(&self, common: &Common) -> Result<Loaded, StartError> {
+    fn load(&self, common: &Common) -> Result<LoadedConfig, StartError> {
         common.load_with(self.flags(common)?)
     }
 
@@ -81,7 +81,7 @@ pub(super) fn run(common: &Common, arguments: &ServeOptions) -> Result<u8, Start
 fn serve(
     common: &Common,
     arguments: &ServeOptions,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     parent: Option<ParentProcess>,
 ) -> Result<u8, StartError> {
     let ports = arguments.ports_file.clone().map(PortsFile::prepare).transpose()?;
@@ -143,8 +143,8 @@ async fn announce(node: &Node, ports: Option<PortsFile>) -> StartError {
 async fn read_again(
     mut asked: Signal,
     node: &Node,
-    loaded: &Loaded,
-    load: impl Fn() -> Result<Loaded, StartError>,
+    loaded: &LoadedConfig,
+    load: impl Fn() -> Result<LoadedConfig, StartError>,
 ) -> StartError {
     let mut running = match RunningConfig::from(loaded) {
         Ok(running) => running,

@@ -93,7 +93,7 @@ impl Export for Users {
 pub(super) fn same(sent: &User, stored: &User) -> bool {
     let mut sent = sent.clone();
     sent.params.retain(|key, _| !SECRET_PARAMS.contains(&key.as_str()));
-    sent == record::given_user(stored.clone())
+    sent == record::importable_user(stored.clone())
 }
 
 async fn read(channel: Channel, user_ids: Vec<i64>) -> Result<Stored<User>, Status> {

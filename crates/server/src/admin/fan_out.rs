@@ -55,7 +55,7 @@ where
 }
 
 impl Answer<wire::InspectKeyResponse> {
-    pub(super) fn copies(self) -> wire::NodeCopies {
+    pub(super) fn into_copies(self) -> wire::NodeCopies {
         let NodeInfo { id, address, .. } = self.node_info;
         match self.result {
             Ok(answer) => {
@@ -68,7 +68,7 @@ impl Answer<wire::InspectKeyResponse> {
 
 impl<T> Answer<T> {
     /// Whether it succeeded.
-    pub(super) fn done(self) -> wire::NodeAnswer {
+    pub(super) fn into_outcome(self) -> wire::NodeAnswer {
         let NodeInfo { id, address, .. } = self.node_info;
         wire::NodeAnswer { node_id: id, address, unanswered: self.result.err().unwrap_or_default() }
     }

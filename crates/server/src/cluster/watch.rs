@@ -96,7 +96,7 @@ impl ReadyzRemark {
             self.health.remark(HealthCause { reason: self.reason, message: message.clone(), since });
         } else {
             tracing::info!("{} is over", self.reason);
-            self.health.remark_off(self.reason);
+            self.health.end_remark(self.reason);
         }
         self.shown = message;
     }

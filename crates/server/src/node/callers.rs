@@ -181,7 +181,7 @@ impl AppliedFiles {
     fn accept(&mut self, health: &Reporter) {
         if self.refused.take().is_some() {
             metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(0.0);
-            health.remark_off(REASON);
+            health.end_remark(REASON);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
-    config::{ConfigError, Loaded, values},
+    config::{ConfigError, LoadedConfig, values},
     node::{callers::ReloadOutcome, run::Node},
     telemetry,
 };
@@ -32,7 +32,7 @@ impl RunningConfig {
     ///
     /// # Errors
     /// As [`values`].
-    pub fn from(loaded: &Loaded) -> Result<Self, ConfigError> {
+    pub fn from(loaded: &LoadedConfig) -> Result<Self, ConfigError> {
         Ok(Self { values: by_key(loaded)? })
     }
 
@@ -41,7 +41,7 @@ impl RunningConfig {
     ///
     /// # Errors
     /// As [`values`].
-    pub async fn apply(&mut self, node: &Node, loaded: &Loaded) -> Result<ReloadReport, ConfigError> {
+    pub async fn apply(&mut self, node: &Node, loaded: &LoadedConfig) -> Result<ReloadReport, ConfigError> {
         let mut report = ReloadReport::default();
         match node.certificates().map_or(Ok(false), |certificates| certificates.read_again()) {
             Ok(true) => report.applied.push("the files of tls".to_owned()),
@@ -80,7 +80,7 @@ impl fmt::Display for ReloadReport {
     }
 }
 
-fn by_key(loaded: &Loaded) -> Result<BTreeMap<String, toml::Value>, ConfigError> {
+fn by_key(loaded: &LoadedConfig) -> Result<BTreeMap<String, toml::Value>, ConfigError> {
     Ok(values(loaded)?.into_iter().map(|value| (value.key, value.value)).collect())
 }
 

@@ -132,7 +132,7 @@ impl Startup {
     async fn retry_until_it_serves(self, tried: oneshot::Sender<()>) {
         let (mut tried, since, mut claimed) = (Some(tried), SystemTime::now(), None);
         let message = format!("opens {}", self.info.data().place);
-        self.health.because(State::Starting, health::cause(State::Starting, Some(message), since));
+        self.health.set_with_cause(State::Starting, health::cause(State::Starting, Some(message), since));
         // A server without transactions would accept the migrations and fail the writes.
         if let Some(line) = self.info.unfit().await {
             self.fatal.send_replace(Some(line));
@@ -205,7 +205,7 @@ impl Startup {
         }
         tracing::warn!("{line}");
         let cause = health::cause(State::MigrationPending, Some(line), SystemTime::now());
-        self.health.because(State::MigrationPending, cause);
+        self.health.set_with_cause(State::MigrationPending, cause);
     }
 
     /// Logged less and less often, and always returned on request.
@@ -214,7 +214,7 @@ impl Startup {
             tracing::warn!(tries, "waiting: {line}");
         }
         let message = format!("{line} ({tries} tries)");
-        self.health.because(State::Starting, HealthCause { reason: "store_away", message, since });
+        self.health.set_with_cause(State::Starting, HealthCause { reason: "store_away", message, since });
     }
 
     fn report_claimed(&self, what: ClaimedResource, since: SystemTime) {
@@ -222,7 +222,8 @@ impl Startup {
             ClaimedResource::Database => "store_claimed",
             ClaimedResource::Prefix => "redis_prefix_taken",
         };
-        self.health.because(State::Starting, HealthCause { reason, message: self.claim_text(what), since });
+        self.health
+            .set_with_cause(State::Starting, HealthCause { reason, message: self.claim_text(what), since });
     }
 
     fn claim_text(&self, what: ClaimedResource) -> String {
@@ -382,7 +383,7 @@ impl Startup {
 
     fn report_relations(&self, before: Option<RelationsUnfit>, now: Option<RelationsUnfit>) {
         if let Some(before) = before {
-            self.health.remark_off(before.reason);
+            self.health.end_remark(before.reason);
         }
         let Some(RelationsUnfit { reason, message, configured }) = now else {
             tracing::info!("the store of relations answers again");
@@ -432,7 +433,7 @@ impl Startup {
             _ => tracing::info!("the store answers again"),
         }
         let message = format!("the store does not answer: {place}");
-        self.health.because(state, health::cause(state, Some(message), since));
+        self.health.set_with_cause(state, health::cause(state, Some(message), since));
     }
 }
 
