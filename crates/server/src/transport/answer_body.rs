@@ -12,7 +12,7 @@ use tonic::codegen::StdError;
 
 use crate::edge::{ConnectionUnread, EdgeBody, UnreadFull};
 
-type Next = Option<Result<Frame<Bytes>, StdError>>;
+type NextFrame = Option<Result<Frame<Bytes>, StdError>>;
 
 /// The body of an answer, over any protocol. Its data is counted as unread from its creation until it is written to the
 /// peer. While it waits for the peer, the waiting time is counted, too.
@@ -21,7 +21,7 @@ pub(super) struct AnswerBody {
     inner: ProtocolBody,
     unread: Arc<ConnectionUnread>,
     /// Read before the peer asked for it.
-    ahead: Option<Next>,
+    ahead: Option<NextFrame>,
     /// Since when it waits for the peer; `None`: it does not wait.
     since: Option<u64>,
 }
@@ -47,7 +47,7 @@ impl AnswerBody {
         if !inner.is_end_stream()
             && let Poll::Ready(next) = inner.poll(cx)
         {
-            match held(&unread, next) {
+            match count_data(&unread, next) {
                 Ok(next) => ahead = Some(next),
                 Err(UnreadFull) => return Err(inner),
             }
@@ -73,7 +73,7 @@ impl AnswerBody {
 }
 
 /// The same, with its data counted.
-fn held(unread: &Arc<ConnectionUnread>, next: Next) -> Result<Next, UnreadFull> {
+fn count_data(unread: &Arc<ConnectionUnread>, next: NextFrame) -> Result<NextFrame, UnreadFull> {
     let frame = match next {
         Some(Ok(frame)) => frame,
         end => return Ok(end),
@@ -89,12 +89,12 @@ impl Body for AnswerBody {
     type Data = Bytes;
     type Error = StdError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<NextFrame> {
         let this = &mut *self;
         this.end_wait();
         let next = match this.ahead.take() {
             Some(next) => next,
-            None => match held(&this.unread, ready!(this.inner.poll(cx))) {
+            None => match count_data(&this.unread, ready!(this.inner.poll(cx))) {
                 Ok(next) => next,
                 Err(UnreadFull) => this.inner.cut(),
             },
@@ -126,7 +126,7 @@ impl Body for AnswerBody {
 }
 
 impl ProtocolBody {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<NextFrame> {
         match self {
             Self::Grpc(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
             Self::Web(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
@@ -134,7 +134,7 @@ impl ProtocolBody {
     }
 
     /// Ends the body here, because its peer reads too slowly.
-    fn cut(&mut self) -> Next {
+    fn cut(&mut self) -> NextFrame {
         match self {
             Self::Grpc(body) => Some(Ok(body.cut_unread())),
             Self::Web(_) => Some(Err("the peer does not read".into())),
@@ -187,7 +187,7 @@ mod tests {
         poll_fn(|cx| Poll::Ready(AnswerBody::new(text.take().unwrap(), Arc::clone(unread), cx))).await
     }
 
-    async fn next(body: &mut AnswerBody) -> Poll<Next> {
+    async fn next(body: &mut AnswerBody) -> Poll<NextFrame> {
         poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await
     }
 
