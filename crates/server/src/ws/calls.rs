@@ -7,7 +7,7 @@ use http::{Method, Request, StatusCode, Version, header};
 use kith_service::error::{Error, Reason};
 use tonic::Status;
 
-use super::frame::{self, Id};
+use super::frame::{self, CallId};
 use crate::{
     auth::identity::{InProcessIdentity, User},
     edge::Edge,
@@ -109,7 +109,7 @@ impl SocketCalls {
 
     /// Makes one call and returns the frame that answers it. Dropped before, the call is cancelled; a write that has begun
     /// goes on.
-    pub(super) async fn make(self, user: Arc<User>, id: Id, name: String, body: String) -> String {
+    pub(super) async fn make(self, user: Arc<User>, id: CallId, name: String, body: String) -> String {
         let Some((service, name)) = method(&name) else {
             return frame::call_failed(id, &json::failure_text(&not_taken()));
         };
