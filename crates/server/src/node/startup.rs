@@ -143,8 +143,8 @@ impl Startup {
                 Ok(()) => break,
                 Err(StartupError::Pending(migration)) => self.report_pending(&migration),
                 Err(StartupError::Store(error)) => match self.info.failure(&error).await {
-                    StoreFailure::Away(line) => self.report_away(&line, tries, since),
-                    StoreFailure::Wrong(line) => {
+                    StoreFailure::Temporary(line) => self.report_away(&line, tries, since),
+                    StoreFailure::Permanent(line) => {
                         self.fatal.send_replace(Some(line));
                         return;
                     }

@@ -25,16 +25,16 @@ pub struct DataLocation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreFailure {
     /// It may recover by itself.
-    Away(StartError),
+    Temporary(StartError),
     /// It does not recover until an operator changes something.
-    Wrong(StartError),
+    Permanent(StartError),
 }
 
 impl StoreFailure {
     /// In one line.
     pub fn line(self) -> StartError {
         match self {
-            Self::Away(line) | Self::Wrong(line) => line,
+            Self::Temporary(line) | Self::Permanent(line) => line,
         }
     }
 }
@@ -137,7 +137,7 @@ impl StoreInfo {
                  another data folder (--data-dir)"
             )
         };
-        StoreFailure::Wrong(StartError::new(match error {
+        StoreFailure::Permanent(StartError::new(match error {
             StoreError::Full { .. } => full(),
             StoreError::Unavailable { .. } if self.is_full() => full(),
             StoreError::Unavailable { .. } => {
@@ -168,7 +168,7 @@ impl StoreInfo {
     async fn mongodb_failure(&self, error: &StoreError) -> StoreFailure {
         let place = &self.data.place;
         if let StoreError::Corrupt { .. } = error {
-            return StoreFailure::Wrong(StartError::new(format!(
+            return StoreFailure::Permanent(StartError::new(format!(
                 "{place}: what is stored cannot be read: a newer kith than {} wrote it, or it is damaged; start \
                  the newer kith, or restore a backup",
                 env!("CARGO_PKG_VERSION")
@@ -179,12 +179,12 @@ impl StoreInfo {
             None => None,
         };
         let Some(unfit) = unfit else {
-            return StoreFailure::Away(StartError::new(format!(
+            return StoreFailure::Temporary(StartError::new(format!(
                 "{place} does not answer as a primary; start it, or correct store.mongodb.uri"
             )));
         };
         let line = StartError::new(unfit_line(&unfit, place));
-        if unfit.may_pass() { StoreFailure::Away(line) } else { StoreFailure::Wrong(line) }
+        if unfit.may_pass() { StoreFailure::Temporary(line) } else { StoreFailure::Permanent(line) }
     }
 }
 
