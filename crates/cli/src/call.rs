@@ -116,7 +116,7 @@ impl Call<'_> {
     async fn unary(&self, mut client: Grpc<Channel>) -> Result<Result<(), Status>> {
         let message = body::one(&self.method.input(), &self.arguments.body)?;
         let mut request = self.request(message);
-        request.set_timeout(self.arguments.target.reach.answer());
+        request.set_timeout(self.arguments.target.options.answer_limit());
         let call =
             async { client.unary(request, codec::path(&self.method)?, DynamicCodec::of(&self.method)).await };
         Ok(match self.arguments.target.answer(call).await {
@@ -135,7 +135,7 @@ impl Call<'_> {
         mut client: Grpc<Channel>,
         messages: impl tokio_stream::Stream<Item = DynamicMessage> + Send + 'static,
     ) -> Result<Result<(), Status>> {
-        let limit = self.arguments.target.reach.streamed();
+        let limit = self.arguments.target.options.message_limit();
         let path = match codec::path(&self.method) {
             Ok(path) => path,
             Err(status) => return Ok(Err(status)),

@@ -21,10 +21,11 @@ use serde::Serialize;
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
-    Common, FAILED, OK, given,
-    output::{Form, note, write},
+    Common, FAILED, OK,
+    output::{OutputForm, note, write},
     runtime,
     serve::End,
+    set_flags,
 };
 
 /// The variables that configure callers of a node; commands that call a node read them, too.
@@ -73,7 +74,7 @@ impl DemoOptions {
             ("ws.trusted", on()),
             ("ws.demo", on()),
         ];
-        let mut sources = common.sources(given(flags.map(|(key, value)| ("--demo", key, value))))?;
+        let mut sources = common.sources(set_flags(flags.map(|(key, value)| ("--demo", key, value))))?;
         let ignored = without_callers(&mut sources.environment);
         if !ignored.is_empty() {
             note(&format!("kith: the demo is open to this machine; not used: {}", ignored.join(", ")));
@@ -143,13 +144,13 @@ async fn connect(address: SocketAddr) -> Result<Channel, StartError> {
 
 fn present(common: &Common, ready: &Ready) -> Result<(), StartError> {
     let text = match common.output.form() {
-        Form::Table => format!(
+        OutputForm::Table => format!(
             "kith {} demo\n  page   {}\n  data   {}\n  Open it in two windows, as two people. Ctrl+C ends it.\n",
             env!("CARGO_PKG_VERSION"),
             ready.url,
             ready.data,
         ),
-        Form::Plain | Form::Json => serde_json::to_string(ready).unwrap_or_default() + "\n",
+        OutputForm::Plain | OutputForm::Json => serde_json::to_string(ready).unwrap_or_default() + "\n",
     };
     Ok(write(text.as_bytes())?)
 }

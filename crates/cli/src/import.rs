@@ -120,7 +120,7 @@ async fn import<K: Import>(mut kind: K, source: &ImportSource) -> Result<Importe
     let lines = input.lines(progress.at.offset)?;
     let reader = Reader::new(lines, progress.at, progress.run.clone(), Bounds::default());
     let mut flow = Flow::new(channel, kind, reader, progress, kept.clone(), report);
-    flow.patience.answer = source.target.reach.streamed();
+    flow.patience.answer = source.target.options.message_limit();
     let tally = flow.run().await;
     flow.report.end();
     let tally = tally?;

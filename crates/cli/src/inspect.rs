@@ -14,7 +14,7 @@ use self::log::Log;
 use super::{
     Common, FAILED, OK,
     client::{Target, Targets, message_of},
-    output::{Form, Report, note},
+    output::{OutputForm, Report, note},
 };
 
 /// It exists in no tier.
@@ -75,7 +75,7 @@ pub(super) async fn run(common: &Common, arguments: &InspectOptions) -> Result<u
     let inspected = Inspected { key: arguments.key.clone(), verdict: verdict.0, copies, log };
     common.output.print(&inspected)?;
     match &inspected.log {
-        Some(log) if common.output.form() != Form::Json => common.output.print(log)?,
+        Some(log) if common.output.form() != OutputForm::Json => common.output.print(log)?,
         _ => {}
     }
     Ok(if away && verdict.1 == OK { FAILED } else { verdict.1 })

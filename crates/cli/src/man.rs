@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     Common, OK,
-    output::{Report, Unwritable},
+    output::{Report, WriteError},
     tree,
 };
 
@@ -27,7 +27,7 @@ pub(super) struct ManOptions {
 }
 
 pub(super) fn run(common: &Common, arguments: &ManOptions) -> Result<u8, StartError> {
-    let pages = pages().map_err(Unwritable::output)?;
+    let pages = pages().map_err(WriteError::output)?;
     if let Some(dir) = &arguments.dir {
         common.output.print(&written(dir, &pages)?)?;
         return Ok(OK);

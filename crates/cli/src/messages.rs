@@ -99,9 +99,9 @@ fn wire(entry: Entry<Message>) -> ImportMessage {
 }
 
 /// The messages of the conversation with this id.
-pub(super) struct OfConversation(pub(super) String);
+pub(super) struct ConversationMessages(pub(super) String);
 
-impl Export for OfConversation {
+impl Export for ConversationMessages {
     type Record = Message;
 
     fn line(message: &Message) -> serde_json::Result<String> {
@@ -180,7 +180,7 @@ mod tests {
             ..message()
         };
         for message in [message(), event] {
-            let line = OfConversation::line(&message).unwrap();
+            let line = ConversationMessages::line(&message).unwrap();
             assert!(
                 !line.contains('\n') && line.contains(r#""sendTime":"1970-01-01T00:00:01.005Z""#),
                 "{line}"
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn later_changes_are_left_out() {
         let edited = Message { edits: 2, edit_time: Some(Timestamp { seconds: 9, nanos: 0 }), ..message() };
-        assert_eq!(read(&OfConversation::line(&edited).unwrap()), message());
+        assert_eq!(read(&ConversationMessages::line(&edited).unwrap()), message());
         let recalled = Message { recall: Some(Recall { user_id: 4, time: None }), ..message() };
-        let read = read(&OfConversation::line(&recalled).unwrap());
+        let read = read(&ConversationMessages::line(&recalled).unwrap());
         assert_eq!(read, Message { silent: true, ..message() });
     }
 

@@ -14,7 +14,7 @@ use kith_server::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Common, FAILED, OK, given, output::Form, ports::PortsFile, runtime};
+use super::{Common, FAILED, OK, output::OutputForm, ports::PortsFile, runtime, set_flags};
 
 /// Printed when the end of the node was not graceful.
 const LEFT_BEHIND: &str =
@@ -54,7 +54,7 @@ impl ServeOptions {
             return Err(StartError::new("--port and --listen are both given; give one"));
         }
         let loopback = |port: u16| format!("127.0.0.1:{port}");
-        Ok(given([
+        Ok(set_flags([
             ("--port", "listen", self.port.map(loopback)),
             ("--operations-port", "operations.listen", self.operations_port.map(loopback)),
             ("--ephemeral", "ephemeral.enabled", self.ephemeral.then(|| "true".to_owned())),
@@ -113,8 +113,8 @@ fn program() -> String {
 /// A node whose banner cannot be written still serves.
 fn present(common: &Common, banner: &Banner) {
     let text = match common.output.form() {
-        Form::Table => banner.to_string(),
-        Form::Plain | Form::Json => match serde_json::to_string(banner) {
+        OutputForm::Table => banner.to_string(),
+        OutputForm::Plain | OutputForm::Json => match serde_json::to_string(banner) {
             Ok(line) => line + "\n",
             Err(error) => return tracing::warn!(%error, "the banner cannot be written"),
         },

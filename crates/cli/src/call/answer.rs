@@ -11,7 +11,7 @@ use tonic::{
 };
 
 use super::failure::Failure;
-use crate::output::{Form, note, write};
+use crate::output::{OutputForm, note, write};
 
 /// Metadata of every answer, which is not printed.
 const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message", "grpc-encoding"];
@@ -19,21 +19,21 @@ const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message",
 /// Standard output for messages, standard error for all else.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerSink {
-    form: Form,
+    form: OutputForm,
     verbose: bool,
 }
 
 impl AnswerSink {
     /// In this form; `verbose`: with metadata.
-    pub(super) const fn new(form: Form, verbose: bool) -> Self {
+    pub(super) const fn new(form: OutputForm, verbose: bool) -> Self {
         Self { form, verbose }
     }
 
     /// Writes the one answer. Fails if standard output cannot be written.
     pub(super) fn whole(self, message: &DynamicMessage) -> Result<()> {
         match self.form {
-            Form::Plain => self.line(message),
-            Form::Table | Form::Json => {
+            OutputForm::Plain => self.line(message),
+            OutputForm::Table | OutputForm::Json => {
                 let mut text = Vec::new();
                 message.serialize(&mut serde_json::Serializer::pretty(&mut text))?;
                 text.push(b'\n');
@@ -69,7 +69,7 @@ impl AnswerSink {
         self.metadata(status.metadata());
         let failure = Failure::of(status);
         match (self.form, serde_json::to_string(&failure)) {
-            (Form::Json, Ok(json)) => note(&json),
+            (OutputForm::Json, Ok(json)) => note(&json),
             _ => note(&format!("kith: {failure}")),
         }
     }

@@ -116,7 +116,7 @@ mod tests {
     async fn node_is_waited_for_no_longer_than_asked() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut target = Target::at(free.to_string(), Duration::from_secs(5));
-        target.reach.wait = Some(Duration::from_millis(120));
+        target.options.wait = Some(Duration::from_millis(120));
         let begun = Instant::now();
         assert!(target.connect().await.unwrap_err().to_string().starts_with("no node answers at"));
         assert!(begun.elapsed() >= Duration::from_millis(120));

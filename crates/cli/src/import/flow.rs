@@ -193,7 +193,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
             self.progress.save(kept)?;
         }
         self.report.bad(&chunk.bad);
-        self.report.came(chunk.end, self.progress.tally);
+        self.report.update(chunk.end, self.progress.tally);
         self.failures = 0;
         Ok(())
     }

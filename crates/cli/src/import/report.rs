@@ -50,10 +50,11 @@ impl ImportReport {
     }
 
     /// Prints the progress.
-    pub(super) fn came(&mut self, at: Position, tally: Tally) {
+    pub(super) fn update(&mut self, at: Position, tally: Tally) {
         let Tally { imported, already_there, bad } = tally;
         let summary = format!("{imported} imported, {already_there} already there, {bad} bad");
-        self.lines.came(at.offset, summary, |summary| format!("{}: line {}, {summary}", self.name, at.line));
+        self.lines
+            .update(at.offset, summary, |summary| format!("{}: line {}, {summary}", self.name, at.line));
     }
 
     /// Prints that it waits before a retry.

@@ -22,7 +22,7 @@ const OF_CALLERS: u32 = 0o644;
 pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
     let unwritable = || format!("{} cannot be written", path.display());
     let sibling = sibling(path);
-    let written = new(&sibling, OF_KEY).and_then(|mut file| {
+    let written = create_new(&sibling, OF_KEY).and_then(|mut file| {
         file.write_all(key.as_bytes())?;
         file.write_all(b"\n")?;
         file.sync_all()
@@ -60,7 +60,7 @@ pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, Edit
 }
 
 fn write_sibling(sibling: &Path, path: &Path, text: &str) -> Result<()> {
-    let written = new(sibling, OF_CALLERS).and_then(|mut file| {
+    let written = create_new(sibling, OF_CALLERS).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         if let Ok(data) = fs::metadata(path) {
             file.set_permissions(data.permissions())?;
@@ -89,7 +89,7 @@ fn sibling(path: &Path) -> PathBuf {
 }
 
 #[cfg(unix)]
-fn new(path: &Path, mode: u32) -> io::Result<File> {
+fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     // Whatever the umask takes away or leaves.
@@ -98,7 +98,7 @@ fn new(path: &Path, mode: u32) -> io::Result<File> {
 }
 
 #[cfg(not(unix))]
-fn new(path: &Path, _mode: u32) -> io::Result<File> {
+fn create_new(path: &Path, _mode: u32) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 

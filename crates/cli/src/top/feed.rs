@@ -190,7 +190,7 @@ async fn listen(
     let mut client = AdminServiceClient::new(target.connect_now().await?);
     let request = WatchNodeRequest { interval: Some(prost_types::Duration::try_from(interval)?) };
     let mut messages = target.response(client.watch_node(request)).await?;
-    let limit = interval + target.reach.answer();
+    let limit = interval + target.options.answer_limit();
     loop {
         let message = timeout(limit, messages.message()).await;
         let message = message.map_err(|_| anyhow!("{} says nothing for {limit:?}", target.addr))?;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     super::{
         FAILED, OK,
-        output::{Form, Report, print_next, yes},
+        output::{OutputForm, Report, print_next, yes},
     },
     feed::{Feed, Now, WatchedNode},
     sample::Sample,
@@ -21,7 +21,7 @@ const SLACK: Duration = Duration::from_secs(1);
 
 /// Prints a sample every interval, so many times, or until the output is closed. The code says whether a node was away in
 /// the last one. Fails if standard output cannot be written.
-pub(super) async fn run(mut feed: Feed, form: Form, count: Option<u64>) -> Result<u8> {
+pub(super) async fn run(mut feed: Feed, form: OutputForm, count: Option<u64>) -> Result<u8> {
     let mut printed = 0;
     loop {
         gather(&mut feed).await;

@@ -52,7 +52,7 @@ pub(super) struct StreamEnd {
     pub(super) status: fn() -> Status,
 }
 
-/// What ends a call before its answer is complete: its deadline and, for a stream, the end of its caller and the stop of the node.
+/// What ends a call before its answer is complete: its deadline; for a stream also the end of its caller and of the node.
 pub(super) struct EndConditions {
     last: StreamEnd,
     /// Made when the call has to wait for the first time: an answer from memory needs no timer.

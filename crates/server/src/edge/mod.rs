@@ -334,8 +334,8 @@ impl Edge {
         }
     }
 
-    /// What ends a call before its answer is complete: its deadline; for every stream also the end of its caller, those without an end also the stop
-    /// of the node.
+    /// What ends a call before its answer is complete: its deadline; for every stream also the end of its caller, and
+    /// for those without an end the stop of the node.
     fn end_conditions(&self, method: &Method, admitted: &AdmittedCall) -> EndConditions {
         let caller = if method.kind == MethodKind::Unary { None } else { admitted.close_signal() };
         let closing = &self.shared.closing;

@@ -336,8 +336,8 @@ impl ConnectionServer {
         }
     }
 
-    /// Serves until the connection ends or must close; `shut_down` lets running calls end. A connection whose peer does not
-    /// read is cut off.
+    /// Serves until the connection ends or must close; `shut_down` lets running calls end. A connection whose peer
+    /// does not read is cut off.
     async fn serve_to_end<C: Future>(
         &self,
         mut connection: Pin<&mut C>,

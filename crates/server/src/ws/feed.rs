@@ -56,8 +56,8 @@ struct ResponseStream {
 }
 
 impl Feed {
-    /// Sends everything, in order: `welcome` (the JSON of which is given), pages of conversations, what came meanwhile, `live`, and what
-    /// comes then. Holds nothing back: a socket that does not take makes it wait, and the stream behind it.
+    /// Sends everything, in order: `welcome` (the JSON of which is given), pages of conversations, what came in the meantime,
+    /// `live`, and what comes then. Holds nothing back: a socket that does not take makes it wait, and the stream behind it.
     pub(super) async fn run(mut self, gateway: Gateway, welcome: Value) {
         // Before the list: from here on nothing is missed.
         let stream = match self.open(&self.hello.start.clone()).await {
