@@ -1,9 +1,9 @@
 //! `kith demo`: a node with 200 people, and a page to talk to them.
 
-mod crowd;
 mod names;
+mod people;
 mod phrases;
-mod world;
+mod setup;
 
 use std::{
     net::SocketAddr,
@@ -24,7 +24,7 @@ use super::{
     Common, FAILED, OK,
     output::{OutputForm, note, write},
     runtime,
-    serve::End,
+    serve::StopSignals,
     set_flags,
 };
 
@@ -49,7 +49,7 @@ pub(super) struct DemoOptions {
 
 /// The output once the page can be opened.
 #[derive(Debug, Serialize)]
-struct Ready {
+struct DemoReady {
     /// The page.
     url: String,
     /// Where the people and their messages are kept.
@@ -93,18 +93,18 @@ pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartE
     let loaded = arguments.load(common)?;
     let complete = runtime()?.block_on(async {
         let _telemetry = telemetry::start(&loaded.config.telemetry)?;
-        let mut end = End::listen(None)?;
+        let mut stop = StopSignals::listen(None)?;
         let node = Box::pin(Node::start(loaded.config.clone())).await?;
         let begun = begin(common, arguments, &loaded, node.addresses().grpc).await;
         let failed = match begun {
-            Ok(crowd) => tokio::select! {
-                () = end.next() => None,
+            Ok(people) => tokio::select! {
+                () = stop.next() => None,
                 error = node.fatal_error() => Some(error),
-                () = crowd => None,
+                () = people => None,
             },
             Err(error) => Some(error),
         };
-        let complete = node.stop(end.next()).await;
+        let complete = node.stop(stop.next()).await;
         failed.map_or(Ok(complete), Err)
     })?;
     Ok(if complete || loaded.config.ephemeral.enabled { OK } else { FAILED })
@@ -118,19 +118,19 @@ async fn begin(
     address: SocketAddr,
 ) -> Result<impl Future<Output = ()>, StartError> {
     let channel = connect(address).await?;
-    let made = world::make(&channel).await;
-    made.map_err(|status| {
+    let created = setup::create(&channel).await;
+    created.map_err(|status| {
         StartError::new(format!("the people of the demo cannot be made: {}", status.message()))
     })?;
     let config = &loaded.config;
     let data =
         if config.ephemeral.enabled { "memory".to_owned() } else { config.data_dir.display().to_string() };
-    let ready = Ready { url: format!("http://{address}/demo"), data };
+    let ready = DemoReady { url: format!("http://{address}/demo"), data };
     present(common, &ready)?;
     if !arguments.no_browser {
         open(&ready.url);
     }
-    Ok(crowd::live(channel, arguments.silent))
+    Ok(people::run(channel, arguments.silent))
 }
 
 async fn connect(address: SocketAddr) -> Result<Channel, StartError> {
@@ -142,7 +142,7 @@ async fn connect(address: SocketAddr) -> Result<Channel, StartError> {
         .map_err(unreachable)
 }
 
-fn present(common: &Common, ready: &Ready) -> Result<(), StartError> {
+fn present(common: &Common, ready: &DemoReady) -> Result<(), StartError> {
     let text = match common.output.form() {
         OutputForm::Table => format!(
             "kith {} demo\n  page   {}\n  data   {}\n  Open it in two windows, as two people. Ctrl+C ends it.\n",

@@ -88,17 +88,17 @@ fn serve(
     let runtime = runtime()?;
     let complete = runtime.block_on(async {
         let _telemetry = telemetry::start(&loaded.config.telemetry)?;
-        let mut end = End::listen(parent)?;
+        let mut stop = StopSignals::listen(parent)?;
         let again = listen(SignalKind::hangup())?;
         let node = Box::pin(Node::start(loaded.config.clone())).await?;
         present(common, &Banner::of(&node, &loaded.sources(), &program()));
         let failed = tokio::select! {
-            () = end.next() => None,
+            () = stop.next() => None,
             error = announce(&node, ports) => Some(error),
             error = node.fatal_error() => Some(error),
-            error = read_again(again, &node, loaded, || arguments.load(common)) => Some(error),
+            error = reload_on_hangup(again, &node, loaded, || arguments.load(common)) => Some(error),
         };
-        let complete = node.stop(end.next()).await;
+        let complete = node.stop(stop.next()).await;
         failed.map_or(Ok(complete), Err)
     })?;
     // A node for tests loses its data in any case, and stopping it means that.
@@ -140,7 +140,7 @@ async fn announce(node: &Node, ports: Option<PortsFile>) -> StartError {
 }
 
 /// Reads the configuration again at every SIGHUP, and reports the result, until dropped. Returns if that fails.
-async fn read_again(
+async fn reload_on_hangup(
     mut asked: Signal,
     node: &Node,
     loaded: &LoadedConfig,
@@ -170,13 +170,13 @@ fn listen(kind: SignalKind) -> Result<Signal, StartError> {
 }
 
 /// The signals that end the node: SIGTERM, SIGINT, or the end of its parent.
-pub(super) struct End {
+pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
     parent: Option<ParentProcess>,
 }
 
-impl End {
+impl StopSignals {
     pub(super) fn listen(parent: Option<ParentProcess>) -> Result<Self, StartError> {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,

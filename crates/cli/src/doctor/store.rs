@@ -25,9 +25,9 @@ pub(super) async fn findings(config: &Config, node_runs: bool, limit: Duration) 
         Err(error) => return vec![Finding::new(error.to_string(), to_open(cluster, config))],
     };
     let mut found: Vec<_> =
-        if cluster { away(config, &store, limit).await } else { None }.into_iter().collect();
+        if cluster { mongodb_problem(config, &store, limit).await } else { None }.into_iter().collect();
     if found.is_empty() {
-        found.extend(relations(config, &store, limit).await);
+        found.extend(relations_problem(config, &store, limit).await);
         // While the store of relations is unavailable, migrations cannot be read.
         if found.is_empty() || config.store.cql.contact_points.is_empty() {
             found.extend(pending(config, &store, limit).await);
@@ -51,7 +51,7 @@ fn is_ours(file: &Path) -> bool {
 }
 
 /// Problems of MongoDB; the connection string is not repeated, because it may contain a password.
-async fn away(config: &Config, store: &OpenStore, limit: Duration) -> Option<Finding> {
+async fn mongodb_problem(config: &Config, store: &OpenStore, limit: Duration) -> Option<Finding> {
     let limit = limit.max(config.store.mongodb.server_selection);
     let look = "mongosh \"$KITH_STORE__MONGODB__URI\" --eval 'db.hello()'";
     let info = store.info(config);
@@ -63,7 +63,7 @@ async fn away(config: &Config, store: &OpenStore, limit: Duration) -> Option<Fin
 }
 
 /// Problems of the store of relations.
-async fn relations(config: &Config, store: &OpenStore, limit: Duration) -> Option<Finding> {
+async fn relations_problem(config: &Config, store: &OpenStore, limit: Duration) -> Option<Finding> {
     let cql = &config.store.cql;
     let first = cql.contact_points.first().and_then(|first| first.rsplit_once(':'));
     let (host, port) = first.unwrap_or_default();

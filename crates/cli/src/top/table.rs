@@ -11,7 +11,7 @@ use super::view::View;
 
 /// How a cell is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum CellStyle {
     Plain,
     /// As it should be.
     Good,
@@ -21,7 +21,7 @@ pub(super) enum Look {
     Failure,
 }
 
-impl Look {
+impl CellStyle {
     pub(super) const fn warning_if(wrong: bool) -> Self {
         if wrong { Self::Warning } else { Self::Plain }
     }
@@ -39,10 +39,10 @@ impl Look {
 }
 
 /// A text in its look.
-pub(super) type Shown = (String, Look);
+pub(super) type StyledText = (String, CellStyle);
 
-pub(super) fn plain(text: String) -> Shown {
-    (text, Look::Plain)
+pub(super) fn plain(text: String) -> StyledText {
+    (text, CellStyle::Plain)
 }
 
 /// A column: its name, and how its cells come about.
@@ -54,31 +54,41 @@ pub(super) struct Column<T> {
     pub(super) rank: u8,
     /// Words are aligned to the left, numbers to the right.
     pub(super) words: bool,
-    pub(super) cell: fn(&T) -> Shown,
+    pub(super) cell: fn(&T) -> StyledText,
 }
 
 impl<T> Column<T> {
     /// A column of numbers.
-    pub(super) const fn numbers(name: &'static str, width: usize, rank: u8, cell: fn(&T) -> Shown) -> Self {
+    pub(super) const fn numbers(
+        name: &'static str,
+        width: usize,
+        rank: u8,
+        cell: fn(&T) -> StyledText,
+    ) -> Self {
         Self { name, width, rank, words: false, cell }
     }
 
     /// A column of words.
-    pub(super) const fn words(name: &'static str, width: usize, rank: u8, cell: fn(&T) -> Shown) -> Self {
+    pub(super) const fn words(
+        name: &'static str,
+        width: usize,
+        rank: u8,
+        cell: fn(&T) -> StyledText,
+    ) -> Self {
         Self { name, width, rank, words: true, cell }
     }
 }
 
 /// A column with its texts.
-struct Filled {
+struct FilledColumn {
     name: &'static str,
     rank: u8,
     width: usize,
     words: bool,
-    cells: Vec<Shown>,
+    cells: Vec<StyledText>,
 }
 
-impl Filled {
+impl FilledColumn {
     fn of<T>(column: &Column<T>, rows: &[T]) -> Self {
         let cells: Vec<_> = rows.iter().map(column.cell).collect();
         let widest = cells.iter().map(|(text, _)| text.chars().count()).max().unwrap_or(0);
@@ -89,8 +99,9 @@ impl Filled {
 
 /// A table that is at most this wide.
 pub(super) fn table<T>(columns: &[Column<T>], rows: &[T], width: u16, view: &View) -> Table<'static> {
-    let filled = fitting(columns.iter().map(|column| Filled::of(column, rows)).collect(), usize::from(width));
-    let aligned = |column: &Filled, text: String| {
+    let filled =
+        fitting(columns.iter().map(|column| FilledColumn::of(column, rows)).collect(), usize::from(width));
+    let aligned = |column: &FilledColumn, text: String| {
         let line = Line::from(text);
         Cell::from(if column.words { line } else { line.right_aligned() })
     };
@@ -108,8 +119,8 @@ pub(super) fn table<T>(columns: &[Column<T>], rows: &[T], width: u16, view: &Vie
 }
 
 /// The most important columns that fit, at least one.
-fn fitting(mut columns: Vec<Filled>, width: usize) -> Vec<Filled> {
-    let needed = |columns: &[Filled]| columns.iter().map(|column| column.width + 1).sum::<usize>() - 1;
+fn fitting(mut columns: Vec<FilledColumn>, width: usize) -> Vec<FilledColumn> {
+    let needed = |columns: &[FilledColumn]| columns.iter().map(|column| column.width + 1).sum::<usize>() - 1;
     while columns.len() > 1 && needed(&columns) > width {
         let least = columns.iter().enumerate().max_by_key(|(_, column)| column.rank);
         let Some((at, _)) = least else { break };
