@@ -20,7 +20,7 @@ use serde::ser::Error as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::kind::{self, Entry, Export, Import, patient};
+use super::kind::{self, Entry, Export, Import, with_long_deadline};
 
 /// Most messages of a page, and most numbers that are asked for at once.
 const PAGE: i32 = 1_000;
@@ -83,8 +83,10 @@ async fn by_seqs(channel: &Channel, conversation: &str, seqs: &[i64]) -> Result<
             seqs: wanted.clone(),
             ..PullBySeqsRequest::default()
         };
-        let answer =
-            MessageServiceClient::new(channel.clone()).pull_by_seqs(patient(request)).await?.into_inner();
+        let answer = MessageServiceClient::new(channel.clone())
+            .pull_by_seqs(with_long_deadline(request))
+            .await?
+            .into_inner();
         let last = answer.messages.last().map_or(i64::MAX, |last| last.seq);
         found.extend(answer.messages);
         wanted.retain(|seq| *seq > last);
@@ -133,8 +135,10 @@ impl Export for ConversationMessages {
                     limit: PAGE,
                     ..PullMessagesRequest::default()
                 };
-                let page =
-                    MessageServiceClient::new(channel).pull_messages(patient(request)).await?.into_inner();
+                let page = MessageServiceClient::new(channel)
+                    .pull_messages(with_long_deadline(request))
+                    .await?
+                    .into_inner();
                 let next = page.messages.last().filter(|_| page.more).map(|last| last.seq);
                 Ok(Some((page.messages, next)))
             }

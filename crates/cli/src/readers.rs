@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::kind::{Entry, Import, MessageStream, patient};
+use super::kind::{Entry, Import, MessageStream, with_long_deadline};
 
 /// Most readers that one call registers.
 const AT_ONCE: usize = 1_000;
@@ -54,7 +54,7 @@ async fn register(channel: Channel, chunk: Vec<ReaderEntry>) -> Result<Vec<Impor
         let request = RegisterReadersRequest { audience_id: lines[0].record.audience_id, readers };
         let of_lines: Vec<ImportResult> = match call(&channel, request).await {
             Ok(()) => lines.iter().map(|line| result(line, Ok(()))).collect(),
-            Err(failed) if is_passing(&failed) => return Err(failed),
+            Err(failed) if is_retryable(&failed) => return Err(failed),
             // One of them is at fault.
             Err(_) => each(&channel, lines).await?,
         };
@@ -67,7 +67,7 @@ async fn each(channel: &Channel, lines: &[ReaderEntry]) -> Result<Vec<ImportResu
     let mut results = Vec::with_capacity(lines.len());
     for line in lines {
         match call(channel, line.record.clone()).await {
-            Err(failed) if is_passing(&failed) => return Err(failed),
+            Err(failed) if is_retryable(&failed) => return Err(failed),
             registered => results.push(result(line, registered)),
         }
     }
@@ -75,7 +75,7 @@ async fn each(channel: &Channel, lines: &[ReaderEntry]) -> Result<Vec<ImportResu
 }
 
 async fn call(channel: &Channel, request: RegisterReadersRequest) -> Result<(), Status> {
-    NoticeServiceClient::new(channel.clone()).register_readers(patient(request)).await.map(drop)
+    NoticeServiceClient::new(channel.clone()).register_readers(with_long_deadline(request)).await.map(drop)
 }
 
 /// Runs of lines of one audience that one call can register.
@@ -97,7 +97,7 @@ fn together(chunk: &[ReaderEntry]) -> Vec<&[ReaderEntry]> {
 }
 
 /// Whether the same may be registered a while later.
-fn is_passing(failed: &Status) -> bool {
+fn is_retryable(failed: &Status) -> bool {
     matches!(failed.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown)
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     client::Target,
-    kind::moment,
+    kind::rfc3339,
     output::{FIELD_AND_VALUE, Report},
 };
 
@@ -46,7 +46,7 @@ impl From<InspectConversationResponse> for ConversationLog {
         Self {
             exists: found.exists,
             max_seq: found.max_seq,
-            last_time: moment(found.last_time),
+            last_time: rfc3339(found.last_time),
             first_seq: found.first_seq,
             documents: found.documents,
             min_seq: found.min_seq,
