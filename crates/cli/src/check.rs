@@ -66,7 +66,8 @@ pub(super) async fn run(common: &Common, arguments: &CheckOptions) -> Result<u8>
     let overrides = Overrides { warn: &arguments.warn, critical: &arguments.critical };
     let found = async {
         let facts = Facts::of(&arguments.target).await?;
-        let nodes = if facts.of_cluster().is_some() { listed(&arguments.target).await? } else { Vec::new() };
+        let nodes =
+            if facts.cluster_node().is_some() { listed(&arguments.target).await? } else { Vec::new() };
         anyhow::Ok((facts, nodes))
     };
     let checks = match found.await {
@@ -175,14 +176,14 @@ fn checks(facts: &Facts, nodes: &[NodeInfo], overrides: &Overrides<'_>) -> Vec<C
         let store = if node.store_answers { "answers" } else { "away" };
         checks.push(Check::state("store", store, of(node.store_answers)));
     }
-    if let Some(node) = facts.of_cluster() {
+    if let Some(node) = facts.cluster_node() {
         let trusted = if node.trusted { "yes" } else { "no" };
         checks.push(Check::state("trusted", trusted, of(node.trusted)));
         checks.push(Check::closed("redis_breaker", &node.redis_breaker));
         checks.push(callers(nodes));
     }
     let thresholds = threshold::all(overrides);
-    let held = thresholds.iter().filter(|one| !one.of_cluster || facts.of_cluster().is_some());
+    let held = thresholds.iter().filter(|one| !one.of_cluster || facts.cluster_node().is_some());
     checks.extend(held.map(|threshold| Check::number(threshold, value(facts, threshold.name))));
     checks
 }

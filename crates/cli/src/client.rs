@@ -175,10 +175,10 @@ impl Target {
         match timeout(limit, call).await {
             // The error of tonic for a request whose time limit has passed.
             Ok(Err(status)) if status.code() == Code::Cancelled && begun.elapsed() >= limit => {
-                Err(self.late())
+                Err(self.timed_out())
             }
             Ok(answer) => answer,
-            Err(_) => Err(self.late()),
+            Err(_) => Err(self.timed_out()),
         }
     }
 
@@ -200,7 +200,7 @@ impl Target {
         request
     }
 
-    fn late(&self) -> Status {
+    fn timed_out(&self) -> Status {
         let limit = humantime::format_duration(self.options.answer_limit());
         Status::new(
             Code::DeadlineExceeded,

@@ -257,11 +257,11 @@ impl Report for GeneratedKey {
 struct CreatedKey {
     caller: String,
     id: String,
-    #[serde(serialize_with = "shown")]
+    #[serde(serialize_with = "serialize_key")]
     key: Zeroizing<String>,
 }
 
-fn shown<S: serde::Serializer>(key: &Zeroizing<String>, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_key<S: serde::Serializer>(key: &Zeroizing<String>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(key)
 }
 

@@ -22,14 +22,14 @@ pub(super) fn run(common: &Common, arguments: &MigrateOptions) -> Result<u8, Sta
     runtime()?.block_on(async {
         let _telemetry = telemetry::start(&config.telemetry)?;
         let store = OpenStore::open(&config).await?;
-        let done = act(&store, &config, arguments).await;
+        let done = list_or_migrate(&store, &config, arguments).await;
         store.close().await;
         common.output.print(&done?)?;
         Ok(OK)
     })
 }
 
-async fn act(
+async fn list_or_migrate(
     store: &OpenStore,
     config: &Config,
     arguments: &MigrateOptions,

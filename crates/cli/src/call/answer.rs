@@ -30,9 +30,9 @@ impl AnswerSink {
     }
 
     /// Writes the one answer. Fails if standard output cannot be written.
-    pub(super) fn whole(self, message: &DynamicMessage) -> Result<()> {
+    pub(super) fn write_answer(self, message: &DynamicMessage) -> Result<()> {
         match self.form {
-            OutputForm::Plain => self.line(message),
+            OutputForm::Plain => self.write_line(message),
             OutputForm::Table | OutputForm::Json => {
                 let mut text = Vec::new();
                 message.serialize(&mut serde_json::Serializer::pretty(&mut text))?;
@@ -43,7 +43,7 @@ impl AnswerSink {
     }
 
     /// Writes one answer of many, in one line. Fails if standard output cannot be written.
-    pub(super) fn line(self, message: &DynamicMessage) -> Result<()> {
+    pub(super) fn write_line(self, message: &DynamicMessage) -> Result<()> {
         let mut text = Vec::new();
         message.serialize(&mut serde_json::Serializer::new(&mut text))?;
         text.push(b'\n');
@@ -51,7 +51,7 @@ impl AnswerSink {
     }
 
     /// Writes metadata if requested. Binary metadata is left out.
-    pub(super) fn metadata(self, metadata: &MetadataMap) {
+    pub(super) fn write_metadata(self, metadata: &MetadataMap) {
         if !self.verbose {
             return;
         }
@@ -65,8 +65,8 @@ impl AnswerSink {
     }
 
     /// Writes why the call failed.
-    pub(super) fn failed(self, status: &Status) {
-        self.metadata(status.metadata());
+    pub(super) fn write_failure(self, status: &Status) {
+        self.write_metadata(status.metadata());
         let failure = Failure::of(status);
         match (self.form, serde_json::to_string(&failure)) {
             (OutputForm::Json, Ok(json)) => note(&json),
@@ -84,20 +84,20 @@ pub(super) async fn print_all(
 ) -> Result<Result<(), Status>> {
     loop {
         match tokio::time::timeout(limit, answers.message()).await {
-            Ok(Ok(Some(message))) => sink.line(&message)?,
+            Ok(Ok(Some(message))) => sink.write_line(&message)?,
             Ok(Ok(None)) => break,
             Ok(Err(status)) => return Ok(Err(status)),
-            Err(_) => return Ok(Err(late(limit))),
+            Err(_) => return Ok(Err(timed_out(limit))),
         }
     }
     if let Ok(Some(trailers)) = answers.trailers().await {
-        sink.metadata(&trailers);
+        sink.write_metadata(&trailers);
     }
     Ok(Ok(()))
 }
 
 /// No message came in time.
-pub(super) fn late(limit: Duration) -> Status {
+pub(super) fn timed_out(limit: Duration) -> Status {
     let limit = humantime::format_duration(limit);
     Status::deadline_exceeded(format!("no message within {limit}; --timeout waits longer"))
 }

@@ -38,7 +38,7 @@ pub(super) async fn wait_for(
         let connected = endpoint.connect().await;
         match connected.map(|channel| Channel::new(channel, credential.clone())) {
             Ok(channel) if !waits || !is_starting(target, &channel).await => return Ok(channel),
-            Err(why) if !waits || !is_refused(&why) => return Err(away(target, &why)),
+            Err(why) if !waits || !is_refused(&why) => return Err(unreachable_error(target, &why)),
             Ok(_) | Err(_) => {}
         }
         if !announced && begun.elapsed() >= ANNOUNCED {
@@ -78,7 +78,7 @@ pub(super) fn is_loopback(endpoint: &Endpoint) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn away(target: &Target, why: &Error) -> anyhow::Error {
+fn unreachable_error(target: &Target, why: &Error) -> anyhow::Error {
     let cause = root_cause(why);
     anyhow::anyhow!(
         "no node answers at {} ({cause}); start one with kith serve, or name another with --addr",
