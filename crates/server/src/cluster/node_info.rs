@@ -149,7 +149,7 @@ mod tests {
     use crate::auth::Callers;
 
     #[test]
-    fn a_card_comes_back_and_what_is_none_is_empty() {
+    fn node_info_is_decoded_and_garbage_is_empty() {
         let node_info = NodeInfo::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
         assert_eq!(NodeInfo::decode(&node_info.encode()), node_info);
         assert_eq!(node_info.address, "http://127.0.0.1:7600");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_everywhere_is_reached_somewhere() {
+    fn wildcard_listener_has_a_reachable_address() {
         let node_info = NodeInfo::new(&Config::default(), SocketAddr::from(([0, 0, 0, 0], 7600)), 10);
         assert!(
             !node_info.address.contains("0.0.0.0:") && node_info.address.ends_with(":7600"),

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_handlers_say_stays() {
+    fn answers_of_handlers_are_unchanged() {
         assert!(replacement(Code::Internal, "something went wrong within Kith").is_none());
         assert!(replacement(Code::OutOfRange, "read_seq is above the last message").is_none());
         assert!(replacement(Code::ResourceExhausted, "too many tries").is_none());

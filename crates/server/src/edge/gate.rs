@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_waits_comes_in_when_another_ends() {
+    async fn waiting_call_starts_when_another_ends() {
         let gate = CallGate::new(1, Duration::from_millis(100));
         let first = now(&gate);
         let second = later(&gate);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_waited_long_enough_is_turned_away() {
+    async fn call_that_waited_too_long_is_refused() {
         let gate = CallGate::new(1, Duration::from_millis(100));
         let _first = now(&gate);
         assert!(later(&gate).await.is_none());

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_sees_what_came_since_it_looked() {
+    fn snapshots_differ_by_the_calls_between_them() {
         let times = LatencyHistogram::default();
         times.record(Duration::from_secs(1));
         let before = times.read();

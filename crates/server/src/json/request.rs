@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn body_that_no_handler_asks_for_is_read_away() {
+    async fn body_that_no_handler_asks_for_is_drained() {
         assert_eq!(left_of(Version::HTTP_11).await, 0, "the connection is kept");
         assert_eq!(left_of(Version::HTTP_2).await, 5, "the stream is ended");
     }

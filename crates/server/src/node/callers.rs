@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_changes_all_the_time_is_left() {
+    async fn constantly_changing_file_is_not_applied() {
         let stage = ReloadFixture::new(ONE);
         let write = async {
             for at in 0.. {

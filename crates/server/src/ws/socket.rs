@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn peer_that_says_no_hello_is_let_go() {
+    async fn peer_that_says_no_hello_is_disconnected() {
         let (io, other) = duplex(1024);
         let begun = Instant::now();
         let mut peer = peer(other).await;
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn peer_that_answers_no_ping_is_let_go() {
+    async fn peer_that_answers_no_ping_is_disconnected() {
         let (io, _other) = duplex(1024);
         let begun = Instant::now();
         assert_eq!(ends(io, Duration::from_secs(1)).await, SocketEnd::Close(Close::Silent));
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn peer_that_does_not_read_is_let_go() {
+    async fn peer_that_does_not_read_is_disconnected() {
         let (io, other) = duplex(64);
         let (unread, mut writes) = tokio::io::split(other);
         let begun = Instant::now();

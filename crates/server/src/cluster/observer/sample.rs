@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_write_in_so_many_is_looked_for() {
+    async fn one_write_in_so_many_is_checked() {
         let found = ExportedFindings::new(seconds(3));
         let peer = FakePeer::new(|_| holds(30));
         let following = following(FakeNodes::new(&[&peer]), 10, 100, &found);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn looks_end_with_who_looks() {
+    async fn checks_end_with_their_observer() {
         let found = ExportedFindings::new(seconds(3));
         let peer = FakePeer::new(|_| holds(1));
         let following = following(FakeNodes::new(&[&peer]), 1, 10, &found);
