@@ -38,8 +38,9 @@ impl CellStyle {
     }
 }
 
-/// A text in its look.
+/// A text in its style.
 pub(super) type StyledText = (String, CellStyle);
+type ToCell<T> = fn(&T) -> StyledText;
 
 pub(super) fn plain(text: String) -> StyledText {
     (text, CellStyle::Plain)
@@ -54,27 +55,17 @@ pub(super) struct Column<T> {
     pub(super) rank: u8,
     /// Words are aligned to the left, numbers to the right.
     pub(super) words: bool,
-    pub(super) cell: fn(&T) -> StyledText,
+    pub(super) cell: ToCell<T>,
 }
 
 impl<T> Column<T> {
     /// A column of numbers.
-    pub(super) const fn numbers(
-        name: &'static str,
-        width: usize,
-        rank: u8,
-        cell: fn(&T) -> StyledText,
-    ) -> Self {
+    pub(super) const fn numbers(name: &'static str, width: usize, rank: u8, cell: ToCell<T>) -> Self {
         Self { name, width, rank, words: false, cell }
     }
 
     /// A column of words.
-    pub(super) const fn words(
-        name: &'static str,
-        width: usize,
-        rank: u8,
-        cell: fn(&T) -> StyledText,
-    ) -> Self {
+    pub(super) const fn words(name: &'static str, width: usize, rank: u8, cell: ToCell<T>) -> Self {
         Self { name, width, rank, words: true, cell }
     }
 }
@@ -108,8 +99,8 @@ pub(super) fn table<T>(columns: &[Column<T>], rows: &[T], width: u16, view: &Vie
     let header = filled.iter().map(|column| aligned(column, column.name.to_owned()));
     let row = |at: usize| {
         Row::new(filled.iter().map(move |column| {
-            let (text, look) = column.cells[at].clone();
-            aligned(column, text).style(look.style(view))
+            let (text, style) = column.cells[at].clone();
+            aligned(column, text).style(style.style(view))
         }))
     };
     let widths =

@@ -18,7 +18,7 @@ use crate::{
 const STAYS_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
-pub enum StepKind {
+pub enum Action {
     Send { silent: bool, mentions: Vec<i64>, mention_all: bool, keep_unread: bool },
     Mark(i64),
     Hidden(i64),
@@ -38,7 +38,7 @@ pub enum StepKind {
 pub struct Step {
     user: i64,
     id: String,
-    kind: StepKind,
+    action: Action,
 }
 
 impl Step {
@@ -48,99 +48,95 @@ impl Step {
         let mut seq = || random.random_range(0..=end);
         let (one, other) = (seq(), seq());
         let (low, high) = (one.min(other), one.max(other));
-        let kind = match random.random_range(0..100) {
-            0..45 => StepKind::Send {
+        let action = match random.random_range(0..100) {
+            0..45 => Action::Send {
                 silent: random.random_bool(0.1),
                 mentions: if random.random_bool(0.3) { vec![model.any_user(random)] } else { Vec::new() },
                 mention_all: random.random_bool(0.1),
                 keep_unread: random.random_bool(0.2),
             },
-            45..60 => StepKind::Mark(one),
-            60..65 => StepKind::Hidden(one),
-            65..75 => StepKind::Ranges(vec![(low, high)]),
-            75..80 => StepKind::Come,
-            80..84 => StepKind::Go,
-            84..88 => StepKind::Pin(random.random_bool(0.5)),
-            88..92 => StepKind::Hide,
-            92..94 => StepKind::Clear,
+            45..60 => Action::Mark(one),
+            60..65 => Action::Hidden(one),
+            65..75 => Action::Ranges(vec![(low, high)]),
+            75..80 => Action::Come,
+            80..84 => Action::Go,
+            84..88 => Action::Pin(random.random_bool(0.5)),
+            88..92 => Action::Hide,
+            92..94 => Action::Clear,
             94..96 => {
                 let mut bound = |seq: i64| random.random_bool(0.5).then_some(seq);
-                StepKind::See(bound(low.max(1)), bound(high))
+                Action::See(bound(low.max(1)), bound(high))
             }
-            96..98 => StepKind::Trim(one.min(low + 3).max(1)),
-            _ => StepKind::Recall(one),
+            96..98 => Action::Trim(one.min(low + 3).max(1)),
+            _ => Action::Recall(one),
         };
-        Self { user, id, kind }
+        Self { user, id, action }
     }
 
     /// Makes the step, and the same in the model. One that is not possible is left out.
     pub async fn make(&self, node: &TestNode, model: &mut Model) {
-        let Self { user, id, kind } = self;
-        match kind {
-            StepKind::Send { .. } => self.send(node, model).await,
-            StepKind::Come => self.come(node, model).await,
-            StepKind::Go => self.go(node, model).await,
-            StepKind::Trim(min) => {
+        let Self { user, id, action } = self;
+        match action {
+            Action::Send { .. } => self.send(node, model).await,
+            Action::Come => self.come(node, model).await,
+            Action::Go => self.go(node, model).await,
+            Action::Trim(min) => {
                 let min = trim(node, SERVICE, id, *min).await.unwrap();
                 let log = model.logs.get_mut(id).unwrap();
                 log.min = log.min.max(min);
             }
-            StepKind::Recall(seq) if !model.logs[id].is_whole(*seq) => {}
-            StepKind::Recall(seq) => self.recall(*seq, node, model).await,
+            Action::Recall(seq) if !model.logs[id].is_whole(*seq) => {}
+            Action::Recall(seq) => self.recall(*seq, node, model).await,
             _ if model.range(*user, id).is_none() => {}
-            StepKind::Mark(seq) | StepKind::Hidden(seq) if *seq == 0 => {}
-            StepKind::Ranges(ranges) if ranges[0].0 == 0 => {}
+            Action::Mark(seq) | Action::Hidden(seq) if *seq == 0 => {}
+            Action::Ranges(ranges) if ranges[0].0 == 0 => {}
             _ => self.set(node, model).await,
         }
     }
 
     /// What changes the dialog of the user alone.
     async fn set(&self, node: &TestNode, model: &mut Model) {
-        let Self { user, id, kind } = self;
+        let Self { user, id, action } = self;
         let log = model.logs.get_mut(id).unwrap();
         let end = log.end();
         let kept = log.users.get_mut(user).unwrap();
-        match kind {
-            StepKind::Mark(seq) => {
+        match action {
+            Action::Mark(seq) => {
                 mark(node, *user, to_mark(id, *seq)).await.unwrap();
                 kept.mark(1, *seq);
             }
-            StepKind::Hidden(seq) => {
+            Action::Hidden(seq) => {
                 mark(node, *user, to_hide(id, *seq)).await.unwrap();
                 kept.hide(*seq);
             }
-            StepKind::Ranges(ranges) => {
+            Action::Ranges(ranges) => {
                 mark(node, *user, to_mark_ranges(id, ranges)).await.unwrap();
                 ranges.iter().for_each(|(first, last)| kept.mark(*first, *last));
             }
-            StepKind::Pin(pinned) => {
+            Action::Pin(pinned) => {
                 pin(node, *user, id, *pinned).await;
                 kept.pinned = *pinned;
             }
-            StepKind::Hide => {
+            Action::Hide => {
                 hide(node, *user, id).await.unwrap();
                 kept.hidden = Some(end);
             }
-            StepKind::Clear => {
+            Action::Clear => {
                 clear(node, *user, id).await.unwrap();
                 kept.min = kept.min.max(Some(end + 1));
             }
-            StepKind::See(min, max) => {
+            Action::See(min, max) => {
                 set_range(node, *user, id, *min, *max).await;
                 (kept.min, kept.max) = (*min, *max);
             }
-            StepKind::Send { .. }
-            | StepKind::Come
-            | StepKind::Go
-            | StepKind::Trim(_)
-            | StepKind::Recall(_) => {
+            Action::Send { .. } | Action::Come | Action::Go | Action::Trim(_) | Action::Recall(_) => {
                 unreachable!("made elsewhere")
             }
         }
     }
 
     async fn send(&self, node: &TestNode, model: &mut Model) {
-        let Self { user, id, kind: StepKind::Send { silent, mentions, mention_all, keep_unread } } = self
+        let Self { user, id, action: Action::Send { silent, mentions, mention_all, keep_unread } } = self
         else {
             return;
         };
