@@ -59,7 +59,7 @@ mod sqlite {
             Ok(manifest) => manifest,
             Err(error) => return failed(&error),
         };
-        common.output.print(&Taken { path: to.display().to_string(), manifest })?;
+        common.output.print(&BackupResult { path: to.display().to_string(), manifest })?;
         Ok(OK)
     }
 
@@ -90,13 +90,13 @@ mod sqlite {
 
     /// A backup, as `kith backup` prints it.
     #[derive(Serialize)]
-    struct Taken {
+    struct BackupResult {
         path: String,
         #[serde(flatten)]
         manifest: Manifest,
     }
 
-    impl Report for Taken {
+    impl Report for BackupResult {
         const COLUMNS: &'static [&'static str] = FIELD_AND_VALUE;
 
         fn rows(&self) -> Vec<Vec<String>> {

@@ -77,7 +77,7 @@ pub(super) async fn run(common: &Common, arguments: &CallOptions) -> Result<u8> 
     match call.run(channel).await? {
         Ok(()) => Ok(OK),
         Err(status) => {
-            call.sink.failed(&status);
+            call.sink.write_failure(&status);
             Ok(FAILED)
         }
     }
@@ -99,11 +99,11 @@ impl Call<'_> {
         match (self.method.is_client_streaming(), self.method.is_server_streaming()) {
             (false, false) => self.unary(client).await,
             (false, true) => {
-                let message = body::one(&self.method.input(), &self.arguments.body)?;
+                let message = body::read_one(&self.method.input(), &self.arguments.body)?;
                 self.streamed(client, tokio_stream::once(message)).await
             }
             (true, _) => {
-                let (messages, failed) = body::lines(self.method.input(), &self.arguments.body)?;
+                let (messages, failed) = body::read_lines(self.method.input(), &self.arguments.body)?;
                 tokio::select! {
                     biased;
                     why = failed => Err(why),
@@ -114,15 +114,15 @@ impl Call<'_> {
     }
 
     async fn unary(&self, mut client: Grpc<Channel>) -> Result<Result<(), Status>> {
-        let message = body::one(&self.method.input(), &self.arguments.body)?;
+        let message = body::read_one(&self.method.input(), &self.arguments.body)?;
         let mut request = self.request(message);
-        request.set_timeout(self.arguments.target.reach.answer());
+        request.set_timeout(self.arguments.target.options.answer_limit());
         let call =
             async { client.unary(request, codec::path(&self.method)?, DynamicCodec::of(&self.method)).await };
         Ok(match self.arguments.target.answer(call).await {
             Ok(answer) => {
-                self.sink.metadata(answer.metadata());
-                self.sink.whole(answer.get_ref())?;
+                self.sink.write_metadata(answer.metadata());
+                self.sink.write_answer(answer.get_ref())?;
                 Ok(())
             }
             Err(status) => Err(status),
@@ -135,7 +135,7 @@ impl Call<'_> {
         mut client: Grpc<Channel>,
         messages: impl tokio_stream::Stream<Item = DynamicMessage> + Send + 'static,
     ) -> Result<Result<(), Status>> {
-        let limit = self.arguments.target.reach.streamed();
+        let limit = self.arguments.target.options.message_limit();
         let path = match codec::path(&self.method) {
             Ok(path) => path,
             Err(status) => return Ok(Err(status)),
@@ -143,11 +143,11 @@ impl Call<'_> {
         let call = client.streaming(self.request(messages), path, DynamicCodec::of(&self.method));
         match tokio::time::timeout(limit, call).await {
             Ok(Ok(answer)) => {
-                self.sink.metadata(answer.metadata());
+                self.sink.write_metadata(answer.metadata());
                 answer::print_all(answer.into_inner(), limit, self.sink).await
             }
             Ok(Err(status)) => Ok(Err(status)),
-            Err(_) => Ok(Err(answer::late(limit))),
+            Err(_) => Ok(Err(answer::timed_out(limit))),
         }
     }
 

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use kith_proto::admin::v1::{ListNodesRequest, NodeInfo, admin_service_client::AdminServiceClient};
 use serde::Serialize;
 
-use self::threshold::{Limit, Overrides, Threshold};
+use self::threshold::{Overrides, Threshold, ThresholdOverride};
 use super::{
     Common,
     client::{Target, message_of},
@@ -43,20 +43,20 @@ use super::{
 pub(super) struct CheckOptions {
     /// The level if the node does not answer
     #[arg(long, value_enum, value_name = "LEVEL", default_value = "critical")]
-    node_away_is: Away,
+    node_away_is: UnreachableLevel,
     /// At which value a check warns: --warn calls_used=0.5; `none`: never
-    #[arg(long, value_name = "NAME=VALUE", value_parser = Limit::parse)]
-    warn: Vec<Limit>,
+    #[arg(long, value_name = "NAME=VALUE", value_parser = ThresholdOverride::parse)]
+    warn: Vec<ThresholdOverride>,
     /// At which value a check is critical: --critical calls_used=0.8; `none`: never
-    #[arg(long, value_name = "NAME=VALUE", value_parser = Limit::parse)]
-    critical: Vec<Limit>,
+    #[arg(long, value_name = "NAME=VALUE", value_parser = ThresholdOverride::parse)]
+    critical: Vec<ThresholdOverride>,
     #[command(flatten)]
     target: Target,
 }
 
 /// The level of a node that does not answer.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Away {
+enum UnreachableLevel {
     Warning,
     Critical,
 }
@@ -66,7 +66,8 @@ pub(super) async fn run(common: &Common, arguments: &CheckOptions) -> Result<u8>
     let overrides = Overrides { warn: &arguments.warn, critical: &arguments.critical };
     let found = async {
         let facts = Facts::of(&arguments.target).await?;
-        let nodes = if facts.of_cluster().is_some() { listed(&arguments.target).await? } else { Vec::new() };
+        let nodes =
+            if facts.cluster_node().is_some() { listed(&arguments.target).await? } else { Vec::new() };
         anyhow::Ok((facts, nodes))
     };
     let checks = match found.await {
@@ -77,7 +78,7 @@ pub(super) async fn run(common: &Common, arguments: &CheckOptions) -> Result<u8>
         }
     };
     let worst = checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok);
-    common.output.print(&Checked { node: arguments.target.addr.clone(), level: worst, checks })?;
+    common.output.print(&CheckReport { node: arguments.target.addr.clone(), level: worst, checks })?;
     Ok(worst as u8)
 }
 
@@ -91,17 +92,17 @@ enum Level {
     Critical = 2,
 }
 
-impl From<Away> for Level {
-    fn from(away: Away) -> Self {
+impl From<UnreachableLevel> for Level {
+    fn from(away: UnreachableLevel) -> Self {
         match away {
-            Away::Warning => Self::Warning,
-            Away::Critical => Self::Critical,
+            UnreachableLevel::Warning => Self::Warning,
+            UnreachableLevel::Critical => Self::Critical,
         }
     }
 }
 
 #[derive(Serialize)]
-struct Checked {
+struct CheckReport {
     node: String,
     level: Level,
     checks: Vec<Check>,
@@ -175,14 +176,14 @@ fn checks(facts: &Facts, nodes: &[NodeInfo], overrides: &Overrides<'_>) -> Vec<C
         let store = if node.store_answers { "answers" } else { "away" };
         checks.push(Check::state("store", store, of(node.store_answers)));
     }
-    if let Some(node) = facts.of_cluster() {
+    if let Some(node) = facts.cluster_node() {
         let trusted = if node.trusted { "yes" } else { "no" };
         checks.push(Check::state("trusted", trusted, of(node.trusted)));
         checks.push(Check::closed("redis_breaker", &node.redis_breaker));
         checks.push(callers(nodes));
     }
     let thresholds = threshold::all(overrides);
-    let held = thresholds.iter().filter(|one| !one.of_cluster || facts.of_cluster().is_some());
+    let held = thresholds.iter().filter(|one| !one.of_cluster || facts.cluster_node().is_some());
     checks.extend(held.map(|threshold| Check::number(threshold, value(facts, threshold.name))));
     checks
 }
@@ -211,7 +212,7 @@ impl Report for Check {
     const COLUMNS: &'static [&'static str] = &["check", "level", "value", "warn", "critical"];
 }
 
-impl Report for Checked {
+impl Report for CheckReport {
     const COLUMNS: &'static [&'static str] = Check::COLUMNS;
 
     fn rows(&self) -> Vec<Vec<String>> {

@@ -47,7 +47,7 @@ pub(super) struct Target {
     )]
     pub(super) addr: String,
     #[command(flatten)]
-    pub(super) reach: Reach,
+    pub(super) options: ConnectOptions,
     #[command(flatten)]
     pub(super) key: KeyOptions,
 }
@@ -65,7 +65,7 @@ pub(super) struct KeylessTarget {
     )]
     addr: String,
     #[command(flatten)]
-    reach: Reach,
+    options: ConnectOptions,
 }
 
 /// The nodes to ask.
@@ -82,14 +82,14 @@ pub(super) struct Targets {
     )]
     addr: Vec<String>,
     #[command(flatten)]
-    reach: Reach,
+    options: ConnectOptions,
     #[command(flatten)]
     key: KeyOptions,
 }
 
 /// How a node is reached, and how long it is waited for.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct Reach {
+pub(super) struct ConnectOptions {
     /// Certificates to trust, in PEM; for an address with https
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
@@ -102,21 +102,21 @@ pub(super) struct Reach {
     wait: Option<Duration>,
 }
 
-impl Reach {
-    /// For the answer to a call.
-    pub(super) fn answer(&self) -> Duration {
+impl ConnectOptions {
+    /// How long the answer to a call may take.
+    pub(super) fn answer_limit(&self) -> Duration {
         self.timeout.unwrap_or(ANSWER)
     }
 
-    /// For each message of a stream.
-    pub(super) fn streamed(&self) -> Duration {
+    /// How long each message of a stream may take.
+    pub(super) fn message_limit(&self) -> Duration {
         self.timeout.unwrap_or(STREAMED)
     }
 }
 
 impl KeylessTarget {
     pub(super) fn target(&self) -> Target {
-        Target { addr: self.addr.clone(), reach: self.reach.clone(), key: KeyOptions::default() }
+        Target { addr: self.addr.clone(), options: self.options.clone(), key: KeyOptions::default() }
     }
 }
 
@@ -124,15 +124,19 @@ impl Targets {
     /// Each node by itself, in the order in which they were given.
     pub(super) fn each(&self) -> impl ExactSizeIterator<Item = Target> {
         let addresses = self.addr.iter();
-        addresses.map(|addr| Target { addr: addr.clone(), reach: self.reach.clone(), key: self.key.clone() })
+        addresses.map(|addr| Target {
+            addr: addr.clone(),
+            options: self.options.clone(),
+            key: self.key.clone(),
+        })
     }
 }
 
 impl Target {
     /// The options of a node at `addr`, with defaults and without a key.
     pub(super) fn at(addr: String, timeout: Duration) -> Self {
-        let reach = Reach { timeout: Some(timeout), ..Reach::default() };
-        Self { addr, reach, key: KeyOptions::default() }
+        let options = ConnectOptions { timeout: Some(timeout), ..ConnectOptions::default() };
+        Self { addr, options, key: KeyOptions::default() }
     }
 
     /// The same with the key of this file.
@@ -141,12 +145,12 @@ impl Target {
         self
     }
 
-    /// Connects, so that a wrong address is an immediate error; waits for a starting node, see [`Reach`]. The channel
-    /// reconnects by itself. Fails if the address, the certificates or the key cannot be used, or no node answers.
+    /// Connects, so that a wrong address is an immediate error; waits for a starting node, see [`ConnectOptions`]. The
+    /// channel reconnects by itself. Fails if the address, the certificates or the key cannot be used, or no node answers.
     pub(super) async fn connect(&self) -> Result<Channel> {
         let endpoint = self.endpoint()?;
         let credential = self.key.credential(&endpoint)?;
-        let limit = self.reach.wait.unwrap_or_else(|| starting::default_wait(&endpoint));
+        let limit = self.options.wait.unwrap_or_else(|| starting::default_wait(&endpoint));
         starting::wait_for(self, &endpoint, credential, limit).await
     }
 
@@ -155,26 +159,26 @@ impl Target {
     pub(super) async fn connect_now(&self) -> Result<Channel> {
         let endpoint = self.endpoint()?;
         let credential = self.key.credential(&endpoint)?;
-        starting::wait_for(self, &endpoint, credential, self.reach.wait.unwrap_or_default()).await
+        starting::wait_for(self, &endpoint, credential, self.options.wait.unwrap_or_default()).await
     }
 
     /// The same without a key: health needs none. Fails if the address or the certificates cannot be used, or no node
     /// answers.
     pub(super) async fn connect_without_key(&self) -> Result<Channel> {
-        let wait = self.reach.wait.unwrap_or_default();
+        let wait = self.options.wait.unwrap_or_default();
         starting::wait_for(self, &self.endpoint()?, Credential::default(), wait).await
     }
 
     /// The answer to a call, or DEADLINE_EXCEEDED if it does not arrive in time.
     pub(super) async fn answer<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
-        let (begun, limit) = (Instant::now(), self.reach.answer());
+        let (begun, limit) = (Instant::now(), self.options.answer_limit());
         match timeout(limit, call).await {
             // The error of tonic for a request whose time limit has passed.
             Ok(Err(status)) if status.code() == Code::Cancelled && begun.elapsed() >= limit => {
-                Err(self.late())
+                Err(self.timed_out())
             }
             Ok(answer) => answer,
-            Err(_) => Err(self.late()),
+            Err(_) => Err(self.timed_out()),
         }
     }
 
@@ -192,12 +196,12 @@ impl Target {
     /// A request with the deadline of its answer.
     pub(super) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.set_timeout(self.reach.answer());
+        request.set_timeout(self.options.answer_limit());
         request
     }
 
-    fn late(&self) -> Status {
-        let limit = humantime::format_duration(self.reach.answer());
+    fn timed_out(&self) -> Status {
+        let limit = humantime::format_duration(self.options.answer_limit());
         Status::new(
             Code::DeadlineExceeded,
             format!("{} does not answer within {limit}; --timeout gives it longer", self.addr),
@@ -211,12 +215,12 @@ impl Target {
             .ok()
             .filter(|endpoint| matches!(endpoint.uri().scheme_str(), Some("http" | "https")))
             .with_context(|| format!("--addr {} is not an address like http://127.0.0.1:7600", self.addr))?
-            .connect_timeout(CONNECT.min(self.reach.answer()))
+            .connect_timeout(CONNECT.min(self.options.answer_limit()))
             .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE);
         let tls = endpoint.uri().scheme_str() == Some("https");
-        match (&self.reach.ca_file, tls) {
+        match (&self.options.ca_file, tls) {
             (None, false) => Ok(endpoint),
             (None, true) => bail!("--addr {} needs --ca-file: the certificates to trust", self.addr),
             (Some(_), false) => bail!("--ca-file is for an address with https, not for {}", self.addr),
@@ -245,7 +249,7 @@ mod tests {
         let ca_file = ca_file.map(PathBuf::from);
         Target {
             addr: addr.to_owned(),
-            reach: Reach { ca_file, ..Reach::default() },
+            options: ConnectOptions { ca_file, ..ConnectOptions::default() },
             key: KeyOptions::default(),
         }
     }

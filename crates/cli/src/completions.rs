@@ -23,12 +23,14 @@ pub(super) fn run(common: &Common, arguments: &CompletionsOptions) -> Result<u8,
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut tree(), "kith", &mut script);
     let text = String::from_utf8_lossy(&script).into_owned();
-    common.output.print_text(&script, &Script { shell: arguments.shell.to_string(), script: text })?;
+    common
+        .output
+        .print_text(&script, &CompletionScript { shell: arguments.shell.to_string(), script: text })?;
     Ok(OK)
 }
 
 #[derive(Serialize)]
-struct Script {
+struct CompletionScript {
     shell: String,
     script: String,
 }

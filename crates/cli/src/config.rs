@@ -28,8 +28,8 @@ pub(super) fn run(common: &Common, arguments: &ConfigOptions) -> Result<u8, Star
     let loaded = common.load()?;
     if arguments.check {
         let file = common.config.as_ref().map(|file| file.display().to_string());
-        common.output.print(&Valid { configuration: "right", file })?;
-    } else if common.output.asked().is_some() {
+        common.output.print(&ValidConfig { configuration: "right", file })?;
+    } else if common.output.requested_form().is_some() {
         common.output.print(&values(&loaded)?)?;
     } else {
         write(show(&loaded)?.as_bytes())?;
@@ -39,12 +39,12 @@ pub(super) fn run(common: &Common, arguments: &ConfigOptions) -> Result<u8, Star
 
 /// The result of `--check`; an invalid configuration is an error.
 #[derive(Serialize)]
-struct Valid {
+struct ValidConfig {
     configuration: &'static str,
     file: Option<String>,
 }
 
-impl Report for Valid {
+impl Report for ValidConfig {
     const COLUMNS: &'static [&'static str] = &["configuration", "file"];
 }
 

@@ -1,9 +1,9 @@
 //! `kith demo`: a node with 200 people, and a page to talk to them.
 
-mod crowd;
 mod names;
+mod people;
 mod phrases;
-mod world;
+mod setup;
 
 use std::{
     net::SocketAddr,
@@ -12,7 +12,7 @@ use std::{
 
 use clap::Args;
 use kith_server::{
-    config::{self, Loaded},
+    config::{self, LoadedConfig},
     node::run::Node,
     start_error::StartError,
     telemetry,
@@ -21,10 +21,11 @@ use serde::Serialize;
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
-    Common, FAILED, OK, given,
-    output::{Form, note, write},
+    Common, FAILED, OK,
+    output::{OutputForm, note, write},
     runtime,
-    serve::End,
+    serve::StopSignals,
+    set_flags,
 };
 
 /// The variables that configure callers of a node; commands that call a node read them, too.
@@ -48,7 +49,7 @@ pub(super) struct DemoOptions {
 
 /// The output once the page can be opened.
 #[derive(Debug, Serialize)]
-struct Ready {
+struct DemoReady {
     /// The page.
     url: String,
     /// Where the people and their messages are kept.
@@ -58,7 +59,7 @@ struct Ready {
 impl DemoOptions {
     /// In memory, unless a folder is named; on the loopback device, with sockets whose user is not proved. Callers of the environment
     /// are left out: the page of the demo has no key.
-    fn load(&self, common: &Common) -> Result<Loaded, StartError> {
+    fn load(&self, common: &Common) -> Result<LoadedConfig, StartError> {
         if self.port.is_some() && common.listen.is_some() {
             return Err(StartError::new("--port and --listen are both given; give one"));
         }
@@ -73,7 +74,7 @@ impl DemoOptions {
             ("ws.trusted", on()),
             ("ws.demo", on()),
         ];
-        let mut sources = common.sources(given(flags.map(|(key, value)| ("--demo", key, value))))?;
+        let mut sources = common.sources(set_flags(flags.map(|(key, value)| ("--demo", key, value))))?;
         let ignored = without_callers(&mut sources.environment);
         if !ignored.is_empty() {
             note(&format!("kith: the demo is open to this machine; not used: {}", ignored.join(", ")));
@@ -92,18 +93,18 @@ pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartE
     let loaded = arguments.load(common)?;
     let complete = runtime()?.block_on(async {
         let _telemetry = telemetry::start(&loaded.config.telemetry)?;
-        let mut end = End::listen(None)?;
+        let mut stop = StopSignals::listen(None)?;
         let node = Box::pin(Node::start(loaded.config.clone())).await?;
         let begun = begin(common, arguments, &loaded, node.addresses().grpc).await;
         let failed = match begun {
-            Ok(crowd) => tokio::select! {
-                () = end.next() => None,
-                error = node.refused() => Some(error),
-                () = crowd => None,
+            Ok(people) => tokio::select! {
+                () = stop.next() => None,
+                error = node.fatal_error() => Some(error),
+                () = people => None,
             },
             Err(error) => Some(error),
         };
-        let complete = node.stop(end.next()).await;
+        let complete = node.stop(stop.next()).await;
         failed.map_or(Ok(complete), Err)
     })?;
     Ok(if complete || loaded.config.ephemeral.enabled { OK } else { FAILED })
@@ -113,23 +114,23 @@ pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartE
 async fn begin(
     common: &Common,
     arguments: &DemoOptions,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     address: SocketAddr,
 ) -> Result<impl Future<Output = ()>, StartError> {
     let channel = connect(address).await?;
-    let made = world::make(&channel).await;
-    made.map_err(|status| {
+    let created = setup::create(&channel).await;
+    created.map_err(|status| {
         StartError::new(format!("the people of the demo cannot be made: {}", status.message()))
     })?;
     let config = &loaded.config;
     let data =
         if config.ephemeral.enabled { "memory".to_owned() } else { config.data_dir.display().to_string() };
-    let ready = Ready { url: format!("http://{address}/demo"), data };
+    let ready = DemoReady { url: format!("http://{address}/demo"), data };
     present(common, &ready)?;
     if !arguments.no_browser {
         open(&ready.url);
     }
-    Ok(crowd::live(channel, arguments.silent))
+    Ok(people::run(channel, arguments.silent))
 }
 
 async fn connect(address: SocketAddr) -> Result<Channel, StartError> {
@@ -141,15 +142,15 @@ async fn connect(address: SocketAddr) -> Result<Channel, StartError> {
         .map_err(unreachable)
 }
 
-fn present(common: &Common, ready: &Ready) -> Result<(), StartError> {
+fn present(common: &Common, ready: &DemoReady) -> Result<(), StartError> {
     let text = match common.output.form() {
-        Form::Table => format!(
+        OutputForm::Table => format!(
             "kith {} demo\n  page   {}\n  data   {}\n  Open it in two windows, as two people. Ctrl+C ends it.\n",
             env!("CARGO_PKG_VERSION"),
             ready.url,
             ready.data,
         ),
-        Form::Plain | Form::Json => serde_json::to_string(ready).unwrap_or_default() + "\n",
+        OutputForm::Plain | OutputForm::Json => serde_json::to_string(ready).unwrap_or_default() + "\n",
     };
     Ok(write(text.as_bytes())?)
 }

@@ -67,23 +67,23 @@ struct GroupedFinding {
 pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8> {
     let mut diagnosis = Diagnosis::default();
     let environment = Common::environment();
-    diagnosis.took("environment", environment::findings(&environment));
+    diagnosis.add("environment", environment::findings(&environment));
     let config = match common.load() {
         Ok(loaded) => {
             let config = &loaded.config;
-            diagnosis.took("configuration", configuration::findings(common.config.as_deref()));
+            diagnosis.add("configuration", configuration::findings(common.config.as_deref()));
             Box::pin(configured(config, arguments.timeout, &mut diagnosis)).await;
             loaded.config
         }
         Err(error) => {
             // The configuration is unknown, so checks that depend on it are skipped.
-            let finding = configuration::refused(&error, common.config.as_deref());
+            let finding = configuration::error_finding(&error, common.config.as_deref());
             let reported = diagnosis.findings.iter().any(|one| one.finding.run == finding.run);
-            diagnosis.took("configuration", if reported { Vec::new() } else { vec![finding] });
+            diagnosis.add("configuration", if reported { Vec::new() } else { vec![finding] });
             Config::default()
         }
     };
-    diagnosis.took("machine", machine::findings(&config));
+    diagnosis.add("machine", machine::findings(&config));
     common.output.print(&diagnosis)?;
     if diagnosis.findings.is_empty() {
         note(&format!("kith: nothing found wrong; looked at {}", diagnosis.looked_at.join(", ")));
@@ -94,18 +94,18 @@ pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8
 
 /// The checks that depend on the configuration.
 async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis) {
-    diagnosis.took("tls", tls::findings(&config.tls));
-    diagnosis.took("callers", callers::findings(config));
+    diagnosis.add("tls", tls::findings(&config.tls));
+    diagnosis.add("callers", callers::findings(config));
     let ports = port::check(config, limit).await;
-    diagnosis.took("port", ports.findings.clone());
-    diagnosis.took("data", data::findings(config));
-    if ports.by_kith {
+    diagnosis.add("port", ports.findings.clone());
+    diagnosis.add("data", data::findings(config));
+    if ports.node_answers {
         let mut found = node::findings(config, limit).await;
         found.extend(remarks::findings(config, limit).await);
-        diagnosis.took("node", found);
+        diagnosis.add("node", found);
     }
-    diagnosis.took("store", store::findings(config, ports.by_kith, limit).await);
-    diagnosis.took("redis", Box::pin(redis::findings(config, limit)).await);
+    diagnosis.add("store", store::findings(config, ports.node_answers, limit).await);
+    diagnosis.add("redis", Box::pin(redis::findings(config, limit)).await);
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -115,7 +115,7 @@ struct Diagnosis {
 }
 
 impl Diagnosis {
-    fn took(&mut self, group: &'static str, findings: Vec<Finding>) {
+    fn add(&mut self, group: &'static str, findings: Vec<Finding>) {
         self.looked_at.push(group);
         self.findings.extend(findings.into_iter().map(|finding| GroupedFinding { group, finding }));
     }

@@ -41,7 +41,7 @@ impl Columns {
         if first.starts_with('{') || Self::FIRST_TWO.edge(first).is_some() {
             return Ok(Self::FIRST_TWO);
         }
-        let names: Vec<String> = cells(first).iter().map(|name| bare(name)).collect();
+        let names: Vec<String> = cells(first).iter().map(|name| normalized(name)).collect();
         let named = |known: &[&str]| names.iter().position(|name| known.contains(&name.as_str()));
         let header = Some((*first).to_owned());
         let columns = match (named(&USER), named(&TARGET)) {
@@ -49,7 +49,7 @@ impl Columns {
             _ => Self { header, ..Self::FIRST_TWO },
         };
         let has_edges = lines.len() == 1 || lines[1..].iter().any(|line| columns.edge(line).is_some());
-        if has_edges { Ok(columns) } else { Err(without_ids(first)) }
+        if has_edges { Ok(columns) } else { Err(no_ids_error(first)) }
     }
 
     /// Whether this line names the columns.
@@ -94,12 +94,12 @@ fn cells(line: &str) -> Vec<String> {
 }
 
 /// A name of a column without case and separators.
-fn bare(name: &str) -> String {
+fn normalized(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// The error for a list without ids. A cell with an `@` is an address: the line is a record, and is not repeated.
-fn without_ids(first: &str) -> String {
+fn no_ids_error(first: &str) -> String {
     let cells = cells(first);
     let found = if cells.iter().any(|cell| cell.contains('@')) {
         format!("its lines have {} columns", cells.len())

@@ -110,25 +110,25 @@ async fn compared<M>(
             progress.end();
             return Ok(Comparison { checked, differences, repaired, examples });
         }
-        came(&mut progress, step.done, format!("{checked} checked, {differences} differ"));
+        show_progress(&mut progress, step.done, format!("{checked} checked, {differences} differ"));
     }
 }
 
-async fn recounted(target: &Target, mut steps: Streaming<RebuildCountsResponse>) -> Result<Recount> {
+async fn recounted(target: &Target, mut steps: Streaming<RebuildCountsResponse>) -> Result<RecountResult> {
     let mut progress = ProgressLines::new(Some(PARTS));
     loop {
         let RebuildCountsResponse { done, counted, corrected, ended } = next(target, &mut steps).await?;
         if ended {
             progress.end();
-            return Ok(Recount { counted, corrected });
+            return Ok(RecountResult { counted, corrected });
         }
-        came(&mut progress, done, format!("{counted} counted, {corrected} corrected"));
+        show_progress(&mut progress, done, format!("{counted} counted, {corrected} corrected"));
     }
 }
 
 /// The next message; the last one says that it is.
 async fn next<M>(target: &Target, steps: &mut Streaming<M>) -> Result<M> {
-    let limit = target.reach.streamed();
+    let limit = target.options.message_limit();
     match timeout(limit, steps.message()).await {
         Ok(Ok(Some(message))) => Ok(message),
         Ok(Ok(None)) => bail!("{} ended early; run it again", target.addr),
@@ -137,8 +137,8 @@ async fn next<M>(target: &Target, steps: &mut Streaming<M>) -> Result<M> {
     }
 }
 
-fn came(progress: &mut ProgressLines, done: f64, summary: String) {
-    progress.came(parts(done), summary, |summary| format!("{:.1}%, {summary}", 100.0 * done));
+fn show_progress(progress: &mut ProgressLines, done: f64, summary: String) {
+    progress.update(parts(done), summary, |summary| format!("{:.1}%, {summary}", 100.0 * done));
 }
 
 #[expect(
@@ -190,11 +190,11 @@ impl Difference {
 }
 
 #[derive(Serialize)]
-struct Recount {
+struct RecountResult {
     counted: i64,
     corrected: i64,
 }
 
-impl Report for Recount {
+impl Report for RecountResult {
     const COLUMNS: &'static [&'static str] = &["counted", "corrected"];
 }

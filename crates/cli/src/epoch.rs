@@ -27,16 +27,16 @@ pub(super) async fn run(common: &Common, what: &EpochCommand) -> Result<u8> {
     let EpochCommand::Start(EpochOptions { target }) = what;
     let mut client = AdminServiceClient::new(target.connect().await?);
     let begun = target.response(client.start_epoch(target.request(StartEpochRequest {}))).await?;
-    common.output.print(&Begun { epoch: begun.epoch, followed: begun.followed })?;
+    common.output.print(&EpochStarted { epoch: begun.epoch, followed: begun.followed })?;
     Ok(if begun.followed { OK } else { FAILED })
 }
 
 #[derive(Serialize)]
-struct Begun {
+struct EpochStarted {
     epoch: i64,
     followed: bool,
 }
 
-impl Report for Begun {
+impl Report for EpochStarted {
     const COLUMNS: &'static [&'static str] = &["epoch", "followed"];
 }

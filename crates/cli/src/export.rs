@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tonic::{Code, Status};
 
 use super::{
-    Common, OK, client::Target, groups::Groups, kind::Export, messages::OfConversation, output::Report,
+    Common, OK, client::Target, groups::Groups, kind::Export, messages::ConversationMessages, output::Report,
     progress_lines::bar, users::Users,
 };
 
@@ -42,11 +42,11 @@ enum ExportKind {
     /// All groups, without invite codes
     Groups(ExportSink),
     /// The messages of one conversation: all that any of its readers could read
-    Messages(OfOne),
+    Messages(ConversationExport),
 }
 
 #[derive(Debug, clap::Args)]
-struct OfOne {
+struct ConversationExport {
     /// Id of the conversation: d7-8, g9
     conversation: String,
     #[command(flatten)]
@@ -68,26 +68,26 @@ pub(super) async fn run(common: &Common, options: &ExportOptions) -> Result<u8> 
     let (kind, exported) = match &options.kind {
         ExportKind::Users(sink) => ("users", export(&Users, sink).await?),
         ExportKind::Groups(sink) => ("groups", export(&Groups, sink).await?),
-        ExportKind::Messages(OfOne { conversation, sink }) => {
-            ("messages", export(&OfConversation(conversation.clone()), sink).await?)
+        ExportKind::Messages(ConversationExport { conversation, sink }) => {
+            ("messages", export(&ConversationMessages(conversation.clone()), sink).await?)
         }
     };
-    common.output.print_to_stderr(&Exported { kind, exported })?;
+    common.output.print_to_stderr(&ExportSummary { kind, exported })?;
     Ok(OK)
 }
 
 #[derive(Serialize)]
-struct Exported {
+struct ExportSummary {
     kind: &'static str,
     exported: u64,
 }
 
-impl Report for Exported {
+impl Report for ExportSummary {
     const COLUMNS: &'static [&'static str] = &["kind", "exported"];
 }
 
 async fn export<E: Export>(source: &E, sink: &ExportSink) -> Result<u64> {
-    let (channel, limit) = (sink.target.connect().await?, sink.target.reach.streamed());
+    let (channel, limit) = (sink.target.connect().await?, sink.target.options.message_limit());
     if sink.file == Path::new("-") {
         return copy(source, channel, limit, io::stdout().lock()).await;
     }

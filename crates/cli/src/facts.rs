@@ -41,7 +41,7 @@ impl Facts {
     /// Asks a node. Fails if it does not answer, or refuses.
     pub(super) async fn of(target: &Target) -> Result<Self> {
         let channel = target.connect_now().await?;
-        Self::over(target, channel).await.map_err(|status| {
+        Self::query(target, channel).await.map_err(|status| {
             anyhow::anyhow!(
                 "{} answers {:?} and not what it is: {}",
                 target.addr,
@@ -51,7 +51,7 @@ impl Facts {
         })
     }
 
-    async fn over(target: &Target, channel: Channel) -> Result<Self, Status> {
+    async fn query(target: &Target, channel: Channel) -> Result<Self, Status> {
         let (serving, _) = health(target, channel.clone()).await?;
         let mut client = AdminServiceClient::new(channel);
         let (begun, before) = (Instant::now(), SystemTime::now());
@@ -67,7 +67,7 @@ impl Facts {
         let stats = client.get_cache_stats(target.request(GetCacheStatsRequest {}));
         let memory = target.answer(stats).await?.into_inner().namespaces;
         let clock = node.time.and_then(|time| SystemTime::try_from(time).ok());
-        let clock_ahead_seconds = clock.map(|clock| ahead(clock, middle));
+        let clock_ahead_seconds = clock.map(|clock| seconds_ahead(clock, middle));
         Ok(Self { serving, node: Some(node), memory, clock_ahead_seconds })
     }
 
@@ -105,14 +105,14 @@ impl Facts {
     }
 
     /// Information about a node of a cluster; `None` in single-node mode, and while it starts.
-    pub(super) fn of_cluster(&self) -> Option<&GetNodeResponse> {
+    pub(super) fn cluster_node(&self) -> Option<&GetNodeResponse> {
         self.node.as_ref().filter(|node| !node.redis.is_empty())
     }
 
     /// Time since the last proof that its memory misses no change; `None` before the first proof, and in single-node
     /// mode.
     pub(super) fn since_proof(&self) -> Option<Duration> {
-        Duration::try_from(self.of_cluster()?.since_proof?).ok()
+        Duration::try_from(self.cluster_node()?.since_proof?).ok()
     }
 
     /// Its uptime.
@@ -133,7 +133,7 @@ pub(super) fn share(part: i64, all: i64) -> Option<f64> {
     (all > 0).then(|| part as f64 / all as f64)
 }
 
-fn ahead(clock: SystemTime, ours: SystemTime) -> f64 {
+fn seconds_ahead(clock: SystemTime, ours: SystemTime) -> f64 {
     match clock.duration_since(ours) {
         Ok(ahead) => ahead.as_secs_f64(),
         Err(behind) => -behind.duration().as_secs_f64(),

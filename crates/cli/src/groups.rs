@@ -20,7 +20,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::kind::{
-    Entry, Export, Import, MessageStream, Stored, is_default, moment, patient, same_by_id, strong,
+    Entry, Export, Import, MessageStream, StoredRecords, is_default, rfc3339, same_by_id, strong,
+    with_long_deadline,
 };
 
 /// Groups.
@@ -68,8 +69,8 @@ impl Export for Groups {
             params: &group.params,
             creator_id: Some(group.creator_id).filter(|id| *id != 0).map(|id| id.to_string()),
             version: group.version.to_string(),
-            create_time: moment(group.create_time),
-            update_time: moment(group.update_time),
+            create_time: rfc3339(group.create_time),
+            update_time: rfc3339(group.update_time),
         })
     }
 
@@ -91,13 +92,14 @@ impl Export for Groups {
 }
 
 fn same(sent: &Group, stored: &Group) -> bool {
-    as_created(sent.clone()) == record::given_group(stored.clone())
+    as_created(sent.clone()) == record::importable_group(stored.clone())
 }
 
-async fn read(channel: Channel, group_ids: Vec<i64>) -> Result<Stored<Group>, Status> {
+async fn read(channel: Channel, group_ids: Vec<i64>) -> Result<StoredRecords<Group>, Status> {
     let request = BatchGetGroupsRequest { group_ids, consistency: strong() };
-    let answer = GroupServiceClient::new(channel).batch_get_groups(patient(request)).await?.into_inner();
-    let mut stored = Stored::default();
+    let answer =
+        GroupServiceClient::new(channel).batch_get_groups(with_long_deadline(request)).await?.into_inner();
+    let mut stored = StoredRecords::default();
     for result in answer.results {
         match result.result {
             Some(Found(group)) => stored.records.push(group),

@@ -1,11 +1,11 @@
 //! `kith import`: JSON Lines, or lists of edges, into a node. A run over a file that was interrupted is resumed by the next
 //! one. A bad line is reported and skipped.
 
-mod flow;
 mod input;
 mod progress;
 mod reader;
 mod report;
+mod running;
 
 use std::{
     fs,
@@ -15,11 +15,11 @@ use std::{
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use self::{
-    flow::Flow,
     input::Input,
     progress::{Job, Progress},
-    reader::{Bounds, Reader},
-    report::{ImportReport, Imported},
+    reader::{ChunkBounds, ChunkReader},
+    report::{ImportReport, ImportSummary},
+    running::RunningImport,
 };
 use super::{
     Common, FAILED, OK, client::Target, follows::Follows, groups::Groups, kind::Import, messages::Messages,
@@ -102,32 +102,33 @@ pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> 
     Ok(if imported.tally.bad > 0 { FAILED } else { OK })
 }
 
-async fn import<K: Import>(mut kind: K, source: &ImportSource) -> Result<Imported> {
+async fn import<K: Import>(mut kind: K, source: &ImportSource) -> Result<ImportSummary> {
     let input = Input::open(K::NAME, &source.file)?;
     kind.examine(&input.beginning).map_err(|why| anyhow!("{}: {why}", input.name))?;
-    let kept = source.progress_file(&input)?;
-    let progress = match &kept {
-        Some(kept) => source.progress(K::NAME, kept)?,
+    let progress_file = source.progress_file(&input)?;
+    let progress = match &progress_file {
+        Some(progress_file) => source.progress(K::NAME, progress_file)?,
         None => Progress::new(Job::of_pipe(K::NAME, &source.target.addr)),
     };
     let channel = source.target.connect().await?;
-    match &kept {
+    match &progress_file {
         // Stored before anything is sent: the request ids depend on it.
-        Some(kept) => progress.save(kept)?,
+        Some(progress_file) => progress.save(progress_file)?,
         None => note(&format!("kith: {} is read once: an import that breaks off starts again", input.name)),
     }
     let report = ImportReport::new(&input.name, &progress);
     let lines = input.lines(progress.at.offset)?;
-    let reader = Reader::new(lines, progress.at, progress.run.clone(), Bounds::default());
-    let mut flow = Flow::new(channel, kind, reader, progress, kept.clone(), report);
-    flow.patience.answer = source.target.reach.streamed();
-    let tally = flow.run().await;
-    flow.report.end();
+    let reader = ChunkReader::new(lines, progress.at, progress.run.clone(), ChunkBounds::default());
+    let mut running = RunningImport::new(channel, kind, reader, progress, progress_file.clone(), report);
+    running.limits.answer = source.target.options.message_limit();
+    let tally = running.run().await;
+    running.report.end();
     let tally = tally?;
-    if let Some(kept) = kept {
-        fs::remove_file(&kept).with_context(|| format!("could not remove {}", kept.display()))?;
+    if let Some(progress_file) = progress_file {
+        fs::remove_file(&progress_file)
+            .with_context(|| format!("could not remove {}", progress_file.display()))?;
     }
-    Ok(Imported { kind: K::NAME, tally })
+    Ok(ImportSummary { kind: K::NAME, tally })
 }
 
 impl ImportSource {
@@ -138,14 +139,14 @@ impl ImportSource {
                 bail!("{} is read once and has no progress to keep; leave out --progress-file", input.name)
             }
             Some(given) => Ok(Some(given.clone())),
-            None => Ok(input.is_file().then(|| progress::sibling(&self.file))),
+            None => Ok(input.is_file().then(|| progress::default_file(&self.file))),
         }
     }
 
     /// The progress of an earlier run, or of a new one.
-    fn progress(&self, kind: &str, kept: &Path) -> Result<Progress> {
+    fn progress(&self, kind: &str, progress_file: &Path) -> Result<Progress> {
         let job = Job::of(kind, &self.target.addr, &self.file)?;
-        let earlier = if self.restart { None } else { Progress::load(kept, &job)? };
+        let earlier = if self.restart { None } else { Progress::load(progress_file, &job)? };
         Ok(earlier.unwrap_or_else(|| Progress::new(job)))
     }
 }

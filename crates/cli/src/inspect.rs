@@ -10,11 +10,11 @@ use kith_proto::admin::v1::{
 use serde::Serialize;
 use tonic::Status;
 
-use self::log::Log;
+use self::log::ConversationLog;
 use super::{
     Common, FAILED, OK,
     client::{Target, Targets, message_of},
-    output::{Form, Report, note},
+    output::{OutputForm, Report, note},
 };
 
 /// It exists in no tier.
@@ -50,18 +50,18 @@ pub(super) async fn run(common: &Common, arguments: &InspectOptions) -> Result<u
     }
     let alone = arguments.targets.each().len() == 1;
     let everywhere = alone && !arguments.this_node;
-    let asked = arguments.targets.each().map(|target| look(target, &arguments.key, everywhere));
+    let asked = arguments.targets.each().map(|target| inspect_node(target, &arguments.key, everywhere));
     let (mut copies, mut away) = (Vec::new(), false);
-    for looked in join_all(asked).await {
-        match looked {
+    for inspection in join_all(asked).await {
+        match inspection {
             Ok(found) => {
                 found.missing.iter().for_each(|why| note(&format!("kith: {why}")));
                 away |= !found.missing.is_empty();
                 copies.extend(found.copies);
             }
-            Err(Refused::Key(why)) => bail!("{why}; say NAMESPACE/KEY, for example user/7 or group/7"),
-            Err(Refused::Node(why)) if alone => return Err(why),
-            Err(Refused::Node(why)) => {
+            Err(InspectError::Key(why)) => bail!("{why}; say NAMESPACE/KEY, for example user/7 or group/7"),
+            Err(InspectError::Node(why)) if alone => return Err(why),
+            Err(InspectError::Node(why)) => {
                 note(&format!("kith: {why:#}"));
                 away = true;
             }
@@ -72,17 +72,17 @@ pub(super) async fn run(common: &Common, arguments: &InspectOptions) -> Result<u
         None => None,
     };
     let verdict = verdict(&copies);
-    let inspected = Inspected { key: arguments.key.clone(), verdict: verdict.0, copies, log };
+    let inspected = InspectReport { key: arguments.key.clone(), verdict: verdict.0, copies, log };
     common.output.print(&inspected)?;
     match &inspected.log {
-        Some(log) if common.output.form() != Form::Json => common.output.print(log)?,
+        Some(log) if common.output.form() != OutputForm::Json => common.output.print(log)?,
         _ => {}
     }
     Ok(if away && verdict.1 == OK { FAILED } else { verdict.1 })
 }
 
 /// Why an inspection failed.
-enum Refused {
+enum InspectError {
     /// The node does not know such a key.
     Key(String),
     /// The node does not answer.
@@ -91,26 +91,28 @@ enum Refused {
 
 /// The results, and the nodes that did not answer.
 #[derive(Default)]
-struct Inspection {
+struct NodeInspection {
     copies: Vec<TierState>,
     missing: Vec<String>,
 }
 
-async fn look(target: Target, key: &str, everywhere: bool) -> Result<Inspection, Refused> {
-    let channel = target.connect().await.map_err(Refused::Node)?;
+async fn inspect_node(target: Target, key: &str, everywhere: bool) -> Result<NodeInspection, InspectError> {
+    let channel = target.connect().await.map_err(InspectError::Node)?;
     let mut client = AdminServiceClient::new(channel);
     let node_id = if everywhere { "" } else { SELF };
     let request = InspectKeyRequest { key: key.to_owned(), node_id: node_id.to_owned(), memory_only: false };
     let answer = target.answer(client.inspect_key(target.request(request))).await;
     let answer = answer.map_err(|status: Status| match status.code() {
-        tonic::Code::InvalidArgument => Refused::Key(message_of(&status)),
-        code => Refused::Node(anyhow::anyhow!("{} answers {code:?}: {}", target.addr, message_of(&status))),
+        tonic::Code::InvalidArgument => InspectError::Key(message_of(&status)),
+        code => {
+            InspectError::Node(anyhow::anyhow!("{} answers {code:?}: {}", target.addr, message_of(&status)))
+        }
     })?;
     Ok(found(&target.addr, &answer.into_inner()))
 }
 
-fn found(addr: &str, answer: &InspectKeyResponse) -> Inspection {
-    let mut found = Inspection { copies: rows(addr, &answer.copies), missing: Vec::new() };
+fn found(addr: &str, answer: &InspectKeyResponse) -> NodeInspection {
+    let mut found = NodeInspection { copies: rows(addr, &answer.copies), missing: Vec::new() };
     for other in &answer.others {
         match other.unanswered.as_str() {
             "" => found.copies.extend(rows(&other.address, &other.copies)),
@@ -128,13 +130,13 @@ fn rows(node: &str, copies: &[TierCopy]) -> Vec<TierState> {
 }
 
 #[derive(Serialize)]
-struct Inspected {
+struct InspectReport {
     key: String,
     verdict: &'static str,
     copies: Vec<TierState>,
     /// Of a conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
-    log: Option<Log>,
+    log: Option<ConversationLog>,
 }
 
 /// The content of one tier of one node.
@@ -171,7 +173,7 @@ impl TierState {
     }
 
     /// Whether the tier has a definite state: an empty memory has none.
-    fn speaks(&self) -> bool {
+    fn has_state(&self) -> bool {
         self.presence != "none" || self.tier == STORE
     }
 
@@ -181,9 +183,9 @@ impl TierState {
 }
 
 fn verdict(copies: &[TierState]) -> (&'static str, u8) {
-    let speaking: Vec<_> = copies.iter().filter(|copy| copy.speaks()).collect();
-    let Some(first) = speaking.iter().find(|copy| copy.has_value()) else { return ("absent", ABSENT) };
-    match speaking.iter().all(|copy| copy.has_value() && copy.version == first.version) {
+    let definite: Vec<_> = copies.iter().filter(|copy| copy.has_state()).collect();
+    let Some(first) = definite.iter().find(|copy| copy.has_value()) else { return ("absent", ABSENT) };
+    match definite.iter().all(|copy| copy.has_value() && copy.version == first.version) {
         true => ("same", OK),
         false => ("differing", DIFFERING),
     }
@@ -207,7 +209,7 @@ impl Report for TierState {
     }
 }
 
-impl Report for Inspected {
+impl Report for InspectReport {
     const COLUMNS: &'static [&'static str] = TierState::COLUMNS;
 
     fn rows(&self) -> Vec<Vec<String>> {

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use kith_server::{
     auth::{
         CallerKey, Digest, KeyId, Scope,
-        callers_edit::{self, AddedKey, Revoked},
+        callers_edit::{self, AddedKey, RevokeTarget},
         callers_file::{self, is_name},
         new_key, parse_scopes,
         secret_file::{self, Content},
@@ -44,7 +44,7 @@ pub(super) enum KeysCommand {
     )]
     Create(Create),
     /// List the keys of a file of callers: ids, scopes and dates
-    List(InFile),
+    List(CallersFile),
     /// Remove a key, or all keys of a caller, from a file of callers
     #[command(after_help = "Exit codes: 0 removed, 2 there is none, or the file could not be changed.")]
     Revoke(Revoke),
@@ -87,7 +87,7 @@ pub(super) struct Create {
 
 /// Which file.
 #[derive(Debug, clap::Args)]
-pub(super) struct InFile {
+pub(super) struct CallersFile {
     /// File of callers
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
@@ -143,7 +143,7 @@ fn generate(common: &Common, options: &Generate) -> Result<u8> {
         bail!("{} exists; a key in use is not replaced. Name another file, or remove it", file.display());
     }
     let id = Digest::of(key.as_bytes()).key_id().to_string();
-    common.output.print(&Made { file: file.display().to_string(), id })?;
+    common.output.print(&GeneratedKey { file: file.display().to_string(), id })?;
     Ok(OK)
 }
 
@@ -169,21 +169,23 @@ fn create(common: &Common, options: &Create) -> Result<u8> {
         return Ok(OK);
     };
     files::edit(file, |text| callers_edit::add(text, &added))?;
-    common.output.print(&Created { caller, id, key })?;
+    common.output.print(&CreatedKey { caller, id, key })?;
     note("kith: the key is shown once and is stored nowhere; give it to the caller now");
     Ok(OK)
 }
 
-fn list(common: &Common, options: &InFile) -> Result<u8> {
-    let keys: Vec<_> = set(&options.file)?.iter().map(KeyRow::of).collect();
+fn list(common: &Common, options: &CallersFile) -> Result<u8> {
+    let keys: Vec<_> = read_callers(&options.file)?.iter().map(KeyRow::of).collect();
     common.output.print(&keys)?;
     Ok(OK)
 }
 
 fn revoke(common: &Common, options: &Revoke) -> Result<u8> {
     let which = match KeyId::from_hex(&options.which) {
-        Some(id) if set(&options.file)?.iter().any(|key| key.digest.key_id() == id) => Revoked::Key(id),
-        _ => Revoked::Caller(&options.which),
+        Some(id) if read_callers(&options.file)?.iter().any(|key| key.digest.key_id() == id) => {
+            RevokeTarget::Key(id)
+        }
+        _ => RevokeTarget::Caller(&options.which),
     };
     let mut keys = 0;
     files::edit(&options.file, |text| {
@@ -191,12 +193,12 @@ fn revoke(common: &Common, options: &Revoke) -> Result<u8> {
         keys = count;
         Ok(edited)
     })?;
-    common.output.print(&Removed { file: options.file.display().to_string(), keys })?;
+    common.output.print(&RevokedKeys { file: options.file.display().to_string(), keys })?;
     Ok(OK)
 }
 
 fn check(common: &Common, options: &KeyCheck) -> Result<u8> {
-    let bytes = given(options.key_file.as_deref())?;
+    let bytes = read_key(options.key_file.as_deref())?;
     let key = std::str::from_utf8(&bytes).ok().map(|text| text.lines().next().unwrap_or_default());
     let weak = key.map_or(Some(new_key::WeakKey::Characters), |key| new_key::check(key).err());
     if let Some(weak) = weak {
@@ -207,7 +209,7 @@ fn check(common: &Common, options: &KeyCheck) -> Result<u8> {
     let found = match &options.file {
         None => None,
         Some(file) => {
-            let Some(found) = set(file)?.into_iter().find(|known| known.digest == digest) else {
+            let Some(found) = read_callers(file)?.into_iter().find(|known| known.digest == digest) else {
                 note(&format!("kith: the key is of no caller of {}", file.display()));
                 return Ok(FAILED);
             };
@@ -224,7 +226,7 @@ fn check(common: &Common, options: &KeyCheck) -> Result<u8> {
 }
 
 /// The key as it was given, with the lines behind it.
-fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>> {
+fn read_key(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>> {
     if let Some(file) = file {
         return Ok(secret_file::read(file, Content::Keys)?.bytes);
     }
@@ -237,33 +239,33 @@ fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-fn set(file: &Path) -> Result<Vec<CallerKey>> {
+fn read_callers(file: &Path) -> Result<Vec<CallerKey>> {
     callers_file::parse(&files::read(file)?).map_err(|wrong| anyhow::anyhow!("{}{wrong}", file.display()))
 }
 
 #[derive(Serialize)]
-struct Made {
+struct GeneratedKey {
     file: String,
     id: String,
 }
 
-impl Report for Made {
+impl Report for GeneratedKey {
     const COLUMNS: &'static [&'static str] = &["file", "id"];
 }
 
 #[derive(Serialize)]
-struct Created {
+struct CreatedKey {
     caller: String,
     id: String,
-    #[serde(serialize_with = "shown")]
+    #[serde(serialize_with = "serialize_key")]
     key: Zeroizing<String>,
 }
 
-fn shown<S: serde::Serializer>(key: &Zeroizing<String>, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_key<S: serde::Serializer>(key: &Zeroizing<String>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(key)
 }
 
-impl Report for Created {
+impl Report for CreatedKey {
     const COLUMNS: &'static [&'static str] = &["caller", "id", "key"];
 }
 
@@ -303,12 +305,12 @@ impl Report for KeyRow {
 }
 
 #[derive(Serialize)]
-struct Removed {
+struct RevokedKeys {
     file: String,
     keys: usize,
 }
 
-impl Report for Removed {
+impl Report for RevokedKeys {
     const COLUMNS: &'static [&'static str] = &["file", "keys_removed"];
 
     fn row(&self) -> Vec<String> {

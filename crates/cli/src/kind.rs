@@ -76,20 +76,20 @@ pub(super) trait Export {
 
 /// Some stored records of a node.
 #[derive(Debug)]
-pub(super) struct Stored<R> {
+pub(super) struct StoredRecords<R> {
     /// Those that exist.
     pub(super) records: Vec<R>,
     /// Ids that the answer had no room for.
     left_out: Vec<i64>,
 }
 
-impl<R> Default for Stored<R> {
+impl<R> Default for StoredRecords<R> {
     fn default() -> Self {
         Self { records: Vec::new(), left_out: Vec::new() }
     }
 }
 
-impl<R> Stored<R> {
+impl<R> StoredRecords<R> {
     /// Takes the error of one id. Fails if the id cannot be read by asking again with fewer.
     pub(super) fn fail(&mut self, id: i64, error: ResultError) -> Result<(), Status> {
         if error.reason != Reason::AnswerTooLarge.name() {
@@ -105,7 +105,7 @@ impl<R> Stored<R> {
 pub(super) async fn same_by_id<R>(
     sent: &[&R],
     id: impl Fn(&R) -> i64,
-    read: impl AsyncFn(Vec<i64>) -> Result<Stored<R>, Status>,
+    read: impl AsyncFn(Vec<i64>) -> Result<StoredRecords<R>, Status>,
     same: impl Fn(&R, &R) -> bool,
 ) -> Result<Vec<bool>, Status> {
     let mut by_id = HashMap::new();
@@ -125,14 +125,14 @@ pub(super) const fn strong() -> Option<Consistency> {
 }
 
 /// A request with the longest deadline that a node permits.
-pub(super) fn patient<T>(message: T) -> Request<T> {
+pub(super) fn with_long_deadline<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(std::time::Duration::from_secs(10));
     request
 }
 
-/// A time in the form of proto3 JSON.
-pub(super) fn moment(time: Option<prost_types::Timestamp>) -> Option<String> {
+/// A time in the form of proto3 JSON, RFC 3339.
+pub(super) fn rfc3339(time: Option<prost_types::Timestamp>) -> Option<String> {
     let time = std::time::SystemTime::try_from(time?).ok()?;
     Some(humantime::format_rfc3339_millis(time).to_string())
 }

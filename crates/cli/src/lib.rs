@@ -51,11 +51,11 @@ use std::{
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use kith_server::{
-    config::{Flag, Loaded, Sources, load, termination_log},
+    config::{Flag, LoadedConfig, Sources, load, termination_log},
     start_error::StartError,
 };
 
-use self::output::Unwritable;
+use self::output::WriteError;
 
 /// Ended well.
 pub const OK: u8 = 0;
@@ -71,11 +71,11 @@ struct Command {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
-    what: Option<What>,
+    subcommand: Option<Commands>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     /// Run a node (the default command)
     Serve(serve::ServeOptions),
     /// Run a node with 200 people, and open a page to talk to them
@@ -168,39 +168,41 @@ struct Common {
 pub fn main() -> ExitCode {
     // tonic, mongodb and others take this provider; without it each would look for its own.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
-        return ended(Err(StartError::new("the provider of TLS cannot be installed")));
+        return exit_code(Err(StartError::new("the provider of TLS cannot be installed")));
     }
     let command = match Command::try_parse() {
         Ok(command) => command,
-        Err(explained) => return ended(explain(&explained)),
+        Err(explained) => return exit_code(explain(&explained)),
     };
-    ended(match command.what.unwrap_or_else(|| What::Serve(serve::ServeOptions::default())) {
-        What::Serve(arguments) => serve::run(&command.common, &arguments),
-        What::Demo(arguments) => demo::run(&command.common, &arguments),
-        What::Import(options) => client::block_on(import::run(&command.common, &options)),
-        What::Export(options) => client::block_on(export::run(&command.common, &options)),
-        What::Migrate(arguments) => migrate::run(&command.common, &arguments),
-        What::Backup(arguments) => backup::run(&command.common, &arguments),
-        What::Restore(arguments) => restore::run(&command.common, &arguments),
-        What::Config(arguments) => config::run(&command.common, &arguments),
-        What::Call(arguments) => client::block_on(call::run(&command.common, &arguments)),
-        What::Status(arguments) => client::block_on(status::run(&command.common, &arguments)),
-        What::Top(arguments) => client::block_on(top::run(&command.common, &arguments)),
-        What::Nodes(arguments) => client::block_on(nodes::run(&command.common, &arguments)),
-        What::Notice(what) => client::block_on(notices::run(&command.common, &what)),
-        What::Resync(arguments) => client::block_on(resync::run(&command.common, &arguments)),
-        What::LogFilter(what) => client::block_on(log_filter::run(&command.common, &what)),
-        What::Epoch(what) => client::block_on(epoch::run(&command.common, &what)),
-        What::Edges(what) => client::block_on(edges::run(&command.common, &what)),
-        What::Inspect(arguments) => client::block_on(inspect::run(&command.common, &arguments)),
-        What::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),
-        What::Doctor(arguments) => client::block_on(doctor::run(&command.common, &arguments)),
-        What::Keys(what) => keys::run(&command.common, &what),
-        What::Ping(arguments) => client::block_on(ping::run(&command.common, &arguments)),
-        What::Completions(arguments) => completions::run(&command.common, &arguments),
-        What::Man(arguments) => man::run(&command.common, &arguments),
-        What::Errors(arguments) => errors::run(&command.common, &arguments),
-        What::Reference(arguments) => reference_command::run(&command.common, &arguments, Command::command()),
+    exit_code(match command.subcommand.unwrap_or_else(|| Commands::Serve(serve::ServeOptions::default())) {
+        Commands::Serve(arguments) => serve::run(&command.common, &arguments),
+        Commands::Demo(arguments) => demo::run(&command.common, &arguments),
+        Commands::Import(options) => client::block_on(import::run(&command.common, &options)),
+        Commands::Export(options) => client::block_on(export::run(&command.common, &options)),
+        Commands::Migrate(arguments) => migrate::run(&command.common, &arguments),
+        Commands::Backup(arguments) => backup::run(&command.common, &arguments),
+        Commands::Restore(arguments) => restore::run(&command.common, &arguments),
+        Commands::Config(arguments) => config::run(&command.common, &arguments),
+        Commands::Call(arguments) => client::block_on(call::run(&command.common, &arguments)),
+        Commands::Status(arguments) => client::block_on(status::run(&command.common, &arguments)),
+        Commands::Top(arguments) => client::block_on(top::run(&command.common, &arguments)),
+        Commands::Nodes(arguments) => client::block_on(nodes::run(&command.common, &arguments)),
+        Commands::Notice(what) => client::block_on(notices::run(&command.common, &what)),
+        Commands::Resync(arguments) => client::block_on(resync::run(&command.common, &arguments)),
+        Commands::LogFilter(what) => client::block_on(log_filter::run(&command.common, &what)),
+        Commands::Epoch(what) => client::block_on(epoch::run(&command.common, &what)),
+        Commands::Edges(what) => client::block_on(edges::run(&command.common, &what)),
+        Commands::Inspect(arguments) => client::block_on(inspect::run(&command.common, &arguments)),
+        Commands::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),
+        Commands::Doctor(arguments) => client::block_on(doctor::run(&command.common, &arguments)),
+        Commands::Keys(what) => keys::run(&command.common, &what),
+        Commands::Ping(arguments) => client::block_on(ping::run(&command.common, &arguments)),
+        Commands::Completions(arguments) => completions::run(&command.common, &arguments),
+        Commands::Man(arguments) => man::run(&command.common, &arguments),
+        Commands::Errors(arguments) => errors::run(&command.common, &arguments),
+        Commands::Reference(arguments) => {
+            reference_command::run(&command.common, &arguments, Command::command())
+        }
     })
 }
 
@@ -214,32 +216,32 @@ pub fn tree() -> clap::Command {
 fn explain(explained: &clap::Error) -> Result<u8, StartError> {
     let written = explained.print().and_then(|()| io::stdout().flush());
     if !explained.use_stderr() {
-        written.map_err(Unwritable::output)?;
+        written.map_err(WriteError::output)?;
     }
     Ok(u8::try_from(explained.exit_code()).unwrap_or(NOT_STARTED))
 }
 
-fn ended(result: Result<u8, StartError>) -> ExitCode {
+fn exit_code(result: Result<u8, StartError>) -> ExitCode {
     ExitCode::from(result.unwrap_or_else(|error| {
         output::note(&format!("kith: {error}"));
         NOT_STARTED
     }))
 }
 
-impl From<Unwritable> for StartError {
-    fn from(unwritable: Unwritable) -> Self {
+impl From<WriteError> for StartError {
+    fn from(unwritable: WriteError) -> Self {
         Self::new(unwritable.to_string())
     }
 }
 
 impl Common {
     /// The configuration from all sources.
-    fn load(&self) -> Result<Loaded, StartError> {
+    fn load(&self) -> Result<LoadedConfig, StartError> {
         self.load_with(Vec::new())
     }
 
     /// The same with the flags of one command, which win.
-    fn load_with(&self, flags: Vec<Flag>) -> Result<Loaded, StartError> {
+    fn load_with(&self, flags: Vec<Flag>) -> Result<LoadedConfig, StartError> {
         Ok(load(&self.sources(flags)?)?)
     }
 
@@ -280,7 +282,7 @@ impl Common {
             };
             flags.push(Flag { name: "--set", key: key.trim().to_owned(), value: value.to_owned() });
         }
-        flags.extend(given([
+        flags.extend(set_flags([
             ("--listen", "listen", self.listen.clone()),
             ("--data-dir", "data_dir", self.data_dir.clone()),
             ("--log", "telemetry.log_filter", self.log.clone()),
@@ -290,8 +292,8 @@ impl Common {
     }
 }
 
-/// Flags that have a value, by their name, their key and that.
-fn given<const N: usize>(flags: [(&'static str, &str, Option<String>); N]) -> Vec<Flag> {
+/// The flags that have a value, from their names, keys and values.
+fn set_flags<const N: usize>(flags: [(&'static str, &str, Option<String>); N]) -> Vec<Flag> {
     let flag = |(name, key, value): (&'static str, &str, Option<String>)| {
         Some(Flag { name, key: key.to_owned(), value: value? })
     };

@@ -34,19 +34,19 @@ pub(super) async fn run(common: &Common, arguments: &LogFilterOptions) -> Result
         .lasts
         .and_then(|lasts| Duration::try_from(lasts).ok())
         .map(|lasts| lasts.as_millis().div_ceil(1_000));
-    common.output.print(&Filtered { filter: now.filter, configured: now.configured, seconds })?;
+    common.output.print(&LogFilterResult { filter: now.filter, configured: now.configured, seconds })?;
     Ok(OK)
 }
 
 #[derive(Serialize)]
-struct Filtered {
+struct LogFilterResult {
     filter: String,
     configured: String,
     /// Until the configured one holds again; absent where it does.
     seconds: Option<u128>,
 }
 
-impl Report for Filtered {
+impl Report for LogFilterResult {
     const COLUMNS: &'static [&'static str] = &["filter", "configured", "for"];
 
     fn row(&self) -> Vec<String> {

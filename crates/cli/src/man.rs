@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     Common, OK,
-    output::{Report, Unwritable},
+    output::{Report, WriteError},
     tree,
 };
 
@@ -27,9 +27,9 @@ pub(super) struct ManOptions {
 }
 
 pub(super) fn run(common: &Common, arguments: &ManOptions) -> Result<u8, StartError> {
-    let pages = pages().map_err(Unwritable::output)?;
+    let pages = pages().map_err(WriteError::output)?;
     if let Some(dir) = &arguments.dir {
-        common.output.print(&written(dir, &pages)?)?;
+        common.output.print(&write_pages(dir, &pages)?)?;
         return Ok(OK);
     }
     let texts = pages.iter().map(|page| ManEntry { page: page.name.clone(), text: page.text() });
@@ -55,17 +55,17 @@ fn pages() -> io::Result<Vec<ManPage>> {
     let mut root = tree().disable_help_subcommand(true);
     root.build();
     let mut pages = Vec::new();
-    add(root, &mut pages)?;
+    add_pages(root, &mut pages)?;
     Ok(pages)
 }
 
-fn add(command: Command, pages: &mut Vec<ManPage>) -> io::Result<()> {
+fn add_pages(command: Command, pages: &mut Vec<ManPage>) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let below: Vec<_> = command.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
     let mut roff = Vec::new();
     Man::new(command.name(name.clone())).render(&mut roff)?;
     pages.push(ManPage { name: format!("{name}.1"), roff });
-    below.into_iter().try_for_each(|command| add(command, pages))
+    below.into_iter().try_for_each(|command| add_pages(command, pages))
 }
 
 /// A page, or the file that it was written to.
@@ -77,7 +77,7 @@ struct ManEntry {
 }
 
 /// Writes the pages into a folder. Returns their files.
-fn written(dir: &Path, pages: &[ManPage]) -> Result<Vec<ManEntry>, StartError> {
+fn write_pages(dir: &Path, pages: &[ManPage]) -> Result<Vec<ManEntry>, StartError> {
     let unwritable = |error| StartError::new(format!("--dir {} cannot be written: {error}", dir.display()));
     if dir.to_string_lossy().starts_with('~') {
         return Err(StartError::new("--dir begins with ~, which only a shell expands; write the whole path"));

@@ -20,7 +20,7 @@ use serde::ser::Error as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::kind::{self, Entry, Export, Import, patient};
+use super::kind::{self, Entry, Export, Import, with_long_deadline};
 
 /// Most messages of a page, and most numbers that are asked for at once.
 const PAGE: i32 = 1_000;
@@ -68,7 +68,7 @@ impl Import for Messages {
         }
         let is_stored = |sent: &&Message| {
             let there = found.get(&(sent.conversation_id.as_str(), sent.seq));
-            there.is_some_and(|there| record::given_message(there.clone()) == **sent)
+            there.is_some_and(|there| record::importable_message(there.clone()) == **sent)
         };
         Ok(sent.iter().map(is_stored).collect())
     }
@@ -83,8 +83,10 @@ async fn by_seqs(channel: &Channel, conversation: &str, seqs: &[i64]) -> Result<
             seqs: wanted.clone(),
             ..PullBySeqsRequest::default()
         };
-        let answer =
-            MessageServiceClient::new(channel.clone()).pull_by_seqs(patient(request)).await?.into_inner();
+        let answer = MessageServiceClient::new(channel.clone())
+            .pull_by_seqs(with_long_deadline(request))
+            .await?
+            .into_inner();
         let last = answer.messages.last().map_or(i64::MAX, |last| last.seq);
         found.extend(answer.messages);
         wanted.retain(|seq| *seq > last);
@@ -99,9 +101,9 @@ fn wire(entry: Entry<Message>) -> ImportMessage {
 }
 
 /// The messages of the conversation with this id.
-pub(super) struct OfConversation(pub(super) String);
+pub(super) struct ConversationMessages(pub(super) String);
 
-impl Export for OfConversation {
+impl Export for ConversationMessages {
     type Record = Message;
 
     fn line(message: &Message) -> serde_json::Result<String> {
@@ -133,8 +135,10 @@ impl Export for OfConversation {
                     limit: PAGE,
                     ..PullMessagesRequest::default()
                 };
-                let page =
-                    MessageServiceClient::new(channel).pull_messages(patient(request)).await?.into_inner();
+                let page = MessageServiceClient::new(channel)
+                    .pull_messages(with_long_deadline(request))
+                    .await?
+                    .into_inner();
                 let next = page.messages.last().filter(|_| page.more).map(|last| last.seq);
                 Ok(Some((page.messages, next)))
             }
@@ -180,7 +184,7 @@ mod tests {
             ..message()
         };
         for message in [message(), event] {
-            let line = OfConversation::line(&message).unwrap();
+            let line = ConversationMessages::line(&message).unwrap();
             assert!(
                 !line.contains('\n') && line.contains(r#""sendTime":"1970-01-01T00:00:01.005Z""#),
                 "{line}"
@@ -192,9 +196,9 @@ mod tests {
     #[test]
     fn later_changes_are_left_out() {
         let edited = Message { edits: 2, edit_time: Some(Timestamp { seconds: 9, nanos: 0 }), ..message() };
-        assert_eq!(read(&OfConversation::line(&edited).unwrap()), message());
+        assert_eq!(read(&ConversationMessages::line(&edited).unwrap()), message());
         let recalled = Message { recall: Some(Recall { user_id: 4, time: None }), ..message() };
-        let read = read(&OfConversation::line(&recalled).unwrap());
+        let read = read(&ConversationMessages::line(&recalled).unwrap());
         assert_eq!(read, Message { silent: true, ..message() });
     }
 

@@ -1,7 +1,7 @@
 //! `kith migrate`.
 
 use clap::Args;
-use kith_server::{config::Config, node::store::Opened, start_error::StartError, telemetry};
+use kith_server::{config::Config, node::store::OpenStore, start_error::StartError, telemetry};
 use kith_store::Migration;
 use serde::Serialize;
 
@@ -21,21 +21,21 @@ pub(super) fn run(common: &Common, arguments: &MigrateOptions) -> Result<u8, Sta
     let config = common.load()?.config;
     runtime()?.block_on(async {
         let _telemetry = telemetry::start(&config.telemetry)?;
-        let store = Opened::open(&config).await?;
-        let done = act(&store, &config, arguments).await;
+        let store = OpenStore::open(&config).await?;
+        let done = list_or_migrate(&store, &config, arguments).await;
         store.close().await;
         common.output.print(&done?)?;
         Ok(OK)
     })
 }
 
-async fn act(
-    store: &Opened,
+async fn list_or_migrate(
+    store: &OpenStore,
     config: &Config,
     arguments: &MigrateOptions,
 ) -> Result<Vec<MigrationLine>, StartError> {
-    let about = store.about(config);
-    if let Some(unfit) = about.unfit().await {
+    let info = store.info(config);
+    if let Some(unfit) = info.unfit().await {
         return Err(unfit);
     }
     let migrations = store.stores().migrations;
@@ -43,7 +43,7 @@ async fn act(
     let found = if only_listed { migrations.status().await } else { migrations.migrate().await };
     let found = match found {
         Ok(found) => found,
-        Err(error) => return Err(about.why(&error).await.line()),
+        Err(error) => return Err(info.failure(&error).await.line()),
     };
     Ok(found.iter().filter(|found| !arguments.dry_run || found.applied.is_none()).map(line).collect())
 }

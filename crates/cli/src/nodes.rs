@@ -49,7 +49,7 @@ struct NodeRow {
 }
 
 fn row(node: &NodeInfo) -> NodeRow {
-    let heard = node.last_heard.and_then(|heard| Duration::try_from(heard).ok());
+    let last_heard = node.last_heard.and_then(|age| Duration::try_from(age).ok());
     let started = node.start_time.and_then(|time| SystemTime::try_from(time).ok());
     NodeRow {
         node_id: node.node_id.clone(),
@@ -57,7 +57,7 @@ fn row(node: &NodeInfo) -> NodeRow {
         version: node.version.clone(),
         epoch: node.epoch,
         applied: node.applied,
-        heard_ms: heard.map(|heard| heard.as_millis()),
+        heard_ms: last_heard.map(|age| age.as_millis()),
         // By the clock of this machine.
         uptime_seconds: started.and_then(|started| started.elapsed().ok()).map(|uptime| uptime.as_secs()),
         callers_digest: node.callers_digest.clone(),

@@ -10,12 +10,12 @@ use serde_json::Value;
 /// A standard stream that cannot be written: a full device, or a pipe whose reader has gone.
 #[derive(Debug, thiserror::Error)]
 #[error("standard {stream} cannot be written: {error}")]
-pub(super) struct Unwritable {
+pub(super) struct WriteError {
     stream: &'static str,
     error: io::Error,
 }
 
-impl Unwritable {
+impl WriteError {
     /// Of standard output.
     pub(super) const fn output(error: io::Error) -> Self {
         Self { stream: "output", error }
@@ -32,12 +32,12 @@ impl Unwritable {
 pub(super) struct Output {
     /// Form of the result [default: table on a terminal, else plain]
     #[arg(short = 'o', long = "output", global = true, value_enum, value_name = "FORM")]
-    form: Option<Form>,
+    form: Option<OutputForm>,
 }
 
 /// A form of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Form {
+pub(super) enum OutputForm {
     /// With borders, for people
     Table,
     /// A header and lines of fields with tabs between them, for awk
@@ -104,34 +104,34 @@ pub(super) fn yes(is_so: bool) -> String {
 
 impl Output {
     /// The requested form, or the default for the destination.
-    pub(super) fn form(self) -> Form {
-        let usual = if io::stdout().is_terminal() { Form::Table } else { Form::Plain };
+    pub(super) fn form(self) -> OutputForm {
+        let usual = if io::stdout().is_terminal() { OutputForm::Table } else { OutputForm::Plain };
         self.form.unwrap_or(usual)
     }
 
     /// The requested form.
-    pub(super) const fn asked(self) -> Option<Form> {
+    pub(super) const fn requested_form(self) -> Option<OutputForm> {
         self.form
     }
 
     /// Writes the report to standard error, for commands whose standard output has records. Fails if standard error cannot
     /// be written.
-    pub(super) fn print_to_stderr(self, report: &impl Report) -> Result<(), Unwritable> {
-        let usual = if io::stderr().is_terminal() { Form::Table } else { Form::Plain };
-        let text = rendered(report, self.form.unwrap_or(usual)).map_err(Unwritable::error)?;
-        io::stderr().lock().write_all(text.as_bytes()).map_err(Unwritable::error)
+    pub(super) fn print_to_stderr(self, report: &impl Report) -> Result<(), WriteError> {
+        let usual = if io::stderr().is_terminal() { OutputForm::Table } else { OutputForm::Plain };
+        let text = rendered(report, self.form.unwrap_or(usual)).map_err(WriteError::error)?;
+        io::stderr().lock().write_all(text.as_bytes()).map_err(WriteError::error)
     }
 
     /// Writes the report. Fails if standard output cannot be written.
-    pub(super) fn print(self, report: &impl Report) -> Result<(), Unwritable> {
-        write(rendered(report, self.form()).map_err(Unwritable::output)?.as_bytes())
+    pub(super) fn print(self, report: &impl Report) -> Result<(), WriteError> {
+        write(rendered(report, self.form()).map_err(WriteError::output)?.as_bytes())
     }
 
     /// Writes a text unchanged, or the document that holds it if JSON is requested. Fails if standard output cannot be written.
-    pub(super) fn print_text(self, text: &[u8], document: &impl Serialize) -> Result<(), Unwritable> {
+    pub(super) fn print_text(self, text: &[u8], document: &impl Serialize) -> Result<(), WriteError> {
         match self.form() {
-            Form::Json => write(json(document).map_err(Unwritable::output)?.as_bytes()),
-            Form::Table | Form::Plain => write(text),
+            OutputForm::Json => write(json(document).map_err(WriteError::output)?.as_bytes()),
+            OutputForm::Table | OutputForm::Plain => write(text),
         }
     }
 }
@@ -139,30 +139,30 @@ impl Output {
 /// Writes one of several reports that follow each other: as JSON it is one line, and plain text has its header before the
 /// `first`. False if the reader of a pipe has gone (`head`), which ends an endless series. Fails if standard output cannot
 /// be written.
-pub(super) fn print_next(form: Form, report: &impl Report, first: bool) -> Result<bool, Unwritable> {
-    let text = next(form, report, first).map_err(Unwritable::output)?;
+pub(super) fn print_next(form: OutputForm, report: &impl Report, first: bool) -> Result<bool, WriteError> {
+    let text = next(form, report, first).map_err(WriteError::output)?;
     match write(text.as_bytes()) {
         Err(unwritable) if unwritable.error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true),
     }
 }
 
-fn next(form: Form, report: &impl Report, first: bool) -> io::Result<String> {
+fn next(form: OutputForm, report: &impl Report, first: bool) -> io::Result<String> {
     Ok(match form {
-        Form::Json => serde_json::to_string(report)? + "\n",
-        Form::Plain if !first => {
+        OutputForm::Json => serde_json::to_string(report)? + "\n",
+        OutputForm::Plain if !first => {
             let text = rendered(report, form)?;
             text.split_once('\n').map(|(_header, rows)| rows.to_owned()).unwrap_or_default()
         }
-        Form::Plain | Form::Table => rendered(report, form)?,
+        OutputForm::Plain | OutputForm::Table => rendered(report, form)?,
     })
 }
 
 /// Writes a whole result. Commands write to standard output only through this. Fails if standard output cannot be written,
 /// also if the reader of a pipe has gone.
-pub(super) fn write(result: &[u8]) -> Result<(), Unwritable> {
+pub(super) fn write(result: &[u8]) -> Result<(), WriteError> {
     let mut out = io::stdout().lock();
-    out.write_all(result).and_then(|()| out.flush()).map_err(Unwritable::output)
+    out.write_all(result).and_then(|()| out.flush()).map_err(WriteError::output)
 }
 
 /// Writes one line to standard error. Where that cannot be written there is no place left to say so: the exit code remains.
@@ -171,10 +171,10 @@ pub(super) fn note(line: &str) {
 }
 
 /// The text of a report in this form. Fails if it has no JSON form.
-pub(super) fn rendered<R: Report>(report: &R, form: Form) -> io::Result<String> {
+pub(super) fn rendered<R: Report>(report: &R, form: OutputForm) -> io::Result<String> {
     match form {
-        Form::Json => json(report),
-        Form::Plain => {
+        OutputForm::Json => json(report),
+        OutputForm::Plain => {
             let header = R::COLUMNS.join("\t");
             let lines = report
                 .rows()
@@ -182,7 +182,7 @@ pub(super) fn rendered<R: Report>(report: &R, form: Form) -> io::Result<String> 
                 .map(|row| row.iter().map(|cell| plain(cell)).collect::<Vec<_>>().join("\t"));
             Ok(std::iter::once(header).chain(lines).fold(String::new(), |text, line| text + &line + "\n"))
         }
-        Form::Table => {
+        OutputForm::Table => {
             let left_out = report.left_out();
             let kept: Vec<_> = R::COLUMNS.iter().map(|name| !left_out.contains(name)).collect();
             let rows = report.rows().into_iter().map(|row| only(&kept, row));
@@ -241,20 +241,20 @@ mod tests {
     #[test]
     fn plain_text_has_one_line_for_each_row() {
         let values = ["x\ny\t\u{1b}[1m".into(), "".into(), true.into(), 7.into()];
-        let text = rendered(&found(&values), Form::Plain).unwrap();
+        let text = rendered(&found(&values), OutputForm::Plain).unwrap();
         assert_eq!(text, "name\tvalue\na\tx y  [1m\nb\t-\nc\tyes\nd\t7\n");
     }
 
     #[test]
     fn json_is_one_document() {
-        let text = rendered(&found(&["b".into()]), Form::Json).unwrap();
+        let text = rendered(&found(&["b".into()]), OutputForm::Json).unwrap();
         let document: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(document, serde_json::json!([{ "name": "a", "value": "b" }]));
     }
 
     #[test]
     fn a_table_has_a_header() {
-        let text = rendered(&found(&["b".into()]), Form::Table).unwrap();
+        let text = rendered(&found(&["b".into()]), OutputForm::Table).unwrap();
         assert!(text.contains("name") && text.contains("value"), "{text}");
     }
 }

@@ -23,18 +23,18 @@ pub(super) async fn run(common: &Common, arguments: &PingOptions) -> Result<u8> 
     })?;
     let state = if serving { "serving" } else { "not_serving" };
     let round_trip_ms = took.as_secs_f64() * 1000.0;
-    common.output.print(&Pong { node: target.addr.clone(), state, round_trip_ms })?;
+    common.output.print(&PingResult { node: target.addr.clone(), state, round_trip_ms })?;
     Ok(if serving { OK } else { FAILED })
 }
 
 #[derive(Serialize)]
-struct Pong {
+struct PingResult {
     node: String,
     state: &'static str,
     round_trip_ms: f64,
 }
 
-impl Report for Pong {
+impl Report for PingResult {
     const COLUMNS: &'static [&'static str] = &["node", "state", "round_trip"];
 
     fn row(&self) -> Vec<String> {

@@ -14,7 +14,7 @@ pub(super) struct PortsFile {
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Ports {
+struct PortsContent {
     grpc: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     operations: Option<String>,
@@ -25,7 +25,7 @@ impl PortsFile {
     /// Removes the file of an earlier node, so that its ports are not taken for those of this one.
     pub(super) fn prepare(path: PathBuf) -> Result<Self, StartError> {
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot(&path, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(write_error(&path, &error)),
             Ok(()) | Err(_) => Ok(Self { path }),
         }
     }
@@ -33,7 +33,7 @@ impl PortsFile {
     /// Writes it atomically: a reader finds the complete file.
     pub(super) fn write(&self, addresses: Addresses) -> Result<(), StartError> {
         let pid = std::process::id();
-        let ports = Ports {
+        let ports = PortsContent {
             grpc: addresses.grpc.to_string(),
             operations: addresses.operations.map(|address| address.to_string()),
             pid,
@@ -46,13 +46,14 @@ impl PortsFile {
         written.map_err(|error| {
             // It may not exist, and the error is returned already.
             fs::remove_file(&sibling).ok();
-            cannot(&self.path, &error)
+            write_error(&self.path, &error)
         })
     }
 
     /// Whether the file is that of this process: another node may have been given the same file.
     fn is_own(&self) -> bool {
-        let ports = fs::read(&self.path).ok().and_then(|text| serde_json::from_slice::<Ports>(&text).ok());
+        let ports =
+            fs::read(&self.path).ok().and_then(|text| serde_json::from_slice::<PortsContent>(&text).ok());
         ports.is_some_and(|ports| ports.pid == std::process::id())
     }
 }
@@ -67,7 +68,7 @@ impl Drop for PortsFile {
     }
 }
 
-fn cannot(path: &std::path::Path, error: &io::Error) -> StartError {
+fn write_error(path: &std::path::Path, error: &io::Error) -> StartError {
     let why = match error.kind() {
         io::ErrorKind::NotFound => "its folder is not there; make it, or name another file".to_owned(),
         io::ErrorKind::PermissionDenied => {

@@ -36,7 +36,7 @@ impl ProgressLines {
     }
 
     /// Moves the bar. Without one, prints now and then the line for this message.
-    pub(super) fn came(&mut self, position: u64, message: String, line: impl FnOnce(&str) -> String) {
+    pub(super) fn update(&mut self, position: u64, message: String, line: impl FnOnce(&str) -> String) {
         self.bar.set_position(position);
         if self.bar.is_hidden() && self.printed.elapsed() >= EVERY {
             self.printed = Instant::now();

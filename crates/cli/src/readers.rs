@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::kind::{Entry, Import, MessageStream, patient};
+use super::kind::{Entry, Import, MessageStream, with_long_deadline};
 
 /// Most readers that one call registers.
 const AT_ONCE: usize = 1_000;
@@ -49,25 +49,25 @@ impl Import for Readers {
 /// Registers the readers of a chunk, those of lines that follow each other together.
 async fn register(channel: Channel, chunk: Vec<ReaderEntry>) -> Result<Vec<ImportResult>, Status> {
     let mut results = Vec::with_capacity(chunk.len());
-    for lines in together(&chunk) {
+    for lines in group_lines(&chunk) {
         let readers = lines.iter().flat_map(|line| line.record.readers.iter().cloned()).collect();
         let request = RegisterReadersRequest { audience_id: lines[0].record.audience_id, readers };
         let of_lines: Vec<ImportResult> = match call(&channel, request).await {
             Ok(()) => lines.iter().map(|line| result(line, Ok(()))).collect(),
-            Err(failed) if is_passing(&failed) => return Err(failed),
+            Err(failed) if is_retryable(&failed) => return Err(failed),
             // One of them is at fault.
-            Err(_) => each(&channel, lines).await?,
+            Err(_) => register_each(&channel, lines).await?,
         };
         results.extend(of_lines);
     }
     Ok(results)
 }
 
-async fn each(channel: &Channel, lines: &[ReaderEntry]) -> Result<Vec<ImportResult>, Status> {
+async fn register_each(channel: &Channel, lines: &[ReaderEntry]) -> Result<Vec<ImportResult>, Status> {
     let mut results = Vec::with_capacity(lines.len());
     for line in lines {
         match call(channel, line.record.clone()).await {
-            Err(failed) if is_passing(&failed) => return Err(failed),
+            Err(failed) if is_retryable(&failed) => return Err(failed),
             registered => results.push(result(line, registered)),
         }
     }
@@ -75,11 +75,11 @@ async fn each(channel: &Channel, lines: &[ReaderEntry]) -> Result<Vec<ImportResu
 }
 
 async fn call(channel: &Channel, request: RegisterReadersRequest) -> Result<(), Status> {
-    NoticeServiceClient::new(channel.clone()).register_readers(patient(request)).await.map(drop)
+    NoticeServiceClient::new(channel.clone()).register_readers(with_long_deadline(request)).await.map(drop)
 }
 
 /// Runs of lines of one audience that one call can register.
-fn together(chunk: &[ReaderEntry]) -> Vec<&[ReaderEntry]> {
+fn group_lines(chunk: &[ReaderEntry]) -> Vec<&[ReaderEntry]> {
     let (mut runs, mut first, mut readers) = (Vec::new(), 0, 0);
     for (at, line) in chunk.iter().enumerate() {
         let more = line.record.readers.len();
@@ -97,7 +97,7 @@ fn together(chunk: &[ReaderEntry]) -> Vec<&[ReaderEntry]> {
 }
 
 /// Whether the same may be registered a while later.
-fn is_passing(failed: &Status) -> bool {
+fn is_retryable(failed: &Status) -> bool {
     matches!(failed.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown)
 }
 
@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn lines_of_one_audience_are_registered_together() {
-        let sizes = |lines: &[ReaderEntry]| together(lines).iter().map(|run| run.len()).collect::<Vec<_>>();
+        let sizes =
+            |lines: &[ReaderEntry]| group_lines(lines).iter().map(|run| run.len()).collect::<Vec<_>>();
         assert_eq!(sizes(&[]), [0_usize; 0]);
         assert_eq!(sizes(&[line(1, 1, 1), line(2, 1, 1), line(3, 2, 1), line(4, 1, 1)]), [2, 1, 1]);
         assert_eq!(sizes(&[line(1, 1, 600), line(2, 1, 400), line(3, 1, 1)]), [2, 1]);

@@ -15,7 +15,7 @@ pub(super) struct ReferenceOptions {
 
 /// A document as the result of a command.
 #[derive(Serialize)]
-struct Written {
+struct ReferenceText {
     text: String,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn run(
     arguments: &ReferenceOptions,
     command: clap::Command,
 ) -> Result<u8, StartError> {
-    let written = Written { text: arguments.document.text(command)? };
+    let written = ReferenceText { text: arguments.document.text(command)? };
     common.output.print_text(written.text.as_bytes(), &written)?;
     Ok(OK)
 }

@@ -7,14 +7,14 @@ use std::{
 
 use clap::Args;
 use kith_server::{
-    config::{Flag, Loaded},
-    node::{banner::Banner, parent::Parent, reload::Reloading, run::Node},
+    config::{Flag, LoadedConfig},
+    node::{banner::Banner, parent::ParentProcess, reload::RunningConfig, run::Node},
     start_error::StartError,
     telemetry,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Common, FAILED, OK, given, output::Form, ports::PortsFile, runtime};
+use super::{Common, FAILED, OK, output::OutputForm, ports::PortsFile, runtime, set_flags};
 
 /// Printed when the end of the node was not graceful.
 const LEFT_BEHIND: &str =
@@ -45,7 +45,7 @@ pub(super) struct ServeOptions {
 
 impl ServeOptions {
     /// The present configuration.
-    fn load(&self, common: &Common) -> Result<Loaded, StartError> {
+    fn load(&self, common: &Common) -> Result<LoadedConfig, StartError> {
         common.load_with(self.flags(common)?)
     }
 
@@ -54,7 +54,7 @@ impl ServeOptions {
             return Err(StartError::new("--port and --listen are both given; give one"));
         }
         let loopback = |port: u16| format!("127.0.0.1:{port}");
-        Ok(given([
+        Ok(set_flags([
             ("--port", "listen", self.port.map(loopback)),
             ("--operations-port", "operations.listen", self.operations_port.map(loopback)),
             ("--ephemeral", "ephemeral.enabled", self.ephemeral.then(|| "true".to_owned())),
@@ -65,7 +65,7 @@ impl ServeOptions {
 
 pub(super) fn run(common: &Common, arguments: &ServeOptions) -> Result<u8, StartError> {
     // First of all: it may end while this one starts.
-    let parent = arguments.exit_with_parent.then(Parent::now);
+    let parent = arguments.exit_with_parent.then(ParentProcess::now);
     let loaded = arguments.load(common);
     let ended = loaded.and_then(|loaded| serve(common, arguments, &loaded, parent));
     if let Some(log) = common.termination_log() {
@@ -81,24 +81,24 @@ pub(super) fn run(common: &Common, arguments: &ServeOptions) -> Result<u8, Start
 fn serve(
     common: &Common,
     arguments: &ServeOptions,
-    loaded: &Loaded,
-    parent: Option<Parent>,
+    loaded: &LoadedConfig,
+    parent: Option<ParentProcess>,
 ) -> Result<u8, StartError> {
     let ports = arguments.ports_file.clone().map(PortsFile::prepare).transpose()?;
     let runtime = runtime()?;
     let complete = runtime.block_on(async {
         let _telemetry = telemetry::start(&loaded.config.telemetry)?;
-        let mut end = End::listen(parent)?;
+        let mut stop = StopSignals::listen(parent)?;
         let again = listen(SignalKind::hangup())?;
         let node = Box::pin(Node::start(loaded.config.clone())).await?;
         present(common, &Banner::of(&node, &loaded.sources(), &program()));
         let failed = tokio::select! {
-            () = end.next() => None,
+            () = stop.next() => None,
             error = announce(&node, ports) => Some(error),
-            error = node.refused() => Some(error),
-            error = read_again(again, &node, loaded, || arguments.load(common)) => Some(error),
+            error = node.fatal_error() => Some(error),
+            error = reload_on_hangup(again, &node, loaded, || arguments.load(common)) => Some(error),
         };
-        let complete = node.stop(end.next()).await;
+        let complete = node.stop(stop.next()).await;
         failed.map_or(Ok(complete), Err)
     })?;
     // A node for tests loses its data in any case, and stopping it means that.
@@ -113,8 +113,8 @@ fn program() -> String {
 /// A node whose banner cannot be written still serves.
 fn present(common: &Common, banner: &Banner) {
     let text = match common.output.form() {
-        Form::Table => banner.to_string(),
-        Form::Plain | Form::Json => match serde_json::to_string(banner) {
+        OutputForm::Table => banner.to_string(),
+        OutputForm::Plain | OutputForm::Json => match serde_json::to_string(banner) {
             Ok(line) => line + "\n",
             Err(error) => return tracing::warn!(%error, "the banner cannot be written"),
         },
@@ -140,23 +140,23 @@ async fn announce(node: &Node, ports: Option<PortsFile>) -> StartError {
 }
 
 /// Reads the configuration again at every SIGHUP, and reports the result, until dropped. Returns if that fails.
-async fn read_again(
+async fn reload_on_hangup(
     mut asked: Signal,
     node: &Node,
-    loaded: &Loaded,
-    load: impl Fn() -> Result<Loaded, StartError>,
+    loaded: &LoadedConfig,
+    load: impl Fn() -> Result<LoadedConfig, StartError>,
 ) -> StartError {
-    let mut reloading = match Reloading::from(loaded) {
-        Ok(reloading) => reloading,
+    let mut running = match RunningConfig::from(loaded) {
+        Ok(running) => running,
         Err(error) => return error.into(),
     };
     while asked.recv().await.is_some() {
-        let took = match load() {
-            Ok(loaded) => reloading.take(node, &loaded).await.map_err(StartError::from),
+        let report = match load() {
+            Ok(loaded) => running.apply(node, &loaded).await.map_err(StartError::from),
             Err(error) => Err(error),
         };
-        match took {
-            Ok(reloaded) => tracing::warn!("SIGHUP: {reloaded}"),
+        match report {
+            Ok(report) => tracing::warn!("SIGHUP: {report}"),
             Err(error) => {
                 tracing::warn!(%error, "SIGHUP: the configuration is wrong, and nothing has changed")
             }
@@ -170,14 +170,14 @@ fn listen(kind: SignalKind) -> Result<Signal, StartError> {
 }
 
 /// The signals that end the node: SIGTERM, SIGINT, or the end of its parent.
-pub(super) struct End {
+pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
-    parent: Option<Parent>,
+    parent: Option<ParentProcess>,
 }
 
-impl End {
-    pub(super) fn listen(parent: Option<Parent>) -> Result<Self, StartError> {
+impl StopSignals {
+    pub(super) fn listen(parent: Option<ParentProcess>) -> Result<Self, StartError> {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,

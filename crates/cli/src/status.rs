@@ -8,7 +8,7 @@ use super::{
     Common, FAILED, OK,
     client::{Target, Targets},
     facts::Facts,
-    output::{Form, Report, note, yes},
+    output::{OutputForm, Report, note, yes},
     top::shown,
 };
 
@@ -36,7 +36,7 @@ pub(super) async fn run(common: &Common, arguments: &StatusOptions) -> Result<u8
     }
     let status = Status(answers.iter().map(|(target, facts)| row(target, facts)).collect());
     common.output.print(&status)?;
-    if common.output.form() == Form::Table {
+    if common.output.form() == OutputForm::Table {
         status.0.iter().filter_map(|row| row.error.as_ref()).for_each(|why| note(&format!("kith: {why}")));
     }
     Ok(if status.0.iter().all(|row| row.state == "serving") { OK } else { FAILED })
@@ -206,7 +206,7 @@ mod tests {
             error: Some("a long story".repeat(20)),
             ..StatusRow::default()
         };
-        let table = super::super::output::rendered(&Status(vec![row]), Form::Table).unwrap();
+        let table = super::super::output::rendered(&Status(vec![row]), OutputForm::Table).unwrap();
         let width = table.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(width <= 120, "{width} columns:\n{table}");
     }

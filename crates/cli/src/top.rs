@@ -24,7 +24,7 @@ use std::{
 use anyhow::Result;
 
 use self::feed::Feed;
-use super::{Common, client::Targets, output::Form};
+use super::{Common, client::Targets, output::OutputForm};
 
 /// Which nodes to watch, and how often.
 #[derive(Debug, clap::Args)]
@@ -54,8 +54,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// Watches until it is stopped. Fails if there is one node to watch and it does not answer, or the terminal cannot be used.
 pub(super) async fn run(common: &Common, arguments: &TopOptions) -> Result<u8> {
     let feed = Feed::begin(&arguments.targets, arguments.interval).await?;
-    let asked = common.output.asked();
-    let screen = asked.is_none_or(|form| form == Form::Table) && arguments.count.is_none();
+    let asked = common.output.requested_form();
+    let screen = asked.is_none_or(|form| form == OutputForm::Table) && arguments.count.is_none();
     if screen && io::stdout().is_terminal() {
         screen::run(feed).await
     } else {

@@ -18,7 +18,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::kind::{
-    Entry, Export, Import, MessageStream, Stored, is_default, moment, patient, same_by_id, strong,
+    Entry, Export, Import, MessageStream, StoredRecords, is_default, rfc3339, same_by_id, strong,
+    with_long_deadline,
 };
 
 /// Parameters that no answer shows, so that they cannot be compared.
@@ -71,8 +72,8 @@ impl Export for Users {
             icon: &user.icon,
             params: &user.params,
             version: user.version.to_string(),
-            create_time: moment(user.create_time),
-            update_time: moment(user.update_time),
+            create_time: rfc3339(user.create_time),
+            update_time: rfc3339(user.update_time),
         })
     }
 
@@ -93,13 +94,14 @@ impl Export for Users {
 pub(super) fn same(sent: &User, stored: &User) -> bool {
     let mut sent = sent.clone();
     sent.params.retain(|key, _| !SECRET_PARAMS.contains(&key.as_str()));
-    sent == record::given_user(stored.clone())
+    sent == record::importable_user(stored.clone())
 }
 
-async fn read(channel: Channel, user_ids: Vec<i64>) -> Result<Stored<User>, Status> {
+async fn read(channel: Channel, user_ids: Vec<i64>) -> Result<StoredRecords<User>, Status> {
     let request = BatchGetUsersRequest { user_ids, consistency: strong() };
-    let answer = UserServiceClient::new(channel).batch_get_users(patient(request)).await?.into_inner();
-    let mut stored = Stored::default();
+    let answer =
+        UserServiceClient::new(channel).batch_get_users(with_long_deadline(request)).await?.into_inner();
+    let mut stored = StoredRecords::default();
     for result in answer.results {
         match result.result {
             Some(Found(user)) => stored.records.push(user),

@@ -55,7 +55,7 @@ impl State {
     }
 
     /// Name and text of the default reason of a state.
-    const fn usual(self) -> (&'static str, &'static str) {
+    const fn default_cause(self) -> (&'static str, &'static str) {
         match self {
             Self::Starting => ("starting", "the store has not been opened yet"),
             Self::MigrationPending => ("migration_pending", "a migration is pending: run `kith migrate`"),
@@ -88,7 +88,7 @@ fn rfc3339<S: serde::Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Err
 #[derive(Clone, Debug)]
 struct ServingProblem {
     cause: HealthCause,
-    /// Expiry; absent: until [`Reporter::remark_off`].
+    /// Expiry; absent: until [`Reporter::end_remark`].
     until: Option<Instant>,
 }
 
@@ -163,7 +163,7 @@ impl Reporter {
     }
 
     /// Ends a remark.
-    pub fn remark_off(&self, reason: &str) {
+    pub fn end_remark(&self, reason: &str) {
         self.remarks.lock().retain(|known| known.cause.reason != reason);
     }
 
@@ -175,7 +175,7 @@ impl Reporter {
     }
 
     /// Sets a state with a reason of its own; the same state may be set again with another message.
-    pub fn because(&self, state: State, cause: HealthCause) {
+    pub fn set_with_cause(&self, state: State, cause: HealthCause) {
         self.change(state, cause);
     }
 
@@ -215,7 +215,7 @@ impl Default for Reporter {
 
 /// The default reason of a state, with its own message if there is one.
 pub(crate) fn cause(state: State, message: Option<String>, since: SystemTime) -> HealthCause {
-    let (reason, text) = state.usual();
+    let (reason, text) = state.default_cause();
     HealthCause { reason, message: message.unwrap_or_else(|| text.to_owned()), since }
 }
 

@@ -18,7 +18,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-pub(crate) use self::log_filter::{FilterError, Filtering, filter_log, filter_log_as_configured};
+pub(crate) use self::log_filter::{FilterError, FilterState, filter_log, filter_log_as_configured};
 use crate::{
     config::{LogFormat, TelemetryConfig},
     start_error::StartError,

@@ -91,7 +91,7 @@ async fn a_call_is_a_span_of_its_callers_trace() {
 }
 
 /// A user names a trace, once with a token that is verified and once with one that is known.
-async fn call_by_user(node: &edge::Served) {
+async fn call_by_user(node: &edge::ServedEdge) {
     let signer = signing::Signer::new(1);
     let edge = node.edge.clone().with_credentials(Arc::new(Callers::new(Vec::new())), signer.tokens());
     let token = signer.token(7);

@@ -11,7 +11,7 @@ use tonic::{
 };
 
 use super::failure::Failure;
-use crate::output::{Form, note, write};
+use crate::output::{OutputForm, note, write};
 
 /// Metadata of every answer, which is not printed.
 const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message", "grpc-encoding"];
@@ -19,21 +19,21 @@ const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message",
 /// Standard output for messages, standard error for all else.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerSink {
-    form: Form,
+    form: OutputForm,
     verbose: bool,
 }
 
 impl AnswerSink {
     /// In this form; `verbose`: with metadata.
-    pub(super) const fn new(form: Form, verbose: bool) -> Self {
+    pub(super) const fn new(form: OutputForm, verbose: bool) -> Self {
         Self { form, verbose }
     }
 
     /// Writes the one answer. Fails if standard output cannot be written.
-    pub(super) fn whole(self, message: &DynamicMessage) -> Result<()> {
+    pub(super) fn write_answer(self, message: &DynamicMessage) -> Result<()> {
         match self.form {
-            Form::Plain => self.line(message),
-            Form::Table | Form::Json => {
+            OutputForm::Plain => self.write_line(message),
+            OutputForm::Table | OutputForm::Json => {
                 let mut text = Vec::new();
                 message.serialize(&mut serde_json::Serializer::pretty(&mut text))?;
                 text.push(b'\n');
@@ -43,7 +43,7 @@ impl AnswerSink {
     }
 
     /// Writes one answer of many, in one line. Fails if standard output cannot be written.
-    pub(super) fn line(self, message: &DynamicMessage) -> Result<()> {
+    pub(super) fn write_line(self, message: &DynamicMessage) -> Result<()> {
         let mut text = Vec::new();
         message.serialize(&mut serde_json::Serializer::new(&mut text))?;
         text.push(b'\n');
@@ -51,7 +51,7 @@ impl AnswerSink {
     }
 
     /// Writes metadata if requested. Binary metadata is left out.
-    pub(super) fn metadata(self, metadata: &MetadataMap) {
+    pub(super) fn write_metadata(self, metadata: &MetadataMap) {
         if !self.verbose {
             return;
         }
@@ -65,11 +65,11 @@ impl AnswerSink {
     }
 
     /// Writes why the call failed.
-    pub(super) fn failed(self, status: &Status) {
-        self.metadata(status.metadata());
+    pub(super) fn write_failure(self, status: &Status) {
+        self.write_metadata(status.metadata());
         let failure = Failure::of(status);
         match (self.form, serde_json::to_string(&failure)) {
-            (Form::Json, Ok(json)) => note(&json),
+            (OutputForm::Json, Ok(json)) => note(&json),
             _ => note(&format!("kith: {failure}")),
         }
     }
@@ -84,20 +84,20 @@ pub(super) async fn print_all(
 ) -> Result<Result<(), Status>> {
     loop {
         match tokio::time::timeout(limit, answers.message()).await {
-            Ok(Ok(Some(message))) => sink.line(&message)?,
+            Ok(Ok(Some(message))) => sink.write_line(&message)?,
             Ok(Ok(None)) => break,
             Ok(Err(status)) => return Ok(Err(status)),
-            Err(_) => return Ok(Err(late(limit))),
+            Err(_) => return Ok(Err(timed_out(limit))),
         }
     }
     if let Ok(Some(trailers)) = answers.trailers().await {
-        sink.metadata(&trailers);
+        sink.write_metadata(&trailers);
     }
     Ok(Ok(()))
 }
 
 /// No message came in time.
-pub(super) fn late(limit: Duration) -> Status {
+pub(super) fn timed_out(limit: Duration) -> Status {
     let limit = humantime::format_duration(limit);
     Status::deadline_exceeded(format!("no message within {limit}; --timeout waits longer"))
 }

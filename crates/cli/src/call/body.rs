@@ -19,9 +19,9 @@ const BYTES_MAX: u64 = 16 << 20;
 const AHEAD: usize = 16;
 
 /// The one message of `given`: JSON, `-` or `@FILE`. Fails if it cannot be read, or is not JSON of this message.
-pub(super) fn one(message: &MessageDescriptor, given: &str) -> Result<DynamicMessage> {
-    let Some((mut source, name)) = source(given)? else {
-        return parsed(message, given.as_bytes()).map_err(|why| anyhow!(why));
+pub(super) fn read_one(message: &MessageDescriptor, given: &str) -> Result<DynamicMessage> {
+    let Some((mut source, name)) = open_source(given)? else {
+        return parse(message, given.as_bytes()).map_err(|why| anyhow!(why));
     };
     let mut text = Vec::new();
     let read = source.by_ref().take(BYTES_MAX + 1).read_to_end(&mut text);
@@ -29,16 +29,16 @@ pub(super) fn one(message: &MessageDescriptor, given: &str) -> Result<DynamicMes
     if u64::try_from(read).unwrap_or(u64::MAX) > BYTES_MAX {
         bail!("{name} is larger than {} MiB", BYTES_MAX >> 20);
     }
-    parsed(message, &text).map_err(|why| anyhow!("{name}: {why}"))
+    parse(message, &text).map_err(|why| anyhow!("{name}: {why}"))
 }
 
 /// The messages of `given`, one in each line, read while they are sent; and why they broke off, which does not return unless they do.
 /// Fails when it cannot be opened.
-pub(super) fn lines(
+pub(super) fn read_lines(
     message: MessageDescriptor,
     given: &str,
 ) -> Result<(ReceiverStream<DynamicMessage>, impl Future<Output = anyhow::Error>)> {
-    let (source, name) = match source(given)? {
+    let (source, name) = match open_source(given)? {
         Some(source) => source,
         None => (Box::new(io::Cursor::new(given.to_owned())) as BodySource, "the body".to_owned()),
     };
@@ -46,7 +46,7 @@ pub(super) fn lines(
     let (fail, failed) = oneshot::channel();
     // A thread of its own: standard input cannot be read without blocking.
     std::thread::spawn(move || {
-        if let Err(why) = forward(source, &message, &messages) {
+        if let Err(why) = send_messages(source, &message, &messages) {
             // The call may have ended.
             fail.send(why.context(name)).ok();
         }
@@ -65,7 +65,7 @@ pub(super) fn lines(
 type BodySource = Box<dyn BufRead + Send>;
 
 /// `None`: the text itself is the body.
-fn source(given: &str) -> Result<Option<(BodySource, String)>> {
+fn open_source(given: &str) -> Result<Option<(BodySource, String)>> {
     Ok(match given.strip_prefix('@') {
         Some(file) => {
             let opened = File::open(Path::new(file)).with_context(|| format!("could not read {file}"))?;
@@ -76,7 +76,7 @@ fn source(given: &str) -> Result<Option<(BodySource, String)>> {
     })
 }
 
-fn forward(
+fn send_messages(
     mut source: BodySource,
     message: &MessageDescriptor,
     to: &mpsc::Sender<DynamicMessage>,
@@ -94,7 +94,7 @@ fn forward(
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let parsed = parsed(message, &line).map_err(|why| anyhow!("line {number}: {why}"))?;
+        let parsed = parse(message, &line).map_err(|why| anyhow!("line {number}: {why}"))?;
         if to.blocking_send(parsed).is_err() {
             return Ok(());
         }
@@ -102,7 +102,7 @@ fn forward(
 }
 
 /// The message that a text is, all of it: read as a node reads JSON over HTTP.
-fn parsed(message: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, String> {
+fn parse(message: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, String> {
     json::message(message, text).map_err(|status| status.message().to_owned())
 }
 
@@ -113,7 +113,7 @@ mod tests {
 
     fn refused(text: &str) -> String {
         let method = Methods::built_in().unwrap().find("CreateUser").unwrap();
-        one(&method.input(), text).unwrap_err().to_string()
+        read_one(&method.input(), text).unwrap_err().to_string()
     }
 
     #[test]

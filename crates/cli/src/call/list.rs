@@ -3,7 +3,7 @@
 use prost_reflect::MethodDescriptor;
 use serde::Serialize;
 
-use super::methods::{Methods, full};
+use super::methods::{Methods, full_name};
 use crate::output::Report;
 
 /// A method that can be called.
@@ -29,7 +29,12 @@ fn line(method: &MethodDescriptor) -> MethodLine {
         (true, true) => "both-stream",
     };
     let name = |message: prost_reflect::MessageDescriptor| message.full_name().to_owned();
-    MethodLine { method: full(method), kind, request: name(method.input()), answer: name(method.output()) }
+    MethodLine {
+        method: full_name(method),
+        kind,
+        request: name(method.input()),
+        answer: name(method.output()),
+    }
 }
 
 impl Report for MethodLine {

@@ -34,15 +34,16 @@ impl Methods {
     pub(super) fn find(&self, name: &str) -> Result<MethodDescriptor> {
         let all = self.all();
         let mut found: Vec<_> =
-            all.iter().filter(|method| names(name, method.full_name())).cloned().collect();
-        if let Some(exact) = found.iter().position(|method| full(method) == name.trim_start_matches('/')) {
+            all.iter().filter(|method| matches_name(name, method.full_name())).cloned().collect();
+        if let Some(exact) = found.iter().position(|method| full_name(method) == name.trim_start_matches('/'))
+        {
             return Ok(found.swap_remove(exact));
         }
         match found.len() {
             1 => Ok(found.swap_remove(0)),
-            0 => bail!(absent(name, &all)),
+            0 => bail!(unknown_method(name, &all)),
             _ => {
-                let names: Vec<_> = found.iter().take(NAMES_PRINTED).map(full).collect();
+                let names: Vec<_> = found.iter().take(NAMES_PRINTED).map(full_name).collect();
                 bail!("{name} may be {}; say which", names.join(" or "))
             }
         }
@@ -50,13 +51,13 @@ impl Methods {
 }
 
 /// Its full name: `kith.user.v1.UserService/GetUser`.
-pub(super) fn full(method: &MethodDescriptor) -> String {
+pub(super) fn full_name(method: &MethodDescriptor) -> String {
     format!("{}/{}", method.parent_service().full_name(), method.name())
 }
 
 /// Whether every part of `name` is in `full` in this order, the last one at its end, and the one before it as the
 /// service.
-fn names(name: &str, full: &str) -> bool {
+fn matches_name(name: &str, full: &str) -> bool {
     let mut parts = name.trim_start_matches('/').rsplit(['/', '.']);
     let mut known = full.rsplit('.');
     let fixed = |part: Option<&str>, known: Option<&str>| match (part, known) {
@@ -70,11 +71,11 @@ fn names(name: &str, full: &str) -> bool {
     parts.all(|part| known.any(|known| known.eq_ignore_ascii_case(part)))
 }
 
-fn absent(name: &str, all: &[MethodDescriptor]) -> String {
+fn unknown_method(name: &str, all: &[MethodDescriptor]) -> String {
     let meant = |method: &MethodDescriptor| {
         let short = name.rsplit(['/', '.']).next().unwrap_or(name);
         let like = strsim::jaro_winkler(&short.to_lowercase(), &method.name().to_lowercase());
-        (like, full(method))
+        (like, full_name(method))
     };
     let best = all.iter().map(meant).max_by(|a, b| a.0.total_cmp(&b.0));
     let hint = match best {
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     fn found(name: &str) -> Result<String> {
-        Methods::built_in().unwrap().find(name).map(|method| full(&method))
+        Methods::built_in().unwrap().find(name).map(|method| full_name(&method))
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::Level;
 
 /// A value given for a threshold.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Limit {
+pub(super) struct ThresholdOverride {
     name: &'static str,
     value: Option<f64>,
 }
@@ -12,8 +12,8 @@ pub(super) struct Limit {
 /// The thresholds that were given, which hold in place of the defaults. The last one of a name counts.
 #[derive(Debug)]
 pub(super) struct Overrides<'a> {
-    pub(super) warn: &'a [Limit],
-    pub(super) critical: &'a [Limit],
+    pub(super) warn: &'a [ThresholdOverride],
+    pub(super) critical: &'a [ThresholdOverride],
 }
 
 /// A value with its thresholds.
@@ -50,7 +50,7 @@ const DEFAULTS: [Threshold; 11] = [
 const NEVER: Threshold = Threshold { name: "", warn: None, critical: None, below: false, of_cluster: false };
 const CLUSTER: Threshold = Threshold { of_cluster: true, ..NEVER };
 
-impl Limit {
+impl ThresholdOverride {
     /// Reads `NAME=VALUE`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (name, value) = text.split_once('=').ok_or("say NAME=VALUE")?;
@@ -68,7 +68,7 @@ impl Limit {
 
 /// All thresholds, with given values in place of the defaults.
 pub(super) fn all(overrides: &Overrides<'_>) -> Vec<Threshold> {
-    let given = |limits: &[Limit], name: &str| {
+    let given = |limits: &[ThresholdOverride], name: &str| {
         limits.iter().rev().find(|limit| limit.name == name).map(|limit| limit.value)
     };
     let threshold = |default: Threshold| Threshold {
@@ -109,8 +109,9 @@ mod tests {
     use super::*;
 
     fn level(name: &str, value: f64, warn: &[&str], critical: &[&str]) -> Level {
-        let limits =
-            |texts: &[&str]| texts.iter().map(|text| Limit::parse(text).unwrap()).collect::<Vec<_>>();
+        let limits = |texts: &[&str]| {
+            texts.iter().map(|text| ThresholdOverride::parse(text).unwrap()).collect::<Vec<_>>()
+        };
         let (warn, critical) = (limits(warn), limits(critical));
         let all = all(&Overrides { warn: &warn, critical: &critical });
         all.iter().find(|threshold| threshold.name == name).unwrap().level(value)
@@ -129,9 +130,9 @@ mod tests {
 
     #[test]
     fn unknown_limit_is_refused_with_all_names() {
-        assert!(Limit::parse("calls=1").unwrap_err().contains("calls_used"));
+        assert!(ThresholdOverride::parse("calls=1").unwrap_err().contains("calls_used"));
         for text in ["calls_used", "calls_used=", "calls_used=x", "calls_used=NaN"] {
-            assert!(Limit::parse(text).is_err(), "{text}");
+            assert!(ThresholdOverride::parse(text).is_err(), "{text}");
         }
     }
 

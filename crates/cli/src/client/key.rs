@@ -36,7 +36,7 @@ impl KeyOptions {
     /// The key for a node at this address, if one is given. Fails if the key cannot be read or sent, or would be sent in
     /// plaintext to another machine.
     pub(super) fn credential(&self, endpoint: &Endpoint) -> Result<Credential> {
-        let Some((place, key)) = self.key(env::var_os(VARIABLE).map(|key| key.into_encoded_bytes()))? else {
+        let Some((origin, key)) = self.key(env::var_os(VARIABLE).map(|key| key.into_encoded_bytes()))? else {
             return Ok(Credential::default());
         };
         let (uri, plaintext) = (endpoint.uri(), endpoint.uri().scheme_str() != Some("https"));
@@ -45,7 +45,7 @@ impl KeyOptions {
                 "the key would be sent to {uri} in plaintext; name an address with https, or say --insecure"
             );
         }
-        Credential::of(&key).with_context(|| format!("{place} is no key that can be sent; copy it again"))
+        Credential::of(&key).with_context(|| format!("{origin} is no key that can be sent; copy it again"))
     }
 
     /// The key and where it was found. A file wins over the variable.
@@ -54,11 +54,11 @@ impl KeyOptions {
         let Some(path) = &self.api_key_file else {
             return Ok(variable.map(|key| (VARIABLE.to_owned(), key)));
         };
-        let place = format!("the first line of {}", path.display());
+        let origin = format!("the first line of {}", path.display());
         let file = secret_file::read(path, Content::Keys).context("--api-key-file")?;
         let mut lines = file.bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         let key = lines.find(|line| !line.is_empty()).unwrap_or_default();
-        Ok(Some((place, Zeroizing::new(key.to_vec()))))
+        Ok(Some((origin, Zeroizing::new(key.to_vec()))))
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn wait_for(
         let connected = endpoint.connect().await;
         match connected.map(|channel| Channel::new(channel, credential.clone())) {
             Ok(channel) if !waits || !is_starting(target, &channel).await => return Ok(channel),
-            Err(why) if !waits || !is_refused(&why) => return Err(away(target, &why)),
+            Err(why) if !waits || !is_refused(&why) => return Err(unreachable_error(target, &why)),
             Ok(_) | Err(_) => {}
         }
         if !announced && begun.elapsed() >= ANNOUNCED {
@@ -78,7 +78,7 @@ pub(super) fn is_loopback(endpoint: &Endpoint) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn away(target: &Target, why: &Error) -> anyhow::Error {
+fn unreachable_error(target: &Target, why: &Error) -> anyhow::Error {
     let cause = root_cause(why);
     anyhow::anyhow!(
         "no node answers at {} ({cause}); start one with kith serve, or name another with --addr",
@@ -116,7 +116,7 @@ mod tests {
     async fn node_is_waited_for_no_longer_than_asked() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut target = Target::at(free.to_string(), Duration::from_secs(5));
-        target.reach.wait = Some(Duration::from_millis(120));
+        target.options.wait = Some(Duration::from_millis(120));
         let begun = Instant::now();
         assert!(target.connect().await.unwrap_err().to_string().starts_with("no node answers at"));
         assert!(begun.elapsed() >= Duration::from_millis(120));

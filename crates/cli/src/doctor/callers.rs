@@ -32,7 +32,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
         Ok(callers) => {
             let warnings = callers.warnings.iter();
             found.extend(warnings.map(|warning| Finding::new(warning.to_string(), warning.run())));
-            found.extend(callers.set.iter().filter_map(|key| judged(key, config, SystemTime::now())));
+            found.extend(callers.set.iter().filter_map(|key| check_key(key, config, SystemTime::now())));
             found.extend(no_service(config));
             found.extend(config.auth.issuers.iter().filter_map(long_lived));
         }
@@ -69,7 +69,7 @@ fn plaintext(config: &Config) -> Option<Finding> {
     })
 }
 
-fn judged(key: &CallerKey, config: &Config, now: SystemTime) -> Option<Finding> {
+fn check_key(key: &CallerKey, config: &Config, now: SystemTime) -> Option<Finding> {
     let (name, id) = (&key.name, key.digest.key_id());
     let file = config.auth.callers_file.as_ref().map_or_else(String::new, |file| file.display().to_string());
     let replaced = format!(
@@ -109,7 +109,7 @@ mod tests {
         };
         change(&mut key);
         let now = SystemTime::UNIX_EPOCH + 1000 * DAY;
-        judged(&key, &Config::default(), now)
+        check_key(&key, &Config::default(), now)
             .map(|one| one.finding.replace(&key.digest.key_id().to_string(), "ID"))
     }
 

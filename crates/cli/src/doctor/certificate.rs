@@ -25,7 +25,7 @@ pub(super) fn period(certificate: &[u8]) -> Option<(SystemTime, SystemTime)> {
     let (from_tag, from, rest) = element(times)?;
     let (until_tag, until, _) = element(rest)?;
     (tag == SEQUENCE).then_some(())?;
-    Some((moment(from_tag, from)?, moment(until_tag, until)?))
+    Some((parse_time(from_tag, from)?, parse_time(until_tag, until)?))
 }
 
 /// Tag, content, and what follows.
@@ -44,7 +44,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 }
 
 /// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
-fn moment(tag: u8, text: &[u8]) -> Option<SystemTime> {
+fn parse_time(tag: u8, text: &[u8]) -> Option<SystemTime> {
     let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
     let (year, rest) = match tag {
         // In X.509, years below 50 belong to this century.
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn times_of_both_forms_are_read() {
         let at = |text: &str| humantime::parse_rfc3339(text).unwrap();
-        assert_eq!(moment(UTC_TIME, b"250102030405Z"), Some(at("2025-01-02T03:04:05Z")));
-        assert_eq!(moment(UTC_TIME, b"990102030405Z"), Some(at("1999-01-02T03:04:05Z")));
-        assert_eq!(moment(GENERALIZED_TIME, b"20510102030405Z"), Some(at("2051-01-02T03:04:05Z")));
+        assert_eq!(parse_time(UTC_TIME, b"250102030405Z"), Some(at("2025-01-02T03:04:05Z")));
+        assert_eq!(parse_time(UTC_TIME, b"990102030405Z"), Some(at("1999-01-02T03:04:05Z")));
+        assert_eq!(parse_time(GENERALIZED_TIME, b"20510102030405Z"), Some(at("2051-01-02T03:04:05Z")));
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
             assert_eq!(period(der), None);
         }
         for text in [&b""[..], b"Z", b"25010203Z", b"2501020304055", b"\xff\xffZ"] {
-            assert_eq!(moment(UTC_TIME, text), None);
+            assert_eq!(parse_time(UTC_TIME, text), None);
         }
     }
 }

@@ -17,25 +17,25 @@ pub(super) fn findings(file: Option<&Path>) -> Vec<Finding> {
     if !secret.iter().any(|secret| text.contains(secret)) || !readable_by_all(file) {
         return Vec::new();
     }
-    let place = file.display();
-    let finding = format!("{place} holds a secret and everybody on this machine may read it");
-    vec![Finding::new(finding, format!("chmod o= {place}"))]
+    let path = file.display();
+    let finding = format!("{path} holds a secret and everybody on this machine may read it");
+    vec![Finding::new(finding, format!("chmod o= {path}"))]
 }
 
 /// The error of the loader.
-pub(super) fn refused(error: &StartError, file: Option<&Path>) -> Finding {
+pub(super) fn error_finding(error: &StartError, file: Option<&Path>) -> Finding {
     let message = error.to_string();
-    let place = file.unwrap_or(Path::new(FILE)).display().to_string();
+    let path = file.unwrap_or(Path::new(FILE)).display().to_string();
     let run = match message.split(':').next() {
         Some(name) if name.starts_with("KITH_") && message.contains("quote characters around it") => {
-            environment::bare(name)
+            environment::export_line(name)
         }
         Some(name) if name.starts_with("KITH_") => format!("unset {name}"),
         _ if message.contains("may not be read by this user") => {
-            format!("ls -l {place}; id  # chmod u+r {place}")
+            format!("ls -l {path}; id  # chmod u+r {path}")
         }
-        _ if message.starts_with(&place) && message.contains("cannot be read") => format!("ls -l {place}"),
-        _ if message.starts_with(&place) => format!("${{EDITOR:-vi}} {place}; kith config --check"),
+        _ if message.starts_with(&path) && message.contains("cannot be read") => format!("ls -l {path}"),
+        _ if message.starts_with(&path) => format!("${{EDITOR:-vi}} {path}; kith config --check"),
         _ => "kith config --check".to_owned(),
     };
     Finding::new(message, run)
@@ -68,7 +68,7 @@ mod tests {
             ("kith.toml: ./kith.toml may not be read by this user; name another", "ls -l kith.toml; id"),
             ("--set a: say KEY=VALUE", "kith config --check"),
         ] {
-            let finding = refused(&StartError::new(message), None);
+            let finding = error_finding(&StartError::new(message), None);
             assert!(finding.finding == message && finding.run.starts_with(run), "{finding:?}");
         }
     }

@@ -8,18 +8,18 @@ const PROXIES: [&str; 3] = ["http_proxy", "all_proxy", "grpc_proxy"];
 /// Checks name and value of each variable. Values are not repeated: they may be secrets.
 pub(super) fn findings(environment: &[(String, String)]) -> Vec<Finding> {
     let ours = environment.iter().filter(|(name, _)| name.starts_with("KITH_"));
-    let dressed = ours.filter_map(|(name, value)| dress(name, value));
-    dressed.chain(proxy(environment)).collect()
+    let blanks = ours.filter_map(|(name, value)| surrounding_blanks(name, value));
+    blanks.chain(proxy(environment)).collect()
 }
 
 /// Blanks around a value, which a file of variables keeps. (Quotes are refused when the configuration is read.)
-fn dress(name: &str, value: &str) -> Option<Finding> {
+fn surrounding_blanks(name: &str, value: &str) -> Option<Finding> {
     let finding = || format!("the value of {name} begins or ends with a blank, which is part of it");
-    (value.trim() != value).then(|| Finding::new(finding(), bare(name)))
+    (value.trim() != value).then(|| Finding::new(finding(), export_line(name)))
 }
 
-/// Sets a variable without marks.
-pub(super) fn bare(name: &str) -> String {
+/// The line that sets a variable, without quotes.
+pub(super) fn export_line(name: &str) -> String {
     format!("export {name}=VALUE  # as it is, also where a file sets it (.env, compose)")
 }
 

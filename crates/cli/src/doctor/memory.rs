@@ -16,7 +16,7 @@ const CACHE_LEAST: u64 = 8 * MIB;
 
 /// Checks the limits of the control group, which are those of a container, and the memory of the machine.
 pub(super) fn findings(config: &Config) -> Option<Finding> {
-    finding(config, granted(Path::new("/"))?)
+    finding(config, memory_limit(Path::new("/"))?)
 }
 
 fn finding(config: &Config, granted: u64) -> Option<Finding> {
@@ -51,7 +51,7 @@ fn finding(config: &Config, granted: u64) -> Option<Finding> {
 }
 
 /// The smallest limit of all groups of this process; `None` if the system reports none.
-fn granted(root: &Path) -> Option<u64> {
+fn memory_limit(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let machine = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
     groups.lines().filter_map(|line| of_group(root, line)).chain(of_machine(&machine)).min()
@@ -119,7 +119,7 @@ mod tests {
             ),
             (&[("proc/self/cgroup", "0::/\n"), ("sys/fs/cgroup/memory.max", "max\n")], None),
         ] {
-            assert_eq!(granted(system(files).path()), expected, "{files:?}");
+            assert_eq!(memory_limit(system(files).path()), expected, "{files:?}");
         }
     }
 

@@ -16,12 +16,12 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
     // A valid caller of the node: that of its own key file.
     let target = Target::at(addr.clone(), limit).with_key_file(config.api_key_file.clone());
     match Facts::of(&target).await {
-        Ok(facts) => judged(&facts, &addr),
+        Ok(facts) => check_facts(&facts, &addr),
         Err(why) => vec![Finding::new(format!("{why:#}"), format!("kith ping --addr {addr}"))],
     }
 }
 
-fn judged(facts: &Facts, addr: &str) -> Vec<Finding> {
+fn check_facts(facts: &Facts, addr: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut find = |finding: String, run: String| found.push(Finding::new(finding, run));
     if !facts.serving {
@@ -70,7 +70,10 @@ mod tests {
         let mut facts =
             Facts { serving: true, node: Some(node), memory: Vec::new(), clock_ahead_seconds: Some(0.01) };
         change(&mut facts);
-        judged(&facts, "http://n").into_iter().map(|one| format!("{}: {}", one.finding, one.run)).collect()
+        check_facts(&facts, "http://n")
+            .into_iter()
+            .map(|one| format!("{}: {}", one.finding, one.run))
+            .collect()
     }
 
     #[test]

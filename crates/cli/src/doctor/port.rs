@@ -20,31 +20,31 @@ const ANSWER_BYTES: u64 = 64 << 10;
 pub(super) struct PortCheck {
     pub(super) findings: Vec<Finding>,
     /// Whether a node answers at the gRPC port.
-    pub(super) by_kith: bool,
+    pub(super) node_answers: bool,
 }
 
 /// Tries to bind each port, and queries the program that has it.
 pub(super) async fn check(config: &Config, limit: Duration) -> PortCheck {
     let mut findings = Vec::new();
-    let mut by_kith = false;
-    if let Some(error) = taken(config.listen).await {
-        by_kith = config.tls.cert_file.is_none() && is_node(config.listen, limit).await;
+    let mut node_answers = false;
+    if let Some(error) = bind_error(config.listen).await {
+        node_answers = config.tls.cert_file.is_none() && is_node(config.listen, limit).await;
         // With TLS the node cannot be queried without its certificates.
-        if !by_kith && config.tls.cert_file.is_none() {
+        if !node_answers && config.tls.cert_file.is_none() {
             findings.push(finding(config.listen, &error, "--listen"));
         }
     }
     let operations = &config.operations;
     if operations.enabled
-        && let Some(error) = taken(operations.listen).await
+        && let Some(error) = bind_error(operations.listen).await
         && !is_operations(operations.listen, limit).await
     {
         findings.push(finding(operations.listen, &error, "--set operations.listen="));
     }
-    PortCheck { findings, by_kith }
+    PortCheck { findings, node_answers }
 }
 
-async fn taken(address: SocketAddr) -> Option<io::Error> {
+async fn bind_error(address: SocketAddr) -> Option<io::Error> {
     TcpListener::bind(address).await.err()
 }
 

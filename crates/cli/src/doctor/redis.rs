@@ -6,7 +6,7 @@ use std::time::Duration;
 use kith_server::{
     cluster::{NodeKeys, SharedServer},
     config::Config,
-    node::store::Opened,
+    node::store::OpenStore,
 };
 use tokio::time::timeout;
 
@@ -21,7 +21,7 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
         return Vec::new();
     }
     let keys = keys(config, limit).await;
-    let server = match SharedServer::look(config, keys.as_ref()).await {
+    let server = match SharedServer::connect_to_examine(config, keys.as_ref()).await {
         Ok(server) => server,
         Err(line) => return vec![Finding::new(line.to_string(), "kith config | grep redis")],
     };
@@ -56,7 +56,7 @@ async fn of_others(config: &Config, server: &SharedServer, keys: Option<&NodeKey
 
 /// The keys of the database; `None`: it does not answer, or is not migrated.
 async fn keys(config: &Config, limit: Duration) -> Option<NodeKeys> {
-    let store = Opened::open(config).await.ok()?;
+    let store = OpenStore::open(config).await.ok()?;
     let stores = store.stores();
     let migrated = timeout(limit, stores.migrations.status()).await.ok().and_then(Result::ok);
     let is_migrated = migrated.is_some_and(|all| all.iter().all(|migration| migration.applied.is_some()));

@@ -9,11 +9,11 @@ use super::{Finding, port};
 
 #[derive(Deserialize)]
 struct Readiness {
-    reasons: Vec<Remark>,
+    reasons: Vec<ReadyzReason>,
 }
 
 #[derive(Deserialize)]
-struct Remark {
+struct ReadyzReason {
     reason: String,
     message: String,
 }
@@ -24,19 +24,19 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
         return Vec::new();
     }
     let answer = port::operations(config.operations.listen, "/readyz", limit).await;
-    judged(&answer.unwrap_or_default(), config.listen.port())
+    check_answer(&answer.unwrap_or_default(), config.listen.port())
 }
 
-fn judged(answer: &str, port: u16) -> Vec<Finding> {
+fn check_answer(answer: &str, port: u16) -> Vec<Finding> {
     let body = answer.split_once("\r\n\r\n").map_or("", |(_head, body)| body);
     let Ok(readiness) = serde_json::from_str::<Readiness>(body) else { return Vec::new() };
-    let found = readiness.reasons.into_iter().filter_map(|remark| {
-        let run = match remark.reason.as_str() {
+    let found = readiness.reasons.into_iter().filter_map(|reason| {
+        let run = match reason.reason.as_str() {
             "connections_refused" => format!("ss -Htn 'sport = :{port}'  # who is connected"),
             "accept_failed" => "grep 'open files' /proc/$(pgrep -xo kith)/limits".to_owned(),
             _ => return None,
         };
-        Some(Finding::new(remark.message, run))
+        Some(Finding::new(reason.message, run))
     });
     found.collect()
 }
@@ -49,8 +49,8 @@ mod tests {
     fn remarks_on_connections_are_findings() {
         let answer = "HTTP/1.0 200 OK\r\n\r\n{\"ready\":true,\"reasons\":[{\"reason\":\"connections_refused\",\
                       \"message\":\"m\",\"since\":\"\"},{\"reason\":\"redis_away\",\"message\":\"n\",\"since\":\"\"}]}";
-        let found = judged(answer, 7600);
+        let found = check_answer(answer, 7600);
         assert_eq!(found, [Finding::new("m", "ss -Htn 'sport = :7600'  # who is connected")]);
-        assert_eq!(judged("", 7600), []);
+        assert_eq!(check_answer("", 7600), []);
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
 
 use kith_server::{
     config::{Backend, Config},
-    node::store::{Opened, data_file},
+    node::store::{OpenStore, data_file},
 };
 use tokio::time::timeout;
 
@@ -20,14 +20,14 @@ pub(super) async fn findings(config: &Config, node_runs: bool, limit: Duration) 
     if !cluster && (node_runs || !is_ours(&data_file(config))) {
         return Vec::new();
     }
-    let store = match Opened::open(config).await {
+    let store = match OpenStore::open(config).await {
         Ok(store) => store,
         Err(error) => return vec![Finding::new(error.to_string(), to_open(cluster, config))],
     };
     let mut found: Vec<_> =
-        if cluster { away(config, &store, limit).await } else { None }.into_iter().collect();
+        if cluster { mongodb_problem(config, &store, limit).await } else { None }.into_iter().collect();
     if found.is_empty() {
-        found.extend(relations(config, &store, limit).await);
+        found.extend(relations_problem(config, &store, limit).await);
         // While the store of relations is unavailable, migrations cannot be read.
         if found.is_empty() || config.store.cql.contact_points.is_empty() {
             found.extend(pending(config, &store, limit).await);
@@ -51,26 +51,26 @@ fn is_ours(file: &Path) -> bool {
 }
 
 /// Problems of MongoDB; the connection string is not repeated, because it may contain a password.
-async fn away(config: &Config, store: &Opened, limit: Duration) -> Option<Finding> {
+async fn mongodb_problem(config: &Config, store: &OpenStore, limit: Duration) -> Option<Finding> {
     let limit = limit.max(config.store.mongodb.server_selection);
     let look = "mongosh \"$KITH_STORE__MONGODB__URI\" --eval 'db.hello()'";
-    let about = store.about(config);
-    if let Ok(Some(line)) = timeout(limit, about.unfit()).await {
+    let info = store.info(config);
+    if let Ok(Some(line)) = timeout(limit, info.unfit()).await {
         return Some(Finding::new(line.to_string(), look));
     }
     let error = store.stores().node.ping(limit).await.err()?;
-    Some(Finding::new(about.why(&error).await.line().to_string(), look))
+    Some(Finding::new(info.failure(&error).await.line().to_string(), look))
 }
 
 /// Problems of the store of relations.
-async fn relations(config: &Config, store: &Opened, limit: Duration) -> Option<Finding> {
+async fn relations_problem(config: &Config, store: &OpenStore, limit: Duration) -> Option<Finding> {
     let cql = &config.store.cql;
     let first = cql.contact_points.first().and_then(|first| first.rsplit_once(':'));
     let (host, port) = first.unwrap_or_default();
-    let about = store.about(config);
+    let info = store.info(config);
     let until = tokio::time::Instant::now() + limit.max(cql.connect);
     loop {
-        let unfit = about.relations_unfit(limit).await?;
+        let unfit = info.relations_unfit(limit).await?;
         if unfit.configured {
             return Some(Finding::new(unfit.message, "kith config | grep store.cql"));
         }
@@ -83,8 +83,8 @@ async fn relations(config: &Config, store: &Opened, limit: Duration) -> Option<F
     }
 }
 
-async fn pending(config: &Config, store: &Opened, limit: Duration) -> Vec<Finding> {
-    let about = store.about(config);
+async fn pending(config: &Config, store: &OpenStore, limit: Duration) -> Vec<Finding> {
+    let info = store.info(config);
     match timeout(limit, store.stores().migrations.status()).await {
         Ok(Ok(all)) => {
             let pending = all.iter().filter(|migration| migration.applied.is_none()).count();
@@ -92,11 +92,11 @@ async fn pending(config: &Config, store: &Opened, limit: Duration) -> Vec<Findin
             (pending > 0).then(|| Finding::new(finding, "kith migrate")).into_iter().collect()
         }
         Ok(Err(error)) => {
-            let finding = about.why(&error).await.line().to_string();
+            let finding = info.failure(&error).await.line().to_string();
             vec![Finding::new(finding, "kith --version; kith migrate --status")]
         }
         Err(_) => {
-            let finding = format!("{}: no answer within the time", about.data().place);
+            let finding = format!("{}: no answer within the time", info.data().place);
             vec![Finding::new(finding, "kith doctor --timeout 10s")]
         }
     }

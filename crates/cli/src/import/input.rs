@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn a_pipe_is_waited_for_no_longer_than_two_lines() {
-        struct Endless(&'static [u8]);
-        impl Read for Endless {
+        struct EndlessReader(&'static [u8]);
+        impl Read for EndlessReader {
             fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
                 assert!(!self.0.is_empty(), "it was asked for more");
                 let (part, rest) = self.0.split_at(self.0.len().min(5));
@@ -174,6 +174,6 @@ mod tests {
                 Ok(part.len())
             }
         }
-        assert_eq!(beginning(&mut Endless(b"# a\n\n1 2\n3 4\n")).unwrap(), b"# a\n\n1 2\n3 4\n");
+        assert_eq!(beginning(&mut EndlessReader(b"# a\n\n1 2\n3 4\n")).unwrap(), b"# a\n\n1 2\n3 4\n");
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Progress {
     /// Everything before it has been acknowledged.
     pub(super) at: Position,
     /// The results of the lines before it.
-    pub(super) tally: Tally,
+    pub(super) tally: ImportCounts,
     bad: Vec<BadLine>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Job {
 /// The results of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Tally {
+pub(super) struct ImportCounts {
     /// Created records.
     pub(super) imported: u64,
     /// Records that existed already, with the same content.
@@ -73,7 +73,7 @@ impl Progress {
     /// At the beginning.
     pub(super) fn new(job: Job) -> Self {
         let run = uuid::Uuid::new_v4().to_string();
-        Self { job, run, at: Position::default(), tally: Tally::default(), bad: Vec::new() }
+        Self { job, run, at: Position::default(), tally: ImportCounts::default(), bad: Vec::new() }
     }
 
     /// The progress that an earlier run of `job` left in `file`, if any. Fails if it belongs to another job, or cannot be
@@ -115,7 +115,7 @@ impl Progress {
     }
 
     /// Adds the results of the lines up to `end`.
-    pub(super) fn note(&mut self, end: Position, tally: Tally, bad: &[BadLine]) {
+    pub(super) fn record(&mut self, end: Position, tally: ImportCounts, bad: &[BadLine]) {
         self.at = end;
         self.tally.imported += tally.imported;
         self.tally.already_there += tally.already_there;
@@ -131,7 +131,7 @@ impl Progress {
 }
 
 /// The file that keeps the progress of an import of `file`.
-pub(super) fn sibling(file: &Path) -> PathBuf {
+pub(super) fn default_file(file: &Path) -> PathBuf {
     file.with_added_extension("kith-progress")
 }
 
@@ -157,12 +157,12 @@ mod tests {
     #[test]
     fn a_run_goes_on_with_what_the_one_before_noted() {
         let (_folder, file, job) = job("users", "{}\n");
-        let kept = sibling(&file);
+        let kept = default_file(&file);
         assert_eq!(Progress::load(&kept, &job).unwrap(), None);
         let mut progress = Progress::new(job.clone());
         let bad = BadLine { line: 1, why: "bad".to_owned() };
-        let tally = Tally { imported: 3, already_there: 1, bad: 1 };
-        progress.note(Position { offset: 3, line: 1 }, tally, std::slice::from_ref(&bad));
+        let tally = ImportCounts { imported: 3, already_there: 1, bad: 1 };
+        progress.record(Position { offset: 3, line: 1 }, tally, std::slice::from_ref(&bad));
         progress.save(&kept).unwrap();
         let loaded = Progress::load(&kept, &job).unwrap().unwrap();
         assert_eq!(loaded, progress);
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn progress_of_another_job_is_refused_in_words() {
         let (_folder, file, first) = job("users", "{}\n");
-        let kept = sibling(&file);
+        let kept = default_file(&file);
         Progress::new(first.clone()).save(&kept).unwrap();
         for (other, words) in [
             (Job { kind: "groups".to_owned(), ..first.clone() }, "an import of users was interrupted"),
@@ -192,7 +192,7 @@ mod tests {
         let mut progress = Progress::new(job);
         let bad = vec![BadLine { line: 1, why: String::new() }; 700];
         for _ in 0..3 {
-            progress.note(Position::default(), Tally { bad: 700, ..Tally::default() }, &bad);
+            progress.record(Position::default(), ImportCounts { bad: 700, ..ImportCounts::default() }, &bad);
         }
         assert_eq!((progress.tally.bad, progress.bad_lines().len()), (2_100, BAD_KEPT));
     }

@@ -11,7 +11,7 @@ use crate::kind::{Entry, Import};
 
 /// The limits of a chunk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct ChunkBounds {
     /// Lines of a chunk.
     pub(super) lines: usize,
     /// Bytes of the records of a chunk.
@@ -20,13 +20,13 @@ pub(super) struct Bounds {
     pub(super) line_bytes: usize,
 }
 
-impl Default for Bounds {
+impl Default for ChunkBounds {
     fn default() -> Self {
         Self { lines: 500, bytes: 800 * 1024, line_bytes: 512 * 1024 }
     }
 }
 
-/// A place between two lines of a file.
+/// A position between two lines of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Position {
@@ -59,17 +59,17 @@ pub(super) struct Chunk<R> {
 
 /// Reads chunks.
 #[derive(Debug)]
-pub(super) struct Reader<B> {
+pub(super) struct ChunkReader<B> {
     source: B,
     at: Position,
     /// Makes the request ids of this import different from those of others.
     run: String,
-    bounds: Bounds,
+    bounds: ChunkBounds,
 }
 
-impl<B: BufRead> Reader<B> {
+impl<B: BufRead> ChunkReader<B> {
     /// A reader of `source`, which is at the position `at`.
-    pub(super) const fn new(source: B, at: Position, run: String, bounds: Bounds) -> Self {
+    pub(super) const fn new(source: B, at: Position, run: String, bounds: ChunkBounds) -> Self {
         Self { source, at, run, bounds }
     }
 
@@ -141,10 +141,10 @@ mod tests {
     use super::*;
     use crate::users::Users;
 
-    const SMALL: Bounds = Bounds { lines: 2, bytes: 1_000, line_bytes: 40 };
+    const SMALL: ChunkBounds = ChunkBounds { lines: 2, bytes: 1_000, line_bytes: 40 };
 
-    fn reader(text: &str) -> Reader<Cursor<Vec<u8>>> {
-        Reader::new(Cursor::new(text.as_bytes().to_vec()), Position::default(), "run".to_owned(), SMALL)
+    fn reader(text: &str) -> ChunkReader<Cursor<Vec<u8>>> {
+        ChunkReader::new(Cursor::new(text.as_bytes().to_vec()), Position::default(), "run".to_owned(), SMALL)
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         assert!(whole.chunk(&Users).unwrap().is_none());
 
         let rest = Cursor::new(text.as_bytes()[36..].to_vec());
-        let mut resumed = Reader::new(rest, first.end, "run".to_owned(), SMALL);
+        let mut resumed = ChunkReader::new(rest, first.end, "run".to_owned(), SMALL);
         assert_eq!(resumed.chunk(&Users).unwrap().unwrap().entries, second.entries);
     }
 

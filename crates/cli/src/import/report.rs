@@ -5,20 +5,20 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{
-    progress::{Progress, Tally},
+    progress::{ImportCounts, Progress},
     reader::{BadLine, Position},
 };
 use crate::{output, progress_lines::ProgressLines};
 
 /// The result of a file.
 #[derive(Debug, Serialize)]
-pub(super) struct Imported {
+pub(super) struct ImportSummary {
     pub(super) kind: &'static str,
     #[serde(flatten)]
-    pub(super) tally: Tally,
+    pub(super) tally: ImportCounts,
 }
 
-impl output::Report for Imported {
+impl output::Report for ImportSummary {
     const COLUMNS: &'static [&'static str] = &["kind", "imported", "already_there", "bad"];
 }
 
@@ -50,10 +50,11 @@ impl ImportReport {
     }
 
     /// Prints the progress.
-    pub(super) fn came(&mut self, at: Position, tally: Tally) {
-        let Tally { imported, already_there, bad } = tally;
+    pub(super) fn update(&mut self, at: Position, tally: ImportCounts) {
+        let ImportCounts { imported, already_there, bad } = tally;
         let summary = format!("{imported} imported, {already_there} already there, {bad} bad");
-        self.lines.came(at.offset, summary, |summary| format!("{}: line {}, {summary}", self.name, at.line));
+        self.lines
+            .update(at.offset, summary, |summary| format!("{}: line {}, {summary}", self.name, at.line));
     }
 
     /// Prints that it waits before a retry.

@@ -18,11 +18,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Endpoint};
 
 use super::{
-    progress::{Tally, sibling},
+    progress::{ImportCounts, default_file},
     *,
 };
 use crate::{
-    kind::{Entry, MessageStream, Stored, same_by_id},
+    kind::{Entry, MessageStream, StoredRecords, same_by_id},
     users,
 };
 
@@ -83,8 +83,8 @@ impl Import for Fake {
 }
 
 /// Each answer has room for one record.
-async fn read(ids: Vec<i64>) -> Result<Stored<User>, Status> {
-    let mut stored = Stored::default();
+async fn read(ids: Vec<i64>) -> Result<StoredRecords<User>, Status> {
+    let mut stored = StoredRecords::default();
     let found: Vec<User> =
         NODE.with_borrow(|node| ids.iter().filter_map(|id| node.users.get(id).cloned()).collect());
     for user in found {
@@ -153,21 +153,21 @@ fn file(ids: std::ops::Range<i64>) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// One run over `file`, in chunks of ten lines, that gives up at the third failure.
-async fn run(file: &Path) -> Result<Tally> {
+async fn run(file: &Path) -> Result<ImportCounts> {
     let job = Job::of("users", "http://here", file)?;
-    let kept = sibling(file);
+    let kept = default_file(file);
     let progress = Progress::load(&kept, &job)?.unwrap_or_else(|| Progress::new(job));
     progress.save(&kept)?;
     let source = Cursor::new(fs::read(file)?[usize::try_from(progress.at.offset)?..].to_vec());
-    let bounds = Bounds { lines: 10, ..Bounds::default() };
-    let reader = Reader::new(source, progress.at, progress.run.clone(), bounds);
+    let bounds = ChunkBounds { lines: 10, ..ChunkBounds::default() };
+    let reader = ChunkReader::new(source, progress.at, progress.run.clone(), bounds);
     let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
     let channel = Channel::new(channel, Credential::default());
     let report = ImportReport::new("users.jsonl", &progress);
-    let mut flow = Flow::new(channel, Fake, reader, progress, Some(kept), report);
-    flow.patience.tries = 3;
-    flow.patience.first_wait = Duration::ZERO;
-    flow.run().await
+    let mut running = RunningImport::new(channel, Fake, reader, progress, Some(kept), report);
+    running.limits.tries = 3;
+    running.limits.first_wait = Duration::ZERO;
+    running.run().await
 }
 
 fn fail(faults: impl IntoIterator<Item = Fault>) {
@@ -178,8 +178,8 @@ fn count_stored() -> usize {
     NODE.with_borrow(|node| node.users.len())
 }
 
-fn tally(imported: u64, already_there: u64, bad: u64) -> Tally {
-    Tally { imported, already_there, bad }
+fn tally(imported: u64, already_there: u64, bad: u64) -> ImportCounts {
+    ImportCounts { imported, already_there, bad }
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn equal_record_is_there_and_another_one_is_bad() {
 async fn a_file_imported_before_is_already_there() {
     let (_folder, file) = file(1..9);
     run(&file).await.unwrap();
-    fs::remove_file(sibling(&file)).unwrap();
+    fs::remove_file(default_file(&file)).unwrap();
     assert_eq!(run(&file).await.unwrap(), tally(0, 8, 0));
 }
 

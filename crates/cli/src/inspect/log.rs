@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use crate::{
     client::Target,
-    kind::moment,
+    kind::rfc3339,
     output::{FIELD_AND_VALUE, Report},
 };
 
 /// The stored messages of a conversation, without contents.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Log {
+pub(super) struct ConversationLog {
     /// Whether the group exists, or both users do.
     exists: bool,
     max_seq: i64,
@@ -25,7 +25,10 @@ pub(super) struct Log {
 }
 
 /// The answer of the first of these nodes that answers; all read the same store.
-pub(super) async fn first(targets: impl Iterator<Item = Target>, conversation_id: &str) -> Option<Log> {
+pub(super) async fn first(
+    targets: impl Iterator<Item = Target>,
+    conversation_id: &str,
+) -> Option<ConversationLog> {
     for target in targets {
         let Ok(channel) = target.connect().await else { continue };
         let request = InspectConversationRequest { conversation_id: conversation_id.to_owned() };
@@ -38,12 +41,12 @@ pub(super) async fn first(targets: impl Iterator<Item = Target>, conversation_id
     None
 }
 
-impl From<InspectConversationResponse> for Log {
+impl From<InspectConversationResponse> for ConversationLog {
     fn from(found: InspectConversationResponse) -> Self {
         Self {
             exists: found.exists,
             max_seq: found.max_seq,
-            last_time: moment(found.last_time),
+            last_time: rfc3339(found.last_time),
             first_seq: found.first_seq,
             documents: found.documents,
             min_seq: found.min_seq,
@@ -52,7 +55,7 @@ impl From<InspectConversationResponse> for Log {
     }
 }
 
-impl Report for Log {
+impl Report for ConversationLog {
     const COLUMNS: &'static [&'static str] = FIELD_AND_VALUE;
 
     fn rows(&self) -> Vec<Vec<String>> {

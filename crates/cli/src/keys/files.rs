@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use kith_server::auth::{
-    callers_edit::NotEdited,
+    callers_edit::EditError,
     secret_file::{self, Content},
 };
 
@@ -22,7 +22,7 @@ const OF_CALLERS: u32 = 0o644;
 pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
     let unwritable = || format!("{} cannot be written", path.display());
     let sibling = sibling(path);
-    let written = new(&sibling, OF_KEY).and_then(|mut file| {
+    let written = create_new(&sibling, OF_KEY).and_then(|mut file| {
         file.write_all(key.as_bytes())?;
         file.write_all(b"\n")?;
         file.sync_all()
@@ -40,7 +40,7 @@ pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
 /// Changes a file of callers; an absent one is an empty text. A node that reads it meanwhile sees the old one or the new
 /// one. Of two commands at one time one may fail. Fails when it cannot be read or written, `change` refuses it, or it was
 /// changed meanwhile.
-pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, NotEdited>) -> Result<()> {
+pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, EditError>) -> Result<()> {
     // The target of a link is replaced, not the link.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let before = text(path)?;
@@ -60,7 +60,7 @@ pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, NotE
 }
 
 fn write_sibling(sibling: &Path, path: &Path, text: &str) -> Result<()> {
-    let written = new(sibling, OF_CALLERS).and_then(|mut file| {
+    let written = create_new(sibling, OF_CALLERS).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         if let Ok(data) = fs::metadata(path) {
             file.set_permissions(data.permissions())?;
@@ -89,7 +89,7 @@ fn sibling(path: &Path) -> PathBuf {
 }
 
 #[cfg(unix)]
-fn new(path: &Path, mode: u32) -> io::Result<File> {
+fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     // Whatever the umask takes away or leaves.
@@ -98,7 +98,7 @@ fn new(path: &Path, mode: u32) -> io::Result<File> {
 }
 
 #[cfg(not(unix))]
-fn new(path: &Path, _mode: u32) -> io::Result<File> {
+fn create_new(path: &Path, _mode: u32) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
@@ -135,7 +135,7 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         edit(&path, |text| Ok(format!("{text} two"))).unwrap();
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("one two", 0o640));
-        edit(&path, |_| Err(NotEdited::NotFound)).unwrap_err();
+        edit(&path, |_| Err(EditError::NotFound)).unwrap_err();
         let raced = edit(&path, |text| {
             fs::write(&path, "by another").unwrap();
             Ok(text.to_owned())

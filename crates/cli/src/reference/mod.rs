@@ -14,7 +14,7 @@ mod metrics;
 use clap::ValueEnum;
 use kith_server::{openapi, start_error::StartError};
 
-pub use configuration::{Key, Kind, keys};
+pub use configuration::{ConfigKey, ValueKind, keys};
 
 /// One of the documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

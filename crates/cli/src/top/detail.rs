@@ -9,11 +9,11 @@ use ratatui::{
 
 use super::{
     activity,
-    feed::{Now, WatchedNode},
+    feed::{NodeState, WatchedNode},
     health::{problems, state},
     sample::{Method, Namespace, Sample},
     shown,
-    table::{Column, Look, Shown, plain, table},
+    table::{CellStyle, Column, StyledText, plain, table},
     view::View,
 };
 
@@ -25,11 +25,11 @@ const TALL: u16 = 30;
 /// Draws what is known of a node.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, node: &WatchedNode) {
     let sample = match &node.now {
-        Now::Here(sample) => sample,
-        Now::Asked => return frame.render_widget(Paragraph::new(node.addr.clone()), area),
-        Now::Away(why) => {
+        NodeState::Reporting(sample) => sample,
+        NodeState::Connecting => return frame.render_widget(Paragraph::new(node.addr.clone()), area),
+        NodeState::Unreachable(why) => {
             let text = format!("{}\nunreachable: {why}", node.addr);
-            let away = Paragraph::new(text).wrap(Wrap { trim: true }).style(Look::Failure.style(view));
+            let away = Paragraph::new(text).wrap(Wrap { trim: true }).style(CellStyle::Failure.style(view));
             return frame.render_widget(away, area);
         }
     };
@@ -72,7 +72,7 @@ struct FactLines<'a> {
 }
 
 impl FactLines<'_> {
-    fn line(&mut self, pairs: Vec<(&str, Shown)>) {
+    fn line(&mut self, pairs: Vec<(&str, StyledText)>) {
         let spans = pairs.into_iter().flat_map(|(name, (text, look))| {
             [Span::raw(format!("{name} ")), Span::styled(text, look.style(self.view)), Span::raw("   ")]
         });
@@ -81,12 +81,12 @@ impl FactLines<'_> {
 }
 
 fn facts(view: &View, node: &WatchedNode, sample: &Sample) -> Vec<Line<'static>> {
-    let yes = |good: bool| (if good { "yes" } else { "no" }.to_owned(), Look::warning_if(!good));
+    let yes = |good: bool| (if good { "yes" } else { "no" }.to_owned(), CellStyle::warning_if(!good));
     let some = |text: &Option<String>, good: &str| {
         let wrong = text.as_deref().is_some_and(|text| text != good);
-        (text.clone().unwrap_or_else(|| "-".to_owned()), Look::warning_if(wrong))
+        (text.clone().unwrap_or_else(|| "-".to_owned()), CellStyle::warning_if(wrong))
     };
-    let more_than_none = |value: i64| (shown::count(value), Look::warning_if(value > 0));
+    let more_than_none = |value: i64| (shown::count(value), CellStyle::warning_if(value > 0));
     let proof = sample.since_proof_seconds.map_or_else(|| "-".to_owned(), |since| format!("{since:.1}s"));
     let mut facts = FactLines { view, lines: Vec::new() };
     facts.line(vec![
@@ -94,7 +94,7 @@ fn facts(view: &View, node: &WatchedNode, sample: &Sample) -> Vec<Line<'static>>
         ("version", plain(sample.version.clone())),
         ("up", plain(sample.uptime_seconds.map_or_else(|| "-".to_owned(), shown::long))),
     ]);
-    facts.line(vec![("state", state(node)), ("", (problems(sample).join(", "), Look::Warning))]);
+    facts.line(vec![("state", state(node)), ("", (problems(sample).join(", "), CellStyle::Warning))]);
     facts.line(vec![
         ("trusted", yes(sample.trusted)),
         ("epoch", plain(sample.epoch.to_string())),
@@ -142,6 +142,6 @@ const NAMESPACES: [Column<Namespace>; 9] = [
     Column::numbers("inval/s", 7, 7, |one| plain(shown::number(one.invalidations_per_second))),
 ];
 
-fn failures(rate: f64) -> Shown {
-    (shown::number(rate), if rate > 0.0 { Look::Failure } else { Look::Plain })
+fn failures(rate: f64) -> StyledText {
+    (shown::number(rate), if rate > 0.0 { CellStyle::Failure } else { CellStyle::Plain })
 }

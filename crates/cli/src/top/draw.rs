@@ -10,7 +10,7 @@ use ratatui::{
 
 use super::{
     detail,
-    feed::{Now, WatchedNode},
+    feed::{NodeState, WatchedNode},
     list,
     view::{Page, View},
 };
@@ -40,7 +40,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View, now: &[WatchedNode]) {
             .areas(frame.area());
     let nodes = view.nodes(now);
     let paused = if view.paused.is_some() { "   paused" } else { "" };
-    let away = nodes.iter().filter(|node| matches!(node.now, Now::Away(_))).count();
+    let away = nodes.iter().filter(|node| matches!(node.now, NodeState::Unreachable(_))).count();
     let away = if away > 0 { format!("   {away} unreachable") } else { String::new() };
     let title = format!("kith top   nodes {}{away}{paused}", nodes.len());
     frame.render_widget(Line::styled(title, Style::new().add_modifier(Modifier::BOLD)), top);

@@ -20,8 +20,8 @@ use super::{
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// How often it is asked which nodes there are.
 const LIST_EVERY: Duration = Duration::from_secs(5);
-/// News of nodes that have not been looked at.
-const NEWS_MAX: usize = 256;
+/// Events that have not been received.
+const EVENTS_MAX: usize = 256;
 /// Nodes that are watched at one time; more are left out.
 const NODES_MAX: usize = 128;
 
@@ -31,32 +31,32 @@ pub(super) struct WatchedNode {
     /// Where it is reached.
     pub(super) addr: String,
     /// Its last message.
-    pub(super) now: Now,
+    pub(super) now: NodeState,
     /// Its last samples.
     pub(super) history: History,
-    /// Whether the last message came after [`Feed::taken`].
+    /// Whether the last message came after [`Feed::mark_read`].
     pub(super) fresh: bool,
 }
 
 impl WatchedNode {
     /// A node that has been asked and has not answered.
     pub(super) fn new(addr: String) -> Self {
-        Self { addr, now: Now::Asked, history: History::default(), fresh: false }
+        Self { addr, now: NodeState::Connecting, history: History::default(), fresh: false }
     }
 
     /// Rows of its longest list.
     pub(super) fn rows(&self) -> usize {
         match &self.now {
-            Now::Here(sample) => sample.methods.len().max(sample.namespaces.len()),
-            Now::Asked | Now::Away(_) => 0,
+            NodeState::Reporting(sample) => sample.methods.len().max(sample.namespaces.len()),
+            NodeState::Connecting | NodeState::Unreachable(_) => 0,
         }
     }
 
-    /// Keeps the news of it.
-    pub(super) fn take(&mut self, now: Now) {
+    /// Keeps its new state.
+    pub(super) fn update(&mut self, now: NodeState) {
         self.history.add(match &now {
-            Now::Here(sample) => Some(sample),
-            Now::Asked | Now::Away(_) => None,
+            NodeState::Reporting(sample) => Some(sample),
+            NodeState::Connecting | NodeState::Unreachable(_) => None,
         });
         (self.now, self.fresh) = (now, true);
     }
@@ -64,18 +64,18 @@ impl WatchedNode {
 
 /// What is known of a node.
 #[derive(Clone, Debug)]
-pub(super) enum Now {
+pub(super) enum NodeState {
     /// It has been asked.
-    Asked,
-    /// It does not answer, or not what it was asked.
-    Away(String),
-    /// How it is.
-    Here(Box<Sample>),
+    Connecting,
+    /// It does not answer, or not what it was asked; says why.
+    Unreachable(String),
+    /// Its last sample.
+    Reporting(Box<Sample>),
 }
 
-enum News {
-    /// Of the node at this address.
-    Of(String, Now),
+enum FeedEvent {
+    /// The state of the node at this address.
+    Node(String, NodeState),
     /// There are nodes at these.
     Listed(Vec<String>),
 }
@@ -86,9 +86,9 @@ pub(super) struct Feed {
     /// In the order in which they were given or found.
     pub(super) nodes: Vec<WatchedNode>,
     interval: Duration,
-    like: Target,
-    receiver: mpsc::Receiver<News>,
-    sender: mpsc::Sender<News>,
+    template: Target,
+    receiver: mpsc::Receiver<FeedEvent>,
+    sender: mpsc::Sender<FeedEvent>,
     /// They end with this.
     tasks: JoinSet<()>,
 }
@@ -97,9 +97,10 @@ impl Feed {
     /// Begins to watch the nodes; if it is one, also those that it knows. Fails when it is one, and it does not answer.
     pub(super) async fn begin(targets: &Targets, interval: Duration) -> Result<Self> {
         let all: Vec<_> = targets.each().collect();
-        let like = all.first().cloned().context("--addr names no node")?;
-        let (sender, receiver) = mpsc::channel(NEWS_MAX);
-        let mut feed = Self { nodes: Vec::new(), interval, like, receiver, sender, tasks: JoinSet::new() };
+        let template = all.first().cloned().context("--addr names no node")?;
+        let (sender, receiver) = mpsc::channel(EVENTS_MAX);
+        let mut feed =
+            Self { nodes: Vec::new(), interval, template, receiver, sender, tasks: JoinSet::new() };
         if let [one] = all.as_slice() {
             let channel = one.connect_now().await?;
             drop(channel);
@@ -111,33 +112,33 @@ impl Feed {
         Ok(feed)
     }
 
-    /// Waits for news of a node.
+    /// Waits for an event and applies it.
     pub(super) async fn changed(&mut self) {
         // One sender is in this value.
-        let Some(news) = self.receiver.recv().await else { return };
-        match news {
-            News::Of(addr, now) => {
+        let Some(event) = self.receiver.recv().await else { return };
+        match event {
+            FeedEvent::Node(addr, now) => {
                 if let Some(node) = self.nodes.iter_mut().find(|node| node.addr == addr) {
-                    node.take(now);
+                    node.update(now);
                 }
             }
-            News::Listed(addresses) => {
+            FeedEvent::Listed(addresses) => {
                 for addr in addresses {
-                    self.watch(Target { addr, ..self.like.clone() });
+                    self.watch(Target { addr, ..self.template.clone() });
                 }
             }
         }
     }
 
-    /// Whether every node has sent something since [`Self::taken`].
+    /// Whether every node has sent something since [`Self::mark_read`].
     pub(super) fn complete(&self) -> bool {
         self.nodes.iter().all(|node| node.fresh)
     }
 
-    /// The news have been read.
-    pub(super) fn taken(&mut self) {
+    /// All states have been read.
+    pub(super) fn mark_read(&mut self) {
         // Of a node that is away nothing new is to come soon.
-        self.nodes.iter_mut().for_each(|node| node.fresh = matches!(node.now, Now::Away(_)));
+        self.nodes.iter_mut().for_each(|node| node.fresh = matches!(node.now, NodeState::Unreachable(_)));
     }
 
     /// How often nodes send a message.
@@ -156,14 +157,14 @@ impl Feed {
 }
 
 /// Watches one node, repeatedly, until the receiver is gone.
-async fn follow(target: Target, interval: Duration, sender: mpsc::Sender<News>) {
+async fn follow(target: Target, interval: Duration, sender: mpsc::Sender<FeedEvent>) {
     let mut pause = PAUSE.0;
     loop {
-        let (heard, why) = watch(&target, interval, &sender).await;
-        if heard {
+        let (received, why) = watch(&target, interval, &sender).await;
+        if received {
             pause = PAUSE.0;
         }
-        let away = News::Of(target.addr.clone(), Now::Away(format!("{why:#}")));
+        let away = FeedEvent::Node(target.addr.clone(), NodeState::Unreachable(format!("{why:#}")));
         if sender.send(away).await.is_err() {
             return;
         }
@@ -173,10 +174,14 @@ async fn follow(target: Target, interval: Duration, sender: mpsc::Sender<News>) 
 }
 
 /// Whether the node sent anything, and why it ended.
-async fn watch(target: &Target, interval: Duration, sender: &mpsc::Sender<News>) -> (bool, anyhow::Error) {
-    let mut heard = false;
-    match listen(target, interval, sender, &mut heard).await {
-        Err(why) => (heard, why),
+async fn watch(
+    target: &Target,
+    interval: Duration,
+    sender: &mpsc::Sender<FeedEvent>,
+) -> (bool, anyhow::Error) {
+    let mut received = false;
+    match listen(target, interval, sender, &mut received).await {
+        Err(why) => (received, why),
         Ok(never) => match never {},
     }
 }
@@ -184,29 +189,29 @@ async fn watch(target: &Target, interval: Duration, sender: &mpsc::Sender<News>)
 async fn listen(
     target: &Target,
     interval: Duration,
-    sender: &mpsc::Sender<News>,
-    heard: &mut bool,
+    sender: &mpsc::Sender<FeedEvent>,
+    received: &mut bool,
 ) -> Result<Infallible> {
     let mut client = AdminServiceClient::new(target.connect_now().await?);
     let request = WatchNodeRequest { interval: Some(prost_types::Duration::try_from(interval)?) };
     let mut messages = target.response(client.watch_node(request)).await?;
-    let limit = interval + target.reach.answer();
+    let limit = interval + target.options.answer_limit();
     loop {
         let message = timeout(limit, messages.message()).await;
         let message = message.map_err(|_| anyhow!("{} says nothing for {limit:?}", target.addr))?;
         let message = message.map_err(|status| anyhow!("{:?}: {}", status.code(), message_of(&status)))?;
         let sample = Sample::of(&message.context("the node has ended it")?);
-        *heard = true;
-        sender.send(News::Of(target.addr.clone(), Now::Here(Box::new(sample)))).await?;
+        *received = true;
+        sender.send(FeedEvent::Node(target.addr.clone(), NodeState::Reporting(Box::new(sample)))).await?;
     }
 }
 
 /// Asks a node periodically which others there are, until the receiver is gone.
-async fn list(target: Target, sender: mpsc::Sender<News>) {
+async fn list(target: Target, sender: mpsc::Sender<FeedEvent>) {
     loop {
         // While it does not answer, those that are known are watched.
         if let Ok(others) = others(&target).await
-            && sender.send(News::Listed(others)).await.is_err()
+            && sender.send(FeedEvent::Listed(others)).await.is_err()
         {
             return;
         }

@@ -1,19 +1,21 @@
 //! How a node is, in one word and a color.
 
 use super::{
-    feed::{Now, WatchedNode},
+    feed::{NodeState, WatchedNode},
     sample::Sample,
-    table::Look,
+    table::CellStyle,
 };
 
 /// The state of a node as its row shows it: a word, and whether it is good.
-pub(super) fn state(node: &WatchedNode) -> (String, Look) {
+pub(super) fn state(node: &WatchedNode) -> (String, CellStyle) {
     let (word, look) = match &node.now {
-        Now::Asked => ("connecting", Look::Plain),
-        Now::Away(_) => ("unreachable", Look::Failure),
-        Now::Here(sample) if sample.state != "serving" => (sample.state.as_str(), Look::Warning),
-        Now::Here(sample) if !problems(sample).is_empty() => ("degraded", Look::Warning),
-        Now::Here(_) => ("healthy", Look::Good),
+        NodeState::Connecting => ("connecting", CellStyle::Plain),
+        NodeState::Unreachable(_) => ("unreachable", CellStyle::Failure),
+        NodeState::Reporting(sample) if sample.state != "serving" => {
+            (sample.state.as_str(), CellStyle::Warning)
+        }
+        NodeState::Reporting(sample) if !problems(sample).is_empty() => ("degraded", CellStyle::Warning),
+        NodeState::Reporting(_) => ("healthy", CellStyle::Good),
     };
     (word.to_owned(), look)
 }
@@ -39,7 +41,7 @@ mod tests {
     use super::*;
 
     fn word(sample: Sample) -> String {
-        let now = Now::Here(Box::new(sample));
+        let now = NodeState::Reporting(Box::new(sample));
         state(&WatchedNode { now, ..WatchedNode::new("127.0.0.1:1".to_owned()) }).0
     }
 

@@ -9,9 +9,9 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     super::{
         FAILED, OK,
-        output::{Form, Report, print_next, yes},
+        output::{OutputForm, Report, print_next, yes},
     },
-    feed::{Feed, Now, WatchedNode},
+    feed::{Feed, NodeState, WatchedNode},
     sample::Sample,
     shown,
 };
@@ -21,18 +21,18 @@ const SLACK: Duration = Duration::from_secs(1);
 
 /// Prints a sample every interval, so many times, or until the output is closed. The code says whether a node was away in
 /// the last one. Fails if standard output cannot be written.
-pub(super) async fn run(mut feed: Feed, form: Form, count: Option<u64>) -> Result<u8> {
+pub(super) async fn run(mut feed: Feed, form: OutputForm, count: Option<u64>) -> Result<u8> {
     let mut printed = 0;
     loop {
         gather(&mut feed).await;
-        let sample = Printed::of(&feed.nodes);
+        let sample = PrintedSamples::of(&feed.nodes);
         let read = print_next(form, &sample, printed == 0)?;
         let away = sample.nodes.iter().any(|row| row.error.is_some());
         printed += 1;
         if !read || count.is_some_and(|count| printed >= count) {
             return Ok(if away { FAILED } else { OK });
         }
-        feed.taken();
+        feed.mark_read();
     }
 }
 
@@ -49,7 +49,7 @@ async fn gather(feed: &mut Feed) {
 }
 
 #[derive(Serialize)]
-struct Printed<'a> {
+struct PrintedSamples<'a> {
     /// In UTC.
     time: String,
     nodes: Vec<SampleRow<'a>>,
@@ -67,7 +67,7 @@ struct SampleRow<'a> {
     sample: Option<&'a Sample>,
 }
 
-impl<'a> Printed<'a> {
+impl<'a> PrintedSamples<'a> {
     fn of(nodes: &'a [WatchedNode]) -> Self {
         let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         Self { time, nodes: nodes.iter().map(SampleRow::of).collect() }
@@ -78,14 +78,14 @@ impl<'a> SampleRow<'a> {
     fn of(node: &'a WatchedNode) -> Self {
         let row = Self { node: &node.addr, silent: None, error: None, sample: None };
         match &node.now {
-            Now::Here(sample) => Self { sample: Some(sample), ..row },
-            Now::Asked => Self { silent: Some("connecting"), ..row },
-            Now::Away(why) => Self { silent: Some("unreachable"), error: Some(why), ..row },
+            NodeState::Reporting(sample) => Self { sample: Some(sample), ..row },
+            NodeState::Connecting => Self { silent: Some("connecting"), ..row },
+            NodeState::Unreachable(why) => Self { silent: Some("unreachable"), error: Some(why), ..row },
         }
     }
 }
 
-impl Report for Printed<'_> {
+impl Report for PrintedSamples<'_> {
     const COLUMNS: &'static [&'static str] = &[
         "time", "node", "state", "trusted", "epoch", "behind", "calls/s", "errors/s", "p99", "memory",
         "redis", "loads/s", "heard/s", "waiting", "breaker", "calls", "error",
@@ -141,18 +141,22 @@ fn figures(sample: &Sample) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn node(now: Now) -> WatchedNode {
+    fn node(now: NodeState) -> WatchedNode {
         WatchedNode { now, ..WatchedNode::new("127.0.0.1:7600".to_owned()) }
     }
 
     #[test]
     fn every_row_has_as_many_cells_as_the_header() {
         let sample = Sample { state: "serving".to_owned(), trusted: true, ..Sample::default() };
-        let nodes =
-            [Now::Asked, Now::Away("no node answers".to_owned()), Now::Here(Box::new(sample))].map(node);
-        let printed = Printed::of(&nodes);
+        let nodes = [
+            NodeState::Connecting,
+            NodeState::Unreachable("no node answers".to_owned()),
+            NodeState::Reporting(Box::new(sample)),
+        ]
+        .map(node);
+        let printed = PrintedSamples::of(&nodes);
         let rows = printed.rows();
-        assert!(rows.iter().all(|row| row.len() == Printed::COLUMNS.len()), "{rows:?}");
+        assert!(rows.iter().all(|row| row.len() == PrintedSamples::COLUMNS.len()), "{rows:?}");
         let states: Vec<_> = rows.iter().map(|row| (row[2].as_str(), row[16].as_str())).collect();
         assert_eq!(states, [("connecting", ""), ("unreachable", "no node answers"), ("serving", "")]);
         let json = serde_json::to_value(&printed).unwrap();

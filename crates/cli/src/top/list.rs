@@ -9,11 +9,11 @@ use ratatui::{
 
 use super::{
     activity,
-    feed::{Now, WatchedNode},
+    feed::{NodeState, WatchedNode},
     health::state,
     sample::Sample,
     shown,
-    table::{Column, Look, Shown, plain, table},
+    table::{CellStyle, Column, StyledText, plain, table},
     view::View,
 };
 
@@ -21,19 +21,22 @@ use super::{
 const ADDRESS_MAX: usize = 32;
 
 const COLUMNS: [Column<WatchedNode>; 15] = [
-    Column::words("node", 16, 0, |node| (address(&node.addr), Look::Plain)),
+    Column::words("node", 16, 0, |node| (address(&node.addr), CellStyle::Plain)),
     Column::words("state", 11, 1, state),
     Column::words("trusted", 7, 13, |node| {
-        of(node, |one| (if one.trusted { "yes" } else { "no" }.to_owned(), Look::warning_if(!one.trusted)))
+        of(node, |one| {
+            (if one.trusted { "yes" } else { "no" }.to_owned(), CellStyle::warning_if(!one.trusted))
+        })
     }),
     Column::numbers("epoch", 5, 14, |node| of(node, |one| plain(one.epoch.to_string()))),
     Column::numbers("lag", 4, 2, |node| of(node, |one| plain(shown::some(one.entries_behind)))),
     Column::numbers("calls/s", 7, 3, |node| {
-        of(node, |one| (shown::number(one.calls.calls_per_second), Look::warning_if(one.calls_shed > 0)))
+        of(node, |one| (shown::number(one.calls.calls_per_second), CellStyle::warning_if(one.calls_shed > 0)))
     }),
     Column::numbers("err/s", 5, 6, |node| {
         of(node, |one| {
-            let failed = if one.calls.faults_per_second > 0.0 { Look::Failure } else { Look::Plain };
+            let failed =
+                if one.calls.faults_per_second > 0.0 { CellStyle::Failure } else { CellStyle::Plain };
             (shown::number(one.calls.errors_per_second), failed)
         })
     }),
@@ -47,14 +50,14 @@ const COLUMNS: [Column<WatchedNode>; 15] = [
     Column::numbers("wait", 4, 4, |node| {
         of(node, |one| {
             let waiting = one.changes_waiting.is_some_and(|all| all > 0);
-            (shown::some(one.changes_waiting), Look::warning_if(waiting))
+            (shown::some(one.changes_waiting), CellStyle::warning_if(waiting))
         })
     }),
     Column::numbers("busy", 4, 10, |node| of(node, |one| plain(shown::count(one.calls_in_flight)))),
     Column::words("breaker", 9, 12, |node| {
         of(node, |one| {
             let closed = one.redis_breaker.as_deref().is_none_or(|state| state == "closed");
-            (one.redis_breaker.clone().unwrap_or_else(|| "-".to_owned()), Look::warning_if(!closed))
+            (one.redis_breaker.clone().unwrap_or_else(|| "-".to_owned()), CellStyle::warning_if(!closed))
         })
     }),
 ];
@@ -77,10 +80,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, nodes: &[Watc
 }
 
 /// Of a node that has sent a sample.
-fn of(node: &WatchedNode, cell: fn(&Sample) -> Shown) -> Shown {
+fn of(node: &WatchedNode, cell: fn(&Sample) -> StyledText) -> StyledText {
     match &node.now {
-        Now::Here(sample) => cell(sample),
-        Now::Asked | Now::Away(_) => plain(String::new()),
+        NodeState::Reporting(sample) => cell(sample),
+        NodeState::Connecting | NodeState::Unreachable(_) => plain(String::new()),
     }
 }
 

@@ -17,14 +17,14 @@ use super::{
 };
 
 /// How often the thread that reads keys checks whether the screen has ended.
-const LOOK: Duration = Duration::from_millis(100);
+const KEY_POLL: Duration = Duration::from_millis(100);
 /// Keys that have not been taken.
 const KEYS_MAX: usize = 64;
 
 /// Restores the terminal when it is dropped; on a panic the hook of ratatui does it.
-struct Restored;
+struct RestoreTerminal;
 
-impl Drop for Restored {
+impl Drop for RestoreTerminal {
     fn drop(&mut self) {
         ratatui::restore();
     }
@@ -44,7 +44,7 @@ pub(super) async fn run(mut feed: Feed) -> Result<u8> {
     let mut interrupted = signal(SignalKind::interrupt()).context("signals cannot be listened for")?;
     let mut hung_up = signal(SignalKind::hangup()).context("signals cannot be listened for")?;
     // Also where only a part of it could be done.
-    let _restored = Restored;
+    let _restore = RestoreTerminal;
     let mut terminal = ratatui::try_init().context("the terminal cannot be made a screen; try -o plain")?;
     let mut view = View::new(color(std::env::var_os("NO_COLOR").as_deref()));
     let mut inputs = inputs();
@@ -53,7 +53,7 @@ pub(super) async fn run(mut feed: Feed) -> Result<u8> {
         tokio::select! {
             () = feed.changed() => {}
             input = inputs.recv() => match input {
-                Some(TerminalInput::Act(action)) if view.take(action, &feed.nodes) => {}
+                Some(TerminalInput::Act(action)) if view.apply(action, &feed.nodes) => {}
                 Some(TerminalInput::Resized) => {}
                 Some(TerminalInput::Act(_)) | None => return Ok(OK),
             },
@@ -86,7 +86,7 @@ fn inputs() -> mpsc::Receiver<TerminalInput> {
 }
 
 fn next() -> io::Result<Option<TerminalInput>> {
-    if !event::poll(LOOK)? {
+    if !event::poll(KEY_POLL)? {
         return Ok(None);
     }
     Ok(match event::read()? {

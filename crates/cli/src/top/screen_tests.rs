@@ -9,7 +9,7 @@ use ratatui::{
 
 use super::{
     draw,
-    feed::{Now, WatchedNode},
+    feed::{NodeState, WatchedNode},
     sample::{Method, Namespace, Rates, Sample},
     view::{Action, View},
 };
@@ -114,27 +114,28 @@ fn untrusted() -> Sample {
     }
 }
 
-fn here(sample: Sample) -> Now {
-    Now::Here(Box::new(sample))
+fn here(sample: Sample) -> NodeState {
+    NodeState::Reporting(Box::new(sample))
 }
 
-fn nodes(all: impl IntoIterator<Item = Now>) -> Vec<WatchedNode> {
-    let node = |(at, now): (u8, Now)| {
+fn nodes(all: impl IntoIterator<Item = NodeState>) -> Vec<WatchedNode> {
+    let node = |(at, now): (u8, NodeState)| {
         let mut node = WatchedNode::new(format!("http://10.0.0.{at}:7600"));
-        node.take(now);
+        node.update(now);
         node
     };
     (1..).zip(all).map(node).collect()
 }
 
 fn troubled() -> Vec<WatchedNode> {
-    let away = Now::Away("no node answers at http://10.0.0.3:7600 (Connection refused)".to_owned());
+    let away =
+        NodeState::Unreachable("no node answers at http://10.0.0.3:7600 (Connection refused)".to_owned());
     nodes([here(well()), here(untrusted()), away])
 }
 
 #[test]
 fn healthy_cluster_fits_into_80_columns() {
-    let nodes = nodes([here(well()), here(well()), Now::Asked]);
+    let nodes = nodes([here(well()), here(well()), NodeState::Connecting]);
     let screen = drawn((80, 24), &View::new(true), &nodes);
     assert_eq!(text(&screen), WELL);
     assert_eq!(words(&screen, green), ["healthy", "healthy"]);
@@ -230,11 +231,11 @@ fn last_samples_of_the_selected_node_are_drawn() {
     let mut nodes = nodes([here(well()), here(well())]);
     for (calls, lag) in [(100.0, 0), (400.0, 30), (800.0, 60)] {
         let calls = Rates { calls_per_second: calls, ..Rates::default() };
-        nodes[1].take(here(Sample { calls, entries_behind: Some(lag), ..well() }));
+        nodes[1].update(here(Sample { calls, entries_behind: Some(lag), ..well() }));
     }
-    nodes[1].take(Now::Away("gone".to_owned()));
+    nodes[1].update(NodeState::Unreachable("gone".to_owned()));
     let mut view = View::new(true);
-    view.take(Action::Down, &nodes);
+    view.apply(Action::Down, &nodes);
     let shown = text(&drawn((120, 12), &view, &nodes));
     assert!(shown.contains("calls/s of 10.0.0.2:7600, max 12.3k"), "{shown}");
     assert!(shown.contains("lag of 10.0.0.2:7600, max 60"), "{shown}");
@@ -247,14 +248,14 @@ fn last_samples_of_the_selected_node_are_drawn() {
 #[test]
 fn details_show_methods_and_namespaces_of_a_node() {
     let (mut view, nodes) = (View::new(true), troubled());
-    view.take(Action::Details, &nodes);
+    view.apply(Action::Details, &nodes);
     let screen = drawn((80, 24), &view, &nodes);
     assert_eq!(text(&screen), NODE);
-    (0..99).for_each(|_| assert!(view.take(Action::Down, &nodes)));
+    (0..99).for_each(|_| assert!(view.apply(Action::Down, &nodes)));
     let small = text(&drawn((80, 12), &view, &nodes));
     assert!(small.contains("GetUser") && !small.contains("CreateUser"), "{small}");
     assert!(small.contains("group") && !small.contains("\nuser"), "{small}");
-    view.take(Action::Up, &nodes);
+    view.apply(Action::Up, &nodes);
     let small = text(&drawn((80, 12), &view, &nodes));
     assert!(small.contains("CreateUser"), "it did not scroll further than the list: {small}");
 }
@@ -262,8 +263,8 @@ fn details_show_methods_and_namespaces_of_a_node() {
 #[test]
 fn details_of_a_degraded_node_say_why() {
     let (mut view, nodes) = (View::new(true), troubled());
-    view.take(Action::Down, &nodes);
-    view.take(Action::Details, &nodes);
+    view.apply(Action::Down, &nodes);
+    view.apply(Action::Details, &nodes);
     let screen = drawn((120, 40), &view, &nodes);
     let shown = text(&screen);
     assert!(shown.contains("state degraded    memory not trusted, Redis away, breaker open"), "{shown}");
@@ -279,14 +280,14 @@ fn details_of_a_degraded_node_say_why() {
 fn details_of_an_unreachable_node_say_why() {
     let (mut view, nodes) = (View::new(true), troubled());
     view.selected = 2;
-    view.take(Action::Details, &nodes);
+    view.apply(Action::Details, &nodes);
     assert_eq!(text(&drawn((80, 6), &view, &nodes)), AWAY);
 }
 
 #[test]
 fn help_explains_every_column_and_key() {
     let (mut view, nodes) = (View::new(true), troubled());
-    view.take(Action::Help, &nodes);
+    view.apply(Action::Help, &nodes);
     let help = text(&drawn((80, 24), &view, &nodes));
     for word in [
         "d/Enter",
@@ -321,7 +322,7 @@ fn help_explains_every_column_and_key() {
 fn screen_of_any_size_is_drawn() {
     let (mut view, nodes) = (View::new(true), troubled());
     for action in [Action::Up, Action::Details, Action::Help] {
-        view.take(action, &nodes);
+        view.apply(action, &nodes);
         for (width, height) in [(1, 1), (10, 3), (80, 2), (300, 100)] {
             drawn((width, height), &view, &nodes);
         }

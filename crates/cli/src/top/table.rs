@@ -11,7 +11,7 @@ use super::view::View;
 
 /// How a cell is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum CellStyle {
     Plain,
     /// As it should be.
     Good,
@@ -21,7 +21,7 @@ pub(super) enum Look {
     Failure,
 }
 
-impl Look {
+impl CellStyle {
     pub(super) const fn warning_if(wrong: bool) -> Self {
         if wrong { Self::Warning } else { Self::Plain }
     }
@@ -38,11 +38,12 @@ impl Look {
     }
 }
 
-/// A text in its look.
-pub(super) type Shown = (String, Look);
+/// A text in its style.
+pub(super) type StyledText = (String, CellStyle);
+type ToCell<T> = fn(&T) -> StyledText;
 
-pub(super) fn plain(text: String) -> Shown {
-    (text, Look::Plain)
+pub(super) fn plain(text: String) -> StyledText {
+    (text, CellStyle::Plain)
 }
 
 /// A column: its name, and how its cells come about.
@@ -54,31 +55,31 @@ pub(super) struct Column<T> {
     pub(super) rank: u8,
     /// Words are aligned to the left, numbers to the right.
     pub(super) words: bool,
-    pub(super) cell: fn(&T) -> Shown,
+    pub(super) cell: ToCell<T>,
 }
 
 impl<T> Column<T> {
     /// A column of numbers.
-    pub(super) const fn numbers(name: &'static str, width: usize, rank: u8, cell: fn(&T) -> Shown) -> Self {
+    pub(super) const fn numbers(name: &'static str, width: usize, rank: u8, cell: ToCell<T>) -> Self {
         Self { name, width, rank, words: false, cell }
     }
 
     /// A column of words.
-    pub(super) const fn words(name: &'static str, width: usize, rank: u8, cell: fn(&T) -> Shown) -> Self {
+    pub(super) const fn words(name: &'static str, width: usize, rank: u8, cell: ToCell<T>) -> Self {
         Self { name, width, rank, words: true, cell }
     }
 }
 
 /// A column with its texts.
-struct Filled {
+struct FilledColumn {
     name: &'static str,
     rank: u8,
     width: usize,
     words: bool,
-    cells: Vec<Shown>,
+    cells: Vec<StyledText>,
 }
 
-impl Filled {
+impl FilledColumn {
     fn of<T>(column: &Column<T>, rows: &[T]) -> Self {
         let cells: Vec<_> = rows.iter().map(column.cell).collect();
         let widest = cells.iter().map(|(text, _)| text.chars().count()).max().unwrap_or(0);
@@ -89,16 +90,17 @@ impl Filled {
 
 /// A table that is at most this wide.
 pub(super) fn table<T>(columns: &[Column<T>], rows: &[T], width: u16, view: &View) -> Table<'static> {
-    let filled = fitting(columns.iter().map(|column| Filled::of(column, rows)).collect(), usize::from(width));
-    let aligned = |column: &Filled, text: String| {
+    let filled =
+        fitting(columns.iter().map(|column| FilledColumn::of(column, rows)).collect(), usize::from(width));
+    let aligned = |column: &FilledColumn, text: String| {
         let line = Line::from(text);
         Cell::from(if column.words { line } else { line.right_aligned() })
     };
     let header = filled.iter().map(|column| aligned(column, column.name.to_owned()));
     let row = |at: usize| {
         Row::new(filled.iter().map(move |column| {
-            let (text, look) = column.cells[at].clone();
-            aligned(column, text).style(look.style(view))
+            let (text, style) = column.cells[at].clone();
+            aligned(column, text).style(style.style(view))
         }))
     };
     let widths =
@@ -108,8 +110,8 @@ pub(super) fn table<T>(columns: &[Column<T>], rows: &[T], width: u16, view: &Vie
 }
 
 /// The most important columns that fit, at least one.
-fn fitting(mut columns: Vec<Filled>, width: usize) -> Vec<Filled> {
-    let needed = |columns: &[Filled]| columns.iter().map(|column| column.width + 1).sum::<usize>() - 1;
+fn fitting(mut columns: Vec<FilledColumn>, width: usize) -> Vec<FilledColumn> {
+    let needed = |columns: &[FilledColumn]| columns.iter().map(|column| column.width + 1).sum::<usize>() - 1;
     while columns.len() > 1 && needed(&columns) > width {
         let least = columns.iter().enumerate().max_by_key(|(_, column)| column.rank);
         let Some((at, _)) = least else { break };

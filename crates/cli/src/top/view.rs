@@ -53,8 +53,8 @@ impl View {
         self.paused.as_deref().unwrap_or(now)
     }
 
-    /// Takes an action. Returns whether the screen remains.
-    pub(super) fn take(&mut self, action: Action, now: &[WatchedNode]) -> bool {
+    /// Applies an action. Returns whether the screen remains.
+    pub(super) fn apply(&mut self, action: Action, now: &[WatchedNode]) -> bool {
         match action {
             Action::Quit => return false,
             // Any other key closes the help.
@@ -99,29 +99,29 @@ mod tests {
     fn keys_select_a_node_show_it_and_go_back() {
         let (mut view, nodes) = (View::new(true), nodes(2));
         for key in [Action::Up, Action::Down, Action::Down, Action::Details] {
-            assert!(view.take(key, &nodes));
+            assert!(view.apply(key, &nodes));
         }
         assert_eq!((view.selected, view.page), (1, Page::Details));
-        assert!(view.take(Action::Back, &nodes) && view.page == Page::Nodes);
-        assert!(!view.take(Action::Back, &nodes), "there is nothing to go back to");
-        assert!(!view.take(Action::Quit, &nodes));
+        assert!(view.apply(Action::Back, &nodes) && view.page == Page::Nodes);
+        assert!(!view.apply(Action::Back, &nodes), "there is nothing to go back to");
+        assert!(!view.apply(Action::Quit, &nodes));
     }
 
     #[test]
     fn paused_view_shows_the_nodes_of_that_moment() {
         let (mut view, before, now) = (View::new(true), nodes(1), nodes(3));
-        view.take(Action::Pause, &before);
+        view.apply(Action::Pause, &before);
         assert_eq!(view.nodes(&now).len(), 1);
-        view.take(Action::Pause, &now);
+        view.apply(Action::Pause, &now);
         assert_eq!(view.nodes(&now).len(), 3);
     }
 
     #[test]
     fn help_is_closed_by_any_key() {
         let (mut view, nodes) = (View::new(true), nodes(1));
-        view.take(Action::Help, &nodes);
+        view.apply(Action::Help, &nodes);
         assert!(view.help);
-        assert!(view.take(Action::Back, &nodes), "it does not end");
+        assert!(view.apply(Action::Back, &nodes), "it does not end");
         assert!(!view.help);
     }
 }

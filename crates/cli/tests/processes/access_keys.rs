@@ -22,7 +22,7 @@ use tonic::Code;
 use crate::{
     polls::{block_until, until},
     rotation::{Pace, called, keys_are_swapped_under_load},
-    spawned::{self, FREE, Started, ended, kith},
+    spawned::{self, FREE, Started, kith, output_of},
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,7 +32,7 @@ const REACHED: [&str; 5] =
     ["--listen", "0.0.0.0:0", "--insecure-listen", "--set", "operations.listen=127.0.0.1:0"];
 
 fn run(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    ended(kith(dir, arguments))
+    output_of(kith(dir, arguments))
 }
 
 fn json(dir: &Path, arguments: &[&str]) -> Value {
@@ -274,7 +274,7 @@ fn no_output_of_a_node_or_a_command_has_a_key() {
         ] {
             let mut command = kith(dir.path(), arguments);
             command.env(variable, value);
-            let (_, out, err) = ended(command);
+            let (_, out, err) = output_of(command);
             seen.extend([out, err]);
         }
         let log = node.terminate().2;
@@ -348,6 +348,6 @@ fn key_is_not_sent_in_plaintext_or_by_ping() {
     assert!(line.contains("in plaintext") && line.contains("--insecure"), "{line}");
     let mut ping = kith(dir.path(), &["ping", "--addr", "127.0.0.1:1"]);
     ping.env("KITH_API_KEY_FILE", "absent.key");
-    let (_, _, err) = ended(ping);
+    let (_, _, err) = output_of(ping);
     assert!(err.contains("no node answers") && !err.contains("absent.key"), "it looks for no key: {err}");
 }

@@ -123,7 +123,7 @@ async fn log_filter_holds_for_the_requested_time() {
     let addr = node.url();
     let filter = |arguments: &[&str]| {
         let asked = [&["log-filter", "--addr", &addr, "-o", "json"], arguments].concat();
-        spawned::ended(spawned::kith(dir.path(), &asked))
+        spawned::output_of(spawned::kith(dir.path(), &asked))
     };
     let holds = |arguments: &[&str]| {
         let (code, printed, _) = filter(arguments);

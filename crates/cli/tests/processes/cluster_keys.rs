@@ -43,16 +43,16 @@ const BETWEEN_CALLS: Duration = Duration::from_millis(5);
 
 /// Puts the key into every call.
 #[derive(Clone)]
-struct Keyed(AsciiMetadataValue);
+struct KeyInterceptor(AsciiMetadataValue);
 
-impl tonic::service::Interceptor for Keyed {
+impl tonic::service::Interceptor for KeyInterceptor {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         request.metadata_mut().insert("authorization", self.0.clone());
         Ok(request)
     }
 }
 
-type Calls = InterceptedService<Channel, Keyed>;
+type Calls = InterceptedService<Channel, KeyInterceptor>;
 
 /// A node at addresses that it keeps when it starts again.
 struct NodeSlot {
@@ -85,7 +85,7 @@ impl NodeSlot {
     /// Connects when it is called, and again after a restart.
     fn calls(&self) -> Calls {
         let channel = Endpoint::from_shared(format!("http://{}", self.grpc)).unwrap().connect_lazy();
-        InterceptedService::new(channel, Keyed(format!("Bearer {KEY}").parse().unwrap()))
+        InterceptedService::new(channel, KeyInterceptor(format!("Bearer {KEY}").parse().unwrap()))
     }
 
     /// How many canaries of its own other nodes have shown it.
@@ -125,7 +125,7 @@ async fn assert_nodes_call_each_other(places: &[Arc<NodeSlot>], user_id: i64) {
 }
 
 /// Clients that go to another node when one is away.
-struct Load {
+struct ClientLoad {
     nodes: Vec<Calls>,
     user_id: i64,
     ended: AtomicBool,
@@ -134,7 +134,7 @@ struct Load {
     wrong: Mutex<Vec<Status>>,
 }
 
-impl Load {
+impl ClientLoad {
     async fn run(self: Arc<Self>, client: usize) {
         for number in 0_usize.. {
             if self.ended.load(Ordering::Relaxed) {
@@ -193,7 +193,7 @@ async fn nodes_with_keys_survive_a_rolling_restart() {
     let mut nodes: Vec<_> = places.iter().map(|place| place.start()).collect();
     let user_id = create(&mut UserServiceClient::new(places[0].calls())).await;
     assert_nodes_call_each_other(&places, user_id).await;
-    let load = Arc::new(Load {
+    let load = Arc::new(ClientLoad {
         nodes: places.iter().map(|place| place.calls()).collect(),
         user_id,
         ended: AtomicBool::new(false),

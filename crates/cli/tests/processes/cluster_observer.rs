@@ -23,12 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const OUTAGE: Duration = Duration::from_secs(4);
 
 /// A node, and its folder.
-struct Looking {
+struct ObserverNode {
     node: Started,
     _folder: TempDir,
 }
 
-impl Looking {
+impl ObserverNode {
     /// Of this cluster; looks often, and for every write.
     fn new(site: &Site) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -65,16 +65,16 @@ impl Looking {
 }
 
 /// Waits until each node times another canary, ends the writes, and checks that nothing was stale.
-fn assert_both_are_right(nodes: [Looking; 2], writing: &JoinHandle<()>) {
-    nodes.iter().for_each(Looking::until_it_times_another);
+fn assert_both_are_right(nodes: [ObserverNode; 2], writing: &JoinHandle<()>) {
+    nodes.iter().for_each(ObserverNode::until_it_times_another);
     writing.abort();
-    nodes.iter().for_each(Looking::assert_nothing_is_stale);
+    nodes.iter().for_each(ObserverNode::assert_nothing_is_stale);
     nodes.into_iter().for_each(|looking| looking.node.stop());
 }
 
 /// Two nodes of this cluster, each of which has timed a canary.
-fn pair(site: &Site) -> (Looking, Looking) {
-    let (one, other) = (Looking::new(site), Looking::new(site));
+fn pair(site: &Site) -> (ObserverNode, ObserverNode) {
+    let (one, other) = (ObserverNode::new(site), ObserverNode::new(site));
     one.until_it_times_another();
     other.until_it_times_another();
     (one, other)

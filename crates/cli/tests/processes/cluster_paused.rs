@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    cluster::{site::Site, way::following},
+    cluster::{redis_proxy::following, site::Site},
     polls::until,
     spawned::{FREE, Started, signal},
 };

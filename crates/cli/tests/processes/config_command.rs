@@ -6,10 +6,10 @@ use std::{net::TcpListener, path::Path};
 
 #[cfg(feature = "embedded")]
 use crate::spawned::Started;
-use crate::spawned::{self, ended, kith};
+use crate::spawned::{self, kith, output_of};
 
 fn run(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    ended(kith(dir, arguments))
+    output_of(kith(dir, arguments))
 }
 
 fn refused(dir: &Path, arguments: &[&str]) -> String {

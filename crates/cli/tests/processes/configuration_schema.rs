@@ -6,7 +6,7 @@
 use std::process::Command;
 
 use boon::{Compiler, SchemaIndex, Schemas};
-use kith_cli::reference::{Key, Kind, keys};
+use kith_cli::reference::{ConfigKey, ValueKind, keys};
 use kith_server::config::{Sources, load};
 use serde_json::Value;
 
@@ -60,10 +60,10 @@ fn configurations_of_deployments_fit_the_schema() {
 #[test]
 fn every_default_fits_the_schema() {
     let schema = Schema::read();
-    for Key { path, default, kind, .. } in keys().into_iter().filter(|key| !key.default.is_empty()) {
+    for ConfigKey { path, default, kind, .. } in keys().into_iter().filter(|key| !key.default.is_empty()) {
         let value = match kind.unwrap() {
-            Kind::Flag | Kind::Number | Kind::WholeNumber => default,
-            Kind::Texts => toml::Value::from(default.split(',').collect::<Vec<_>>()).to_string(),
+            ValueKind::Flag | ValueKind::Number | ValueKind::WholeNumber => default,
+            ValueKind::Texts => toml::Value::from(default.split(',').collect::<Vec<_>>()).to_string(),
             _ => toml::Value::from(default).to_string(),
         };
         assert!(schema.takes(&format!("{path} = {value}")), "{path} = {value}");
@@ -73,8 +73,8 @@ fn every_default_fits_the_schema() {
 #[test]
 fn every_value_of_a_choice_fits_the_schema() {
     let (schema, mut choices) = (Schema::read(), 0);
-    for Key { path, kind, .. } in keys() {
-        let Some(Kind::Choice(names)) = kind else { continue };
+    for ConfigKey { path, kind, .. } in keys() {
+        let Some(ValueKind::Choice(names)) = kind else { continue };
         for (name, _) in names {
             assert!(schema.takes(&format!("{path} = \"{name}\"")), "{path} = {name}");
             choices += 1;

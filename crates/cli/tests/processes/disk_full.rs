@@ -12,7 +12,7 @@ use std::{
     process::Command,
 };
 
-use crate::spawned::{FREE, Started, ended};
+use crate::spawned::{FREE, Started, output_of};
 use kith_proto::{
     r#type::v1::{Consistency, consistency},
     user::v1::{CreateUserRequest, GetUserRequest, User, user_service_client::UserServiceClient},
@@ -104,7 +104,7 @@ async fn full_disk_refuses_writes_until_there_is_room() {
         assert_read(&mut users, *user_id, *there).await;
     }
     assert_eq!(node.readyz().0, 200);
-    let (code, found, _) = ended(in_mounts_of(dir.path(), &node, &["doctor"]));
+    let (code, found, _) = output_of(in_mounts_of(dir.path(), &node, &["doctor"]));
     assert_eq!(code, Some(1), "{found}");
     assert!(found.contains("0 MiB are free where ./data lies") && found.contains("df -h"), "{found}");
 
@@ -114,6 +114,6 @@ async fn full_disk_refuses_writes_until_there_is_room() {
         assert_read(&mut users, *user_id, true).await;
     }
     // Which checks what it has copied, as `PRAGMA integrity_check` does.
-    let (code, _, errors) = ended(in_mounts_of(dir.path(), &node, &["backup", "--to", "copy.db"]));
+    let (code, _, errors) = output_of(in_mounts_of(dir.path(), &node, &["backup", "--to", "copy.db"]));
     assert_eq!(code, Some(0), "{errors}");
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    commands::{Ended, at, command_at},
+    commands::{CommandOutput, at, command_at},
     killed::killed_midway,
     process::Node,
 };
@@ -20,7 +20,7 @@ const USERS: usize = 200;
 /// Whom each of them follows: as many of those that come after it.
 const EACH: usize = 100;
 
-fn import(node: &Node, file: &Path) -> Ended {
+fn import(node: &Node, file: &Path) -> CommandOutput {
     at(node, &["import", "follows", file.to_str().unwrap(), "-o", "json"])
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    commands::{Ended, at, at_with, command_at, ended},
+    commands::{CommandOutput, at, at_with, command_at, output_of},
     process::Node,
 };
 
@@ -25,13 +25,13 @@ fn lines(ids: std::ops::RangeInclusive<i64>) -> String {
 
 /// Checks that so many users were imported, and so many were there already.
 #[track_caller]
-fn assert_counts(ended: &Ended, imported: u64, already_there: u64) {
+fn assert_counts(ended: &CommandOutput, imported: u64, already_there: u64) {
     assert!(ended.out.ends_with(&format!("\nusers\t{imported}\t{already_there}\t0\n")), "{ended:?}");
 }
 
 /// Checks that it could not begin, and printed this line as the reason.
 #[track_caller]
-fn assert_refused(ended: &Ended, line: &str) {
+fn assert_refused(ended: &CommandOutput, line: &str) {
     assert_eq!((ended.code, ended.notes()), (2, vec![line]));
 }
 
@@ -56,7 +56,7 @@ fn pipes_by_name_are_imported() {
         let mut command = Command::new("bash");
         command.args(["-c", script, env!("CARGO_BIN_EXE_kith")]).arg(&file).arg(&fifo);
         command.env("KITH_ADDR", &node.grpc);
-        ended(command, "")
+        output_of(command, "")
     };
     let substituted = bash("exec \"$0\" import users <(cat \"$1\")");
     assert_counts(&substituted, 3, 0);
@@ -118,7 +118,7 @@ fn unwritable_folder_names_the_flag() {
             command.uid(NOBODY).gid(NOBODY);
         }
         command.args(flags);
-        ended(command, "")
+        output_of(command, "")
     };
     let refused = run(&[]);
     let expected = format!(

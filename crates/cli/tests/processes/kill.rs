@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(feature = "embedded")]
 
-use crate::{backup::node::Node, damaged_log::End};
+use crate::{backup::node::Node, damaged_log::LogTail};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -67,7 +67,7 @@ async fn node_killed_100_times_loses_no_write() {
         for writer in writers {
             writer.await.unwrap();
         }
-        damaged += usize::from(End::of_round(round).damage(data.path(), u64::try_from(round).unwrap()));
+        damaged += usize::from(LogTail::of_round(round).damage(data.path(), u64::try_from(round).unwrap()));
     }
     let writes = ledger.writes.load(Ordering::Relaxed);
     println!("{kills} kills, {damaged} damaged logs, {writes} acknowledged writes");

@@ -6,7 +6,7 @@
 use std::{fs, path::Path};
 
 use crate::{
-    commands::{Ended, at, command_at},
+    commands::{CommandOutput, at, command_at},
     killed::killed_midway,
     process::Node,
 };
@@ -49,7 +49,7 @@ fn exported(node: &Node, conversation: &str) -> String {
     exported.out
 }
 
-fn import(node: &Node, file: &Path) -> Ended {
+fn import(node: &Node, file: &Path) -> CommandOutput {
     at(node, &["import", "messages", file.to_str().unwrap(), "-o", "json"])
 }
 

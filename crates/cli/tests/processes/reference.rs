@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, process::Command};
 
-use kith_cli::reference::{Key, Kind, keys};
+use kith_cli::reference::{ConfigKey, ValueKind, keys};
 use kith_server::config::{Flag, Sources, load};
 
 const DOCUMENTS: [&str; 6] = ["api", "authorization", "errors", "metrics", "configuration", "command-line"];
@@ -26,9 +26,9 @@ fn nothing() -> (Sources, tempfile::NamedTempFile) {
 fn every_key_is_explained() {
     let keys = keys();
     assert!(keys.len() > 50, "found only {}", keys.len());
-    for Key { path, kind, doc, .. } in keys {
+    for ConfigKey { path, kind, doc, .. } in keys {
         assert!(
-            doc.ends_with('.') && !matches!(kind, None | Some(Kind::Other(_))),
+            doc.ends_with('.') && !matches!(kind, None | Some(ValueKind::Other(_))),
             "{path} has no docstring: reference/configuration/source.rs names the files that are read"
         );
     }
@@ -36,7 +36,7 @@ fn every_key_is_explained() {
 
 #[test]
 fn every_default_can_be_set_by_its_variable() {
-    for Key { path, default, variable, .. } in keys() {
+    for ConfigKey { path, default, variable, .. } in keys() {
         if default.is_empty() {
             continue;
         }
@@ -49,8 +49,8 @@ fn every_default_can_be_set_by_its_variable() {
 
 #[test]
 fn numbers_above_0_are_documented_exactly() {
-    for Key { path, kind, doc, .. } in keys() {
-        if !matches!(kind, Some(Kind::WholeNumber | Kind::Size)) {
+    for ConfigKey { path, kind, doc, .. } in keys() {
+        if !matches!(kind, Some(ValueKind::WholeNumber | ValueKind::Size)) {
             continue;
         }
         let (mut sources, _empty) = nothing();

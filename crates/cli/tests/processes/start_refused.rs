@@ -16,7 +16,7 @@ use std::{
     process::Command,
 };
 
-use crate::spawned::{self, FREE, Started, ended, kith};
+use crate::spawned::{self, FREE, Started, kith, output_of};
 
 /// A user that owns nothing of a test that root runs.
 const NOBODY: u32 = 65534;
@@ -211,7 +211,7 @@ fn a_second_node_names_the_first() {
 #[test]
 fn a_newer_file_is_refused_with_both_versions() {
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(ended(kith(dir.path(), &["migrate"])).0, Some(0));
+    assert_eq!(output_of(kith(dir.path(), &["migrate"])).0, Some(0));
     newer(&dir.path().join("data/kith.db"));
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
@@ -227,7 +227,7 @@ fn a_newer_file_is_refused_with_both_versions() {
 #[test]
 fn foreign_database_is_left_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(ended(kith(dir.path(), &["migrate"])).0, Some(0));
+    assert_eq!(output_of(kith(dir.path(), &["migrate"])).0, Some(0));
     let file = dir.path().join("data/kith.db");
     let mut bytes = fs::read(&file).unwrap();
     assert_eq!(&bytes[68..72], b"kith", "the id of the application");
@@ -242,7 +242,7 @@ fn foreign_database_is_left_as_it_is() {
     assert_refused(dir.path(), &["migrate"], &expected);
     assert_refused(dir.path(), &["migrate", "--status"], &expected);
     assert_refused(dir.path(), &["backup", "--to", "copy.db"], &format!("kith: {line}"));
-    let (code, found, _) = ended(kith(dir.path(), &[&FREE, &["doctor"][..]].concat()));
+    let (code, found, _) = output_of(kith(dir.path(), &[&FREE, &["doctor"][..]].concat()));
     assert!(code == Some(1) && found.contains(line), "{found}");
     assert!(fs::read(&file).unwrap() == bytes, "not a byte is changed");
     assert!(!dir.path().join("copy.db").exists());
@@ -338,7 +338,7 @@ fn a_working_folder_of_another_user_has_no_file() {
             command.args(["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups"]);
         }
         command.args([env!("CARGO_BIN_EXE_kith"), "config", "--check", "--data-dir"]).arg(&data);
-        ended(command)
+        output_of(command)
     };
     let (code, out, err) = run();
     mode(0o755);

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crate::spawned::{Started, ended, kith};
+use crate::spawned::{Started, kith, output_of};
 #[cfg(feature = "cluster")]
 use crate::{cluster::hand::host, spawned::refused};
 use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
@@ -50,7 +50,7 @@ async fn manual_migration_is_waited_for() {
     assert_eq!(asked(&node).await, (NOT_SERVING, tonic::Code::Unavailable));
     assert!(node.logged().contains(line), "{}", node.logged());
 
-    let (code, _, errors) = ended(kith(dir.path(), &["migrate"]));
+    let (code, _, errors) = output_of(kith(dir.path(), &["migrate"]));
     assert_eq!((code, errors.as_str()), (Some(0), ""), "the node has let the file go");
     let body = node.until_ready(|code, _| code == 200);
     assert_eq!(body["reasons"], serde_json::json!([]));
@@ -138,7 +138,7 @@ fn refusal_of_mongodb_is_one_line() {
         let arguments = cluster(&uri);
         for command in [&["serve"][..], &["migrate"]] {
             let (code, _, stderr) =
-                ended(kith(dir.path(), &[&free[..], &words_of(&arguments), command].concat()));
+                output_of(kith(dir.path(), &[&free[..], &words_of(&arguments), command].concat()));
             assert!(stderr.contains(expected) && stderr.contains(&host), "{stderr}");
             assert!(!stderr.contains("hunter2"), "{stderr}");
             assert_eq!((code, stderr.lines().count()), (Some(2), 1), "{stderr}");

@@ -14,7 +14,7 @@ use kith_store::Timestamp;
 use super::{ConversationLogs, NodeFacts, convert::signed};
 use crate::cluster::{
     Cluster, NodeInfo, StoreEpochs,
-    observer::{CanaryRecord, Observed},
+    observer::{CanaryRecord, ObserverCounts},
 };
 
 /// How long a new epoch is waited for on the node that began it.
@@ -33,13 +33,13 @@ pub(crate) struct AdminContext {
     /// The canary, in a cluster.
     pub(crate) canary: Option<CanaryRecord>,
     /// The findings of this node about them, in a cluster.
-    pub(crate) observed: Option<Arc<Observed>>,
+    pub(crate) observed: Option<Arc<ObserverCounts>>,
 }
 
 impl AdminContext {
     /// The nodes that the registry lists; this one alone, and not complete, while it does not answer.
     pub(super) async fn nodes(&self, facts: &NodeFacts, callers_digest: String) -> wire::ListNodesResponse {
-        let mut nodes = vec![wire::NodeInfo { callers_digest, ..self.itself(facts) }];
+        let mut nodes = vec![wire::NodeInfo { callers_digest, ..self.own_info(facts) }];
         let Some(cluster) = &self.cluster else { return wire::ListNodesResponse { nodes, complete: true } };
         let Ok(peers) = cluster.peers().await else {
             return wire::ListNodesResponse { nodes, complete: false };
@@ -59,7 +59,7 @@ impl AdminContext {
         wire::ListNodesResponse { nodes, complete: true }
     }
 
-    fn itself(&self, facts: &NodeFacts) -> wire::NodeInfo {
+    fn own_info(&self, facts: &NodeFacts) -> wire::NodeInfo {
         let (epoch, applied) = (signed(self.node.epoch()), signed(self.node.applied()));
         let info = match &self.cluster {
             Some(cluster) => wire_node_info(cluster.node_info()),

@@ -37,10 +37,10 @@ impl ConversationLogs {
         &self,
         id: ConversationId,
     ) -> Result<wire::InspectConversationResponse, Error> {
-        self.look(id).await.map_err(|error| Error::store("conversation", &error))
+        self.read_log(id).await.map_err(|error| Error::store("conversation", &error))
     }
 
-    async fn look(&self, id: ConversationId) -> Result<wire::InspectConversationResponse, StoreError> {
+    async fn read_log(&self, id: ConversationId) -> Result<wire::InspectConversationResponse, StoreError> {
         let ids = [id];
         let (exists, records, ends) = tokio::try_join!(
             self.exists(id),

@@ -18,21 +18,21 @@ use super::convert::{count, signed};
 const EXAMPLES: usize = 10;
 const EXAMPLES_MOST: usize = 1000;
 
-/// Messages of a run.
-pub(super) type Steps<M> = BoxStream<'static, Result<M, Status>>;
+/// The messages of a run: its progress after each step.
+pub(super) type ProgressStream<M> = BoxStream<'static, Result<M, Status>>;
 
 /// Upkeep of edges on this node, one run of each kind at a time.
 #[derive(Clone, Debug)]
 pub(super) struct EdgeRuns {
     upkeep: Upkeep,
-    verify: Turn,
-    repair: Turn,
-    recount: Turn,
+    verify: SingleRun,
+    repair: SingleRun,
+    recount: SingleRun,
 }
 
 impl EdgeRuns {
     pub(super) fn new(upkeep: Upkeep) -> Self {
-        let [verify, repair, recount] = ["VerifyEdges", "RepairEdges", "RebuildCounts"].map(Turn::new);
+        let [verify, repair, recount] = ["VerifyEdges", "RepairEdges", "RebuildCounts"].map(SingleRun::new);
         Self { upkeep, verify, repair, recount }
     }
 
@@ -40,7 +40,7 @@ impl EdgeRuns {
     ///
     /// # Errors
     /// INVALID_FIELD for the number of examples, STATE_FORBIDS if it is running already.
-    pub(super) fn verify(&self, examples: i32) -> Result<Steps<wire::VerifyEdgesResponse>, Error> {
+    pub(super) fn verify(&self, examples: i32) -> Result<ProgressStream<wire::VerifyEdgesResponse>, Error> {
         let run = self.comparison(&self.verify, examples, false)?;
         Ok(run.map(|step| Ok(wire::VerifyEdgesResponse { comparison: Some(step?) })).boxed())
     }
@@ -49,7 +49,7 @@ impl EdgeRuns {
     ///
     /// # Errors
     /// As [`Self::verify`].
-    pub(super) fn repair(&self, examples: i32) -> Result<Steps<wire::RepairEdgesResponse>, Error> {
+    pub(super) fn repair(&self, examples: i32) -> Result<ProgressStream<wire::RepairEdgesResponse>, Error> {
         let run = self.comparison(&self.repair, examples, true)?;
         Ok(run.map(|step| Ok(wire::RepairEdgesResponse { comparison: Some(step?) })).boxed())
     }
@@ -58,39 +58,39 @@ impl EdgeRuns {
     ///
     /// # Errors
     /// STATE_FORBIDS if it is running already.
-    pub(super) fn recount(&self) -> Result<Steps<wire::RebuildCountsResponse>, Error> {
-        let turn = self.recount.take()?;
-        let run = Recount { upkeep: self.upkeep.clone(), sums: CountsRebuilt::default(), _turn: turn };
+    pub(super) fn recount(&self) -> Result<ProgressStream<wire::RebuildCountsResponse>, Error> {
+        let permit = self.recount.acquire()?;
+        let run = Recount { upkeep: self.upkeep.clone(), sums: CountsRebuilt::default(), _permit: permit };
         Ok(steps(run))
     }
 
     fn comparison(
         &self,
-        turn: &Turn,
+        single: &SingleRun,
         examples: i32,
         repair: bool,
-    ) -> Result<Steps<wire::EdgeComparison>, Error> {
+    ) -> Result<ProgressStream<wire::EdgeComparison>, Error> {
         let left = bounded(examples)?;
-        let (upkeep, turn) = (self.upkeep.clone(), turn.take()?);
+        let (upkeep, permit) = (self.upkeep.clone(), single.acquire()?);
         let sums = wire::EdgeComparison::default();
-        let run = Comparison { upkeep, repair, next: None, sums, left, _turn: turn };
+        let run = Comparison { upkeep, repair, next: None, sums, left, _permit: permit };
         Ok(steps(run))
     }
 }
 
-/// The state of runs of one kind.
+/// Permits one run of a kind at a time.
 #[derive(Clone, Debug)]
-struct Turn {
+struct SingleRun {
     name: &'static str,
     free: Arc<Semaphore>,
 }
 
-impl Turn {
+impl SingleRun {
     fn new(name: &'static str) -> Self {
         Self { name, free: Arc::new(Semaphore::new(1)) }
     }
 
-    fn take(&self) -> Result<OwnedSemaphorePermit, Error> {
+    fn acquire(&self) -> Result<OwnedSemaphorePermit, Error> {
         let running =
             |_| Error::new(Reason::StateForbids, format!("{} is running already on this node", self.name));
         Arc::clone(&self.free).try_acquire_owned().map_err(running)
@@ -98,7 +98,7 @@ impl Turn {
 }
 
 /// A run, one step at a time.
-trait Run: Send + 'static {
+trait SteppedRun: Send + 'static {
     /// The message with its progress.
     type Message: Send + 'static;
 
@@ -107,7 +107,7 @@ trait Run: Send + 'static {
 }
 
 /// A message after each step, until the last one; the run is dropped with the stream.
-fn steps<R: Run>(run: R) -> Steps<R::Message> {
+fn steps<R: SteppedRun>(run: R) -> ProgressStream<R::Message> {
     let steps = stream::try_unfold(Some(run), |run| async move {
         let Some(mut run) = run else { return Ok(None) };
         // Messages that are taken from a stream without a pause are sent together: without one, all steps of a fast
@@ -129,10 +129,10 @@ struct Comparison {
     /// Number of further differences that may be shown.
     left: usize,
     /// Released when the stream is dropped.
-    _turn: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Run for Comparison {
+impl SteppedRun for Comparison {
     type Message = wire::EdgeComparison;
 
     async fn step(&mut self) -> Result<(wire::EdgeComparison, bool), Status> {
@@ -154,10 +154,10 @@ impl Run for Comparison {
 struct Recount {
     upkeep: Upkeep,
     sums: CountsRebuilt,
-    _turn: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Run for Recount {
+impl SteppedRun for Recount {
     type Message = wire::RebuildCountsResponse;
 
     async fn step(&mut self) -> Result<(wire::RebuildCountsResponse, bool), Status> {

@@ -4,7 +4,7 @@ use futures::future::join_all;
 use kith_proto::admin::v1 as wire;
 use tonic::{Response, Status};
 
-use crate::cluster::{Admin, Cluster, Listed, NodeInfo};
+use crate::cluster::{Admin, Cluster, ListedNode, NodeInfo};
 
 /// The error for a node that is not called.
 const UNPROVEN: &str = "not called: its record in Redis does not prove that it is a node of this version";
@@ -29,7 +29,7 @@ where
     let Ok(mut others) = cluster.others().await else { return (Vec::new(), false) };
     others.retain(|other| only.is_none_or(|id| other.node_info.id == id));
     others.sort_by(|one, other| one.node_info.id.cmp(&other.node_info.id));
-    let asked = others.into_iter().map(|Listed { node_info, is_proven }| async move {
+    let asked = others.into_iter().map(|ListedNode { node_info, is_proven }| async move {
         let result = if is_proven { one(cluster, &node_info, call).await } else { Err(UNPROVEN.to_owned()) };
         Answer { node_info, result }
     });
@@ -55,7 +55,7 @@ where
 }
 
 impl Answer<wire::InspectKeyResponse> {
-    pub(super) fn copies(self) -> wire::NodeCopies {
+    pub(super) fn into_copies(self) -> wire::NodeCopies {
         let NodeInfo { id, address, .. } = self.node_info;
         match self.result {
             Ok(answer) => {
@@ -68,7 +68,7 @@ impl Answer<wire::InspectKeyResponse> {
 
 impl<T> Answer<T> {
     /// Whether it succeeded.
-    pub(super) fn done(self) -> wire::NodeAnswer {
+    pub(super) fn into_outcome(self) -> wire::NodeAnswer {
         let NodeInfo { id, address, .. } = self.node_info;
         wire::NodeAnswer { node_id: id, address, unanswered: self.result.err().unwrap_or_default() }
     }

@@ -8,7 +8,7 @@ use kith_store::Invalid;
 use tokio::time::Instant;
 
 use super::convert::within;
-use crate::telemetry::{self, FilterError, Filtering};
+use crate::telemetry::{self, FilterError, FilterState};
 
 /// Longer filters are refused.
 const FILTER_MAX: usize = 1_024;
@@ -44,7 +44,7 @@ fn lasts(request: &wire::SetLogFilterRequest) -> Result<Duration, Error> {
     lasts.ok_or_else(|| Error::invalid("lasts", &Invalid::new("must be from 1 s to 24 h")))
 }
 
-fn answer(now: Filtering) -> wire::SetLogFilterResponse {
+fn answer(now: FilterState) -> wire::SetLogFilterResponse {
     let left = now.until.map(|until| until.saturating_duration_since(Instant::now()));
     let lasts = left.and_then(|left| left.try_into().ok());
     wire::SetLogFilterResponse { filter: now.filter, configured: now.configured, lasts }

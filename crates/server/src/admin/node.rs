@@ -49,7 +49,7 @@ impl AdminRpc {
     /// The same, with its state among the others.
     fn among_others(&self, cluster: &Cluster, response: wire::GetNodeResponse) -> wire::GetNodeResponse {
         let followed = cluster.followed();
-        let (checked, stale) = self.context.observed.as_ref().map_or((0, 0), |observed| observed.so_far());
+        let (checked, stale) = self.context.observed.as_ref().map_or((0, 0), |observed| observed.totals());
         wire::GetNodeResponse {
             address: cluster.node_info().address.clone(),
             redis: if response.trusted { "follows" } else { "away" }.to_owned(),

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 use super::{
     AdminContext, NodeStatus,
     convert::{copy, stats},
-    edges::{EdgeRuns, Steps},
+    edges::{EdgeRuns, ProgressStream},
     fan_out::{self, Answer},
     log_filter, resync,
     watch::{NodeUpdates, Watchers},
@@ -99,7 +99,7 @@ impl AdminRpc {
             };
             let only = Some(asked).filter(|asked| !asked.is_empty());
             let (others, complete) = fan_out::ask(cluster, only, &call).await;
-            answer.others = others.into_iter().map(Answer::copies).collect();
+            answer.others = others.into_iter().map(Answer::into_copies).collect();
             answer.complete = complete;
         }
         if answer.complete && !here && !asked.is_empty() && answer.others.is_empty() {
@@ -137,7 +137,7 @@ impl AdminRpc {
                 async move { admin.flush_memory(message).await }
             };
             let (others, complete) = fan_out::ask(cluster, None, &call).await;
-            answer.others = others.into_iter().map(Answer::done).collect();
+            answer.others = others.into_iter().map(Answer::into_outcome).collect();
             answer.complete = complete;
         }
         Ok(answer)
@@ -250,7 +250,7 @@ impl AdminService for AdminRpc {
         Ok(Response::new(self.node_updates(request.into_inner().interval)?))
     }
 
-    type VerifyEdgesStream = Steps<wire::VerifyEdgesResponse>;
+    type VerifyEdgesStream = ProgressStream<wire::VerifyEdgesResponse>;
 
     async fn verify_edges(
         &self,
@@ -259,7 +259,7 @@ impl AdminService for AdminRpc {
         Ok(Response::new(self.edges.verify(request.get_ref().examples)?))
     }
 
-    type RepairEdgesStream = Steps<wire::RepairEdgesResponse>;
+    type RepairEdgesStream = ProgressStream<wire::RepairEdgesResponse>;
 
     async fn repair_edges(
         &self,
@@ -268,7 +268,7 @@ impl AdminService for AdminRpc {
         Ok(Response::new(self.edges.repair(request.get_ref().examples)?))
     }
 
-    type RebuildCountsStream = Steps<wire::RebuildCountsResponse>;
+    type RebuildCountsStream = ProgressStream<wire::RebuildCountsResponse>;
 
     async fn rebuild_counts(
         &self,

@@ -5,14 +5,14 @@ use kith_proto::admin::v1 as wire;
 use kith_service::rpc::versions::wire_duration;
 
 use super::convert::signed;
-use crate::edge::{Counted, Taken};
+use crate::edge::{LatencySnapshot, MethodCounts};
 
 /// The service of operators: its calls are not counted as calls of callers.
 const OWN: &str = "kith.admin.v1.AdminService";
 
 /// The unary calls of callers, all methods together.
-pub(super) fn of_callers(counted: &[Counted]) -> wire::CallFigures {
-    let (mut times, mut errors, mut faults) = (Taken::default(), 0, 0);
+pub(super) fn of_callers(counted: &[MethodCounts]) -> wire::CallFigures {
+    let (mut times, mut errors, mut faults) = (LatencySnapshot::default(), 0, 0);
     for one in counted.iter().filter(|one| one.unary && one.service != OWN) {
         times.add(&one.times);
         errors += one.errors;
@@ -22,8 +22,8 @@ pub(super) fn of_callers(counted: &[Counted]) -> wire::CallFigures {
 }
 
 /// The calls of each method.
-pub(super) fn of_methods(counted: &[Counted]) -> Vec<wire::MethodFigures> {
-    let method = |one: &Counted| wire::MethodFigures {
+pub(super) fn of_methods(counted: &[MethodCounts]) -> Vec<wire::MethodFigures> {
+    let method = |one: &MethodCounts| wire::MethodFigures {
         service: one.service.clone(),
         method: one.method.clone(),
         figures: Some(figures(&one.times, one.errors, one.faults)),
@@ -31,7 +31,7 @@ pub(super) fn of_methods(counted: &[Counted]) -> Vec<wire::MethodFigures> {
     counted.iter().map(method).collect()
 }
 
-fn figures(times: &Taken, errors: u64, faults: u64) -> wire::CallFigures {
+fn figures(times: &LatencySnapshot, errors: u64, faults: u64) -> wire::CallFigures {
     wire::CallFigures {
         calls: signed(times.calls()),
         errors: signed(errors),
@@ -42,12 +42,12 @@ fn figures(times: &Taken, errors: u64, faults: u64) -> wire::CallFigures {
 }
 
 /// The figures since an earlier reading, of the methods that were called since.
-pub(super) fn calls_since(now: &[Counted], before: &[Counted]) -> Vec<Counted> {
-    let earlier = |one: &Counted| {
+pub(super) fn calls_since(now: &[MethodCounts], before: &[MethodCounts]) -> Vec<MethodCounts> {
+    let earlier = |one: &MethodCounts| {
         before.iter().find(|other| other.service == one.service && other.method == one.method)
     };
-    let since = |one: &Counted| match earlier(one) {
-        Some(before) => Counted {
+    let since = |one: &MethodCounts| match earlier(one) {
+        Some(before) => MethodCounts {
             errors: one.errors.saturating_sub(before.errors),
             faults: one.faults.saturating_sub(before.faults),
             times: one.times.since(&before.times),

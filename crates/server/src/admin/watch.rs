@@ -24,7 +24,7 @@ use super::{
     convert::{signed, stats, within},
     stats,
 };
-use crate::edge::Counted;
+use crate::edge::MethodCounts;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(60);
@@ -41,7 +41,7 @@ impl Watchers {
         Self(Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))))
     }
 
-    fn one_more(&self) -> Result<OwnedSemaphorePermit, Error> {
+    fn acquire(&self) -> Result<OwnedSemaphorePermit, Error> {
         let full =
             |_| Error::new(Reason::Overloaded, "the node is watched by as many as may (limits.watchers)");
         Arc::clone(&self.0).try_acquire_owned().map_err(full)
@@ -51,7 +51,7 @@ impl Watchers {
 /// The values of the last reading.
 struct LastReading {
     at: Instant,
-    calls: Vec<Counted>,
+    calls: Vec<MethodCounts>,
     namespaces: Vec<(&'static str, Stats)>,
     repairs: i64,
     calls_shed: i64,
@@ -63,7 +63,7 @@ struct Watcher {
     ticks: Interval,
     before: LastReading,
     /// Released when the stream is dropped.
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl AdminRpc {
@@ -73,10 +73,10 @@ impl AdminRpc {
     /// INVALID_FIELD for an interval out of bounds, OVERLOADED if the limit of watchers is reached.
     pub(super) fn node_updates(&self, interval: Option<prost_types::Duration>) -> Result<NodeUpdates, Error> {
         let interval = bounded(interval)?;
-        let place = self.watchers.one_more()?;
+        let permit = self.watchers.acquire()?;
         let mut ticks = interval_at(Instant::now() + interval, interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let watcher = Watcher { node: self.clone(), ticks, before: self.seen(), _place: place };
+        let watcher = Watcher { node: self.clone(), ticks, before: self.read_figures(), _permit: permit };
         let updates = stream::unfold(watcher, |mut watcher| async move {
             watcher.ticks.tick().await;
             let update = watcher.next_update().await;
@@ -85,7 +85,7 @@ impl AdminRpc {
         Ok(updates.boxed())
     }
 
-    fn seen(&self) -> LastReading {
+    fn read_figures(&self) -> LastReading {
         let namespaces = self.context.node.namespaces();
         let repairs = self.context.cluster.as_ref().map_or(0, |cluster| cluster.followed().repairs);
         LastReading {
@@ -102,7 +102,7 @@ impl AdminRpc {
 impl Watcher {
     async fn next_update(&mut self) -> wire::WatchNodeResponse {
         let node = self.node.node().await;
-        let now = self.node.seen();
+        let now = self.node.read_figures();
         let calls = stats::calls_since(&now.calls, &self.before.calls);
         let before = std::mem::replace(&mut self.before, now);
         let now = &self.before;

@@ -24,9 +24,9 @@ pub struct AddedKey<'a> {
     pub expires: Option<SystemTime>,
 }
 
-/// What of a file is revoked.
+/// Which keys of a file are revoked.
 #[derive(Clone, Copy, Debug)]
-pub enum Revoked<'a> {
+pub enum RevokeTarget<'a> {
     /// All keys of the caller with this name.
     Caller(&'a str),
     /// One key.
@@ -35,14 +35,14 @@ pub enum Revoked<'a> {
 
 /// Why a file is left as it is.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NotEdited {
+pub enum EditError {
     /// It is wrong already.
     Wrong(WrongFile),
     /// The caller exists with other scopes.
     OtherScopes,
     /// The caller has as many keys as it may.
     TooManyKeys,
-    /// Nothing in it is meant.
+    /// It has no such caller and no such key.
     NotFound,
     /// No key would be left. A node does not take such a file, so that the key would go on being valid.
     LastKey,
@@ -50,7 +50,7 @@ pub enum NotEdited {
     Form,
 }
 
-impl fmt::Display for NotEdited {
+impl fmt::Display for EditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Wrong(wrong) => wrong.fmt(f),
@@ -66,24 +66,24 @@ impl fmt::Display for NotEdited {
     }
 }
 
-impl std::error::Error for NotEdited {}
+impl std::error::Error for EditError {}
 
 /// The text with one more key. An empty text is a new file.
 ///
 /// # Errors
 /// Why the text cannot be changed; it is read again after the change, so that nothing else than the key differs.
-pub fn add(text: &str, key: &AddedKey<'_>) -> Result<String, NotEdited> {
+pub fn add(text: &str, key: &AddedKey<'_>) -> Result<String, EditError> {
     let before = if text.trim().is_empty() { CallerSet::new() } else { parsed(text)? };
     let entry = entry(key);
     let own = before.iter().filter(|known| known.name == key.name);
     if own.clone().count() >= KEYS_MAX {
-        return Err(NotEdited::TooManyKeys);
+        return Err(EditError::TooManyKeys);
     }
     let added = match callers(text).iter().find(|caller| caller.name == key.name) {
         Some(caller) => {
-            let rights = parse_scopes(key.scopes.iter().map(String::as_str)).map_err(|_| NotEdited::Form)?;
+            let rights = parse_scopes(key.scopes.iter().map(String::as_str)).map_err(|_| EditError::Form)?;
             if own.clone().any(|known| known.rights != rights) {
-                return Err(NotEdited::OtherScopes);
+                return Err(EditError::OtherScopes);
             }
             with_entry(text, caller, &entry)
         }
@@ -94,39 +94,39 @@ pub fn add(text: &str, key: &AddedKey<'_>) -> Result<String, NotEdited> {
     if is_whole && after.iter().any(|known| known.digest == key.digest) {
         Ok(added)
     } else {
-        Err(NotEdited::Form)
+        Err(EditError::Form)
     }
 }
 
-/// The text without the keys that are meant, and how many they were.
+/// The text without the revoked keys, and their number.
 ///
 /// # Errors
 /// As [`add`], also when no key would be left.
-pub fn revoke(text: &str, meant: Revoked<'_>) -> Result<(String, usize), NotEdited> {
+pub fn revoke(text: &str, target: RevokeTarget<'_>) -> Result<(String, usize), EditError> {
     let before = parsed(text)?;
-    let is_meant = |name: &str, id: KeyId| match meant {
-        Revoked::Caller(caller) => caller == name,
-        Revoked::Key(key) => key == id,
+    let is_revoked = |name: &str, id: KeyId| match target {
+        RevokeTarget::Caller(caller) => caller == name,
+        RevokeTarget::Key(key) => key == id,
     };
     let left: CallerSet =
-        before.iter().filter(|key| !is_meant(&key.name, key.digest.key_id())).cloned().collect();
+        before.iter().filter(|key| !is_revoked(&key.name, key.digest.key_id())).cloned().collect();
     if left.len() == before.len() {
-        return Err(NotEdited::NotFound);
+        return Err(EditError::NotFound);
     }
     if left.is_empty() {
-        return Err(NotEdited::LastKey);
+        return Err(EditError::LastKey);
     }
     let mut edited = text.to_owned();
     // From the last one on, so that the places of the others stay right.
-    for range in entries(text, is_meant).into_iter().rev() {
+    for range in entries(text, is_revoked).into_iter().rev() {
         edited.replace_range(range, "");
     }
     let after = parsed(&edited)?;
-    if after == left { Ok((edited, before.len() - left.len())) } else { Err(NotEdited::Form) }
+    if after == left { Ok((edited, before.len() - left.len())) } else { Err(EditError::Form) }
 }
 
-fn parsed(text: &str) -> Result<CallerSet, NotEdited> {
-    callers_file::parse(text).map_err(NotEdited::Wrong)
+fn parsed(text: &str) -> Result<CallerSet, EditError> {
+    callers_file::parse(text).map_err(EditError::Wrong)
 }
 
 fn entry(key: &AddedKey<'_>) -> String {
@@ -162,12 +162,12 @@ fn callers(text: &str) -> Vec<CallerEntry> {
     callers_file::entries(text).unwrap_or_default()
 }
 
-/// Where the entries are that are meant, each with the comma behind it or before it, in the order of the text.
-fn entries(text: &str, is_meant: impl Fn(&str, KeyId) -> bool) -> Vec<Range<usize>> {
+/// Where the revoked entries are, each with the comma behind it or before it, in the order of the text.
+fn entries(text: &str, is_revoked: impl Fn(&str, KeyId) -> bool) -> Vec<Range<usize>> {
     let callers = callers(text).into_iter();
-    let meant = callers.flat_map(|caller| caller.keys);
-    let meant = meant.filter(|(key, _)| is_meant(&key.name, key.digest.key_id()));
-    let mut ranges: Vec<_> = meant.map(|(_, range)| with_comma(text, range)).collect();
+    let revoked = callers.flat_map(|caller| caller.keys);
+    let revoked = revoked.filter(|(key, _)| is_revoked(&key.name, key.digest.key_id()));
+    let mut ranges: Vec<_> = revoked.map(|(_, range)| with_comma(text, range)).collect();
     ranges.sort_by_key(|range| range.start);
     ranges
 }
@@ -194,7 +194,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-    fn added(text: &str, name: &str, scopes: &[&str], key: &str) -> Result<String, NotEdited> {
+    fn added(text: &str, name: &str, scopes: &[&str], key: &str) -> Result<String, EditError> {
         let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
         let made = humantime::parse_rfc3339("2026-11-25T13:14:15Z").unwrap();
         let digest = Digest::of(key.as_bytes());
@@ -237,12 +237,12 @@ mod tests {
     #[test]
     fn edits_of_rights_or_wrong_files_are_refused() {
         let one = added("", "chat", &["backend"], "one").unwrap();
-        assert_eq!(added(&one, "chat", &["all"], "two"), Err(NotEdited::OtherScopes));
-        assert!(matches!(added(&one, "chat", &["backend"], "one"), Err(NotEdited::Wrong(_))));
-        assert!(matches!(added("nonsense", "chat", &["backend"], "one"), Err(NotEdited::Wrong(_))));
+        assert_eq!(added(&one, "chat", &["all"], "two"), Err(EditError::OtherScopes));
+        assert!(matches!(added(&one, "chat", &["backend"], "one"), Err(EditError::Wrong(_))));
+        assert!(matches!(added("nonsense", "chat", &["backend"], "one"), Err(EditError::Wrong(_))));
         let full =
             (0..8).fold(String::new(), |text, at| added(&text, "chat", &["login"], &at.to_string()).unwrap());
-        assert_eq!(added(&full, "chat", &["login"], "nine"), Err(NotEdited::TooManyKeys));
+        assert_eq!(added(&full, "chat", &["login"], "nine"), Err(EditError::TooManyKeys));
     }
 
     #[test]
@@ -254,16 +254,16 @@ mod tests {
             text = added(&text, name, &["service"], key).unwrap();
         }
         for key in ["one", "two", "three"] {
-            let (edited, count) = revoke(&text, Revoked::Key(id(key))).unwrap();
+            let (edited, count) = revoke(&text, RevokeTarget::Key(id(key))).unwrap();
             let left = callers_file::parse(&edited).unwrap();
             assert!(count == 1 && left.len() == 3 && left.iter().all(|left| left.digest.key_id() != id(key)));
         }
-        let (edited, count) = revoke(&text, Revoked::Caller("chat")).unwrap();
+        let (edited, count) = revoke(&text, RevokeTarget::Caller("chat")).unwrap();
         assert_eq!((count, names(&edited)), (3, vec!["jobs".to_owned()]));
         assert!(edited.contains("name = \"chat\""), "its scopes stay for a next key");
-        assert_eq!(revoke(&edited, Revoked::Caller("jobs")), Err(NotEdited::LastKey));
-        assert_eq!(revoke(&edited, Revoked::Caller("chat")), Err(NotEdited::NotFound));
-        assert_eq!(revoke(&edited, Revoked::Key(id("one"))), Err(NotEdited::NotFound));
+        assert_eq!(revoke(&edited, RevokeTarget::Caller("jobs")), Err(EditError::LastKey));
+        assert_eq!(revoke(&edited, RevokeTarget::Caller("chat")), Err(EditError::NotFound));
+        assert_eq!(revoke(&edited, RevokeTarget::Key(id("one"))), Err(EditError::NotFound));
     }
 
     #[test]
@@ -277,14 +277,14 @@ mod tests {
             format!("keys = [ # first\n {{ sha256 = \"{one}\" }}, # second\n {{ sha256 = \"{two}\" }}\n ]\n"),
         ] {
             for key in ["one", "two"] {
-                let (edited, _) = revoke(&format!("{head}{keys}"), Revoked::Key(id(key))).unwrap();
+                let (edited, _) = revoke(&format!("{head}{keys}"), RevokeTarget::Key(id(key))).unwrap();
                 assert_eq!(names(&edited), ["a"], "{edited}");
             }
         }
         let tables =
             format!("{head}[[caller.keys]]\nsha256 = \"{one}\"\n[[caller.keys]]\nsha256 = \"{two}\"\n");
         assert_eq!(names(&tables), ["a", "a"]);
-        assert!(revoke(&tables, Revoked::Key(id("one"))).is_err());
+        assert!(revoke(&tables, RevokeTarget::Key(id("one"))).is_err());
         assert!(added(&tables, "a", &["all"], "three").is_err());
     }
 }

@@ -42,11 +42,11 @@ pub fn parse(text: &str) -> Result<CallerSet, WrongFile> {
 
 /// As [`parse`], with the places of callers and keys in the text.
 pub(super) fn entries(text: &str) -> Result<Vec<CallerEntry>, WrongFile> {
-    let reader = Reader { text };
+    let reader = CallersFileReader { text };
     let table = DeTable::parse(text)
         .map_err(|error| reader.error(error.span().map_or(0, |span| span.start), "", "is no TOML"))?;
     let table = table.get_ref();
-    reader.known(table, "", &["caller"])?;
+    reader.refuse_unknown(table, "", &["caller"])?;
     let Some(callers) = table.get("caller") else {
         return Err(reader.error(
             0,
@@ -64,7 +64,7 @@ pub(super) fn entries(text: &str) -> Result<Vec<CallerEntry>, WrongFile> {
         entries.push(entry);
     }
     let keys = || entries.iter().flat_map(|entry| &entry.keys).map(|(key, _)| key);
-    distinct(keys()).map_err(|why| reader.error(0, "caller", why))?;
+    check_distinct(keys()).map_err(|why| reader.error(0, "caller", why))?;
     if keys().next().is_none() {
         return Err(reader.error(0, "caller", "has no key at all, so that nothing could call"));
     }
@@ -75,7 +75,7 @@ pub(super) fn entries(text: &str) -> Result<Vec<CallerEntry>, WrongFile> {
 ///
 /// # Errors
 /// What is used twice.
-pub(crate) fn distinct<'a>(set: impl IntoIterator<Item = &'a CallerKey>) -> Result<(), &'static str> {
+pub(crate) fn check_distinct<'a>(set: impl IntoIterator<Item = &'a CallerKey>) -> Result<(), &'static str> {
     let (mut digests, mut ids) = (BTreeSet::new(), BTreeMap::new());
     for key in set {
         if !digests.insert(key.digest.to_hex()) {
@@ -135,14 +135,14 @@ pub(super) struct CallerEntry {
 }
 
 /// Reads values with their places. A reader by types (serde) would repeat values in its errors.
-struct Reader<'a> {
+struct CallersFileReader<'a> {
     text: &'a str,
 }
 
-impl Reader<'_> {
+impl CallersFileReader<'_> {
     fn caller(&self, value: &TomlValue<'_>, field: &str) -> Result<CallerEntry, WrongFile> {
         let table = self.table(value, field)?;
-        self.known(table, field, &["name", "scopes", "keys"])?;
+        self.refuse_unknown(table, field, &["name", "scopes", "keys"])?;
         let of = |name: &str| self.required(value, table, field, name);
         let name = self.string(of("name")?, &format!("{field}.name"))?;
         if !is_name(name) {
@@ -177,7 +177,7 @@ impl Reader<'_> {
 
     fn key(&self, value: &TomlValue<'_>, field: &str) -> Result<KeyFields, WrongFile> {
         let table = self.table(value, field)?;
-        self.known(table, field, &["sha256", "made", "expires"])?;
+        self.refuse_unknown(table, field, &["sha256", "made", "expires"])?;
         let hex = self.required(value, table, field, "sha256")?;
         let field_of = |name: &str| format!("{field}.{name}");
         let digest = Digest::from_hex(self.string(hex, &field_of("sha256"))?).ok_or_else(|| {
@@ -198,8 +198,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Refuses fields that there are not.
-    fn known(&self, table: &DeTable<'_>, field: &str, known: &[&str]) -> Result<(), WrongFile> {
+    /// Refuses fields other than the known ones.
+    fn refuse_unknown(&self, table: &DeTable<'_>, field: &str, known: &[&str]) -> Result<(), WrongFile> {
         let Some((key, _)) = table.iter().find(|(key, _)| !known.contains(&key.get_ref().as_ref())) else {
             return Ok(());
         };

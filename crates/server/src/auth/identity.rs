@@ -20,7 +20,7 @@ use super::{
     key::{Digest, KeyId},
     refused::{RefusalCause, RefusedCall},
     scope::USER_RIGHTS,
-    tokens::{self, Tokens, Unverified},
+    tokens::{self, Tokens, UnverifiedToken},
 };
 
 /// Metadata of a call that another node makes: its proof.
@@ -58,16 +58,16 @@ impl User {
 
 /// Who makes a call of this process, such as that of a socket. Put into the extensions of its request, which no peer can.
 #[derive(Clone, Debug)]
-pub(crate) enum InProcess {
+pub(crate) enum InProcessIdentity {
     User(Arc<User>),
     Gateway,
 }
 
-/// What is found of who makes a call.
+/// The result of looking up who makes a call.
 pub(crate) enum IdentityLookup {
     Identity(Identity),
     /// A user, if the signature of its token is right.
-    Token(Unverified),
+    Token(UnverifiedToken),
 }
 
 /// A user, as its token proves it.
@@ -148,25 +148,26 @@ impl Authentication {
     /// # Errors
     /// CREDENTIALS_REFUSED: unknown, malformed, revoked, expired, or more than one. On a node without callers only a proof of
     /// a node can be refused.
-    pub(crate) fn of(
+    pub(crate) fn identify(
         &self,
         headers: &mut HeaderMap,
         now: Instant,
         called: impl Fn() -> String,
     ) -> Result<Option<IdentityLookup>, RefusedCall> {
-        let (proof, credential) = (Given::take(headers, NODE), Given::take(headers, header::AUTHORIZATION));
+        let (proof, credential) =
+            (HeaderValues::remove(headers, NODE), HeaderValues::remove(headers, header::AUTHORIZATION));
         let by_node = self.is_node(&proof, called)?;
         let node = IdentityLookup::Identity(Identity::Node);
         if self.callers.is_open() {
             return Ok(Some(if by_node { node } else { IdentityLookup::Identity(Identity::Anonymous) }));
         }
         match credential {
-            Given::Nothing => Ok(by_node.then_some(node)),
-            Given::One(value) if !by_node => {
+            HeaderValues::Nothing => Ok(by_node.then_some(node)),
+            HeaderValues::One(value) if !by_node => {
                 let credential = bearer(&value).ok_or_else(|| RefusedCall::of(RefusalCause::Malformed))?;
                 self.find(credential, now).map(Some)
             }
-            Given::One(_) | Given::Many => Err(RefusedCall::of(RefusalCause::Several)),
+            HeaderValues::One(_) | HeaderValues::Many => Err(RefusedCall::of(RefusalCause::Several)),
         }
     }
 
@@ -174,13 +175,13 @@ impl Authentication {
     ///
     /// # Errors
     /// CREDENTIALS_REFUSED if the token of the user is no longer taken.
-    pub(crate) fn in_process(by: InProcess, now: Instant) -> Result<Identity, RefusedCall> {
+    pub(crate) fn in_process(by: InProcessIdentity, now: Instant) -> Result<Identity, RefusedCall> {
         match by {
-            InProcess::Gateway => Ok(Identity::Gateway),
-            InProcess::User(user) if user.ends <= now || user.ended.is_cancelled() => {
+            InProcessIdentity::Gateway => Ok(Identity::Gateway),
+            InProcessIdentity::User(user) if user.ends <= now || user.ended.is_cancelled() => {
                 Err(RefusedCall::of(RefusalCause::Token))
             }
-            InProcess::User(user) => Ok(Identity::User(user)),
+            InProcessIdentity::User(user) => Ok(Identity::User(user)),
         }
     }
 
@@ -227,13 +228,13 @@ impl Authentication {
         RefusedCall::of_key(credential, digest, expired)
     }
 
-    fn is_node(&self, proof: &Given, called: impl Fn() -> String) -> Result<bool, RefusedCall> {
+    fn is_node(&self, proof: &HeaderValues, called: impl Fn() -> String) -> Result<bool, RefusedCall> {
         match (proof, self.nodes.get()) {
-            (Given::Nothing, _) => Ok(false),
-            (Given::One(proof), Some(verify)) if verify(proof, &called()) => Ok(true),
+            (HeaderValues::Nothing, _) => Ok(false),
+            (HeaderValues::One(proof), Some(verify)) if verify(proof, &called()) => Ok(true),
             // A node that is one alone has no key of nodes; without callers the header means nothing to it.
             (_, None) if self.callers.is_open() => Ok(false),
-            (Given::One(_) | Given::Many, _) => Err(RefusedCall::of(RefusalCause::NodeProof)),
+            (HeaderValues::One(_) | HeaderValues::Many, _) => Err(RefusedCall::of(RefusalCause::NodeProof)),
         }
     }
 }
@@ -250,15 +251,15 @@ pub(crate) fn refused() -> Error {
 }
 
 /// The values of a header.
-enum Given {
+enum HeaderValues {
     Nothing,
     One(HeaderValue),
     Many,
 }
 
-impl Given {
-    /// Takes them out of the headers.
-    fn take(headers: &mut HeaderMap, name: HeaderName) -> Self {
+impl HeaderValues {
+    /// Removes the header and returns its values.
+    fn remove(headers: &mut HeaderMap, name: HeaderName) -> Self {
         let mut values = headers.get_all(&name).iter();
         // Most calls of an open node have neither header: one lookup each.
         if values.next().is_none() {
@@ -299,7 +300,7 @@ mod tests {
     /// The identity by these headers, and those that are left.
     fn identity(auth: &Authentication, pairs: &[(&'static str, &str)]) -> (Lookup, HeaderMap) {
         let mut headers = headers(pairs);
-        (auth.of(&mut headers, Instant::now(), String::new), headers)
+        (auth.identify(&mut headers, Instant::now(), String::new), headers)
     }
 
     fn authentication(callers: Callers) -> Authentication {

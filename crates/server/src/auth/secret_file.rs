@@ -51,8 +51,8 @@ pub fn read(path: &Path, content: Content) -> Result<SecretFile, UnfitFile> {
     let unfit = |why| UnfitFile { path: path.to_owned(), why };
     let file = open(path).map_err(|error| unfit(UnfitReason::Unreadable(error.kind())))?;
     let data = file.metadata().map_err(|error| unfit(UnfitReason::Unreadable(error.kind())))?;
-    judge(&data, content).map_err(unfit)?;
-    judge_folders(path).map_err(unfit)?;
+    check_file(&data, content).map_err(unfit)?;
+    check_folders(path).map_err(unfit)?;
     let bytes = contents(&file).map_err(unfit)?;
     Ok(SecretFile { bytes, warnings: warnings(path, &data, content) })
 }
@@ -181,7 +181,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).open(path)
 }
 
-fn judge(file: &Metadata, content: Content) -> Result<(), UnfitReason> {
+fn check_file(file: &Metadata, content: Content) -> Result<(), UnfitReason> {
     if !file.is_file() {
         return Err(UnfitReason::NoFile);
     }
@@ -195,7 +195,7 @@ fn judge(file: &Metadata, content: Content) -> Result<(), UnfitReason> {
 }
 
 /// The folder of the path, and that of the file which its links lead to.
-fn judge_folders(path: &Path) -> Result<(), UnfitReason> {
+fn check_folders(path: &Path) -> Result<(), UnfitReason> {
     let end = path.canonicalize().map_err(|error| UnfitReason::Unreadable(error.kind()))?;
     for file in [path, &end] {
         let folder = match file.parent() {

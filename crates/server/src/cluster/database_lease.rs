@@ -47,7 +47,7 @@ impl DatabaseLease {
     ///
     /// # Errors
     /// If the store cannot answer.
-    pub(crate) async fn take(&self) -> Result<bool, StoreError> {
+    pub(crate) async fn acquire(&self) -> Result<bool, StoreError> {
         self.coordination.lease(LEASE, &self.holder, LASTS).await
     }
 
@@ -55,14 +55,14 @@ impl DatabaseLease {
     pub(crate) async fn keep(&self) {
         loop {
             sleep(RENEWED).await;
-            if let Ok(false) = self.take().await {
+            if let Ok(false) = self.acquire().await {
                 return;
             }
         }
     }
 
     /// Releases it, so that the next node need not wait. A shared lease is kept.
-    pub(crate) async fn give_back(&self) {
+    pub(crate) async fn release(&self) {
         if !self.shared {
             // It expires by itself.
             drop(self.coordination.release(LEASE, &self.holder).await);

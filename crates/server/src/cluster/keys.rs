@@ -30,7 +30,7 @@ impl NodeKeys {
     }
 
     /// Authenticates messages between nodes through Redis.
-    pub(crate) fn seal(&self) -> MessageMac {
+    pub(crate) fn message_mac(&self) -> MessageMac {
         MessageMac::new(&self.derived("messages"))
     }
 

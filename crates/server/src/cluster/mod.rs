@@ -43,7 +43,7 @@ pub(crate) use calls::{Admin, NodeCalls};
 pub(crate) use database_lease::{DatabaseLease, PATIENCE};
 pub(crate) use epochs::StoreEpochs;
 pub use keys::NodeKeys;
-pub(crate) use node_info::{Listed, NodeInfo, PublishedNode};
+pub(crate) use node_info::{ListedNode, NodeInfo, PublishedNode};
 pub(crate) use proofs::Proofs;
 pub(crate) use refused::RedisRefused;
 pub use server::SharedServer;
@@ -55,15 +55,15 @@ use crate::{
 };
 
 /// Extra time for a command of a change, which may wait for others.
-const TELL_SLACK: Duration = Duration::from_millis(50);
+const PUBLISH_SLACK: Duration = Duration::from_millis(50);
 /// Entries that one step of a repair reads.
 const REPLAY_PAGE: usize = 1_000;
 /// How often the store is asked for the epoch.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const EPOCH_POLL: Duration = Duration::from_secs(1);
 /// Longest pause between two attempts to follow.
 const RETRY_MAX: Duration = Duration::from_millis(500);
 /// Period of polling for a condition.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(10);
 /// Time limit for leaving the registry.
 const LEAVE: Duration = Duration::from_millis(500);
 
@@ -109,9 +109,9 @@ impl Cluster {
             id: node_info.number(),
             sharing,
             epochs: Arc::new(StoreEpochs(Arc::clone(&stores.node))),
-            seal: keys.seal(),
+            seal: keys.message_mac(),
             confirmations: Arc::new(PeerConfirmations::new(following.trust)),
-            bound: config.redis.command_timeout + TELL_SLACK,
+            bound: config.redis.command_timeout + PUBLISH_SLACK,
         });
         let node = node(cluster, &bus);
         let about = ProvenNodeInfo { node_info: node_info.clone(), callers, proofs: proofs.clone() };
@@ -287,11 +287,11 @@ impl Cluster {
     ///
     /// # Errors
     /// If Redis does not answer.
-    pub(crate) async fn others(&self) -> Result<Vec<Listed>, SharedError> {
+    pub(crate) async fn others(&self) -> Result<Vec<ListedNode>, SharedError> {
         let epoch = self.node().epoch();
         let peers = self.server.shared().peers(epoch).await?;
         let others = peers.iter().filter(|peer| peer.node != self.member.bus.id);
-        let others: Vec<_> = others.map(|peer| Listed::of(peer, epoch, &self.proofs)).collect();
+        let others: Vec<_> = others.map(|peer| ListedNode::of(peer, epoch, &self.proofs)).collect();
         let unproven = others.iter().filter(|listed| !listed.is_proven).count();
         metrics::counter!(metric::NODE_RECORDS_REFUSED.name).increment(unproven as u64);
         Ok(others)
@@ -317,7 +317,7 @@ fn node(cluster: &ClusterConfig, bus: &Arc<SharedBus>) -> Node {
 fn following(cluster: &ClusterConfig) -> Following {
     Following {
         probe_every: cluster.probe_every,
-        look_every: LOOK_EVERY,
+        look_every: EPOCH_POLL,
         trust: cluster.trust,
         settle: cluster.trust,
         replay_page: REPLAY_PAGE,
@@ -333,7 +333,7 @@ async fn within(limit: Duration, is: impl Fn() -> bool) -> bool {
         if Instant::now() >= until {
             return false;
         }
-        sleep(LOOK).await;
+        sleep(POLL).await;
     }
     true
 }

@@ -42,7 +42,7 @@ impl NodeInfo {
     pub(crate) fn new(config: &Config, listens: SocketAddr, schema: u32) -> Self {
         Self {
             id: Uuid::new_v4().to_string(),
-            address: config.cluster.advertise.clone().unwrap_or_else(|| reached_at(config, listens)),
+            address: config.cluster.advertise.clone().unwrap_or_else(|| reachable_address(config, listens)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: Timestamp::now(),
             schema,
@@ -109,14 +109,14 @@ impl About for ProvenNodeInfo {
 
 /// Another node, as Redis lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedNode {
     pub(crate) node_info: NodeInfo,
     /// Whether a node wrote it, and it can be called. Any program that can write to Redis can add records. Unverified
     /// nodes are not called, because the listener would get proofs.
     pub(crate) is_proven: bool,
 }
 
-impl Listed {
+impl ListedNode {
     pub(super) fn of(peer: &Peer, epoch: u64, proofs: &Proofs) -> Self {
         let node_info = NodeInfo::decode(&peer.about);
         let is_its_own = node_info.number() == peer.node;
@@ -125,7 +125,7 @@ impl Listed {
     }
 }
 
-fn reached_at(config: &Config, listens: SocketAddr) -> String {
+fn reachable_address(config: &Config, listens: SocketAddr) -> String {
     let scheme = if config.tls.cert_file.is_some() { "https" } else { "http" };
     let ip = if listens.ip().is_unspecified() { own_address() } else { listens.ip() };
     format!("{scheme}://{}", SocketAddr::new(ip, listens.port()))
@@ -149,7 +149,7 @@ mod tests {
     use crate::auth::Callers;
 
     #[test]
-    fn a_card_comes_back_and_what_is_none_is_empty() {
+    fn node_info_is_decoded_and_garbage_is_empty() {
         let node_info = NodeInfo::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
         assert_eq!(NodeInfo::decode(&node_info.encode()), node_info);
         assert_eq!(node_info.address, "http://127.0.0.1:7600");
@@ -183,7 +183,7 @@ mod tests {
         let about = by_node.text(7);
         let listed = |about: &str, node| {
             let peer = Peer { node, about: about.to_owned(), ..Peer::default() };
-            Listed::of(&peer, 7, &proofs)
+            ListedNode::of(&peer, 7, &proofs)
         };
         let own = listed(&about, node_info.number());
         assert!(own.is_proven && own.node_info == node_info, "{own:?}");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_everywhere_is_reached_somewhere() {
+    fn wildcard_listener_has_a_reachable_address() {
         let node_info = NodeInfo::new(&Config::default(), SocketAddr::from(([0, 0, 0, 0], 7600)), 10);
         assert!(
             !node_info.address.contains("0.0.0.0:") && node_info.address.ends_with(":7600"),

@@ -41,15 +41,15 @@ impl SchemaWatch {
     /// Checks until all nodes know the schema, and reports while one does not.
     pub(super) async fn watch(self, health: Reporter) {
         let mut remark = ReadyzRemark::new(health, "older_nodes");
-        while !self.is_noted().await.unwrap_or(false) {
+        while !self.is_recorded().await.unwrap_or(false) {
             // Before the node follows, the registry of its epoch need not have the others.
             while !self.node.trusted() {
                 sleep(UNTRUSTED).await;
             }
-            if let Some(is_reached) = self.look().await {
+            if let Some(is_reached) = self.all_nodes_know_it().await {
                 self.agreement.set(is_reached);
                 remark.set((!is_reached).then(|| OLDER.to_owned()), SystemTime::now());
-                if is_reached && self.note().await.unwrap_or(false) {
+                if is_reached && self.record().await.unwrap_or(false) {
                     return;
                 }
             }
@@ -60,28 +60,28 @@ impl SchemaWatch {
     }
 
     /// Whether all registered nodes know the schema. `None`: the registry does not answer.
-    async fn look(&self) -> Option<bool> {
+    async fn all_nodes_know_it(&self) -> Option<bool> {
         let peers = self.shared.peers(self.node.epoch()).await.ok()?;
         Some(!peers.iter().any(|peer| NodeInfo::decode(&peer.about).is_older_than(&self.node_info)))
     }
 
-    async fn is_noted(&self) -> Result<bool, StoreError> {
+    async fn is_recorded(&self) -> Result<bool, StoreError> {
         let mark = self.coordination.mark(AGREED).await?;
-        Ok(mark.is_some_and(|mark| mark >= self.noted()))
+        Ok(mark.is_some_and(|mark| mark >= self.schema_mark()))
     }
 
-    async fn note(&self) -> Result<bool, StoreError> {
+    async fn record(&self) -> Result<bool, StoreError> {
         let holder = &self.node_info.id;
         if !self.coordination.lease(AGREED, holder, LEASE_LASTS).await? {
             return Ok(false);
         }
-        let noted = self.coordination.set_mark(AGREED, holder, &self.noted()).await?;
+        let recorded = self.coordination.set_mark(AGREED, holder, &self.schema_mark()).await?;
         self.coordination.release(AGREED, holder).await?;
-        Ok(noted)
+        Ok(recorded)
     }
 
     /// The schema in the form of the mark, in which later ones are greater as bytes, too.
-    fn noted(&self) -> Vec<u8> {
+    fn schema_mark(&self) -> Vec<u8> {
         self.node_info.schema.to_be_bytes().to_vec()
     }
 }

@@ -62,7 +62,7 @@ impl SharedServer {
     /// # Errors
     /// If its address is invalid.
     pub(crate) async fn connect(config: &Config, keys: &NodeKeys) -> Result<Self, StartError> {
-        let (database_id, seal) = (keys.database_id(), Some(keys.seal()));
+        let (database_id, seal) = (keys.database_id(), Some(keys.message_mac()));
         Self::of(RedisOptions { database_id, seal, ..options(config) }, config).await
     }
 
@@ -70,7 +70,7 @@ impl SharedServer {
     ///
     /// # Errors
     /// If its address is invalid.
-    pub async fn look(config: &Config, keys: Option<&NodeKeys>) -> Result<Self, StartError> {
+    pub async fn connect_to_examine(config: &Config, keys: Option<&NodeKeys>) -> Result<Self, StartError> {
         let database_id = keys.map_or(0, NodeKeys::database_id);
         Self::of(RedisOptions { database_id, ..options(config) }, config).await
     }
@@ -170,7 +170,7 @@ impl SharedServer {
     /// # Errors
     /// If it is unavailable.
     pub async fn findings(&self) -> Result<Vec<String>, SharedError> {
-        let (fitness, heard) = tokio::join!(self.redis.fitness(), self.redis.self_test());
+        let (fitness, broadcast) = tokio::join!(self.redis.fitness(), self.redis.self_test());
         let mut found = Vec::new();
         if fitness.is_fit() == Some(false) {
             found.push(format!(
@@ -178,7 +178,7 @@ impl SharedServer {
                  Redis 7 or later with maxmemory-policy noeviction or volatile-*"
             ));
         }
-        match heard {
+        match broadcast {
             Broadcast::Away => return Err(SharedError::Away),
             Broadcast::Silent => found.push(SILENT.to_owned()),
             Broadcast::Heard(_) => {}
@@ -205,7 +205,7 @@ impl SharedServer {
     ///
     /// # Errors
     /// Always.
-    pub async fn look(_config: &Config, _keys: Option<&NodeKeys>) -> Result<Self, StartError> {
+    pub async fn connect_to_examine(_config: &Config, _keys: Option<&NodeKeys>) -> Result<Self, StartError> {
         Err(StartError::new(NO_REDIS))
     }
 

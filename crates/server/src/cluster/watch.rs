@@ -16,8 +16,8 @@ const EVERY: Duration = Duration::from_millis(250);
 /// How long a node may be untrusted before it reports it.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often Redis is examined: its rights and its policy may change at any time.
-const LOOK_TRUSTED: Duration = Duration::from_secs(5);
-const LOOK_UNTRUSTED: Duration = Duration::from_secs(1);
+const EXAMINE_TRUSTED: Duration = Duration::from_secs(5);
+const EXAMINE_UNTRUSTED: Duration = Duration::from_secs(1);
 
 const AWAY: &str = "Redis does not answer (redis.url): reads come from the store, and changes are published to other nodes later";
 const PREFIX_TAKEN: &str = "nodes of another database use the redis.prefix of this node, in the same Redis: give each \
@@ -28,32 +28,32 @@ pub(super) async fn watch(server: SharedServer, node: Node, queue: Arc<Queue>, h
     let remark = |reason| ReadyzRemark::new(health.clone(), reason);
     let (mut away, mut refused) = (remark("redis_away"), remark("redis_refused"));
     let mut unfit = remark("redis_unfit");
-    let (mut proved, mut looked) = ((Instant::now(), SystemTime::now()), None::<Instant>);
+    let (mut trusted, mut examined) = ((Instant::now(), SystemTime::now()), None::<Instant>);
     loop {
         sleep(EVERY).await;
-        let due = |every| looked.is_none_or(|at| at.elapsed() >= every);
+        let due = |every| examined.is_none_or(|at| at.elapsed() >= every);
         if node.trusted() {
-            proved = (Instant::now(), SystemTime::now());
+            trusted = (Instant::now(), SystemTime::now());
             if away.is_shown() || refused.is_shown() {
                 tracing::info!(epoch = node.epoch(), "Redis answers again; the node follows");
-                away.set(None, proved.1);
-                refused.set(None, proved.1);
-                looked = None;
-            } else if due(LOOK_TRUSTED) {
-                refused.set(server.refusal().await.map(|refused| refused.line), proved.1);
+                away.set(None, trusted.1);
+                refused.set(None, trusted.1);
+                examined = None;
+            } else if due(EXAMINE_TRUSTED) {
+                refused.set(server.refusal().await.map(|refused| refused.line), trusted.1);
                 if let Ok(found) = server.findings().await {
-                    unfit.set((!found.is_empty()).then(|| found.join("; ")), proved.1);
+                    unfit.set((!found.is_empty()).then(|| found.join("; ")), trusted.1);
                 }
-                looked = Some(Instant::now());
+                examined = Some(Instant::now());
             }
-        } else if proved.0.elapsed() >= PATIENCE && due(LOOK_UNTRUSTED) {
+        } else if trusted.0.elapsed() >= PATIENCE && due(EXAMINE_UNTRUSTED) {
             let why = server.refusal().await.map(|refused| refused.line);
             if !away.is_shown() && !refused.is_shown() {
                 tracing::warn!(waiting = queue.len(), "the node does not trust its memory");
             }
-            away.set(why.is_none().then(|| AWAY.to_owned()), proved.1);
-            refused.set(why, proved.1);
-            looked = Some(Instant::now());
+            away.set(why.is_none().then(|| AWAY.to_owned()), trusted.1);
+            refused.set(why, trusted.1);
+            examined = Some(Instant::now());
         }
     }
 }
@@ -96,7 +96,7 @@ impl ReadyzRemark {
             self.health.remark(HealthCause { reason: self.reason, message: message.clone(), since });
         } else {
             tracing::info!("{} is over", self.reason);
-            self.health.remark_off(self.reason);
+            self.health.end_remark(self.reason);
         }
         self.shown = message;
     }

@@ -41,13 +41,13 @@ impl Config {
         config.ephemeral.enabled = true;
         config.listen.set_port(0);
         config.operations.listen.set_port(0);
-        settle(&mut config, &mut BTreeMap::new());
+        set_defaults(&mut config, &mut BTreeMap::new());
         config
     }
 }
 
 /// Sets the defaults for tests where no source sets a value, and records them in the origins.
-pub(super) fn settle(config: &mut Config, origins: &mut BTreeMap<String, String>) {
+pub(super) fn set_defaults(config: &mut Config, origins: &mut BTreeMap<String, String>) {
     if !config.ephemeral.enabled {
         return;
     }

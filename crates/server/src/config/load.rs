@@ -15,7 +15,7 @@ use kith_service::invalid_value::InvalidValue;
 
 use super::{
     Config, check, ephemeral, service_links::is_service_link, source_line::SourceLines, text_value,
-    unknown::Unknown, value_error,
+    unknown::UnknownKey, value_error,
 };
 
 /// A configuration that cannot be taken: one line that says what and where, without secrets.
@@ -55,14 +55,14 @@ impl Sources {
 
 /// A configuration and where each of its values came from.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// What holds.
     pub config: Config,
     /// By path of the key: `default`, the name of the file, of the variable, or of the flag.
     pub origins: BTreeMap<String, String>,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// What was read, each once and in the order in which the later wins: `defaults`, the file, variables,
     /// flags. A source whose values were all replaced by later ones is left out.
     #[must_use]
@@ -89,7 +89,7 @@ const ADDR: &str = "KITH_ADDR";
 
 /// The configuration with these keys set.
 #[cfg(test)]
-pub(super) fn with(set: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
+pub(super) fn with(set: &[(&str, &str)]) -> Result<LoadedConfig, ConfigError> {
     let flag = |(key, value): &(&str, &str)| Flag {
         name: "--set",
         key: (*key).to_owned(),
@@ -108,11 +108,11 @@ pub(super) fn refused(set: &[(&str, &str)]) -> Option<String> {
 ///
 /// # Errors
 /// When a key is unknown or given twice, a value is empty or cannot be taken, or a file cannot be read.
-pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
     let known = defaults()?;
     let mut layers =
         Layers { known, origins: BTreeMap::new(), places: SourceLines::default(), figment: Figment::new() };
-    layers.figment = layers.figment.merge(Layer("default", layers.known.clone()));
+    layers.figment = layers.figment.merge(ConfigLayer("default", layers.known.clone()));
     layers.file(sources)?;
     for (name, value) in &sources.environment {
         layers.variable(name, value)?;
@@ -124,8 +124,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let mut config: Config = layers.figment.extract().map_err(|error| layers.describe(&error))?;
     check::complete(&mut config).map_err(|wrong| layers.locate(&wrong))?;
     ephemeral::check(&config, &layers.origins)?;
-    ephemeral::settle(&mut config, &mut layers.origins);
-    Ok(Loaded { config, origins: layers.origins })
+    ephemeral::set_defaults(&mut config, &mut layers.origins);
+    Ok(LoadedConfig { config, origins: layers.origins })
 }
 
 struct Layers {
@@ -190,20 +190,20 @@ impl Layers {
     }
 
     fn layer(&mut self, place: &str, dict: Dict) -> Result<(), ConfigError> {
-        if let Some(unknown) = Unknown::find(&dict, &self.known) {
+        if let Some(unknown) = UnknownKey::find(&dict, &self.known) {
             let (line, hint) = (self.places.line(place, &unknown.key), self.hint(&unknown, place));
             return Err(ConfigError(format!("{line}: unknown key `{}`; {hint}", unknown.key)));
         }
         text_value::check(&dict).map_err(|wrong| {
             ConfigError(format!("{}: {}", self.places.line(place, &wrong.key), wrong.text))
         })?;
-        note(&dict, "", place, &mut self.origins);
-        self.figment = std::mem::take(&mut self.figment).merge(Layer("given", dict));
+        record_origins(&dict, "", place, &mut self.origins);
+        self.figment = std::mem::take(&mut self.figment).merge(ConfigLayer("given", dict));
         Ok(())
     }
 
     /// The key that was probably meant, as `place` would name it.
-    fn hint(&self, unknown: &Unknown, place: &str) -> String {
+    fn hint(&self, unknown: &UnknownKey, place: &str) -> String {
         let Some(path) = &unknown.meant else {
             return "`kith config` lists the keys that there are".to_owned();
         };
@@ -258,21 +258,21 @@ fn defaults() -> Result<Dict, ConfigError> {
     }
 }
 
-/// Notes for every value under `dict` where it came from.
-fn note(dict: &Dict, above: &str, place: &str, origins: &mut BTreeMap<String, String>) {
+/// Records the origin of every value under `dict`.
+fn record_origins(dict: &Dict, above: &str, place: &str, origins: &mut BTreeMap<String, String>) {
     for (key, value) in dict {
         let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
         match value {
-            Value::Dict(_, inner) => note(inner, &path, place, origins),
+            Value::Dict(_, inner) => record_origins(inner, &path, place, origins),
             _ => drop(origins.insert(path, place.to_owned())),
         }
     }
 }
 
 /// What one source gives.
-struct Layer(&'static str, Dict);
+struct ConfigLayer(&'static str, Dict);
 
-impl Provider for Layer {
+impl Provider for ConfigLayer {
     fn metadata(&self) -> Metadata {
         Metadata::named(self.0)
     }

@@ -35,7 +35,7 @@ pub use kith_service::{
     relation::{ListReaders, RelationMode, RelationsConfig},
 };
 pub use limits::LimitsConfig;
-pub use load::{ConfigError, Flag, Loaded, Sources, load};
+pub use load::{ConfigError, Flag, LoadedConfig, Sources, load};
 pub use observer::ObserverConfig;
 pub use secret::Secret;
 pub use sections::{

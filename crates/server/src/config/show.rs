@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{ConfigError, Loaded};
+use super::{ConfigError, LoadedConfig};
 
 /// A value of the configuration.
 #[derive(Clone, Debug, Serialize)]
@@ -21,7 +21,7 @@ pub struct ConfigValue {
 ///
 /// # Errors
 /// When a value cannot be written as TOML.
-pub fn values(loaded: &Loaded) -> Result<Vec<ConfigValue>, ConfigError> {
+pub fn values(loaded: &LoadedConfig) -> Result<Vec<ConfigValue>, ConfigError> {
     let mut values = Vec::new();
     collect(&text(loaded)?, "", loaded, &mut values);
     Ok(values)
@@ -32,13 +32,13 @@ pub fn values(loaded: &Loaded) -> Result<Vec<ConfigValue>, ConfigError> {
 ///
 /// # Errors
 /// If a value cannot be written as TOML.
-pub fn show(loaded: &Loaded) -> Result<String, ConfigError> {
+pub fn show(loaded: &LoadedConfig) -> Result<String, ConfigError> {
     let mut out = String::new();
     table(&mut out, &text(loaded)?, "", loaded);
     Ok(out)
 }
 
-fn text(loaded: &Loaded) -> Result<toml::Table, ConfigError> {
+fn text(loaded: &LoadedConfig) -> Result<toml::Table, ConfigError> {
     toml::Table::try_from(&loaded.config).map_err(|error| ConfigError(error.to_string()))
 }
 
@@ -46,11 +46,11 @@ fn path(above: &str, key: &str) -> String {
     if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") }
 }
 
-fn origin<'a>(loaded: &'a Loaded, path: &str) -> &'a str {
+fn origin<'a>(loaded: &'a LoadedConfig, path: &str) -> &'a str {
     loaded.origins.get(path).map_or("default", String::as_str)
 }
 
-fn collect(table: &toml::Table, above: &str, loaded: &Loaded, into: &mut Vec<ConfigValue>) {
+fn collect(table: &toml::Table, above: &str, loaded: &LoadedConfig, into: &mut Vec<ConfigValue>) {
     let (sections, values): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| value.is_table());
     for (key, value) in values {
         let key = path(above, key);
@@ -64,7 +64,7 @@ fn collect(table: &toml::Table, above: &str, loaded: &Loaded, into: &mut Vec<Con
     }
 }
 
-fn table(out: &mut String, values: &toml::Table, above: &str, loaded: &Loaded) {
+fn table(out: &mut String, values: &toml::Table, above: &str, loaded: &LoadedConfig) {
     for (key, value) in values.iter().filter(|(_, value)| !value.is_table()) {
         line(out, &format!("{key} = {value}"), origin(loaded, &path(above, key)));
     }

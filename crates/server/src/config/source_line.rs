@@ -19,7 +19,7 @@ impl SourceLines {
     pub(super) fn of(file: &str, text: &str) -> Self {
         let mut lines = BTreeMap::new();
         if let Ok(table) = DeTable::parse(text) {
-            note(table.get_ref(), "", text, &mut lines);
+            record_lines(table.get_ref(), "", text, &mut lines);
         }
         Self { file: file.to_owned(), lines }
     }
@@ -33,12 +33,12 @@ impl SourceLines {
     }
 }
 
-fn note(table: &DeTable<'_>, above: &str, text: &str, lines: &mut BTreeMap<String, usize>) {
+fn record_lines(table: &DeTable<'_>, above: &str, text: &str, lines: &mut BTreeMap<String, usize>) {
     for (key, value) in table {
         let name = key.get_ref();
         let path = if above.is_empty() { name.to_string() } else { format!("{above}.{name}") };
         if let DeValue::Table(inner) = value.get_ref() {
-            note(inner, &path, text, lines);
+            record_lines(inner, &path, text, lines);
         }
         lines.insert(path, line(key, text));
     }

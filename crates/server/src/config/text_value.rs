@@ -4,7 +4,7 @@ use figment::value::{Dict, Value};
 
 /// A text that cannot be taken.
 #[derive(Debug)]
-pub(super) struct WrongText {
+pub(super) struct InvalidText {
     /// Path of its key.
     pub(super) key: String,
     /// What is wrong with it, and what to write.
@@ -12,11 +12,11 @@ pub(super) struct WrongText {
 }
 
 /// Checks all texts of one source. An empty list is a value.
-pub(super) fn check(given: &Dict) -> Result<(), WrongText> {
+pub(super) fn check(given: &Dict) -> Result<(), InvalidText> {
     check_section(given, "")
 }
 
-fn check_section(given: &Dict, above: &str) -> Result<(), WrongText> {
+fn check_section(given: &Dict, above: &str) -> Result<(), InvalidText> {
     for (name, value) in given {
         let key = format!("{above}{name}");
         match value {
@@ -28,14 +28,14 @@ fn check_section(given: &Dict, above: &str) -> Result<(), WrongText> {
     Ok(())
 }
 
-fn check_text(key: String, text: &str) -> Result<(), WrongText> {
+fn check_text(key: String, text: &str) -> Result<(), InvalidText> {
     if text.trim().is_empty() {
         let text = format!("{key} is empty; give it a value, or leave it out");
-        return Err(WrongText { key, text });
+        return Err(InvalidText { key, text });
     }
     if is_path(&key) && text.starts_with('~') {
         let text = format!("{key} begins with ~, which only a shell expands; write the whole path");
-        return Err(WrongText { key, text });
+        return Err(InvalidText { key, text });
     }
     Ok(())
 }

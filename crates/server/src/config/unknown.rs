@@ -4,14 +4,14 @@ use figment::value::{Dict, Value};
 
 /// A key that the configuration does not have.
 #[derive(Debug)]
-pub(super) struct Unknown {
+pub(super) struct UnknownKey {
     /// Its path, as given.
     pub(super) key: String,
     /// Path of the key that was probably meant.
     pub(super) meant: Option<String>,
 }
 
-impl Unknown {
+impl UnknownKey {
     /// The first key of `given` that `known` does not have.
     pub(super) fn find(given: &Dict, known: &Dict) -> Option<Self> {
         let key = search(given, known, "")?;

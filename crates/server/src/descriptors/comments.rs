@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prost_types::FileDescriptorProto;
 
 /// Numbers of the fields of descriptors that make up a path.
-pub mod place {
+pub mod field_number {
     /// Messages of a file.
     pub const MESSAGES: i32 = 4;
     /// Enums of a file.

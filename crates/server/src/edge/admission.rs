@@ -20,8 +20,8 @@ use super::{
 };
 use crate::auth::{
     RefusalCause, RefusedCall, Rule,
-    identity::{self, Authentication, Identity, IdentityLookup, InProcess},
-    tokens::Unverified,
+    identity::{self, Authentication, Identity, IdentityLookup, InProcessIdentity},
+    tokens::UnverifiedToken,
 };
 
 const ACTING: &str = "kith-acting-user";
@@ -30,15 +30,15 @@ const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 
 /// A call that may begin.
 #[derive(Debug)]
-pub(super) struct Admitted {
+pub(super) struct AdmittedCall {
     pub(super) call: Call,
     pub(super) by: Identity,
 }
 
-impl Admitted {
+impl AdmittedCall {
     /// What ends a stream of this call before its time: its caller is removed, expires, or gets other rights; the key of its
     /// user's token is removed. Costs a lock.
-    pub(super) fn ended(&self) -> Option<CloseSignal> {
+    pub(super) fn close_signal(&self) -> Option<CloseSignal> {
         let ended = match &self.by {
             Identity::Caller(caller) => &caller.ended,
             Identity::User(user) => &user.ended,
@@ -50,7 +50,7 @@ impl Admitted {
     }
 
     /// When and how a stream of this call ends at the latest: at its deadline, or with the token of its user.
-    pub(super) fn last(&self) -> StreamEnd {
+    pub(super) fn latest_end(&self) -> StreamEnd {
         match &self.by {
             Identity::User(user) if user.ends < self.call.deadline => {
                 StreamEnd { at: user.ends, status: refused }
@@ -66,29 +66,29 @@ fn refused() -> Status {
 
 /// A call that may not begin.
 #[derive(Debug)]
-pub(super) struct Denied {
+pub(super) struct DeniedCall {
     pub(super) status: Box<Status>,
     /// Set if its credential or its rights are the cause.
     pub(super) refused: Option<Box<RefusedCall>>,
 }
 
-impl From<Box<Status>> for Denied {
+impl From<Box<Status>> for DeniedCall {
     fn from(status: Box<Status>) -> Self {
         Self { status, refused: None }
     }
 }
 
-impl From<RefusedCall> for Denied {
+impl From<RefusedCall> for DeniedCall {
     fn from(refused: RefusedCall) -> Self {
         Self { status: Box::new(refused.error.clone().into()), refused: Some(Box::new(refused)) }
     }
 }
 
-/// What came of the first look at a call.
+/// The result of the checks that need no verification of a signature.
 pub(super) enum Admission {
-    Admitted(Admitted),
+    Admitted(AdmittedCall),
     /// The signature of a token has to be verified.
-    Waiting(UnverifiedCall),
+    Unverified(UnverifiedCall),
 }
 
 /// A call of a user whose token has not been verified yet.
@@ -96,12 +96,12 @@ pub(super) struct UnverifiedCall {
     deadline: Instant,
     rule: Rule,
     acting: Principal,
-    token: Unverified,
+    token: UnverifiedToken,
 }
 
 impl UnverifiedCall {
     /// Verifies the token, before the deadline of the call.
-    pub(super) async fn verify(self) -> Result<Admitted, Denied> {
+    pub(super) async fn verify(self) -> Result<AdmittedCall, DeniedCall> {
         let verified = timeout_at(self.deadline, self.token.verify()).await;
         let verified = verified.map_err(|_elapsed| Box::new(answer::deadline_exceeded()))?;
         let user = verified.map_err(|_cause| RefusedCall::of(RefusalCause::Token))?;
@@ -114,11 +114,11 @@ impl UnverifiedCall {
 pub(super) fn admit(
     auth: &Authentication,
     headers: &mut HeaderMap,
-    by: Option<InProcess>,
+    by: Option<InProcessIdentity>,
     method: &Method,
     deadlines: Deadlines,
     started: Instant,
-) -> Result<Admission, Denied> {
+) -> Result<Admission, DeniedCall> {
     let deadline = deadline::of(headers, started, deadlines)?;
     let found = match by {
         Some(by) => Authentication::in_process(by, started).map(IdentityLookup::Identity),
@@ -134,15 +134,20 @@ pub(super) fn admit(
         }
         IdentityLookup::Token(token) => {
             forget_trace(headers);
-            Ok(Admission::Waiting(UnverifiedCall { deadline, rule, acting, token }))
+            Ok(Admission::Unverified(UnverifiedCall { deadline, rule, acting, token }))
         }
     }
 }
 
-fn admitted(by: Identity, rule: Rule, acting: Principal, deadline: Instant) -> Result<Admitted, Denied> {
+fn admitted(
+    by: Identity,
+    rule: Rule,
+    acting: Principal,
+    deadline: Instant,
+) -> Result<AdmittedCall, DeniedCall> {
     let refused = |error| RefusedCall::by_rule(error, by.configured().cloned(), acting.user());
     check(&by, rule, acting).map_err(refused)?;
-    Ok(Admitted { call: call(&by, acting, deadline), by })
+    Ok(AdmittedCall { call: call(&by, acting, deadline), by })
 }
 
 /// Users do not choose in which trace their calls appear, or that they are traced at all.
@@ -171,7 +176,7 @@ fn caller(
     method: &Method,
     started: Instant,
 ) -> Result<IdentityLookup, RefusedCall> {
-    let found = auth.of(headers, started, || format!("{}/{}", method.service, method.name));
+    let found = auth.identify(headers, started, || format!("{}/{}", method.service, method.name));
     match found {
         Ok(Some(IdentityLookup::Identity(by))) => Ok(IdentityLookup::Identity(by)),
         _ if method.rule.is_open() => Ok(IdentityLookup::Identity(Identity::Anonymous)),

@@ -85,7 +85,7 @@ pub(super) fn internal() -> Status {
 }
 
 /// What to say in place of an answer of tonic's; `None`: the answer may stay.
-pub(super) fn instead(code: Code, text: &str) -> Option<Status> {
+pub(super) fn replacement(code: Code, text: &str) -> Option<Status> {
     let begins = |with: &[&str]| with.iter().any(|with| text.starts_with(with));
     match code {
         Code::OutOfRange | Code::ResourceExhausted if begins(&TOO_LARGE) => Some(too_large()),
@@ -123,20 +123,21 @@ mod tests {
     #[test]
     fn tonic_errors_get_the_documented_code() {
         let large =
-            instead(Code::OutOfRange, "Error, decoded message length too large: found 9 bytes").unwrap();
+            replacement(Code::OutOfRange, "Error, decoded message length too large: found 9 bytes").unwrap();
         assert_eq!(large.code(), Code::ResourceExhausted);
         let answer =
-            instead(Code::OutOfRange, "Error, encoded message length too large: found 9 bytes").unwrap();
+            replacement(Code::OutOfRange, "Error, encoded message length too large: found 9 bytes").unwrap();
         assert_eq!(answer.code(), Code::ResourceExhausted);
-        let malformed = instead(Code::Internal, "failed to decode Protobuf message: User.name: bad").unwrap();
+        let malformed =
+            replacement(Code::Internal, "failed to decode Protobuf message: User.name: bad").unwrap();
         assert_eq!(malformed.code(), Code::InvalidArgument);
         assert!(!malformed.message().contains("User.name"));
     }
 
     #[test]
-    fn what_handlers_say_stays() {
-        assert!(instead(Code::Internal, "something went wrong within Kith").is_none());
-        assert!(instead(Code::OutOfRange, "read_seq is above the last message").is_none());
-        assert!(instead(Code::ResourceExhausted, "too many tries").is_none());
+    fn answers_of_handlers_are_unchanged() {
+        assert!(replacement(Code::Internal, "something went wrong within Kith").is_none());
+        assert!(replacement(Code::OutOfRange, "read_seq is above the last message").is_none());
+        assert!(replacement(Code::ResourceExhausted, "too many tries").is_none());
     }
 }

@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use kith_service::rpc::call::Served;
 use tonic::{Code, Status, body::Body};
 
-use super::{answer, connection::WatchPlace, ending::Ending, gate::Slot, methods::CallRecord};
+use super::{answer, connection::WatchPermit, ending::EndConditions, gate::Slot, methods::CallRecord};
 
 const TIER: HeaderName = HeaderName::from_static("kith-tier");
 const VERSION: HeaderName = HeaderName::from_static("kith-version");
@@ -27,16 +27,20 @@ pub struct EdgeBody {
 }
 
 pub(super) struct StreamBounds {
-    ending: Ending,
+    end_conditions: EndConditions,
     /// Given back when the stream ends; a watch has given it back before.
     _slot: Option<Slot>,
-    /// The same for the place of a stream of health or reflection.
-    _place: Option<WatchPlace>,
+    /// The same for the permit of a stream of health or reflection.
+    _watch: Option<WatchPermit>,
 }
 
 impl StreamBounds {
-    pub(super) fn new(ending: Ending, slot: Option<Slot>, place: Option<WatchPlace>) -> Box<Self> {
-        Box::new(Self { ending, _slot: slot, _place: place })
+    pub(super) fn new(
+        end_conditions: EndConditions,
+        slot: Option<Slot>,
+        watch: Option<WatchPermit>,
+    ) -> Box<Self> {
+        Box::new(Self { end_conditions, _slot: slot, _watch: watch })
     }
 }
 
@@ -63,9 +67,9 @@ impl EdgeBody {
         self.life = None;
     }
 
-    fn answered_by(&mut self, status: &Status) {
+    fn answered_with(&mut self, status: &Status) {
         if let Some(mut record) = self.record.take() {
-            record.answered_by(status);
+            record.answered_with(status);
         }
         self.life = None;
     }
@@ -73,7 +77,7 @@ impl EdgeBody {
     /// Ends the stream here.
     fn cut(&mut self, status: &Status) -> Frame<Bytes> {
         self.inner = Body::empty();
-        self.answered_by(status);
+        self.answered_with(status);
         Frame::trailers(answer::trailers(status))
     }
 
@@ -93,12 +97,12 @@ impl EdgeBody {
             trailers.get(Status::GRPC_STATUS).map_or(Code::Unknown, |code| Code::from_bytes(code.as_bytes()));
         if code == Code::Ok {
             if let Some(served) = self.served.take() {
-                say(&mut trailers, served);
+                add_served_metadata(&mut trailers, served);
             }
-        } else if let Some(other) = replaced(&trailers, code) {
+        } else if let Some(other) = replacement(&trailers, code) {
             return self.cut(&other);
         } else if let Some(status) = self.failed_event(&trailers) {
-            self.answered_by(&status);
+            self.answered_with(&status);
         }
         self.answered(code);
         Frame::trailers(trailers)
@@ -106,15 +110,15 @@ impl EdgeBody {
 }
 
 /// An error of tonic's decoder reaches the trailers when a handler passes on what its stream gave it.
-fn replaced(trailers: &HeaderMap, code: Code) -> Option<Status> {
+fn replacement(trailers: &HeaderMap, code: Code) -> Option<Status> {
     if !matches!(code, Code::Internal | Code::OutOfRange | Code::ResourceExhausted | Code::Unimplemented) {
         return None;
     }
     let status = Status::from_header_map(trailers)?;
-    answer::instead(code, status.message())
+    answer::replacement(code, status.message())
 }
 
-fn say(trailers: &mut HeaderMap, served: Served) {
+fn add_served_metadata(trailers: &mut HeaderMap, served: Served) {
     trailers.insert(TIER, HeaderValue::from_static(served.tier));
     trailers.insert(VERSION, HeaderValue::from(served.version));
     trailers.insert(AGE, HeaderValue::from(u64::try_from(served.age.as_millis()).unwrap_or(u64::MAX)));
@@ -130,7 +134,7 @@ impl http_body::Body for EdgeBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
         // Before each frame: a stream that always has something to send would never end otherwise.
-        if let Some(status) = this.life.as_ref().and_then(|life| life.ending.over()) {
+        if let Some(status) = this.life.as_ref().and_then(|life| life.end_conditions.met()) {
             return Poll::Ready(Some(Ok(this.cut(&status))));
         }
         match Pin::new(&mut this.inner).poll_frame(cx) {
@@ -139,11 +143,11 @@ impl http_body::Body for EdgeBody {
                 Err(data) => data,
             }))),
             Poll::Ready(Some(Err(status))) => {
-                this.answered_by(&status);
+                this.answered_with(&status);
                 Poll::Ready(Some(Err(status)))
             }
             Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => match this.life.as_mut().and_then(|life| life.ending.poll_over(cx)) {
+            Poll::Pending => match this.life.as_mut().and_then(|life| life.end_conditions.poll_met(cx)) {
                 Some(status) => Poll::Ready(Some(Ok(this.cut(&status)))),
                 None => Poll::Pending,
             },
@@ -178,15 +182,15 @@ mod tests {
     use super::*;
     use crate::edge::{
         ending::{CloseSignal, StreamEnd},
-        methods::{Kind, Method},
+        methods::{Method, MethodKind},
     };
 
     /// A stream that always has something to send.
     fn busy(deadline: Instant, signal: CloseSignal) -> EdgeBody {
         let frames = stream::repeat(()).map(|()| Ok::<_, Status>(Frame::data(Bytes::from_static(b"more"))));
-        let method = Arc::new(Method::of_test(Kind::Stream));
+        let method = Arc::new(Method::of_test(MethodKind::Stream));
         let last = StreamEnd { at: deadline, status: answer::deadline_exceeded };
-        let life = StreamBounds::new(Ending::new(last, [Some(signal), None]), None, None);
+        let life = StreamBounds::new(EndConditions::new(last, [Some(signal), None]), None, None);
         let record = CallRecord::begin(method, Instant::now());
         EdgeBody::new(Body::new(StreamBody::new(frames)), None, record, Some(life))
     }

@@ -22,12 +22,12 @@ impl<B: Body<Data = Bytes, Error: Into<StdError>> + Unpin + Send + 'static> Requ
 
 /// A body that fails once it has yielded more than it may.
 #[derive(Debug)]
-pub struct Bounded<B> {
+pub struct BoundedBody<B> {
     inner: B,
     left: u64,
 }
 
-impl<B> Bounded<B> {
+impl<B> BoundedBody<B> {
     /// One message of at most `most` bytes; `None`: the service bounds its messages itself.
     pub(super) const fn new(inner: B, most: Option<u64>) -> Self {
         let left = match most {
@@ -38,7 +38,7 @@ impl<B> Bounded<B> {
     }
 }
 
-impl<B: RequestBody> Body for Bounded<B> {
+impl<B: RequestBody> Body for BoundedBody<B> {
     type Data = Bytes;
     type Error = StdError;
 

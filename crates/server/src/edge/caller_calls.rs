@@ -21,7 +21,7 @@ const OTHERS: &str = "(other)";
 
 /// The calls of one caller by code.
 #[derive(Debug)]
-pub(super) struct CallerAnswers {
+pub(super) struct CallerCounters {
     caller: Box<str>,
     /// Each is looked up once, so that a call costs no lookup by name.
     counters: [OnceLock<Counter>; CODES.len()],
@@ -30,14 +30,14 @@ pub(super) struct CallerAnswers {
 /// The calls of all callers. Finding those of a caller that has called before takes no lock.
 #[derive(Debug)]
 pub(super) struct CallerCalls {
-    known: ArcSwap<HashMap<CallerId, Arc<CallerAnswers>, RandomState>>,
-    users: Arc<CallerAnswers>,
-    nodes: Arc<CallerAnswers>,
-    sockets: Arc<CallerAnswers>,
-    others: Arc<CallerAnswers>,
+    known: ArcSwap<HashMap<CallerId, Arc<CallerCounters>, RandomState>>,
+    users: Arc<CallerCounters>,
+    nodes: Arc<CallerCounters>,
+    sockets: Arc<CallerCounters>,
+    others: Arc<CallerCounters>,
 }
 
-impl CallerAnswers {
+impl CallerCounters {
     fn of(caller: &str) -> Arc<Self> {
         Arc::new(Self { caller: caller.into(), counters: Default::default() })
     }
@@ -55,18 +55,18 @@ impl CallerAnswers {
 
 impl CallerCalls {
     pub(super) fn new() -> Self {
-        let of = |by: Identity| CallerAnswers::of(by.name().0);
+        let of = |by: Identity| CallerCounters::of(by.name().0);
         Self {
             known: ArcSwap::default(),
-            users: CallerAnswers::of("(user)"),
+            users: CallerCounters::of("(user)"),
             nodes: of(Identity::Node),
             sockets: of(Identity::Gateway),
-            others: CallerAnswers::of(OTHERS),
+            others: CallerCounters::of(OTHERS),
         }
     }
 
     /// Where calls of this principal are counted. `None`: it proves nothing, as every client of a node without callers.
-    pub(super) fn of(&self, by: &Identity) -> Option<Arc<CallerAnswers>> {
+    pub(super) fn of(&self, by: &Identity) -> Option<Arc<CallerCounters>> {
         match by {
             Identity::Anonymous => None,
             Identity::Caller(caller) => Some(self.of_caller(caller)),
@@ -77,7 +77,7 @@ impl CallerCalls {
     }
 
     /// Where calls of this caller are counted.
-    pub(super) fn of_caller(&self, caller: &Caller) -> Arc<CallerAnswers> {
+    pub(super) fn of_caller(&self, caller: &Caller) -> Arc<CallerCounters> {
         if let Some(known) = self.known.load().get(&caller.id) {
             return Arc::clone(known);
         }
@@ -85,8 +85,8 @@ impl CallerCalls {
     }
 
     /// Two first calls of a caller at the same time add it once: both count with the same recorder.
-    fn add(&self, caller: &Caller) -> Arc<CallerAnswers> {
-        let answers = CallerAnswers::of(&caller.name);
+    fn add(&self, caller: &Caller) -> Arc<CallerCounters> {
+        let answers = CallerCounters::of(&caller.name);
         self.known.rcu(|known| {
             let mut known = HashMap::clone(known);
             if known.len() < CALLERS_MAX {

@@ -1,4 +1,4 @@
-//! The end of calls before their time.
+//! What ends a call before its answer is complete.
 
 use std::{future::Future as _, pin::Pin, task::Context};
 
@@ -20,7 +20,7 @@ impl CloseSignal {
     }
 
     /// What the stream ends with, if it is to end now.
-    pub(super) fn given(&self) -> Option<Status> {
+    pub(super) fn status_if_given(&self) -> Option<Status> {
         self.token.is_cancelled().then(self.status)
     }
 }
@@ -37,7 +37,7 @@ impl PolledSignal {
         Self { signal, wait: None }
     }
 
-    /// As [`CloseSignal::given`]; the task is woken when the signal is given later.
+    /// As [`CloseSignal::status_if_given`]; the task is woken when the signal is given later.
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Status> {
         let token = &self.signal.token;
         let wait = self.wait.get_or_insert_with(|| Box::pin(token.clone().cancelled_owned()));
@@ -52,28 +52,28 @@ pub(super) struct StreamEnd {
     pub(super) status: fn() -> Status,
 }
 
-/// What ends a call before it has answered all: its deadline and, for a stream, an end of its caller and a stop of its node.
-pub(super) struct Ending {
+/// What ends a call before its answer is complete: its deadline; for a stream also the end of its caller and of the node.
+pub(super) struct EndConditions {
     last: StreamEnd,
     /// Made when the call has to wait for the first time: an answer from memory needs no timer.
     timer: Option<Pin<Box<Sleep>>>,
     signals: [Option<PolledSignal>; 2],
 }
 
-impl Ending {
+impl EndConditions {
     pub(super) fn new(last: StreamEnd, signals: [Option<CloseSignal>; 2]) -> Self {
         Self { last, timer: None, signals: signals.map(|signal| signal.map(PolledSignal::new)) }
     }
 
-    /// Why the call ends now.
-    pub(super) fn over(&self) -> Option<Status> {
-        let given = self.signals.iter().flatten().find_map(|heard| heard.signal.given());
+    /// The status with which the call must end now, if a condition is met.
+    pub(super) fn met(&self) -> Option<Status> {
+        let given = self.signals.iter().flatten().find_map(|signal| signal.signal.status_if_given());
         given.or_else(|| (Instant::now() >= self.last.at).then(self.last.status))
     }
 
-    /// The same; the task is woken when the call has to end.
-    pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> Option<Status> {
-        let given = self.signals.iter_mut().flatten().find_map(|heard| heard.poll(cx));
+    /// The same; the task is woken when a condition is met later.
+    pub(super) fn poll_met(&mut self, cx: &mut Context<'_>) -> Option<Status> {
+        let given = self.signals.iter_mut().flatten().find_map(|signal| signal.poll(cx));
         if given.is_some() {
             return given;
         }

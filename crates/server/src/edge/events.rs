@@ -10,7 +10,7 @@ use tonic_types::StatusExt as _;
 use super::methods::{Method, code_name};
 use crate::{
     auth::identity::Identity,
-    telemetry::audit::{CallLine, Ended},
+    telemetry::audit::{CallLine, CallOutcome},
 };
 
 /// The methods that change a role, by service.
@@ -100,7 +100,7 @@ impl EventCall {
     pub(super) fn end(&self, method: &Method, code: Code) {
         let streams = matches!(self.event, Event::Import | Event::Export);
         let records = streams.then(|| self.notes.records());
-        let ended = Ended { code: code_name(code), reason: self.reason.as_deref(), records };
+        let ended = CallOutcome { code: code_name(code), reason: self.reason.as_deref(), records };
         self.line(self.event.names().1, method).write(Some(&ended));
     }
 

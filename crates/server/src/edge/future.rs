@@ -17,20 +17,20 @@ use tracing::Span;
 use super::{
     answer,
     body::{EdgeBody, StreamBounds},
-    bounded::{Bounded, RequestBody},
-    connection::WatchPlace,
-    ending::Ending,
-    gate::{LaterSlot, Slot},
-    methods::{CallRecord, Kind},
+    bounded::{BoundedBody, RequestBody},
+    connection::WatchPermit,
+    ending::EndConditions,
+    gate::{PendingSlot, Slot},
+    methods::{CallRecord, MethodKind},
     routes::{RouteFuture, Routes},
 };
 
 /// The answer to one call. Dropping it drops the handler; a write that has begun goes on in its own task.
 pub struct EdgeFuture<B> {
-    stage: Stage<B>,
+    stage: CallStage<B>,
 }
 
-enum Stage<B> {
+enum CallStage<B> {
     /// Answered by the edge itself.
     Refused(Option<(CallRecord, Status)>),
     /// The token of its user is being verified, which costs more than a box.
@@ -38,37 +38,37 @@ enum Stage<B> {
     /// In the queue; boxed because few calls ever wait.
     Waiting(Option<Box<QueuedCall<B>>>),
     /// With its handler.
-    Running { handler: RouteFuture, running: Option<Running>, slot: Option<Slot> },
+    Running { handler: RouteFuture, running: Option<RunningCall>, slot: Option<Slot> },
 }
 
 struct QueuedCall<B> {
-    slot: LaterSlot,
+    slot: PendingSlot,
     routes: Routes,
-    request: Request<Bounded<B>>,
-    running: Running,
+    request: Request<BoundedBody<B>>,
+    running: RunningCall,
 }
 
 /// What is kept of a call while its handler runs.
-pub(super) struct Running {
+pub(super) struct RunningCall {
     record: CallRecord,
-    ending: Ending,
+    end_conditions: EndConditions,
     span: Span,
     /// Of a stream of health or reflection.
-    place: Option<WatchPlace>,
+    watch: Option<WatchPermit>,
 }
 
-impl Running {
-    pub(super) const fn new(record: CallRecord, ending: Ending, span: Span) -> Self {
-        Self { record, ending, span, place: None }
+impl RunningCall {
+    pub(super) const fn new(record: CallRecord, end_conditions: EndConditions, span: Span) -> Self {
+        Self { record, end_conditions, span, watch: None }
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> MethodKind {
         self.record.method().kind
     }
 
-    /// Gives the place back when the stream ends.
-    pub(super) fn keep(&mut self, place: WatchPlace) {
-        self.place = Some(place);
+    /// Holds the permit of a watch until the stream ends.
+    pub(super) fn hold_watch(&mut self, watch: WatchPermit) {
+        self.watch = Some(watch);
     }
 
     /// Who is to answer.
@@ -81,25 +81,25 @@ impl Running {
     }
 
     fn refuse(mut self, status: Status) -> Response<EdgeBody> {
-        self.record.answered_by(&status);
+        self.record.answered_with(&status);
         refusal(status)
     }
 
     /// Makes of what the handler answered what the caller gets.
     fn finish(mut self, response: Response<Body>, slot: Option<Slot>) -> Response<EdgeBody> {
         if let Some(status) = response.extensions().get::<Status>() {
-            let other = answer::instead(status.code(), status.message());
-            self.record.answered_by(other.as_ref().unwrap_or(status));
+            let other = answer::replacement(status.code(), status.message());
+            self.record.answered_with(other.as_ref().unwrap_or(status));
             return other.map_or_else(|| response.map(EdgeBody::plain), refusal);
         }
         let served = response.extensions().get::<Served>().copied();
         let life = match self.record.method().kind {
-            Kind::Unary => None,
-            Kind::Stream => Some(StreamBounds::new(self.ending, slot, None)),
+            MethodKind::Unary => None,
+            MethodKind::Stream => Some(StreamBounds::new(self.end_conditions, slot, None)),
             // Its domain bounds open watches; they must not take the place of calls that end soon.
-            Kind::Watch => {
+            MethodKind::Watch => {
                 drop(slot);
-                Some(StreamBounds::new(self.ending, None, self.place))
+                Some(StreamBounds::new(self.end_conditions, None, self.watch))
             }
         };
         let record = self.record;
@@ -113,24 +113,24 @@ fn refusal(status: Status) -> Response<EdgeBody> {
 
 impl<B> EdgeFuture<B> {
     pub(super) const fn refused(record: CallRecord, status: Status) -> Self {
-        Self { stage: Stage::Refused(Some((record, status))) }
+        Self { stage: CallStage::Refused(Some((record, status))) }
     }
 
     pub(super) fn verifying(verify: impl Future<Output = Self> + Send + 'static) -> Self {
-        Self { stage: Stage::Verifying(Box::pin(verify)) }
+        Self { stage: CallStage::Verifying(Box::pin(verify)) }
     }
 
     pub(super) fn waiting(
-        slot: LaterSlot,
+        slot: PendingSlot,
         routes: Routes,
-        request: Request<Bounded<B>>,
-        running: Running,
+        request: Request<BoundedBody<B>>,
+        running: RunningCall,
     ) -> Self {
-        Self { stage: Stage::Waiting(Some(Box::new(QueuedCall { slot, routes, request, running }))) }
+        Self { stage: CallStage::Waiting(Some(Box::new(QueuedCall { slot, routes, request, running }))) }
     }
 
-    pub(super) const fn running(handler: RouteFuture, running: Running, slot: Option<Slot>) -> Self {
-        Self { stage: Stage::Running { handler, running: Some(running), slot } }
+    pub(super) const fn running(handler: RouteFuture, running: RunningCall, slot: Option<Slot>) -> Self {
+        Self { stage: CallStage::Running { handler, running: Some(running), slot } }
     }
 }
 
@@ -143,20 +143,20 @@ impl<B: RequestBody> Future for EdgeFuture<B> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             match &mut self.stage {
-                Stage::Refused(refused) => {
+                CallStage::Refused(refused) => {
                     let (mut record, status) = refused.take().expect("an answer is taken once");
-                    record.answered_by(&status);
+                    record.answered_with(&status);
                     return Poll::Ready(Ok(refusal(status)));
                 }
-                Stage::Verifying(verify) => match verify.as_mut().poll(cx) {
+                CallStage::Verifying(verify) => match verify.as_mut().poll(cx) {
                     Poll::Ready(verified) => self.stage = verified.stage,
                     Poll::Pending => return Poll::Pending,
                 },
-                Stage::Waiting(waiting) => match poll_waiting(waiting, cx) {
+                CallStage::Waiting(waiting) => match poll_waiting(waiting, cx) {
                     Poll::Ready(stage) => self.stage = stage,
                     Poll::Pending => return Poll::Pending,
                 },
-                Stage::Running { handler, running, slot } => {
+                CallStage::Running { handler, running, slot } => {
                     return poll_running(handler, running, slot, cx).map(Ok);
                 }
             }
@@ -168,29 +168,29 @@ impl<B: RequestBody> Future for EdgeFuture<B> {
 fn poll_waiting<B: RequestBody>(
     waiting: &mut Option<Box<QueuedCall<B>>>,
     cx: &mut Context<'_>,
-) -> Poll<Stage<B>> {
+) -> Poll<CallStage<B>> {
     let inner = waiting.as_mut().expect("a slot is taken once");
     let slot = match inner.slot.as_mut().poll(cx) {
         Poll::Ready(slot) => slot,
         Poll::Pending => {
-            let Some(status) = inner.running.ending.poll_over(cx) else { return Poll::Pending };
+            let Some(status) = inner.running.end_conditions.poll_met(cx) else { return Poll::Pending };
             let running = waiting.take().expect("it is still there").running;
-            return Poll::Ready(Stage::Refused(Some((running.record, status))));
+            return Poll::Ready(CallStage::Refused(Some((running.record, status))));
         }
     };
     let QueuedCall { routes, request, running, .. } = *waiting.take().expect("it is still there");
     Poll::Ready(match slot {
         Some(slot) => {
             let handler = routes.answer(running.service(), request);
-            Stage::Running { handler, running: Some(running), slot: Some(slot) }
+            CallStage::Running { handler, running: Some(running), slot: Some(slot) }
         }
-        None => Stage::Refused(Some((running.record, answer::overloaded()))),
+        None => CallStage::Refused(Some((running.record, answer::overloaded()))),
     })
 }
 
 fn poll_running(
     handler: &mut RouteFuture,
-    running: &mut Option<Running>,
+    running: &mut Option<RunningCall>,
     slot: &mut Option<Slot>,
     cx: &mut Context<'_>,
 ) -> Poll<Response<EdgeBody>> {
@@ -205,7 +205,7 @@ fn poll_running(
             Poll::Ready(running.finish(response, slot.take()))
         }
         Ok(Poll::Pending) => {
-            let Some(status) = inner.ending.poll_over(cx) else { return Poll::Pending };
+            let Some(status) = inner.end_conditions.poll_met(cx) else { return Poll::Pending };
             let running = running.take().expect("it is still there");
             drop(slot.take());
             Poll::Ready(running.refuse(status))

@@ -17,14 +17,14 @@ use tokio::{
 
 use kith_service::{metric, write::shed_counter::ShedCounter};
 
-/// A place among the calls in flight, until dropped.
+/// A permit to be in flight, until dropped.
 pub(super) type Slot = OwnedSemaphorePermit;
-/// A place that may come within the wait; `None` when it did not.
-pub(super) type LaterSlot = Pin<Box<dyn Future<Output = Option<Slot>> + Send>>;
+/// A slot that a queued call waits for; `None` if none became free in time.
+pub(super) type PendingSlot = Pin<Box<dyn Future<Output = Option<Slot>> + Send>>;
 
-/// Lets so many calls in at one time; as many again may wait a little; the rest are turned away at once.
+/// Limits the calls in flight. As many again may wait for a short time; further ones are refused at once.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct CallGate {
     slots: Arc<Semaphore>,
     most: usize,
     waiting: Arc<AtomicUsize>,
@@ -32,17 +32,17 @@ pub(super) struct Gate {
     shed: ShedCounter,
 }
 
-/// How a call comes in.
-pub(super) enum Entry {
-    /// It is in.
-    Now(Slot),
-    /// It may wait.
-    Later(LaterSlot),
-    /// It is turned away.
-    Full,
+/// The answer to a call that asks for a slot.
+pub(super) enum SlotRequest {
+    /// The call may begin.
+    Granted(Slot),
+    /// The call waits for a slot.
+    Queued(PendingSlot),
+    /// Too many calls wait already.
+    Refused,
 }
 
-impl Gate {
+impl CallGate {
     pub(super) fn new(most: usize, wait: Duration) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
         let shed = ShedCounter::of(&metric::RPC_SHED);
@@ -61,17 +61,17 @@ impl Gate {
         self.shed.number()
     }
 
-    pub(super) fn enter(&self) -> Entry {
+    pub(super) fn request_slot(&self) -> SlotRequest {
         if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
-            return Entry::Now(slot);
+            return SlotRequest::Granted(slot);
         }
         let place = QueuePlace::take(&self.waiting);
         if place.before >= self.most || self.wait.is_zero() {
             self.shed.one_more();
-            return Entry::Full;
+            return SlotRequest::Refused;
         }
         let (slots, wait, shed) = (Arc::clone(&self.slots), self.wait, self.shed.clone());
-        Entry::Later(Box::pin(async move {
+        SlotRequest::Queued(Box::pin(async move {
             let slot = timeout(wait, slots.acquire_owned()).await.ok().and_then(Result::ok);
             drop(place);
             if slot.is_none() {
@@ -105,23 +105,23 @@ impl Drop for QueuePlace {
 mod tests {
     use super::*;
 
-    fn now(gate: &Gate) -> Slot {
-        match gate.enter() {
-            Entry::Now(slot) => slot,
-            Entry::Later(_) | Entry::Full => panic!("there is room"),
+    fn now(gate: &CallGate) -> Slot {
+        match gate.request_slot() {
+            SlotRequest::Granted(slot) => slot,
+            SlotRequest::Queued(_) | SlotRequest::Refused => panic!("there is room"),
         }
     }
 
-    fn later(gate: &Gate) -> LaterSlot {
-        match gate.enter() {
-            Entry::Later(slot) => slot,
-            Entry::Now(_) | Entry::Full => panic!("it should wait"),
+    fn later(gate: &CallGate) -> PendingSlot {
+        match gate.request_slot() {
+            SlotRequest::Queued(slot) => slot,
+            SlotRequest::Granted(_) | SlotRequest::Refused => panic!("it should wait"),
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_waits_comes_in_when_another_ends() {
-        let gate = Gate::new(1, Duration::from_millis(100));
+    async fn waiting_call_starts_when_another_ends() {
+        let gate = CallGate::new(1, Duration::from_millis(100));
         let first = now(&gate);
         let second = later(&gate);
         drop(first);
@@ -129,8 +129,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_waited_long_enough_is_turned_away() {
-        let gate = Gate::new(1, Duration::from_millis(100));
+    async fn call_that_waited_too_long_is_refused() {
+        let gate = CallGate::new(1, Duration::from_millis(100));
         let _first = now(&gate);
         assert!(later(&gate).await.is_none());
         assert_eq!((gate.in_flight(), gate.shed()), (1, 1));
@@ -138,10 +138,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn queue_is_bounded_and_leaving_makes_room() {
-        let gate = Gate::new(1, Duration::from_millis(100));
+        let gate = CallGate::new(1, Duration::from_millis(100));
         let _first = now(&gate);
         let waits = later(&gate);
-        assert!(matches!(gate.enter(), Entry::Full));
+        assert!(matches!(gate.request_slot(), SlotRequest::Refused));
         drop(waits);
         drop(later(&gate));
     }

@@ -17,9 +17,9 @@ use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use super::{
-    caller_calls::CallerAnswers,
+    caller_calls::CallerCounters,
     events::{Event, EventCall},
-    times::{Taken, Times},
+    times::{LatencyHistogram, LatencySnapshot},
 };
 use crate::{auth::Rule, descriptors};
 
@@ -56,16 +56,16 @@ const FAULTS: [Code; 6] = [
 
 /// The services that are there from the first moment on, bound by no limit: `service`, `method`, kind, and who may call, since
 /// their contracts are not Kith's.
-const EXEMPT: [(&str, &str, Kind, Rule); 4] = [
-    ("grpc.health.v1.Health", "Check", Kind::Unary, Rule::Open),
-    ("grpc.health.v1.Health", "Watch", Kind::Watch, Rule::Open),
-    ("grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", Kind::Watch, Rule::AnyCaller),
-    ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo", Kind::Watch, Rule::AnyCaller),
+const EXEMPT: [(&str, &str, MethodKind, Rule); 4] = [
+    ("grpc.health.v1.Health", "Check", MethodKind::Unary, Rule::Open),
+    ("grpc.health.v1.Health", "Watch", MethodKind::Watch, Rule::Open),
+    ("grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", MethodKind::Watch, Rule::AnyCaller),
+    ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo", MethodKind::Watch, Rule::AnyCaller),
 ];
 
 /// How long the life of a call is bounded, and whether a stop of the node ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MethodKind {
     /// One message each way: the deadline bounds the handler.
     Unary,
     /// Messages that end by themselves: a stop waits for them.
@@ -75,10 +75,10 @@ pub(super) enum Kind {
 }
 
 /// A method as the contract declares it.
-struct Declared {
+struct MethodDeclaration {
     service: String,
     name: String,
-    kind: Kind,
+    kind: MethodKind,
     batch: bool,
     rule: Rule,
     event: Option<Event>,
@@ -86,15 +86,17 @@ struct Declared {
 
 /// All methods of the contract, service by service. The descriptors are read once for every edge of the process, and
 /// not kept: they take more memory than this.
-static CONTRACT: LazyLock<Vec<Declared>> = LazyLock::new(|| {
+static CONTRACT: LazyLock<Vec<MethodDeclaration>> = LazyLock::new(|| {
     let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET);
     let pool = pool.expect("the descriptors are built into the program");
     pool.services()
-        .flat_map(|service| service.methods().map(|method| Declared::of(&method)).collect::<Vec<_>>())
+        .flat_map(|service| {
+            service.methods().map(|method| MethodDeclaration::of(&method)).collect::<Vec<_>>()
+        })
         .collect()
 });
 
-impl Declared {
+impl MethodDeclaration {
     fn of(method: &MethodDescriptor) -> Self {
         let rules = descriptors::rules(method);
         let service = method.parent_service().full_name().to_owned();
@@ -107,9 +109,9 @@ impl Declared {
             service,
             name: method.name().to_owned(),
             kind: match (streams, rules.watch) {
-                (true, true) => Kind::Watch,
-                (true, false) => Kind::Stream,
-                (false, _) => Kind::Unary,
+                (true, true) => MethodKind::Watch,
+                (true, false) => MethodKind::Stream,
+                (false, _) => MethodKind::Unary,
             },
             batch: rules.batch,
         }
@@ -121,7 +123,7 @@ impl Declared {
 pub(super) struct Method {
     pub(super) service: String,
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: MethodKind,
     /// Who may call.
     pub(super) rule: Rule,
     /// What its calls are to those who watch over security; `None`: nothing.
@@ -135,14 +137,14 @@ pub(super) struct Method {
     answers: [OnceLock<Counter>; CODES.len()],
     seconds: OnceLock<Histogram>,
     /// The same for watchers of the node; the recorder of metrics cannot be read.
-    times: OnceLock<Box<Times>>,
+    times: OnceLock<Box<LatencyHistogram>>,
     errors: AtomicU64,
     faults: AtomicU64,
 }
 
-/// What was counted of one method since the start.
+/// The counts of the calls of one method since the start.
 #[derive(Clone, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct MethodCounts {
     /// `kith.user.v1.UserService`.
     pub(crate) service: String,
     /// `GetUser`.
@@ -154,12 +156,12 @@ pub(crate) struct Counted {
     /// Of them, those that the node did not bring to an end.
     pub(crate) faults: u64,
     /// How long all of them took.
-    pub(crate) times: Taken,
+    pub(crate) times: LatencySnapshot,
 }
 
 impl Method {
     /// Of the contract, with small messages.
-    fn new(service: &str, name: &str, kind: Kind, rule: Rule) -> Self {
+    fn new(service: &str, name: &str, kind: MethodKind, rule: Rule) -> Self {
         Self {
             service: service.to_owned(),
             name: name.to_owned(),
@@ -179,7 +181,7 @@ impl Method {
 
     /// Of no contract.
     #[cfg(test)]
-    pub(super) fn of_test(kind: Kind) -> Self {
+    pub(super) fn of_test(kind: MethodKind) -> Self {
         Self::new("kith.test.v1.TestService", "Test", kind, Rule::Open)
     }
 
@@ -197,12 +199,12 @@ impl Method {
     }
 
     /// `None`: it was not called.
-    fn counted(&self) -> Option<Counted> {
+    fn counted(&self) -> Option<MethodCounts> {
         let times = self.times.get()?;
-        Some(Counted {
+        Some(MethodCounts {
             service: self.service.clone(),
             method: self.name.clone(),
-            unary: self.kind == Kind::Unary,
+            unary: self.kind == MethodKind::Unary,
             errors: self.errors.load(Ordering::Relaxed),
             faults: self.faults.load(Ordering::Relaxed),
             times: times.read(),
@@ -240,15 +242,15 @@ impl Methods {
             by_path.insert(format!("/{}/{}", method.service, method.name), Arc::new(method));
         };
         for (service, name, kind, rule) in EXEMPT {
-            let batch = kind != Kind::Unary;
+            let batch = kind != MethodKind::Unary;
             add(Method { exempt: true, batch, ..Method::new(service, name, kind, rule) });
         }
-        for Declared { service, name, kind, batch, rule, event } in &*CONTRACT {
+        for MethodDeclaration { service, name, kind, batch, rule, event } in &*CONTRACT {
             add(Method { batch: *batch, event: *event, ..Method::new(service, name, *kind, *rule) });
         }
         // Only callers learn which methods exist.
         let unknown =
-            Method { known: false, ..Method::new("unknown", "unknown", Kind::Unary, Rule::AnyCaller) };
+            Method { known: false, ..Method::new("unknown", "unknown", MethodKind::Unary, Rule::AnyCaller) };
         Self { by_path, unknown: Arc::new(unknown) }
     }
 
@@ -257,7 +259,7 @@ impl Methods {
     }
 
     /// What was counted of the methods of the contract that were called, by service and method.
-    pub(super) fn counted(&self) -> Vec<Counted> {
+    pub(super) fn counted(&self) -> Vec<MethodCounts> {
         let methods = self.by_path.values().filter(|method| !method.exempt);
         let mut counted: Vec<_> = methods.filter_map(|method| method.counted()).collect();
         counted.sort_by(|one, other| (&one.service, &one.method).cmp(&(&other.service, &other.method)));
@@ -286,7 +288,7 @@ pub(super) struct CallRecord {
     /// Of few methods; boxed because of that.
     event: Option<Box<EventCall>>,
     /// Counts it for its caller.
-    caller: Option<Arc<CallerAnswers>>,
+    caller: Option<Arc<CallerCounters>>,
 }
 
 impl CallRecord {
@@ -299,7 +301,7 @@ impl CallRecord {
     }
 
     /// Counts it for this caller too.
-    pub(super) fn by(&mut self, caller: Option<Arc<CallerAnswers>>) {
+    pub(super) fn count_for(&mut self, caller: Option<Arc<CallerCounters>>) {
         self.caller = caller;
     }
 
@@ -329,7 +331,7 @@ impl CallRecord {
     }
 
     /// The same with a status, which may say why the call failed.
-    pub(super) fn answered_by(&mut self, status: &Status) {
+    pub(super) fn answered_with(&mut self, status: &Status) {
         if let (Some(event), false) = (&mut self.event, self.counted) {
             event.fail(status);
         }
@@ -350,12 +352,12 @@ mod tests {
     #[test]
     fn contract_methods_are_known_by_path() {
         let methods = Methods::new();
-        assert_eq!(methods.of("/kith.user.v1.UserService/GetUser").kind, Kind::Unary);
-        assert_eq!(methods.of("/kith.user.v1.UserService/ImportUsers").kind, Kind::Stream);
-        assert_eq!(methods.of("/grpc.health.v1.Health/Watch").kind, Kind::Watch);
-        assert_eq!(methods.of("/kith.admin.v1.AdminService/WatchNode").kind, Kind::Watch);
-        assert_eq!(methods.of("/kith.admin.v1.AdminService/VerifyEdges").kind, Kind::Watch);
-        assert_eq!(methods.of("/kith.user.v1.UserService/VerifySecret").kind, Kind::Unary);
+        assert_eq!(methods.of("/kith.user.v1.UserService/GetUser").kind, MethodKind::Unary);
+        assert_eq!(methods.of("/kith.user.v1.UserService/ImportUsers").kind, MethodKind::Stream);
+        assert_eq!(methods.of("/grpc.health.v1.Health/Watch").kind, MethodKind::Watch);
+        assert_eq!(methods.of("/kith.admin.v1.AdminService/WatchNode").kind, MethodKind::Watch);
+        assert_eq!(methods.of("/kith.admin.v1.AdminService/VerifyEdges").kind, MethodKind::Watch);
+        assert_eq!(methods.of("/kith.user.v1.UserService/VerifySecret").kind, MethodKind::Unary);
         assert!(!methods.of("/kith.user.v1.UserService/Nothing").known);
     }
 
@@ -400,12 +402,12 @@ mod tests {
     fn a_method_without_rules_has_the_small_limits() {
         let methods = Methods::new();
         let limits = |path: &str| (methods.of(path).kind, methods.of(path).batch);
-        assert_eq!(limits("/kith.user.v1.UserService/GetUser"), (Kind::Unary, false));
-        assert_eq!(limits("/kith.user.v1.UserService/BatchGetUsers"), (Kind::Unary, true));
-        assert_eq!(limits("/kith.user.v1.UserService/ImportUsers"), (Kind::Stream, true));
-        assert_eq!(limits("/kith.presence.v1.PresenceService/WatchPresence"), (Kind::Watch, true));
-        assert_eq!(limits("/kith.user.v1.UserService/Nothing"), (Kind::Unary, false));
-        assert_eq!(limits("/grpc.health.v1.Health/Watch"), (Kind::Watch, true));
+        assert_eq!(limits("/kith.user.v1.UserService/GetUser"), (MethodKind::Unary, false));
+        assert_eq!(limits("/kith.user.v1.UserService/BatchGetUsers"), (MethodKind::Unary, true));
+        assert_eq!(limits("/kith.user.v1.UserService/ImportUsers"), (MethodKind::Stream, true));
+        assert_eq!(limits("/kith.presence.v1.PresenceService/WatchPresence"), (MethodKind::Watch, true));
+        assert_eq!(limits("/kith.user.v1.UserService/Nothing"), (MethodKind::Unary, false));
+        assert_eq!(limits("/grpc.health.v1.Health/Watch"), (MethodKind::Watch, true));
     }
 
     #[test]

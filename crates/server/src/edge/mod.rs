@@ -33,32 +33,32 @@ use tonic::Status;
 
 pub(crate) use answer::{invalid_metadata, too_much_unread};
 pub use body::EdgeBody;
-pub use bounded::{Bounded, RequestBody};
+pub use bounded::{BoundedBody, RequestBody};
 pub use future::EdgeFuture;
 pub use methods::code_name;
-pub(crate) use methods::{Counted, services};
-pub use routes::{Answers, Routes};
+pub(crate) use methods::{MethodCounts, services};
+pub use routes::{RouteService, Routes};
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
-pub(crate) use times::Taken;
-pub(crate) use unread::{Full, Unread};
+pub(crate) use times::LatencySnapshot;
+pub(crate) use unread::{ConnectionUnread, UnreadFull};
 
 use self::{
-    admission::{Admission, Admitted, Denied, UnverifiedCall},
+    admission::{Admission, AdmittedCall, DeniedCall, UnverifiedCall},
     caller_calls::CallerCalls,
     connection::{Connection, WatchLimits},
     deadline::Deadlines,
-    ending::{CloseSignal, Ending, StreamEnd},
+    ending::{CloseSignal, EndConditions, StreamEnd},
     events::EventCall,
-    gate::{Entry, Gate},
-    methods::{CallRecord, Kind, Method, Methods},
+    gate::{CallGate, SlotRequest},
+    methods::{CallRecord, Method, MethodKind, Methods},
     unread::NodeUnread,
     user_quotas::UserQuotas,
 };
 use crate::{
     auth::{
         Callers, Tokens,
-        identity::{Authentication, InProcess, User},
+        identity::{Authentication, InProcessIdentity, User},
     },
     config::LimitsConfig,
     telemetry::audit::RefusalLog,
@@ -74,7 +74,7 @@ pub struct Edge {
     base: Routes,
     /// The domains: served once the store is there.
     domains: Arc<OnceLock<Routes>>,
-    shared: Arc<Shared>,
+    shared: Arc<EdgeShared>,
     auth: Arc<Authentication>,
     /// Whether calls may name one.
     sandboxes: bool,
@@ -84,7 +84,7 @@ pub struct Edge {
 
 /// How many calls an edge handles, and what it has counted. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Load(Arc<Shared>);
+pub struct Load(Arc<EdgeShared>);
 
 impl Load {
     /// Calls that are being handled: not health, reflection, nor watches that are open.
@@ -106,15 +106,15 @@ impl Load {
     }
 
     /// What was counted since the start of the methods of the contract that were called, by service and method.
-    pub(crate) fn counted(&self) -> Vec<Counted> {
+    pub(crate) fn counted(&self) -> Vec<MethodCounts> {
         self.0.methods.counted()
     }
 }
 
 #[derive(Debug)]
-struct Shared {
+struct EdgeShared {
     methods: Methods,
-    gate: Gate,
+    gate: CallGate,
     users: UserQuotas,
     callers: CallerCalls,
     unary: Deadlines,
@@ -131,9 +131,9 @@ impl Edge {
     /// those of the recorder installed before.
     #[must_use]
     pub fn new(base: Routes, limits: &LimitsConfig) -> Self {
-        let shared = Shared {
+        let shared = EdgeShared {
             methods: Methods::new(),
-            gate: Gate::new(limits.in_flight, limits.queue_wait),
+            gate: CallGate::new(limits.in_flight, limits.queue_wait),
             users: UserQuotas::new(limits),
             callers: CallerCalls::new(),
             unary: Deadlines { default: limits.deadline_default, most: limits.deadline_max },
@@ -180,7 +180,7 @@ impl Edge {
     }
 
     /// The same edge for the calls of one more connection, and where its unread answers are counted.
-    pub(crate) fn of_connection(&self) -> (Self, Arc<Unread>) {
+    pub(crate) fn of_connection(&self) -> (Self, Arc<ConnectionUnread>) {
         let connection = self.shared.watches.connection(self.shared.unread.connection());
         let unread = Arc::clone(&connection.unread);
         (Self { connection: Some(connection), ..self.clone() }, unread)
@@ -234,7 +234,7 @@ impl Edge {
         let record = CallRecord::begin(Arc::clone(method), started);
         match self.admit(&mut request, method, started) {
             Ok(Admission::Admitted(admitted)) => self.start(request, record, &admitted),
-            Ok(Admission::Waiting(waiting)) => {
+            Ok(Admission::Unverified(waiting)) => {
                 EdgeFuture::verifying(self.clone().verify(request, record, waiting))
             }
             Err(denied) => self.deny(&request, record, denied),
@@ -255,11 +255,11 @@ impl Edge {
     }
 
     /// Refuses a call, and counts it if its credential or its rights are the cause.
-    fn deny<B>(&self, request: &Request<B>, mut record: CallRecord, denied: Denied) -> EdgeFuture<B> {
+    fn deny<B>(&self, request: &Request<B>, mut record: CallRecord, denied: DeniedCall) -> EdgeFuture<B> {
         if let Some(refused) = denied.refused {
             let (method, trace_id) = (record.method(), events::trace_id(request.headers()));
             self.shared.refusals.add(&refused, (&method.service, &method.name), trace_id.as_deref());
-            record.by(refused.caller.map(|caller| self.shared.callers.of_caller(&caller)));
+            record.count_for(refused.caller.map(|caller| self.shared.callers.of_caller(&caller)));
         }
         EdgeFuture::refused(record, *denied.status)
     }
@@ -270,12 +270,12 @@ impl Edge {
         request: &mut Request<B>,
         method: &Method,
         started: Instant,
-    ) -> Result<Admission, Denied> {
+    ) -> Result<Admission, DeniedCall> {
         let deadlines = match method.kind {
-            Kind::Unary => self.shared.unary,
-            Kind::Stream | Kind::Watch => self.shared.streams,
+            MethodKind::Unary => self.shared.unary,
+            MethodKind::Stream | MethodKind::Watch => self.shared.streams,
         };
-        let by = request.extensions_mut().remove::<InProcess>();
+        let by = request.extensions_mut().remove::<InProcessIdentity>();
         let admission = admission::admit(&self.auth, request.headers_mut(), by, method, deadlines, started)?;
         if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
             request.extensions_mut().insert(name);
@@ -287,9 +287,9 @@ impl Edge {
         &self,
         mut request: Request<B>,
         mut record: CallRecord,
-        admitted: &Admitted,
+        admitted: &AdmittedCall,
     ) -> EdgeFuture<B> {
-        record.by(self.shared.callers.of(&admitted.by));
+        record.count_for(self.shared.callers.of(&admitted.by));
         if !record.method().known {
             return EdgeFuture::refused(record, answer::method_unknown());
         }
@@ -313,36 +313,37 @@ impl Edge {
         }
         let span = trace::span(record.method(), request.headers());
         let most = (!record.method().batch).then_some(self.shared.message_bytes);
-        let request = request.map(|body| Bounded::new(body, most));
-        let ending = self.ending(record.method(), admitted);
-        let mut running = future::Running::new(record, ending, span);
+        let request = request.map(|body| BoundedBody::new(body, most));
+        let end_conditions = self.end_conditions(record.method(), admitted);
+        let mut running = future::RunningCall::new(record, end_conditions, span);
         if exempt {
-            if running.kind() == Kind::Watch {
-                let Some(place) = self.shared.watches.enter(self.connection.as_deref()) else {
+            if running.kind() == MethodKind::Watch {
+                let Some(watch) = self.shared.watches.acquire(self.connection.as_deref()) else {
                     return EdgeFuture::refused(running.into_record(), answer::too_many_watches());
                 };
-                running.keep(place);
+                running.hold_watch(watch);
             }
             return EdgeFuture::running(routes.answer(running.service(), request), running, None);
         }
-        match self.shared.gate.enter() {
-            Entry::Now(slot) => {
+        match self.shared.gate.request_slot() {
+            SlotRequest::Granted(slot) => {
                 EdgeFuture::running(routes.answer(running.service(), request), running, Some(slot))
             }
-            Entry::Later(slot) => EdgeFuture::waiting(slot, routes.clone(), request, running),
-            Entry::Full => EdgeFuture::refused(running.into_record(), answer::overloaded()),
+            SlotRequest::Queued(slot) => EdgeFuture::waiting(slot, routes.clone(), request, running),
+            SlotRequest::Refused => EdgeFuture::refused(running.into_record(), answer::overloaded()),
         }
     }
 
-    /// What ends a call before its time: its deadline; every stream also the end of its caller, those without an end also the stop
-    /// of the node.
-    fn ending(&self, method: &Method, admitted: &Admitted) -> Ending {
-        let caller = if method.kind == Kind::Unary { None } else { admitted.ended() };
+    /// What ends a call before its answer is complete: its deadline; for every stream also the end of its caller, and
+    /// for those without an end the stop of the node.
+    fn end_conditions(&self, method: &Method, admitted: &AdmittedCall) -> EndConditions {
+        let caller = if method.kind == MethodKind::Unary { None } else { admitted.close_signal() };
         let closing = &self.shared.closing;
-        let node = (method.kind == Kind::Watch).then(|| CloseSignal::new(closing.clone(), answer::stopping));
+        let node =
+            (method.kind == MethodKind::Watch).then(|| CloseSignal::new(closing.clone(), answer::stopping));
         let deadline = StreamEnd { at: admitted.call.deadline, status: answer::deadline_exceeded };
-        let last = if method.kind == Kind::Unary { deadline } else { admitted.last() };
-        Ending::new(last, [caller, node])
+        let last = if method.kind == MethodKind::Unary { deadline } else { admitted.latest_end() };
+        EndConditions::new(last, [caller, node])
     }
 }
 

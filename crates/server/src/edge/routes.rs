@@ -22,21 +22,21 @@ use super::{RequestBody, answer};
 /// The services of one port. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Routes {
-    by_name: Arc<HashMap<&'static str, Arc<dyn Answers>, RandomState>>,
+    by_name: Arc<HashMap<&'static str, Arc<dyn RouteService>, RandomState>>,
     /// Answers what no service of a name does.
-    rest: Option<Arc<dyn Answers>>,
+    fallback: Option<Arc<dyn RouteService>>,
 }
 
 /// What a service answers with.
 pub(super) type RouteFuture = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
 /// A service as tonic generates them; a clone is a clone of an `Arc`.
-pub trait Answers: Send + Sync + 'static {
+pub trait RouteService: Send + Sync + 'static {
     /// Answers a call.
     fn answer(&self, request: Request<Body>) -> RouteFuture;
 }
 
-impl<S> Answers for S
+impl<S> RouteService for S
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = RouteFuture>,
     S: Clone + Send + Sync + 'static,
@@ -50,13 +50,13 @@ where
 impl Routes {
     /// One service.
     #[must_use]
-    pub fn new<S: Answers + NamedService>(service: S) -> Self {
+    pub fn new<S: RouteService + NamedService>(service: S) -> Self {
         Self::default().add_service(service)
     }
 
     /// One service more; it takes the place of one of the same name.
     #[must_use]
-    pub fn add_service<S: Answers + NamedService>(mut self, service: S) -> Self {
+    pub fn add_service<S: RouteService + NamedService>(mut self, service: S) -> Self {
         let mut by_name = HashMap::clone(&self.by_name);
         by_name.insert(S::NAME, Arc::new(service));
         self.by_name = Arc::new(by_name);
@@ -65,13 +65,13 @@ impl Routes {
 
     /// One service for all calls, whatever their path.
     #[cfg(feature = "embedded")]
-    pub(crate) fn all(service: impl Answers) -> Self {
-        Self { by_name: Arc::default(), rest: Some(Arc::new(service)) }
+    pub(crate) fn all(service: impl RouteService) -> Self {
+        Self { by_name: Arc::default(), fallback: Some(Arc::new(service)) }
     }
 
     /// Has the service of this name answer; UNIMPLEMENTED where there is none.
     pub(super) fn answer<B: RequestBody>(&self, name: &str, request: Request<B>) -> RouteFuture {
-        match self.by_name.get(name).or(self.rest.as_ref()) {
+        match self.by_name.get(name).or(self.fallback.as_ref()) {
             Some(service) => service.answer(request.map(Body::new)),
             None => Box::pin(async { Ok(answer::method_unknown().into_http()) }),
         }

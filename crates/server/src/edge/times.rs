@@ -16,38 +16,38 @@ const FINE: usize = 1 << FINE_BITS;
 const DOUBLINGS: u32 = 26;
 const BUCKETS: usize = (DOUBLINGS as usize - FINE_BITS as usize + 1) * FINE;
 
-/// Times of the calls of one method since the start.
+/// How long the calls of one method took since the start.
 #[derive(Debug)]
-pub(super) struct Times([AtomicU64; BUCKETS]);
+pub(super) struct LatencyHistogram([AtomicU64; BUCKETS]);
 
-/// What [`Times`] held at a moment, or what came between two of them.
+/// The counts of a [`LatencyHistogram`] at a moment, or between two moments.
 #[derive(Clone, Debug)]
-pub(crate) struct Taken(Box<[u64]>);
+pub(crate) struct LatencySnapshot(Box<[u64]>);
 
-impl Default for Times {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self(array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 
-impl Times {
+impl LatencyHistogram {
     pub(super) fn record(&self, time: Duration) {
         self.0[bucket(time)].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn read(&self) -> Taken {
-        Taken(self.0.iter().map(|count| count.load(Ordering::Relaxed)).collect())
+    pub(super) fn read(&self) -> LatencySnapshot {
+        LatencySnapshot(self.0.iter().map(|count| count.load(Ordering::Relaxed)).collect())
     }
 }
 
-impl Default for Taken {
+impl Default for LatencySnapshot {
     /// Of no call.
     fn default() -> Self {
         Self(vec![0; BUCKETS].into())
     }
 }
 
-impl Taken {
+impl LatencySnapshot {
     /// How many calls.
     pub(crate) fn calls(&self) -> u64 {
         self.0.iter().sum()
@@ -116,8 +116,8 @@ fn upper(bucket: usize) -> Duration {
 mod tests {
     use super::*;
 
-    fn taken(micros: impl IntoIterator<Item = u64>) -> Taken {
-        let times = Times::default();
+    fn snapshot(micros: impl IntoIterator<Item = u64>) -> LatencySnapshot {
+        let times = LatencyHistogram::default();
         micros.into_iter().for_each(|micros| times.record(Duration::from_micros(micros)));
         times.read()
     }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_calls() {
-        let all = taken(1..=1_000);
+        let all = snapshot(1..=1_000);
         let near = |part: f64, micros: u64| {
             let counted = all.quantile(part).unwrap();
             let time = Duration::from_micros(micros);
@@ -152,13 +152,13 @@ mod tests {
         near(0.5, 500);
         near(0.99, 990);
         near(1.0, 1_000);
-        assert_eq!(taken([]).quantile(0.99), None);
-        assert_eq!(taken([3]).quantile(0.5), Some(Duration::from_micros(3)));
+        assert_eq!(snapshot([]).quantile(0.99), None);
+        assert_eq!(snapshot([3]).quantile(0.5), Some(Duration::from_micros(3)));
     }
 
     #[test]
-    fn who_looks_sees_what_came_since_it_looked() {
-        let times = Times::default();
+    fn snapshots_differ_by_the_calls_between_them() {
+        let times = LatencyHistogram::default();
         times.record(Duration::from_secs(1));
         let before = times.read();
         times.record(Duration::from_micros(10));

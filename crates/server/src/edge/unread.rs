@@ -16,57 +16,57 @@ const COUNTED_FROM: usize = 1 << 10;
 /// The bytes of answers that the node holds for all connections, and the most that it may.
 #[derive(Debug)]
 pub(super) struct NodeUnread {
-    bytes: Budget,
+    bytes: ByteBudget,
     per_connection: usize,
 }
 
 /// Answers of one connection that its peer has not read: their bytes, which are among those of the node, and since when they
 /// wait for the peer.
 #[derive(Debug)]
-pub(crate) struct Unread {
+pub(crate) struct ConnectionUnread {
     node: Arc<NodeUnread>,
-    bytes: Budget,
+    bytes: ByteBudget,
     /// Bodies that wait for the peer, by whether the period in which they began to is even.
     waiting: [AtomicUsize; 2],
     period: AtomicU64,
 }
 
-/// There is no room: the connection, or the node, holds as many bytes as it may.
+/// The connection, or the node, holds as many unread bytes as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
+pub(crate) struct UnreadFull;
 
 #[derive(Debug)]
-struct Budget {
+struct ByteBudget {
     held: AtomicUsize,
     most: usize,
 }
 
-impl Budget {
+impl ByteBudget {
     const fn new(most: usize) -> Self {
         Self { held: AtomicUsize::new(0), most }
     }
 
-    fn take(&self, bytes: usize) -> Result<(), Full> {
+    fn reserve(&self, bytes: usize) -> Result<(), UnreadFull> {
         let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= self.most);
-        let taken = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map(drop).map_err(|_| Full)
+        let reserved = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        reserved.map(drop).map_err(|_| UnreadFull)
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 impl NodeUnread {
     pub(super) fn new(node: usize, per_connection: usize) -> Arc<Self> {
-        Arc::new(Self { bytes: Budget::new(node), per_connection })
+        Arc::new(Self { bytes: ByteBudget::new(node), per_connection })
     }
 
     /// Of a new connection.
-    pub(super) fn connection(self: &Arc<Self>) -> Arc<Unread> {
-        Arc::new(Unread {
+    pub(super) fn connection(self: &Arc<Self>) -> Arc<ConnectionUnread> {
+        Arc::new(ConnectionUnread {
             node: Arc::clone(self),
-            bytes: Budget::new(self.per_connection),
+            bytes: ByteBudget::new(self.per_connection),
             waiting: Default::default(),
             period: AtomicU64::new(0),
         })
@@ -78,19 +78,19 @@ impl NodeUnread {
     }
 }
 
-impl Unread {
+impl ConnectionUnread {
     /// The same data, counted until the last of it was written to the peer.
     ///
     /// # Errors
     /// When there is no room for it.
-    pub(crate) fn hold(self: &Arc<Self>, data: Bytes) -> Result<Bytes, Full> {
+    pub(crate) fn hold(self: &Arc<Self>, data: Bytes) -> Result<Bytes, UnreadFull> {
         let bytes = data.len();
         if bytes < COUNTED_FROM {
             return Ok(data);
         }
-        self.bytes.take(bytes)?;
-        if let Err(full) = self.node.bytes.take(bytes) {
-            self.bytes.give_back(bytes);
+        self.bytes.reserve(bytes)?;
+        if let Err(full) = self.node.bytes.reserve(bytes) {
+            self.bytes.release(bytes);
             return Err(full);
         }
         let since = self.begin_wait();
@@ -129,7 +129,7 @@ impl Unread {
 struct UnreadData {
     data: Bytes,
     since: u64,
-    unread: Arc<Unread>,
+    unread: Arc<ConnectionUnread>,
 }
 
 impl AsRef<[u8]> for UnreadData {
@@ -142,8 +142,8 @@ impl Drop for UnreadData {
     fn drop(&mut self) {
         let bytes = self.data.len();
         self.unread.end_wait(self.since);
-        self.unread.bytes.give_back(bytes);
-        self.unread.node.bytes.give_back(bytes);
+        self.unread.bytes.release(bytes);
+        self.unread.node.bytes.release(bytes);
     }
 }
 
@@ -173,10 +173,10 @@ mod tests {
         let node = NodeUnread::new(5_000, 3_000);
         let (one, other) = (node.connection(), node.connection());
         let first = one.hold(data(2_000)).unwrap();
-        assert_eq!(one.hold(data(2_000)), Err(Full), "of the connection");
+        assert_eq!(one.hold(data(2_000)), Err(UnreadFull), "of the connection");
         let second = other.hold(data(2_000)).unwrap();
         let third = node.connection();
-        assert_eq!(third.hold(data(2_000)), Err(Full), "of the node");
+        assert_eq!(third.hold(data(2_000)), Err(UnreadFull), "of the node");
         assert!(third.hold(data(COUNTED_FROM - 1)).is_ok(), "small answers pass");
         drop(first);
         let fourth = third.hold(data(2_000)).unwrap();

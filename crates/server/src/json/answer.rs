@@ -175,18 +175,18 @@ struct Failure<'a> {
     code: &'static str,
     message: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    details: Vec<Detail>,
+    details: Vec<ErrorDetail>,
 }
 
 #[derive(Serialize)]
-struct Detail {
+struct ErrorDetail {
     r#type: String,
     value: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     debug: Option<DynamicMessage>,
 }
 
-fn details(status: &Status) -> Vec<Detail> {
+fn details(status: &Status) -> Vec<ErrorDetail> {
     let Ok(decoded) = pb::Status::decode(status.details()) else { return Vec::new() };
     decoded
         .details
@@ -195,7 +195,7 @@ fn details(status: &Status) -> Vec<Detail> {
             let name = any.type_url.rsplit('/').next().unwrap_or_default().to_owned();
             let debug = catalogue::message(&name)
                 .and_then(|descriptor| DynamicMessage::decode(descriptor, any.value.as_slice()).ok());
-            Detail { r#type: name, value: STANDARD_NO_PAD.encode(&any.value), debug }
+            ErrorDetail { r#type: name, value: STANDARD_NO_PAD.encode(&any.value), debug }
         })
         .collect()
 }

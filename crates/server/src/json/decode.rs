@@ -32,13 +32,13 @@ pub(super) fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Re
 }
 
 fn parsed(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, ReadError> {
-    let place = PathTracker::new(input.clone());
+    let tracker = PathTracker::new(input.clone());
     let mut reader = Deserializer::from_slice(text);
-    let read = DynamicMessage::deserialize(input.clone(), PathDeserializer::new(&mut reader, &place));
+    let read = DynamicMessage::deserialize(input.clone(), PathDeserializer::new(&mut reader, &tracker));
     let mut message = read
         .and_then(|message| reader.end().map(|()| message))
-        .map_err(|error| ReadError::of(&place, &error, text.is_empty()))?;
-    for (field, mask) in place.into_masks() {
+        .map_err(|error| ReadError::of(&tracker, &error, text.is_empty()))?;
+    for (field, mask) in tracker.into_masks() {
         let mut value = match field.kind().as_message() {
             Some(descriptor) => DynamicMessage::new(descriptor.clone()),
             None => continue,

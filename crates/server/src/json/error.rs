@@ -28,13 +28,13 @@ pub(super) enum ReadError {
 
 impl ReadError {
     /// From an error at a position.
-    pub(super) fn of(place: &PathTracker, error: &serde_json::Error, empty: bool) -> Self {
+    pub(super) fn of(tracker: &PathTracker, error: &serde_json::Error, empty: bool) -> Self {
         if empty {
             return Self::Empty;
         }
-        let (name, spot) = place.trace();
+        let (name, target) = tracker.trace();
         match error.classify() {
-            Category::Data => of_field(place, name, &spot),
+            Category::Data => of_field(tracker, name, &target),
             Category::Syntax | Category::Eof | Category::Io => {
                 // These texts are fixed: they contain line and column, but no input.
                 let within = if name.is_empty() { String::new() } else { format!(", in {name}") };
@@ -65,8 +65,8 @@ impl ReadError {
     }
 }
 
-fn of_field(place: &PathTracker, name: String, spot: &PathTarget) -> ReadError {
-    let why = match (place.why(), spot) {
+fn of_field(tracker: &PathTracker, name: String, target: &PathTarget) -> ReadError {
+    let why = match (tracker.why(), target) {
         (Some(FieldError::Twice), _) => "is given twice".to_owned(),
         (Some(FieldError::Read), _) => "excludes another field that is given; give one of them".to_owned(),
         (None, PathTarget::Unknown(message, key)) => unknown(message, key),

@@ -19,13 +19,13 @@ pub(super) struct Mask(pub(super) Option<FieldMask>);
 
 impl<'de> Deserialize<'de> for Mask {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Forms)
+        deserializer.deserialize_any(MaskVisitor)
     }
 }
 
-struct Forms;
+struct MaskVisitor;
 
-impl<'de> Visitor<'de> for Forms {
+impl<'de> Visitor<'de> for MaskVisitor {
     type Value = Mask;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

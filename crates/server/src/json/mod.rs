@@ -13,7 +13,7 @@ mod mask;
 mod path_deserializer;
 mod request;
 mod request_head;
-mod rest;
+mod unread_body;
 
 use axum::body::Body;
 use http::{Request, Response};
@@ -24,7 +24,7 @@ pub use self::decode::message;
 use self::{
     catalogue::Rpc,
     request_head::{RejectedRequest, admit},
-    rest::{LET_GO_BYTES, Rest, STRANGER_BYTES},
+    unread_body::{DRAIN_BYTES, DRAIN_UNAUTH_BYTES, UnreadBody},
 };
 use crate::{
     config::LimitsConfig,
@@ -63,22 +63,22 @@ async fn call<B: RequestBody>(
     rpc: &'static Rpc,
     request: Request<B>,
 ) -> Response<Body> {
-    let rest = Rest::default();
-    match request::translate(rpc, limits, request, &rest) {
+    let unread = UnreadBody::default();
+    match request::translate(rpc, limits, request, &unread) {
         Ok(request) => {
             let response = edge.handle(request).await.unwrap_or_else(|never| match never {});
-            rest.read_away(if is_stranger(&response) { STRANGER_BYTES } else { LET_GO_BYTES });
+            unread.drain(if is_unauthenticated(&response) { DRAIN_UNAUTH_BYTES } else { DRAIN_BYTES });
             answer::of(rpc, response).await
         }
         Err(status) => {
-            rest.read_away(LET_GO_BYTES);
+            unread.drain(DRAIN_BYTES);
             answer::failure(&status)
         }
     }
 }
 
 /// Whether the edge refused the caller, not the call.
-fn is_stranger(response: &Response<EdgeBody>) -> bool {
+fn is_unauthenticated(response: &Response<EdgeBody>) -> bool {
     let code = response.headers().get(Status::GRPC_STATUS);
     code.is_some_and(|code| Code::from_bytes(code.as_bytes()) == Code::Unauthenticated)
 }
@@ -101,12 +101,12 @@ pub fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M,
 
 /// Answers a request of a page or program that may not call, without looking at its body.
 pub(crate) fn refuse<B: RequestBody>(request: Request<B>, status: &Status) -> Response<Body> {
-    request::let_go(request, STRANGER_BYTES);
+    request::drain_refused(request, DRAIN_UNAUTH_BYTES);
     answer::failure(status)
 }
 
 fn refuse_request<B: RequestBody>(request: Request<B>, refusal: RejectedRequest) -> Response<Body> {
-    request::let_go(request, LET_GO_BYTES);
+    request::drain_refused(request, DRAIN_BYTES);
     let mut response = answer::failure(&refusal.status);
     *response.status_mut() = refusal.http;
     response.headers_mut().extend(refusal.header);

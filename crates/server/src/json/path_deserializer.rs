@@ -68,40 +68,40 @@ impl PathTracker {
 
     /// The path with the names of the contract, and its target.
     pub(super) fn trace(&self) -> (String, PathTarget) {
-        let (mut name, mut spot) = (String::new(), PathTarget::Root);
+        let (mut name, mut target) = (String::new(), PathTarget::Root);
         for step in self.path.borrow().iter() {
-            spot = self.step(&spot, step);
-            match (&spot, step) {
+            target = self.step(&target, step);
+            match (&target, step) {
                 (_, PathStep::Index(index)) => name.push_str(&format!("[{index}]")),
                 (PathTarget::Field(field), PathStep::Key(_)) => name = joined(name, field.name()),
                 (_, PathStep::Key(key)) => name = joined(name, &shown(key)),
             }
         }
-        (name, spot)
+        (name, target)
     }
 
-    fn step(&self, spot: &PathTarget, step: &PathStep) -> PathTarget {
+    fn step(&self, target: &PathTarget, step: &PathStep) -> PathTarget {
         let PathStep::Key(key) = step else {
-            return match spot {
+            return match target {
                 PathTarget::Field(field) | PathTarget::Value(field) => PathTarget::Value(field.clone()),
                 PathTarget::Root | PathTarget::Unknown(..) => PathTarget::Root,
             };
         };
-        let message = match spot {
+        let message = match target {
             PathTarget::Field(field) if field.is_map() => return PathTarget::Value(field.clone()),
-            _ => self.message_at(spot),
+            _ => self.message_at(target),
         };
         let field = message.get_field_by_json_name(key).or_else(|| message.get_field_by_name(key));
         field.map_or_else(|| PathTarget::Unknown(message, key.clone()), PathTarget::Field)
     }
 
-    fn message_at(&self, spot: &PathTarget) -> MessageDescriptor {
-        let kind = match spot {
+    fn message_at(&self, target: &PathTarget) -> MessageDescriptor {
+        let kind = match target {
             PathTarget::Root => return self.root.clone(),
             PathTarget::Unknown(message, _) => return message.clone(),
             PathTarget::Field(field) | PathTarget::Value(field) => field.kind(),
         };
-        match (kind, spot) {
+        match (kind, target) {
             (Kind::Message(entry), PathTarget::Value(_)) if entry.is_map_entry() => {
                 entry.map_entry_value_field().kind().as_message().cloned().unwrap_or(entry)
             }
@@ -153,12 +153,12 @@ fn joined(mut path: String, name: &str) -> String {
 /// A deserializer, or a seed or visitor for one, with its position.
 pub(super) struct PathDeserializer<'a, T> {
     inner: T,
-    place: &'a PathTracker,
+    tracker: &'a PathTracker,
 }
 
 impl<'a, T> PathDeserializer<'a, T> {
-    pub(super) const fn new(inner: T, place: &'a PathTracker) -> Self {
-        Self { inner, place }
+    pub(super) const fn new(inner: T, tracker: &'a PathTracker) -> Self {
+        Self { inner, tracker }
     }
 }
 
@@ -166,11 +166,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for PathDeserializer<'_, D> {
     type Error = D::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_any(PathDeserializer::new(visitor, self.place))
+        self.inner.deserialize_any(PathDeserializer::new(visitor, self.tracker))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_option(PathDeserializer::new(visitor, self.place))
+        self.inner.deserialize_option(PathDeserializer::new(visitor, self.tracker))
     }
 
     forward_to_deserialize_any! {
@@ -183,7 +183,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for PathDeserializer<'_,
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
-        self.inner.deserialize(PathDeserializer::new(deserializer, self.place))
+        self.inner.deserialize(PathDeserializer::new(deserializer, self.tracker))
     }
 }
 
@@ -231,73 +231,78 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for PathDeserializer<'_, V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        self.inner.visit_some(PathDeserializer::new(deserializer, self.place))
+        self.inner.visit_some(PathDeserializer::new(deserializer, self.tracker))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<V::Value, A::Error> {
-        self.inner.visit_seq(List { inner: list, place: self.place, index: 0 })
+        self.inner.visit_seq(TrackedList { inner: list, tracker: self.tracker, index: 0 })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        self.inner.visit_map(Object { inner: map, place: self.place, inside: false, seen: HashSet::new() })
+        self.inner.visit_map(TrackedMap {
+            inner: map,
+            tracker: self.tracker,
+            inside: false,
+            seen: HashSet::new(),
+        })
     }
 }
 
-struct List<'a, A> {
+struct TrackedList<'a, A> {
     inner: A,
-    place: &'a PathTracker,
+    tracker: &'a PathTracker,
     index: usize,
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, A> {
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for TrackedList<'_, A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        self.place.enter(PathStep::Index(self.index));
-        let element = self.inner.next_element_seed(PathDeserializer::new(seed, self.place))?;
-        self.place.leave();
+        self.tracker.enter(PathStep::Index(self.index));
+        let element = self.inner.next_element_seed(PathDeserializer::new(seed, self.tracker))?;
+        self.tracker.leave();
         self.index += 1;
         Ok(element)
     }
 }
 
-struct Object<'a, A> {
+struct TrackedMap<'a, A> {
     inner: A,
-    place: &'a PathTracker,
+    tracker: &'a PathTracker,
     /// Whether the position is still at the last key: the message may refuse a value after it was read.
     inside: bool,
     seen: HashSet<String>,
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Object<'_, A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for TrackedMap<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
         if std::mem::take(&mut self.inside) {
-            self.place.leave();
+            self.tracker.leave();
         }
         let Some(key) = self.inner.next_key::<String>()? else { return Ok(None) };
-        self.place.enter(PathStep::Key(key.clone()));
+        self.tracker.enter(PathStep::Key(key.clone()));
         self.inside = true;
-        let name = self.place.field_name(&key).unwrap_or_else(|| key.clone());
+        let name = self.tracker.field_name(&key).unwrap_or_else(|| key.clone());
         if !self.seen.insert(name) {
-            self.place.why.set(Some(FieldError::Twice));
+            self.tracker.why.set(Some(FieldError::Twice));
             return Err(A::Error::custom("given twice"));
         }
         seed.deserialize(key.into_deserializer()).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        let value = match self.place.mask() {
+        let value = match self.tracker.mask() {
             Some(field) => {
                 if let Mask(Some(mask)) = self.inner.next_value()? {
-                    self.place.masks.borrow_mut().push((field, mask));
+                    self.tracker.masks.borrow_mut().push((field, mask));
                 }
                 seed.deserialize(().into_deserializer())?
             }
-            None => self.inner.next_value_seed(PathDeserializer::new(seed, self.place))?,
+            None => self.inner.next_value_seed(PathDeserializer::new(seed, self.tracker))?,
         };
-        self.place.why.set(Some(FieldError::Read));
+        self.tracker.why.set(Some(FieldError::Read));
         Ok(value)
     }
 }

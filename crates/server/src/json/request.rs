@@ -13,7 +13,7 @@ use http_body::{Body, Frame};
 use prost::Message as _;
 use tonic::{Status, codegen::StdError};
 
-use super::{BodyLimits, catalogue::Rpc, decode, error, rest::Rest};
+use super::{BodyLimits, catalogue::Rpc, decode, error, unread_body::UnreadBody};
 use crate::edge::{self, RequestBody};
 
 /// Headers of the connection, of HTTP, or of Connect, which handlers do not need.
@@ -38,29 +38,29 @@ const DIGITS_MAX: usize = 10;
 const GRPC_MOST: u64 = 99_999_999;
 
 /// The request in gRPC form. Its body is transcoded when the handler reads it, within its deadline. An unread body is
-/// left in `rest`.
+/// left in `unread`.
 pub(super) fn translate<B: RequestBody>(
     rpc: &'static Rpc,
     limits: BodyLimits,
     request: Request<B>,
-    rest: &Rest<B>,
-) -> Result<Request<Transcoded<B>>, Box<Status>> {
-    let rest = lingers(&request).then(|| rest.clone());
+    unread: &UnreadBody<B>,
+) -> Result<Request<TranscodedBody<B>>, Box<Status>> {
+    let unread = may_still_send(&request).then(|| unread.clone());
     let (mut head, inner) = request.into_parts();
     let limit = if rpc.batch {
-        Limit { bytes: limits.batch, key: "limits.batch_message_bytes" }
+        BodyLimit { bytes: limits.batch, key: "limits.batch_message_bytes" }
     } else {
-        Limit { bytes: limits.message, key: "limits.message_bytes" }
+        BodyLimit { bytes: limits.message, key: "limits.message_bytes" }
     };
     if let Err(status) = metadata(&mut head.headers) {
-        if let Some(rest) = rest {
-            rest.leave(inner);
+        if let Some(unread) = unread {
+            unread.leave(inner);
         }
         return Err(status);
     }
     head.method = Method::POST;
     head.version = Version::HTTP_2;
-    let body = Transcoded { inner: Some(inner), read: BytesMut::new(), rpc, limit, rest };
+    let body = TranscodedBody { inner: Some(inner), read: BytesMut::new(), rpc, limit, unread };
     Ok(Request::from_parts(head, body))
 }
 
@@ -97,7 +97,7 @@ fn wrong_timeout() -> Box<Status> {
 
 /// The bound on the text, and the key that sets it.
 #[derive(Clone, Copy, Debug)]
-struct Limit {
+struct BodyLimit {
     bytes: usize,
     key: &'static str,
 }
@@ -105,17 +105,17 @@ struct Limit {
 /// The body of a call as JSON. Yields its message in a gRPC frame after all of it has arrived; fails with the status
 /// that the caller is to get.
 #[derive(Debug)]
-pub(super) struct Transcoded<B: RequestBody> {
+pub(super) struct TranscodedBody<B: RequestBody> {
     /// `None` once the message was yielded, or refused.
     inner: Option<B>,
     read: BytesMut,
     rpc: &'static Rpc,
-    limit: Limit,
+    limit: BodyLimit,
     /// `None` if the caller does not wait until the rest of the body is read.
-    rest: Option<Rest<B>>,
+    unread: Option<UnreadBody<B>>,
 }
 
-impl<B: RequestBody> Transcoded<B> {
+impl<B: RequestBody> TranscodedBody<B> {
     /// Reads more; true at the end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StdError>> {
         let Some(inner) = &mut self.inner else { return Poll::Ready(Ok(true)) };
@@ -140,10 +140,10 @@ impl<B: RequestBody> Transcoded<B> {
 
     /// Leaves the unread rest of the body.
     fn leave(&mut self) {
-        if let (Some(inner), Some(rest)) = (self.inner.take(), &self.rest)
+        if let (Some(inner), Some(unread)) = (self.inner.take(), &self.unread)
             && !inner.is_end_stream()
         {
-            rest.leave(inner);
+            unread.leave(inner);
         }
     }
 
@@ -159,7 +159,7 @@ impl<B: RequestBody> Transcoded<B> {
     }
 }
 
-impl<B: RequestBody> Body for Transcoded<B> {
+impl<B: RequestBody> Body for TranscodedBody<B> {
     type Data = Bytes;
     type Error = StdError;
 
@@ -178,7 +178,7 @@ impl<B: RequestBody> Body for Transcoded<B> {
 }
 
 /// The edge refuses some calls before their handler reads the body.
-impl<B: RequestBody> Drop for Transcoded<B> {
+impl<B: RequestBody> Drop for TranscodedBody<B> {
     fn drop(&mut self) {
         self.leave();
     }
@@ -186,16 +186,16 @@ impl<B: RequestBody> Drop for Transcoded<B> {
 
 /// Whether the caller may still be sending when it is refused, and would not read the answer then. Callers that wait
 /// for `100 Continue` do not send, and HTTP/2 ends one stream without the others.
-fn lingers<B>(request: &Request<B>) -> bool {
+fn may_still_send<B>(request: &Request<B>) -> bool {
     request.version() < Version::HTTP_2 && !request.headers().contains_key(header::EXPECT)
 }
 
 /// Ends a request that was refused before its body was read.
-pub(super) fn let_go<B: RequestBody>(request: Request<B>, most: usize) {
-    if lingers(&request) && !request.body().is_end_stream() {
-        let rest = Rest::default();
-        rest.leave(request.into_body());
-        rest.read_away(most);
+pub(super) fn drain_refused<B: RequestBody>(request: Request<B>, most: usize) {
+    if may_still_send(&request) && !request.body().is_end_stream() {
+        let unread = UnreadBody::default();
+        unread.leave(request.into_body());
+        unread.drain(most);
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
     use tokio::task::yield_now;
 
     use super::{
-        super::{catalogue, rest::LET_GO_BYTES},
+        super::{catalogue, unread_body::DRAIN_BYTES},
         *,
     };
 
@@ -230,9 +230,9 @@ mod tests {
         let request = Request::builder().version(version).body(body).unwrap();
         let rpc = catalogue::rpc("/kith.user.v1.UserService/GetUser").unwrap();
         let limits = BodyLimits { message: 1 << 20, batch: 1 << 20 };
-        let rest = Rest::default();
-        drop(translate(rpc, limits, request, &rest).unwrap());
-        rest.read_away(LET_GO_BYTES);
+        let unread = UnreadBody::default();
+        drop(translate(rpc, limits, request, &unread).unwrap());
+        unread.drain(DRAIN_BYTES);
         for _ in 0..10 {
             yield_now().await;
         }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn body_that_no_handler_asks_for_is_read_away() {
+    async fn body_that_no_handler_asks_for_is_drained() {
         assert_eq!(left_of(Version::HTTP_11).await, 0, "the connection is kept");
         assert_eq!(left_of(Version::HTTP_2).await, 5, "the stream is ended");
     }

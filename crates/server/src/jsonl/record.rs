@@ -26,14 +26,14 @@ pub enum Record {
 /// # Errors
 /// Why it is neither, without values.
 pub fn parse(line: &[u8]) -> Result<Record, String> {
-    let names = Names::of(line);
-    if names.are("user") {
+    let names = FieldNames::of(line);
+    if names.are_only("user") {
         let whole: ImportUser = json::record("kith.user.v1.ImportUser", line)?;
-        return Ok(Record::User(given_user(whole.user.unwrap_or_default())));
+        return Ok(Record::User(importable_user(whole.user.unwrap_or_default())));
     }
-    if names.are("group") {
+    if names.are_only("group") {
         let whole: ImportGroup = json::record("kith.group.v1.ImportGroup", line)?;
-        return Ok(Record::Group(given_group(whole.group.unwrap_or_default())));
+        return Ok(Record::Group(importable_group(whole.group.unwrap_or_default())));
     }
     match (names.have("userName") || names.have("user_name"), names.have("name")) {
         (false, false) if names.is_object() => Err("neither a user (userName) nor a group (name)".to_owned()),
@@ -47,7 +47,7 @@ pub fn parse(line: &[u8]) -> Result<Record, String> {
 /// # Errors
 /// Why the line is invalid, without values.
 pub fn user(line: &[u8]) -> Result<User, String> {
-    json::record("kith.user.v1.User", line).map(given_user)
+    json::record("kith.user.v1.User", line).map(importable_user)
 }
 
 /// Reads a group.
@@ -55,18 +55,18 @@ pub fn user(line: &[u8]) -> Result<User, String> {
 /// # Errors
 /// Why the line is invalid, without values.
 pub fn group(line: &[u8]) -> Result<Group, String> {
-    json::record("kith.group.v1.Group", line).map(given_group)
+    json::record("kith.group.v1.Group", line).map(importable_group)
 }
 
 /// The user without the fields of answers: an export contains them, an import ignores them.
 #[must_use]
-pub fn given_user(user: User) -> User {
+pub fn importable_user(user: User) -> User {
     User { version: 0, create_time: None, update_time: None, ..user }
 }
 
 /// The group without the fields of answers.
 #[must_use]
-pub fn given_group(group: Group) -> Group {
+pub fn importable_group(group: Group) -> Group {
     Group { version: 0, create_time: None, update_time: None, ..group }
 }
 
@@ -75,12 +75,12 @@ pub fn given_group(group: Group) -> Group {
 /// # Errors
 /// Why the line is invalid, without values.
 pub fn message(line: &[u8]) -> Result<Message, String> {
-    json::record("kith.message.v1.Message", line).map(given_message)
+    json::record("kith.message.v1.Message", line).map(importable_message)
 }
 
 /// The message for an import: without later changes. A recalled one is an empty, silent one.
 #[must_use]
-pub fn given_message(message: Message) -> Message {
+pub fn importable_message(message: Message) -> Message {
     let silent = message.silent || message.recall.is_some();
     let send_time = message.send_time.map(|time| prost_types::Timestamp {
         // The store has milliseconds.
@@ -91,9 +91,9 @@ pub fn given_message(message: Message) -> Message {
 }
 
 /// The names of the fields of a line; none if it is not a JSON object.
-struct Names(Option<BTreeMap<String, IgnoredAny>>);
+struct FieldNames(Option<BTreeMap<String, IgnoredAny>>);
 
-impl Names {
+impl FieldNames {
     fn of(line: &[u8]) -> Self {
         Self(serde_json::from_slice(line).ok())
     }
@@ -107,7 +107,7 @@ impl Names {
     }
 
     /// Whether this is the only name.
-    fn are(&self, name: &str) -> bool {
+    fn are_only(&self, name: &str) -> bool {
         self.have(name) && self.0.as_ref().is_some_and(|names| names.len() == 1)
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{
     config::Config,
     health::{HealthCause, State},
-    node::{run::Node, store::Data},
+    node::{run::Node, store::DataLocation},
     transport::callable,
 };
 
@@ -32,7 +32,7 @@ pub struct Banner {
     /// Host and port for operators.
     operations: Option<SocketAddr>,
     urls: Urls,
-    data: Data,
+    data: DataLocation,
     security: Security,
     /// The sources of the configuration; later ones override earlier ones.
     configuration: Vec<String>,

@@ -71,7 +71,7 @@ impl CallerSources {
     /// # Errors
     /// One line with the key of the configuration, the file, the place in it, and no part of a key.
     pub fn find(&self) -> Result<LoadedCallers, String> {
-        self.understand(self.read()?)
+        self.parse(self.read()?)
     }
 
     /// # Errors
@@ -90,7 +90,7 @@ impl CallerSources {
 
     /// # Errors
     /// As [`Self::find`], for the content of the files.
-    pub(super) fn understand(&self, contents: Contents) -> Result<LoadedCallers, String> {
+    pub(super) fn parse(&self, contents: Contents) -> Result<LoadedCallers, String> {
         let mut set: CallerSet = self.api_key.into_iter().map(default_caller).collect();
         if let (Some(path), Some(file)) = (&self.api_key_file, &contents.keys) {
             let keys = keys(&file.bytes).map_err(|why| format!("api_key_file: {}{why}", path.display()))?;
@@ -106,7 +106,7 @@ impl CallerSources {
             }
             set.extend(callers);
         }
-        callers_file::distinct(&set)
+        callers_file::check_distinct(&set)
             .map_err(|why| format!("auth.callers_file: with api_key_file it {why}"))?;
         let files = self.issuers.iter().zip(&contents.keys_of_issuers);
         let issuers = files.map(|(issuer, file)| issuer_of(issuer, &file.bytes)).collect::<Result<_, _>>()?;

@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// Pause between two reads that must be equal: an editor or a copy that writes in place has mostly finished by then.
-const SETTLED: Duration = Duration::from_millis(500);
+const STABLE: Duration = Duration::from_millis(500);
 /// Attempts to read a file that keeps changing, before the next period.
 const READS_MAX: usize = 10;
 /// Name of the remark in `/readyz`.
 const REASON: &str = "callers_not_reloaded";
 
 /// The callers of a node, from their sources.
-pub(crate) struct Reload {
+pub(crate) struct CallersReload {
     sources: CallerSources,
     callers: Arc<Callers>,
     tokens: Arc<Tokens>,
@@ -47,16 +47,16 @@ struct AppliedFiles {
 
 /// The result of reading the files again.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Reread {
+pub(crate) enum ReloadOutcome {
     /// The callers have changed.
-    Taken,
+    Applied,
     /// The files are unchanged.
-    Same,
+    Unchanged,
     /// The previous callers are kept, because the files cannot be used.
     Refused(String),
 }
 
-impl Reload {
+impl CallersReload {
     /// Reads the callers of a node that starts. Blocks while files are read.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Reload {
         let (callers, tokens) = if sources.is_none() {
             (Callers::open(), Tokens::none())
         } else {
-            let found = sources.understand(contents).map_err(StartError::new)?;
+            let found = sources.parse(contents).map_err(StartError::new)?;
             for warning in found.warnings {
                 tracing::warn!(run = warning.run(), "{warning}");
             }
@@ -116,30 +116,30 @@ impl Reload {
     /// Reads the files now. New callers are valid when this returns; files that cannot be used change nothing, and
     /// cause a remark of the node. Takes 500 ms if something has changed, and 5 s at most. Cancelling it changes
     /// nothing.
-    pub(crate) async fn read_again(&self, health: &Reporter) -> Reread {
+    pub(crate) async fn read_again(&self, health: &Reporter) -> ReloadOutcome {
         let mut state = self.state.lock().await;
-        let taken = match self.settled(state.digest).await {
+        let taken = match self.stable_contents(state.digest).await {
             Ok(contents) if contents.digest() == state.digest => Ok(None),
             Ok(contents) => {
                 let digest = contents.digest();
-                self.sources.understand(contents).map(|found| Some((digest, found)))
+                self.sources.parse(contents).map(|found| Some((digest, found)))
             }
             Err(why) => Err(why),
         };
         match taken {
             Ok(taken) => {
                 state.accept(health);
-                let Some((digest, found)) = taken else { return Reread::Same };
+                let Some((digest, found)) = taken else { return ReloadOutcome::Unchanged };
                 state.digest = digest;
                 audit::callers_changed(&self.callers.replace(found.set));
                 if self.tokens.replace(found.issuers) {
                     audit::issuer_keys_changed();
                 }
-                Reread::Taken
+                ReloadOutcome::Applied
             }
             Err(why) => {
                 state.refuse(&why, health);
-                Reread::Refused(why)
+                ReloadOutcome::Refused(why)
             }
         }
     }
@@ -148,13 +148,13 @@ impl Reload {
     ///
     /// # Errors
     /// If they cannot be read, twice in the same way, or keep changing.
-    async fn settled(&self, known: [u8; 32]) -> Result<Contents, String> {
+    async fn stable_contents(&self, known: [u8; 32]) -> Result<Contents, String> {
         let mut before = self.read().await;
         for _ in 0..READS_MAX {
             if before.as_ref().is_ok_and(|contents| contents.digest() == known) {
                 return before;
             }
-            sleep(SETTLED).await;
+            sleep(STABLE).await;
             let now = self.read().await;
             if same(&before, &now) {
                 return now;
@@ -171,9 +171,9 @@ impl Reload {
     }
 }
 
-impl fmt::Debug for Reload {
+impl fmt::Debug for CallersReload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reload").field("callers", &self.callers).finish_non_exhaustive()
+        f.debug_struct("CallersReload").field("callers", &self.callers).finish_non_exhaustive()
     }
 }
 
@@ -181,7 +181,7 @@ impl AppliedFiles {
     fn accept(&mut self, health: &Reporter) {
         if self.refused.take().is_some() {
             metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(0.0);
-            health.remark_off(REASON);
+            health.end_remark(REASON);
         }
     }
 
@@ -223,7 +223,7 @@ mod tests {
 
     struct ReloadFixture {
         folder: TempDir,
-        reload: Reload,
+        reload: CallersReload,
         health: Reporter,
     }
 
@@ -244,7 +244,7 @@ mod tests {
             fs::write(&file, text).unwrap();
             let mut config = Config::default();
             configure(&mut config, file);
-            Self { folder, reload: Reload::begin(&config).unwrap(), health: Reporter::new() }
+            Self { folder, reload: CallersReload::begin(&config).unwrap(), health: Reporter::new() }
         }
 
         fn file(&self) -> PathBuf {
@@ -259,7 +259,7 @@ mod tests {
             [ONE, TWO].map(|key| self.reload.callers.find(key.as_bytes()).is_some())
         }
 
-        async fn read_again(&self) -> Reread {
+        async fn read_again(&self) -> ReloadOutcome {
             self.reload.read_again(&self.health).await
         }
 
@@ -272,12 +272,12 @@ mod tests {
     async fn new_keys_need_no_restart_and_end_streams() {
         let stage = ReloadFixture::new(ONE);
         let one = stage.reload.callers.find(ONE.as_bytes()).unwrap();
-        assert_eq!(stage.read_again().await, Reread::Same);
+        assert_eq!(stage.read_again().await, ReloadOutcome::Unchanged);
         stage.write(&format!("{ONE}\n{TWO}\n"));
-        assert_eq!(stage.read_again().await, Reread::Taken);
+        assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
         assert_eq!((stage.valid(), one.ended.is_cancelled()), ([true, true], false));
         stage.write(TWO);
-        assert_eq!(stage.read_again().await, Reread::Taken);
+        assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
         assert_eq!((stage.valid(), one.ended.is_cancelled()), ([false, true], true));
     }
 
@@ -295,19 +295,21 @@ mod tests {
         let toml = "issuer = 'one'\naudience = ['kith']\njwks_file = 'jwks.json'";
         let mut config = Config::default();
         config.auth.issuers.push(IssuerConfig { jwks_file: file.clone(), ..toml::from_str(toml).unwrap() });
-        let (reload, health) = (Reload::begin(&config).unwrap(), Reporter::new());
+        let (reload, health) = (CallersReload::begin(&config).unwrap(), Reporter::new());
         assert!(!reload.callers.is_open(), "an issuer closes the node");
-        assert_eq!(reload.read_again(&health).await, Reread::Same);
+        assert_eq!(reload.read_again(&health).await, ReloadOutcome::Unchanged);
         fs::write(&file, jwks('2')).unwrap();
-        assert_eq!(reload.read_again(&health).await, Reread::Taken);
+        assert_eq!(reload.read_again(&health).await, ReloadOutcome::Applied);
         for wrong in ["", "{}", r#"{"keys": [{"kty": "oct", "kid": "a", "k": "c2VjcmV0"}]}"#] {
             fs::write(&file, wrong).unwrap();
-            let Reread::Refused(why) = reload.read_again(&health).await else { panic!("{wrong} is taken") };
+            let ReloadOutcome::Refused(why) = reload.read_again(&health).await else {
+                panic!("{wrong} is taken")
+            };
             assert!(why.starts_with("auth.issuers: jwks_file: ") && !why.contains("c2VjcmV0"), "{why}");
         }
         assert_eq!((reload.tokens.issuers(), health.remarks().len()), (1, 1), "those of before are valid");
         fs::write(&file, "{}").unwrap();
-        assert!(Reload::begin(&config).is_err(), "a node that starts has none of before");
+        assert!(CallersReload::begin(&config).is_err(), "a node that starts has none of before");
     }
 
     #[tokio::test(start_paused = true)]
@@ -327,20 +329,20 @@ mod tests {
         let stage = ReloadFixture::new(ONE);
         for keys in ["", "REPLACE_ME", &ONE[..20], "\u{0}"] {
             stage.write(keys);
-            let Reread::Refused(why) = stage.read_again().await else { panic!("{keys} is taken") };
+            let ReloadOutcome::Refused(why) = stage.read_again().await else { panic!("{keys} is taken") };
             assert!(why.starts_with("api_key_file: ") && !why.contains("correct"), "{why}");
             assert_eq!((stage.valid(), stage.remarks()), ([true, false], vec![REASON]));
         }
         fs::remove_file(stage.file()).unwrap();
-        assert!(matches!(stage.read_again().await, Reread::Refused(_)));
+        assert!(matches!(stage.read_again().await, ReloadOutcome::Refused(_)));
         fs::create_dir(stage.file()).unwrap();
-        assert!(matches!(stage.read_again().await, Reread::Refused(_)));
+        assert!(matches!(stage.read_again().await, ReloadOutcome::Refused(_)));
         let since = stage.health.remarks()[0].since;
-        assert!(matches!(stage.read_again().await, Reread::Refused(_)));
+        assert!(matches!(stage.read_again().await, ReloadOutcome::Refused(_)));
         assert_eq!(stage.health.remarks()[0].since, since, "it is as old as the first refusal");
         fs::remove_dir(stage.file()).unwrap();
         stage.write(TWO);
-        assert_eq!(stage.read_again().await, Reread::Taken);
+        assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
         assert_eq!((stage.valid(), stage.remarks()), ([false, true], vec![]));
     }
 
@@ -355,7 +357,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn wrong_caller_files_change_nothing_at_runtime() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
-        type Damage<'a> = &'a dyn Fn(&PathBuf) -> std::io::Result<()>;
+        type DamageFile<'a> = &'a dyn Fn(&PathBuf) -> std::io::Result<()>;
         let good = toml("chat", ONE, "");
         let stage = ReloadFixture::of_callers(&good);
         let file = stage.file();
@@ -365,7 +367,7 @@ mod tests {
             fs::set_permissions(file, fs::Permissions::from_mode(0o666))
         };
         let twice = format!("{good}{}", toml("chat", TWO, ""));
-        let wrong: [(&str, Damage<'_>); 9] = [
+        let wrong: [(&str, DamageFile<'_>); 9] = [
             ("cut within an entry", &|file| fs::write(file, &good[..good.len() - 9])),
             ("emptied", &|file| fs::write(file, "")),
             ("absent", &|_| Ok(())),
@@ -382,12 +384,12 @@ mod tests {
             }
             make(&file).unwrap();
             let reread = stage.read_again().await;
-            assert!(matches!(reread, Reread::Refused(_)), "{what}: {reread:?}");
+            assert!(matches!(reread, ReloadOutcome::Refused(_)), "{what}: {reread:?}");
             assert_eq!((stage.valid(), stage.remarks()), ([true, false], vec![REASON]), "{what}");
         }
         fs::remove_file(&file).unwrap();
         fs::write(&file, toml("chat", TWO, "")).unwrap();
-        assert_eq!(stage.read_again().await, Reread::Taken);
+        assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
         assert_eq!((stage.valid(), stage.remarks()), ([false, true], vec![]));
     }
 
@@ -397,7 +399,7 @@ mod tests {
         let stage = ReloadFixture::of_callers(&past);
         assert_eq!(stage.valid(), [false, true]);
         stage.write(&past.replace("2020-01-01", "2999-01-01"));
-        assert_eq!(stage.read_again().await, Reread::Taken);
+        assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
         assert_eq!(stage.valid(), [true, true]);
     }
 
@@ -407,7 +409,7 @@ mod tests {
         stage.write("");
         stage.read_again().await;
         stage.write(ONE);
-        assert_eq!(stage.read_again().await, Reread::Same);
+        assert_eq!(stage.read_again().await, ReloadOutcome::Unchanged);
         assert_eq!(stage.remarks(), Vec::<&str>::new());
     }
 
@@ -417,21 +419,21 @@ mod tests {
         // Truncated, as an editor that writes in place leaves it for a moment. The rest is valid by itself.
         stage.write(&format!("{ONE}\n"));
         let write = async {
-            sleep(SETTLED / 2).await;
+            sleep(STABLE / 2).await;
             stage.write(&format!("{ONE}\n{TWO}\n\n"));
         };
         let (reloaded, ()) = tokio::join!(stage.read_again(), write);
-        assert_eq!(reloaded, Reread::Taken);
+        assert_eq!(reloaded, ReloadOutcome::Applied);
         assert_eq!(stage.valid(), [true, true], "no key was removed by half a file");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_changes_all_the_time_is_left() {
+    async fn constantly_changing_file_is_not_applied() {
         let stage = ReloadFixture::new(ONE);
         let write = async {
             for at in 0.. {
                 stage.write(&format!("{TWO}{}", "\n".repeat(at)));
-                sleep(SETTLED / 2).await;
+                sleep(STABLE / 2).await;
             }
         };
         let reloaded = tokio::select! {
@@ -439,7 +441,7 @@ mod tests {
             () = write => unreachable!("it goes on"),
             reloaded = stage.read_again() => reloaded,
         };
-        assert!(matches!(reloaded, Reread::Refused(_)), "{reloaded:?}");
+        assert!(matches!(reloaded, ReloadOutcome::Refused(_)), "{reloaded:?}");
         assert_eq!(stage.valid(), [true, false]);
     }
 }

@@ -2,14 +2,14 @@
 
 use kith_store_sqlite::{SqliteHandle, open_in_memory_with};
 
-use crate::{config::Config, node::seed::Seed, start_error::StartError};
+use crate::{config::Config, node::seed::SeedRecords, start_error::StartError};
 
 /// Reader threads of a sandbox: there may be many sandboxes, and each serves one test.
 const SANDBOX_READERS: usize = 1;
 
 /// Opens a store in memory, migrated, with the seed.
 pub(crate) async fn open(config: &Config) -> Result<SqliteHandle, StartError> {
-    let seed = config.ephemeral.seed.as_deref().map(Seed::read).transpose()?;
+    let seed = config.ephemeral.seed.as_deref().map(SeedRecords::read).transpose()?;
     let handle = open_in_memory_with(config.store.sqlite.readers).await.map_err(no_memory)?;
     if let Some(seed) = seed {
         seed.apply(&handle.stores(), config).await?;
@@ -19,14 +19,14 @@ pub(crate) async fn open(config: &Config) -> Result<SqliteHandle, StartError> {
 
 /// The initial content of new sandboxes.
 #[derive(Debug)]
-pub(crate) enum Template {
+pub(crate) enum SandboxTemplate {
     /// Nothing.
     Empty,
     /// The seed. Nothing writes to it.
     Seeded(SqliteHandle),
 }
 
-impl Template {
+impl SandboxTemplate {
     /// From a store without writes since it was opened.
     pub(crate) async fn of(config: &Config, store: &SqliteHandle) -> Result<Self, StartError> {
         if config.ephemeral.seed.is_none() {

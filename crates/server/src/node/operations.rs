@@ -32,7 +32,7 @@ use crate::{
 /// Time limit of running requests when the port closes.
 const CLOSE: Duration = Duration::from_secs(1);
 /// How long a task may wait to be scheduled before the node counts as stuck.
-const TURN: Duration = Duration::from_secs(2);
+const SCHEDULED: Duration = Duration::from_secs(2);
 /// Most characters of an unknown path that are repeated.
 const PATH_SHOWN: usize = 100;
 /// The answer to `/`.
@@ -45,7 +45,7 @@ const ROUTES: &str = "\
 
 /// The sources of the reports.
 #[derive(Clone, Debug)]
-pub(super) struct Operations {
+pub(super) struct OperationsState {
     /// The state of the node.
     pub health: Reporter,
     /// Calls in flight.
@@ -59,7 +59,7 @@ pub(super) struct Operations {
 }
 
 /// Serves the port until `closing`.
-pub(super) async fn serve(listener: TcpListener, operations: Operations, closing: CancellationToken) {
+pub(super) async fn serve(listener: TcpListener, operations: OperationsState, closing: CancellationToken) {
     let is_private = listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let router = Router::new()
         .route("/metrics", get(metrics))
@@ -104,7 +104,7 @@ fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
 
 /// Whether a new task is scheduled in time.
 async fn alive() -> (StatusCode, &'static str) {
-    match timeout(TURN, tokio::spawn(async {})).await {
+    match timeout(SCHEDULED, tokio::spawn(async {})).await {
         Ok(_) => (StatusCode::OK, "alive\n"),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "tasks of the node do not get their turn\n"),
     }
@@ -126,7 +126,7 @@ struct Readiness {
     calls_in_flight: usize,
 }
 
-async fn ready(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse {
+async fn ready(Shared(operations): Shared<Arc<OperationsState>>) -> impl IntoResponse {
     let state = operations.health.state();
     let ready = state == State::Serving;
     let body = Readiness {
@@ -141,7 +141,7 @@ async fn ready(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse
 
 /// Gauges are set when they are read: counting on every call would cost every call.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-async fn metrics(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse {
+async fn metrics(Shared(operations): Shared<Arc<OperationsState>>) -> impl IntoResponse {
     metrics::gauge!(metric::RPC_IN_FLIGHT.name).set(operations.edge.in_flight() as f64);
     metrics::gauge!(metric::CONNECTIONS.name).set(operations.connections.open() as f64);
     metrics::gauge!(metric::ANSWERS_UNREAD_BYTES.name).set(operations.edge.unread_bytes() as f64);

@@ -10,9 +10,9 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 /// The process that started this one.
 #[derive(Clone, Copy, Debug)]
-pub struct Parent(u32);
+pub struct ParentProcess(u32);
 
-impl Parent {
+impl ParentProcess {
     /// The present parent. Must be called early: after its end, another process takes its place.
     pub fn now() -> Self {
         Self(parent_id())

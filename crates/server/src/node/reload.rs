@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
-    config::{ConfigError, Loaded, values},
-    node::{callers::Reread, run::Node},
+    config::{ConfigError, LoadedConfig, values},
+    node::{callers::ReloadOutcome, run::Node},
     telemetry,
 };
 
@@ -12,27 +12,27 @@ const LOG_FILTER: &str = "telemetry.log_filter";
 
 /// The configuration of a running node.
 #[derive(Debug)]
-pub struct Reloading {
+pub struct RunningConfig {
     values: BTreeMap<String, toml::Value>,
 }
 
 /// The result of a reload.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Reloaded {
+pub struct ReloadReport {
     /// Keys whose new values are applied, and the files that were read again.
-    pub(crate) taken: Vec<String>,
+    pub(crate) applied: Vec<String>,
     /// Keys whose new values need a restart.
-    pub(crate) left: Vec<String>,
+    pub(crate) need_restart: Vec<String>,
     /// Why a change was not applied.
     pub(crate) refused: Vec<String>,
 }
 
-impl Reloading {
+impl RunningConfig {
     /// The configuration with which the node started.
     ///
     /// # Errors
     /// As [`values`].
-    pub fn from(loaded: &Loaded) -> Result<Self, ConfigError> {
+    pub fn from(loaded: &LoadedConfig) -> Result<Self, ConfigError> {
         Ok(Self { values: by_key(loaded)? })
     }
 
@@ -41,46 +41,46 @@ impl Reloading {
     ///
     /// # Errors
     /// As [`values`].
-    pub async fn take(&mut self, node: &Node, loaded: &Loaded) -> Result<Reloaded, ConfigError> {
-        let mut reloaded = Reloaded::default();
+    pub async fn apply(&mut self, node: &Node, loaded: &LoadedConfig) -> Result<ReloadReport, ConfigError> {
+        let mut report = ReloadReport::default();
         match node.certificates().map_or(Ok(false), |certificates| certificates.read_again()) {
-            Ok(true) => reloaded.taken.push("the files of tls".to_owned()),
+            Ok(true) => report.applied.push("the files of tls".to_owned()),
             Ok(false) => {}
-            Err(error) => reloaded.refused.push(error.to_string()),
+            Err(error) => report.refused.push(error.to_string()),
         }
         match node.callers_reload().read_again(node.health()).await {
-            Reread::Taken => reloaded.taken.push("the files of callers".to_owned()),
-            Reread::Same => {}
-            Reread::Refused(why) => reloaded.refused.push(why),
+            ReloadOutcome::Applied => report.applied.push("the files of callers".to_owned()),
+            ReloadOutcome::Unchanged => {}
+            ReloadOutcome::Refused(why) => report.refused.push(why),
         }
         let values = by_key(loaded)?;
         for key in changed(&self.values, &values) {
             if key != LOG_FILTER {
-                reloaded.left.push(key);
+                report.need_restart.push(key);
                 continue;
             }
             match telemetry::filter_log(&loaded.config.telemetry.log_filter, None) {
-                Ok(_) => reloaded.taken.push(key),
-                Err(error) => reloaded.refused.push(format!("{key}: {error}")),
+                Ok(_) => report.applied.push(key),
+                Err(error) => report.refused.push(format!("{key}: {error}")),
             }
         }
         // The other keys are reported again the next time: their values are not applied yet.
         if let Some(filter) = values.get(LOG_FILTER) {
             self.values.insert(LOG_FILTER.to_owned(), filter.clone());
         }
-        Ok(reloaded)
+        Ok(report)
     }
 }
 
-impl fmt::Display for Reloaded {
+impl fmt::Display for ReloadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = |list: &[String]| if list.is_empty() { "nothing".to_owned() } else { list.join(", ") };
-        write!(f, "taken on: {}; only by a restart: {}", keys(&self.taken), keys(&self.left))?;
+        write!(f, "taken on: {}; only by a restart: {}", keys(&self.applied), keys(&self.need_restart))?;
         self.refused.iter().try_for_each(|why| write!(f, "; refused: {why}"))
     }
 }
 
-fn by_key(loaded: &Loaded) -> Result<BTreeMap<String, toml::Value>, ConfigError> {
+fn by_key(loaded: &LoadedConfig) -> Result<BTreeMap<String, toml::Value>, ConfigError> {
     Ok(values(loaded)?.into_iter().map(|value| (value.key, value.value)).collect())
 }
 
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn result_of_a_reload_is_one_line() {
-        let reloaded = Reloaded {
-            taken: vec!["telemetry.log_filter".to_owned()],
-            left: vec!["limits.in_flight".to_owned(), "listen".to_owned()],
+        let reloaded = ReloadReport {
+            applied: vec!["telemetry.log_filter".to_owned()],
+            need_restart: vec!["limits.in_flight".to_owned(), "listen".to_owned()],
             refused: vec!["tls.key_file: no".to_owned()],
         };
         let expected = "taken on: telemetry.log_filter; only by a restart: limits.in_flight, listen; refused: tls.key_file: no";
         assert_eq!(reloaded.to_string(), expected);
-        assert_eq!(Reloaded::default().to_string(), "taken on: nothing; only by a restart: nothing");
+        assert_eq!(ReloadReport::default().to_string(), "taken on: nothing; only by a restart: nothing");
     }
 }

@@ -28,11 +28,11 @@ use crate::{
     edge::{Edge, Routes},
     health::{HealthCause, Reporter, State},
     node::{
-        callers::Reload,
-        operations::{self, Operations},
+        callers::CallersReload,
+        operations::{self, OperationsState},
         services::Services,
         startup::{Startup, StoreSlot},
-        store::{About, Data, Opened},
+        store::{DataLocation, OpenStore, StoreInfo},
     },
     start_error::StartError,
     telemetry,
@@ -69,11 +69,11 @@ pub struct Node {
     health: Reporter,
     edge: Edge,
     connections: Connections,
-    callers: Arc<Reload>,
+    callers: Arc<CallersReload>,
     /// The certificate, with TLS.
     certificates: Option<Arc<Certificates>>,
     operations: Option<JoinHandle<()>>,
-    about: About,
+    info: StoreInfo,
     store: StoreSlot,
     services: Arc<OnceLock<Services>>,
     /// The lease of a database that others could use, after it is made.
@@ -96,14 +96,14 @@ pub async fn run(
     ready(node.addresses());
     let refused = tokio::select! {
         () = shutdown => None,
-        refused = node.refused() => Some(refused),
+        refused = node.fatal_error() => Some(refused),
     };
     node.stop(std::future::pending()).await;
     refused.map_or(Ok(()), Err)
 }
 
 /// The bound ports of a node.
-struct Ports {
+struct BoundPorts {
     calls: Port,
     operations: Option<(TcpListener, SocketAddr)>,
 }
@@ -116,18 +116,19 @@ impl Node {
     /// If a port, a file or the store of an embedded node cannot be used, or a cluster's store refuses.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let config = Arc::new(config);
-        let ports = Ports { calls: Port::bind(&config).await?, operations: bind_operations(&config).await? };
+        let ports =
+            BoundPorts { calls: Port::bind(&config).await?, operations: bind_operations(&config).await? };
         let metrics = telemetry::metrics()?;
-        let callers = Arc::new(Reload::begin(&config)?);
+        let callers = Arc::new(CallersReload::begin(&config)?);
         error::docs_at(&config.docs_url);
-        let store = Opened::open(&config).await?;
+        let store = OpenStore::open(&config).await?;
         let found = StartInputs::of(&config, &store).await?;
-        let node = Self::listen(config, ports, metrics, callers, store, found.about.clone())?;
+        let node = Self::listen(config, ports, metrics, callers, store, found.info.clone())?;
         if let Err(error) = node.start_up(found).await {
-            node.wind_down(std::future::ready(())).await;
+            node.shut_down(std::future::ready(())).await;
             return Err(error);
         }
-        node.say_where();
+        node.log_addresses();
         Ok(node)
     }
 
@@ -135,7 +136,7 @@ impl Node {
         let startup = Startup {
             config: Arc::clone(&self.config),
             stores: found.stores,
-            about: found.about,
+            info: found.info,
             slot: Arc::clone(&self.store),
             health: self.health.clone(),
             edge: self.edge.clone(),
@@ -149,9 +150,9 @@ impl Node {
             sandboxes: found.sandboxes,
         };
         match self.config.store.backend {
-            Backend::Sqlite => startup.now().await,
+            Backend::Sqlite => startup.serve_once().await,
             Backend::Cluster => {
-                startup.patiently(FIRST_ANSWER).await;
+                startup.serve_with_retries(FIRST_ANSWER).await;
                 self.fatal.borrow().clone().map_or(Ok(()), Err)
             }
         }
@@ -160,13 +161,13 @@ impl Node {
     /// Serves health, reflection and the operations port; calls of the domains get an error that allows a retry.
     fn listen(
         config: Arc<Config>,
-        ports: Ports,
+        ports: BoundPorts,
         metrics: PrometheusHandle,
-        callers: Arc<Reload>,
-        store: Opened,
-        about: About,
+        callers: Arc<CallersReload>,
+        store: OpenStore,
+        info: StoreInfo,
     ) -> Result<Self, StartError> {
-        let Ports { calls: port, operations } = ports;
+        let BoundPorts { calls: port, operations } = ports;
         let health = Reporter::new();
         let edge = Edge::new(base(&health)?, &config.limits)
             .with_credentials(Arc::clone(callers.callers()), Arc::clone(callers.tokens()))
@@ -176,16 +177,16 @@ impl Node {
         let end = CancellationToken::new();
         warn_of_open_port(&port, &end);
         warn_of_insecure_callers(&config, &health, &end);
-        follow_callers(&callers, config.auth.read_again_every, &health, &end);
+        watch_callers(&callers, config.auth.read_again_every, &health, &end);
         let refused = edge.clone();
         every(REFUSALS, &end, move || refused.report_refusals());
         let upkeep = metrics.clone();
         every(UPKEEP, &end, move || upkeep.run_upkeep());
         let certificates = port.certificates();
-        follow(certificates.clone(), config.tls.read_again_every, &end);
+        watch_certificates(certificates.clone(), config.tls.read_again_every, &end);
         let connections = port.serve(edge.clone(), &config.limits, health.clone());
         let services = Arc::default();
-        let endpoints = Operations {
+        let endpoints = OperationsState {
             health: health.clone(),
             edge: edge.clone(),
             connections: connections.clone(),
@@ -196,7 +197,7 @@ impl Node {
             operations.map(|(listener, _)| tokio::spawn(operations::serve(listener, endpoints, end.clone())));
         Ok(Self {
             addresses,
-            about,
+            info,
             config,
             health,
             edge,
@@ -255,7 +256,7 @@ impl Node {
         self.callers.tokens().issuers()
     }
 
-    pub(crate) fn callers_reload(&self) -> &Reload {
+    pub(crate) fn callers_reload(&self) -> &CallersReload {
         &self.callers
     }
 
@@ -267,13 +268,13 @@ impl Node {
         self.certificates.as_deref()
     }
 
-    pub(crate) const fn data(&self) -> &Data {
-        self.about.data()
+    pub(crate) const fn data(&self) -> &DataLocation {
+        self.info.data()
     }
 
     /// Returns the reason if waiting for the store cannot succeed; the node must be stopped then. Otherwise it never
     /// returns.
-    pub async fn refused(&self) -> StartError {
+    pub async fn fatal_error(&self) -> StartError {
         let mut fatal = self.fatal.subscribe();
         let found = fatal.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
         match found {
@@ -286,13 +287,13 @@ impl Node {
     /// false if calls or writes were abandoned.
     pub async fn stop(self, hurry: impl Future<Output = ()>) -> bool {
         tracing::info!("kith stops");
-        let (calls, writes) = self.wind_down(hurry).await;
+        let (calls, writes) = self.shut_down(hurry).await;
         tracing::info!(calls_ended = calls, writes_ended = writes, "kith has stopped");
         calls && writes
     }
 
     /// Whether calls, and whether writes, ended in time.
-    async fn wind_down(self, hurry: impl Future<Output = ()>) -> (bool, bool) {
+    async fn shut_down(self, hurry: impl Future<Output = ()>) -> (bool, bool) {
         self.health.set(State::Stopping);
         self.wait_for_load_balancers(hurry).await;
         let until = Instant::now() + self.config.drain;
@@ -304,7 +305,7 @@ impl Node {
             None => true,
         };
         if let Some(lease) = self.database_lease.get() {
-            lease.give_back().await;
+            lease.release().await;
         }
         self.edge.report_refusals();
         self.end.cancel();
@@ -320,7 +321,7 @@ impl Node {
         (calls, writes)
     }
 
-    fn say_where(&self) {
+    fn log_addresses(&self) {
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             grpc = %self.addresses.grpc,
@@ -345,17 +346,17 @@ impl Node {
 /// The dependencies for starting a node over a store.
 struct StartInputs {
     stores: Stores,
-    about: About,
+    info: StoreInfo,
     #[cfg(feature = "embedded")]
     sandboxes: Option<Sandboxes>,
 }
 
 impl StartInputs {
     #[cfg_attr(not(feature = "embedded"), expect(clippy::unused_async, reason = "sandboxes copy the store"))]
-    async fn of(config: &Config, store: &Opened) -> Result<Self, StartError> {
+    async fn of(config: &Config, store: &OpenStore) -> Result<Self, StartError> {
         Ok(Self {
             stores: store.stores(),
-            about: store.about(config),
+            info: store.info(config),
             #[cfg(feature = "embedded")]
             sandboxes: Sandboxes::of(config, store).await?,
         })
@@ -407,7 +408,7 @@ fn warn_of_insecure_callers(config: &Config, health: &Reporter, end: &Cancellati
 }
 
 /// Applies changes of the files of callers, and ends the streams of expired keys.
-fn follow_callers(callers: &Arc<Reload>, period: Duration, health: &Reporter, end: &CancellationToken) {
+fn watch_callers(callers: &Arc<CallersReload>, period: Duration, health: &Reporter, end: &CancellationToken) {
     let expiring = Arc::clone(callers);
     every(SECOND, end, move || expiring.expire());
     let (callers, health, end) = (Arc::clone(callers), health.clone(), end.clone());
@@ -420,7 +421,7 @@ fn follow_callers(callers: &Arc<Reload>, period: Duration, health: &Reporter, en
 }
 
 /// Applies changes of the files of TLS.
-fn follow(certificates: Option<Arc<Certificates>>, period: Duration, end: &CancellationToken) {
+fn watch_certificates(certificates: Option<Arc<Certificates>>, period: Duration, end: &CancellationToken) {
     let Some(certificates) = certificates else { return };
     every(period, end, move || match certificates.read_again() {
         Ok(false) => {}

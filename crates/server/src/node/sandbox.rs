@@ -26,9 +26,9 @@ use crate::{
     edge::{Load, Routes, SandboxName},
     health::Reporter,
     node::{
-        ephemeral::Template,
+        ephemeral::SandboxTemplate,
         services::{self, Services},
-        store::Opened,
+        store::OpenStore,
     },
     start_error::StartError,
 };
@@ -38,7 +38,7 @@ const MEMORY_BYTES: u64 = 8 << 20;
 
 /// The state of the node for sandboxes.
 #[derive(Clone, Debug)]
-pub(crate) struct Hosted {
+pub(crate) struct HostState {
     pub(crate) health: Reporter,
     pub(crate) load: Load,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Sandboxes(Arc<SandboxesInner>);
 
 #[derive(Debug)]
 struct SandboxesInner {
-    template: Template,
+    template: SandboxTemplate,
     config: Config,
     most: usize,
     idle: Duration,
@@ -60,13 +60,13 @@ struct SandboxesInner {
 #[derive(Debug, Default)]
 struct Sandbox {
     /// Created by the first call; others wait for it.
-    world: OnceCell<World>,
+    node: OnceCell<SandboxNode>,
     /// When its last call came or ended.
     used: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
-struct World {
+struct SandboxNode {
     /// Their tasks end with the sandbox.
     services: Services,
     _store: SqliteHandle,
@@ -74,12 +74,14 @@ struct World {
 
 impl Sandboxes {
     /// For a node whose store was just opened; `None` if its data is durable.
-    pub(crate) async fn of(config: &Config, store: &Opened) -> Result<Option<Self>, StartError> {
+    pub(crate) async fn of(config: &Config, store: &OpenStore) -> Result<Option<Self>, StartError> {
         let template = match store {
-            Opened::Sqlite(store) if config.ephemeral.enabled => Template::of(config, store).await?,
-            Opened::Sqlite(_) => return Ok(None),
+            OpenStore::Sqlite(store) if config.ephemeral.enabled => {
+                SandboxTemplate::of(config, store).await?
+            }
+            OpenStore::Sqlite(_) => return Ok(None),
             #[cfg(feature = "cluster")]
-            Opened::Cluster(_) => return Ok(None),
+            OpenStore::Cluster(_) => return Ok(None),
         };
         let (most, idle) = (config.ephemeral.sandboxes, config.ephemeral.sandbox_idle);
         let mut config = config.clone();
@@ -88,21 +90,21 @@ impl Sandboxes {
     }
 
     /// Routes calls that name a sandbox to it, and others to `own`.
-    pub(crate) fn route_sandboxes(&self, own: Routes, host: Hosted) -> Routes {
+    pub(crate) fn route_sandboxes(&self, own: Routes, host: HostState) -> Routes {
         Routes::all(Dispatch { own, sandboxes: self.clone(), host })
     }
 
     /// The sandbox with this name, created if necessary.
-    async fn enter(&self, name: SandboxName, host: &Hosted) -> Result<SandboxUse, Status> {
-        let held = SandboxUse(self.place(name)?);
-        held.0.world.get_or_try_init(|| self.make(host)).await.map_err(|error| {
+    async fn enter(&self, name: SandboxName, host: &HostState) -> Result<SandboxUse, Status> {
+        let held = SandboxUse(self.find_or_add(name)?);
+        held.0.node.get_or_try_init(|| self.open_node(host)).await.map_err(|error| {
             tracing::error!(%error, "a sandbox cannot be made");
             Error::new(Reason::StoreUnavailable, "the store of the sandbox cannot be opened")
         })?;
         Ok(held)
     }
 
-    fn place(&self, name: SandboxName) -> Result<Arc<Sandbox>, Error> {
+    fn find_or_add(&self, name: SandboxName) -> Result<Arc<Sandbox>, Error> {
         // Dropped after the lock is released: a store ends then.
         let _dropped;
         let mut by_name = self.0.by_name.lock();
@@ -115,14 +117,14 @@ impl Sandboxes {
         Ok(Arc::clone(by_name.entry(name).or_default()))
     }
 
-    async fn make(&self, host: &Hosted) -> Result<World, StartError> {
+    async fn open_node(&self, host: &HostState) -> Result<SandboxNode, StartError> {
         let store = self.0.template.open().await?;
-        let Hosted { health, load } = host;
+        let HostState { health, load } = host;
         let node_status = NodeStatus::new(health.clone(), load.clone(), &store.stores());
         let services = services::services(&store.stores(), &self.0.config, node_status).await;
         let services = services.map_err(|error| StartError::new(error.to_string()))?;
         services.start();
-        Ok(World { services, _store: store })
+        Ok(SandboxNode { services, _store: store })
     }
 }
 
@@ -166,7 +168,7 @@ impl Drop for SandboxUse {
 struct Dispatch {
     own: Routes,
     sandboxes: Sandboxes,
-    host: Hosted,
+    host: HostState,
 }
 
 impl Service<Request<Body>> for Dispatch {
@@ -188,7 +190,7 @@ impl Service<Request<Body>> for Dispatch {
                 Ok(held) => held,
                 Err(status) => return Ok(status.into_http()),
             };
-            let Some(mut routes) = held.0.world.get().map(|world| world.services.routes.clone()) else {
+            let Some(mut routes) = held.0.node.get().map(|node| node.services.routes.clone()) else {
                 unreachable!("who entered finds it made");
             };
             let response = routes.call(request).await?;

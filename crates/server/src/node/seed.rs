@@ -29,12 +29,12 @@ const BYTES_MAX: u64 = 64 << 20;
 
 /// Records with their line numbers, from 1.
 #[derive(Debug)]
-pub(crate) struct Seed {
+pub(crate) struct SeedRecords {
     place: String,
     records: Vec<(usize, Record)>,
 }
 
-impl Seed {
+impl SeedRecords {
     /// Reads a file. Empty lines are ignored.
     pub(crate) fn read(path: &Path) -> Result<Self, StartError> {
         let place = path.display().to_string();
@@ -80,19 +80,19 @@ async fn create(routes: &Routes, record: Record, config: &Config) -> Result<(), 
         Record::User(user) => {
             let request = CreateUserRequest { user: Some(user), ..Default::default() };
             let mut users = UserServiceClient::new(routes.clone());
-            users.create_user(by_the_service(request, config)).await?;
+            users.create_user(as_service(request, config)).await?;
         }
         Record::Group(group) => {
             let request = CreateGroupRequest { group: Some(group), ..Default::default() };
             let mut groups = GroupServiceClient::new(routes.clone());
-            groups.create_group(by_the_service(request, config)).await?;
+            groups.create_group(as_service(request, config)).await?;
         }
     }
     Ok(())
 }
 
 /// The extension that the edge adds to external calls.
-fn by_the_service<T>(message: T, config: &Config) -> Request<T> {
+fn as_service<T>(message: T, config: &Config) -> Request<T> {
     let mut request = Request::new(message);
     let deadline = Instant::now() + config.limits.deadline_max;
     request.extensions_mut().insert(Call::internal(deadline));

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "embedded")]
-use crate::node::sandbox::{Hosted, Sandboxes};
+use crate::node::sandbox::{HostState, Sandboxes};
 use crate::{
     admin::NodeStatus,
     auth::Callers,
@@ -26,7 +26,7 @@ use crate::{
     health::{self, HealthCause, Reporter, State},
     node::{
         services::{self, Services},
-        store::{self, About, Opened, RelationsUnfit, StoreFailure},
+        store::{self, OpenStore, RelationsUnfit, StoreFailure, StoreInfo},
     },
     start_error::StartError,
 };
@@ -50,14 +50,14 @@ const AGREES: Duration = Duration::from_secs(1);
 const FORGET_PERIOD: Duration = Duration::from_secs(10 * 60);
 
 /// An open store, closed by the code that ends the node. Empty while the node has released its file.
-pub(crate) type StoreSlot = Arc<Mutex<Option<Opened>>>;
+pub(crate) type StoreSlot = Arc<Mutex<Option<OpenStore>>>;
 
 /// The dependencies for starting a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Startup {
     pub(crate) config: Arc<Config>,
     pub(crate) stores: Stores,
-    pub(crate) about: About,
+    pub(crate) info: StoreInfo,
     pub(crate) slot: StoreSlot,
     pub(crate) health: Reporter,
     pub(crate) edge: Edge,
@@ -79,14 +79,14 @@ enum StartupError {
     Store(StoreError),
     Pending(Migration),
     /// Others have it, or a node that was just killed.
-    Claimed(Claimed),
+    Claimed(ClaimedResource),
     /// It cannot serve with its configuration.
     Refused(StartError),
 }
 
 /// The resource that a node claims for itself or its cluster.
 #[derive(Clone, Copy)]
-enum Claimed {
+enum ClaimedResource {
     Database,
     /// In Redis.
     Prefix,
@@ -101,40 +101,40 @@ impl From<StoreError> for StartupError {
 impl Startup {
     /// Migrates, builds the services, serves them, and watches over the store from then on. If a migration must be
     /// applied by a person, the node releases its file, and serves after the migration has been applied.
-    pub(crate) async fn now(self) -> Result<(), StartError> {
+    pub(crate) async fn serve_once(self) -> Result<(), StartError> {
         let end = self.end.clone();
         match self.serve().await {
             Ok(()) => {
-                tokio::spawn(async move { end.run_until_cancelled(self.keep()).await });
+                tokio::spawn(async move { end.run_until_cancelled(self.run_background_tasks()).await });
             }
             Err(StartupError::Pending(migration)) => {
                 self.report_pending(&migration);
                 self.release().await;
                 tokio::spawn(async move { end.run_until_cancelled(Box::pin(self.when_migrated())).await });
             }
-            Err(StartupError::Store(error)) => return Err(self.about.why(&error).await.line()),
-            Err(StartupError::Claimed(what)) => return Err(self.claimed(what)),
+            Err(StartupError::Store(error)) => return Err(self.info.failure(&error).await.line()),
+            Err(StartupError::Claimed(what)) => return Err(self.claim_error(what)),
             Err(StartupError::Refused(line)) => return Err(line),
         }
         Ok(())
     }
 
     /// The same with retries: the store may come later. Returns after the first attempt, or after `limit`.
-    pub(crate) async fn patiently(self, limit: Duration) {
+    pub(crate) async fn serve_with_retries(self, limit: Duration) {
         let end = self.end.clone();
         let (tried, first) = oneshot::channel();
-        let serving = Box::pin(self.until_it_serves(tried));
+        let serving = Box::pin(self.retry_until_it_serves(tried));
         tokio::spawn(async move { end.run_until_cancelled(serving).await });
         // A timeout, and the end of the node, do not matter here.
         drop(timeout(limit, first).await);
     }
 
-    async fn until_it_serves(self, tried: oneshot::Sender<()>) {
+    async fn retry_until_it_serves(self, tried: oneshot::Sender<()>) {
         let (mut tried, since, mut claimed) = (Some(tried), SystemTime::now(), None);
-        let message = format!("opens {}", self.about.data().place);
-        self.health.because(State::Starting, health::cause(State::Starting, Some(message), since));
+        let message = format!("opens {}", self.info.data().place);
+        self.health.set_with_cause(State::Starting, health::cause(State::Starting, Some(message), since));
         // A server without transactions would accept the migrations and fail the writes.
-        if let Some(line) = self.about.unfit().await {
+        if let Some(line) = self.info.unfit().await {
             self.fatal.send_replace(Some(line));
             return;
         }
@@ -142,9 +142,9 @@ impl Startup {
             match self.serve().await {
                 Ok(()) => break,
                 Err(StartupError::Pending(migration)) => self.report_pending(&migration),
-                Err(StartupError::Store(error)) => match self.about.why(&error).await {
-                    StoreFailure::Away(line) => self.report_away(&line, tries, since),
-                    StoreFailure::Wrong(line) => {
+                Err(StartupError::Store(error)) => match self.info.failure(&error).await {
+                    StoreFailure::Temporary(line) => self.report_away(&line, tries, since),
+                    StoreFailure::Permanent(line) => {
                         self.fatal.send_replace(Some(line));
                         return;
                     }
@@ -152,11 +152,11 @@ impl Startup {
                 Err(StartupError::Claimed(what)) => {
                     // Until then it may be that of a killed node.
                     let first = *claimed.get_or_insert_with(|| {
-                        tracing::warn!("waits: {}", self.waits_for(what));
+                        tracing::warn!("waits: {}", self.claim_text(what));
                         Instant::now()
                     });
                     if first.elapsed() > cluster::PATIENCE {
-                        self.fatal.send_replace(Some(self.claimed(what)));
+                        self.fatal.send_replace(Some(self.claim_error(what)));
                         return;
                     }
                     self.report_claimed(what, since);
@@ -170,7 +170,7 @@ impl Startup {
             sleep(pause()).await;
         }
         drop(tried);
-        self.keep().await;
+        self.run_background_tasks().await;
     }
 
     /// Waits until another process has migrated the file, which this node must not hold during that time.
@@ -179,7 +179,7 @@ impl Startup {
             sleep(MIGRATED_POLL).await;
             let Ok(None) = store::pending_in_file(&self.config).await else { continue };
             // The migrating process may still have it.
-            let Ok(opened) = Opened::open(&self.config).await else { continue };
+            let Ok(opened) = OpenStore::open(&self.config).await else { continue };
             self.stores = opened.stores();
             self.slot.lock().replace(opened);
             match self.serve().await {
@@ -187,7 +187,7 @@ impl Startup {
                 Err(_) => self.release().await,
             }
         }
-        self.keep().await;
+        self.run_background_tasks().await;
     }
 
     async fn release(&self) {
@@ -205,7 +205,7 @@ impl Startup {
         }
         tracing::warn!("{line}");
         let cause = health::cause(State::MigrationPending, Some(line), SystemTime::now());
-        self.health.because(State::MigrationPending, cause);
+        self.health.set_with_cause(State::MigrationPending, cause);
     }
 
     /// Logged less and less often, and always returned on request.
@@ -214,30 +214,31 @@ impl Startup {
             tracing::warn!(tries, "waiting: {line}");
         }
         let message = format!("{line} ({tries} tries)");
-        self.health.because(State::Starting, HealthCause { reason: "store_away", message, since });
+        self.health.set_with_cause(State::Starting, HealthCause { reason: "store_away", message, since });
     }
 
-    fn report_claimed(&self, what: Claimed, since: SystemTime) {
+    fn report_claimed(&self, what: ClaimedResource, since: SystemTime) {
         let reason = match what {
-            Claimed::Database => "store_claimed",
-            Claimed::Prefix => "redis_prefix_taken",
+            ClaimedResource::Database => "store_claimed",
+            ClaimedResource::Prefix => "redis_prefix_taken",
         };
-        self.health.because(State::Starting, HealthCause { reason, message: self.waits_for(what), since });
+        self.health
+            .set_with_cause(State::Starting, HealthCause { reason, message: self.claim_text(what), since });
     }
 
-    fn waits_for(&self, what: Claimed) -> String {
+    fn claim_text(&self, what: ClaimedResource) -> String {
         match what {
-            Claimed::Database => format!("another node has a claim on {}", self.about.data().place),
-            Claimed::Prefix => {
+            ClaimedResource::Database => format!("another node has a claim on {}", self.info.data().place),
+            ClaimedResource::Prefix => {
                 format!("nodes of another database use the prefix {} in Redis", self.config.redis.prefix)
             }
         }
     }
 
-    fn claimed(&self, what: Claimed) -> StartError {
-        let place = &self.about.data().place;
+    fn claim_error(&self, what: ClaimedResource) -> StartError {
+        let place = &self.info.data().place;
         let prefix = &self.config.redis.prefix;
-        if let Claimed::Prefix = what {
+        if let ClaimedResource::Prefix = what {
             return StartError::new(format!(
                 "the prefix {prefix} in Redis is used by nodes of another database than {place}; give these another \
                  redis.prefix, or stop those"
@@ -262,10 +263,10 @@ impl Startup {
         let callers = found.as_ref().ok().map(digest);
         // A node that shares nothing serves without them.
         let keys = if self.config.redis.url.is_some() { Some(found?) } else { None };
-        self.take_claim(keys.as_ref()).await?;
+        self.acquire_database_lease(keys.as_ref()).await?;
         let node_status = NodeStatus::new(self.health.clone(), self.edge.load(), &self.stores);
         let node_status = node_status.with_callers(callers);
-        let services = Box::pin(self.wired(node_status, keys)).await?;
+        let services = Box::pin(self.build(node_status, keys)).await?;
         if let Some(cluster) = &services.cluster {
             let calls = cluster.calls().clone();
             self.edge.trust_nodes(move |proof, method| calls.verifies(proof, method));
@@ -284,7 +285,7 @@ impl Startup {
     }
 
     /// `keys`: those of nodes that share Redis.
-    async fn wired(&self, node_status: NodeStatus, keys: Option<NodeKeys>) -> Result<Services, StartupError> {
+    async fn build(&self, node_status: NodeStatus, keys: Option<NodeKeys>) -> Result<Services, StartupError> {
         let (stores, config) = (&self.stores, &*self.config);
         let Some(keys) = keys else { return Ok(services::services(stores, config, node_status).await?) };
         let server = SharedServer::connect(config, &keys).await.map_err(StartupError::Refused)?;
@@ -293,7 +294,7 @@ impl Startup {
         }
         // While Redis is unavailable, other owners are unknown; the node checks again as long as it runs.
         if let Ok(true) = server.prefix_taken().await {
-            return Err(StartupError::Claimed(Claimed::Prefix));
+            return Err(StartupError::Claimed(ClaimedResource::Prefix));
         }
         let known = stores.migrations.status().await?;
         let schema = known.last().map_or(0, |newest| newest.number);
@@ -305,24 +306,24 @@ impl Startup {
         Ok(services::services_of_cluster(stores, config, node_status, cluster).await?)
     }
 
-    async fn take_claim(&self, keys: Option<&NodeKeys>) -> Result<(), StartupError> {
+    async fn acquire_database_lease(&self, keys: Option<&NodeKeys>) -> Result<(), StartupError> {
         if self.database_lease.get().is_none()
             && let Some(lease) = DatabaseLease::of(&self.config, &self.stores, keys)
         {
             self.database_lease.get_or_init(|| lease);
         }
         match self.database_lease.get() {
-            Some(lease) if !lease.take().await? => Err(StartupError::Claimed(Claimed::Database)),
+            Some(lease) if !lease.acquire().await? => Err(StartupError::Claimed(ClaimedResource::Database)),
             Some(_) | None => Ok(()),
         }
     }
 
     /// Ends the node if its database was claimed by another: it was suspended for longer than its claim lasts.
-    async fn keep_claim(&self) {
+    async fn keep_database_lease(&self) {
         if let Some(lease) = self.database_lease.get() {
             lease.keep().await;
             tracing::error!("the claim on the database is lost");
-            self.fatal.send_replace(Some(self.claimed(Claimed::Database)));
+            self.fatal.send_replace(Some(self.claim_error(ClaimedResource::Database)));
         }
     }
 
@@ -342,7 +343,7 @@ impl Startup {
     fn with_sandboxes(&self, routes: Routes) -> Routes {
         match &self.sandboxes {
             Some(sandboxes) => sandboxes
-                .route_sandboxes(routes, Hosted { health: self.health.clone(), load: self.edge.load() }),
+                .route_sandboxes(routes, HostState { health: self.health.clone(), load: self.edge.load() }),
             None => routes,
         }
     }
@@ -354,8 +355,13 @@ impl Startup {
     }
 
     /// The background tasks of a running node.
-    async fn keep(&self) {
-        tokio::join!(self.watch(), self.watch_relations(), self.forget(), self.keep_claim());
+    async fn run_background_tasks(&self) {
+        tokio::join!(
+            self.watch(),
+            self.watch_relations(),
+            self.forget_requests(),
+            self.keep_database_lease()
+        );
     }
 
     /// Reports in the log and in `/readyz` when relations are not available, and when they are again. All other calls
@@ -363,7 +369,7 @@ impl Startup {
     async fn watch_relations(&self) {
         let mut reported: Option<RelationsUnfit> = None;
         loop {
-            let unfit = self.about.relations_unfit(PING_LIMIT).await;
+            let unfit = self.info.relations_unfit(PING_LIMIT).await;
             if unfit != reported {
                 self.report_relations(reported, unfit);
                 reported = unfit;
@@ -377,7 +383,7 @@ impl Startup {
 
     fn report_relations(&self, before: Option<RelationsUnfit>, now: Option<RelationsUnfit>) {
         if let Some(before) = before {
-            self.health.remark_off(before.reason);
+            self.health.end_remark(before.reason);
         }
         let Some(RelationsUnfit { reason, message, configured }) = now else {
             tracing::info!("the store of relations answers again");
@@ -392,7 +398,7 @@ impl Startup {
     }
 
     /// A store forgets a bounded number at a time; it is asked again at once while there is more.
-    async fn forget(&self) {
+    async fn forget_requests(&self) {
         loop {
             while matches!(self.stores.node.forget_requests(Timestamp::now()).await, Ok(1..)) {}
             sleep(FORGET_PERIOD).await;
@@ -406,28 +412,28 @@ impl Startup {
             match self.stores.node.ping(PING_LIMIT).await {
                 Ok(()) => {
                     answered = (Instant::now(), SystemTime::now());
-                    self.turn(State::Serving, answered.1);
+                    self.change_state(State::Serving, answered.1);
                 }
-                Err(_) if answered.0.elapsed() > AWAY => self.turn(State::StoreAway, answered.1),
+                Err(_) if answered.0.elapsed() > AWAY => self.change_state(State::StoreAway, answered.1),
                 Err(_) => {}
             }
         }
     }
 
-    fn turn(&self, state: State, since: SystemTime) {
+    fn change_state(&self, state: State, since: SystemTime) {
         if !matches!(
             (self.health.state(), state),
             (State::Serving, State::StoreAway) | (State::StoreAway, State::Serving)
         ) {
             return;
         }
-        let place = &self.about.data().place;
+        let place = &self.info.data().place;
         match state {
             State::StoreAway => tracing::error!("the store does not answer: {place}"),
             _ => tracing::info!("the store answers again"),
         }
         let message = format!("the store does not answer: {place}");
-        self.health.because(state, health::cause(state, Some(message), since));
+        self.health.set_with_cause(state, health::cause(state, Some(message), since));
     }
 }
 

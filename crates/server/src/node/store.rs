@@ -8,7 +8,7 @@ use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions};
 #[cfg(feature = "embedded")]
 use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
 
-pub(crate) use super::store_info::{About, Data, RelationsUnfit, StoreFailure};
+pub(crate) use super::store_info::{DataLocation, RelationsUnfit, StoreFailure, StoreInfo};
 
 #[cfg(feature = "embedded")]
 use crate::{config::Synchronous, node::ephemeral};
@@ -22,7 +22,7 @@ const FILE: &str = "kith.db";
 
 /// An open store, which must be closed when the node ends.
 #[derive(Debug)]
-pub enum Opened {
+pub enum OpenStore {
     /// The file of an embedded node.
     #[cfg(feature = "embedded")]
     Sqlite(SqliteHandle),
@@ -31,7 +31,7 @@ pub enum Opened {
     Cluster(ClusterHandle),
 }
 
-impl Opened {
+impl OpenStore {
     /// Opens the store without migrating it. That of a cluster may be unavailable.
     ///
     /// # Errors
@@ -66,17 +66,17 @@ impl Opened {
         }
     }
 
-    /// Information about it.
-    pub fn about(&self, config: &Config) -> About {
+    /// Its location, durability and probes.
+    pub fn info(&self, config: &Config) -> StoreInfo {
         match self {
             #[cfg(feature = "embedded")]
-            Self::Sqlite(_) if config.ephemeral.enabled => About::memory(),
+            Self::Sqlite(_) if config.ephemeral.enabled => StoreInfo::memory(),
             #[cfg(feature = "embedded")]
-            Self::Sqlite(_) => About::file(&data_file(config)),
+            Self::Sqlite(_) => StoreInfo::file(&data_file(config)),
             #[cfg(feature = "cluster")]
             Self::Cluster(handle) => {
                 let (database, keyspace) = (&config.store.mongodb.database, &config.store.cql.keyspace);
-                About::mongodb(handle.probe(), database, handle.cql_probe(), keyspace)
+                StoreInfo::mongodb(handle.probe(), database, handle.cql_probe(), keyspace)
             }
         }
     }
@@ -101,7 +101,7 @@ pub(crate) async fn pending_in_file(_config: &Config) -> Result<Option<Migration
 }
 
 #[cfg(feature = "embedded")]
-async fn sqlite(config: &Config) -> Result<Opened, StartError> {
+async fn sqlite(config: &Config) -> Result<OpenStore, StartError> {
     let options = SqliteOptions {
         readers: config.store.sqlite.readers,
         queue: config.store.sqlite.queue,
@@ -109,7 +109,7 @@ async fn sqlite(config: &Config) -> Result<Opened, StartError> {
         ..SqliteOptions::new(data_file(config))
     };
     match kith_store_sqlite::open(options).await {
-        Ok(handle) => Ok(Opened::Sqlite(handle)),
+        Ok(handle) => Ok(OpenStore::Sqlite(handle)),
         Err(error) => Err(not_opened(&error)),
     }
 }
@@ -129,12 +129,12 @@ fn not_opened(error: &OpenError) -> StartError {
 }
 
 #[cfg(not(feature = "embedded"))]
-async fn sqlite(_config: &Config) -> Result<Opened, StartError> {
+async fn sqlite(_config: &Config) -> Result<OpenStore, StartError> {
     Err(StartError::new("store.backend is \"sqlite\", which this build of kith does not hold"))
 }
 
 #[cfg(feature = "cluster")]
-async fn cluster(config: &Config) -> Result<Opened, StartError> {
+async fn cluster(config: &Config) -> Result<OpenStore, StartError> {
     let mongodb = &config.store.mongodb;
     let uri = mongodb.uri.as_ref().map_or("", |uri| uri.expose());
     let options = MongoOptions {
@@ -149,7 +149,7 @@ async fn cluster(config: &Config) -> Result<Opened, StartError> {
         Some(options) => handle.with_relations(options).map_err(refused)?,
         None => handle,
     };
-    Ok(Opened::Cluster(handle))
+    Ok(OpenStore::Cluster(handle))
 }
 
 /// The store of relations, if there is one.
@@ -197,6 +197,6 @@ fn refused_options(error: &kith_store_cluster::OpenError, database: &str) -> Str
 }
 
 #[cfg(not(feature = "cluster"))]
-async fn cluster(_config: &Config) -> Result<Opened, StartError> {
+async fn cluster(_config: &Config) -> Result<OpenStore, StartError> {
     Err(StartError::new("store.backend is \"cluster\", which this build of kith does not hold"))
 }

@@ -14,7 +14,7 @@ use crate::start_error::StartError;
 
 /// The location of the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Data {
+pub struct DataLocation {
     /// For display: a path, or a database with its hosts. Contains no credentials.
     pub place: String,
     /// Whether they outlive the node.
@@ -25,16 +25,16 @@ pub struct Data {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreFailure {
     /// It may recover by itself.
-    Away(StartError),
+    Temporary(StartError),
     /// It does not recover until an operator changes something.
-    Wrong(StartError),
+    Permanent(StartError),
 }
 
 impl StoreFailure {
     /// In one line.
     pub fn line(self) -> StartError {
         match self {
-            Self::Away(line) | Self::Wrong(line) => line,
+            Self::Temporary(line) | Self::Permanent(line) => line,
         }
     }
 }
@@ -52,8 +52,8 @@ pub struct RelationsUnfit {
 
 /// Information about an open store. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct About {
-    data: Data,
+pub struct StoreInfo {
+    data: DataLocation,
     #[cfg(feature = "cluster")]
     probe: Option<Probe>,
     /// Of the store of relations.
@@ -61,7 +61,7 @@ pub struct About {
     relations: Option<CqlProbe>,
 }
 
-impl About {
+impl StoreInfo {
     /// Of a data file.
     #[cfg(feature = "embedded")]
     pub(crate) fn file(path: &Path) -> Self {
@@ -78,7 +78,7 @@ impl About {
     #[cfg(feature = "embedded")]
     const fn embedded(place: String, kept: bool) -> Self {
         Self {
-            data: Data { place, kept },
+            data: DataLocation { place, kept },
             #[cfg(feature = "cluster")]
             probe: None,
             #[cfg(feature = "cluster")]
@@ -93,7 +93,7 @@ impl About {
         if relations.is_some() {
             place.push_str(&format!(" and CQL (keyspace {keyspace})"));
         }
-        Self { data: Data { place, kept: true }, probe: Some(probe), relations }
+        Self { data: DataLocation { place, kept: true }, probe: Some(probe), relations }
     }
 
     /// Why relations are not available although the node may serve all other calls; `None`: they are available. Returns
@@ -109,7 +109,7 @@ impl About {
     }
 
     /// The location of the data.
-    pub const fn data(&self) -> &Data {
+    pub const fn data(&self) -> &DataLocation {
         &self.data
     }
 
@@ -119,17 +119,17 @@ impl About {
         #[cfg(feature = "cluster")]
         if let Some(probe) = &self.probe {
             let unfit = probe.unfit().await.filter(|unfit| !unfit.is_temporary());
-            return unfit.map(|unfit| StartError::new(of(&unfit, &self.data.place)));
+            return unfit.map(|unfit| StartError::new(unfit_line(&unfit, &self.data.place)));
         }
         None
     }
 
     /// Why the store failed with this error. May ask the hosts of a cluster, within their limits.
-    pub async fn why(&self, error: &StoreError) -> StoreFailure {
+    pub async fn failure(&self, error: &StoreError) -> StoreFailure {
         let place = &self.data.place;
         #[cfg(feature = "cluster")]
         if self.probe.is_some() {
-            return self.why_mongodb(error).await;
+            return self.mongodb_failure(error).await;
         }
         let full = || {
             format!(
@@ -137,7 +137,7 @@ impl About {
                  another data folder (--data-dir)"
             )
         };
-        StoreFailure::Wrong(StartError::new(match error {
+        StoreFailure::Permanent(StartError::new(match error {
             StoreError::Full { .. } => full(),
             StoreError::Unavailable { .. } if self.is_full() => full(),
             StoreError::Unavailable { .. } => {
@@ -165,10 +165,10 @@ impl About {
     }
 
     #[cfg(feature = "cluster")]
-    async fn why_mongodb(&self, error: &StoreError) -> StoreFailure {
+    async fn mongodb_failure(&self, error: &StoreError) -> StoreFailure {
         let place = &self.data.place;
         if let StoreError::Corrupt { .. } = error {
-            return StoreFailure::Wrong(StartError::new(format!(
+            return StoreFailure::Permanent(StartError::new(format!(
                 "{place}: what is stored cannot be read: a newer kith than {} wrote it, or it is damaged; start \
                  the newer kith, or restore a backup",
                 env!("CARGO_PKG_VERSION")
@@ -179,12 +179,12 @@ impl About {
             None => None,
         };
         let Some(unfit) = unfit else {
-            return StoreFailure::Away(StartError::new(format!(
+            return StoreFailure::Temporary(StartError::new(format!(
                 "{place} does not answer as a primary; start it, or correct store.mongodb.uri"
             )));
         };
-        let line = StartError::new(of(&unfit, place));
-        if unfit.is_temporary() { StoreFailure::Away(line) } else { StoreFailure::Wrong(line) }
+        let line = StartError::new(unfit_line(&unfit, place));
+        if unfit.is_temporary() { StoreFailure::Temporary(line) } else { StoreFailure::Permanent(line) }
     }
 }
 
@@ -216,7 +216,7 @@ const fn of_relations(unfit: CqlUnfit) -> RelationsUnfit {
 }
 
 #[cfg(feature = "cluster")]
-fn of(unfit: &Unfit, place: &str) -> String {
+fn unfit_line(unfit: &Unfit, place: &str) -> String {
     match unfit {
         Unfit::UnknownHost { host } => format!(
             "{place}: the name of {host} does not resolve on this machine; correct the host in store.mongodb.uri, or the \

@@ -28,7 +28,7 @@ pub(crate) struct CallLine<'a> {
 
 /// How a call ended.
 #[derive(Debug)]
-pub(crate) struct Ended<'a> {
+pub(crate) struct CallOutcome<'a> {
     /// Of gRPC.
     pub(crate) code: &'static str,
     /// Of the error.
@@ -39,7 +39,7 @@ pub(crate) struct Ended<'a> {
 
 impl CallLine<'_> {
     /// Writes the line; without an end the call begins.
-    pub(crate) fn write(&self, ended: Option<&Ended<'_>>) {
+    pub(crate) fn write(&self, ended: Option<&CallOutcome<'_>>) {
         tracing::info!(
             target: TARGET,
             event = self.event,

@@ -21,12 +21,12 @@ static FILTER: OnceLock<LogFilter> = OnceLock::new();
 
 struct LogFilter {
     handle: reload::Handle<EnvFilter, Registry>,
-    state: Mutex<Filtering>,
+    state: Mutex<FilterState>,
 }
 
 /// The state of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Filtering {
+pub(crate) struct FilterState {
     /// The present filter.
     pub(crate) filter: String,
     /// The configured filter.
@@ -50,7 +50,7 @@ pub(crate) enum FilterError {
 pub(super) fn layer(filter: &str) -> Result<reload::Layer<EnvFilter, Registry>, FilterError> {
     let (layer, handle) = reload::Layer::new(EnvFilter::try_new(filter)?);
     let filter = filter.to_owned();
-    let state = Filtering { filter: filter.clone(), configured: filter, until: None };
+    let state = FilterState { filter: filter.clone(), configured: filter, until: None };
     FILTER.get_or_init(|| LogFilter { handle, state: Mutex::new(state) });
     Ok(layer)
 }
@@ -76,7 +76,7 @@ pub(super) fn security_events() -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
 ///
 /// # Errors
 /// If it is not a valid filter; nothing is changed then.
-pub(crate) fn filter_log(filter: &str, lasts: Option<Duration>) -> Result<Filtering, FilterError> {
+pub(crate) fn filter_log(filter: &str, lasts: Option<Duration>) -> Result<FilterState, FilterError> {
     let ours = FILTER.get().ok_or(FilterError::NotOurs)?;
     let until = lasts.map(|lasts| Instant::now() + lasts);
     let state = ours.set(&mut ours.state.lock(), filter, until)?;
@@ -93,7 +93,7 @@ pub(crate) fn filter_log(filter: &str, lasts: Option<Duration>) -> Result<Filter
 ///
 /// # Errors
 /// If another library writes the logs of this process.
-pub(crate) fn filter_log_as_configured() -> Result<Filtering, FilterError> {
+pub(crate) fn filter_log_as_configured() -> Result<FilterState, FilterError> {
     let ours = FILTER.get().ok_or(FilterError::NotOurs)?;
     ours.as_configured(&mut ours.state.lock())
 }
@@ -102,10 +102,10 @@ impl LogFilter {
     /// Sets the filter.
     fn set(
         &self,
-        state: &mut Filtering,
+        state: &mut FilterState,
         filter: &str,
         until: Option<Instant>,
-    ) -> Result<Filtering, FilterError> {
+    ) -> Result<FilterState, FilterError> {
         let parsed = EnvFilter::try_new(filter)?;
         self.handle.reload(parsed).map_err(|_| FilterError::NotOurs)?;
         filter.clone_into(&mut state.filter);
@@ -116,7 +116,7 @@ impl LogFilter {
         Ok(state.clone())
     }
 
-    fn as_configured(&self, state: &mut Filtering) -> Result<Filtering, FilterError> {
+    fn as_configured(&self, state: &mut FilterState) -> Result<FilterState, FilterError> {
         let configured = state.configured.clone();
         self.set(state, &configured, None)
     }

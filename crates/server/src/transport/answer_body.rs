@@ -10,18 +10,18 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tonic::codegen::StdError;
 
-use crate::edge::{EdgeBody, Full, Unread};
+use crate::edge::{ConnectionUnread, EdgeBody, UnreadFull};
 
-type Next = Option<Result<Frame<Bytes>, StdError>>;
+type NextFrame = Option<Result<Frame<Bytes>, StdError>>;
 
 /// The body of an answer, over any protocol. Its data is counted as unread from its creation until it is written to the
 /// peer. While it waits for the peer, the waiting time is counted, too.
 #[derive(Debug)]
 pub(super) struct AnswerBody {
     inner: ProtocolBody,
-    unread: Arc<Unread>,
+    unread: Arc<ConnectionUnread>,
     /// Read before the peer asked for it.
-    ahead: Option<Next>,
+    ahead: Option<NextFrame>,
     /// Since when it waits for the peer; `None`: it does not wait.
     since: Option<u64>,
 }
@@ -40,16 +40,16 @@ impl AnswerBody {
     /// With the body, if there is no room for the data, which is dropped.
     pub(super) fn new(
         mut inner: ProtocolBody,
-        unread: Arc<Unread>,
+        unread: Arc<ConnectionUnread>,
         cx: &mut Context<'_>,
     ) -> Result<Self, ProtocolBody> {
         let mut ahead = None;
         if !inner.is_end_stream()
             && let Poll::Ready(next) = inner.poll(cx)
         {
-            match held(&unread, next) {
+            match count_data(&unread, next) {
                 Ok(next) => ahead = Some(next),
-                Err(Full) => return Err(inner),
+                Err(UnreadFull) => return Err(inner),
             }
         }
         let since = Some(unread.begin_wait());
@@ -57,7 +57,7 @@ impl AnswerBody {
     }
 
     /// A body for which there is room.
-    pub(super) fn plain(inner: ProtocolBody, unread: Arc<Unread>) -> Self {
+    pub(super) fn plain(inner: ProtocolBody, unread: Arc<ConnectionUnread>) -> Self {
         Self { inner, unread, ahead: None, since: None }
     }
 
@@ -73,7 +73,7 @@ impl AnswerBody {
 }
 
 /// The same, with its data counted.
-fn held(unread: &Arc<Unread>, next: Next) -> Result<Next, Full> {
+fn count_data(unread: &Arc<ConnectionUnread>, next: NextFrame) -> Result<NextFrame, UnreadFull> {
     let frame = match next {
         Some(Ok(frame)) => frame,
         end => return Ok(end),
@@ -89,14 +89,14 @@ impl Body for AnswerBody {
     type Data = Bytes;
     type Error = StdError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<NextFrame> {
         let this = &mut *self;
         this.end_wait();
         let next = match this.ahead.take() {
             Some(next) => next,
-            None => match held(&this.unread, ready!(this.inner.poll(cx))) {
+            None => match count_data(&this.unread, ready!(this.inner.poll(cx))) {
                 Ok(next) => next,
-                Err(Full) => this.inner.cut(),
+                Err(UnreadFull) => this.inner.cut(),
             },
         };
         if next.is_some() {
@@ -126,7 +126,7 @@ impl Body for AnswerBody {
 }
 
 impl ProtocolBody {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<NextFrame> {
         match self {
             Self::Grpc(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
             Self::Web(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
@@ -134,7 +134,7 @@ impl ProtocolBody {
     }
 
     /// Ends the body here, because its peer reads too slowly.
-    fn cut(&mut self) -> Next {
+    fn cut(&mut self) -> NextFrame {
         match self {
             Self::Grpc(body) => Some(Ok(body.cut_unread())),
             Self::Web(_) => Some(Err("the peer does not read".into())),
@@ -179,12 +179,15 @@ mod tests {
     }
 
     /// The state after the peer has the head.
-    async fn body(text: axum::body::Body, unread: &Arc<Unread>) -> Result<AnswerBody, ProtocolBody> {
+    async fn body(
+        text: axum::body::Body,
+        unread: &Arc<ConnectionUnread>,
+    ) -> Result<AnswerBody, ProtocolBody> {
         let mut text = Some(ProtocolBody::Web(text));
         poll_fn(|cx| Poll::Ready(AnswerBody::new(text.take().unwrap(), Arc::clone(unread), cx))).await
     }
 
-    async fn next(body: &mut AnswerBody) -> Poll<Next> {
+    async fn next(body: &mut AnswerBody) -> Poll<NextFrame> {
         poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await
     }
 

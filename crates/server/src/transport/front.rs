@@ -19,7 +19,7 @@ use super::{
     web::Web,
 };
 use crate::{
-    edge::{self, Edge, EdgeFuture, Unread},
+    edge::{self, ConnectionUnread, Edge, EdgeFuture},
     json,
 };
 
@@ -37,7 +37,7 @@ pub(super) struct ConnectionFront {
     edge: Edge,
     web: Arc<Web>,
     origins: Arc<Origins>,
-    unread: Arc<Unread>,
+    unread: Arc<ConnectionUnread>,
 }
 
 impl Front {
@@ -55,21 +55,21 @@ impl Front {
 
 impl ConnectionFront {
     /// Answers that the peer has not read.
-    pub(super) fn unread(&self) -> Arc<Unread> {
+    pub(super) fn unread(&self) -> Arc<ConnectionUnread> {
         Arc::clone(&self.unread)
     }
 
-    fn begin(&self, request: Request<Incoming>) -> Work {
+    fn begin(&self, request: Request<Incoming>) -> PendingAnswer {
         let is_grpc = request.version() == Version::HTTP_2 && is_grpc(request.headers());
         // Before protocols are separated: a page may send any of them.
-        if !self.origins.may(request.headers()) {
+        if !self.origins.allow(request.headers()) {
             return refuse(request, is_grpc);
         }
         if is_grpc {
-            return Work::Grpc(self.edge.handle(request));
+            return PendingAnswer::Grpc(self.edge.handle(request));
         }
         let (web, edge) = (Arc::clone(&self.web), self.edge.clone());
-        Work::Web(Box::pin(async move { web.answer(&edge, request).await }))
+        PendingAnswer::Web(Box::pin(async move { web.answer(&edge, request).await }))
     }
 }
 
@@ -80,17 +80,17 @@ impl Service<Request<Incoming>> for ConnectionFront {
     type Future = FrontFuture;
 
     fn call(&self, request: Request<Incoming>) -> FrontFuture {
-        FrontFuture { work: self.begin(request), unread: self.unread() }
+        FrontFuture { answer: self.begin(request), unread: self.unread() }
     }
 }
 
 /// Answers a page that may not call: with a status for gRPC, otherwise with a code of HTTP. The answer is marked as
 /// dependent on the origin, so that no cache returns it to others.
-fn refuse(request: Request<Incoming>, is_grpc: bool) -> Work {
+fn refuse(request: Request<Incoming>, is_grpc: bool) -> PendingAnswer {
     let mut response =
         if is_grpc { origin::refused().into_http() } else { json::refuse(request, &origin::refused()) };
     response.headers_mut().append(header::VARY, HeaderValue::from_static("origin"));
-    Work::Web(Box::pin(ready(response)))
+    PendingAnswer::Web(Box::pin(ready(response)))
 }
 
 /// `application/grpc`, alone or with a codec or parameters; not that of gRPC-Web.
@@ -104,12 +104,12 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// The answer of either.
 pub(super) struct FrontFuture {
-    work: Work,
-    unread: Arc<Unread>,
+    answer: PendingAnswer,
+    unread: Arc<ConnectionUnread>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "a box would cost every gRPC call an allocation")]
-enum Work {
+enum PendingAnswer {
     Grpc(EdgeFuture<Incoming>),
     Web(Pin<Box<dyn Future<Output = Response<axum::body::Body>> + Send>>),
 }
@@ -119,12 +119,12 @@ impl Future for FrontFuture {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let response = match &mut this.work {
-            Work::Grpc(call) => Pin::new(call).poll(cx).map(|response| match response {
+        let response = match &mut this.answer {
+            PendingAnswer::Grpc(call) => Pin::new(call).poll(cx).map(|response| match response {
                 Ok(response) => response.map(ProtocolBody::Grpc),
                 Err(never) => match never {},
             }),
-            Work::Web(answer) => answer.as_mut().poll(cx).map(|response| response.map(ProtocolBody::Web)),
+            PendingAnswer::Web(web) => web.as_mut().poll(cx).map(|response| response.map(ProtocolBody::Web)),
         };
         response.map(|response| Ok(counted(response, &this.unread, cx)))
     }
@@ -133,7 +133,7 @@ impl Future for FrontFuture {
 /// The answer with a body that counts unread bytes, or an error if there is no room for it.
 fn counted(
     response: Response<ProtocolBody>,
-    unread: &Arc<Unread>,
+    unread: &Arc<ConnectionUnread>,
     cx: &mut Context<'_>,
 ) -> Response<AnswerBody> {
     let (head, inner) = response.into_parts();

@@ -7,8 +7,8 @@
 mod answer_body;
 mod cors;
 mod front;
-mod greeting;
 mod origin;
+mod preface;
 mod refusals;
 mod tls;
 mod web;
@@ -37,14 +37,14 @@ pub(crate) use self::origin::is_loopback;
 pub(crate) use self::tls::Certificates;
 use self::{
     front::Front,
-    greeting::{Prefixed, Protocol},
     origin::{Origins, OwnPage},
+    preface::{PrefacedIo, Protocol},
     refusals::ConnectionRefusals,
     web::Web,
 };
 use crate::{
     config::{Config, HttpConfig, LimitsConfig, WsConfig},
-    edge::{Edge, Unread},
+    edge::{ConnectionUnread, Edge},
     health::Reporter,
     start_error::StartError,
     ws,
@@ -123,7 +123,7 @@ impl Port {
             unread_max: limits.unread_max,
             connections: connections.clone(),
         };
-        let accepting = Accepting {
+        let accepting = AcceptLoop {
             listener: self.listener,
             server: Arc::new(server),
             most: limits.connections,
@@ -240,7 +240,7 @@ fn http1(limits: &LimitsConfig) -> http1::Builder {
 }
 
 /// Accepts connections, up to their limit.
-struct Accepting {
+struct AcceptLoop {
     listener: TcpListener,
     server: Arc<ConnectionServer>,
     most: usize,
@@ -248,7 +248,7 @@ struct Accepting {
     failed: ConnectionRefusals,
 }
 
-impl Accepting {
+impl AcceptLoop {
     async fn run(mut self) {
         let slots = Arc::new(Semaphore::new(self.most.min(Semaphore::MAX_PERMITS)));
         let connections = self.server.connections.clone();
@@ -260,25 +260,25 @@ impl Accepting {
             let socket = match accepted {
                 Ok((socket, _peer)) => socket,
                 Err(error) => {
-                    self.not_accepted(&error);
+                    self.report_accept_error(&error);
                     sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
             let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-                self.full.one_more(|| too_many(self.most));
+                self.full.one_more(|| limit_text(self.most));
                 continue;
             };
             let server = Arc::clone(&self.server);
             connections.tasks.spawn(async move {
-                server.greet(socket).await;
+                server.serve_socket(socket).await;
                 drop(slot);
             });
         }
     }
 
     /// A peer that disconnected before it was accepted is no problem of the node.
-    fn not_accepted(&mut self, error: &io::Error) {
+    fn report_accept_error(&mut self, error: &io::Error) {
         if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
             return;
         }
@@ -288,7 +288,7 @@ impl Accepting {
     }
 }
 
-fn too_many(most: usize) -> String {
+fn limit_text(most: usize) -> String {
     format!(
         "connections are refused: as many are open as limits.connections allows ({most}); close unused ones, add nodes, \
          or raise it"
@@ -297,27 +297,28 @@ fn too_many(most: usize) -> String {
 
 impl ConnectionServer {
     /// Does the TLS handshake within the limit, then serves.
-    async fn greet(&self, socket: TcpStream) {
+    async fn serve_socket(&self, socket: TcpStream) {
         // Without it small answers wait for acknowledgements of earlier ones.
         if socket.set_nodelay(true).is_err() {
             return;
         }
         let closing = self.connections.closing.cancelled();
         let Some(tls) = &self.tls else {
-            let greeted = timeout(self.handshake, greeting::greeted(socket));
-            if let Some(Ok(Ok((protocol, io)))) = closing_first(closing, greeted).await {
+            let handshake = timeout(self.handshake, preface::read_preface(socket));
+            if let Some(Ok(Ok((protocol, io)))) = unless_closing(closing, handshake).await {
                 self.connection(protocol, io).await;
             }
             return;
         };
-        let greeted =
-            timeout(self.handshake, async { greeting::greeted(tls.acceptor().accept(socket).await?).await });
-        if let Some(Ok(Ok((protocol, io)))) = closing_first(closing, greeted).await {
+        let handshake = timeout(self.handshake, async {
+            preface::read_preface(tls.acceptor().accept(socket).await?).await
+        });
+        if let Some(Ok(Ok((protocol, io)))) = unless_closing(closing, handshake).await {
             self.connection(protocol, io).await;
         }
     }
 
-    async fn connection<I>(&self, protocol: Protocol, io: Prefixed<I>)
+    async fn connection<I>(&self, protocol: Protocol, io: PrefacedIo<I>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -326,22 +327,22 @@ impl ConnectionServer {
         match protocol {
             Protocol::Http1 => {
                 let connection = pin!(self.http1.serve_connection(io, front).with_upgrades());
-                self.live(connection, &unread, |connection| connection.graceful_shutdown()).await;
+                self.serve_to_end(connection, &unread, |connection| connection.graceful_shutdown()).await;
             }
             Protocol::Http2 => {
                 let connection = pin!(self.http2.serve_connection(io, front));
-                self.live(connection, &unread, |connection| connection.graceful_shutdown()).await;
+                self.serve_to_end(connection, &unread, |connection| connection.graceful_shutdown()).await;
             }
         }
     }
 
-    /// Serves until the connection ends or must close; `go` lets running calls end. A connection whose peer does not
-    /// read is cut off.
-    async fn live<C: Future>(
+    /// Serves until the connection ends or must close; `shut_down` lets running calls end. A connection whose peer
+    /// does not read is cut off.
+    async fn serve_to_end<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
-        unread: &Unread,
-        go: impl FnOnce(Pin<&mut C>),
+        unread: &ConnectionUnread,
+        shut_down: impl FnOnce(Pin<&mut C>),
     ) {
         let mut too_long = pin!(self.unread_too_long(unread));
         tokio::select! {
@@ -350,7 +351,7 @@ impl ConnectionServer {
             () = sleep(jittered(self.age)) => {}
             () = self.connections.closing.cancelled() => {}
         }
-        go(connection.as_mut());
+        shut_down(connection.as_mut());
         tokio::select! {
             _ended = connection => {}
             () = too_long => {}
@@ -359,7 +360,7 @@ impl ConnectionServer {
     }
 
     /// Returns when the peer has left data unread for too long.
-    async fn unread_too_long(&self, unread: &Unread) {
+    async fn unread_too_long(&self, unread: &ConnectionUnread) {
         loop {
             sleep(self.unread_max).await;
             if unread.end_period() {
@@ -382,7 +383,7 @@ impl ConnectionServer {
 }
 
 /// The result of `work`, unless `closing` comes first.
-async fn closing_first<T>(closing: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+async fn unless_closing<T>(closing: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         () = closing => None,
         done = work => Some(done),

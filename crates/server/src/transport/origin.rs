@@ -36,7 +36,7 @@ impl Origins {
 
     /// Whether a request may be answered: from a page of `http.cors.origins`, from the page of this node on the
     /// loopback device, or not from a page.
-    pub(super) fn may(&self, headers: &HeaderMap) -> bool {
+    pub(super) fn allow(&self, headers: &HeaderMap) -> bool {
         let Some(origin) = headers.get(header::ORIGIN) else { return true };
         let given_once = headers.get_all(header::ORIGIN).iter().nth(1).is_none();
         given_once && (self.listed.contains(origin) || self.own.is_some_and(|own| own.is_page(origin)))
@@ -80,17 +80,19 @@ mod tests {
         }
         // What a page of another name that resolves to this machine would send.
         headers.insert(header::HOST, HeaderValue::from_static("rebound.example:7600"));
-        Origins::new(&CorsConfig { origins, ..CorsConfig::default() }, own).may(&headers)
+        Origins::new(&CorsConfig { origins, ..CorsConfig::default() }, own).allow(&headers)
     }
 
-    fn may(origin: &'static str) -> bool {
+    fn allows(origin: &'static str) -> bool {
         may_of(Some(OWN), &[origin])
     }
 
     #[test]
     fn listed_pages_own_page_and_programs_may() {
-        assert!(may("https://app.example") && may_of(None, &["https://app.example"]));
-        assert!(may("http://127.0.0.1:7600") && may("http://localhost:7600") && may("http://[::1]:7600"));
+        assert!(allows("https://app.example") && may_of(None, &["https://app.example"]));
+        assert!(
+            allows("http://127.0.0.1:7600") && allows("http://localhost:7600") && allows("http://[::1]:7600")
+        );
         assert!(may_of(None, &[]), "it is no page");
         let usual = OwnPage { tls: true, port: 443 };
         assert!(may_of(Some(usual), &["https://localhost"]), "browsers leave out the usual port");
@@ -100,10 +102,10 @@ mod tests {
     fn other_pages_may_not() {
         for origin in ["https://other.example", "null", "http://127.0.0.1:9000", "https://127.0.0.1:7600", ""]
         {
-            assert!(!may(origin), "{origin}");
+            assert!(!allows(origin), "{origin}");
         }
-        assert!(!may("http://rebound.example:7600"), "a name that resolves to this machine");
-        assert!(!may("http://localhost.example:7600") && !may("http://127.0.0.1.example:7600"));
+        assert!(!allows("http://rebound.example:7600"), "a name that resolves to this machine");
+        assert!(!allows("http://localhost.example:7600") && !allows("http://127.0.0.1.example:7600"));
         assert!(!may_of(None, &["http://127.0.0.1:7600"]), "it serves no page");
         assert!(!may_of(Some(OWN), &["https://app.example", "https://app.example"]), "given twice");
     }

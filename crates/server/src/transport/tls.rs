@@ -22,17 +22,17 @@ use crate::{
 
 /// The served certificate and key: the content of their files when they were last read successfully.
 pub(crate) struct Certificates {
-    files: Files,
-    served: Mutex<Served>,
+    files: TlsFiles,
+    served: Mutex<ServedCertificate>,
 }
 
 #[derive(Clone, Debug)]
-struct Files {
+struct TlsFiles {
     cert: PathBuf,
     key: PathBuf,
 }
 
-struct Served {
+struct ServedCertificate {
     acceptor: TlsAcceptor,
     /// Hash of its files.
     digest: [u8; 32],
@@ -45,10 +45,10 @@ impl Certificates {
     /// If they cannot be read, do not match, the key is readable by all users, or others may change one of them.
     pub(super) fn of(config: &TlsConfig) -> Result<Option<Arc<Self>>, StartError> {
         let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Ok(None) };
-        let files = Files { cert: cert.clone(), key: key.clone() };
+        let files = TlsFiles { cert: cert.clone(), key: key.clone() };
         let read = files.read()?;
         let (acceptor, digest) = (files.acceptor(&read)?, read.digest());
-        Ok(Some(Arc::new(Self { files, served: Mutex::new(Served { acceptor, digest }) })))
+        Ok(Some(Arc::new(Self { files, served: Mutex::new(ServedCertificate { acceptor, digest }) })))
     }
 
     /// The configuration for one connection.
@@ -68,7 +68,7 @@ impl Certificates {
             return Ok(false);
         }
         let acceptor = self.files.acceptor(&read)?;
-        *self.served.lock() = Served { acceptor, digest };
+        *self.served.lock() = ServedCertificate { acceptor, digest };
         Ok(true)
     }
 }
@@ -80,20 +80,20 @@ impl fmt::Debug for Certificates {
 }
 
 /// Both files, each opened once, so that the same content is checked, compared and served.
-struct Read {
+struct TlsFileContents {
     cert: SecretFile,
     key: SecretFile,
 }
 
-impl Files {
-    fn read(&self) -> Result<Read, StartError> {
+impl TlsFiles {
+    fn read(&self) -> Result<TlsFileContents, StartError> {
         let unfit = |key: &'static str| move |why: UnfitFile| StartError::new(format!("tls.{key}: {why}"));
         let cert = secret_file::read(&self.cert, Content::Public).map_err(unfit("cert_file"))?;
         let key = secret_file::read(&self.key, Content::PrivateKey).map_err(unfit("key_file"))?;
-        Ok(Read { cert, key })
+        Ok(TlsFileContents { cert, key })
     }
 
-    fn acceptor(&self, read: &Read) -> Result<TlsAcceptor, StartError> {
+    fn acceptor(&self, read: &TlsFileContents) -> Result<TlsAcceptor, StartError> {
         let unreadable = |key: &str, path: &Path| {
             StartError::new(format!("tls.{key}: {} holds no PEM that can be read", path.display()))
         };
@@ -111,7 +111,7 @@ impl Files {
     }
 }
 
-impl Read {
+impl TlsFileContents {
     fn digest(&self) -> [u8; 32] {
         let (cert, key) = (&self.cert.bytes, &self.key.bytes);
         Sha256::new()

@@ -7,9 +7,9 @@ use http::{Method, Request, StatusCode, Version, header};
 use kith_service::error::{Error, Reason};
 use tonic::Status;
 
-use super::frame::{self, Id};
+use super::frame::{self, CallId};
 use crate::{
-    auth::identity::{InProcess, User},
+    auth::identity::{InProcessIdentity, User},
     edge::Edge,
     json::{self, BodyLimits},
 };
@@ -109,7 +109,7 @@ impl SocketCalls {
 
     /// Makes one call and returns the frame that answers it. Dropped before, the call is cancelled; a write that has begun
     /// goes on.
-    pub(super) async fn make(self, user: Arc<User>, id: Id, name: String, body: String) -> String {
+    pub(super) async fn make(self, user: Arc<User>, id: CallId, name: String, body: String) -> String {
         let Some((service, name)) = method(&name) else {
             return frame::call_failed(id, &json::failure_text(&not_taken()));
         };
@@ -118,7 +118,7 @@ impl SocketCalls {
             .version(Version::HTTP_2)
             .uri(format!("/{service}/{name}"))
             .header(header::CONTENT_TYPE, "application/json")
-            .extension(InProcess::User(user))
+            .extension(InProcessIdentity::User(user))
             .body(Body::from(body));
         let Ok(request) = request else { return frame::call_failed(id, &json::failure_text(&not_taken())) };
         let (head, body) = json::answer(&self.edge, self.limits, request).await.into_parts();

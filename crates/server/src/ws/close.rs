@@ -93,7 +93,7 @@ impl Close {
 
 /// How a socket ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum SocketEnd {
     /// The node closes it.
     Close(Close),
     /// The peer closed it.
@@ -102,14 +102,14 @@ pub(super) enum End {
     Gone,
 }
 
-impl From<Close> for End {
+impl From<Close> for SocketEnd {
     fn from(close: Close) -> Self {
         Self::Close(close)
     }
 }
 
 /// What to say after a frame could not be read.
-impl From<Error> for End {
+impl From<Error> for SocketEnd {
     fn from(error: Error) -> Self {
         match error {
             Error::Capacity(_) => Close::TooLarge.into(),

@@ -15,10 +15,10 @@ use super::{
     close::Close,
     delivery, frame,
     gateway::Gateway,
-    hello::{ClaimedUser, Hello, Start},
+    hello::{ClaimedUser, Hello, ReceiveStart},
 };
 use crate::{
-    auth::identity::{InProcess, User},
+    auth::identity::{InProcessIdentity, User},
     edge::Edge,
 };
 
@@ -47,17 +47,17 @@ pub(super) struct Feed {
 }
 
 /// The socket is gone, or the feed has sent its last output.
-struct Over;
+struct FeedEnded;
 
 /// A stream that has begun: its first response is here.
-struct Received {
+struct ResponseStream {
     first: Option<ReceiveResponse>,
     rest: Streaming<ReceiveResponse>,
 }
 
 impl Feed {
-    /// Says all, in order: `welcome` (the JSON of which is given), pages of conversations, what came meanwhile, `live`, and what
-    /// comes then. Holds nothing back: a socket that does not take makes it wait, and the stream behind it.
+    /// Sends everything, in order: `welcome` (the JSON of which is given), pages of conversations, what came in the meantime,
+    /// `live`, and what comes then. Holds nothing back: a socket that does not take makes it wait, and the stream behind it.
     pub(super) async fn run(mut self, gateway: Gateway, welcome: Value) {
         // Before the list: from here on nothing is missed.
         let stream = match self.open(&self.hello.start.clone()).await {
@@ -74,12 +74,12 @@ impl Feed {
         };
         tokio::select! {
             // Its end has been sent.
-            _over = self.begun(welcome, stream) => {}
+            _over = self.send_all(welcome, stream) => {}
             () = online => {}
         }
     }
 
-    async fn begun(&mut self, welcome: Value, stream: Received) -> Result<(), Over> {
+    async fn send_all(&mut self, welcome: Value, stream: ResponseStream) -> Result<(), FeedEnded> {
         self.send(FeedOutput::Frame(frame::named("welcome", &welcome))).await?;
         if self.hello.list {
             self.list().await?;
@@ -87,11 +87,11 @@ impl Feed {
         self.receive(stream).await
     }
 
-    async fn list(&mut self) -> Result<(), Over> {
+    async fn list(&mut self) -> Result<(), FeedEnded> {
         let mut page_token = String::new();
         loop {
             let request = ListConversationsRequest { page_size: PAGE, page_token, ..Default::default() };
-            let page = match self.messages().list_conversations(self.by_user(request)).await {
+            let page = match self.messages().list_conversations(self.as_user(request)).await {
                 Ok(page) => page.into_inner(),
                 Err(status) => return Err(self.fail(&status).await),
             };
@@ -108,61 +108,69 @@ impl Feed {
 
     /// Passes on what comes. A stream that ends for its age goes on where it was, and its peer does not notice, if the user needs
     /// no proof; else the socket ends, and the peer has to prove its user again.
-    async fn receive(&mut self, mut stream: Received) -> Result<(), Over> {
-        let mut place = FeedPosition::after(&self.hello.start);
-        let mut live = Live::NotYet;
+    async fn receive(&mut self, mut stream: ResponseStream) -> Result<(), FeedEnded> {
+        let mut position = FeedPosition::after(&self.hello.start);
+        let mut live = LiveState::NotYet;
         loop {
             let next = match stream.message().now_or_never() {
                 Some(next) => next,
                 // Nothing more is there: what comes now is new.
                 None => {
-                    if let Live::Due(_) = live {
-                        live = self.is_live(&place).await?;
+                    if let LiveState::Due(_) = live {
+                        live = self.send_live(&position).await?;
                     }
                     stream.message().await
                 }
             };
             match next {
                 Ok(Some(response)) => {
-                    let begins = self.pass_on(response, &mut place).await?;
+                    let begins = self.pass_on(response, &mut position).await?;
                     live = match live {
-                        Live::NotYet if begins => Live::Due(HELD_BACK),
-                        Live::Due(0) => self.is_live(&place).await?,
-                        Live::Due(left) => Live::Due(left - 1),
-                        Live::NotYet | Live::Sent => live,
+                        LiveState::NotYet if begins => LiveState::Due(HELD_BACK),
+                        LiveState::Due(0) => self.send_live(&position).await?,
+                        LiveState::Due(left) => LiveState::Due(left - 1),
+                        LiveState::NotYet | LiveState::Sent => live,
                     };
                 }
                 Ok(None) => return self.reset().await,
                 Err(status) if status.code() == Code::DeadlineExceeded => {
-                    stream = if self.is_trusted() { self.again(&place).await? } else { self.old().await? }
+                    stream = if self.is_trusted() {
+                        self.reopen(&position).await?
+                    } else {
+                        self.close_as_old().await?
+                    }
                 }
                 Err(status) => return Err(self.fail(&status).await),
             }
         }
     }
 
-    async fn is_live(&mut self, place: &FeedPosition) -> Result<Live, Over> {
-        self.send(FeedOutput::Frame(delivery::live(&place.cursor))).await?;
-        Ok(Live::Sent)
+    async fn send_live(&mut self, position: &FeedPosition) -> Result<LiveState, FeedEnded> {
+        self.send(FeedOutput::Frame(delivery::live(&position.cursor))).await?;
+        Ok(LiveState::Sent)
     }
 
     fn is_trusted(&self) -> bool {
         matches!(self.hello.user, ClaimedUser::Trusted(_))
     }
 
-    async fn old<T>(&mut self) -> Result<T, Over> {
+    async fn close_as_old<T>(&mut self) -> Result<T, FeedEnded> {
         self.send(FeedOutput::Close(None, Close::Old)).await?;
-        Err(Over)
+        Err(FeedEnded)
     }
 
     /// The peer says what it has, and the socket goes on from there.
-    async fn reset<T>(&mut self) -> Result<T, Over> {
+    async fn reset<T>(&mut self) -> Result<T, FeedEnded> {
         self.send(FeedOutput::Reset(frame::named("reset", &true))).await?;
-        Err(Over)
+        Err(FeedEnded)
     }
 
     /// Whether `live` was among the deliveries.
-    async fn pass_on(&mut self, response: ReceiveResponse, place: &mut FeedPosition) -> Result<bool, Over> {
+    async fn pass_on(
+        &mut self,
+        response: ReceiveResponse,
+        position: &mut FeedPosition,
+    ) -> Result<bool, FeedEnded> {
         let (mut live, last) = (false, response.deliveries.len().saturating_sub(1));
         for (at, new) in response.deliveries.into_iter().enumerate() {
             match &new.what {
@@ -176,53 +184,53 @@ impl Feed {
                 None => {}
             }
         }
-        place.reached(response.cursor);
+        position.reached(response.cursor);
         Ok(live)
     }
 
     /// Opens the stream again where it ended. Without a cursor that is not known.
-    async fn again(&mut self, place: &FeedPosition) -> Result<Received, Over> {
-        if place.cursor.is_empty() {
+    async fn reopen(&mut self, position: &FeedPosition) -> Result<ResponseStream, FeedEnded> {
+        if position.cursor.is_empty() {
             return self.reset().await;
         }
         let notice_audiences = self.hello.start.notice_audiences.clone();
-        let start = Start { cursor: place.cursor.clone(), positions: Vec::new(), notice_audiences };
+        let start = ReceiveStart { cursor: position.cursor.clone(), positions: Vec::new(), notice_audiences };
         match self.open(&start).await {
             Ok(stream) => Ok(stream),
             Err(status) => Err(self.fail(&status).await),
         }
     }
 
-    async fn open(&self, start: &Start) -> Result<Received, Status> {
-        let request = self.by_user(start.request(self.user.id));
+    async fn open(&self, start: &ReceiveStart) -> Result<ResponseStream, Status> {
+        let request = self.as_user(start.request(self.user.id));
         let mut rest = self.messages().receive(request).await?.into_inner();
-        Ok(Received { first: rest.message().await?, rest })
+        Ok(ResponseStream { first: rest.message().await?, rest })
     }
 
     /// Says why the socket ends.
-    async fn fail(&mut self, status: &Status) -> Over {
+    async fn fail(&mut self, status: &Status) -> FeedEnded {
         let close = if is_stopping(status) { Close::Stopping } else { Close::after(status) };
         // A socket that is gone needs no reason.
         drop(self.send(FeedOutput::Close(Some(frame::failed(status)), close)).await);
-        Over
+        FeedEnded
     }
 
-    async fn send(&mut self, output: FeedOutput) -> Result<(), Over> {
-        self.output.send(output).await.map_err(|_gone| Over)
+    async fn send(&mut self, output: FeedOutput) -> Result<(), FeedEnded> {
+        self.output.send(output).await.map_err(|_gone| FeedEnded)
     }
 
     fn messages(&self) -> MessageServiceClient<Edge> {
         MessageServiceClient::new(self.edge.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    fn by_user<T>(&self, message: T) -> Request<T> {
+    fn as_user<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.extensions_mut().insert(InProcess::User(Arc::clone(&self.user)));
+        request.extensions_mut().insert(InProcessIdentity::User(Arc::clone(&self.user)));
         request
     }
 }
 
-impl Received {
+impl ResponseStream {
     /// The next response; `None`: the stream has ended.
     async fn message(&mut self) -> Result<Option<ReceiveResponse>, Status> {
         match self.first.take() {
@@ -234,7 +242,7 @@ impl Received {
 
 /// Whether the peer has been sent `live`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Live {
+enum LiveState {
     NotYet,
     /// It is sent after all that is there, or after so many responses: a peer that is slow always has something left.
     Due(u32),
@@ -248,7 +256,7 @@ struct FeedPosition {
 }
 
 impl FeedPosition {
-    fn after(start: &Start) -> Self {
+    fn after(start: &ReceiveStart) -> Self {
         // Positions together with a cursor cut what it would send again; without them the cursor alone would repeat.
         let cursor = if start.positions.is_empty() { start.cursor.clone() } else { String::new() };
         Self { cursor }

@@ -18,11 +18,11 @@ const NOTHING: &str = "{}";
 
 /// What a peer sends.
 #[derive(Debug)]
-pub(super) enum Incoming<'a> {
+pub(super) enum IncomingFrame<'a> {
     /// The text of a hello.
     Hello(&'a str),
     Call {
-        id: Id,
+        id: CallId,
         name: Cow<'a, str>,
         /// The text of the message.
         body: &'a str,
@@ -31,9 +31,9 @@ pub(super) enum Incoming<'a> {
 
 /// By which a peer knows the answer to its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Id(u64);
+pub(super) struct CallId(u64);
 
-impl fmt::Display for Id {
+impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -52,7 +52,7 @@ struct FrameFields<'a> {
     body: Option<&'a RawValue>,
 }
 
-impl<'a> Incoming<'a> {
+impl<'a> IncomingFrame<'a> {
     /// Reads one frame. The body of a call is read later, by what it calls.
     pub(super) fn read(text: &'a str) -> Result<Self, Close> {
         let form: FrameFields<'a> = serde_json::from_str(text).map_err(|error| match error.classify() {
@@ -68,7 +68,7 @@ impl<'a> Incoming<'a> {
                 Ok(Self::Hello(hello.get()))
             }
             FrameFields { hello: None, id: Some(id), call: Some(name), body } => {
-                Ok(Self::Call { id: Id(id), name, body: body.map_or(NOTHING, RawValue::get) })
+                Ok(Self::Call { id: CallId(id), name, body: body.map_or(NOTHING, RawValue::get) })
             }
             _ => Err(Close::Form),
         }
@@ -76,12 +76,12 @@ impl<'a> Incoming<'a> {
 }
 
 /// The answer to a call; `message` is JSON.
-pub(super) fn answer(id: Id, message: &str) -> String {
+pub(super) fn answer(id: CallId, message: &str) -> String {
     format!(r#"{{"id":{id},"answer":{}}}"#, message.trim_end())
 }
 
 /// The error of a call: that of a call as JSON over HTTP, with its reason in front.
-pub(super) fn call_failed(id: Id, failure: &[u8]) -> String {
+pub(super) fn call_failed(id: CallId, failure: &[u8]) -> String {
     format!(r#"{{"id":{id},"error":{}}}"#, with_reason(failure))
 }
 
@@ -115,17 +115,17 @@ mod tests {
 
     #[test]
     fn calls_keep_the_text_of_their_body() {
-        let read = Incoming::read(r#"{"body":{"a":1,"a":2},"call":"GetUser","id":7}"#).unwrap();
-        let Incoming::Call { id, name, body } = read else { panic!("it is a call") };
-        assert_eq!((id, &*name, body), (Id(7), "GetUser", r#"{"a":1,"a":2}"#));
-        let bare = Incoming::read(r#"{"id":0,"call":"CountUnread"}"#).unwrap();
-        assert!(matches!(bare, Incoming::Call { body: NOTHING, .. }));
+        let read = IncomingFrame::read(r#"{"body":{"a":1,"a":2},"call":"GetUser","id":7}"#).unwrap();
+        let IncomingFrame::Call { id, name, body } = read else { panic!("it is a call") };
+        assert_eq!((id, &*name, body), (CallId(7), "GetUser", r#"{"a":1,"a":2}"#));
+        let bare = IncomingFrame::read(r#"{"id":0,"call":"CountUnread"}"#).unwrap();
+        assert!(matches!(bare, IncomingFrame::Call { body: NOTHING, .. }));
     }
 
     #[test]
     fn other_frames_are_distinguished() {
         for text in ["", "{", "hello", "{\"id\":1,}", "{}{}"] {
-            assert_eq!(Incoming::read(text).unwrap_err(), Close::NotJson, "{text}");
+            assert_eq!(IncomingFrame::read(text).unwrap_err(), Close::NotJson, "{text}");
         }
         for text in [
             "{}",
@@ -141,7 +141,7 @@ mod tests {
             r#"{"id":1,"call":"GetUser","more":1}"#,
             r#"{"id":1,"call":"GetUser","hello":{}}"#,
         ] {
-            assert_eq!(Incoming::read(text).unwrap_err(), Close::Form, "{text}");
+            assert_eq!(IncomingFrame::read(text).unwrap_err(), Close::Form, "{text}");
         }
     }
 
@@ -157,7 +157,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in r#"\{("(hello|id|call|body|x)":|[{}\[\],":0-9enul. \\]){0,30}\}"#) {
-            drop(Incoming::read(&text));
+            drop(IncomingFrame::read(&text));
         }
     }
 }

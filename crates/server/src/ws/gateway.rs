@@ -18,14 +18,14 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Status};
 
-use crate::{auth::identity::InProcess, edge::Edge};
+use crate::{auth::identity::InProcessIdentity, edge::Edge};
 
 /// Sessions that one heartbeat may renew.
 const RENEWED: usize = 1_000;
 /// Heartbeats in the time after which a silent gateway is dead.
-const BEATS: u32 = 4;
+const HEARTBEATS_PER_TTL: u32 = 4;
 /// Between heartbeats if the node says nothing else.
-const BEAT: Duration = Duration::from_secs(5);
+const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// The gateway `ws-<node id>`. It is made by the first session. Cheap to clone.
 ///
@@ -37,7 +37,7 @@ pub(super) struct Gateway(Arc<GatewayInner>);
 #[derive(Debug)]
 struct GatewayInner {
     edge: Edge,
-    proof: OnceCell<Proof>,
+    proof: OnceCell<GatewayProof>,
     sessions: Mutex<BTreeSet<(UserId, String)>>,
     /// Closes sessions while the node still answers calls.
     tasks: TaskTracker,
@@ -46,14 +46,14 @@ struct GatewayInner {
 
 /// What the gateway proves itself with.
 #[derive(Clone, Debug)]
-struct Proof {
+struct GatewayProof {
     id: String,
     token: String,
 }
 
 /// The session of one socket, until dropped.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct SocketSession {
     gateway: Gateway,
     user: UserId,
     device: String,
@@ -66,11 +66,11 @@ impl Gateway {
     }
 
     /// Opens a session of its own for a socket: two sockets of one device do not share one.
-    pub(super) async fn open(&self, user: UserId, device: &str) -> Session {
+    pub(super) async fn open(&self, user: UserId, device: &str) -> SocketSession {
         let device = format!("{device}.{:08x}", rand::random::<u32>());
         self.0.sessions.lock().insert((user, device.clone()));
         // From here on it is closed when the socket ends, also while it is being opened.
-        let session = Session { gateway: self.clone(), user, device };
+        let session = SocketSession { gateway: self.clone(), user, device };
         let opened = async {
             let proof = self.proof().await?;
             self.open_session(proof, user.get(), &session.device).await
@@ -81,8 +81,8 @@ impl Gateway {
         session
     }
 
-    async fn open_session(&self, proof: &Proof, user_id: i64, device: &str) -> Result<(), Status> {
-        let Proof { id, token } = proof.clone();
+    async fn open_session(&self, proof: &GatewayProof, user_id: i64, device: &str) -> Result<(), Status> {
+        let GatewayProof { id, token } = proof.clone();
         let device_id = device.to_owned();
         let request = OpenSessionRequest { user_id, device_id, gateway_id: id, gateway_token: token };
         self.presence().open_session(by_gateway(request)).await?;
@@ -90,24 +90,24 @@ impl Gateway {
     }
 
     /// The first caller asks the node who it is, and makes the gateway; the others wait for that.
-    async fn proof(&self) -> Result<&Proof, Status> {
-        self.0.proof.get_or_try_init(|| self.begin()).await
+    async fn proof(&self) -> Result<&GatewayProof, Status> {
+        self.0.proof.get_or_try_init(|| self.register()).await
     }
 
-    async fn begin(&self) -> Result<Proof, Status> {
+    async fn register(&self) -> Result<GatewayProof, Status> {
         let mut admin = AdminServiceClient::new(self.0.edge.clone());
         let node = admin.get_node(by_gateway(GetNodeRequest::default())).await?.into_inner();
         let id = format!("ws-{}", node.node_id);
         let first = HeartbeatRequest { gateway_id: id.clone(), ..HeartbeatRequest::default() };
         let begun = self.presence().heartbeat(by_gateway(first)).await?.into_inner();
         let period = period(&begun);
-        let proof = Proof { id, token: begun.gateway_token };
-        let beats = self.clone().beat(proof.clone(), period);
+        let proof = GatewayProof { id, token: begun.gateway_token };
+        let beats = self.clone().send_heartbeats(proof.clone(), period);
         tokio::spawn(self.0.closing.clone().run_until_cancelled_owned(beats));
         Ok(proof)
     }
 
-    async fn beat(self, proof: Proof, period: Duration) {
+    async fn send_heartbeats(self, proof: GatewayProof, period: Duration) {
         let mut ticks = interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -119,7 +119,7 @@ impl Gateway {
     }
 
     /// Renews every session, and opens those that presence does not have.
-    async fn renew(&self, proof: &Proof) -> Result<(), Status> {
+    async fn renew(&self, proof: &GatewayProof) -> Result<(), Status> {
         let sessions: Vec<_> = self.0.sessions.lock().iter().cloned().collect();
         let names = |(user, device): &(UserId, String)| SessionName {
             user_id: user.get(),
@@ -142,7 +142,7 @@ impl Gateway {
     }
 
     /// Unless its socket has ended meanwhile.
-    async fn open_again(&self, proof: &Proof, session: &SessionName) -> Result<(), Status> {
+    async fn open_again(&self, proof: &GatewayProof, session: &SessionName) -> Result<(), Status> {
         let Ok(user) = UserId::new(session.user_id) else { return Ok(()) };
         if self.0.sessions.lock().contains(&(user, session.device_id.clone())) {
             self.open_session(proof, session.user_id, &session.device_id).await?;
@@ -151,7 +151,7 @@ impl Gateway {
     }
 
     async fn close_session(self, user_id: i64, device_id: String) {
-        let Some(Proof { id, token }) = self.0.proof.get().cloned() else { return };
+        let Some(GatewayProof { id, token }) = self.0.proof.get().cloned() else { return };
         let request = CloseSessionRequest { user_id, device_id, gateway_id: id, gateway_token: token };
         if let Err(status) = self.presence().close_session(by_gateway(request)).await {
             tracing::debug!(code = ?status.code(), "a session of a socket ends by its time");
@@ -163,7 +163,7 @@ impl Gateway {
     }
 }
 
-impl Drop for Session {
+impl Drop for SocketSession {
     fn drop(&mut self) {
         let Self { gateway, user, device } = self;
         gateway.0.sessions.lock().remove(&(*user, device.clone()));
@@ -174,12 +174,12 @@ impl Drop for Session {
 /// The gateway has no key: it is part of the node.
 fn by_gateway<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
-    request.extensions_mut().insert(InProcess::Gateway);
+    request.extensions_mut().insert(InProcessIdentity::Gateway);
     request
 }
 
 /// Between two heartbeats.
 fn period(answer: &HeartbeatResponse) -> Duration {
     let ttl = answer.gateway_ttl.and_then(|ttl| Duration::try_from(ttl).ok());
-    ttl.map_or(BEAT, |ttl| (ttl / BEATS).max(Duration::from_millis(10)))
+    ttl.map_or(HEARTBEAT, |ttl| (ttl / HEARTBEATS_PER_TTL).max(Duration::from_millis(10)))
 }

@@ -20,7 +20,7 @@ pub(super) struct Hello {
     /// For the session of the user.
     pub(super) device: String,
     /// Where receiving begins.
-    pub(super) start: Start,
+    pub(super) start: ReceiveStart,
     /// Whether the conversations are sent.
     pub(super) list: bool,
 }
@@ -46,7 +46,7 @@ impl fmt::Debug for ClaimedUser {
 
 /// Where receiving begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Start {
+pub(super) struct ReceiveStart {
     /// Of an earlier socket.
     pub(super) cursor: String,
     /// What the peer has of each conversation.
@@ -60,10 +60,10 @@ pub(super) struct Start {
 #[serde(deny_unknown_fields)]
 struct HelloFields {
     credential: Option<String>,
-    user: Option<Number>,
+    user: Option<JsonNumber>,
     device: Option<String>,
     cursor: Option<String>,
-    positions: Option<BTreeMap<String, Number>>,
+    positions: Option<BTreeMap<String, JsonNumber>>,
     list: Option<bool>,
     /// As in JSON, or as in the contract.
     #[serde(rename = "noticeAudiences", alias = "notice_audiences")]
@@ -73,12 +73,12 @@ struct HelloFields {
 /// A number of 64 bits, as it is or as text.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Number {
+enum JsonNumber {
     Number(i64),
     Text(String),
 }
 
-impl Number {
+impl JsonNumber {
     fn value(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -98,7 +98,7 @@ impl Hello {
         Ok(Self {
             user: named(&form, trusted)?,
             device: device(form.device)?,
-            start: Start {
+            start: ReceiveStart {
                 cursor: form.cursor.unwrap_or_default(),
                 positions: positions(form.positions)?,
                 notice_audiences: form.notice_audiences.unwrap_or_default(),
@@ -120,7 +120,7 @@ fn named(form: &HelloFields, trusted: bool) -> Result<ClaimedUser, Box<Status>> 
             "is not taken: sockets of this node name their user (ws.trusted)",
         )),
         (_, user) if trusted => {
-            let user = user.as_ref().and_then(Number::value).unwrap_or_default();
+            let user = user.as_ref().and_then(JsonNumber::value).unwrap_or_default();
             let user = UserId::new(user);
             user.map(ClaimedUser::Trusted)
                 .map_err(|why| Box::new(Error::invalid("hello.user".to_owned(), &why).into()))
@@ -140,8 +140,8 @@ fn device(given: Option<String>) -> Result<String, Box<Status>> {
     Err(refused("hello.device", "must be 1 to 48 letters, digits, '.', '_' or '-'"))
 }
 
-fn positions(given: Option<BTreeMap<String, Number>>) -> Result<Vec<Position>, Box<Status>> {
-    let position = |(conversation_id, seq): (String, Number)| {
+fn positions(given: Option<BTreeMap<String, JsonNumber>>) -> Result<Vec<Position>, Box<Status>> {
+    let position = |(conversation_id, seq): (String, JsonNumber)| {
         let seq =
             seq.value().ok_or_else(|| refused("hello.positions", "must be whole numbers of 64 bits"))?;
         Ok(Position { conversation_id, seq })
@@ -153,7 +153,7 @@ fn refused(field: &str, why: &'static str) -> Box<Status> {
     Box::new(Error::invalid(field.to_owned(), &Invalid::new(why)).into())
 }
 
-impl Start {
+impl ReceiveStart {
     /// The request that begins here.
     pub(super) fn request(&self, user: UserId) -> ReceiveRequest {
         let now = self.cursor.is_empty() && self.positions.is_empty();

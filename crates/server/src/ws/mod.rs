@@ -52,7 +52,7 @@ pub(crate) struct Sockets {
     slots: Arc<Semaphore>,
     /// Slots of sockets whose user is not known yet.
     waiting: Arc<Semaphore>,
-    life: SocketShutdown,
+    shutdown: SocketShutdown,
 }
 
 /// What every socket uses.
@@ -71,7 +71,7 @@ impl Sockets {
         edge: Edge,
         limits: &LimitsConfig,
         config: &WsConfig,
-        life: SocketShutdown,
+        shutdown: SocketShutdown,
     ) -> Option<Self> {
         metrics::gauge!(metric::WS_CONNECTIONS.name).set(0.0);
         if !config.enabled {
@@ -80,13 +80,13 @@ impl Sockets {
         let shared = SocketsShared {
             config: config.clone(),
             calls: SocketCalls::new(edge.clone(), BodyLimits::of(limits)),
-            gateway: Gateway::new(edge.clone(), life.tasks.clone(), life.closing.clone()),
+            gateway: Gateway::new(edge.clone(), shutdown.tasks.clone(), shutdown.closing.clone()),
             edge,
-            closing: life.closing.clone(),
+            closing: shutdown.closing.clone(),
         };
-        let places = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        let (slots, waiting) = (places(config.sockets), places(config.sockets_waiting));
-        Some(Self { shared: Arc::new(shared), slots, waiting, life })
+        let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        let (slots, waiting) = (permits(config.sockets), permits(config.sockets_waiting));
+        Some(Self { shared: Arc::new(shared), slots, waiting, shutdown })
     }
 
     /// Answers a request for a socket; the socket begins when its peer has that answer.
@@ -98,18 +98,18 @@ impl Sockets {
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             return HandshakeError::Full.response();
         };
-        let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
+        let Ok(waiting_permit) = Arc::clone(&self.waiting).try_acquire_owned() else {
             return HandshakeError::Crowded.response();
         };
         let upgraded = upgrade::on(&mut request);
-        let (shared, abort) = (Arc::clone(&self.shared), self.life.abort.clone());
+        let (shared, abort) = (Arc::clone(&self.shared), self.shutdown.abort.clone());
         let serve = async move {
             let _open = OpenSocket::new(slot);
             if let Ok(upgraded) = upgraded.await {
-                Socket::new(TokioIo::new(upgraded), &shared, place).await.run().await;
+                Socket::new(TokioIo::new(upgraded), &shared, waiting_permit).await.run().await;
             }
         };
-        self.life.tasks.spawn(async move { abort.run_until_cancelled(serve).await });
+        self.shutdown.tasks.spawn(async move { abort.run_until_cancelled(serve).await });
         handshake::switched(&key)
     }
 }

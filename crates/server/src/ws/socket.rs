@@ -1,4 +1,4 @@
-//! One socket: frames in, calls, what the feed says, pings, and its end.
+//! One socket: frames in, calls, the output of the feed, pings, and its end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,9 +25,9 @@ use tonic::Status;
 
 use super::{
     SocketsShared,
-    close::{Close, End},
+    close::{Close, SocketEnd},
     feed::{Feed, FeedOutput},
-    frame::{self, Incoming},
+    frame::{self, IncomingFrame},
     hello::{ClaimedUser, Hello},
 };
 use crate::{auth::identity::User, edge::Edge};
@@ -39,7 +39,7 @@ const HELLO: Duration = Duration::from_secs(5);
 /// How long one frame may wait for a peer that does not read.
 const UNREAD: Duration = Duration::from_secs(10);
 /// How long the last words may take, and the peer to go after them.
-const LAST: Duration = Duration::from_secs(1);
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 /// Read buffer of each socket: there may be many, and most are silent.
 const BUFFER: usize = 4 << 10;
 
@@ -49,20 +49,20 @@ pub(super) struct Socket<'a, S> {
     shared: &'a SocketsShared,
     /// Who acts, from the first hello on.
     user: Option<Arc<User>>,
-    /// Among those that wait for their first hello.
-    place: Option<OwnedSemaphorePermit>,
+    /// Counts it among those that wait for their first hello.
+    waiting_permit: Option<OwnedSemaphorePermit>,
     /// From a hello until its reset.
-    feed: Option<Fed>,
+    feed: Option<FeedTask>,
     calls: JoinSet<String>,
     pings: Interval,
     /// When the last frame came.
-    heard: Instant,
+    last_received: Instant,
     /// Until when a hello has to come, while one is due.
     hello_until: Option<Instant>,
 }
 
 /// The feed of the current hello; it ends with this.
-struct Fed {
+struct FeedTask {
     output: Receiver<FeedOutput>,
     _task: AbortOnDropHandle<()>,
 }
@@ -78,8 +78,8 @@ enum SocketEvent {
 }
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
-    /// Over a connection on which the protocol has been agreed. `place`: among those that wait for their first hello.
-    pub(super) async fn new(io: S, shared: &'a SocketsShared, place: OwnedSemaphorePermit) -> Self {
+    /// Over a connection on which the protocol has been agreed. `waiting_permit`: released at the first hello.
+    pub(super) async fn new(io: S, shared: &'a SocketsShared, waiting_permit: OwnedSemaphorePermit) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(0)
@@ -92,20 +92,20 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             stream: WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await,
             shared,
             user: None,
-            place: Some(place),
+            waiting_permit: Some(waiting_permit),
             feed: None,
             calls: JoinSet::new(),
             pings,
-            heard: now,
+            last_received: now,
             hello_until: Some(now + HELLO),
         }
     }
 
     /// Serves it to its end. Returns how it ended.
-    pub(super) async fn run(mut self) -> End {
+    pub(super) async fn run(mut self) -> SocketEnd {
         let end = loop {
-            let step = self.next().await;
-            if let Err(end) = self.take(step).await {
+            let event = self.next_event().await;
+            if let Err(end) = self.handle(event).await {
                 break end;
             }
         };
@@ -116,9 +116,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         end
     }
 
-    async fn next(&mut self) -> SocketEvent {
+    async fn next_event(&mut self) -> SocketEvent {
         let reads = self.calls.len() < self.shared.config.calls;
-        let late = self.hello_until.unwrap_or(self.heard + self.silence()).min(self.heard + self.silence());
+        let silent_at = self.last_received + self.silence_max();
+        let late = self.hello_until.unwrap_or(silent_at).min(silent_at);
         let feed = &mut self.feed;
         let output = async {
             match feed {
@@ -132,7 +133,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             answer = self.calls.join_next(), if !self.calls.is_empty() => SocketEvent::Answer(answer),
             output = output => SocketEvent::Output(output),
             _tick = self.pings.tick() => SocketEvent::Ping,
-            // While nothing is read nothing can be heard; what came meanwhile counts.
+            // While frames are not read, silence proves nothing; a frame that has arrived since then counts.
             () = sleep_until(late), if reads => match self.stream.next().now_or_never() {
                 Some(frame) => SocketEvent::Frame(frame),
                 None => SocketEvent::Late,
@@ -141,17 +142,17 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     }
 
     /// A peer that missed two pings, and had some time for the second.
-    fn silence(&self) -> Duration {
+    fn silence_max(&self) -> Duration {
         self.shared.config.ping_every.mul_f64(2.4)
     }
 
-    async fn take(&mut self, step: SocketEvent) -> Result<(), End> {
-        match step {
+    async fn handle(&mut self, event: SocketEvent) -> Result<(), SocketEnd> {
+        match event {
             SocketEvent::Frame(Some(frame)) => {
-                self.heard = Instant::now();
+                self.last_received = Instant::now();
                 self.read(frame?).await
             }
-            SocketEvent::Frame(None) => Err(End::Closed),
+            SocketEvent::Frame(None) => Err(SocketEnd::Closed),
             SocketEvent::Answer(Some(Ok(text))) => self.write(Message::text(text)).await,
             // It panicked: the edge catches the panics of handlers.
             SocketEvent::Answer(Some(Err(_))) => Err(Close::Fault.into()),
@@ -166,11 +167,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
     }
 
-    async fn read(&mut self, message: Message) -> Result<(), End> {
+    async fn read(&mut self, message: Message) -> Result<(), SocketEnd> {
         match message {
-            Message::Text(text) => match Incoming::read(&text)? {
-                Incoming::Hello(hello) => self.greet(hello).await,
-                Incoming::Call { id, name, body } => {
+            Message::Text(text) => match IncomingFrame::read(&text)? {
+                IncomingFrame::Hello(hello) => self.accept_hello(hello).await,
+                IncomingFrame::Call { id, name, body } => {
                     let user = self.user.clone().ok_or(Close::NoHello)?;
                     let calls = self.shared.calls.clone();
                     self.calls.spawn(calls.make(user, id, name.into_owned(), body.to_owned()));
@@ -178,13 +179,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 }
             },
             Message::Binary(_) => Err(Close::Binary.into()),
-            Message::Close(_) => Err(End::Closed),
+            Message::Close(_) => Err(SocketEnd::Closed),
             // The library answers pings.
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => Ok(()),
         }
     }
 
-    async fn greet(&mut self, text: &str) -> Result<(), End> {
+    async fn accept_hello(&mut self, text: &str) -> Result<(), SocketEnd> {
         if self.hello_until.is_none() {
             return Err(Close::Again.into());
         }
@@ -192,7 +193,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             Ok(hello) => hello,
             Err(status) => return self.refuse(&status).await,
         };
-        let user = match timeout_at(self.hello_by(), proved(&self.shared.edge, &hello.user)).await {
+        let user = match timeout_at(self.hello_by(), authenticated(&self.shared.edge, &hello.user)).await {
             Ok(Ok(user)) => user,
             Ok(Err(status)) => return self.refuse(&status).await,
             Err(_elapsed) => return Err(Close::NoHello.into()),
@@ -202,13 +203,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             return Err(Close::Again.into());
         }
         self.hello_until = None;
-        self.place = None;
-        self.feed = Some(self.fed(Arc::clone(&user), hello));
+        self.waiting_permit = None;
+        self.feed = Some(self.start_feed(Arc::clone(&user), hello));
         self.user = Some(user);
         Ok(())
     }
 
-    async fn refuse(&mut self, status: &Status) -> Result<(), End> {
+    async fn refuse(&mut self, status: &Status) -> Result<(), SocketEnd> {
         self.write(Message::text(frame::failed(status))).await?;
         Err(Close::Refused.into())
     }
@@ -217,7 +218,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         self.hello_until.unwrap_or_else(Instant::now)
     }
 
-    fn fed(&self, user: Arc<User>, hello: Hello) -> Fed {
+    fn start_feed(&self, user: Arc<User>, hello: Hello) -> FeedTask {
         let (config, gateway) = (&self.shared.config, self.shared.gateway.clone());
         let welcome = json!({
             "userId": user.id.to_string(),
@@ -229,10 +230,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         // No queue: what is not taken waits where it is.
         let (sender, output) = mpsc::channel(1);
         let feed = Feed { edge: self.shared.edge.clone(), user, hello, output: sender };
-        Fed { output, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(gateway, welcome))) }
+        FeedTask { output, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(gateway, welcome))) }
     }
 
-    async fn pass_on(&mut self, output: Option<FeedOutput>) -> Result<(), End> {
+    async fn pass_on(&mut self, output: Option<FeedOutput>) -> Result<(), SocketEnd> {
         match output {
             Some(FeedOutput::Frame(text)) => self.write(Message::text(text)).await,
             Some(FeedOutput::Reset(text)) => {
@@ -251,21 +252,21 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
     }
 
-    async fn write(&mut self, message: Message) -> Result<(), End> {
+    async fn write(&mut self, message: Message) -> Result<(), SocketEnd> {
         match timeout(UNREAD, self.stream.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(End::Gone),
+            Ok(Err(_)) => Err(SocketEnd::Gone),
             Err(_elapsed) => Err(Close::Unread.into()),
         }
     }
 
     /// Says why, and lets the peer read it: a connection that is dropped with unread bytes is reset.
-    async fn end(&mut self, end: End) {
+    async fn end(&mut self, end: SocketEnd) {
         let frame = match end {
-            End::Close(close) => Some(close.frame()),
+            SocketEnd::Close(close) => Some(close.frame()),
             // The library has the answer ready.
-            End::Closed => None,
-            End::Gone => return,
+            SocketEnd::Closed => None,
+            SocketEnd::Gone => return,
         };
         let ended = async {
             // Both say that the connection is closed once the frame is sent.
@@ -279,12 +280,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             while io.read(&mut rest).await.ok()? > 0 {}
             Some(())
         };
-        drop(timeout(LAST, ended).await);
+        drop(timeout(CLOSE_LIMIT, ended).await);
     }
 }
 
 /// The one place where a peer becomes a user. Keys are not taken: they are of services, and belong into no page.
-async fn proved(edge: &Edge, named: &ClaimedUser) -> Result<Arc<User>, Status> {
+async fn authenticated(edge: &Edge, named: &ClaimedUser) -> Result<Arc<User>, Status> {
     match named {
         ClaimedUser::Trusted(user) => Ok(Arc::new(User::trusted(*user))),
         ClaimedUser::Token(token) => edge.user(token).await,
@@ -318,9 +319,9 @@ mod tests {
         Sockets::new(edge, &limits, &config, life).unwrap().shared
     }
 
-    async fn ends(io: DuplexStream, ping_every: Duration) -> End {
-        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        Socket::new(io, &shared(ping_every), place).await.run().await
+    async fn ends(io: DuplexStream, ping_every: Duration) -> SocketEnd {
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        Socket::new(io, &shared(ping_every), permit).await.run().await
     }
 
     async fn peer(io: DuplexStream) -> WebSocketStream<DuplexStream> {
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn peer_that_says_no_hello_is_let_go() {
+    async fn peer_that_says_no_hello_is_disconnected() {
         let (io, other) = duplex(1024);
         let begun = Instant::now();
         let mut peer = peer(other).await;
@@ -339,21 +340,21 @@ mod tests {
                 }
             }
         });
-        assert_eq!(ends(io, Duration::from_secs(3)).await, End::Close(Close::NoHello));
-        assert!((HELLO..HELLO + LAST).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        assert_eq!(ends(io, Duration::from_secs(3)).await, SocketEnd::Close(Close::NoHello));
+        assert!((HELLO..HELLO + CLOSE_LIMIT).contains(&begun.elapsed()), "{:?}", begun.elapsed());
         assert_eq!(reads.await.unwrap(), 1008);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn peer_that_answers_no_ping_is_let_go() {
+    async fn peer_that_answers_no_ping_is_disconnected() {
         let (io, _other) = duplex(1024);
         let begun = Instant::now();
-        assert_eq!(ends(io, Duration::from_secs(1)).await, End::Close(Close::Silent));
+        assert_eq!(ends(io, Duration::from_secs(1)).await, SocketEnd::Close(Close::Silent));
         assert!(begun.elapsed() >= Duration::from_millis(2_400), "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn peer_that_does_not_read_is_let_go() {
+    async fn peer_that_does_not_read_is_disconnected() {
         let (io, other) = duplex(64);
         let (unread, mut writes) = tokio::io::split(other);
         let begun = Instant::now();
@@ -362,7 +363,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         });
-        assert_eq!(ends(io, Duration::from_millis(10)).await, End::Close(Close::Unread));
+        assert_eq!(ends(io, Duration::from_millis(10)).await, SocketEnd::Close(Close::Unread));
         assert!(begun.elapsed() >= UNREAD, "{:?}", begun.elapsed());
         drop(unread);
     }
@@ -375,7 +376,7 @@ mod tests {
             peer.close(None).await.unwrap();
             peer.next().await
         });
-        assert_eq!(ends(io, Duration::from_secs(25)).await, End::Closed);
+        assert_eq!(ends(io, Duration::from_secs(25)).await, SocketEnd::Closed);
         assert!(matches!(closes.await.unwrap(), Some(Ok(Message::Close(_)))));
     }
 
@@ -383,7 +384,7 @@ mod tests {
     async fn peer_that_is_gone_ends_it() {
         let (io, other) = duplex(1024);
         drop(other);
-        assert_eq!(ends(io, Duration::from_secs(25)).await, End::Gone);
+        assert_eq!(ends(io, Duration::from_secs(25)).await, SocketEnd::Gone);
     }
 
     #[tokio::test(start_paused = true)]
@@ -391,7 +392,7 @@ mod tests {
         let (io, other) = duplex(64 << 10);
         let mut peer = peer(other).await;
         peer.send(Message::text(r#"{"hello":{"user":7}}"#)).await.unwrap();
-        assert_eq!(ends(io, Duration::from_secs(25)).await, End::Close(Close::Later));
+        assert_eq!(ends(io, Duration::from_secs(25)).await, SocketEnd::Close(Close::Later));
         let error = peer.next().await.unwrap().unwrap().into_text().unwrap();
         assert!(error.contains(r#""reason":"STARTING""#), "{error}");
         let Some(Ok(Message::Close(Some(close)))) = peer.next().await else { panic!("it is closed") };

@@ -18,19 +18,19 @@ use parking_lot::Mutex;
 
 /// The store of applications, to which something happens right before an application is written.
 #[derive(Clone)]
-struct Between {
+struct HookedStore {
     inner: Arc<dyn ApplicationStore>,
     happens: Arc<Mutex<Option<BoxFuture<'static, ()>>>>,
 }
 
-impl std::fmt::Debug for Between {
+impl std::fmt::Debug for HookedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Between").finish_non_exhaustive()
+        f.debug_struct("HookedStore").finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl ApplicationStore for Between {
+impl ApplicationStore for HookedStore {
     async fn change_application(
         &self,
         receiver: Receiver,
@@ -97,7 +97,7 @@ impl ApplicationStore for Between {
 async fn request_of_who_came_in_meanwhile_is_closed() {
     let file = kith_store_sqlite::open_in_memory().await.unwrap();
     let mut stores = file.stores();
-    let between = Between { inner: Arc::clone(&stores.applications), happens: Arc::default() };
+    let between = HookedStore { inner: Arc::clone(&stores.applications), happens: Arc::default() };
     stores.applications = Arc::new(between.clone());
     let (edge, _) = bare_node::serve(&stores, &Config::default()).await;
     bare_node::user(&edge, 1, "ann").await;

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use kith_server::config::{Backend, Flag, Loaded, Sources, load, show};
+use kith_server::config::{Backend, Flag, LoadedConfig, Sources, load, show};
 
 fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -25,7 +25,7 @@ fn sources(file: Option<&PathBuf>, environment: &[(&str, &str)], set: &[(&str, &
     }
 }
 
-fn environment(pairs: &[(&str, &str)]) -> Result<Loaded, String> {
+fn environment(pairs: &[(&str, &str)]) -> Result<LoadedConfig, String> {
     load(&sources(None, pairs, &[])).map_err(|error| error.to_string())
 }
 

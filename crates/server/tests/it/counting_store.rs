@@ -26,7 +26,7 @@ pub(crate) struct HeldSearch {
 
 /// See the head of the module.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct CountingGroupStore {
     inner: Arc<dyn GroupStore>,
     searches: AtomicUsize,
     held: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
@@ -34,21 +34,22 @@ pub(crate) struct Listed {
 }
 
 /// A node without a network over such a store. The handle keeps the store open.
-pub(crate) async fn node() -> (GroupServiceClient<Edge>, Arc<Listed>, kith_store_sqlite::SqliteHandle) {
+pub(crate) async fn node()
+-> (GroupServiceClient<Edge>, Arc<CountingGroupStore>, kith_store_sqlite::SqliteHandle) {
     let file = kith_store_sqlite::open_in_memory().await.unwrap();
     let mut stores = file.stores();
-    let listed = Arc::new(Listed {
+    let listed = Arc::new(CountingGroupStore {
         inner: Arc::clone(&stores.groups),
         searches: AtomicUsize::new(0),
         held: Mutex::default(),
         loses: Mutex::default(),
     });
-    stores.groups = Arc::<Listed>::clone(&listed);
+    stores.groups = Arc::<CountingGroupStore>::clone(&listed);
     let (edge, _) = bare_node::serve(&stores, &Config::default()).await;
     (GroupServiceClient::new(edge), listed, file)
 }
 
-impl Listed {
+impl CountingGroupStore {
     pub(crate) fn searches(&self) -> usize {
         self.searches.load(Ordering::SeqCst)
     }
@@ -74,7 +75,7 @@ impl Listed {
 }
 
 #[async_trait]
-impl GroupStore for Listed {
+impl GroupStore for CountingGroupStore {
     async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError> {
         self.inner.group(id).await
     }

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 
 use crate::edge::{
-    Served, assert_refused,
+    ServedEdge, assert_refused,
     raw::{
         self, BATCH_GET_USERS, CREATE_USER, FIND_USER, GET_USER, IMPORT_USERS, flagged, framed, unknown_field,
     },
@@ -33,7 +33,7 @@ async fn assert_each_refused(calls: &[BadCall<'_>], code: Code, reason: &str) {
     }
 }
 
-async fn assert_answered(node: &Served, path: &str, headers: &[(&str, &str)], message: &[u8]) {
+async fn assert_answered(node: &ServedEdge, path: &str, headers: &[(&str, &str)], message: &[u8]) {
     let answer = raw::call(node.address, path, headers, framed(message)).await.unwrap();
     assert_eq!(answer.status().code(), Code::Ok, "{answer:?}");
 }

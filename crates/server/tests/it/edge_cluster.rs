@@ -39,24 +39,24 @@ enum Mode {
     Cut,
 }
 
-/// A way to the store that can be cut and frozen.
-struct Way {
+/// A proxy in front of the store that can be cut and frozen.
+struct StoreProxy {
     address: SocketAddr,
     mode: watch::Sender<Mode>,
 }
 
-impl Way {
+impl StoreProxy {
     /// Cut at first.
     async fn to(store: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let way = Self { address: listener.local_addr().unwrap(), mode: watch::Sender::new(Mode::Cut) };
-        let modes = way.mode.subscribe();
+        let proxy = Self { address: listener.local_addr().unwrap(), mode: watch::Sender::new(Mode::Cut) };
+        let modes = proxy.mode.subscribe();
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 tokio::spawn(pass(near, store.clone(), modes.clone()));
             }
         });
-        way
+        proxy
     }
 
     fn set(&self, mode: Mode) {
@@ -64,7 +64,7 @@ impl Way {
     }
 }
 
-/// Passes bytes until the way is cut.
+/// Passes bytes until the proxy is cut.
 async fn pass(near: TcpStream, store: String, mut modes: watch::Receiver<Mode>) {
     let (near_modes, far_modes) = (modes.clone(), modes.clone());
     let both = async {
@@ -93,11 +93,11 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut modes: watch:
     }
 }
 
-/// A node over a database of its own, reached by this way.
-async fn node_over(way: &Way, name: &str) -> Node {
+/// A node over a database of its own, reached over this proxy.
+async fn node_over(proxy: &StoreProxy, name: &str) -> Node {
     let mut config = config();
     config.store.backend = Backend::Cluster;
-    let uri = format!("mongodb://{}/?directConnection=true", way.address);
+    let uri = format!("mongodb://{}/?directConnection=true", proxy.address);
     config.store.mongodb.uri = Some(Secret::new(uri));
     config.store.mongodb.database = format!("kith_edge_{name}_{}", std::process::id());
     config.drain_wait = Duration::ZERO;
@@ -124,21 +124,21 @@ fn store() -> String {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn node_state_follows_its_store() {
-    let way = Way::to(store()).await;
-    let node = node_over(&way, "follows").await;
+    let proxy = StoreProxy::to(store()).await;
+    let node = node_over(&proxy, "follows").await;
     assert_eq!(node.state(), State::Starting);
     let refused = raw::call(node.addresses().grpc, GET_USER, &[], framed(&[0x08, 0x01])).await.unwrap();
     assert_refused(refused.status(), Code::Unavailable, "STARTING");
 
-    way.set(Mode::Pass);
+    proxy.set(Mode::Pass);
     reaches(&node, State::Serving, Duration::from_secs(5)).await;
     let answered = raw::call(node.addresses().grpc, GET_USER, &[], framed(&[0x08, 0x01])).await.unwrap();
     assert_eq!(answered.status().code(), Code::NotFound);
 
-    way.set(Mode::Cut);
+    proxy.set(Mode::Cut);
     let elapsed = reaches(&node, State::StoreAway, Duration::from_secs(8)).await;
     assert!(elapsed > Duration::from_secs(2), "not by a single failure: {elapsed:?}");
-    way.set(Mode::Pass);
+    proxy.set(Mode::Pass);
     reaches(&node, State::Serving, Duration::from_secs(5)).await;
     assert!(node.stop(std::future::ready(())).await);
 }
@@ -159,14 +159,14 @@ async fn create(users: &UserServiceClient<Channel>, name: &str) -> (Result<i64, 
 
 /// Cuts a node off from its store, and asserts that no write keeps its caller from trying another node.
 async fn is_cut_off(mode: Mode, name: &str) {
-    let way = Way::to(store()).await;
-    way.set(Mode::Pass);
-    let node = node_over(&way, name).await;
+    let proxy = StoreProxy::to(store()).await;
+    proxy.set(Mode::Pass);
+    let node = node_over(&proxy, name).await;
     reaches(&node, State::Serving, Duration::from_secs(10)).await;
     let users = UserServiceClient::connect(format!("http://{}", node.addresses().grpc)).await.unwrap();
     create(&users, "first").await.0.unwrap();
 
-    way.set(mode);
+    proxy.set(mode);
     let (refused, took) = create(&users, "second").await;
     assert_eq!(refused.unwrap_err().code(), Code::Unavailable, "after {took:?}");
     assert!(took < PUBLISHED / 2, "{took:?}");
@@ -176,7 +176,7 @@ async fn is_cut_off(mode: Mode, name: &str) {
     assert_eq!(details.error_info().unwrap().metadata["outcome"], "not_applied");
     assert!(took < Duration::from_millis(500), "the node knows that the store is away: {took:?}");
 
-    way.set(Mode::Pass);
+    proxy.set(Mode::Pass);
     reaches(&node, State::Serving, Duration::from_secs(10)).await;
     let (again, _) = create(&users, "second").await;
     assert_eq!(create(&users, "second").await.0.unwrap(), again.unwrap(), "one request has one effect");

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::edge::{Served, assert_refused, serve, service::BUSY, until};
+use crate::edge::{ServedEdge, assert_refused, serve, service::BUSY, until};
 use kith_proto::user::v1::{ExportUsersRequest, ImportUsersRequest, user_service_client::UserServiceClient};
 use kith_server::{
     auth::{CallerKey, Callers, Digest, Rights},
@@ -25,9 +25,9 @@ const KEY: &str = "kith_of_the_tests_0123456789abcdef";
 
 /// An edge that is called with a key.
 #[derive(Clone)]
-struct Keyed(Edge);
+struct KeyedEdge(Edge);
 
-impl tower::Service<http::Request<Body>> for Keyed {
+impl tower::Service<http::Request<Body>> for KeyedEdge {
     type Response = http::Response<EdgeBody>;
     type Error = Infallible;
     type Future = EdgeFuture<Body>;
@@ -43,12 +43,12 @@ impl tower::Service<http::Request<Body>> for Keyed {
 }
 
 /// A caller of a node, and what ends its streams when its key is removed.
-fn caller(node: &Served) -> (UserServiceClient<Keyed>, CancellationToken) {
+fn caller(node: &ServedEdge) -> (UserServiceClient<KeyedEdge>, CancellationToken) {
     let digest = Digest::of(KEY.as_bytes());
     let key = CallerKey { name: "jobs".to_owned(), rights: Rights::ALL, digest, made: None, expires: None };
     let callers = Arc::new(Callers::new(vec![key]));
     let ended = callers.find(KEY.as_bytes()).unwrap().ended.clone();
-    (UserServiceClient::new(Keyed(node.edge.clone().with_callers(callers))), ended)
+    (UserServiceClient::new(KeyedEdge(node.edge.clone().with_callers(callers))), ended)
 }
 
 /// What a stream ends with, after what was on its way.

@@ -21,13 +21,13 @@ const BOUND: Duration = Duration::from_secs(20);
 const CALLS: usize = 200;
 
 /// A peer that reads heads of answers and nothing of their bodies: it has given no window.
-struct Silent {
+struct SilentPeer {
     requests: SendRequest<Bytes>,
     /// Sent when the node has closed the connection.
     closed: oneshot::Receiver<()>,
 }
 
-impl Silent {
+impl SilentPeer {
     async fn connect(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).await.unwrap();
         let builder = h2::client::Builder::new().initial_window_size(0).clone();
@@ -64,7 +64,7 @@ async fn silent_peer_holds_a_bounded_number_of_bytes() {
         config.limits.unread_bytes = 16 * MIB;
     })
     .await;
-    let mut silent = Silent::connect(node.address).await;
+    let mut silent = SilentPeer::connect(node.address).await;
     let mut calls = Vec::new();
     for _ in 0..CALLS {
         calls.push(silent.call(GET_USER, LARGE).await);
@@ -95,7 +95,7 @@ async fn silent_peers_together_hold_the_node_limit() {
     .await;
     let (mut peers, mut answers, mut refused) = (Vec::new(), Vec::new(), 0);
     for _ in 0..4 {
-        let mut silent = Silent::connect(node.address).await;
+        let mut silent = SilentPeer::connect(node.address).await;
         let answer = silent.call(GET_USER, LARGE).await.await.unwrap();
         refused += usize::from(refusal(answer.headers()).is_some());
         answers.push(answer);
@@ -109,7 +109,7 @@ async fn silent_peers_together_hold_the_node_limit() {
 async fn peer_that_reads_nothing_is_disconnected() {
     for (path, id) in [(GET_USER, FINE), (GET_USER, LARGE), (EXPORT_USERS, BUSY)] {
         let node = serve(|config| config.limits.unread_max = Duration::from_millis(20)).await;
-        let mut silent = Silent::connect(node.address).await;
+        let mut silent = SilentPeer::connect(node.address).await;
         let answer = silent.call(path, id).await.await.unwrap();
         timeout(BOUND, &mut silent.closed).await.expect("its connection is closed").unwrap();
         until("it holds nothing", || node.edge.unread_bytes() == 0 && node.edge.in_flight() == 0).await;

@@ -25,7 +25,7 @@ use crate::node::{assert_error, assert_not_found, until};
 /// Messages of another store. While it is behind, each log seems to lack its last message, until an end is read in the strong
 /// way.
 #[derive(Debug)]
-struct Behind {
+struct BehindStore {
     store: Arc<dyn MessageStore>,
     is_behind: AtomicBool,
     strong: AtomicUsize,
@@ -33,14 +33,14 @@ struct Behind {
     ends: AtomicUsize,
 }
 
-impl Behind {
+impl BehindStore {
     fn lacks(&self) -> Seq {
         Seq::from(self.is_behind.load(Ordering::Relaxed))
     }
 }
 
 #[async_trait]
-impl MessageStore for Behind {
+impl MessageStore for BehindStore {
     async fn append(
         &self,
         conversation: ConversationId,
@@ -112,7 +112,7 @@ impl MessageStore for Behind {
 #[derive(Debug)]
 struct LateSearch {
     store: Arc<dyn MessageUpkeep>,
-    log: Arc<Behind>,
+    log: Arc<BehindStore>,
 }
 
 #[async_trait]
@@ -157,7 +157,7 @@ impl MessageUpkeep for LateSearch {
 struct Stage {
     edge: Edge,
     services: Services,
-    log: Arc<Behind>,
+    log: Arc<BehindStore>,
     sender: i64,
     reader: i64,
     conversation: String,
@@ -170,13 +170,13 @@ impl Stage {
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
         let mut stores = file.stores();
         let store = Arc::clone(&stores.messages);
-        let log = Arc::new(Behind {
+        let log = Arc::new(BehindStore {
             store,
             is_behind: AtomicBool::default(),
             strong: AtomicUsize::default(),
             ends: AtomicUsize::default(),
         });
-        stores.messages = Arc::<Behind>::clone(&log);
+        stores.messages = Arc::<BehindStore>::clone(&log);
         let store = Arc::clone(&stores.message_upkeep);
         stores.message_upkeep = Arc::new(LateSearch { store, log: Arc::clone(&log) });
         let (edge, services) = bare_node::serve(&stores, &config).await;

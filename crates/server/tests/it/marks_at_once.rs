@@ -31,14 +31,14 @@ const READERS: usize = 500;
 
 /// Dialogs of another store, with the number of commands that wrote marks, and of those that read dialogs.
 #[derive(Debug)]
-struct Counted {
+struct CountingDialogStore {
     store: Arc<dyn DialogStore>,
     commands: AtomicUsize,
     reads: AtomicUsize,
 }
 
 #[async_trait]
-impl DialogStore for Counted {
+impl DialogStore for CountingDialogStore {
     async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.store.dialogs(keys).await
@@ -111,13 +111,13 @@ async fn group(edge: &Edge, readers: usize) -> (i64, Vec<i64>) {
 }
 
 /// A node over counted dialogs.
-async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<Counted>, Edge) {
+async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<CountingDialogStore>, Edge) {
     let mut config = Config::default();
     config.limits.write_answer = Duration::from_secs(8);
     let mut stores = file.stores();
     let (commands, reads) = (AtomicUsize::default(), AtomicUsize::default());
-    let dialogs = Arc::new(Counted { store: Arc::clone(&stores.dialogs), commands, reads });
-    stores.dialogs = Arc::<Counted>::clone(&dialogs);
+    let dialogs = Arc::new(CountingDialogStore { store: Arc::clone(&stores.dialogs), commands, reads });
+    stores.dialogs = Arc::<CountingDialogStore>::clone(&dialogs);
     (dialogs, bare_node::serve(&stores, &config).await.0)
 }
 

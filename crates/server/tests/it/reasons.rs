@@ -37,7 +37,7 @@ use tonic_types::StatusExt as _;
 const LARGE_BATCH: usize = 40_000;
 
 /// An error, and where it was got.
-type Got = (&'static str, Status);
+type FoundError = (&'static str, Status);
 
 fn named(name: &str) -> CreateUserRequest {
     let user = User { user_name: name.into(), ..Default::default() };
@@ -65,7 +65,7 @@ async fn raw(node: &TestNode, path: &str, headers: &[(&str, &str)], message: &im
     raw::call(node.address, path, headers, body).await.unwrap().status().clone()
 }
 
-async fn of_the_message(node: &TestNode) -> Vec<Got> {
+async fn of_the_message(node: &TestNode) -> Vec<FoundError> {
     let mut users = node.users();
     let mut large = named("large");
     large.user.as_mut().unwrap().params = params([("note", &"x".repeat(300 << 10))]);
@@ -94,7 +94,7 @@ async fn large_answer(node: &TestNode) -> Status {
 }
 
 /// What only callers over HTTP meet.
-async fn of_http(node: &TestNode) -> Vec<Got> {
+async fn of_http(node: &TestNode) -> Vec<FoundError> {
     let text = [("content-type", "text/plain")];
     let page = [("origin", "https://other.example")];
     vec![
@@ -109,7 +109,7 @@ async fn health_of(node: &TestNode, service: &str) -> Status {
     HealthClient::new(node.channel.clone()).check(request).await.unwrap_err()
 }
 
-async fn of_the_record(node: &TestNode) -> Vec<Got> {
+async fn of_the_record(node: &TestNode) -> Vec<FoundError> {
     let mut users = node.users();
     let ann = node.user("ann").await;
     let group = node.group(open_group()).await;
@@ -232,7 +232,7 @@ async fn registered_twice(node: &TestNode) -> Status {
 }
 
 /// A store that fails, and one that does not answer within the deadline.
-async fn of_the_store() -> Vec<Got> {
+async fn of_the_store() -> Vec<FoundError> {
     let source = broken_store::driver;
     let (outcome, unknown) = (Outcome::NotApplied, Outcome::Unknown);
     let faults = [
@@ -255,7 +255,7 @@ async fn of_the_store() -> Vec<Got> {
 }
 
 /// A node that waits for a MongoDB that does not exist.
-async fn of_the_start() -> Vec<Got> {
+async fn of_the_start() -> Vec<FoundError> {
     let uri = "mongodb://127.0.0.1:1/?replicaSet=none&directConnection=false";
     let node = TestNode::start_with(|config| {
         config.store.backend = Backend::Cluster;
@@ -268,7 +268,7 @@ async fn of_the_start() -> Vec<Got> {
 }
 
 /// A node that serves callers with keys.
-async fn of_the_caller() -> Vec<Got> {
+async fn of_the_caller() -> Vec<FoundError> {
     let callers = [
         ("for-users".to_owned(), Rights::of(&[Scope::UserRead, Scope::Act])),
         ("for-itself".to_owned(), Rights::of(&[Scope::UserRead, Scope::UserOwn])),
@@ -304,7 +304,7 @@ async fn too_many_calls(
     panic!("a hundred calls within a second are refused")
 }
 
-async fn of_the_stop(node: TestNode) -> Vec<Got> {
+async fn of_the_stop(node: TestNode) -> Vec<FoundError> {
     let request = HealthCheckRequest::default();
     let mut watch = HealthClient::new(node.channel.clone()).watch(request).await.unwrap().into_inner();
     watch.message().await.unwrap();

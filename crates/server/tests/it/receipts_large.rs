@@ -29,7 +29,7 @@ use crate::bare_node;
 
 /// Members of another store. Counts the reads of rows, which wait for a permit each.
 #[derive(Debug)]
-struct Counted {
+struct CountingMemberStore {
     store: Arc<dyn MemberStore>,
     pages: AtomicUsize,
     single: AtomicUsize,
@@ -37,7 +37,7 @@ struct Counted {
 }
 
 #[async_trait]
-impl MemberStore for Counted {
+impl MemberStore for CountingMemberStore {
     async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError> {
         self.store.members(keys).await
     }
@@ -140,7 +140,7 @@ const ID: &str = "g9";
 /// A node over a store in memory, whose reads of members are counted.
 struct Stage {
     stores: Stores,
-    members: Arc<Counted>,
+    members: Arc<CountingMemberStore>,
     edge: Edge,
     _file: SqliteHandle,
 }
@@ -161,13 +161,13 @@ impl Stage {
     async fn start(permits: usize) -> Self {
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
         let mut stores = file.stores();
-        let members = Arc::new(Counted {
+        let members = Arc::new(CountingMemberStore {
             store: Arc::clone(&stores.members),
             pages: AtomicUsize::new(0),
             single: AtomicUsize::new(0),
             permits: Semaphore::new(permits),
         });
-        stores.members = Arc::<Counted>::clone(&members);
+        stores.members = Arc::<CountingMemberStore>::clone(&members);
         let edge = opened(&stores).await;
         let group = groups::Group { group_id: GROUP, name: "All".into(), ..Default::default() };
         let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };

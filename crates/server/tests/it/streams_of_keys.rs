@@ -26,7 +26,7 @@ const BOUND: Duration = Duration::from_secs(20);
 
 /// What a service does with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Does {
+enum FakeBehavior {
     /// Sends messages as fast as they are read.
     Sends,
     /// Answers, and has nothing to send.
@@ -46,7 +46,7 @@ const SERVICES: [&str; 6] = [
 ];
 
 #[derive(Clone)]
-struct Fake<const SERVICE: usize>(Does);
+struct Fake<const SERVICE: usize>(FakeBehavior);
 
 impl<const SERVICE: usize> NamedService for Fake<SERVICE> {
     const NAME: &'static str = SERVICES[SERVICE];
@@ -65,9 +65,11 @@ impl<const SERVICE: usize> tower::Service<http::Request<Body>> for Fake<SERVICE>
         let does = self.0;
         Box::pin(async move {
             let body = match does {
-                Does::Hangs => std::future::pending().await,
-                Does::Waits => Body::new(StreamBody::new(stream::pending::<Result<Frame<Bytes>, Status>>())),
-                Does::Sends => Body::new(StreamBody::new(
+                FakeBehavior::Hangs => std::future::pending().await,
+                FakeBehavior::Waits => {
+                    Body::new(StreamBody::new(stream::pending::<Result<Frame<Bytes>, Status>>()))
+                }
+                FakeBehavior::Sends => Body::new(StreamBody::new(
                     stream::repeat(framed(&[])).map(|m| Ok::<_, Status>(Frame::data(m))),
                 )),
             };
@@ -76,7 +78,7 @@ impl<const SERVICE: usize> tower::Service<http::Request<Body>> for Fake<SERVICE>
     }
 }
 
-fn routes(does: Does) -> Routes {
+fn routes(does: FakeBehavior) -> Routes {
     Routes::new(Fake::<0>(does))
         .add_service(Fake::<1>(does))
         .add_service(Fake::<2>(does))
@@ -103,21 +105,21 @@ fn callers(paths: &[String]) -> Arc<Callers> {
 }
 
 /// What the stream of this method ends with, once its key is removed.
-async fn end(edge: &Edge, callers: &Callers, path: &str, does: Does) -> Option<Code> {
+async fn end(edge: &Edge, callers: &Callers, path: &str, does: FakeBehavior) -> Option<Code> {
     let key = callers.find(path.as_bytes()).unwrap().ended.clone();
     let request = http::Request::post(format!("http://kith{path}"))
         .header("content-type", "application/grpc")
         .header("authorization", format!("Bearer {path}"));
     let mut call = tower::Service::call(&mut edge.clone(), request.body(Body::empty()).unwrap());
-    if does == Does::Hangs {
+    if does == FakeBehavior::Hangs {
         assert!(poll!(&mut call).is_pending(), "{path}");
         key.cancel();
         return Status::from_header_map(call.await.unwrap().headers()).map(|status| status.code());
     }
     let mut body = call.await.unwrap().into_body();
     match does {
-        Does::Sends => assert!(code(&mut body).await.is_none(), "{path}: the first message"),
-        Does::Waits | Does::Hangs => assert!(poll!(body.frame()).is_pending(), "{path}"),
+        FakeBehavior::Sends => assert!(code(&mut body).await.is_none(), "{path}: the first message"),
+        FakeBehavior::Waits | FakeBehavior::Hangs => assert!(poll!(body.frame()).is_pending(), "{path}"),
     }
     key.cancel();
     code(&mut body).await
@@ -133,7 +135,7 @@ async fn code(body: &mut EdgeBody) -> Option<Code> {
 async fn every_stream_ends_with_the_key_of_its_caller() {
     let paths = paths();
     assert!(paths.len() > 10, "{paths:?}");
-    for does in [Does::Sends, Does::Waits, Does::Hangs] {
+    for does in [FakeBehavior::Sends, FakeBehavior::Waits, FakeBehavior::Hangs] {
         let callers = callers(&paths);
         let edge = Edge::new(Routes::default(), &Config::default().limits).with_callers(Arc::clone(&callers));
         edge.open(routes(does));

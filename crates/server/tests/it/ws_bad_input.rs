@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::{
     edge::{
-        Served, serve_with,
+        ServedEdge, serve_with,
         service::{FAILS, FINE, PANICS},
     },
     sockets::{Socket, messages::FakeMessages, on, opening},
@@ -21,19 +21,19 @@ use crate::{
 const BOUND: Duration = Duration::from_secs(20);
 const FRAME_MAX: usize = 256 << 10;
 
-async fn node() -> Served {
+async fn node() -> ServedEdge {
     serve_with(on, |routes| routes.add_service(FakeMessages::new())).await
 }
 
 /// The code after this first frame.
-async fn code_of_first(node: &Served, frame: Message) -> u16 {
+async fn code_of_first(node: &ServedEdge, frame: Message) -> u16 {
     let mut socket = Socket::open(node.address).await;
     socket.message(frame).await;
     socket.closed().await.0
 }
 
 /// The code after this frame on a socket whose hello was accepted.
-async fn code_of_later(node: &Served, frame: Message) -> u16 {
+async fn code_of_later(node: &ServedEdge, frame: Message) -> u16 {
     let mut socket = Socket::live(node.address, 7).await;
     socket.message(frame).await;
     socket.closed().await.0
@@ -238,7 +238,7 @@ async fn large_or_binary_frames_close_the_socket() {
 }
 
 /// The code of the close frame after these bytes on a socket that was just opened; `None`: there is none.
-async fn code_of_bytes(node: &Served, bytes: &[u8]) -> Option<u16> {
+async fn code_of_bytes(node: &ServedEdge, bytes: &[u8]) -> Option<u16> {
     let mut stream = TcpStream::connect(node.address).await.unwrap();
     stream.write_all(&opening(&[])).await.unwrap();
     let mut head = Vec::new();

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use crate::{
     edge::{
-        Served, serve_with,
+        ServedEdge, serve_with,
         service::{FINE, HELD},
         until,
     },
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-async fn node(fake: &FakeMessages) -> Served {
+async fn node(fake: &FakeMessages) -> ServedEdge {
     serve_with(on, |routes| routes.add_service(fake.clone())).await
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tonic::Status;
 
 use crate::{
-    edge::{Served, serve_by, until},
+    edge::{ServedEdge, serve_by, until},
     node,
     secured_node::{ALL, SecuredNode, by, key_of},
     signing::Signer,
@@ -35,7 +35,7 @@ async fn secured(tokens: Arc<Tokens>) -> SecuredNode {
 }
 
 /// A node whose messages say what the test gives them.
-async fn fake(fake: &FakeMessages, tokens: Arc<Tokens>, waiting: usize) -> Served {
+async fn fake(fake: &FakeMessages, tokens: Arc<Tokens>, waiting: usize) -> ServedEdge {
     let on = |config: &mut kith_server::config::Config| {
         config.ws.enabled = true;
         config.ws.sockets_waiting = waiting;

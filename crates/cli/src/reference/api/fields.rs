@@ -1,6 +1,6 @@
 //! Fields of messages and their types.
 
-use kith_server::descriptors::comments::{Comments, index, place};
+use kith_server::descriptors::comments::{Comments, field_number, index};
 use prost_types::{DescriptorProto, FieldDescriptorProto, field_descriptor_proto::Type};
 
 use crate::reference::markdown::code;
@@ -8,7 +8,7 @@ use crate::reference::markdown::code;
 /// A row for every field: name, number, type, meaning.
 pub(super) fn rows(message: &DescriptorProto, comments: &Comments, path: &[i32]) -> Vec<[String; 4]> {
     let row = |(at, field): (usize, &FieldDescriptorProto)| {
-        let path = [path, &[place::FIELDS, index(at)]].concat();
+        let path = [path, &[field_number::FIELDS, index(at)]].concat();
         let mut meaning = comments.at(&path);
         if let Some(one_of) = one_of(message, field) {
             meaning = format!("One of `{one_of}`. {meaning}");

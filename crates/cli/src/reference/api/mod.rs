@@ -2,7 +2,7 @@
 
 mod fields;
 
-use kith_server::descriptors::comments::{Comments, index, place};
+use kith_server::descriptors::comments::{Comments, field_number, index};
 use prost::Message as _;
 use prost_types::{
     DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet, MethodDescriptorProto,
@@ -64,21 +64,21 @@ fn describe(file: &FileDescriptorProto) -> String {
         text += &format!("## {} ({})\n\n", file.package(), file.name());
     }
     for (at, one) in file.message_type.iter().enumerate() {
-        text += &message(file.package(), one, &comments, &[place::MESSAGES, index(at)]);
+        text += &message(file.package(), one, &comments, &[field_number::MESSAGES, index(at)]);
     }
     for (at, one) in file.enum_type.iter().enumerate() {
-        text += &values(file.package(), one, &comments, &[place::ENUMS, index(at)]);
+        text += &values(file.package(), one, &comments, &[field_number::ENUMS, index(at)]);
     }
     text
 }
 
 fn service(package: &str, service: &ServiceDescriptorProto, comments: &Comments, at: usize) -> String {
     let full = format!("{package}.{}", service.name());
-    let path = [place::SERVICES, index(at)];
+    let path = [field_number::SERVICES, index(at)];
     let mut text = format!("## {}\n\n{}`{full}`\n\n", service.name(), anchor(&full));
     text += &paragraphs(&comments.at(&path));
     for (at, method) in service.method.iter().enumerate() {
-        let path = [&path[..], &[place::PARTS, index(at)]].concat();
+        let path = [&path[..], &[field_number::PARTS, index(at)]].concat();
         text += &format!("### {}\n\n", method.name());
         text += &anchor(&format!("{full}.{}", method.name()));
         text += &paragraphs(&comments.at(&path));
@@ -127,7 +127,7 @@ fn values(package: &str, of: &EnumDescriptorProto, comments: &Comments, path: &[
         .iter()
         .enumerate()
         .map(|(at, value)| {
-            let path = [path, &[place::PARTS, index(at)]].concat();
+            let path = [path, &[field_number::PARTS, index(at)]].concat();
             [code(value.name()), value.number().to_string(), comments.at(&path)]
         })
         .collect();

@@ -7,7 +7,7 @@ use crate::reference::markdown::one_line;
 
 /// What the values of a key are. Its text is that of the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// A number of bytes, also with a unit.
     Size,
     /// A time such as `1s 500ms`.
@@ -36,7 +36,7 @@ pub enum Kind {
     Other(String),
 }
 
-impl Kind {
+impl ValueKind {
     /// Of a field, by its type and by what reads it.
     pub(super) fn of(member: &Member, items: &BTreeMap<String, Item>) -> Self {
         let kind = member.kind.strip_prefix("Option<").and_then(|kind| kind.strip_suffix('>'));
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Size => "size",

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use kith_server::config::Config;
 use serde_json::Value;
 
-pub use self::kind::Kind;
+pub use self::kind::ValueKind;
 use self::source::{Item, Member};
 use super::markdown::{begin, code, ended, one_line, paragraphs, table};
 
@@ -35,11 +35,11 @@ A duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a num
 
 /// One key of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct ConfigKey {
     /// Its path: `limits.in_flight`.
     pub path: String,
     /// What its values are; `None` if its struct is not in the files that are read.
-    pub kind: Option<Kind>,
+    pub kind: Option<ValueKind>,
     /// Its default as one writes it; empty: none.
     pub default: String,
     /// Its meaning, from its docstring.
@@ -51,7 +51,7 @@ pub struct Key {
 /// Every key with a default, also an absent one, in the order of the source. A key whose struct is not in
 /// the files that are read has no `doc`.
 #[must_use]
-pub fn keys() -> Vec<Key> {
+pub fn keys() -> Vec<ConfigKey> {
     sections().into_iter().flat_map(|section| section.keys).collect()
 }
 
@@ -59,7 +59,7 @@ pub fn keys() -> Vec<Key> {
 struct Section {
     path: String,
     doc: String,
-    keys: Vec<Key>,
+    keys: Vec<ConfigKey>,
 }
 
 pub(super) fn write() -> String {
@@ -76,10 +76,10 @@ pub(super) fn write() -> String {
     ended(&text)
 }
 
-fn row(key: &Key) -> [String; 5] {
+fn row(key: &ConfigKey) -> [String; 5] {
     let name = key.path.rsplit('.').next().unwrap_or_default();
     let default = if key.default.is_empty() { "none".to_owned() } else { code(&key.default) };
-    let kind = key.kind.as_ref().map(Kind::to_string).unwrap_or_default();
+    let kind = key.kind.as_ref().map(ValueKind::to_string).unwrap_or_default();
     [code(name), default, kind, key.doc.clone(), code(&key.variable)]
 }
 
@@ -121,19 +121,21 @@ fn collect(
     }
 }
 
-fn key(path: String, default: &Value, member: Option<&Member>, items: &BTreeMap<String, Item>) -> Key {
+fn key(path: String, default: &Value, member: Option<&Member>, items: &BTreeMap<String, Item>) -> ConfigKey {
     let variable = format!("KITH_{}", path.replace('.', "__").to_uppercase());
-    let kind = member.map(|member| Kind::of(member, items));
+    let kind = member.map(|member| ValueKind::of(member, items));
     let doc = member.map(|member| one_line(&member.doc)).unwrap_or_default();
-    Key { default: shown(default, kind.as_ref()), path, kind, doc, variable }
+    ConfigKey { default: shown(default, kind.as_ref()), path, kind, doc, variable }
 }
 
-fn shown(default: &Value, kind: Option<&Kind>) -> String {
+fn shown(default: &Value, kind: Option<&ValueKind>) -> String {
     match default {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
-        Value::Number(number) if kind == Some(&Kind::Size) => number.as_u64().map(size).unwrap_or_default(),
+        Value::Number(number) if kind == Some(&ValueKind::Size) => {
+            number.as_u64().map(size).unwrap_or_default()
+        }
         other => other.to_string(),
     }
 }

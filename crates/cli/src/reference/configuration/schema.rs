@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Key, Kind, sections};
+use super::{ConfigKey, ValueKind, sections};
 use crate::reference::markdown::one_line;
 
 const DURATION: &str = r"^ *([0-9]+(\.[0-9]+)? *[a-zA-Zµ]+ *)+$|^0$";
@@ -46,21 +46,21 @@ fn name(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or_default()
 }
 
-fn schema(key: &Key) -> Value {
+fn schema(key: &ConfigKey) -> Value {
     // A test holds these words of the docstring against what the configuration refuses.
     let least = i32::from(key.doc.contains("Above 0"));
     let mut schema = match key.kind.as_ref() {
-        Some(Kind::Size) => json!({ "type": ["integer", "string"], "minimum": least, "pattern": SIZE }),
-        Some(Kind::Duration) => json!({ "type": "string", "pattern": DURATION }),
-        Some(Kind::Address) => json!({ "type": "string", "pattern": ADDRESS }),
-        Some(Kind::Flag) => json!({ "type": "boolean" }),
-        Some(Kind::WholeNumber) => json!({ "type": "integer", "minimum": least }),
-        Some(Kind::Number) => json!({ "type": "number" }),
-        Some(Kind::Texts) => json!({ "type": "array", "items": { "type": "string" } }),
-        Some(Kind::Tables) => json!({ "type": "array", "items": { "type": "object" } }),
-        Some(Kind::Choice(choices)) => choice(choices),
-        Some(Kind::Path | Kind::Text | Kind::Secret) => json!({ "type": "string" }),
-        Some(Kind::Other(_)) | None => json!({}),
+        Some(ValueKind::Size) => json!({ "type": ["integer", "string"], "minimum": least, "pattern": SIZE }),
+        Some(ValueKind::Duration) => json!({ "type": "string", "pattern": DURATION }),
+        Some(ValueKind::Address) => json!({ "type": "string", "pattern": ADDRESS }),
+        Some(ValueKind::Flag) => json!({ "type": "boolean" }),
+        Some(ValueKind::WholeNumber) => json!({ "type": "integer", "minimum": least }),
+        Some(ValueKind::Number) => json!({ "type": "number" }),
+        Some(ValueKind::Texts) => json!({ "type": "array", "items": { "type": "string" } }),
+        Some(ValueKind::Tables) => json!({ "type": "array", "items": { "type": "object" } }),
+        Some(ValueKind::Choice(choices)) => choice(choices),
+        Some(ValueKind::Path | ValueKind::Text | ValueKind::Secret) => json!({ "type": "string" }),
+        Some(ValueKind::Other(_)) | None => json!({}),
     };
     schema["description"] = key.doc.as_str().into();
     if !key.default.is_empty() {
@@ -74,10 +74,12 @@ fn choice(choices: &[(String, String)]) -> Value {
     json!({ "type": "string", "oneOf": choices.iter().map(one).collect::<Vec<_>>() })
 }
 
-fn default(key: &Key) -> Value {
+fn default(key: &ConfigKey) -> Value {
     match key.kind {
-        Some(Kind::Flag | Kind::WholeNumber | Kind::Number) => key.default.parse().unwrap_or_default(),
-        Some(Kind::Texts) => key.default.split(',').collect(),
+        Some(ValueKind::Flag | ValueKind::WholeNumber | ValueKind::Number) => {
+            key.default.parse().unwrap_or_default()
+        }
+        Some(ValueKind::Texts) => key.default.split(',').collect(),
         _ => key.default.as_str().into(),
     }
 }

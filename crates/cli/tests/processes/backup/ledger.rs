@@ -21,7 +21,7 @@ impl Clock {
 
 /// A write: the making of a group (odd), or the raising of the writer's step (even).
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct LoggedWrite {
     pub(crate) at: u64,
     /// Set when it was acknowledged.
     pub(crate) acknowledged: Option<u64>,
@@ -33,7 +33,7 @@ pub(crate) struct Sent {
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) id: i64,
-    pub(crate) sent: Vec<Sent>,
+    pub(crate) sent: Vec<LoggedWrite>,
 }
 
 impl Writer {
@@ -51,10 +51,10 @@ impl Writer {
             if enough() {
                 break;
             }
-            self.sent.push(Sent { at: clock.tick(), acknowledged: None, group_id: 0 });
+            self.sent.push(LoggedWrite { at: clock.tick(), acknowledged: None, group_id: 0 });
             let Ok(group_id) = make_group(self.id, step, channel.clone()).await else { break };
             self.acknowledge(clock, group_id);
-            self.sent.push(Sent { at: clock.tick(), acknowledged: None, group_id: 0 });
+            self.sent.push(LoggedWrite { at: clock.tick(), acknowledged: None, group_id: 0 });
             if self.raise(step, channel.clone()).await.is_err() {
                 break;
             }

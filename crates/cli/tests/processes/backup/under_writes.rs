@@ -19,7 +19,7 @@ use tonic::transport::Channel;
 
 use crate::{
     backup::{
-        ledger::{Clock, Sent, Writer, make_group},
+        ledger::{Clock, LoggedWrite, Writer, make_group},
         node::{Node, backup, filled, restore},
     },
     polls::until,
@@ -103,7 +103,7 @@ async fn held(channel: &Channel) -> StoredGroups {
 /// Of every writer a beginning, with all that was acknowledged before the backup and nothing sent after it;
 /// and over all writers nothing without what was acknowledged before it was sent.
 fn assert_is_cut(writers: &[Writer], held: &StoredGroups, began: u64, ended: u64) {
-    let (mut inside, mut outside): (Vec<&Sent>, Vec<&Sent>) = (Vec::new(), Vec::new());
+    let (mut inside, mut outside): (Vec<&LoggedWrite>, Vec<&LoggedWrite>) = (Vec::new(), Vec::new());
     for writer in writers {
         let made = held.groups.keys().filter(|(id, _)| *id == writer.id).count();
         for step in 1..=made {

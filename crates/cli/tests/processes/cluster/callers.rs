@@ -8,7 +8,7 @@ use crate::{
     cluster::site::{Peer, Site, stop},
     polls::until,
     rotation::with,
-    spawned::{ended, kith},
+    spawned::{kith, output_of},
 };
 
 const KEY: &str = "correct-horse-battery-staple-one-key";
@@ -23,7 +23,7 @@ async fn digests(peer: &Peer) -> Vec<String> {
 fn checked(dir: &Path, peer: &Peer) -> String {
     let mut command = kith(dir, &["check", "--addr", &peer.address(), "-o", "json"]);
     command.env("KITH_API_KEY_FILE", "a.key");
-    let (_, out, err) = ended(command);
+    let (_, out, err) = output_of(command);
     let found: serde_json::Value =
         serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out} {err}"));
     let checks = found["checks"].as_array().unwrap();

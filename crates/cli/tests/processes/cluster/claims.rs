@@ -25,7 +25,8 @@ fn other_database(site: &Site) -> Site {
 
 /// Waits until the node ends by itself, and yields its line.
 pub(crate) async fn refused(node: Node) -> String {
-    let line = tokio::time::timeout(Duration::from_secs(20), node.refused()).await.expect("it is refused");
+    let line =
+        tokio::time::timeout(Duration::from_secs(20), node.fatal_error()).await.expect("it is refused");
     assert_ne!(node.state(), State::Serving);
     node.stop(std::future::ready(())).await;
     line.to_string()
@@ -146,7 +147,7 @@ async fn nodes_of_a_dropped_database_share_nothing() {
     drop_database(&site.database);
     let new = Node::start(site.config()).await.unwrap();
     let one_ends = async {
-        tokio::select! { line = old.node.refused() => line, line = new.refused() => line }
+        tokio::select! { line = old.node.fatal_error() => line, line = new.fatal_error() => line }
     };
     let line = tokio::time::timeout(Duration::from_secs(20), one_ends).await.expect("one of them ends");
     assert!(line.to_string().contains("under the prefix"), "{line}");

@@ -13,9 +13,9 @@ use tonic::transport::Channel;
 use crate::{
     cluster::{
         receive::Stream,
+        redis_proxy::{RedisProxy, following, serve},
         site::{Peer, Site, variable, with_relations},
-        way::{Way, following, serve},
-        windows::{Talk, acting},
+        windows::{DirectChat, acting},
     },
     spawned::Started,
 };
@@ -24,74 +24,74 @@ use crate::{
 const DELIVERED_WITHIN: Duration = Duration::from_secs(11);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Two nodes; the way of the one through which Ann sends to Redis is in the hands of the test.
+/// Two nodes; the one through which Ann sends reaches Redis over a proxy of the test.
 struct Nodes {
     other: Peer,
     sender: Started,
     messages: MessageServiceClient<Channel>,
-    talk: Talk,
-    way: Way,
+    chat: DirectChat,
+    proxy: RedisProxy,
     _folder: TempDir,
 }
 
 impl Nodes {
     async fn start() -> Self {
-        let (site, way) = (Site::in_redis_of_tests(), Way::default());
+        let (site, proxy) = (Site::in_redis_of_tests(), RedisProxy::default());
         let with_offline = |config: &mut Config| {
             with_relations(config);
             config.messages.offline = true;
         };
         let other = site.node_with(with_offline).await;
-        let redis = way.open(&variable("KITH_TEST_REDIS")).await;
+        let redis = proxy.open(&variable("KITH_TEST_REDIS")).await;
         let folder = tempfile::tempdir().unwrap();
         let sender = serve(folder.path(), &site, &redis);
         let channel = following(&sender).await;
         other.until_following().await;
-        let talk = Talk::begin(&other).await;
-        Self { other, sender, messages: MessageServiceClient::new(channel), talk, way, _folder: folder }
+        let chat = DirectChat::begin(&other).await;
+        Self { other, sender, messages: MessageServiceClient::new(channel), chat, proxy, _folder: folder }
     }
 
     async fn send(&mut self, id: &str) {
-        self.messages.send_message(message(self.talk, id)).await.unwrap();
+        self.messages.send_message(message(self.chat, id)).await.unwrap();
     }
 
     /// Sends a message, and kills its node after the append and before the message is in an inbox.
-    async fn send_and_kill(self) -> (Peer, Talk) {
-        let Self { other, sender, mut messages, talk, way, _folder } = self;
+    async fn send_and_kill(self) -> (Peer, DirectChat) {
+        let Self { other, sender, mut messages, chat, proxy, _folder } = self;
         // The command that enters a message into the inbox of Bea is the first one that names it: she receives elsewhere.
-        way.arm(format!(":m:{}\r\n", talk.bea));
-        let sending = tokio::spawn(async move { messages.send_message(message(talk, "last")).await });
-        tokio::time::timeout(PATIENCE, way.until_cut()).await.expect("the fan-out begins");
+        proxy.arm(format!(":m:{}\r\n", chat.bea));
+        let sending = tokio::spawn(async move { messages.send_message(message(chat, "last")).await });
+        tokio::time::timeout(PATIENCE, proxy.until_cut()).await.expect("the fan-out begins");
         drop(sender);
         assert!(sending.await.unwrap().is_err(), "the sender gets no answer");
-        (other, talk)
+        (other, chat)
     }
 }
 
-fn message(talk: Talk, id: &str) -> tonic::Request<SendMessageRequest> {
+fn message(chat: DirectChat, id: &str) -> tonic::Request<SendMessageRequest> {
     let request = SendMessageRequest {
-        to: Some(To::UserId(talk.bea)),
+        to: Some(To::UserId(chat.bea)),
         client_message_id: id.to_owned(),
         body: "hello".to_owned().into(),
         ..SendMessageRequest::default()
     };
-    acting(talk.ann, request)
+    acting(chat.ann, request)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn killed_sender_message_is_delivered() {
     let mut nodes = Nodes::start().await;
-    let mut stream = Stream::live(&nodes.other, nodes.talk).await;
+    let mut stream = Stream::live(&nodes.other, nodes.chat).await;
     nodes.send("first").await;
-    assert_eq!(stream.seqs(1).await, [1], "the way is open");
-    let (other, talk) = nodes.send_and_kill().await;
+    assert_eq!(stream.seqs(1).await, [1], "the proxy is open");
+    let (other, chat) = nodes.send_and_kill().await;
     let delivered = tokio::time::timeout(DELIVERED_WITHIN, stream.seqs(1)).await;
     assert_eq!(delivered.expect("it is delivered in time"), [2]);
 
-    let again = other.messages().send_message(message(talk, "last")).await.unwrap().into_inner();
+    let again = other.messages().send_message(message(chat, "last")).await.unwrap().into_inner();
     assert_eq!((again.seq, again.replayed), (2, true), "it was stored before the node died");
-    talk.say(&other, "later").await;
+    chat.send(&other, "later").await;
     assert_eq!(stream.seqs(1).await, [3], "neither is delivered again");
     other.stop().await;
 }
@@ -100,10 +100,10 @@ async fn killed_sender_message_is_delivered() {
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn message_without_redis_is_delivered_after_kill() {
     let mut nodes = Nodes::start().await;
-    let mut stream = Stream::live(&nodes.other, nodes.talk).await;
+    let mut stream = Stream::live(&nodes.other, nodes.chat).await;
     nodes.send("first").await;
-    assert_eq!(stream.seqs(1).await, [1], "the way is open");
-    nodes.way.cut();
+    assert_eq!(stream.seqs(1).await, [1], "the proxy is open");
+    nodes.proxy.cut();
     nodes.send("second").await;
     let Nodes { other, sender, .. } = nodes;
     drop(sender);
@@ -124,12 +124,12 @@ async fn push_of_a_killed_node_is_named_by_another() {
         let messages = response.unwrap().unwrap().messages;
         messages.into_iter().map(|message| (message.seq, message.user_ids)).collect::<Vec<_>>()
     };
-    let bea = nodes.talk.bea;
+    let bea = nodes.chat.bea;
     nodes.send("first").await;
     assert_eq!(named(PATIENCE).await, [(1, vec![bea])], "by the node through which it was sent");
-    let (other, talk) = nodes.send_and_kill().await;
+    let (other, chat) = nodes.send_and_kill().await;
     assert_eq!(named(DELIVERED_WITHIN + Duration::from_secs(1)).await, [(2, vec![bea])]);
-    talk.say(&other, "later").await;
+    chat.send(&other, "later").await;
     assert_eq!(named(PATIENCE).await, [(3, vec![bea])], "neither is named again");
     other.stop().await;
 }

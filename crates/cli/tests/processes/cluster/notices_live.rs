@@ -12,9 +12,9 @@ use crate::{
     cluster::{
         notice_calls::{audience, client, count, mark, notice, publish},
         redis::{Redis, ask},
+        redis_proxy::{RedisProxy, following, serve},
         site::{Peer, Site, stop, variable, with_relations},
-        way::{Way, following, serve},
-        windows::{Talk, acting, pair},
+        windows::{DirectChat, acting, pair},
     },
     polls::until,
 };
@@ -33,9 +33,9 @@ async fn bitmap_keys(redis: &Redis) -> Vec<String> {
 struct Totals(Streaming<ReceiveResponse>);
 
 impl Totals {
-    async fn open(node: &Peer, talk: Talk) -> Self {
+    async fn open(node: &Peer, chat: DirectChat) -> Self {
         let request = ReceiveRequest { now: true, notice_audiences: vec![1], ..ReceiveRequest::default() };
-        Self(node.messages().receive(acting(talk.bea, request)).await.unwrap().into_inner())
+        Self(node.messages().receive(acting(chat.bea, request)).await.unwrap().into_inner())
     }
 
     /// Read and unread as they come next.
@@ -59,15 +59,15 @@ impl Totals {
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn totals_change_on_the_stream_of_another_node() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
-    let talk = Talk::begin(&a).await;
+    let chat = DirectChat::begin(&a).await;
     audience(&a.channel(), true).await;
     publish(&a.channel(), 1).await;
-    let mut stream = Totals::open(&b, talk).await;
+    let mut stream = Totals::open(&b, chat).await;
     assert_eq!(stream.next().await, (0, 1));
     for (expected, is_mark) in [((1, 0), true), ((1, 1), false)] {
         let begun = Instant::now();
         if is_mark {
-            mark(&a.channel(), talk.bea, 1).await;
+            mark(&a.channel(), chat.bea, 1).await;
         } else {
             publish(&a.channel(), 2).await;
         }
@@ -164,22 +164,22 @@ async fn repeated_publication_fills_no_bitmap() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn notice_of_killed_publisher_is_visible() {
-    let (site, way) = (Site::in_redis_of_tests(), Way::default());
+    let (site, proxy) = (Site::in_redis_of_tests(), RedisProxy::default());
     let other = site.node_with(with_relations).await;
-    let redis = way.open(&variable("KITH_TEST_REDIS")).await;
+    let redis = proxy.open(&variable("KITH_TEST_REDIS")).await;
     let folder = tempfile::tempdir().unwrap();
     let publisher = serve(folder.path(), &site, &redis);
     let channel = following(&publisher).await;
     other.until_following().await;
-    let talk = Talk::begin(&other).await;
+    let chat = DirectChat::begin(&other).await;
     audience(&other.channel(), true).await;
     publish(&channel, 1).await;
-    let mut stream = Totals::open(&other, talk).await;
+    let mut stream = Totals::open(&other, chat).await;
     until(Duration::from_secs(5), async || stream.next().await == (0, 1)).await;
     // The first command that names the copy of the audience is the one that notifies other nodes of the commit.
-    way.arm(":audience:1".to_owned());
+    proxy.arm(":audience:1".to_owned());
     let publishing = tokio::spawn(async move { client(&channel).publish_notice(notice(2, "")).await });
-    tokio::time::timeout(PATIENCE, way.until_cut()).await.expect("the change is committed");
+    tokio::time::timeout(PATIENCE, proxy.until_cut()).await.expect("the change is committed");
     drop(publisher);
     let killed = Instant::now();
     assert!(publishing.await.unwrap().is_err(), "the publisher gets no answer");

@@ -18,7 +18,7 @@ use crate::{
         redis::{Redis, ask, database_id},
         site::{Peer, Site, stop, variable, with_relations},
     },
-    gateway_calls::{Gateway, Online, open, state, watch},
+    gateway_calls::{Gateway, PresenceNode, open, state, watch},
     polls::until,
 };
 
@@ -29,7 +29,7 @@ const ALIVE: Duration = Duration::from_secs(60);
 /// Until one that is silent is dead, in the test of that.
 const SILENT: Duration = Duration::from_secs(5);
 
-impl Online for Peer {
+impl PresenceNode for Peer {
     fn presence(&self) -> PresenceServiceClient<Channel> {
         PresenceServiceClient::new(self.channel())
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kith_proto::message::v1::{EditMessageRequest, RecallMessageRequest};
 use tonic::{Code, Status};
 
-use super::windows::{Talk, acting, pair};
+use super::windows::{DirectChat, acting, pair};
 use crate::{
     cluster::{
         redis::Redis,
@@ -14,29 +14,29 @@ use crate::{
     polls::until,
 };
 
-async fn recall(talk: Talk, node: &Peer, seq: i64) -> Result<bool, Status> {
-    let request = RecallMessageRequest { conversation_id: talk.id(), seq, ..RecallMessageRequest::default() };
-    Ok(node.messages().recall_message(acting(talk.ann, request)).await?.into_inner().replayed)
+async fn recall(chat: DirectChat, node: &Peer, seq: i64) -> Result<bool, Status> {
+    let request = RecallMessageRequest { conversation_id: chat.id(), seq, ..RecallMessageRequest::default() };
+    Ok(node.messages().recall_message(acting(chat.ann, request)).await?.into_inner().replayed)
 }
 
-async fn edit(talk: Talk, node: &Peer, seq: i64, body: &str) {
+async fn edit(chat: DirectChat, node: &Peer, seq: i64, body: &str) {
     let request = EditMessageRequest {
-        conversation_id: talk.id(),
+        conversation_id: chat.id(),
         seq,
         content_type: "text/plain".to_owned(),
         body: body.to_owned().into(),
         ..EditMessageRequest::default()
     };
-    node.messages().edit_message(acting(talk.ann, request)).await.unwrap();
+    node.messages().edit_message(acting(chat.ann, request)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn replaced_text_is_read_on_no_node() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
-    let talk = Talk::begin(&a).await;
+    let chat = DirectChat::begin(&a).await;
     for number in 1..=250_i64 {
-        talk.say(&a, &number.to_string()).await;
+        chat.send(&a, &number.to_string()).await;
     }
     // In full documents, at their borders, and among the last ones.
     for (round, seq) in [1, 42, 99, 100, 101, 150, 200, 201, 249, 250].into_iter().enumerate() {
@@ -44,21 +44,21 @@ async fn replaced_text_is_read_on_no_node() {
         let place = usize::try_from(seq).unwrap() - 1;
         // Each node has a copy of everything.
         for node in [writer, reader] {
-            assert_eq!(talk.read(node, 0).await[place], seq.to_string());
+            assert_eq!(chat.read(node, 0).await[place], seq.to_string());
         }
-        edit(talk, writer, seq, "edited").await;
+        edit(chat, writer, seq, "edited").await;
         for node in [reader, writer] {
-            assert_eq!(talk.read(node, seq).await[0], "edited", "{seq}");
-            assert_eq!(talk.last(node, 1_000).await.iter().rev().nth(place).unwrap(), "edited");
+            assert_eq!(chat.read(node, seq).await[0], "edited", "{seq}");
+            assert_eq!(chat.last(node, 1_000).await.iter().rev().nth(place).unwrap(), "edited");
         }
-        assert!(!recall(talk, writer, seq).await.unwrap());
+        assert!(!recall(chat, writer, seq).await.unwrap());
         for node in [reader, writer] {
-            assert_eq!(talk.read(node, seq).await[0], "", "{seq}");
-            assert_eq!(talk.last(node, 1_000).await.iter().rev().nth(place).unwrap(), "");
+            assert_eq!(chat.read(node, seq).await[0], "", "{seq}");
+            assert_eq!(chat.last(node, 1_000).await.iter().rev().nth(place).unwrap(), "");
         }
-        assert!(recall(talk, reader, seq).await.unwrap(), "it is recalled already");
+        assert!(recall(chat, reader, seq).await.unwrap(), "it is recalled already");
     }
-    assert_eq!(talk.read(&a, 0).await.len(), 250 + 20, "with an event for each change");
+    assert_eq!(chat.read(&a, 0).await.len(), 250 + 20, "with an event for each change");
     stop([a, b]).await;
 }
 
@@ -67,16 +67,16 @@ async fn replaced_text_is_read_on_no_node() {
 async fn message_is_not_recalled_while_redis_is_gone() {
     let mut redis = Redis::start(&[]).await;
     let (a, b) = pair(Site::new(Some(redis.url()))).await;
-    let talk = Talk::begin(&a).await;
-    talk.say(&a, "1").await;
+    let chat = DirectChat::begin(&a).await;
+    chat.send(&a, "1").await;
     redis.kill();
-    let refused = recall(talk, &a, 1).await.unwrap_err();
+    let refused = recall(chat, &a, 1).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
-    assert_eq!(talk.read(&b, 0).await, ["1"]);
+    assert_eq!(chat.read(&b, 0).await, ["1"]);
     redis.run().await;
     until_all_follow([&a, &b]).await;
     // Its windows follow a moment later.
-    until(Duration::from_secs(10), async || recall(talk, &a, 1).await.is_ok()).await;
-    assert_eq!(talk.read(&b, 0).await, ["", ""]);
+    until(Duration::from_secs(10), async || recall(chat, &a, 1).await.is_ok()).await;
+    assert_eq!(chat.read(&b, 0).await, ["", ""]);
     stop([a, b]).await;
 }

@@ -12,7 +12,7 @@ use crate::{
     cluster::{
         redis::{Redis, ask},
         site::{Peer, Site, stop, until_all_follow, variable},
-        windows::{Talk, acting, pair},
+        windows::{DirectChat, acting, pair},
     },
     polls::until,
 };
@@ -27,21 +27,21 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    async fn open(node: &Peer, talk: Talk, request: ReceiveRequest) -> Self {
-        let stream = node.messages().receive(acting(talk.bea, request)).await.unwrap().into_inner();
+    async fn open(node: &Peer, chat: DirectChat, request: ReceiveRequest) -> Self {
+        let stream = node.messages().receive(acting(chat.bea, request)).await.unwrap().into_inner();
         Self { stream, waiting: Vec::new(), cursor: String::new() }
     }
 
-    pub(super) async fn live(node: &Peer, talk: Talk) -> Self {
-        let mut stream = Self::open(node, talk, ReceiveRequest { now: true, ..Default::default() }).await;
+    pub(super) async fn live(node: &Peer, chat: DirectChat) -> Self {
+        let mut stream = Self::open(node, chat, ReceiveRequest { now: true, ..Default::default() }).await;
         assert!(matches!(stream.next().await.unwrap(), Some(What::Live(_))));
         stream
     }
 
     /// From what Bea has.
-    async fn above(node: &Peer, talk: Talk, seq: i64) -> Self {
-        let positions = vec![Position { conversation_id: talk.id(), seq }];
-        Self::open(node, talk, ReceiveRequest { positions, ..Default::default() }).await
+    async fn above(node: &Peer, chat: DirectChat, seq: i64) -> Self {
+        let positions = vec![Position { conversation_id: chat.id(), seq }];
+        Self::open(node, chat, ReceiveRequest { positions, ..Default::default() }).await
     }
 
     async fn next(&mut self) -> Result<Option<What>, Status> {
@@ -85,9 +85,9 @@ impl Stream {
     }
 }
 
-async fn say(talk: Talk, node: &Peer, count: i64) {
+async fn send(chat: DirectChat, node: &Peer, count: i64) {
     for _ in 0..count {
-        talk.say(node, "x").await;
+        chat.send(node, "x").await;
     }
 }
 
@@ -95,17 +95,17 @@ async fn say(talk: Talk, node: &Peer, count: i64) {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn stream_moves_to_another_node_with_its_cursor() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
-    let talk = Talk::begin(&a).await;
-    let mut stream = Stream::live(&b, talk).await;
+    let chat = DirectChat::begin(&a).await;
+    let mut stream = Stream::live(&b, chat).await;
     for number in 1..=20 {
-        say(talk, if number % 2 == 0 { &a } else { &b }, 1).await;
+        send(chat, if number % 2 == 0 { &a } else { &b }, 1).await;
         assert_eq!(stream.seqs(1).await, [number]);
     }
     let (ended, ()) = tokio::join!(stream.next(), b.stop());
     assert_eq!(ended.unwrap_err().code(), Code::Unavailable);
-    say(talk, &a, 3).await;
+    send(chat, &a, 3).await;
     let request = ReceiveRequest { cursor: stream.cursor, ..Default::default() };
-    let mut again = Stream::open(&a, talk, request).await;
+    let mut again = Stream::open(&a, chat, request).await;
     assert_eq!(again.seqs(3).await, [21, 22, 23]);
     a.stop().await;
 }
@@ -114,21 +114,21 @@ async fn stream_moves_to_another_node_with_its_cursor() {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn new_epoch_resets_streams_at_positions() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
-    let talk = Talk::begin(&a).await;
-    let mut stream = Stream::live(&b, talk).await;
-    say(talk, &a, 2).await;
+    let chat = DirectChat::begin(&a).await;
+    let mut stream = Stream::live(&b, chat).await;
+    send(chat, &a, 2).await;
     assert_eq!(stream.seqs(2).await, [1, 2]);
     let cursor = stream.cursor.clone();
     a.admin().start_epoch(StartEpochRequest {}).await.unwrap();
     until_all_follow([&a, &b]).await;
-    say(talk, &a, 2).await;
+    send(chat, &a, 2).await;
     let had = stream.until_reset().await.max(2);
     let request = ReceiveRequest { cursor, ..Default::default() };
-    Stream::open(&b, talk, request).await.until_reset().await;
-    let mut stream = Stream::above(&b, talk, had).await;
+    Stream::open(&b, chat, request).await.until_reset().await;
+    let mut stream = Stream::above(&b, chat, had).await;
     let rest: Vec<i64> = (had + 1..=4).collect();
     assert_eq!(stream.seqs(rest.len()).await, rest);
-    say(talk, &a, 1).await;
+    send(chat, &a, 1).await;
     assert_eq!(stream.seqs(1).await, [5]);
     stop([a, b]).await;
 }
@@ -138,27 +138,27 @@ async fn new_epoch_resets_streams_at_positions() {
 async fn messages_sent_without_redis_are_delivered() {
     let mut redis = Redis::start(&[]).await;
     let (a, b) = pair(Site::new(Some(redis.url()))).await;
-    let talk = Talk::begin(&a).await;
-    let mut stream = Stream::live(&b, talk).await;
-    say(talk, &a, 2).await;
+    let chat = DirectChat::begin(&a).await;
+    let mut stream = Stream::live(&b, chat).await;
+    send(chat, &a, 2).await;
     assert_eq!(stream.seqs(2).await, [1, 2]);
     redis.kill();
-    say(talk, &a, 3).await;
+    send(chat, &a, 3).await;
     redis.run().await;
     until_all_follow([&a, &b]).await;
     let had = stream.until_reset().await.max(2);
-    let mut stream = Stream::above(&b, talk, had).await;
+    let mut stream = Stream::above(&b, chat, had).await;
     let rest: Vec<i64> = (had + 1..=5).collect();
     assert_eq!(stream.seqs(rest.len()).await, rest);
-    say(talk, &a, 1).await;
+    send(chat, &a, 1).await;
     assert_eq!(stream.seqs(1).await, [6]);
     until(PATIENCE, async || a.operations("/metrics").await.contains("kith_messages_undelivered 0")).await;
     stop([a, b]).await;
 }
 
 /// The key of Bea's inbox with this part.
-async fn key(url: &str, site: &Site, part: &str, talk: Talk) -> String {
-    let line = format!("KEYS *{}*:{part}:{}", site.prefix, talk.bea);
+async fn key(url: &str, site: &Site, part: &str, chat: DirectChat) -> String {
+    let line = format!("KEYS *{}*:{part}:{}", site.prefix, chat.bea);
     ask(url, &line).await.rsplit(' ').next().unwrap().to_owned()
 }
 
@@ -167,23 +167,23 @@ async fn key(url: &str, site: &Site, part: &str, talk: Talk) -> String {
 async fn evicted_inbox_resets_those_that_lack_entries() {
     let (url, site) = (variable("KITH_TEST_REDIS"), Site::in_redis_of_tests());
     let (a, b) = pair(site.clone()).await;
-    let talk = Talk::begin(&a).await;
-    let mut stream = Stream::live(&b, talk).await;
+    let chat = DirectChat::begin(&a).await;
+    let mut stream = Stream::live(&b, chat).await;
     let cursor = stream.cursor.clone();
-    say(talk, &a, 1).await;
+    send(chat, &a, 1).await;
     assert_eq!(stream.seqs(1).await, [1]);
-    let entries = key(&url, &site, "s", talk).await;
+    let entries = key(&url, &site, "s", chat).await;
     ask(&url, &format!("DEL {entries}")).await;
-    say(talk, &a, 1).await;
+    send(chat, &a, 1).await;
     assert_eq!(stream.seqs(1).await, [2], "it had all entries");
     let request = ReceiveRequest { cursor, ..Default::default() };
-    Stream::open(&b, talk, request).await.until_reset().await;
+    Stream::open(&b, chat, request).await.until_reset().await;
 
-    let inbox = key(&url, &site, "m", talk).await;
+    let inbox = key(&url, &site, "m", chat).await;
     ask(&url, &format!("DEL {inbox}")).await;
-    say(talk, &a, 1).await;
+    send(chat, &a, 1).await;
     assert_eq!(stream.until_reset().await, 0, "nothing is sent without the inbox");
-    let mut stream = Stream::above(&b, talk, 2).await;
+    let mut stream = Stream::above(&b, chat, 2).await;
     assert_eq!(stream.seqs(1).await, [3]);
     stop([a, b]).await;
 }
@@ -193,11 +193,11 @@ async fn evicted_inbox_resets_those_that_lack_entries() {
 async fn lost_subscription_loses_no_message() {
     let redis = Redis::start(&[]).await;
     let (a, b) = pair(Site::new(Some(redis.url()))).await;
-    let talk = Talk::begin(&a).await;
-    let mut stream = Stream::live(&b, talk).await;
+    let chat = DirectChat::begin(&a).await;
+    let mut stream = Stream::live(&b, chat).await;
     for number in 1..=5 {
         ask(&redis.url(), "CLIENT KILL TYPE pubsub").await;
-        say(talk, &a, 1).await;
+        send(chat, &a, 1).await;
         assert_eq!(stream.seqs(1).await, [number]);
     }
     stop([a, b]).await;
@@ -208,17 +208,17 @@ async fn lost_subscription_loses_no_message() {
 async fn note_of_a_dead_node_is_taken_up() {
     let (url, site) = (variable("KITH_TEST_REDIS"), Site::in_redis_of_tests());
     let (a, b) = pair(site.clone()).await;
-    let talk = Talk::begin(&a).await;
-    let mut stream = Stream::live(&b, talk).await;
-    say(talk, &a, 1).await;
+    let chat = DirectChat::begin(&a).await;
+    let mut stream = Stream::live(&b, chat).await;
+    send(chat, &a, 1).await;
     assert_eq!(stream.seqs(1).await, [1]);
     // As if a node had died with a step of long ago.
-    let key = key(&url, &site, "m", talk).await;
+    let key = key(&url, &site, "m", chat).await;
     let tag = key.trim_start_matches('{').split(":in:").next().unwrap().to_owned();
-    let notes = format!("{{{tag}:fan:{}}}", (talk.ann ^ talk.bea) % 16);
-    ask(&url, &format!("ZADD {notes} 1 \"{} dead 1\"", talk.id())).await;
+    let notes = format!("{{{tag}:fan:{}}}", (chat.ann ^ chat.bea) % 16);
+    ask(&url, &format!("ZADD {notes} 1 \"{} dead 1\"", chat.id())).await;
     until(Duration::from_secs(11), async || ask(&url, &format!("ZCARD {notes}")).await == ":0").await;
-    say(talk, &a, 1).await;
+    send(chat, &a, 1).await;
     assert_eq!(stream.seqs(1).await, [2], "what was delivered is not delivered again");
     let metrics = [a.operations("/metrics").await, b.operations("/metrics").await].concat();
     let resumed = |line: &&str| line.starts_with("kith_fan_outs_resumed_total{source=\"redis\"} ");
@@ -231,20 +231,20 @@ async fn note_of_a_dead_node_is_taken_up() {
 async fn receivers_share_the_connections_of_their_node() {
     let redis = Redis::start(&[]).await;
     let (a, b) = pair(Site::new(Some(redis.url()))).await;
-    let talk = Talk::begin(&a).await;
+    let chat = DirectChat::begin(&a).await;
     let connections = async || {
         let clients = ask(&redis.url(), "CLIENT LIST TYPE normal").await.matches("addr=").count();
         clients + ask(&redis.url(), "CLIENT LIST TYPE pubsub").await.matches("addr=").count()
     };
-    let mut first = Stream::live(&b, talk).await;
+    let mut first = Stream::live(&b, chat).await;
     let before = connections().await;
     let mut streams = Vec::new();
     for _ in 0..100 {
-        let user = Talk { bea: b.create(&format!("user{}", streams.len())).await.user_id, ..talk };
+        let user = DirectChat { bea: b.create(&format!("user{}", streams.len())).await.user_id, ..chat };
         streams.push(Stream::live(&b, user).await);
     }
     assert!(connections().await <= before, "a stream has no connection of its own");
-    say(talk, &a, 1).await;
+    send(chat, &a, 1).await;
     assert_eq!(first.seqs(1).await, [1]);
     stop([a, b]).await;
 }

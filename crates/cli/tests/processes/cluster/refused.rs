@@ -11,7 +11,7 @@ use crate::{
         site::{Peer, Site, stop},
     },
     polls::until,
-    spawned::{FREE, ended},
+    spawned::{FREE, output_of},
 };
 
 /// Longest time until a node has looked at its Redis again, on a machine with other work.
@@ -50,7 +50,7 @@ async fn refused_start(site: &Site) -> String {
 /// Code and output of `kith doctor` for the configuration of the site.
 fn doctor(site: &Site) -> (Option<i32>, String) {
     let arguments = ["doctor", "-o", "json", "--set", "limits.connections=16"];
-    let (code, found, _) = ended(site.command(&std::env::temp_dir(), &[&FREE[..], &arguments].concat()));
+    let (code, found, _) = output_of(site.command(&std::env::temp_dir(), &[&FREE[..], &arguments].concat()));
     (code, found)
 }
 

@@ -39,26 +39,26 @@ async fn reserve(channel: &Channel, name: &str, count: i32, above: i64) -> Vec<i
 }
 
 /// Callers of all nodes, until they are stopped.
-struct Crowd {
+struct RunningCallers {
     callers: JoinSet<Vec<i64>>,
     stop: Arc<AtomicBool>,
     calls: Arc<AtomicUsize>,
 }
 
-impl Crowd {
+impl RunningCallers {
     fn begin(peers: &[&Peer]) -> Self {
-        let mut crowd = Self { callers: JoinSet::new(), stop: Arc::default(), calls: Arc::default() };
+        let mut running = Self { callers: JoinSet::new(), stop: Arc::default(), calls: Arc::default() };
         for peer in peers {
             for caller in 0..CALLERS {
-                let (stop, calls) = (Arc::clone(&crowd.stop), Arc::clone(&crowd.calls));
-                crowd.callers.spawn(call(peer.channel(), caller, stop, calls));
+                let (stop, calls) = (Arc::clone(&running.stop), Arc::clone(&running.calls));
+                running.callers.spawn(call(peer.channel(), caller, stop, calls));
             }
         }
-        crowd
+        running
     }
 
-    /// Until so many more calls were answered.
-    async fn goes_on(&self, calls: usize) {
+    /// Waits until so many more calls were answered.
+    async fn until_answered(&self, calls: usize) {
         let enough = self.calls.load(Ordering::Acquire) + calls;
         until(Duration::from_secs(60), async || self.calls.load(Ordering::Acquire) >= enough).await;
     }
@@ -122,16 +122,16 @@ async fn no_number_is_repeated_while_redis_is_killed() {
     let mut redis = Redis::start(&[]).await;
     let site = Site::new(Some(redis.url()));
     let (a, b) = site.pair().await;
-    let crowd = Crowd::begin(&[&a, &b]);
+    let running = RunningCallers::begin(&[&a, &b]);
     for _ in 0..3 {
-        crowd.goes_on(200).await;
+        running.until_answered(200).await;
         redis.kill();
-        crowd.goes_on(200).await;
+        running.until_answered(200).await;
         redis.run().await;
     }
     until_all_follow([&a, &b]).await;
-    crowd.goes_on(200).await;
-    assert_each_once(&a, &crowd.end().await).await;
+    running.until_answered(200).await;
+    assert_each_once(&a, &running.end().await).await;
     stop([a, b]).await;
 }
 
@@ -140,13 +140,13 @@ async fn no_number_is_repeated_while_redis_is_killed() {
 async fn no_number_is_repeated_while_redis_is_emptied() {
     let redis = Redis::start(&[]).await;
     let (a, b) = Site::new(Some(redis.url())).pair().await;
-    let crowd = Crowd::begin(&[&a, &b]);
+    let running = RunningCallers::begin(&[&a, &b]);
     for _ in 0..10 {
-        crowd.goes_on(50).await;
+        running.until_answered(50).await;
         assert_eq!(ask(&redis.url(), "FLUSHALL").await, "+OK");
     }
-    crowd.goes_on(200).await;
-    assert_each_once(&b, &crowd.end().await).await;
+    running.until_answered(200).await;
+    assert_each_once(&b, &running.end().await).await;
     stop([a, b]).await;
 }
 

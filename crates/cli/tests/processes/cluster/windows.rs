@@ -20,12 +20,12 @@ use crate::{
 
 /// Two users of a direct conversation.
 #[derive(Clone, Copy)]
-pub(super) struct Talk {
+pub(super) struct DirectChat {
     pub(super) ann: i64,
     pub(super) bea: i64,
 }
 
-impl Talk {
+impl DirectChat {
     pub(super) async fn begin(node: &Peer) -> Self {
         let (ann, bea) = (node.create("ann").await.user_id, node.create("bea").await.user_id);
         Self { ann, bea }
@@ -35,8 +35,8 @@ impl Talk {
         format!("d{}-{}", self.ann.min(self.bea), self.ann.max(self.bea))
     }
 
-    /// Ann says this to Bea. Returns the number.
-    pub(super) async fn say(self, node: &Peer, body: &str) -> i64 {
+    /// Ann sends this to Bea. Returns the number.
+    pub(super) async fn send(self, node: &Peer, body: &str) -> i64 {
         let request = SendMessageRequest {
             to: Some(To::UserId(self.bea)),
             content_type: "text/plain".to_owned(),
@@ -117,38 +117,38 @@ async fn counted(node: &Peer, series: &str) -> u64 {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn acknowledged_message_is_read_on_other_nodes() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
-    let talk = Talk::begin(&a).await;
-    talk.say(&a, "1").await;
+    let chat = DirectChat::begin(&a).await;
+    chat.send(&a, "1").await;
     // A window that is there without the messages that follow.
     until(Duration::from_secs(5), async || {
         let before = hits(&b).await;
-        talk.last(&b, 1).await;
+        chat.last(&b, 1).await;
         hits(&b).await > before
     })
     .await;
     for number in 2..=250_i64 {
         let (writer, reader) = if number % 3 == 0 { (&b, &a) } else { (&a, &b) };
-        assert_eq!(talk.say(writer, &number.to_string()).await, number);
+        assert_eq!(chat.send(writer, &number.to_string()).await, number);
         let read = match number % 4 {
-            0 => talk.listed(reader).await.0,
-            1 => talk.last(reader, 1).await[0].parse().unwrap(),
-            2 => talk.read(reader, number).await[0].parse().unwrap(),
-            _ => talk.listed(reader).await.1,
+            0 => chat.listed(reader).await.0,
+            1 => chat.last(reader, 1).await[0].parse().unwrap(),
+            2 => chat.read(reader, number).await[0].parse().unwrap(),
+            _ => chat.listed(reader).await.1,
         };
         // A list counts what is unread among the last 100.
         let expected = if number % 4 == 3 { number.min(100) } else { number };
         assert_eq!(read, expected, "failed appends: {:?}", appends_that_failed([&a, &b]).await);
     }
     let all: Vec<String> = (1..=250).map(|number: i64| number.to_string()).collect();
-    assert_eq!(talk.read(&b, 0).await, all, "documents and the window meet");
+    assert_eq!(chat.read(&b, 0).await, all, "documents and the window meet");
     let latest: Vec<String> = all.iter().rev().cloned().collect();
-    assert_eq!(talk.last(&a, 250).await, latest);
+    assert_eq!(chat.last(&a, 250).await, latest);
     let request = PullBySeqsRequest {
-        conversation_id: talk.id(),
+        conversation_id: chat.id(),
         seqs: vec![250, 151, 150, 1, 251, 100, 101],
         ..PullBySeqsRequest::default()
     };
-    let found = b.messages().pull_by_seqs(acting(talk.bea, request)).await.unwrap().into_inner();
+    let found = b.messages().pull_by_seqs(acting(chat.bea, request)).await.unwrap().into_inner();
     assert_eq!(texts(found.messages), ["1", "100", "101", "150", "151", "250"]);
     stop([a, b]).await;
 }
@@ -158,17 +158,17 @@ async fn acknowledged_message_is_read_on_other_nodes() {
 async fn messages_continue_while_redis_is_gone() {
     let mut redis = Redis::start(&[]).await;
     let (a, b) = pair(Site::new(Some(redis.url()))).await;
-    let talk = Talk::begin(&a).await;
+    let chat = DirectChat::begin(&a).await;
     let mut sent = 0;
     let mut exchange = async |count: i64| {
         for _ in 0..count {
             sent += 1;
-            assert_eq!(talk.say(&a, &sent.to_string()).await, sent);
-            assert_eq!(talk.last(&b, 1).await, [sent.to_string()]);
+            assert_eq!(chat.send(&a, &sent.to_string()).await, sent);
+            assert_eq!(chat.last(&b, 1).await, [sent.to_string()]);
         }
         let all: Vec<String> = (1..=sent).map(|number| number.to_string()).collect();
         for node in [&a, &b] {
-            assert_eq!(talk.read(node, 0).await, all);
+            assert_eq!(chat.read(node, 0).await, all);
         }
     };
     exchange(20).await;
@@ -189,9 +189,9 @@ const SEEN_WITHIN: Duration = Duration::from_secs(11);
 async fn message_changed_by_hand_is_read_everywhere() {
     let site = Site::in_redis_of_tests();
     let (a, b) = pair(site.clone()).await;
-    let talk = Talk::begin(&a).await;
+    let chat = DirectChat::begin(&a).await;
     for number in 1..=120_i64 {
-        talk.say(&a, &number.to_string()).await;
+        chat.send(&a, &number.to_string()).await;
     }
     // The first one is read from a document in memory, the others from the window.
     for (seq, body) in [(5, "in memory"), (60, "in Redis"), (60, "again")] {
@@ -200,14 +200,14 @@ async fn message_changed_by_hand_is_read_everywhere() {
         for node in [&a, &b] {
             until(Duration::from_secs(5), async || {
                 let before = hits(node).await;
-                talk.read(node, 0).await;
+                chat.read(node, 0).await;
                 hits(node).await > before
             })
             .await;
         }
-        set_body(&site.database, &talk.id(), place, body);
+        set_body(&site.database, &chat.id(), place, body);
         until(SEEN_WITHIN, async || {
-            talk.read(&a, seq).await[0] == body && talk.read(&b, seq).await[0] == body
+            chat.read(&a, seq).await[0] == body && chat.read(&b, seq).await[0] == body
         })
         .await;
     }

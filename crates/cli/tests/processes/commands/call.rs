@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Ended, at, at_with, kith, silent, user};
+use super::{CommandOutput, at, at_with, kith, silent, user};
 use crate::process::{Node, free_address};
 
-fn lines(ended: &Ended) -> Vec<Value> {
+fn lines(ended: &CommandOutput) -> Vec<Value> {
     ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

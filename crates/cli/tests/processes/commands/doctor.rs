@@ -10,26 +10,26 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Ended, command, ended, serve};
+use super::{CommandOutput, command, output_of, serve};
 use crate::{polls::block_until, process::free_address, spawned::KilledOnDrop};
 
 /// By when a node is found that has just been started.
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
 
 /// In `dir`, with ports that are free and few connections, so that the machine of the test does not matter.
-fn doctor(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
+fn doctor(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> CommandOutput {
     let mut command = command(dir);
     command.args(["doctor", "-o", "json", "--set", "limits.connections=16"]);
     if !arguments.contains(&"--listen") {
         command.args(["--listen", "127.0.0.1:0", "--set", "operations.listen=127.0.0.1:0"]);
     }
     command.args(arguments).envs(environment.iter().copied());
-    ended(command, "")
+    output_of(command, "")
 }
 
 /// The one finding.
 #[track_caller]
-fn finding(ended: &Ended) -> (String, String, String) {
+fn finding(ended: &CommandOutput) -> (String, String, String) {
     let found = ended.json()["findings"].as_array().unwrap().clone();
     assert!(ended.code == 1 && found.len() == 1, "{ended:?}");
     let text = |name: &str| found[0][name].as_str().unwrap().to_owned();
@@ -107,7 +107,7 @@ fn unfit_data_files_are_found() {
     fs::remove_file(&file).unwrap();
     let mut migrate = command(dir.path());
     migrate.arg("migrate");
-    assert_eq!(ended(migrate, "").code, 0);
+    assert_eq!(output_of(migrate, "").code, 0);
     assert_eq!(doctor(dir.path(), &[], &[]).code, 0);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let (group, _, run) = finding(&doctor(dir.path(), &[], &[]));

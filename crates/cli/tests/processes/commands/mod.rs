@@ -23,13 +23,13 @@ use crate::{process::Node, spawned::KilledOnDrop};
 
 /// What a command left.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Ended {
+impl CommandOutput {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|why| panic!("{why}: {self:?}"))
     }
@@ -55,20 +55,20 @@ fn command(dir: &Path) -> Command {
     command
 }
 
-pub(crate) fn ended(mut command: Command, input: impl AsRef<[u8]>) -> Ended {
+pub(crate) fn output_of(mut command: Command, input: impl AsRef<[u8]>) -> CommandOutput {
     let mut running =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It may end without reading.
     running.stdin.take().unwrap().write_all(input.as_ref()).ok();
     let Output { status, stdout, stderr } = running.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ended { code: status.code().unwrap(), out: text(stdout), err: text(stderr) }
+    CommandOutput { code: status.code().unwrap(), out: text(stdout), err: text(stderr) }
 }
 
-pub(crate) fn kith<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
+pub(crate) fn kith<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> CommandOutput {
     let mut command = command(&std::env::temp_dir());
     command.args(arguments);
-    ended(command, "")
+    output_of(command, "")
 }
 
 /// A command for a node, whose address is in the environment.
@@ -79,12 +79,12 @@ pub(crate) fn command_at(node: &Node, arguments: &[&str]) -> Command {
 }
 
 /// Runs it for a node.
-pub(crate) fn at(node: &Node, arguments: &[&str]) -> Ended {
+pub(crate) fn at(node: &Node, arguments: &[&str]) -> CommandOutput {
     at_with(node, arguments, "")
 }
 
-pub(crate) fn at_with(node: &Node, arguments: &[&str], input: impl AsRef<[u8]>) -> Ended {
-    ended(command_at(node, arguments), input)
+pub(crate) fn at_with(node: &Node, arguments: &[&str], input: impl AsRef<[u8]>) -> CommandOutput {
+    output_of(command_at(node, arguments), input)
 }
 
 /// Runs `kith serve` without a look at what it prints, until it is dropped.

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::{Ended, at};
+use super::{CommandOutput, at};
 use crate::process::Node;
 
 /// With its result in JSON.
-fn result(node: &Node, arguments: &[&str]) -> Ended {
+fn result(node: &Node, arguments: &[&str]) -> CommandOutput {
     at(node, &[arguments, &["-o", "json"]].concat())
 }
 

@@ -5,7 +5,7 @@ use std::{fs, process::Command as Process};
 use clap::Command;
 use serde_json::Value;
 
-use super::{Ended, at, command, ended, user};
+use super::{CommandOutput, at, command, output_of, user};
 use crate::process::{Node, root};
 
 /// `serve` runs until it is stopped; what it prints is tested with it.
@@ -40,8 +40,8 @@ impl Scene {
         scene
     }
 
-    fn run(&self, arguments: &[&str]) -> Ended {
-        ended(self.command(arguments), "")
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
+        output_of(self.command(arguments), "")
     }
 
     /// Against the node, with its result in JSON.
@@ -158,10 +158,10 @@ fn every_command_has_a_page_of_the_manual() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = command(dir.path());
     command.args(["man", "--dir", "pages"]);
-    assert_eq!(ended(command, "").code, 0);
+    assert_eq!(output_of(command, "").code, 0);
     let mut home = super::command(dir.path());
     home.args(["man", "--dir=~/man"]);
-    let refused = ended(home, "");
+    let refused = output_of(home, "");
     assert!(refused.code == 2 && refused.why().starts_with("--dir begins with ~"), "{refused:?}");
     assert!(!dir.path().join("~").exists());
     for (path, _) in all() {
@@ -175,7 +175,7 @@ fn every_command_has_a_page_of_the_manual() {
 fn completions_are_a_script_that_the_shell_takes() {
     let mut command = command(&root());
     command.args(["completions", "bash"]);
-    let script = ended(command, "").out;
+    let script = output_of(command, "").out;
     // As an argument it would be too long.
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kith.bash");

@@ -17,7 +17,7 @@ const MAGIC: u32 = 0x377f_0682;
 
 /// What lies behind the last commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum LogTail {
     /// As the node left it.
     Left,
     /// Nothing more, or a part of what was being written.
@@ -28,7 +28,7 @@ pub enum End {
     HalfFrame,
 }
 
-impl End {
+impl LogTail {
     /// Another one each time.
     pub fn of_round(round: usize) -> Self {
         [Self::Left, Self::Cut, Self::Noise, Self::HalfFrame][round % 4]

@@ -10,7 +10,7 @@ const WORDS: [&str; 5] = ["and", "or", "unless", "offset", "bool"];
 
 /// What an expression names.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamesInUse {
     /// Labels by the metric that is selected by them.
     pub(crate) metrics: BTreeMap<String, BTreeSet<String>>,
     /// Labels by which series are joined and grouped.
@@ -27,8 +27,8 @@ enum Token {
 }
 
 /// Reads an expression.
-pub(crate) fn named(expression: &str) -> Named {
-    let (tokens, mut named) = (tokens(expression), Named::default());
+pub(crate) fn named(expression: &str) -> NamesInUse {
+    let (tokens, mut named) = (tokens(expression), NamesInUse::default());
     let mut left = tokens.as_slice();
     while let Some((first, rest)) = left.split_first() {
         left = match (first, rest.first()) {
@@ -60,7 +60,7 @@ pub(crate) fn named(expression: &str) -> Named {
     named
 }
 
-impl Named {
+impl NamesInUse {
     /// `matchers`: `label = "value"`, with commas between them.
     fn select(&mut self, metric: &str, matchers: &[Token]) {
         let labels = self.metrics.entry(metric.to_owned()).or_default();

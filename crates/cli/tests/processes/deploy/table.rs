@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use kith_service::metric::MetricKind;
 
-use crate::deploy::promql::Named;
+use crate::deploy::promql::NamesInUse;
 
 /// Labels that Prometheus sets by itself.
 const OF_PROMETHEUS: [&str; 2] = ["instance", "job"];
@@ -30,7 +30,7 @@ fn labels(series: &str) -> Option<BTreeSet<String>> {
 }
 
 /// The violations of an expression whose series are also distinguished by `shown`; empty: nothing.
-pub(crate) fn violations(named: &Named, shown: &[String]) -> Vec<String> {
+pub(crate) fn violations(named: &NamesInUse, shown: &[String]) -> Vec<String> {
     let (mut violations, mut all) = (Vec::new(), BTreeSet::new());
     for (series, selected) in &named.metrics {
         let Some(known) = labels(series) else {

@@ -35,7 +35,7 @@ pub fn kith(dir: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Runs it to its end: its code, standard output and standard error.
-pub fn ended(mut command: Command) -> (Option<i32>, String, String) {
+pub fn output_of(mut command: Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
@@ -44,7 +44,7 @@ pub fn ended(mut command: Command) -> (Option<i32>, String, String) {
 /// The one line with which a command ends that cannot begin; it prints nothing else.
 #[track_caller]
 pub fn refused(command: Command) -> String {
-    let (code, out, err) = ended(command);
+    let (code, out, err) = output_of(command);
     assert_eq!((code, out.as_str(), err.lines().count()), (Some(2), "", 1), "{err}");
     assert!(err.starts_with("kith: ") && err.ends_with('\n'), "{err}");
     assert!(!err.to_lowercase().contains("backtrace") && !err.contains("panicked"), "{err}");

@@ -11,64 +11,64 @@ use super::super::{Digest, identity::User};
 /// Most tokens that are known at one time.
 const TOKENS_MAX: usize = 100_000;
 /// Parts with a lock each.
-const PARTS: usize = 16;
-/// Tokens of one generation of a part. There are two.
-const GENERATION: usize = TOKENS_MAX / PARTS / 2;
+const SHARDS: usize = 16;
+/// Tokens of one generation of a shard. There are two.
+const GENERATION: usize = TOKENS_MAX / SHARDS / 2;
 
 /// A token that was verified.
 #[derive(Clone, Debug)]
-pub(super) struct Verified {
+pub(super) struct VerifiedToken {
     pub(super) user: Arc<User>,
     /// From when on its signature has to be verified again.
     pub(super) until: Instant,
 }
 
 /// Tokens by their SHA-256: at most 100,000. Only tokens with a right signature get in, so that calls with wrong ones displace
-/// none. In each part the older of two generations makes room; a token that is used moves to the younger one.
+/// none. In each shard the older of two generations makes room; a token that is used moves to the younger one.
 #[derive(Default)]
 pub(super) struct VerifiedTokens {
-    parts: [Mutex<Part>; PARTS],
+    shards: [Mutex<CacheShard>; SHARDS],
 }
 
 #[derive(Default)]
-struct Part {
-    young: HashMap<[u8; 32], Verified, RandomState>,
-    old: HashMap<[u8; 32], Verified, RandomState>,
+struct CacheShard {
+    young: HashMap<[u8; 32], VerifiedToken, RandomState>,
+    old: HashMap<[u8; 32], VerifiedToken, RandomState>,
 }
 
 impl VerifiedTokens {
     /// The user of the token with this digest, if it was verified and is still to be taken.
     pub(super) fn get(&self, digest: &Digest, now: Instant) -> Option<Arc<User>> {
         let key = digest.bytes();
-        let mut part = self.part(key).lock();
-        if let Some(found) = part.young.get(key) {
+        let mut shard = self.shard(key).lock();
+        if let Some(found) = shard.young.get(key) {
             return (now < found.until).then(|| Arc::clone(&found.user));
         }
-        let found = part.old.remove(key).filter(|found| now < found.until)?;
+        let found = shard.old.remove(key).filter(|found| now < found.until)?;
         let user = Arc::clone(&found.user);
-        part.put(*key, found);
+        shard.put(*key, found);
         Some(user)
     }
 
     /// Knows a token from now on.
-    pub(super) fn put(&self, digest: &Digest, verified: Verified, now: Instant) {
+    pub(super) fn put(&self, digest: &Digest, verified: VerifiedToken, now: Instant) {
         if now < verified.until {
-            self.part(digest.bytes()).lock().put(*digest.bytes(), verified);
+            self.shard(digest.bytes()).lock().put(*digest.bytes(), verified);
         }
     }
 
-    fn part(&self, key: &[u8; 32]) -> &Mutex<Part> {
-        &self.parts[usize::from(key[0]) % PARTS]
+    fn shard(&self, key: &[u8; 32]) -> &Mutex<CacheShard> {
+        &self.shards[usize::from(key[0]) % SHARDS]
     }
 
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.parts.iter().map(|part| part.lock()).map(|part| part.young.len() + part.old.len()).sum()
+        self.shards.iter().map(|shard| shard.lock()).map(|shard| shard.young.len() + shard.old.len()).sum()
     }
 }
 
-impl Part {
-    fn put(&mut self, key: [u8; 32], verified: Verified) {
+impl CacheShard {
+    fn put(&mut self, key: [u8; 32], verified: VerifiedToken) {
         if self.young.len() >= GENERATION {
             self.old = mem::take(&mut self.young);
         }
@@ -91,9 +91,9 @@ mod tests {
 
     use super::*;
 
-    fn verified(until: Instant) -> Verified {
+    fn verified(until: Instant) -> VerifiedToken {
         let user = User { id: UserId::new(7).unwrap(), ends: until, ended: CancellationToken::new() };
-        Verified { user: Arc::new(user), until }
+        VerifiedToken { user: Arc::new(user), until }
     }
 
     fn digest(number: usize) -> Digest {

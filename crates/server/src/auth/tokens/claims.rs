@@ -29,7 +29,7 @@ enum Audience {
 
 /// What follows from claims that are right.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Valid {
+pub(super) struct ValidClaims {
     pub(super) user: UserId,
     /// How long the token is still taken.
     pub(super) left: Duration,
@@ -42,7 +42,7 @@ impl Claims {
     }
 
     /// Checks them by what the issuer may say.
-    pub(super) fn check(&self, issuer: &IssuerConfig, now: SystemTime) -> Result<Valid, TokenRefusal> {
+    pub(super) fn check(&self, issuer: &IssuerConfig, now: SystemTime) -> Result<ValidClaims, TokenRefusal> {
         if !self.aud.has_one_of(&issuer.audience) {
             return Err(TokenRefusal::Audience);
         }
@@ -61,7 +61,7 @@ impl Claims {
         // The lifetime bounds it.
         let left = Duration::try_from_secs_f64(left).map_err(|_| TokenRefusal::Lifetime)?;
         let user = self.user(&issuer.user_claim).ok_or(TokenRefusal::User)?;
-        Ok(Valid { user, left })
+        Ok(ValidClaims { user, left })
     }
 
     /// A user has one text: digits without a zero in front.

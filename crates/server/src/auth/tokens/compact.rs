@@ -12,7 +12,7 @@ const KEY_ID_MAX: usize = 128;
 
 /// A token that has the form of one. Nothing of it is proved.
 #[derive(Debug)]
-pub(super) struct Compact {
+pub(super) struct CompactToken {
     token: Box<[u8]>,
     /// Bytes of the token that are signed.
     signed: usize,
@@ -42,7 +42,7 @@ fn is_present<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(from).map(|_| true)
 }
 
-impl Compact {
+impl CompactToken {
     /// Reads the header, and nothing else.
     pub(super) fn read(token: &[u8]) -> Result<Self, TokenRefusal> {
         let mut parts = token.split(|byte| *byte == b'.');

@@ -20,13 +20,13 @@ const COORDINATE: usize = 32;
 
 /// A public key of an issuer.
 pub(super) struct PublicKey {
-    material: Material,
+    material: KeyMaterial,
     /// Cancelled when the key is removed.
     pub(super) ended: CancellationToken,
 }
 
 #[derive(PartialEq, Eq)]
-enum Material {
+enum KeyMaterial {
     Ed25519(Vec<u8>),
     /// Uncompressed.
     P256(Vec<u8>),
@@ -37,7 +37,7 @@ enum Material {
 }
 
 #[derive(Deserialize)]
-struct Set {
+struct JwkSet {
     keys: Vec<Jwk>,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn parse(
     jwks: &[u8],
     algorithms: &[TokenAlgorithm],
 ) -> Result<BTreeMap<Box<str>, Arc<PublicKey>>, String> {
-    let set: Set = serde_json::from_slice(jwks).map_err(|error| {
+    let set: JwkSet = serde_json::from_slice(jwks).map_err(|error| {
         format!(":{}:{} is no set of keys ({{\"keys\": [...]}})", error.line(), error.column())
     })?;
     let mut keys = BTreeMap::new();
@@ -113,17 +113,17 @@ impl Jwk {
         (signs && fits).then_some(algorithm)
     }
 
-    fn material(&self, algorithm: TokenAlgorithm) -> Option<Material> {
+    fn material(&self, algorithm: TokenAlgorithm) -> Option<KeyMaterial> {
         match algorithm {
-            TokenAlgorithm::EdDsa => coordinate(self.x.as_deref()).map(Material::Ed25519),
+            TokenAlgorithm::EdDsa => coordinate(self.x.as_deref()).map(KeyMaterial::Ed25519),
             TokenAlgorithm::Es256 => {
                 let (x, y) = (coordinate(self.x.as_deref())?, coordinate(self.y.as_deref())?);
-                Some(Material::P256([&[4], x.as_slice(), y.as_slice()].concat()))
+                Some(KeyMaterial::P256([&[4], x.as_slice(), y.as_slice()].concat()))
             }
             TokenAlgorithm::Rs256 => {
                 let (modulus, exponent) = (number(self.n.as_deref())?, number(self.e.as_deref())?);
                 let fits = MODULUS.contains(&modulus.len()) && exponent.len() <= EXPONENT_MAX;
-                fits.then_some(Material::Rsa { modulus, exponent })
+                fits.then_some(KeyMaterial::Rsa { modulus, exponent })
             }
         }
     }
@@ -141,20 +141,20 @@ fn number(text: Option<&str>) -> Option<Vec<u8>> {
 impl PublicKey {
     pub(super) const fn algorithm(&self) -> TokenAlgorithm {
         match self.material {
-            Material::Ed25519(_) => TokenAlgorithm::EdDsa,
-            Material::P256(_) => TokenAlgorithm::Es256,
-            Material::Rsa { .. } => TokenAlgorithm::Rs256,
+            KeyMaterial::Ed25519(_) => TokenAlgorithm::EdDsa,
+            KeyMaterial::P256(_) => TokenAlgorithm::Es256,
+            KeyMaterial::Rsa { .. } => TokenAlgorithm::Rs256,
         }
     }
 
     /// Whether it has signed these bytes. Costs 50 to 150 us.
     pub(super) fn has_signed(&self, signed: &[u8], signature: &[u8]) -> bool {
         match &self.material {
-            Material::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(signed, signature),
-            Material::P256(key) => {
+            KeyMaterial::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(signed, signature),
+            KeyMaterial::P256(key) => {
                 UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key).verify(signed, signature)
             }
-            Material::Rsa { modulus: n, exponent: e } => {
+            KeyMaterial::Rsa { modulus: n, exponent: e } => {
                 RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, signed, signature)
             }
         }

@@ -22,9 +22,9 @@ use kith_store::UserId;
 use tokio::{sync::Semaphore, time::Instant};
 
 use self::{
-    cache::{Verified, VerifiedTokens},
+    cache::{VerifiedToken, VerifiedTokens},
     claims::Claims,
-    compact::Compact,
+    compact::CompactToken,
     key_set::PublicKey,
 };
 use super::{Digest, identity::User};
@@ -81,16 +81,16 @@ pub(crate) enum TokenLookup {
     /// It was verified before.
     User(Arc<User>),
     /// Everything but its signature is right.
-    Unverified(Unverified),
+    Unverified(UnverifiedToken),
 }
 
 /// A token whose signature has to be verified.
-pub(crate) struct Unverified {
+pub(crate) struct UnverifiedToken {
     known: Arc<IssuerSet>,
-    turns: Arc<Semaphore>,
+    verify_permits: Arc<Semaphore>,
     key: Arc<PublicKey>,
     digest: Digest,
-    compact: Compact,
+    compact: CompactToken,
     user: Arc<User>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Unverified {
 pub struct Tokens {
     known: ArcSwap<IssuerSet>,
     /// Everybody can make a token with a known key id and a wrong signature: those must not take all processors.
-    turns: Arc<Semaphore>,
+    verify_permits: Arc<Semaphore>,
 }
 
 struct IssuerSet {
@@ -142,8 +142,8 @@ impl Tokens {
     #[must_use]
     pub fn new(issuers: Vec<Issuer>) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let turns = Arc::new(Semaphore::new((cores / 4).max(1)));
-        Self { known: ArcSwap::from_pointee(IssuerSet::new(issuers)), turns }
+        let verify_permits = Arc::new(Semaphore::new((cores / 4).max(1)));
+        Self { known: ArcSwap::from_pointee(IssuerSet::new(issuers)), verify_permits }
     }
 
     /// How many issuers there are.
@@ -167,7 +167,7 @@ impl Tokens {
     pub fn replace(&self, mut issuers: Vec<Issuer>) -> bool {
         let before = self.known.load_full();
         for issuer in &mut issuers {
-            issuer.keep(&before);
+            issuer.reuse_keys(&before);
         }
         if before.has_keys_of(&issuers) {
             return false;
@@ -208,7 +208,7 @@ impl Tokens {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(TokenRefusal::Form);
         }
-        let compact = Compact::read(token)?;
+        let compact = CompactToken::read(token)?;
         let claims: Claims = compact.claims()?;
         let issuer = known.issuer(claims.issuer()).ok_or(TokenRefusal::Issuer)?;
         if !issuer.config.algorithms.contains(&compact.algorithm) {
@@ -220,9 +220,9 @@ impl Tokens {
         }
         let valid = claims.check(&issuer.config, clock())?;
         let user = User { id: valid.user, ends: now + valid.left, ended: key.ended.clone() };
-        Ok(TokenLookup::Unverified(Unverified {
+        Ok(TokenLookup::Unverified(UnverifiedToken {
             known: Arc::clone(&known),
-            turns: Arc::clone(&self.turns),
+            verify_permits: Arc::clone(&self.verify_permits),
             key: Arc::clone(key),
             digest,
             compact,
@@ -231,14 +231,14 @@ impl Tokens {
     }
 }
 
-impl Unverified {
-    /// Verifies the signature, in its turn: at most a quarter of the processors do that at one time. The token is known then.
+impl UnverifiedToken {
+    /// Verifies the signature; at most a quarter of the processors do that at one time. The token is known then.
     /// Dropped before, it has done nothing.
     ///
     /// # Errors
     /// When the key has not signed the token.
     pub(crate) async fn verify(self) -> Result<Arc<User>, TokenRefusal> {
-        let Ok(_turn) = self.turns.acquire().await else { return Err(TokenRefusal::Signature) };
+        let Ok(_permit) = self.verify_permits.acquire().await else { return Err(TokenRefusal::Signature) };
         let now = Instant::now();
         // Another call with the same token may have been first.
         if let Some(user) = self.known.verified.get(&self.digest, now) {
@@ -248,14 +248,14 @@ impl Unverified {
             return Err(TokenRefusal::Signature);
         }
         let until = (now + KNOWN_FOR).min(self.user.ends);
-        self.known.verified.put(&self.digest, Verified { user: Arc::clone(&self.user), until }, now);
+        self.known.verified.put(&self.digest, VerifiedToken { user: Arc::clone(&self.user), until }, now);
         Ok(self.user)
     }
 }
 
 impl Issuer {
-    /// Takes the keys that are the same over from the set of before.
-    fn keep(&mut self, before: &IssuerSet) {
+    /// Replaces keys that are equal to those of `before` by them, so that their streams go on.
+    fn reuse_keys(&mut self, before: &IssuerSet) {
         let Some(before) = before.issuer(&self.config.issuer) else { return };
         for (id, key) in &mut self.keys {
             if let Some(same) = before.keys.get(id).filter(|other| other.is_same(key)) {

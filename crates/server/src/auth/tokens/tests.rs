@@ -347,8 +347,8 @@ async fn known_token_does_not_wait_for_verification() {
     let one = signer("one", "a", 1);
     let tokens = Tokens::new(vec![one.issuer()]);
     assert_eq!(user(&tokens, &one.token()).await, Ok(7));
-    let all = u32::try_from(tokens.turns.available_permits()).unwrap();
-    let taken = tokens.turns.acquire_many(all).await.unwrap();
+    let all = u32::try_from(tokens.verify_permits.available_permits()).unwrap();
+    let taken = tokens.verify_permits.acquire_many(all).await.unwrap();
     assert_eq!(user(&tokens, &one.token()).await, Ok(7));
     let unknown = one.with_claim("sub", json!("8"));
     let mut waits = Box::pin(user(&tokens, &unknown));
@@ -375,7 +375,7 @@ proptest::proptest! {
 
 #[test]
 fn at_most_a_quarter_of_the_processors_verify() {
-    let turns = Tokens::none().turns.available_permits();
+    let verify_permits = Tokens::none().verify_permits.available_permits();
     let cores = thread::available_parallelism().unwrap().get();
-    assert_eq!(turns, (cores / 4).max(1));
+    assert_eq!(verify_permits, (cores / 4).max(1));
 }

@@ -19,7 +19,7 @@ const AFTER: Duration = AGES[1];
 
 /// The reads of the canary on this node. `None`: no answer.
 #[async_trait]
-pub(super) trait Canaries: fmt::Debug + Send + Sync {
+pub(super) trait CanaryReads: fmt::Debug + Send + Sync {
     /// A version that was written.
     async fn current(&self) -> Option<u64>;
 
@@ -28,7 +28,7 @@ pub(super) trait Canaries: fmt::Debug + Send + Sync {
 }
 
 /// Checks, and counts copies that are too old, until it is dropped.
-pub(super) async fn follow(canaries: Arc<dyn Canaries>, findings: Arc<Findings>) {
+pub(super) async fn follow(canaries: Arc<dyn CanaryReads>, findings: Arc<Findings>) {
     let mut seen = VecDeque::new();
     loop {
         sleep(EVERY).await;
@@ -43,7 +43,7 @@ pub(super) async fn follow(canaries: Arc<dyn Canaries>, findings: Arc<Findings>)
 
 /// Whether the copy lacks a version that this node had read before its longest age; `None`: unknown yet. `seen`: the
 /// read versions with their times, in order.
-async fn is_stale(canaries: &dyn Canaries, seen: &mut VecDeque<(Instant, u64)>) -> Option<bool> {
+async fn is_stale(canaries: &dyn CanaryReads, seen: &mut VecDeque<(Instant, u64)>) -> Option<bool> {
     let began = Instant::now();
     let held = canaries.aged().await;
     while seen.get(1).is_some_and(|(at, _)| *at + AFTER <= began) {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl Canaries for Aged {
+    impl CanaryReads for Aged {
         async fn current(&self) -> Option<u64> {
             Some(self.begun.elapsed().as_secs())
         }

@@ -18,36 +18,36 @@ const POLL: (Duration, Duration) = (Duration::from_millis(2), Duration::from_mil
 /// The record that is written only to be observed.
 #[async_trait]
 pub(super) trait Canary: fmt::Debug + Send + Sync {
-    /// Takes the turn to write it, unless another node has it. Returns a name for the turn; `None` also while the store
-    /// does not answer.
-    async fn lead(&self) -> Option<String>;
+    /// Acquires the lease of its writer, unless another node has it. Returns the holder of the lease; `None` also while
+    /// the store does not answer.
+    async fn acquire_lease(&self) -> Option<String>;
 
-    /// Writes it, if it is still this node's turn. Returns its version after the write is acknowledged and published;
+    /// Writes it, if the lease is still held. Returns its version after the write is acknowledged and published;
     /// `None` if either is unknown.
-    async fn write(&self, turn: String) -> Option<u64>;
+    async fn write(&self, lease: String) -> Option<u64>;
 }
 
 /// Time limits of a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct CanaryBounds {
     /// To return the canary.
     pub(super) shown: Duration,
     /// To detect that it is cut off.
     pub(super) trust: Duration,
 }
 
-/// Takes a turn, if it is free: writes the canary and measures how long the others take to return it. False: another
-/// node has the turn, or nothing can be measured now.
-pub(super) async fn turn(
+/// Writes the canary, if its lease is free, and measures how long the others take to return it. False: another node
+/// has the lease, or nothing can be measured now.
+pub(super) async fn check(
     canary: &dyn Canary,
     nodes: &dyn Nodes,
     findings: &Findings,
-    bounds: Bounds,
+    bounds: CanaryBounds,
 ) -> bool {
     if !nodes.trusted() {
         return false;
     }
-    let Some(turn) = canary.lead().await else { return false };
+    let Some(lease) = canary.acquire_lease().await else { return false };
     // A read before the write gives each node a copy, which must be invalidated.
     let others = nodes.others().await;
     let asked = others.into_iter().map(|peer| async { peer.canary().await.map(|_| peer) });
@@ -55,24 +55,24 @@ pub(super) async fn turn(
     if others.is_empty() {
         return true;
     }
-    let Some(version) = canary.write(turn).await else { return true };
+    let Some(version) = canary.write(lease).await else { return true };
     let written = Instant::now();
-    let looks = others.iter().map(|peer| look(nodes, peer, findings, version, written, bounds));
-    let stale = join_all(looks).await.into_iter().filter(|stale| *stale).count();
+    let checks = others.iter().map(|peer| check_peer(nodes, peer, findings, version, written, bounds));
+    let stale = join_all(checks).await.into_iter().filter(|stale| *stale).count();
     findings.log_stale(super::CANARIES, bounds.shown, stale);
     true
 }
 
 /// Reads from one node until it returns the version, and counts the result. Returns whether it failed to return it.
-async fn look(
+async fn check_peer(
     nodes: &dyn Nodes,
     peer: &Arc<dyn Peer>,
     findings: &Findings,
     version: u64,
     written: Instant,
-    bounds: Bounds,
+    bounds: CanaryBounds,
 ) -> bool {
-    let stale = match shown(&**peer, version, written, bounds.shown).await {
+    let stale = match time_until_shown(&**peer, version, written, bounds.shown).await {
         Ok(lag) => {
             findings.lag(lag);
             Some(false)
@@ -90,7 +90,7 @@ async fn look(
 ///
 /// # Errors
 /// Its last answer, if it was within the bound and lacked the version.
-async fn shown(
+async fn time_until_shown(
     peer: &dyn Peer,
     version: u64,
     written: Instant,
@@ -117,13 +117,14 @@ mod tests {
     use super::*;
     use crate::cluster::observer::fake::{ExportedFindings, FakeNodes, FakePeer, cut_off_with, holds};
 
-    const BOUNDS: Bounds = Bounds { shown: Duration::from_secs(3), trust: Duration::from_millis(1_500) };
+    const BOUNDS: CanaryBounds =
+        CanaryBounds { shown: Duration::from_secs(3), trust: Duration::from_millis(1_500) };
 
     const fn ms(milliseconds: u64) -> Duration {
         Duration::from_millis(milliseconds)
     }
 
-    /// Written once a turn; of version 2 from the first turn on.
+    /// Written once a check; of version 2 from the first check on.
     #[derive(Debug)]
     struct FakeCanary {
         free: bool,
@@ -143,8 +144,8 @@ mod tests {
 
     #[async_trait]
     impl Canary for FakeCanary {
-        async fn lead(&self) -> Option<String> {
-            self.free.then(|| "turn".to_owned())
+        async fn acquire_lease(&self) -> Option<String> {
+            self.free.then(|| "lease".to_owned())
         }
 
         async fn write(&self, _turn: String) -> Option<u64> {
@@ -153,11 +154,11 @@ mod tests {
         }
     }
 
-    /// The findings of a turn about these nodes.
+    /// The findings of a check of these nodes.
     async fn found(peers: &[&Arc<FakePeer>]) -> ExportedFindings {
         let found = ExportedFindings::new(BOUNDS.shown);
         let nodes = FakeNodes::new(peers);
-        assert!(turn(&FakeCanary::new(), &*nodes, &found.findings, BOUNDS).await);
+        assert!(check(&FakeCanary::new(), &*nodes, &found.findings, BOUNDS).await);
         found
     }
 
@@ -190,15 +191,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn canary_needs_peers_a_turn_and_trust() {
+    async fn canary_needs_peers_a_lease_and_trust() {
         let found = ExportedFindings::new(BOUNDS.shown);
         let peer = FakePeer::new(|_| holds(1));
         let canary = FakeCanary::new();
-        let alone = turn(&canary, &*FakeNodes::new(&[]), &found.findings, BOUNDS).await;
+        let alone = check(&canary, &*FakeNodes::new(&[]), &found.findings, BOUNDS).await;
         let cut = FakeNodes::trusting(&[&peer], |_| false);
-        let cut = turn(&canary, &*cut, &found.findings, BOUNDS).await;
+        let cut = check(&canary, &*cut, &found.findings, BOUNDS).await;
         let taken = FakeCanary { free: false, ..FakeCanary::new() };
-        let another = turn(&taken, &*FakeNodes::new(&[&peer]), &found.findings, BOUNDS).await;
+        let another = check(&taken, &*FakeNodes::new(&[&peer]), &found.findings, BOUNDS).await;
         assert_eq!((alone, cut, another), (true, false, false));
         assert_eq!((canary.written(), taken.written(), peer.asked()), (0, 0, 0));
     }
@@ -208,7 +209,7 @@ mod tests {
         let found = ExportedFindings::new(BOUNDS.shown);
         let peer = FakePeer::new(|_| holds(1));
         let unpublished = FakeCanary { acknowledged: false, ..FakeCanary::new() };
-        turn(&unpublished, &*FakeNodes::new(&[&peer]), &found.findings, BOUNDS).await;
+        check(&unpublished, &*FakeNodes::new(&[&peer]), &found.findings, BOUNDS).await;
         assert_eq!((unpublished.written(), peer.asked(), found.at("3s")), (1, 1, (0, 0)));
     }
 
@@ -217,7 +218,7 @@ mod tests {
         let found = ExportedFindings::new(BOUNDS.shown);
         let peer = FakePeer::new(|_| holds(1));
         let nodes = FakeNodes::trusting(&[&peer], |passed| passed < ms(4_000));
-        turn(&FakeCanary::new(), &*nodes, &found.findings, BOUNDS).await;
+        check(&FakeCanary::new(), &*nodes, &found.findings, BOUNDS).await;
         assert_eq!(found.at("3s"), (0, 0));
     }
 }

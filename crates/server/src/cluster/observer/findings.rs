@@ -24,14 +24,14 @@ const DEFECT: Duration = AGES[1];
 
 /// Number of checks of writes that are so old that every node must return them.
 #[derive(Debug, Default)]
-pub(crate) struct Observed {
+pub(crate) struct ObserverCounts {
     checked: AtomicU64,
     stale: AtomicU64,
 }
 
-impl Observed {
+impl ObserverCounts {
     /// Nodes that answered, and those of them that trusted their memory and had an older copy; since the start.
-    pub(crate) fn so_far(&self) -> (u64, u64) {
+    pub(crate) fn totals(&self) -> (u64, u64) {
         (self.checked.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed))
     }
 
@@ -45,14 +45,14 @@ impl Observed {
 #[derive(Debug)]
 pub(super) struct Findings {
     lag: Histogram,
-    of_ages: Vec<OfAge>,
-    observed: Arc<Observed>,
+    of_ages: Vec<AgeCounters>,
+    observed: Arc<ObserverCounts>,
     logged: Mutex<Option<Instant>>,
 }
 
 /// The figures of writes of one age.
 #[derive(Debug)]
-struct OfAge {
+struct AgeCounters {
     after: Duration,
     checked: Counter,
     stale: Counter,
@@ -61,8 +61,8 @@ struct OfAge {
 impl Findings {
     /// Creates it empty. `bound`: the age at which every node must return the canary. Defects are counted in
     /// `observed`, too.
-    pub(super) fn new(bound: Duration, observed: Arc<Observed>) -> Self {
-        let of_ages = AGES.into_iter().chain([bound]).map(OfAge::new).collect();
+    pub(super) fn new(bound: Duration, observed: Arc<ObserverCounts>) -> Self {
+        let of_ages = AGES.into_iter().chain([bound]).map(AgeCounters::new).collect();
         Self { lag: histogram!(OBSERVER_LAG.name), of_ages, observed, logged: Mutex::new(None) }
     }
 
@@ -101,7 +101,7 @@ impl Findings {
     }
 }
 
-impl OfAge {
+impl AgeCounters {
     fn new(after: Duration) -> Self {
         // humantime would write a minute another way.
         let label = format!("{}s", after.as_secs_f64());
@@ -139,6 +139,6 @@ mod tests {
             [(0, 0), (1, 1), (0, 0), (1, 0)]
         );
         found.findings.checked(AGES[1], true);
-        assert_eq!(found.findings.observed.so_far(), (2, 1), "what may still be on its way is no defect");
+        assert_eq!(found.findings.observed.totals(), (2, 1), "what may still be on its way is no defect");
     }
 }

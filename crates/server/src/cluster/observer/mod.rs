@@ -23,8 +23,8 @@ use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::{sync::mpsc, time::sleep};
 
-use self::{ask::Nodes, canary::Bounds, findings::Findings, nodes::ClusterNodes, record::CANARIES};
-pub(crate) use self::{findings::Observed, record::CanaryRecord, sample::Samples};
+use self::{ask::Nodes, canary::CanaryBounds, findings::Findings, nodes::ClusterNodes, record::CANARIES};
+pub(crate) use self::{findings::ObserverCounts, record::CanaryRecord, sample::Samples};
 use crate::{
     cluster::Cluster,
     config::{Config, ObserverConfig},
@@ -36,9 +36,9 @@ pub(crate) struct Observer {
     config: ObserverConfig,
     record: CanaryRecord,
     nodes: Arc<dyn Nodes>,
-    bounds: Bounds,
+    bounds: CanaryBounds,
     samples: Arc<Samples>,
-    observed: Arc<Observed>,
+    observed: Arc<ObserverCounts>,
     /// Taken when it starts.
     sampled: Mutex<Option<mpsc::Receiver<sample::Sample>>>,
     /// The tasks, which end with this value.
@@ -56,12 +56,12 @@ impl Observer {
     ) -> Self {
         let observer = config.observer.clone();
         let (samples, sampled) = Samples::new(observer.sample_every, observer.waiting_max);
-        // Shorter than the pause of the last holder, so that others get a turn.
-        let lasts = turn_every(&observer).mul_f64(0.75);
+        // Shorter than the pause of the last holder, so that others get the lease.
+        let lasts = check_period(&observer).mul_f64(0.75);
         Self {
             record: CanaryRecord::new(stores, caches, mutations, lasts),
             nodes: Arc::new(ClusterNodes::new(Arc::clone(cluster))),
-            bounds: Bounds { shown: observer.bound, trust: config.cluster.trust },
+            bounds: CanaryBounds { shown: observer.bound, trust: config.cluster.trust },
             samples,
             observed: Arc::default(),
             sampled: Mutex::new(Some(sampled)),
@@ -76,7 +76,7 @@ impl Observer {
     }
 
     /// The findings since the start.
-    pub(crate) fn observed(&self) -> Arc<Observed> {
+    pub(crate) fn observed(&self) -> Arc<ObserverCounts> {
         Arc::clone(&self.observed)
     }
 
@@ -94,13 +94,13 @@ impl Observer {
         tasks.spawn(sample::follow(sampled, nodes, Arc::clone(&findings), trust));
         tasks.spawn(aged::follow(Arc::new(self.record.clone()), Arc::clone(&findings)));
         let (record, nodes) = (self.record.clone(), Arc::clone(&self.nodes));
-        let (bounds, every) = (self.bounds, turn_every(&self.config));
+        let (bounds, every) = (self.bounds, check_period(&self.config));
         tasks.spawn(async move {
-            let mut pause = while_another(every);
+            let mut pause = retry_pause(every);
             loop {
                 sleep(pause).await;
-                let had = canary::turn(&record, &*nodes, &findings, bounds).await;
-                pause = if had { every.mul_f64(1.25) } else { while_another(every) };
+                let checked = canary::check(&record, &*nodes, &findings, bounds).await;
+                pause = if checked { every.mul_f64(1.25) } else { retry_pause(every) };
             }
         });
     }
@@ -111,13 +111,13 @@ impl Observer {
     }
 }
 
-/// How often a turn begins. The lease of one outlasts its bound: otherwise a node that wrote the next canary itself
+/// How often a check begins. Its lease outlasts its bound: otherwise a node that wrote the next canary itself
 /// would return a newer version, whatever it missed.
-fn turn_every(config: &ObserverConfig) -> Duration {
+fn check_period(config: &ObserverConfig) -> Duration {
     config.canary_every.max(config.bound.mul_f64(5.0 / 3.0))
 }
 
-/// Pause before the next attempt to get a turn. Random, so that each node gets one at times.
-fn while_another(every: Duration) -> Duration {
+/// Pause before the next attempt to acquire the lease. Random, so that each node gets it at times.
+fn retry_pause(every: Duration) -> Duration {
     every.mul_f64(rand::rng().random_range(0.25..0.75))
 }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    aged::{AGE_MAX, AGED, Canaries},
+    aged::{AGE_MAX, AGED, CanaryReads},
     canary::Canary,
 };
 
@@ -45,7 +45,7 @@ pub(crate) struct CanaryRecord {
     aged: TieredCache<u8, u64>,
     coordination: Arc<dyn Coordination>,
     mutations: Mutations,
-    /// Duration of a turn to write it.
+    /// Duration of the lease of its writer.
     lasts: Duration,
 }
 
@@ -77,7 +77,7 @@ impl CanaryRecord {
 }
 
 #[async_trait]
-impl Canaries for CanaryRecord {
+impl CanaryReads for CanaryRecord {
     async fn current(&self) -> Option<u64> {
         self.read().await.ok()
     }
@@ -90,16 +90,16 @@ impl Canaries for CanaryRecord {
 
 #[async_trait]
 impl Canary for CanaryRecord {
-    async fn lead(&self) -> Option<String> {
-        // A name for each turn: a late write of an earlier turn finds its lease gone.
-        let turn = Uuid::new_v4().to_string();
-        let taken = self.coordination.lease(NAME, &turn, self.lasts).await;
-        taken.unwrap_or(false).then_some(turn)
+    async fn acquire_lease(&self) -> Option<String> {
+        // A new holder each time: a late write under an earlier lease finds that lease gone.
+        let lease = Uuid::new_v4().to_string();
+        let taken = self.coordination.lease(NAME, &lease, self.lasts).await;
+        taken.unwrap_or(false).then_some(lease)
     }
 
-    async fn write(&self, turn: String) -> Option<u64> {
+    async fn write(&self, lease: String) -> Option<u64> {
         let (cache, mutations) = (self.cache.clone(), self.mutations.clone());
-        let write = next(Arc::clone(&self.coordination), turn).boxed();
+        let write = next(Arc::clone(&self.coordination), lease).boxed();
         let job = RecordWrite { key: KEY, write, change: put };
         let work = async move {
             let written = mutations.write(&cache, job).await;
@@ -110,11 +110,11 @@ impl Canary for CanaryRecord {
     }
 }
 
-/// The next version, if the lease is still that of this turn.
-async fn next(coordination: Arc<dyn Coordination>, turn: String) -> Result<Applied<u64>, StoreError> {
+/// The next version, if this lease is still held.
+async fn next(coordination: Arc<dyn Coordination>, lease: String) -> Result<Applied<u64>, StoreError> {
     let stored = stored_version(&*coordination).await?.unwrap_or(0);
     let record = stored.saturating_add(1);
-    if coordination.set_mark(NAME, &turn, &record.to_be_bytes()).await? {
+    if coordination.set_mark(NAME, &lease, &record.to_be_bytes()).await? {
         return Ok(Applied { record, replayed: false });
     }
     // Another node may write it now.
@@ -197,31 +197,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn holder_of_the_turn_writes_the_next_version() {
+    async fn lease_holder_writes_the_next_version() {
         let file = open_in_memory().await.unwrap();
         let stores = file.stores();
         let record = record(&stores, Duration::from_secs(60));
         assert_eq!(record.read().await.unwrap(), 0);
-        let turn = record.lead().await.unwrap();
-        assert_eq!(record.lead().await, None, "one at a time, itself among them");
+        let lease = record.acquire_lease().await.unwrap();
+        assert_eq!(record.acquire_lease().await, None, "one at a time, itself among them");
         for version in 1..=3 {
-            assert_eq!(record.write(turn.clone()).await, Some(version));
+            assert_eq!(record.write(lease.clone()).await, Some(version));
             assert_eq!(record.read().await.unwrap(), version);
         }
         assert_eq!(record.write("another".to_owned()).await, None);
         assert_eq!(record.read().await.unwrap(), 3);
         file.close().await;
-        assert_eq!(record.lead().await, None, "the store is away");
+        assert_eq!(record.acquire_lease().await, None, "the store is away");
     }
 
     #[tokio::test]
-    async fn expired_turn_writes_nothing_after_the_next() {
+    async fn expired_lease_writes_nothing_after_the_next() {
         let file = open_in_memory().await.unwrap();
         let stores = file.stores();
         let (one, other) = (record(&stores, Duration::ZERO), record(&stores, Duration::from_secs(60)));
-        let (late, turn) = (one.lead().await.unwrap(), other.lead().await.unwrap());
+        let (late, lease) = (one.acquire_lease().await.unwrap(), other.acquire_lease().await.unwrap());
         assert_eq!(one.write(late).await, None);
-        assert_eq!(other.write(turn).await, Some(1));
+        assert_eq!(other.write(lease).await, Some(1));
         file.close().await;
     }
 
@@ -230,10 +230,10 @@ mod tests {
         let file = open_in_memory().await.unwrap();
         let stores = file.stores();
         let record = record(&stores, Duration::from_secs(60));
-        let turn = record.lead().await.unwrap();
-        stores.coordination.set_mark(NAME, &turn, b"newer").await.unwrap();
+        let lease = record.acquire_lease().await.unwrap();
+        stores.coordination.set_mark(NAME, &lease, b"newer").await.unwrap();
         assert!(record.read().await.is_err());
-        assert_eq!(record.write(turn).await, None);
+        assert_eq!(record.write(lease).await, None);
         file.close().await;
     }
 

@@ -78,28 +78,28 @@ pub(super) async fn follow(
     findings: Arc<Findings>,
     trust: Duration,
 ) {
-    let mut looks = JoinSet::new();
+    let mut checks = JoinSet::new();
     loop {
         tokio::select! {
             Some(sample) = samples.recv() => {
                 let (nodes, findings) = (Arc::clone(&nodes), Arc::clone(&findings));
-                looks.spawn(async move { look_for(&sample, &*nodes, &findings, trust).await });
+                checks.spawn(async move { check_sample(&sample, &*nodes, &findings, trust).await });
             }
-            Some(_looked) = looks.join_next() => {}
+            Some(_checked) = checks.join_next() => {}
             else => return,
         }
     }
 }
 
-async fn look_for(sample: &Sample, nodes: &dyn Nodes, findings: &Findings, trust: Duration) {
+async fn check_sample(sample: &Sample, nodes: &dyn Nodes, findings: &Findings, trust: Duration) {
     for after in AGES {
         sleep_until(sample.written + after).await;
         if !nodes.trusted() {
             continue;
         }
         let others = nodes.others().await;
-        let looks = others.iter().map(|peer| is_stale_at(&**peer, sample, nodes, trust));
-        let found: Vec<bool> = join_all(looks).await.into_iter().flatten().collect();
+        let checks = others.iter().map(|peer| is_stale_at(&**peer, sample, nodes, trust));
+        let found: Vec<bool> = join_all(checks).await.into_iter().flatten().collect();
         found.iter().for_each(|stale| findings.checked(after, *stale));
         findings.log_stale(sample.namespace, after, found.into_iter().filter(|stale| *stale).count());
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_write_in_so_many_is_looked_for() {
+    async fn one_write_in_so_many_is_checked() {
         let found = ExportedFindings::new(seconds(3));
         let peer = FakePeer::new(|_| holds(30));
         let following = following(FakeNodes::new(&[&peer]), 10, 100, &found);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn looks_end_with_who_looks() {
+    async fn checks_end_with_their_observer() {
         let found = ExportedFindings::new(seconds(3));
         let peer = FakePeer::new(|_| holds(1));
         let following = following(FakeNodes::new(&[&peer]), 1, 10, &found);

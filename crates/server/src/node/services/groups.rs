@@ -18,7 +18,7 @@ use super::{Assembly, caches::cache_defaults, shared_key};
 use crate::config::Config;
 
 /// The listeners of changes of groups.
-pub(super) struct Listeners {
+pub(super) struct GroupListeners {
     /// Listeners of joins and leaves.
     pub(super) members: Vec<Arc<dyn MembershipListener>>,
     /// Listener of these and of new names, after the others.
@@ -26,7 +26,7 @@ pub(super) struct Listeners {
 }
 
 /// The domains below groups.
-pub(super) struct Below {
+pub(super) struct GroupDependencies {
     pub(super) users: Users,
     pub(super) roles: Roles,
     pub(super) conversations: ConversationRecords,
@@ -40,12 +40,12 @@ pub(super) fn roles(parts: Assembly<'_>, users: &Users) -> Roles {
 
 pub(super) fn groups_and_members(
     parts: Assembly<'_>,
-    below: Below,
+    dependencies: GroupDependencies,
     codes: InviteCodes,
-    Listeners { members: mut listeners, events }: Listeners,
+    GroupListeners { members: mut listeners, events }: GroupListeners,
 ) -> (Groups, Members) {
     let Assembly { context, config, .. } = parts;
-    let Below { users, roles, conversations } = below;
+    let GroupDependencies { users, roles, conversations } = dependencies;
     let renames = events.clone().map(|events| -> Arc<dyn RenameListener> { events });
     listeners.extend(events.map(|events| -> Arc<dyn MembershipListener> { events }));
     let listeners = MembershipListeners::new(listeners);
@@ -58,7 +58,7 @@ pub(super) fn groups_and_members(
     (groups, members)
 }
 
-/// Sealed with the configured key, or with one in the store.
+/// Encrypted with the configured key, or with one in the store.
 pub(super) async fn invite_codes(parts: Assembly<'_>) -> Result<InviteCodes, StoreError> {
     let key = match parts.config.secrets.invite_code_key_bytes() {
         Some(key) => key,

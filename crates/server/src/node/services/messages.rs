@@ -22,7 +22,7 @@ use kith_service::{
 };
 use kith_store::NodeName;
 
-use super::{Assembly, Domains, caches::cache_defaults, groups, relations, routes::TalkCalls};
+use super::{Assembly, Domains, caches::cache_defaults, groups, relations, routes::MessagingCalls};
 use crate::config::Config;
 
 /// The append and delivery of messages. Domains below messages use it.
@@ -39,15 +39,15 @@ pub(super) struct Sending {
 
 /// What streams of received messages need besides messages.
 pub(super) struct StreamParts {
-    /// Seals their cursors.
+    /// Issues their cursors.
     pub(super) pages: PageTokens,
     /// The totals of notices that they report.
     pub(super) totals: LiveTotals,
 }
 
 /// Messages and dialogs, and their background tasks.
-pub(super) struct Talk {
-    pub(super) calls: TalkCalls,
+pub(super) struct Messaging {
+    pub(super) calls: MessagingCalls,
     pub(super) upkeep: BackgroundJob,
     pub(super) dialog_cleanup: DialogCleanup,
     pub(super) repeats: Repeats,
@@ -69,7 +69,12 @@ pub(super) fn sending(parts: Assembly<'_>, users: &Users) -> Sending {
     Sending { queue, notes, roles, records, blocks, offline, delivery }
 }
 
-pub(super) fn talk(parts: Assembly<'_>, sending: Sending, domains: &Domains, streams: StreamParts) -> Talk {
+pub(super) fn messaging(
+    parts: Assembly<'_>,
+    sending: Sending,
+    domains: &Domains,
+    streams: StreamParts,
+) -> Messaging {
     let Assembly { context, config, .. } = parts;
     let StreamParts { pages, totals } = streams;
     let Sending { queue, notes, records, offline, delivery, .. } = sending;
@@ -92,8 +97,9 @@ pub(super) fn talk(parts: Assembly<'_>, sending: Sending, domains: &Domains, str
     let (receivers, resumption) =
         (receivers_job(&receiving), resumption_job(context.stores, delivery.clone(), parts.among()));
     let repeats = Repeats::new(delivery);
-    let calls = TalkCalls { messages, dialogs, receiving, receipts, offline, agreement: parts.agreement() };
-    Talk { calls, upkeep, dialog_cleanup, repeats, resumption, receivers, receipt_notifier }
+    let calls =
+        MessagingCalls { messages, dialogs, receiving, receipts, offline, agreement: parts.agreement() };
+    Messaging { calls, upkeep, dialog_cleanup, repeats, resumption, receivers, receipt_notifier }
 }
 
 /// The records of conversations besides their messages.

@@ -38,7 +38,7 @@ use kith_store::{StoreError, Stores, Timestamp};
 use tokio::time::{Instant, interval};
 use uuid::Uuid;
 
-use self::routes::Upper;
+use self::routes::UpperDomains;
 use crate::{
     admin::{AdminContext, AdminRpc, ConversationLogs, NodeFacts, NodeStatus},
     cluster::{Cluster, StoreEpochs, observer::Observer},
@@ -49,7 +49,7 @@ use crate::{
 /// Time limit of a write of the store, after which its outcome counts as unknown.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Minimum time to publish to other nodes, if writes took all of the time.
-const TELL_LEAST: Duration = Duration::from_millis(500);
+const PUBLISH_LEAST: Duration = Duration::from_millis(500);
 /// Period of lending unused memory between namespaces.
 const LEND_EVERY: Duration = Duration::from_secs(1);
 
@@ -135,7 +135,7 @@ impl Services {
         // It is notified of joins and leaves of the last writes.
         self.presence.stop().await;
         if let Some(cluster) = &self.cluster {
-            cluster.stop(until.saturating_duration_since(Instant::now()).max(TELL_LEAST)).await;
+            cluster.stop(until.saturating_duration_since(Instant::now()).max(PUBLISH_LEAST)).await;
         }
         written
     }
@@ -153,7 +153,7 @@ pub async fn services(
 ) -> Result<Services, StoreError> {
     let seen = stores.node.epoch().await?.number;
     let epoch = stores.node.raise_epoch(seen, "").await?.number;
-    build(stores, config, node_status, Site::Alone(Node::local(epoch))).await
+    build(stores, config, node_status, NodeMode::Single(Node::local(epoch))).await
 }
 
 /// The same for a node of a cluster. Its memory is trusted after it follows.
@@ -166,30 +166,30 @@ pub(crate) async fn services_of_cluster(
     node_status: NodeStatus,
     cluster: Cluster,
 ) -> Result<Services, StoreError> {
-    build(stores, config, node_status, Site::Among(Arc::new(cluster))).await
+    build(stores, config, node_status, NodeMode::Cluster(Arc::new(cluster))).await
 }
 
 /// Single node or cluster.
-enum Site {
-    Alone(Node),
-    Among(Arc<Cluster>),
+enum NodeMode {
+    Single(Node),
+    Cluster(Arc<Cluster>),
 }
 
-impl Site {
+impl NodeMode {
     fn caches(&self) -> CacheFactory {
         match self {
-            Self::Alone(node) => CacheFactory::alone(node.clone()),
-            Self::Among(cluster) => cluster.caches().clone(),
+            Self::Single(node) => CacheFactory::alone(node.clone()),
+            Self::Cluster(cluster) => cluster.caches().clone(),
         }
     }
 
     fn facts(&self, stores: &Stores) -> NodeFacts {
         let backend = stores.node.backend();
         match self {
-            Self::Alone(_) => {
+            Self::Single(_) => {
                 NodeFacts { node_id: Uuid::new_v4().to_string(), started: Timestamp::now(), backend }
             }
-            Self::Among(cluster) => {
+            Self::Cluster(cluster) => {
                 let node_info = cluster.node_info();
                 NodeFacts { node_id: node_info.id.clone(), started: node_info.started, backend }
             }
@@ -198,8 +198,8 @@ impl Site {
 
     fn cluster(self) -> Option<Arc<Cluster>> {
         match self {
-            Self::Alone(_) => None,
-            Self::Among(cluster) => Some(cluster),
+            Self::Single(_) => None,
+            Self::Cluster(cluster) => Some(cluster),
         }
     }
 }
@@ -221,10 +221,10 @@ async fn build(
     stores: &Stores,
     config: &Config,
     node_status: NodeStatus,
-    site: Site,
+    mode: NodeMode,
 ) -> Result<Services, StoreError> {
-    let caches = site.caches();
-    let (facts, cluster) = (site.facts(stores), site.cluster());
+    let caches = mode.caches();
+    let (facts, cluster) = (mode.facts(stores), mode.cluster());
     let (mutations, observer) = writes(stores, config, &caches, cluster.as_ref());
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
     let context = DomainContext { stores, caches: &caches, mutations: &mutations, hasher: &hasher };
@@ -235,7 +235,7 @@ async fn build(
     let (deletions, deleted) = Deletions::new(stores);
     let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
     let users = users::users(parts, deletions);
-    let Lower { domains, closing, sending, upkeep } = lower(parts, users, moves).await?;
+    let LowerDomains { domains, closing, sending, upkeep } = lower_domains(parts, users, moves).await?;
     let limits = routes::limits(config);
     let rules =
         presence::CallRules { pages: page_tokens.clone(), gateways: gateway_tokens, limits: limits.clone() };
@@ -246,7 +246,7 @@ async fn build(
     let (notices, notice_upkeep) = notices::notices(parts, &domains.users);
     let totals = LiveTotals::new(notices.clone());
     let streams = messages::StreamParts { pages: page_tokens.clone(), totals };
-    let talk = messages::talk(parts, sending, &domains, streams);
+    let messaging = messages::messaging(parts, sending, &domains, streams);
     let unfinished = application::cleanup_job(stores, applications.clone(), parts.among());
     let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
@@ -255,7 +255,7 @@ async fn build(
         Arc::new(online.sessions.clone()),
         Arc::new(NoticeCleanup::new(notices.clone())),
         // After the members: the user is no longer a member when the end of the log is read.
-        Arc::new(talk.dialog_cleanup),
+        Arc::new(messaging.dialog_cleanup),
     ];
     cleaned.extend(messages::erasure_cleanup(parts));
     let cleanup = user::cleanup_job(stores, cleaned, deleted, parts.among());
@@ -264,7 +264,7 @@ async fn build(
     let admin_context = admin_context(stores, &caches, cluster.as_ref(), observer.as_ref());
     let admin =
         AdminRpc::new(admin_context, facts, mutations.clone(), node_status, config.limits.watchers, upkeep);
-    let upper = Upper { applications, online, talk: talk.calls, notices, sequences };
+    let upper = UpperDomains { applications, online, messaging: messaging.calls, notices, sequences };
     let routes = routes::routes(domains, upper, admin, page_tokens, limits, config);
     Ok(Services {
         routes,
@@ -274,11 +274,11 @@ async fn build(
         observer,
         cleanup,
         applications: unfinished,
-        repeats: talk.repeats,
-        resumption: talk.resumption,
-        receivers: talk.receivers,
-        receipts: talk.receipt_notifier,
-        message_upkeep: talk.upkeep,
+        repeats: messaging.repeats,
+        resumption: messaging.resumption,
+        receivers: messaging.receivers,
+        receipts: messaging.receipt_notifier,
+        message_upkeep: messaging.upkeep,
         notice_upkeep,
         presence: background,
         lending: lending(caches.node().clone()),
@@ -309,7 +309,7 @@ impl<'a> Assembly<'a> {
 }
 
 /// The domains that others are built over, and their further dependencies.
-struct Lower {
+struct LowerDomains {
     domains: Domains,
     closing: Closing,
     sending: messages::Sending,
@@ -318,26 +318,31 @@ struct Lower {
 
 /// Builds users, groups, members and relations, and the append of messages, which they use. `moves`: the listener of
 /// presence for joins and leaves.
-async fn lower(parts: Assembly<'_>, users: Users, moves: Moves) -> Result<Lower, StoreError> {
+async fn lower_domains(parts: Assembly<'_>, users: Users, moves: Moves) -> Result<LowerDomains, StoreError> {
     let Assembly { context, config, .. } = parts;
     let stores = context.stores;
     let closing = Closing::new(stores, context.mutations.clone(), config.applications);
     let sending = messages::sending(parts, &users);
-    let listeners = groups::Listeners {
+    let listeners = groups::GroupListeners {
         members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(sending.notes.clone())],
         events: messages::group_events(&sending.queue, config),
     };
     let codes = groups::invite_codes(parts).await?;
-    let below = groups::Below {
+    let dependencies = groups::GroupDependencies {
         users: users.clone(),
         roles: sending.roles.clone(),
         conversations: sending.records.conversations.clone(),
     };
-    let (groups, members) = groups::groups_and_members(parts, below, codes, listeners);
+    let (groups, members) = groups::groups_and_members(parts, dependencies, codes, listeners);
     let follows = relations::follows(parts, &users, &closing, &sending.notes);
     let blocks = sending.blocks.clone();
     let upkeep = Upkeep::new(stores, context.caches, &follows, &blocks);
-    Ok(Lower { domains: Domains { users, groups, members, follows, blocks }, closing, sending, upkeep })
+    Ok(LowerDomains {
+        domains: Domains { users, groups, members, follows, blocks },
+        closing,
+        sending,
+        upkeep,
+    })
 }
 
 fn admin_context(

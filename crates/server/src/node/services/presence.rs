@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::{Assembly, Domains, caches::cache_defaults};
 
-/// What seals the tokens of calls, and bounds calls.
+/// What issues the tokens of calls, and bounds calls.
 pub(super) struct CallRules {
     pub(super) pages: PageTokens,
     pub(super) gateways: PageTokens,

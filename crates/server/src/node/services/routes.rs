@@ -53,17 +53,17 @@ macro_rules! compressed {
     };
 }
 
-/// The domains that know those.
-pub(super) struct Upper {
+/// The domains that are built over the lower ones.
+pub(super) struct UpperDomains {
     pub(super) applications: Applications,
     pub(super) online: PresenceRpc,
-    pub(super) talk: TalkCalls,
+    pub(super) messaging: MessagingCalls,
     pub(super) notices: NoticeRecords,
     pub(super) sequences: SequenceRpc,
 }
 
 /// The handlers of calls about messages.
-pub(super) struct TalkCalls {
+pub(super) struct MessagingCalls {
     pub(super) messages: Messages,
     pub(super) dialogs: Dialogs,
     pub(super) receiving: Receiving,
@@ -76,15 +76,15 @@ pub(super) struct TalkCalls {
 /// The services of all domains.
 pub(super) fn routes(
     domains: Domains,
-    upper: Upper,
+    upper: UpperDomains,
     admin: AdminRpc,
     pages: PageTokens,
     limits: Limits,
     config: &Config,
 ) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
-    let Upper { applications, online, talk, notices, sequences } = upper;
-    let TalkCalls { messages, dialogs, receiving, receipts, offline, agreement } = talk;
+    let UpperDomains { applications, online, messaging, notices, sequences } = upper;
+    let MessagingCalls { messages, dialogs, receiving, receipts, offline, agreement } = messaging;
     let searches = SearchQuota::per_minute(config.limits.searches_per_minute);
     let users = UserRpc::new(users, pages.clone(), limits.clone(), searches.clone());
     let pending = Arc::new(applications.clone());

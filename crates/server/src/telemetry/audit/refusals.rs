@@ -46,7 +46,7 @@ impl RefusalLog {
 
     /// Writes how many were refused since the last report, by caller and cause. To be called every 10 s.
     pub(crate) fn report(&self) {
-        for (caller, cause, refused) in self.take() {
+        for (caller, cause, refused) in self.take_counts() {
             tracing::warn!(target: TARGET, event = "calls_refused", caller = &*caller, cause = cause.name(), refused, "security event");
         }
     }
@@ -66,7 +66,7 @@ impl RefusalLog {
     }
 
     /// What was counted and not logged. A caller and cause of which none came since the report before is forgotten.
-    fn take(&self) -> Vec<(Box<str>, RefusalCause, u64)> {
+    fn take_counts(&self) -> Vec<(Box<str>, RefusalCause, u64)> {
         let mut found = Vec::new();
         self.seen.lock().retain(|caller, seen| {
             for (cause, count) in RefusalCause::ALL.into_iter().zip(seen.iter_mut()) {
@@ -114,7 +114,7 @@ mod tests {
 
     fn taken(refusals: &RefusalLog) -> Vec<(String, RefusalCause, u64)> {
         let mut taken: Vec<_> = refusals
-            .take()
+            .take_counts()
             .into_iter()
             .map(|(caller, cause, count)| (caller.into_string(), cause, count))
             .collect();

@@ -50,7 +50,7 @@ struct Cell {
 
 /// Who makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum CallerKind {
     /// No credential.
     Nothing,
     /// A key that the node does not know.
@@ -83,19 +83,19 @@ static GATEWAYS: AtomicU32 = AtomicU32::new(0);
 static WRONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Those that a method refuses come first: calls that are taken change the known data.
-const PRINCIPALS: [By; 12] = [
-    By::Nothing,
-    By::WrongKey,
-    By::WithoutScope,
-    By::ItselfForUser,
-    By::ForNoUser,
-    By::Node,
-    By::Operator,
-    By::ForOther,
-    By::UserForOther,
-    By::ForSelf,
-    By::Itself,
-    By::User,
+const PRINCIPALS: [CallerKind; 12] = [
+    CallerKind::Nothing,
+    CallerKind::WrongKey,
+    CallerKind::WithoutScope,
+    CallerKind::ItselfForUser,
+    CallerKind::ForNoUser,
+    CallerKind::Node,
+    CallerKind::Operator,
+    CallerKind::ForOther,
+    CallerKind::UserForOther,
+    CallerKind::ForSelf,
+    CallerKind::Itself,
+    CallerKind::User,
 ];
 
 /// What is expected of a call.
@@ -150,54 +150,64 @@ impl Cell {
     }
 
     /// Of whom the request is, and who acts.
-    fn users(&self, by: By) -> (i64, Option<i64>) {
+    fn users(&self, by: CallerKind) -> (i64, Option<i64>) {
         let me = self.me();
         match by {
-            By::ForOther | By::UserForOther if self.access.self_field.is_empty() => (me, Some(OTHER)),
-            By::ForOther | By::UserForOther => (OTHER, Some(me)),
-            By::ForSelf | By::ItselfForUser | By::User => (me, Some(me)),
+            CallerKind::ForOther | CallerKind::UserForOther if self.access.self_field.is_empty() => {
+                (me, Some(OTHER))
+            }
+            CallerKind::ForOther | CallerKind::UserForOther => (OTHER, Some(me)),
+            CallerKind::ForSelf | CallerKind::ItselfForUser | CallerKind::User => (me, Some(me)),
             _ => (me, None),
         }
     }
 
-    fn headers(&self, by: By) -> Vec<(&'static str, String)> {
+    fn headers(&self, by: CallerKind) -> Vec<(&'static str, String)> {
         let caller = |kind: &str| ("authorization", bearer(&format!("{kind}-{}", self.scope)));
-        if matches!(by, By::User | By::UserForOther) {
+        if matches!(by, CallerKind::User | CallerKind::UserForOther) {
             return vec![("authorization", format!("Bearer {}", self.token(by)))];
         }
         let mut headers = match by {
-            By::User | By::UserForOther | By::Nothing => vec![],
-            By::WrongKey => vec![("authorization", bearer("unknown"))],
-            By::WithoutScope => vec![caller("without")],
-            By::Itself | By::ItselfForUser => vec![caller("own")],
-            By::ForNoUser | By::ForSelf | By::ForOther => vec![caller("act")],
-            By::Operator => vec![("authorization", bearer("operator"))],
-            By::Node => vec![("kith-node", NODE_PROOF.to_owned())],
+            CallerKind::User | CallerKind::UserForOther | CallerKind::Nothing => vec![],
+            CallerKind::WrongKey => vec![("authorization", bearer("unknown"))],
+            CallerKind::WithoutScope => vec![caller("without")],
+            CallerKind::Itself | CallerKind::ItselfForUser => vec![caller("own")],
+            CallerKind::ForNoUser | CallerKind::ForSelf | CallerKind::ForOther => vec![caller("act")],
+            CallerKind::Operator => vec![("authorization", bearer("operator"))],
+            CallerKind::Node => vec![("kith-node", NODE_PROOF.to_owned())],
         };
         headers.extend(self.users(by).1.map(|user| ("kith-acting-user", user.to_string())));
         headers
     }
 
-    fn expected(&self, by: By) -> Expected {
+    fn expected(&self, by: CallerKind) -> Expected {
         use Expected::{Hidden, Refused, Taken};
         let for_services = self.access.users() == Users::None;
         let of_admin = matches!(self.access.action(), Action::AdminRead | Action::AdminWrite);
         match by {
-            By::User | By::UserForOther if !self.is_for_users() => Refused("SCOPE_MISSING"),
-            By::User | By::UserForOther if for_services => Refused("NOT_ALLOWED"),
-            By::Nothing => Refused("CREDENTIALS_MISSING"),
-            By::WrongKey => Refused("CREDENTIALS_REFUSED"),
-            By::WithoutScope => Refused("SCOPE_MISSING"),
-            By::ItselfForUser => Refused("ACTING_USER_REFUSED"),
-            By::ForNoUser if self.own.is_some() => Refused("ACTING_USER_NEEDED"),
-            By::Operator if !of_admin => Refused("SCOPE_MISSING"),
-            By::Node if !["InspectKey", "FlushMemory", "ReadCanary"].contains(&self.method.name()) => {
+            CallerKind::User | CallerKind::UserForOther if !self.is_for_users() => Refused("SCOPE_MISSING"),
+            CallerKind::User | CallerKind::UserForOther if for_services => Refused("NOT_ALLOWED"),
+            CallerKind::Nothing => Refused("CREDENTIALS_MISSING"),
+            CallerKind::WrongKey => Refused("CREDENTIALS_REFUSED"),
+            CallerKind::WithoutScope => Refused("SCOPE_MISSING"),
+            CallerKind::ItselfForUser => Refused("ACTING_USER_REFUSED"),
+            CallerKind::ForNoUser if self.own.is_some() => Refused("ACTING_USER_NEEDED"),
+            CallerKind::Operator if !of_admin => Refused("SCOPE_MISSING"),
+            CallerKind::Node
+                if !["InspectKey", "FlushMemory", "ReadCanary"].contains(&self.method.name()) =>
+            {
                 Refused("NOT_ALLOWED")
             }
-            By::ForSelf | By::ForOther if for_services => Refused("NOT_ALLOWED"),
-            By::ForOther | By::UserForOther if !self.access.self_field.is_empty() => Refused("NOT_ALLOWED"),
-            By::ForOther | By::UserForOther if self.access.users() == Users::Object => {
-                if SHOWN_TO_STRANGERS.contains(&self.name.as_str()) { Taken } else { Hidden }
+            CallerKind::ForSelf | CallerKind::ForOther if for_services => Refused("NOT_ALLOWED"),
+            CallerKind::ForOther | CallerKind::UserForOther if !self.access.self_field.is_empty() => {
+                Refused("NOT_ALLOWED")
+            }
+            CallerKind::ForOther | CallerKind::UserForOther if self.access.users() == Users::Object => {
+                if SHOWN_TO_STRANGERS.contains(&self.name.as_str()) {
+                    Taken
+                } else {
+                    Hidden
+                }
             }
             _ => Taken,
         }
@@ -210,11 +220,11 @@ impl Cell {
         reads_or_writes || self.scope == Scope::GroupSecret
     }
 
-    fn token(&self, by: By) -> String {
+    fn token(&self, by: CallerKind) -> String {
         Signer::new(1).token(self.users(by).1.unwrap_or(ME))
     }
 
-    fn check(&self, by: By, how: &str, reason: Option<&str>) {
+    fn check(&self, by: CallerKind, how: &str, reason: Option<&str>) {
         let right = match self.expected(by) {
             Expected::Taken => !reason.is_some_and(is_of_rights),
             Expected::Refused(wanted) => reason == Some(wanted),
@@ -226,7 +236,7 @@ impl Cell {
         }
     }
 
-    async fn grpc(&self, node: &SecuredNode, by: By) {
+    async fn grpc(&self, node: &SecuredNode, by: CallerKind) {
         let headers = self.headers(by);
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let body = framed(&self.request(self.users(by).0).encode_to_vec());
@@ -235,7 +245,7 @@ impl Cell {
     }
 
     /// The code of HTTP and the reason, of a call as JSON.
-    async fn json(&self, node: &SecuredNode, by: By) {
+    async fn json(&self, node: &SecuredNode, by: CallerKind) {
         let headers = self.headers(by);
         let mut headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         headers.push(http::JSON);
@@ -254,7 +264,7 @@ impl Cell {
         self.check(by, "JSON", (answer.code != 200).then(|| answer.reason()).as_deref());
     }
 
-    async fn grpc_web(&self, node: &SecuredNode, by: By) {
+    async fn grpc_web(&self, node: &SecuredNode, by: CallerKind) {
         let headers = self.headers(by);
         let mut headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         headers.push(("content-type", "application/grpc-web+proto"));
@@ -264,7 +274,7 @@ impl Cell {
     }
 
     /// Over a socket of the user. Sockets know the calls of users alone, and not all of them.
-    async fn socket(&self, node: &SecuredNode, by: By) {
+    async fn socket(&self, node: &SecuredNode, by: CallerKind) {
         let mut socket =
             Socket::greeted(node.address, &json!({"credential": self.token(by), "list": false})).await;
         socket.until("live").await;
@@ -366,7 +376,10 @@ async fn every_method_follows_its_access_rule() {
             if at % 3 == 0 && cell.is_unary() {
                 cell.json(&node, by).await;
             }
-            if at % 3 == 2 && cell.is_unary() && matches!(by, By::User | By::UserForOther) && cell.me() == ME
+            if at % 3 == 2
+                && cell.is_unary()
+                && matches!(by, CallerKind::User | CallerKind::UserForOther)
+                && cell.me() == ME
             {
                 cell.socket(&node, by).await;
             }

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// When a write waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum HoldPoint {
     BeforeCommit,
     AfterCommit,
 }
@@ -17,7 +17,7 @@ pub(crate) enum Moment {
 /// What the store does.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
-    at: Mutex<Option<Moment>>,
+    at: Mutex<Option<HoldPoint>>,
     /// `Some(landed)`: the answer of the next write is lost after or before its commit.
     lost: Mutex<Option<bool>>,
     reached: Notify,
@@ -31,7 +31,7 @@ impl Hold {
     }
 
     /// The next write waits there.
-    pub(crate) fn at(&self, moment: Moment) {
+    pub(crate) fn at(&self, moment: HoldPoint) {
         *self.at.lock() = Some(moment);
     }
 
@@ -50,7 +50,7 @@ impl Hold {
         self.released.notify_one();
     }
 
-    async fn pass(&self, moment: Moment) {
+    async fn pass(&self, moment: HoldPoint) {
         let held = self.at.lock().take_if(|at| *at == moment).is_some();
         if held {
             self.reached.notify_one();
@@ -66,9 +66,9 @@ impl Hold {
         if lost == Some(false) {
             return Err(lost_answer());
         }
-        self.pass(Moment::BeforeCommit).await;
+        self.pass(HoldPoint::BeforeCommit).await;
         let applied = write.await;
-        self.pass(Moment::AfterCommit).await;
+        self.pass(HoldPoint::AfterCommit).await;
         if lost == Some(true) { Err(lost_answer()) } else { applied }
     }
 }

@@ -5,7 +5,7 @@ mod held;
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
-use held::{Hold, Moment};
+use held::{Hold, HoldPoint};
 use kith_proto::user::v1::{
     CreateUserRequest, DeleteUserRequest, GetUserRequest, User, user_service_client::UserServiceClient,
 };
@@ -104,7 +104,7 @@ impl Bench {
     }
 
     /// As [`Self::prepared`], and the write will wait at this moment.
-    async fn held(write: Write, moment: Moment) -> Self {
+    async fn held(write: Write, moment: HoldPoint) -> Self {
         let bench = Self::prepared(write).await;
         bench.hold.at(moment);
         bench
@@ -147,7 +147,7 @@ fn limited<T>(message: T, limit: Option<Duration>) -> Request<T> {
 #[tokio::test]
 async fn dropped_call_still_writes_and_settles_tiers() {
     for write in Write::ALL {
-        for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
+        for moment in [HoldPoint::BeforeCommit, HoldPoint::AfterCommit] {
             let bench = Bench::held(write, moment).await;
             tokio::select! {
                 _ = bench.call(write) => panic!("the store is held"),
@@ -164,7 +164,7 @@ async fn dropped_call_still_writes_and_settles_tiers() {
 #[tokio::test]
 async fn late_deadline_leaves_no_stale_copy() {
     for write in Write::ALL {
-        for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
+        for moment in [HoldPoint::BeforeCommit, HoldPoint::AfterCommit] {
             let bench = Bench::held(write, moment).await;
             let refused = bench.call_within(write, Some(Duration::from_millis(50))).await.unwrap_err();
             assert_eq!(refused.code(), Code::DeadlineExceeded);
@@ -191,7 +191,7 @@ async fn a_deadline_that_has_passed_begins_no_write() {
 #[tokio::test]
 async fn reads_during_a_write_restore_no_old_state() {
     for write in [Write::Update, Write::Delete] {
-        for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
+        for moment in [HoldPoint::BeforeCommit, HoldPoint::AfterCommit] {
             let bench = Bench::held(write, moment).await;
             let (done, _) = tokio::join!(bench.call(write), async {
                 bench.hold.reached().await;

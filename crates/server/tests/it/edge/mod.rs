@@ -27,7 +27,7 @@ use tonic_types::StatusExt as _;
 use self::service::{CallLog, FakePresence, FakeUsers};
 
 /// The edge, serving.
-pub struct Served {
+pub struct ServedEdge {
     pub address: SocketAddr,
     pub edge: Edge,
     pub health: Reporter,
@@ -43,12 +43,12 @@ pub fn config() -> Config {
     config
 }
 
-pub async fn serve(change: impl FnOnce(&mut Config)) -> Served {
+pub async fn serve(change: impl FnOnce(&mut Config)) -> ServedEdge {
     serve_with(change, |routes| routes).await
 }
 
 /// The same with other services besides.
-pub async fn serve_with(change: impl FnOnce(&mut Config), more: impl FnOnce(Routes) -> Routes) -> Served {
+pub async fn serve_with(change: impl FnOnce(&mut Config), more: impl FnOnce(Routes) -> Routes) -> ServedEdge {
     serve_by(|edge| edge, change, more).await
 }
 
@@ -57,7 +57,7 @@ pub async fn serve_by(
     edged: impl FnOnce(Edge) -> Edge,
     change: impl FnOnce(&mut Config),
     more: impl FnOnce(Routes) -> Routes,
-) -> Served {
+) -> ServedEdge {
     let mut config = config();
     change(&mut config);
     let health = Reporter::new();
@@ -68,10 +68,10 @@ pub async fn serve_by(
     let port = Port::bind(&config).await.unwrap();
     let address = port.address();
     let connections = port.serve(edge.clone(), &config.limits, health.clone());
-    Served { address, edge, health, connections, seen }
+    ServedEdge { address, edge, health, connections, seen }
 }
 
-impl Served {
+impl ServedEdge {
     pub async fn channel(&self) -> Channel {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
     }

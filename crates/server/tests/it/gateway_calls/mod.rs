@@ -12,11 +12,11 @@ use crate::node::TestNode;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node with presence.
-pub trait Online {
+pub trait PresenceNode {
     fn presence(&self) -> PresenceServiceClient<Channel>;
 }
 
-impl Online for TestNode {
+impl PresenceNode for TestNode {
     fn presence(&self) -> PresenceServiceClient<Channel> {
         PresenceServiceClient::new(self.channel.clone())
     }
@@ -36,7 +36,7 @@ impl Gateway {
     }
 
     /// One that has come.
-    pub async fn of(node: &impl Online, id: &str) -> Self {
+    pub async fn of(node: &impl PresenceNode, id: &str) -> Self {
         let mut gateway = Self::new(id);
         gateway.beat(node, &[]).await.unwrap();
         gateway
@@ -45,7 +45,7 @@ impl Gateway {
     /// Returns the sessions that are not there.
     pub async fn beat(
         &mut self,
-        node: &impl Online,
+        node: &impl PresenceNode,
         sessions: &[(i64, &str)],
     ) -> Result<Vec<(i64, String)>, Status> {
         let name = |(user_id, device_id): &(i64, &str)| SessionName {
@@ -64,7 +64,7 @@ impl Gateway {
 }
 
 pub async fn open(
-    node: &impl Online,
+    node: &impl PresenceNode,
     gateway: &mut Gateway,
     user_id: i64,
     device: &str,
@@ -82,7 +82,7 @@ pub async fn open(
 
 /// Returns the version of the user.
 pub async fn close(
-    node: &impl Online,
+    node: &impl PresenceNode,
     gateway: &mut Gateway,
     user_id: i64,
     device: &str,
@@ -96,29 +96,29 @@ pub async fn close(
     Ok(node.presence().close_session(request).await?.into_inner().session_version)
 }
 
-pub async fn state(node: &impl Online, user_id: i64) -> PresenceState {
+pub async fn state(node: &impl PresenceNode, user_id: i64) -> PresenceState {
     let answer = node.presence().get_presence(GetPresenceRequest { user_id }).await.unwrap();
     answer.into_inner().presence.unwrap().state()
 }
 
-pub async fn counted(node: &impl Online, group_id: i64) -> i64 {
+pub async fn counted(node: &impl PresenceNode, group_id: i64) -> i64 {
     let request = CountActiveMembersRequest { group_id, consistency: None };
     node.presence().count_active_members(request).await.unwrap().into_inner().count
 }
 
-pub async fn gateways_of(node: &impl Online, group_id: i64) -> Vec<(String, i64)> {
+pub async fn gateways_of(node: &impl PresenceNode, group_id: i64) -> Vec<(String, i64)> {
     let request = ListActiveGatewaysRequest { group_id, consistency: None };
     let answer = node.presence().list_active_gateways(request).await.unwrap().into_inner();
     answer.gateways.into_iter().map(|gateway| (gateway.gateway_id, gateway.count)).collect()
 }
 
-pub async fn online_in(node: &impl Online, group_id: i64) -> Vec<i64> {
+pub async fn online_in(node: &impl PresenceNode, group_id: i64) -> Vec<i64> {
     let request = ListActiveMembersRequest { group_id, ..Default::default() };
     let answer = node.presence().list_active_members(request).await.unwrap().into_inner();
     answer.members.iter().map(|member| member.user_id).collect()
 }
 
-pub async fn watch(node: &impl Online, user_ids: &[i64]) -> Streaming<WatchPresenceResponse> {
+pub async fn watch(node: &impl PresenceNode, user_ids: &[i64]) -> Streaming<WatchPresenceResponse> {
     let request = WatchPresenceRequest { user_ids: user_ids.to_vec() };
     node.presence().watch_presence(request).await.unwrap().into_inner()
 }

@@ -17,7 +17,7 @@ pub fn group_id(group: i64) -> String {
 
 /// A message.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub struct SentMessage {
     pub sender: i64,
     pub silent: bool,
     pub mentions: Vec<i64>,
@@ -48,7 +48,7 @@ pub struct UserDialog {
 /// A conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    pub messages: Vec<Sent>,
+    pub messages: Vec<SentMessage>,
     pub min: i64,
     pub users: BTreeMap<i64, UserDialog>,
 }
@@ -127,7 +127,7 @@ impl Model {
         assert!(found.event.is_some(), "{found:?}");
         let (mentions, time) = (Vec::new(), found.send_time.unwrap());
         let (sender, silent, mention_all, recalled) = (0, true, false, false);
-        log.messages.push(Sent { sender, silent, mentions, mention_all, recalled, time });
+        log.messages.push(SentMessage { sender, silent, mentions, mention_all, recalled, time });
     }
 
     /// A direct conversation: one stay.
@@ -161,7 +161,7 @@ impl Model {
     fn unread(&self, user: i64, id: &str) -> Vec<i64> {
         let Some((min, max)) = self.range(user, id) else { return Vec::new() };
         let log = &self.logs[id];
-        let counts = |(seq, sent): (i64, &Sent)| {
+        let counts = |(seq, sent): (i64, &SentMessage)| {
             let within = min <= seq && seq <= max && seq > log.users[&user].read_seq;
             (within && sent.sender != user && !sent.silent && !sent.recalled).then_some(seq)
         };

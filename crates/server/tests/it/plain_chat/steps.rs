@@ -6,7 +6,7 @@ use kith_proto::{
 };
 use rand::{Rng as _, rngs::StdRng};
 
-use super::model::{Model, Sent, Stay};
+use super::model::{Model, SentMessage, Stay};
 use crate::{
     dialog_calls::*,
     group_calls::leave,
@@ -18,7 +18,7 @@ use crate::{
 const STAYS_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum Action {
     Send { silent: bool, mentions: Vec<i64>, mention_all: bool, keep_unread: bool },
     Mark(i64),
     Hidden(i64),
@@ -38,7 +38,7 @@ pub enum What {
 pub struct Step {
     user: i64,
     id: String,
-    what: What,
+    action: Action,
 }
 
 impl Step {
@@ -48,95 +48,96 @@ impl Step {
         let mut seq = || random.random_range(0..=end);
         let (one, other) = (seq(), seq());
         let (low, high) = (one.min(other), one.max(other));
-        let what = match random.random_range(0..100) {
-            0..45 => What::Send {
+        let action = match random.random_range(0..100) {
+            0..45 => Action::Send {
                 silent: random.random_bool(0.1),
                 mentions: if random.random_bool(0.3) { vec![model.any_user(random)] } else { Vec::new() },
                 mention_all: random.random_bool(0.1),
                 keep_unread: random.random_bool(0.2),
             },
-            45..60 => What::Mark(one),
-            60..65 => What::Hidden(one),
-            65..75 => What::Ranges(vec![(low, high)]),
-            75..80 => What::Come,
-            80..84 => What::Go,
-            84..88 => What::Pin(random.random_bool(0.5)),
-            88..92 => What::Hide,
-            92..94 => What::Clear,
+            45..60 => Action::Mark(one),
+            60..65 => Action::Hidden(one),
+            65..75 => Action::Ranges(vec![(low, high)]),
+            75..80 => Action::Come,
+            80..84 => Action::Go,
+            84..88 => Action::Pin(random.random_bool(0.5)),
+            88..92 => Action::Hide,
+            92..94 => Action::Clear,
             94..96 => {
                 let mut bound = |seq: i64| random.random_bool(0.5).then_some(seq);
-                What::See(bound(low.max(1)), bound(high))
+                Action::See(bound(low.max(1)), bound(high))
             }
-            96..98 => What::Trim(one.min(low + 3).max(1)),
-            _ => What::Recall(one),
+            96..98 => Action::Trim(one.min(low + 3).max(1)),
+            _ => Action::Recall(one),
         };
-        Self { user, id, what }
+        Self { user, id, action }
     }
 
     /// Makes the step, and the same in the model. One that is not possible is left out.
     pub async fn make(&self, node: &TestNode, model: &mut Model) {
-        let Self { user, id, what } = self;
-        match what {
-            What::Send { .. } => self.send(node, model).await,
-            What::Come => self.come(node, model).await,
-            What::Go => self.go(node, model).await,
-            What::Trim(min) => {
+        let Self { user, id, action } = self;
+        match action {
+            Action::Send { .. } => self.send(node, model).await,
+            Action::Come => self.come(node, model).await,
+            Action::Go => self.go(node, model).await,
+            Action::Trim(min) => {
                 let min = trim(node, SERVICE, id, *min).await.unwrap();
                 let log = model.logs.get_mut(id).unwrap();
                 log.min = log.min.max(min);
             }
-            What::Recall(seq) if !model.logs[id].is_whole(*seq) => {}
-            What::Recall(seq) => self.recall(*seq, node, model).await,
+            Action::Recall(seq) if !model.logs[id].is_whole(*seq) => {}
+            Action::Recall(seq) => self.recall(*seq, node, model).await,
             _ if model.range(*user, id).is_none() => {}
-            What::Mark(seq) | What::Hidden(seq) if *seq == 0 => {}
-            What::Ranges(ranges) if ranges[0].0 == 0 => {}
+            Action::Mark(seq) | Action::Hidden(seq) if *seq == 0 => {}
+            Action::Ranges(ranges) if ranges[0].0 == 0 => {}
             _ => self.set(node, model).await,
         }
     }
 
     /// What changes the dialog of the user alone.
     async fn set(&self, node: &TestNode, model: &mut Model) {
-        let Self { user, id, what } = self;
+        let Self { user, id, action } = self;
         let log = model.logs.get_mut(id).unwrap();
         let end = log.end();
         let kept = log.users.get_mut(user).unwrap();
-        match what {
-            What::Mark(seq) => {
+        match action {
+            Action::Mark(seq) => {
                 mark(node, *user, to_mark(id, *seq)).await.unwrap();
                 kept.mark(1, *seq);
             }
-            What::Hidden(seq) => {
+            Action::Hidden(seq) => {
                 mark(node, *user, to_hide(id, *seq)).await.unwrap();
                 kept.hide(*seq);
             }
-            What::Ranges(ranges) => {
+            Action::Ranges(ranges) => {
                 mark(node, *user, to_mark_ranges(id, ranges)).await.unwrap();
                 ranges.iter().for_each(|(first, last)| kept.mark(*first, *last));
             }
-            What::Pin(pinned) => {
+            Action::Pin(pinned) => {
                 pin(node, *user, id, *pinned).await;
                 kept.pinned = *pinned;
             }
-            What::Hide => {
+            Action::Hide => {
                 hide(node, *user, id).await.unwrap();
                 kept.hidden = Some(end);
             }
-            What::Clear => {
+            Action::Clear => {
                 clear(node, *user, id).await.unwrap();
                 kept.min = kept.min.max(Some(end + 1));
             }
-            What::See(min, max) => {
+            Action::See(min, max) => {
                 set_range(node, *user, id, *min, *max).await;
                 (kept.min, kept.max) = (*min, *max);
             }
-            What::Send { .. } | What::Come | What::Go | What::Trim(_) | What::Recall(_) => {
+            Action::Send { .. } | Action::Come | Action::Go | Action::Trim(_) | Action::Recall(_) => {
                 unreachable!("made elsewhere")
             }
         }
     }
 
     async fn send(&self, node: &TestNode, model: &mut Model) {
-        let Self { user, id, what: What::Send { silent, mentions, mention_all, keep_unread } } = self else {
+        let Self { user, id, action: Action::Send { silent, mentions, mention_all, keep_unread } } = self
+        else {
             return;
         };
         let log = model.logs.get_mut(id).unwrap();
@@ -156,7 +157,14 @@ impl Step {
         }
         let (mentions, time) = (mentions.clone(), sent.send_time.unwrap());
         let (silent, mention_all) = (*silent, *mention_all);
-        log.messages.push(Sent { sender: *user, silent, mentions, mention_all, recalled: false, time });
+        log.messages.push(SentMessage {
+            sender: *user,
+            silent,
+            mentions,
+            mention_all,
+            recalled: false,
+            time,
+        });
         assert_eq!(sent.seq, log.end());
     }
 

@@ -1,4 +1,4 @@
-//! A node as a process of its own, whose way to Redis a test cuts at a command, so that it can be killed between two steps.
+//! A node as a process of its own, whose connection to Redis a test cuts at a command, so that it can be killed between two steps.
 
 use std::{
     path::Path,
@@ -27,9 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// As many bytes as may precede the end of a text that is looked for.
 const OVERLAP: usize = 64;
 
-/// The way of one node to Redis. Once it is armed, nothing passes from the first command on that has a text.
+/// The connections of one node to Redis. Once it is armed, nothing passes from the first command on that has a text.
 #[derive(Clone, Default)]
-pub(super) struct Way(Arc<State>);
+pub(super) struct RedisProxy(Arc<State>);
 
 #[derive(Default)]
 struct State {
@@ -38,20 +38,20 @@ struct State {
     cut: Notify,
 }
 
-impl Way {
+impl RedisProxy {
     /// Leads to this server. Returns the address at which it begins.
     pub(super) async fn open(&self, redis: &str) -> String {
         let server = redis.strip_prefix("redis://").unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("redis://{}", listener.local_addr().unwrap());
-        let way = self.clone();
+        let proxy = self.clone();
         tokio::spawn(async move {
             while let Ok((node, _)) = listener.accept().await {
-                let (way, server) = (way.clone(), TcpStream::connect(&server).await.unwrap());
+                let (proxy, server) = (proxy.clone(), TcpStream::connect(&server).await.unwrap());
                 tokio::spawn(async move {
                     let ((from_node, to_node), (from_server, to_server)) =
                         (node.into_split(), server.into_split());
-                    tokio::join!(way.pass(from_node, to_server), way.pass(from_server, to_node));
+                    tokio::join!(proxy.pass(from_node, to_server), proxy.pass(from_server, to_node));
                 });
             }
         });

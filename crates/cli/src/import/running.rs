@@ -16,15 +16,15 @@ use tonic::{Code, Status};
 
 use super::super::output::one_line;
 use super::{
-    progress::{Progress, Tally},
-    reader::{BadLine, Chunk, Reader},
+    progress::{ImportCounts, Progress},
+    reader::{BadLine, Chunk, ChunkReader},
     report::ImportReport,
 };
 use crate::kind::{Entry, Import, MessageStream};
 
 /// Limits of unanswered chunks, and of retries.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct RunLimits {
     /// Chunks sent and not answered.
     pub(super) window: usize,
     /// Time limit of one answer.
@@ -37,7 +37,7 @@ pub(super) struct Patience {
     pub(super) longest_wait: Duration,
 }
 
-impl Default for Patience {
+impl Default for RunLimits {
     fn default() -> Self {
         Self {
             window: 4,
@@ -50,93 +50,93 @@ impl Default for Patience {
 }
 
 /// A chunk with the results of its records so far. `chunk.entries`: the remaining records.
-struct Pending<R> {
+struct PendingChunk<R> {
     chunk: Chunk<R>,
-    tally: Tally,
+    tally: ImportCounts,
 }
 
 /// A running import.
-pub(super) struct Flow<K: Import, B> {
+pub(super) struct RunningImport<K: Import, B> {
     pub(super) channel: Channel,
     pub(super) kind: K,
-    pub(super) reader: Reader<B>,
+    pub(super) reader: ChunkReader<B>,
     pub(super) progress: Progress,
     /// The file of the progress; `None` for a pipe.
-    pub(super) kept: Option<PathBuf>,
+    pub(super) progress_file: Option<PathBuf>,
     pub(super) report: ImportReport,
-    pub(super) patience: Patience,
-    pending: VecDeque<Pending<K::Record>>,
+    pub(super) limits: RunLimits,
+    pending: VecDeque<PendingChunk<K::Record>>,
     failures: u32,
 }
 
 /// A stream on which chunks go out and answers come in.
-struct Stream<R> {
+struct ChunkStream<R> {
     chunks: mpsc::Sender<Vec<Entry<R>>>,
     answers: MessageStream<Vec<ImportResult>>,
     /// Number of pending chunks that were sent on it.
     sent: usize,
 }
 
-impl<K: Import, B: BufRead> Flow<K, B> {
+impl<K: Import, B: BufRead> RunningImport<K, B> {
     /// An import that begins at the position of `progress` and `reader`.
     pub(super) fn new(
         channel: Channel,
         kind: K,
-        reader: Reader<B>,
+        reader: ChunkReader<B>,
         progress: Progress,
-        kept: Option<PathBuf>,
+        progress_file: Option<PathBuf>,
         report: ImportReport,
     ) -> Self {
-        let (pending, patience) = (VecDeque::new(), Patience::default());
-        Self { channel, kind, reader, progress, kept, report, patience, pending, failures: 0 }
+        let (pending, limits) = (VecDeque::new(), RunLimits::default());
+        Self { channel, kind, reader, progress, progress_file, report, limits, pending, failures: 0 }
     }
 
     /// Runs to the end of the file and returns the results of its lines. Fails if the node refuses the import as a whole,
     /// or does not answer again. Acknowledged chunks are recorded.
-    pub(super) async fn run(&mut self) -> Result<Tally> {
+    pub(super) async fn run(&mut self) -> Result<ImportCounts> {
         loop {
-            match self.pass().await? {
+            match self.run_stream().await? {
                 Ok(()) => return Ok(self.progress.tally),
-                Err(status) => self.recover(&status).await?,
+                Err(status) => self.wait_for_retry(&status).await?,
             }
         }
     }
 
     /// Sends until the end of the file (`Ok`) or until the stream or a record of it fails (`Err`).
-    async fn pass(&mut self) -> Result<Result<(), Status>> {
+    async fn run_stream(&mut self) -> Result<Result<(), Status>> {
         let mut stream = match self.open().await {
             Ok(stream) => stream,
             Err(status) => return Ok(Err(status)),
         };
         loop {
-            self.fill(&mut stream).await?;
+            self.send_chunks(&mut stream).await?;
             let Some(front) = self.pending.front() else { return Ok(Ok(())) };
             if !front.chunk.entries.is_empty() {
-                let settled = match self.answer(&mut stream).await {
-                    Ok(results) => self.settle(results).await?,
+                let applied = match self.answer(&mut stream).await {
+                    Ok(results) => self.apply_results(results).await?,
                     Err(status) => Err(status),
                 };
-                if let Err(status) = settled {
+                if let Err(status) = applied {
                     return Ok(Err(status));
                 }
             }
-            self.note()?;
+            self.record_done()?;
             stream.sent = stream.sent.saturating_sub(1);
         }
     }
 
-    async fn open(&self) -> Result<Stream<K::Record>, Status> {
-        let (chunks, outgoing) = mpsc::channel(self.patience.window);
+    async fn open(&self) -> Result<ChunkStream<K::Record>, Status> {
+        let (chunks, outgoing) = mpsc::channel(self.limits.window);
         let answers = self.kind.import(self.channel.clone(), ReceiverStream::new(outgoing));
-        let answers = timeout(self.patience.answer, answers).await.map_err(|_| no_answer())??;
-        Ok(Stream { chunks, answers, sent: 0 })
+        let answers = timeout(self.limits.answer, answers).await.map_err(|_| no_answer())??;
+        Ok(ChunkStream { chunks, answers, sent: 0 })
     }
 
     /// Reads and sends as many chunks as may be unanswered.
-    async fn fill(&mut self, stream: &mut Stream<K::Record>) -> Result<()> {
-        while self.pending.len() < self.patience.window {
+    async fn send_chunks(&mut self, stream: &mut ChunkStream<K::Record>) -> Result<()> {
+        while self.pending.len() < self.limits.window {
             let Some(chunk) = self.reader.chunk(&self.kind)? else { break };
-            self.pending.push_back(Pending { chunk, tally: Tally::default() });
+            self.pending.push_back(PendingChunk { chunk, tally: ImportCounts::default() });
         }
         for pending in self.pending.iter().skip(stream.sent) {
             let entries = &pending.chunk.entries;
@@ -149,16 +149,16 @@ impl<K: Import, B: BufRead> Flow<K, B> {
         Ok(())
     }
 
-    async fn answer(&self, stream: &mut Stream<K::Record>) -> Result<Vec<ImportResult>, Status> {
-        match timeout(self.patience.answer, stream.answers.next()).await {
+    async fn answer(&self, stream: &mut ChunkStream<K::Record>) -> Result<Vec<ImportResult>, Status> {
+        match timeout(self.limits.answer, stream.answers.next()).await {
             Ok(Some(answer)) => answer,
             Ok(None) => Err(Status::unavailable("the node ended the import early")),
             Err(_) => Err(no_answer()),
         }
     }
 
-    /// Takes the answers for the first pending chunk. `Err` if some of its records must be sent again.
-    async fn settle(&mut self, results: Vec<ImportResult>) -> Result<Result<(), Status>> {
+    /// Applies the results of the first pending chunk. `Err` if some of its records must be sent again.
+    async fn apply_results(&mut self, results: Vec<ImportResult>) -> Result<Result<(), Status>> {
         let Some(pending) = self.pending.front_mut() else { return Ok(Ok(())) };
         let answers = answers(&pending.chunk.entries, results)?;
         let (mut taken, mut again, mut why, all) = (Vec::new(), Vec::new(), None, answers.len());
@@ -166,7 +166,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
             match error {
                 None => pending.tally.imported += 1,
                 Some(error) if error.reason == "ID_TAKEN" => taken.push((entry, error)),
-                Some(error) if may_pass(Code::from(error.code)) => {
+                Some(error) if is_retryable(Code::from(error.code)) => {
                     why = Some(Status::new(Code::from(error.code), error.message));
                     again.push(entry);
                 }
@@ -184,34 +184,37 @@ impl<K: Import, B: BufRead> Flow<K, B> {
     }
 
     /// Records the first pending chunk as done.
-    fn note(&mut self) -> Result<()> {
-        let Some(Pending { mut chunk, mut tally }) = self.pending.pop_front() else { return Ok(()) };
+    fn record_done(&mut self) -> Result<()> {
+        let Some(PendingChunk { mut chunk, mut tally }) = self.pending.pop_front() else { return Ok(()) };
         chunk.bad.sort_by_key(|bad| bad.line);
         tally.bad = u64::try_from(chunk.bad.len()).unwrap_or(u64::MAX);
-        self.progress.note(chunk.end, tally, &chunk.bad);
-        if let Some(kept) = &self.kept {
-            self.progress.save(kept)?;
+        self.progress.record(chunk.end, tally, &chunk.bad);
+        if let Some(progress_file) = &self.progress_file {
+            self.progress.save(progress_file)?;
         }
         self.report.bad(&chunk.bad);
-        self.report.came(chunk.end, self.progress.tally);
+        self.report.update(chunk.end, self.progress.tally);
         self.failures = 0;
         Ok(())
     }
 
     /// Waits before another attempt.
-    async fn recover(&mut self, status: &Status) -> Result<()> {
+    async fn wait_for_retry(&mut self, status: &Status) -> Result<()> {
         let why = one_line(status.message());
-        if !may_pass(status.code()) {
+        if !is_retryable(status.code()) {
             bail!("the node refuses the import: {why}");
         }
         self.failures += 1;
-        if self.failures >= self.patience.tries {
-            let again =
-                if self.kept.is_some() { "run it again to go on" } else { "run it again from the start" };
+        if self.failures >= self.limits.tries {
+            let again = if self.progress_file.is_some() {
+                "run it again to go on"
+            } else {
+                "run it again from the start"
+            };
             bail!("{why}; gave up after {} tries, {again}", self.failures);
         }
-        let doubled = self.patience.first_wait.saturating_mul(1 << (self.failures - 1).min(16));
-        let wait = doubled.min(self.patience.longest_wait);
+        let doubled = self.limits.first_wait.saturating_mul(1 << (self.failures - 1).min(16));
+        let wait = doubled.min(self.limits.longest_wait);
         self.report.waits(&why, wait);
         sleep(wait).await;
         Ok(())
@@ -223,7 +226,7 @@ async fn compare<K: Import>(
     kind: &K,
     channel: Channel,
     taken: Vec<(Entry<K::Record>, ResultError)>,
-    pending: &mut Pending<K::Record>,
+    pending: &mut PendingChunk<K::Record>,
 ) -> Result<(), Status> {
     if taken.is_empty() {
         return Ok(());
@@ -260,7 +263,7 @@ fn answers<R>(entries: &[Entry<R>], results: Vec<ImportResult>) -> Result<Vec<Op
 }
 
 /// Whether a retry of the same record may succeed.
-const fn may_pass(code: Code) -> bool {
+const fn is_retryable(code: Code) -> bool {
     matches!(
         code,
         Code::Unavailable

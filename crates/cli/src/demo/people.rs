@@ -38,43 +38,42 @@ const SOCKETS: &str = "ws-";
 const DEVICE: &str = "demo";
 
 /// The people go on until this is dropped. `silent`: they are online, and write nothing.
-pub(super) async fn live(channel: Channel, silent: bool) {
-    let mut crowd = Crowd {
+pub(super) async fn run(channel: Channel, silent: bool) {
+    let mut people = DemoPeople {
         messages: MessageServiceClient::new(channel.clone()),
         presence: PresenceServiceClient::new(channel),
         token: String::new(),
         online: BTreeSet::new(),
         users: HashSet::new(),
-        left: if silent { 0 } else { MESSAGES },
+        messages_left: if silent { 0 } else { MESSAGES },
     };
     let mut steps = interval(STEP);
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         steps.tick().await;
         // A step that fails is one less; the node says itself what is wrong with it.
-        drop(crowd.come_and_go().await);
-        if crowd.left > 0 {
-            drop(crowd.talk().await);
+        drop(people.come_and_go().await);
+        if people.messages_left > 0 {
+            drop(people.send_messages().await);
         }
     }
 }
 
-struct Crowd {
+struct DemoPeople {
     messages: MessageServiceClient<Channel>,
     presence: PresenceServiceClient<Channel>,
     token: String,
-    /// Those of the crowd who are online.
+    /// The people who are online.
     online: BTreeSet<i64>,
-    /// The users of the page; the crowd does not act for them.
+    /// The users of the page: the demo does not act for them.
     users: HashSet<i64>,
-    /// Messages that may still be written.
-    left: u32,
+    messages_left: u32,
 }
 
-impl Crowd {
+impl DemoPeople {
     async fn come_and_go(&mut self) -> Result<(), Status> {
-        self.look().await?;
-        self.beat().await?;
+        self.find_page_users().await?;
+        self.send_heartbeat().await?;
         if self.online.len() > ONLINE {
             let leaves = self.online.iter().copied().choose(&mut rand::rng());
             return self.leave(leaves).await;
@@ -91,8 +90,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Finds the users of the page.
-    async fn look(&mut self) -> Result<(), Status> {
+    async fn find_page_users(&mut self) -> Result<(), Status> {
         let user_ids = (1..=PEOPLE).collect();
         let found =
             self.presence.batch_get_presence(BatchGetPresenceRequest { user_ids }).await?.into_inner();
@@ -104,7 +102,7 @@ impl Crowd {
         Ok(())
     }
 
-    async fn beat(&mut self) -> Result<(), Status> {
+    async fn send_heartbeat(&mut self) -> Result<(), Status> {
         let name = |user_id: &i64| SessionName { user_id: *user_id, device_id: DEVICE.to_owned() };
         let (gateway_id, gateway_token) = (GATEWAY.to_owned(), self.token.clone());
         let sessions = self.online.iter().map(name).collect();
@@ -128,11 +126,11 @@ impl Crowd {
         Ok(())
     }
 
-    async fn talk(&mut self) -> Result<(), Status> {
+    async fn send_messages(&mut self) -> Result<(), Status> {
         for user in self.users.clone() {
             self.answer(user).await?;
         }
-        let (by, to) = self.next_talk();
+        let (by, to) = self.choose_message();
         if self.users.contains(&by) {
             return Ok(());
         }
@@ -141,7 +139,7 @@ impl Crowd {
     }
 
     /// Chooses who writes next, and to whom: a group, a user of the page, or a friend.
-    fn next_talk(&self) -> (i64, To) {
+    fn choose_message(&self) -> (i64, To) {
         let mut random = rand::rng();
         let anybody = random.random_range(1..=PEOPLE);
         match (random.random_range(0..10), self.users.iter().copied().choose(&mut random)) {
@@ -154,7 +152,7 @@ impl Crowd {
         }
     }
 
-    /// Answers what a user of the page wrote last to people of the crowd.
+    /// Answers what a user of the page wrote last to people of the demo.
     async fn answer(&mut self, user: i64) -> Result<(), Status> {
         let request = ListConversationsRequest { user_id: user, page_size: 10, ..Default::default() };
         let listed = self.messages.list_conversations(request).await?.into_inner().conversations;
@@ -175,7 +173,7 @@ impl Crowd {
 
     /// Writes for a moment, as one sees, and sends.
     async fn write(&mut self, by: i64, to: To, text: &str) -> Result<(), Status> {
-        let Some(left) = self.left.checked_sub(1) else { return Ok(()) };
+        let Some(left) = self.messages_left.checked_sub(1) else { return Ok(()) };
         let conversation_id = match &to {
             To::ConversationId(id) => id.clone(),
             To::UserId(user) => format!("d{}-{}", by.min(*user), by.max(*user)),
@@ -193,7 +191,7 @@ impl Crowd {
             ..SendMessageRequest::default()
         };
         self.messages.send_message(Request::new(message)).await?;
-        self.left = left;
+        self.messages_left = left;
         Ok(())
     }
 }

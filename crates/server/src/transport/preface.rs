@@ -19,29 +19,29 @@ pub(super) enum Protocol {
     Http2,
 }
 
-/// Waits for the greeting; the stream returned yields it again.
-pub(super) async fn greeted<I: AsyncRead + Unpin>(mut io: I) -> io::Result<(Protocol, Prefixed<I>)> {
-    let (mut greeting, mut count) = ([0; PREFACE.len()], 0);
-    while count < greeting.len() && greeting[..count] == PREFACE[..count] {
-        match io.read(&mut greeting[count..]).await? {
+/// Waits for the preface; the stream returned yields it again.
+pub(super) async fn read_preface<I: AsyncRead + Unpin>(mut io: I) -> io::Result<(Protocol, PrefacedIo<I>)> {
+    let (mut preface, mut count) = ([0; PREFACE.len()], 0);
+    while count < preface.len() && preface[..count] == PREFACE[..count] {
+        match io.read(&mut preface[count..]).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             more => count += more,
         }
     }
-    let protocol = if greeting == *PREFACE { Protocol::Http2 } else { Protocol::Http1 };
-    Ok((protocol, Prefixed { greeting, next: 0, count, io }))
+    let protocol = if preface == *PREFACE { Protocol::Http2 } else { Protocol::Http1 };
+    Ok((protocol, PrefacedIo { preface, next: 0, count, io }))
 }
 
-/// A stream that yields the greeting, then the rest.
+/// A stream that yields the preface, then the rest.
 #[derive(Debug)]
-pub(super) struct Prefixed<I> {
-    greeting: [u8; PREFACE.len()],
+pub(super) struct PrefacedIo<I> {
+    preface: [u8; PREFACE.len()],
     next: usize,
     count: usize,
     io: I,
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Prefixed<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for PrefacedIo<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -51,13 +51,13 @@ impl<I: AsyncRead + Unpin> AsyncRead for Prefixed<I> {
             return Pin::new(&mut self.io).poll_read(cx, into);
         }
         let end = self.count.min(self.next + into.remaining());
-        into.put_slice(&self.greeting[self.next..end]);
+        into.put_slice(&self.preface[self.next..end]);
         self.next = end;
         Poll::Ready(Ok(()))
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Prefixed<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for PrefacedIo<I> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, from)
     }
@@ -93,7 +93,7 @@ mod tests {
         let (mut peer, io) = tokio::io::duplex(1024);
         peer.write_all(bytes).await.unwrap();
         drop(peer);
-        let (protocol, mut io) = greeted(io).await.unwrap();
+        let (protocol, mut io) = read_preface(io).await.unwrap();
         let mut again = Vec::new();
         io.read_to_end(&mut again).await.unwrap();
         (protocol, again)
@@ -113,10 +113,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_greeting_that_ends_early_is_none() {
+    async fn preface_that_ends_early_is_an_error() {
         let (mut peer, io) = tokio::io::duplex(64);
         peer.write_all(b"PRI").await.unwrap();
         drop(peer);
-        assert!(greeted(io).await.is_err());
+        assert!(read_preface(io).await.is_err());
     }
 }

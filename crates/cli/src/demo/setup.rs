@@ -47,10 +47,10 @@ const NOTICES: [(i64, &str, &str, bool); 2] = [
 ];
 
 /// Makes everything, unless it is there. What a start that was interrupted has made is passed over.
-pub(super) async fn make(channel: &Channel) -> Result<(), Status> {
+pub(super) async fn create(channel: &Channel) -> Result<(), Status> {
     // An earlier version of the demo has made none.
     notices(channel).await?;
-    if is_made(channel).await? {
+    if is_created(channel).await? {
         return Ok(());
     }
     people(channel).await?;
@@ -66,7 +66,7 @@ pub(super) async fn make(channel: &Channel) -> Result<(), Status> {
     Ok(())
 }
 
-async fn is_made(channel: &Channel) -> Result<bool, Status> {
+async fn is_created(channel: &Channel) -> Result<bool, Status> {
     let group_id = i64::try_from(GROUPS.len()).unwrap_or_default();
     let found = GroupServiceClient::new(channel.clone())
         .get_group(GetGroupRequest { group_id, ..Default::default() })
@@ -91,7 +91,7 @@ async fn people(channel: &Channel) -> Result<(), Status> {
     let stream = tokio_stream::once(ImportUsersRequest { records });
     let mut answers = UserServiceClient::new(channel.clone()).import_users(stream).await?.into_inner();
     while let Some(answer) = answers.message().await? {
-        taken(answer.results)?;
+        check_results(answer.results)?;
     }
     Ok(())
 }
@@ -140,13 +140,13 @@ async fn friendships(channel: &Channel) -> Result<(), Status> {
     let mut relations = RelationServiceClient::new(channel.clone());
     let mut answers = relations.import_follows(tokio_stream::iter(messages)).await?.into_inner();
     while let Some(answer) = answers.message().await? {
-        taken(answer.results)?;
+        check_results(answer.results)?;
     }
     Ok(())
 }
 
 /// A record that was there before is fine.
-fn taken(results: Vec<ImportResult>) -> Result<(), Status> {
+fn check_results(results: Vec<ImportResult>) -> Result<(), Status> {
     let refused = |result| match result {
         Some(import_result::Result::Error(error)) => Some(error),
         _ => None,
