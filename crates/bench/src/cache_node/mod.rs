@@ -65,7 +65,7 @@ impl CacheNode {
             id,
             sharing: Sharing { shared: followed, queue, wakes, patience: PATIENCE },
             epochs,
-            seal: secret(),
+            mac: secret(),
             confirmations,
             bound: CHANGE_BOUND,
         });

@@ -48,7 +48,7 @@ pub struct NodeConfig {
     /// How long a read may wait for a change that this node has yet to apply.
     pub token_wait: Duration,
     /// Until when memory may be served at first: [`Moment::NEVER`] for a node without peers; the default
-    /// moment, which is past, for one that has yet to hear from its bus.
+    /// moment, which is past, for one that has not received anything from its bus yet.
     pub trusted_until: Moment,
     /// How long namespaces that are not strict are still served after the deadline.
     pub trust_grace: Duration,
@@ -173,12 +173,12 @@ impl Node {
     /// Applies the changes of another node, then [`reach`](Self::reach)es their number. Must be called in the order of
     /// the numbers, without gaps. A namespace that this node does not have is skipped.
     pub fn apply(&self, number: u64, changes: &[Invalidation]) {
-        changes.iter().for_each(|change| self.hear(&PublishedChange::of(change)));
+        changes.iter().for_each(|change| self.apply_change(&PublishedChange::of(change)));
         self.reach(number);
     }
 
     /// Applies one received change. A namespace that this node does not have is skipped.
-    pub(crate) fn hear(&self, change: &PublishedChange<'_>) {
+    pub(crate) fn apply_change(&self, change: &PublishedChange<'_>) {
         if let Some(namespace) = self.namespace(change.namespace) {
             namespace.apply(change.key, change.version);
         }

@@ -135,7 +135,7 @@ guards! {
     strict_after_epoch;
     /// A writer brings its value along.
     written_through;
-    /// A message without a good seal is not believed.
+    /// A message without a valid authentication code is not applied.
     sealed;
     /// A message of a newer version, which cannot be read, may be about any copy.
     unread_flushes;
@@ -147,7 +147,7 @@ guards! {
     shared_needs_trust;
     /// After trust was lost, writers get time to publish what they could not.
     settles_first;
-    /// What is heard does not end the following of a log that says otherwise.
+    /// A received message does not end the following of a log that says otherwise.
     fork_by_log;
     /// A page is answered only if its list has the epoch still.
     list_confirmed;

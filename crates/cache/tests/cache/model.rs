@@ -27,7 +27,7 @@ enum Step {
     Commit(usize),
     /// Gives the verdict: 0 put, 1 invalidate with version, 2 without, 3 unknown, 4 dropped.
     Verdict(usize, u8),
-    /// A change made by another node, heard with or without its version.
+    /// A change made by another node, received with or without its version.
     Elsewhere(u64, bool),
     /// An old message that comes late.
     Late(u64),

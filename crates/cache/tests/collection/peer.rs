@@ -18,10 +18,10 @@ use crate::{
 
 /// One epoch for ever.
 #[derive(Debug)]
-struct Still;
+struct FixedEpoch;
 
 #[async_trait::async_trait]
-impl Epochs for Still {
+impl Epochs for FixedEpoch {
     async fn current(&self) -> Result<(u64, String), SharedError> {
         Ok((1, "0".to_owned()))
     }
@@ -40,7 +40,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// A node that trusts its memory and hears nothing.
+    /// A node that trusts its memory and receives nothing.
     pub(crate) fn new(id: u64, wire: Wire, loader: Arc<dyn PageLoader<u64, Span, u64>>) -> Self {
         let sharing = Sharing {
             shared: Arc::new(wire.clone()),
@@ -51,8 +51,8 @@ impl Peer {
         let bus = Arc::new(SharedBus {
             id,
             sharing,
-            epochs: Arc::new(Still),
-            seal: MessageMac::new(&[7; 32]),
+            epochs: Arc::new(FixedEpoch),
+            mac: MessageMac::new(&[7; 32]),
             confirmations: Arc::new(PeerConfirmations::new(Duration::from_millis(1_500))),
             bound: Duration::from_secs(60),
         });

@@ -23,8 +23,8 @@ impl Door {
         self.0.send_replace(open);
     }
 
-    /// How many have come so far.
-    pub(crate) fn came(&self) -> usize {
+    /// How many calls have arrived so far.
+    pub(crate) fn arrivals(&self) -> usize {
         *self.1.lock()
     }
 
@@ -45,7 +45,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    async fn way(&self) {
+    async fn delay(&self) {
         if let Some(chance) = &self.chance {
             let time = chance.lock().random_range(0..3_000);
             sleep(Duration::from_micros(time)).await;
@@ -54,9 +54,9 @@ impl Wire {
 
     /// There, done, and back.
     async fn call<T>(&self, act: impl Future<Output = T>) -> T {
-        self.way().await;
+        self.delay().await;
         let answer = act.await;
-        self.way().await;
+        self.delay().await;
         answer
     }
 }

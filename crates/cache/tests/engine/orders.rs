@@ -225,7 +225,7 @@ async fn read_after_ack_joins_no_older_load() {
     let (read, early) = a.held(Call::Read, Way::Back, |a| a.reads(LIST)).await;
     change.open();
     assert_eq!(writing.await.unwrap(), Some(2));
-    assert_eq!(a.node.applied(), 1, "it has not heard itself yet");
+    assert_eq!(a.node.applied(), 1, "it has not received its own change yet");
     let later = a.reads(LIST);
     pass(1).await;
     read.open();

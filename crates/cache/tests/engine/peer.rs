@@ -235,7 +235,7 @@ fn bus(world: &World, wire: &Wire) -> Arc<SharedBus> {
         id: wire.way.node,
         sharing,
         epochs: Arc::new(wire.way.clone()),
-        seal: MessageMac::new(&[7; 32]),
+        mac: MessageMac::new(&[7; 32]),
         confirmations: Arc::new(PeerConfirmations::new(Following::default().trust)),
         bound: Duration::from_millis(100),
     })

@@ -106,7 +106,7 @@ async fn strict_write_awaits_a_dead_node_for_its_trust() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_holds_on_a_node_that_hears_nothing() {
+async fn token_holds_on_a_node_that_receives_nothing() {
     let (_world, [a, b]) = World::holding(ONE).await;
     b.wire.set(Link::Frozen);
     let (token, place) = a.put(ONE).await.unwrap();

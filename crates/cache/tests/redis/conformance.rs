@@ -86,7 +86,7 @@ async fn next_news(frames: &mut Box<dyn Frames>) -> News {
 /// The next entry of the log that is received.
 async fn next_entry(frames: &mut Box<dyn Frames>) -> Frame {
     let News::Entry(bytes) = next_news(frames).await else { panic!("an entry was expected") };
-    Frame::heard(&bytes).unwrap()
+    Frame::from_bytes(&bytes).unwrap()
 }
 
 /// A copy is kept for as long as it may, and of a fill that counts from the lease.
@@ -198,12 +198,12 @@ async fn wakes(shared: &dyn Shared) {
     shared.change(3, &keys[2..5].iter().cloned().zip(orders).collect::<Vec<_>>(), entry(1)).await.unwrap();
     shared.release(&keys[6..], 1).await.unwrap();
     for frames in [&mut here, &mut there] {
-        let mut heard = BTreeSet::new();
-        while !heard.contains(&keys[6]) {
+        let mut woken = BTreeSet::new();
+        while !woken.contains(&keys[6]) {
             let News::Filled(key) = next_news(frames).await else { panic!("only wakes were expected") };
-            heard.insert(key);
+            woken.insert(key);
         }
-        assert_eq!(heard, waited.iter().cloned().collect());
+        assert_eq!(woken, waited.iter().cloned().collect());
     }
 }
 

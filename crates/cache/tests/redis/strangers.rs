@@ -143,15 +143,15 @@ async fn whatever_a_key_or_a_message_says_it_is_data() {
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn forged_messages_are_skipped_and_counted() {
-    let seal = MessageMac::new(&[7; 32]);
-    let options = RedisOptions { seal: Some(seal.clone()), ..options(&address()) };
+    let mac = MessageMac::new(&[7; 32]);
+    let options = RedisOptions { mac: Some(mac.clone()), ..options(&address()) };
     let (prefix, outsider) = (options.tag(), operator(&address()).await);
     let shared = accepted(options).await;
     let mut frames = shared.subscribe(1, 2).await.unwrap();
     let (wakes, mine) = (format!("{{{prefix}}}:0:wakes"), format!("{{{prefix}}}:0:node:1:2"));
     let forged: Vec<u8> = [1_u64, 2, 3, 9].into_iter().flat_map(u64::to_be_bytes).collect();
-    let sealed_by_another = MessageMac::new(&[8; 32]).close(9, &forged);
-    for message in [Vec::new(), vec![0xff; 70_000], b"1:a:k".to_vec(), forged, sealed_by_another] {
+    let signed_by_another = MessageMac::new(&[8; 32]).sign(9, &forged);
+    for message in [Vec::new(), vec![0xff; 70_000], b"1:a:k".to_vec(), forged, signed_by_another] {
         for channel in [&wakes, &mine] {
             let receivers: i64 =
                 outsider.publish(channel, bytes::Bytes::from(message.clone())).await.unwrap();
@@ -160,14 +160,14 @@ async fn forged_messages_are_skipped_and_counted() {
     }
     shared.confirm(1, 2, Confirmed { node: 3, number: 4 }).await.unwrap();
     let news = timeout(PATIENCE, frames.next()).await.unwrap();
-    assert_eq!(news, Some(News::Confirmed(Confirmed { node: 3, number: 4 })), "the first that is believed");
+    assert_eq!(news, Some(News::Confirmed(Confirmed { node: 3, number: 4 })), "the first that is valid");
     assert_eq!(shared.garbled(), 10);
     let entries = format!("{{{prefix}}}:0:log:1");
     let _: i64 = outsider.publish(&entries, "no entry").await.unwrap();
     let Some(News::Entry(bytes)) = timeout(PATIENCE, frames.next()).await.unwrap() else {
         panic!("an entry was expected")
     };
-    assert_eq!(Frame::heard(&bytes), None, "the follower of the log checks it");
+    assert_eq!(Frame::from_bytes(&bytes), None, "the follower of the log checks it");
 }
 
 #[tokio::test]
@@ -208,12 +208,14 @@ async fn two_prefixes_on_one_server_never_meet() {
     let changed = two.change(1, &[], entry(2, b"of two")).await.unwrap();
     assert_eq!((changed.number, changed.epoch, changed.peers), (1, 0, Vec::new()));
     let News::Entry(bytes) = at_two.next().await.unwrap() else {
-        panic!("its own entry is the first it hears")
+        panic!("its own entry is the first that it receives")
     };
-    assert_eq!(Frame::heard(&bytes).unwrap().message, b"of two");
+    assert_eq!(Frame::from_bytes(&bytes).unwrap().message, b"of two");
     for _ in 0..3 {
-        let heard = at_one.next().await.unwrap();
-        assert!(!matches!(heard, News::Entry(bytes) if Frame::heard(&bytes).unwrap().message == b"of two"));
+        let news = at_one.next().await.unwrap();
+        assert!(
+            !matches!(news, News::Entry(bytes) if Frame::from_bytes(&bytes).unwrap().message == b"of two")
+        );
     }
     assert_eq!(two.peers(9).await.unwrap(), []);
 }

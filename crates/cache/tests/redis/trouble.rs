@@ -10,7 +10,7 @@ use kith_cache::{
     Version,
     remote::{
         Acquired, Alive, Cell, Cells as _, Filled, Log as _, LogEntry, Order, Registry as _, SharedError,
-        redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared},
+        redis::{BreakerState, BroadcastTest, RedisError, RedisOptions, RedisShared},
     },
 };
 
@@ -134,11 +134,11 @@ async fn node_starts_without_redis_and_finds_it_later() {
     let shared = RedisShared::connect(quick(&server)).await.unwrap();
     assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
     assert!(shared.subscribe(1, 1).await.is_err());
-    assert_eq!(shared.self_test().await, Broadcast::Away);
+    assert_eq!(shared.self_test().await, BroadcastTest::Unavailable);
     assert_eq!(shared.fitness().await.is_fit(), None);
     server.restart();
     accept(&shared).await;
-    assert!(matches!(shared.self_test().await, Broadcast::Heard(_)));
+    assert!(matches!(shared.self_test().await, BroadcastTest::Received(_)));
     let fitness = shared.fitness().await;
     assert!(!fitness.version.is_empty() && fitness.eviction == "noeviction", "{fitness}");
     command(&server.operator().await, "CONFIG", &["SET", "maxmemory-policy", "allkeys-lru"]).await;
@@ -170,7 +170,7 @@ async fn frozen_server_blocks_no_caller() {
     assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
     assert!(began.elapsed() < Duration::from_millis(50), "an open breaker answers at once");
     assert!(shared.subscribe(1, 1).await.is_err(), "it does not hang either");
-    assert_eq!(frames.next().await, None, "a dead connection is noticed although nothing is heard on it");
+    assert_eq!(frames.next().await, None, "a dead connection is noticed although nothing is received on it");
     server.thaw();
     eventually("it is read again", async || shared.read(&key()).await.is_ok_and(|found| found[0].is_some()))
         .await;

@@ -54,7 +54,7 @@ async fn newer_format_flushes_memory() {
     assert_eq!(other.read(1).await.1, Some(Tier::Memory));
     one.write(&stage.store, 1, 3).await.unwrap();
     sleep(Duration::from_millis(10)).await;
-    assert_eq!(other.read(1).await.0, Some(3), "what it understands is heard as ever");
+    assert_eq!(other.read(1).await.0, Some(3), "what it can read is applied as before");
 }
 
 #[tokio::test(start_paused = true)]

@@ -135,7 +135,7 @@ impl Stage {
             id,
             sharing,
             epochs: Arc::<Store>::clone(&self.store),
-            seal: MessageMac::new(&[7; 32]),
+            mac: MessageMac::new(&[7; 32]),
             confirmations: Arc::new(PeerConfirmations::new(following.trust)),
             bound: Duration::from_millis(100),
         });
@@ -181,7 +181,7 @@ impl Peer {
         tokio::spawn(async move { member.bus.drain(&member.node).await })
     }
 
-    /// It hears nothing from now on and says nothing, as if it were gone; its memory is still asked.
+    /// It receives and sends nothing from now on, as if it were gone; its memory is still asked.
     pub(crate) fn die(&self) {
         self.follows.abort();
     }

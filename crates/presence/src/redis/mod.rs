@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::remote::{
     SharedError,
-    redis::{Published, RedisError, RedisOptions, RedisScript, Reply, ScriptCall, ScriptRunner},
+    redis::{ChannelSubscription, RedisError, RedisOptions, RedisScript, Reply, ScriptCall, ScriptRunner},
 };
 
 use self::names::Names;
@@ -99,13 +99,13 @@ impl Scripts {
 #[async_trait]
 impl PresenceFeed for RedisPresence {
     async fn hear(&self) -> Result<Box<dyn Heard>, PresenceError> {
-        let heard = self.runner.hear(vec![self.names.channel()]).await.map_err(meaning)?;
+        let heard = self.runner.subscribe(vec![self.names.channel()]).await.map_err(meaning)?;
         Ok(Box::new(RedisHeard(heard)))
     }
 }
 
 #[derive(Debug)]
-struct RedisHeard(Published);
+struct RedisHeard(ChannelSubscription);
 
 #[async_trait]
 impl Heard for RedisHeard {

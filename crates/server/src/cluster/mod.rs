@@ -109,7 +109,7 @@ impl Cluster {
             id: node_info.number(),
             sharing,
             epochs: Arc::new(StoreEpochs(Arc::clone(&stores.node))),
-            seal: keys.seal(),
+            mac: keys.seal(),
             confirmations: Arc::new(PeerConfirmations::new(following.trust)),
             bound: config.redis.command_timeout + TELL_SLACK,
         });

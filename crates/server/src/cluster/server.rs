@@ -5,7 +5,7 @@ use std::sync::Arc;
 #[cfg(feature = "cluster")]
 use kith_cache::remote::{
     Kept,
-    redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared, ScriptRunner},
+    redis::{BreakerState, BroadcastTest, RedisError, RedisOptions, RedisShared, ScriptRunner},
 };
 use kith_cache::{
     SystemClock,
@@ -63,7 +63,7 @@ impl SharedServer {
     /// If its address is invalid.
     pub(crate) async fn connect(config: &Config, keys: &NodeKeys) -> Result<Self, StartError> {
         let (database_id, seal) = (keys.database_id(), Some(keys.seal()));
-        Self::of(RedisOptions { database_id, seal, ..options(config) }, config).await
+        Self::of(RedisOptions { database_id, mac: seal, ..options(config) }, config).await
     }
 
     /// Connects only to examine it. `keys`: those of the database, if the store answered.
@@ -179,9 +179,9 @@ impl SharedServer {
             ));
         }
         match heard {
-            Broadcast::Away => return Err(SharedError::Away),
-            Broadcast::Silent => found.push(SILENT.to_owned()),
-            Broadcast::Heard(_) => {}
+            BroadcastTest::Unavailable => return Err(SharedError::Away),
+            BroadcastTest::NotReceived => found.push(SILENT.to_owned()),
+            BroadcastTest::Received(_) => {}
         }
         Ok(found)
     }

@@ -20,7 +20,7 @@ pub(super) struct KithNumbers {
 
 impl KithNumbers {
     pub(super) async fn start(id: u64, url: &str, epochs: &Store, ends: &Ends) -> Result<Self> {
-        let options = RedisOptions { url: url.to_owned(), seal: Some(secret()), ..RedisOptions::default() };
+        let options = RedisOptions { url: url.to_owned(), mac: Some(secret()), ..RedisOptions::default() };
         let shared: Arc<dyn Shared> = RedisShared::connect(options.clone()).await?;
         let node = CacheNode::start(id, &shared, Arc::clone(&shared), Arc::new(epochs.clone()));
         node.until_trusted().await?;

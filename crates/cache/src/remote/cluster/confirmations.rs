@@ -23,7 +23,7 @@ pub struct PeerConfirmations {
     silence_max: Duration,
     state: Mutex<ConfirmationState>,
     /// Wakes tasks that wait for a confirmation, in the order of waiting.
-    heard: Notify,
+    received: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl PeerConfirmations {
     #[must_use]
     pub fn new(trust: Duration) -> Self {
         let silence_max = trust + trust / 50 + Duration::from_millis(20);
-        Self { silence_max, state: Mutex::default(), heard: Notify::new() }
+        Self { silence_max, state: Mutex::default(), received: Notify::new() }
     }
 
     /// This node follows the epoch of this server from now on. Confirmations in an earlier epoch no longer count.
@@ -71,12 +71,12 @@ impl PeerConfirmations {
     }
 
     /// Records the confirmation of a node.
-    pub fn heard(&self, confirmed: Confirmed) {
+    pub fn record(&self, confirmed: Confirmed) {
         let mut state = self.state.lock();
         let number = state.confirmed.entry(confirmed.node).or_default();
         *number = confirmed.number.max(*number);
         drop(state);
-        self.heard.notify_waiters();
+        self.received.notify_waiters();
     }
 
     /// Returns when no node but `me` can still serve the replaced value from memory: each has confirmed the change, or has
@@ -102,7 +102,7 @@ impl PeerConfirmations {
         let deadline = answered + self.silence_max.saturating_sub(peer.silent);
         let confirms = || self.state.lock().confirmed.get(&peer.node).is_some_and(|known| *known >= number);
         // The deadline covers a node that never confirms.
-        drop(timeout_at(deadline, until(&self.heard, confirms)).await);
+        drop(timeout_at(deadline, until(&self.received, confirms)).await);
     }
 
     /// When no node of an earlier epoch trusts its memory any more.
@@ -140,7 +140,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn peer_that_has_the_change_is_not_awaited() {
         let confirmations = settled().await;
-        confirmations.heard(Confirmed { node: 2, number: 10 });
+        confirmations.record(Confirmed { node: 2, number: 10 });
         assert_eq!(
             takes(&confirmations, vec![peer(1, 0, 0), peer(2, 3, 0), peer(3, 10, 0)]).await,
             Duration::ZERO

@@ -135,7 +135,7 @@ impl<'a> Follower<'a> {
                 match self.order_of(frame) {
                     FrameOrder::Next => {
                         self.member.stats.replayed.add(1);
-                        let message = self.member.bus.seal.open(frame.nonce, &frame.message);
+                        let message = self.member.bus.mac.verify(frame.nonce, &frame.message);
                         self.apply(frame, message.and_then(Message::decode));
                     }
                     FrameOrder::Repeated => {}
@@ -198,15 +198,16 @@ impl<'a> Follower<'a> {
         match news {
             News::Entry(bytes) => return self.receive_entry(&bytes).await,
             News::Filled(address) => self.member.bus.sharing.wakes.wake(&address),
-            News::Confirmed(confirmed) => self.member.bus.confirmations.heard(confirmed),
+            News::Confirmed(confirmed) => self.member.bus.confirmations.record(confirmed),
         }
         Ok(())
     }
 
     async fn receive_entry(&mut self, bytes: &[u8]) -> Result<(), End> {
         // Other programs may write to the channel. If an entry is dropped here, the next one shows a gap.
-        let frame = Frame::heard(bytes);
-        let message = frame.as_ref().and_then(|frame| self.member.bus.seal.open(frame.nonce, &frame.message));
+        let frame = Frame::from_bytes(bytes);
+        let message =
+            frame.as_ref().and_then(|frame| self.member.bus.mac.verify(frame.nonce, &frame.message));
         let Some(frame) = frame.as_ref().filter(|_| message.is_some() || !rules::sealed()) else {
             self.member.stats.forged.add(1);
             return Ok(());
@@ -295,7 +296,7 @@ impl<'a> Follower<'a> {
         match message {
             Some(message) => {
                 for change in &message.changes {
-                    member.node.hear(change);
+                    member.node.apply_change(change);
                     member.recent.record(self.epoch, change);
                 }
                 if message.strict && message.origin != member.bus.id {

@@ -32,7 +32,7 @@ pub struct SharedBus {
     /// The epoch in the store, which is raised when the queue overflows.
     pub epochs: Arc<dyn Epochs>,
     /// Authenticates its messages to the other nodes.
-    pub seal: MessageMac,
+    pub mac: MessageMac,
     /// What the other nodes have confirmed.
     pub confirmations: Arc<PeerConfirmations>,
     /// How long the publication of a change may take before the change is queued.
@@ -77,7 +77,7 @@ impl SharedBus {
         let published = changes.iter().map(PublishedChange::of).collect();
         let message = Message { origin: self.id, strict, sent_ms: wall_clock_ms(), changes: published };
         let message = message.encode().ok_or(SharedError::Unexpected)?;
-        let message = self.seal.close(nonce, &message);
+        let message = self.mac.sign(nonce, &message);
         let orders = orders(changes, epoch, nonce);
         let change =
             self.sharing.shared.change(epoch, &orders, LogEntry { nonce, message: &message, strict });

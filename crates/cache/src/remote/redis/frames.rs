@@ -40,13 +40,13 @@ pub(super) struct Subscription {
 
 /// The subscription of a node to its epoch.
 #[derive(Debug)]
-pub(super) struct Hearing {
-    heard: Subscription,
+pub(super) struct EpochSubscription {
+    subscription: Subscription,
     names: Arc<Names>,
     entries: String,
     /// Epoch and number of this node.
     to: (u64, u64),
-    seal: Option<MessageMac>,
+    mac: Option<MessageMac>,
     garbled: Arc<Counter>,
 }
 
@@ -106,8 +106,8 @@ impl Drop for Subscription {
 fn near(shared: &RedisShared) -> Client {
     let client = || shared.options.subscriber(shared.config.clone());
     let Some(routing) = shared.control.client.cached_cluster_state() else { return client() };
-    let teller = routing.get_server(shared.names.highest_epoch().cluster_hash());
-    let is_near = |client: &Client| routing.get_server(redis_keyslot(client.id().as_bytes())) == teller;
+    let publisher = routing.get_server(shared.names.highest_epoch().cluster_hash());
+    let is_near = |client: &Client| routing.get_server(redis_keyslot(client.id().as_bytes())) == publisher;
     (0..NAMES_TRIED).map(|_| client()).find(is_near).unwrap_or_else(client)
 }
 
@@ -148,13 +148,14 @@ fn subscriptions(info: &str) -> Option<usize> {
     info.split_whitespace().find_map(|word| word.strip_prefix("sub="))?.parse().ok()
 }
 
-impl Hearing {
+impl EpochSubscription {
     pub(super) async fn begin(shared: &RedisShared, epoch: u64, node: u64) -> Result<Self, SharedError> {
         let names = Arc::clone(&shared.names);
         let (entries, mine) = (names.entries(epoch), names.confirmations(epoch, node));
-        let heard = Subscription::begin(shared, vec![entries.clone(), names.wakes.clone(), mine]).await?;
-        let (seal, garbled) = (shared.options.seal.clone(), Arc::clone(&shared.garbled));
-        Ok(Self { heard, names, entries, to: (epoch, node), seal, garbled })
+        let subscription =
+            Subscription::begin(shared, vec![entries.clone(), names.wakes.clone(), mine]).await?;
+        let (mac, garbled) = (shared.options.mac.clone(), Arc::clone(&shared.garbled));
+        Ok(Self { subscription, names, entries, to: (epoch, node), mac, garbled })
     }
 
     fn news(&self, message: Message) -> Option<News> {
@@ -165,15 +166,15 @@ impl Hearing {
         if *message.channel == *self.names.wakes {
             return self.names.address(&bytes).map(|address| News::Filled(address.to_owned()));
         }
-        confirmed(self.seal.as_ref(), self.to, &bytes).map(News::Confirmed)
+        confirmed(self.mac.as_ref(), self.to, &bytes).map(News::Confirmed)
     }
 }
 
 #[async_trait::async_trait]
-impl Frames for Hearing {
+impl Frames for EpochSubscription {
     async fn next(&mut self) -> Option<News> {
         loop {
-            let message = self.heard.next().await?;
+            let message = self.subscription.next().await?;
             match self.news(message) {
                 Some(news) => return Some(news),
                 None => self.garbled.add(1),
@@ -183,19 +184,19 @@ impl Frames for Hearing {
 }
 
 /// A confirmation for the node `to` of an epoch. It is valid only for that node in that epoch, authenticated or not.
-pub(super) fn confirmation(seal: Option<&MessageMac>, to: (u64, u64), confirmed: Confirmed) -> Vec<u8> {
+pub(super) fn confirmation(mac: Option<&MessageMac>, to: (u64, u64), confirmed: Confirmed) -> Vec<u8> {
     let numbers = [to.0, to.1, confirmed.node, confirmed.number];
     let message: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();
-    match seal {
-        Some(seal) => seal.close(confirmed.number, &message),
+    match mac {
+        Some(mac) => mac.sign(confirmed.number, &message),
         None => message,
     }
 }
 
-fn confirmed(seal: Option<&MessageMac>, to: (u64, u64), bytes: &[u8]) -> Option<Confirmed> {
+fn confirmed(mac: Option<&MessageMac>, to: (u64, u64), bytes: &[u8]) -> Option<Confirmed> {
     let number = u64::from_be_bytes(*bytes.last_chunk::<8>()?);
-    let message = match seal {
-        Some(seal) => seal.open(number, bytes)?,
+    let message = match mac {
+        Some(mac) => mac.verify(number, bytes)?,
         None => bytes,
     };
     let (numbers, rest) = message.as_chunks::<8>();
@@ -211,16 +212,16 @@ mod tests {
 
     #[test]
     fn confirmation_holds_for_its_receiver_only() {
-        let (seal, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
+        let (mac, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
         let sent = Confirmed { node: 7, number: 9 };
-        for seal in [None, Some(&seal)] {
-            let message = confirmation(seal, (3, 1), sent);
-            assert_eq!(confirmed(seal, (3, 1), &message), Some(sent));
-            assert_eq!(confirmed(seal, (3, 2), &message), None);
-            assert_eq!(confirmed(seal, (4, 1), &message), None);
+        for mac in [None, Some(&mac)] {
+            let message = confirmation(mac, (3, 1), sent);
+            assert_eq!(confirmed(mac, (3, 1), &message), Some(sent));
+            assert_eq!(confirmed(mac, (3, 2), &message), None);
+            assert_eq!(confirmed(mac, (4, 1), &message), None);
             assert_eq!(confirmed(Some(&other), (3, 1), &message), None);
             for cut in 0..message.len() {
-                assert_eq!(confirmed(seal, (3, 1), &message[..cut]), None);
+                assert_eq!(confirmed(mac, (3, 1), &message[..cut]), None);
             }
         }
     }

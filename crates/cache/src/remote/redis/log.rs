@@ -10,7 +10,7 @@ use fred::{
 use super::{
     RedisShared,
     failures::meaning,
-    frames::{self, Hearing},
+    frames::{self, EpochSubscription},
     scripts::run,
     values,
 };
@@ -58,12 +58,12 @@ impl Log for RedisShared {
     }
 
     async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError> {
-        Ok(Box::new(Hearing::begin(self, epoch, node).await?))
+        Ok(Box::new(EpochSubscription::begin(self, epoch, node).await?))
     }
 
     async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
         let channel = self.names.confirmations(epoch, to);
-        let message = frames::confirmation(self.options.seal.as_ref(), (epoch, to), confirmed);
+        let message = frames::confirmation(self.options.mac.as_ref(), (epoch, to), confirmed);
         let arguments = vec![
             self.wakes(),
             Value::from(channel),
@@ -90,5 +90,5 @@ fn changed(value: Value) -> Result<Changed, SharedError> {
 fn frame(id: &str, fields: &[Bytes]) -> Option<Frame> {
     let at: u64 = id.strip_prefix("1-")?.parse().ok()?;
     let [_, entry] = fields else { return None };
-    Frame::logged(at + 1, entry)
+    Frame::from_log(at + 1, entry)
 }

@@ -60,7 +60,7 @@ pub struct RedisOptions {
     /// How long each kind of cell is kept, and how much of the log.
     pub kept: Kept,
     /// Authenticates confirmations, so that an outsider cannot confirm in the name of a node. The same on all nodes.
-    pub seal: Option<MessageMac>,
+    pub mac: Option<MessageMac>,
     /// Spreads the expiry of copies.
     pub random: Arc<dyn Random>,
 }
@@ -96,7 +96,7 @@ impl Default for RedisOptions {
             script_pool: 1,
             waiting_max: 10_000,
             kept: Kept::default(),
-            seal: None,
+            mac: None,
             random: Arc::new(ThreadRandom),
         }
     }

@@ -93,9 +93,9 @@ struct Lead<'a> {
     count: Option<u64>,
 }
 
-/// The messages of some channels, from the call of [`ScriptRunner::hear`] on.
+/// The messages of some channels, from the return of [`ScriptRunner::subscribe`] on.
 #[derive(Debug)]
-pub struct Published(Subscription);
+pub struct ChannelSubscription(Subscription);
 
 impl ScriptRunner {
     /// Begins to connect `script_pool` connections, and waits for them within the connect timeout; then it continues in
@@ -152,10 +152,10 @@ impl ScriptRunner {
     ///
     /// # Errors
     /// When the server does not answer.
-    pub async fn hear(&self, channels: Vec<String>) -> Result<Published, SharedError> {
+    pub async fn subscribe(&self, channels: Vec<String>) -> Result<ChannelSubscription, SharedError> {
         let client = self.options.subscriber(self.config.clone());
         let bound = self.options.connect_timeout + self.options.unresponsive;
-        Subscription::over(client, bound, channels).await.map(Published)
+        Subscription::over(client, bound, channels).await.map(ChannelSubscription)
     }
 
     async fn run_on(
@@ -255,7 +255,7 @@ impl fmt::Debug for ScriptRunner {
     }
 }
 
-impl Published {
+impl ChannelSubscription {
     /// The next message; `None`: some may be lost, and the subscription has ended.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {

@@ -286,7 +286,7 @@ impl Log for FakeServer {
         let new = || Channel(broadcast::Sender::new(BEHIND_MAX));
         let receiver = state.channels.entry(epoch).or_insert_with(new).0.subscribe();
         let flooded = Arc::clone(&state.flooded);
-        Ok(Box::new(Listening { node, receiver, flooded }))
+        Ok(Box::new(FakeSubscription { node, receiver, flooded }))
     }
 
     async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
@@ -335,14 +335,14 @@ impl Registry for FakeServer {
 }
 
 #[derive(Debug)]
-struct Listening {
+struct FakeSubscription {
     node: u64,
     receiver: broadcast::Receiver<(Option<u64>, News)>,
     flooded: Arc<AtomicBool>,
 }
 
 #[async_trait::async_trait]
-impl Frames for Listening {
+impl Frames for FakeSubscription {
     async fn next(&mut self) -> Option<News> {
         if self.flooded.load(Ordering::Relaxed) {
             // As a read from a socket does.
@@ -392,9 +392,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_log_is_chained_trimmed_and_heard() {
+    async fn log_is_chained_trimmed_and_published() {
         let server = server();
-        let mut heard = server.subscribe(1, 9).await.unwrap();
+        let mut frames = server.subscribe(1, 9).await.unwrap();
         for nonce in 11..=15 {
             append(&server, nonce).await;
         }
@@ -403,13 +403,13 @@ mod tests {
             log.iter().map(|frame| (frame.number, frame.before)).collect::<Vec<_>>(),
             [(3, 12), (4, 13), (5, 14)]
         );
-        let Some(News::Entry(bytes)) = heard.next().await else { panic!("an entry was expected") };
-        assert_eq!(Frame::heard(&bytes).unwrap().nonce, 11);
+        let Some(News::Entry(bytes)) = frames.next().await else { panic!("an entry was expected") };
+        assert_eq!(Frame::from_bytes(&bytes).unwrap().nonce, 11);
         server.cut();
         for _ in 0..4 {
-            heard.next().await.unwrap();
+            frames.next().await.unwrap();
         }
-        assert_eq!(heard.next().await, None);
+        assert_eq!(frames.next().await, None);
     }
 
     #[tokio::test]

@@ -52,7 +52,7 @@ pub trait Frames: fmt::Debug + Send {
 /// What a subscriber receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// An entry of the log, as bytes: see [`Frame::heard`]. Any program may have sent it.
+    /// An entry of the log, as bytes: see [`Frame::from_bytes`]. Any program may have sent it.
     Entry(Vec<u8>),
     /// The lease under this address, for which a reader waits, has ended.
     Filled(String),

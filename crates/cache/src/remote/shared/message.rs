@@ -43,9 +43,9 @@ impl<'a> PublishedChange<'a> {
 impl Frame {
     /// Reads a message of the channel; `None` for bytes of other programs.
     #[must_use]
-    pub fn heard(bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (number, entry) = number(bytes)?;
-        Self::logged(number, entry)
+        Self::from_log(number, entry)
     }
 
     /// The bytes on the channel.
@@ -57,7 +57,7 @@ impl Frame {
 
     /// Reads an entry of the log; `None` for bytes of other programs.
     #[must_use]
-    pub fn logged(at: u64, entry: &[u8]) -> Option<Self> {
+    pub fn from_log(at: u64, entry: &[u8]) -> Option<Self> {
         let (nonce, rest) = number(entry)?;
         let (before, message) = number(rest)?;
         Some(Self { number: at, nonce, before, message: message.to_vec() })
@@ -164,7 +164,7 @@ mod tests {
 
         #[test]
         fn bytes_of_others_are_refused_and_never_a_panic(bytes in any::<Vec<u8>>()) {
-            let _read = (Message::decode(&bytes), Frame::heard(&bytes));
+            let _read = (Message::decode(&bytes), Frame::from_bytes(&bytes));
         }
 
         #[test]
