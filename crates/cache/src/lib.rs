@@ -36,7 +36,7 @@ pub use collection::{
 pub use local::{
     delayed_invalidation::LATE_WRITES_FOR,
     namespace::{Depth, Namespace, Presence, Stats, TierCopy},
-    resync::{Resynced, Resyncing},
+    resync::{ResyncReport, Resyncer},
     tiered_cache::TieredCache,
     write_guard::WriteGuard,
 };

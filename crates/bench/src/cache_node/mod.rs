@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use kith_cache::{
     Node, NodeConfig, SystemClock,
     remote::{
-        ClusterNode, Epochs, Feed, FeedReader, Following, LeaseWaiters, MessageMac, PeerConfirmations, Queue,
-        Reading, Shared, SharedBus, Sharing,
+        ClusterNode, Epochs, Feed, FeedReader, FeedTiming, FollowerConfig, LeaseWaiters, MessageMac,
+        PeerConfirmations, Queue, Shared, SharedBus, Sharing,
         redis::{RedisOptions, ScriptRunner},
     },
 };
@@ -58,7 +58,7 @@ impl CacheNode {
         followed: Arc<dyn Shared>,
         epochs: Arc<dyn Epochs>,
     ) -> Self {
-        let following = Following::default();
+        let following = FollowerConfig::default();
         let (queue, wakes) = (Arc::new(Queue::new(WAITING_MAX)), Arc::new(LeaseWaiters::default()));
         let confirmations = Arc::new(PeerConfirmations::new(following.trust));
         let bus = Arc::new(SharedBus {
@@ -81,7 +81,7 @@ impl CacheNode {
 
     /// Reads the change feed of the store from now on and publishes what its writer did not.
     pub(crate) fn read_feed(&mut self, feed: Arc<dyn Feed>) {
-        let reader = FeedReader { member: self.member.clone(), feed, reading: Reading::default() };
+        let reader = FeedReader { member: self.member.clone(), feed, timing: FeedTiming::default() };
         self.tasks.spawn(async move { reader.read().await });
     }
 

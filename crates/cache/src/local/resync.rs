@@ -20,9 +20,9 @@ const STORE_EVERY: usize = 25;
 /// Most copies of memory in one round. A larger memory takes several rounds.
 const ROUND_MAX: usize = 50_000;
 
-/// The configuration of [`Resyncing::run`].
+/// The configuration of [`Resyncer::run`].
 #[derive(Clone, Copy, Debug)]
-pub struct Resyncing {
+pub struct Resyncer {
     /// Copies compared in one step.
     pub step: usize,
     /// Largest ratio of the time of a step, including waits for answers, to the pause after it.
@@ -31,14 +31,14 @@ pub struct Resyncing {
     pub pause: (Duration, Duration),
 }
 
-impl Default for Resyncing {
+impl Default for Resyncer {
     /// 500; a fiftieth; 100 ms and 10 s.
     fn default() -> Self {
         Self { step: 500, share: 0.02, pause: (Duration::from_millis(100), Duration::from_secs(10)) }
     }
 }
 
-impl Resyncing {
+impl Resyncer {
     /// Compares the memories of all namespaces of the node, round after round, until it is dropped.
     pub async fn run(&self, node: &Node) {
         loop {
@@ -56,7 +56,7 @@ impl Resyncing {
 
 /// The result of a step of a re-sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resynced {
+pub struct ResyncReport {
     /// Pairs of copies that were compared.
     pub checked: u64,
     /// Copies that were wrong, or kept, for longer than their bound; they were dropped.
@@ -70,14 +70,14 @@ pub struct Resynced {
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// Compares up to `most` copies of memory with those of the shared tier, and some of them with the store. Compares
     /// copies again that were found older before.
-    pub(crate) async fn resync_step(&self, most: usize) -> Result<Resynced, CacheError> {
+    pub(crate) async fn resync_step(&self, most: usize) -> Result<ResyncReport, CacheError> {
         let stale = self.judge().await? + self.judge_aging().await?;
         let chunk = self.chunk(most.max(1)).await;
         let checked = self.compare(&chunk).await?;
         let state = self.rounds.0.lock();
         let suspects = u64::try_from(state.suspects.len()).unwrap_or(u64::MAX);
         self.counters.resync_checked.add(checked);
-        Ok(Resynced { checked, stale, suspects, round_ended: state.left.is_empty() })
+        Ok(ResyncReport { checked, stale, suspects, round_ended: state.left.is_empty() })
     }
 
     /// The next copies of the round; a new one begins when the last has ended.

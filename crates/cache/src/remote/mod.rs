@@ -9,8 +9,9 @@ pub mod redis;
 mod shared;
 
 pub use cluster::{
-    About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedReader, Followed, FollowerStats, Following,
-    FrameOrder, LogPosition, PeerConfirmations, Reading, RecentChanges, SharedBus, UNPUBLISHED,
+    About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedReader, FeedTiming, FollowerConfig,
+    FollowerStats, FollowerStatus, FrameOrder, LogPosition, PeerConfirmations, RecentChanges, SharedBus,
+    UNPUBLISHED,
 };
 pub use shared::{
     Acquired, Alive, CHANGES_MAX, Cell, Cells, Changed, Codec, Confirmed, FakeServer, Filled, Frame, Frames,

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use kith_cache::{
     Node, NodeConfig, PageLoader,
     remote::{
-        ClusterNode, Epochs, Following, MessageMac, PeerConfirmations, Queue, SharedBus, SharedError, Sharing,
+        ClusterNode, Epochs, FollowerConfig, MessageMac, PeerConfirmations, Queue, SharedBus, SharedError,
+        Sharing,
     },
 };
 use tokio::task::JoinHandle;
@@ -66,7 +67,7 @@ impl Peer {
         let mut peer = Self::new(id, wire, loader);
         let (bus, node) = (Arc::clone(&peer.bus), peer.node.clone());
         let about = Arc::new(String::new());
-        let member = ClusterNode::new(node.clone(), Arc::clone(&bus), about, Following::default());
+        let member = ClusterNode::new(node.clone(), Arc::clone(&bus), about, FollowerConfig::default());
         peer.tasks.push(tokio::spawn(async move { member.follow().await }));
         peer.tasks.push(tokio::spawn(async move { bus.drain(&node).await }));
         peer

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use kith_cache::{
     CacheError, Change, Consistency, Entry, Node, NodeConfig, Policy, TieredCache, Token, Version,
     remote::{
-        ClusterNode, FeedReader, Following, MessageMac, PeerConfirmations, Queue, Reading, SharedBus, Sharing,
+        ClusterNode, FeedReader, FeedTiming, FollowerConfig, MessageMac, PeerConfirmations, Queue, SharedBus,
+        Sharing,
     },
 };
 use parking_lot::Mutex;
@@ -236,7 +237,7 @@ fn bus(world: &World, wire: &Wire) -> Arc<SharedBus> {
         sharing,
         epochs: Arc::new(wire.way.clone()),
         mac: MessageMac::new(&[7; 32]),
-        confirmations: Arc::new(PeerConfirmations::new(Following::default().trust)),
+        confirmations: Arc::new(PeerConfirmations::new(FollowerConfig::default().trust)),
         bound: Duration::from_millis(100),
     })
 }
@@ -248,7 +249,7 @@ fn node(world: &World, bus: &Arc<SharedBus>) -> Node {
 
 fn member(world: &World, node: &Node, bus: Arc<SharedBus>) -> ClusterNode {
     // Every bound holds without the pause after an outage, which would hide what else keeps old copies out.
-    let following = Following { settle: Duration::ZERO, ..Following::default() };
+    let following = FollowerConfig { settle_time: Duration::ZERO, ..FollowerConfig::default() };
     let random = Arc::new(world.chance.clone());
     ClusterNode { random, ..ClusterNode::new(node.clone(), bus, Arc::new(String::new()), following) }
 }
@@ -260,7 +261,7 @@ fn follow(world: &World, member: ClusterNode, way: &StoreWay) {
     live(phases, async move { follower.follow().await });
     live(phases, async move { publisher.bus.drain(&publisher.node).await });
     if !world.weather.has(Fault::NoFeed) {
-        let reader = FeedReader { member, feed: Arc::new(way.clone()), reading: Reading::default() };
+        let reader = FeedReader { member, feed: Arc::new(way.clone()), timing: FeedTiming::default() };
         live(phases, async move { reader.read().await });
     }
 }

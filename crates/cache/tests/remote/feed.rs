@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::{
     Invalidation, Tier, Version,
-    remote::{Changes, Feed, FeedError, FeedReader, Reading},
+    remote::{Changes, Feed, FeedError, FeedReader, FeedTiming},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -52,7 +52,7 @@ impl Written {
     fn reader(&self, peer: &Peer) -> JoinHandle<()> {
         let member = peer.member.clone();
         let feed = Arc::new(Seat { feed: self.clone(), node: member.bus.id, at: 0 });
-        let reader = FeedReader { member, feed, reading: Reading::default() };
+        let reader = FeedReader { member, feed, timing: FeedTiming::default() };
         tokio::spawn(async move { reader.read().await })
     }
 }

@@ -5,7 +5,7 @@
 mod aged;
 mod feed;
 mod flood;
-mod followed;
+mod follower_status;
 mod newer;
 mod number_codec;
 mod onward;

@@ -14,8 +14,8 @@ use kith_cache::{
     CacheError, Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, Tier,
     TieredCache, Token, Version, load_each,
     remote::{
-        ClusterNode, Epochs, FakeServer, Following, Kept, MessageMac, PeerConfirmations, Queue, SharedBus,
-        SharedError, Sharing,
+        ClusterNode, Epochs, FakeServer, FollowerConfig, Kept, MessageMac, PeerConfirmations, Queue,
+        SharedBus, SharedError, Sharing,
     },
 };
 use parking_lot::Mutex;
@@ -124,7 +124,7 @@ impl Stage {
 
     /// The same of this policy.
     pub(crate) async fn peer_of(&self, id: u64, policy: Policy<u64>) -> Peer {
-        let following = Following::default();
+        let following = FollowerConfig::default();
         let sharing = Sharing {
             shared: Arc::new(self.server.clone()),
             queue: Arc::new(Queue::new(100)),

@@ -22,10 +22,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_cache::{
-    Node, NodeConfig, Resyncing,
+    Node, NodeConfig, Resyncer,
     remote::{
-        ClusterNode, Feed, FeedReader, Followed, Following, Peer, PeerConfirmations, Queue, Reading,
-        SharedBus, SharedError, Sharing,
+        ClusterNode, Feed, FeedReader, FeedTiming, FollowerConfig, FollowerStatus, Peer, PeerConfirmations,
+        Queue, SharedBus, SharedError, Sharing,
     },
 };
 use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, ReaderBitmaps, SequenceKeeper, Windows};
@@ -155,10 +155,10 @@ impl Cluster {
             let node = node.clone();
             async move { bus.drain(&node).await }
         });
-        tasks.spawn(async move { Resyncing::default().run(&of_resync).await });
+        tasks.spawn(async move { Resyncer::default().run(&of_resync).await });
         for feed in &self.feeds {
             let (member, feed) = (self.member.clone(), Arc::clone(feed));
-            let reader = FeedReader { member, feed, reading: Reading::default() };
+            let reader = FeedReader { member, feed, timing: FeedTiming::default() };
             tasks.spawn(async move { reader.read().await });
         }
         tasks.spawn(self.schemas.clone().watch(health.clone()));
@@ -266,8 +266,8 @@ impl Cluster {
     }
 
     /// The position of this node in the log.
-    pub(crate) fn followed(&self) -> Followed {
-        self.member.followed()
+    pub(crate) fn followed(&self) -> FollowerStatus {
+        self.member.follower_status()
     }
 
     /// Changes that wait to be published.
@@ -314,12 +314,12 @@ fn node(cluster: &ClusterConfig, bus: &Arc<SharedBus>) -> Node {
     })
 }
 
-fn following(cluster: &ClusterConfig) -> Following {
-    Following {
+fn following(cluster: &ClusterConfig) -> FollowerConfig {
+    FollowerConfig {
         probe_every: cluster.probe_every,
-        look_every: LOOK_EVERY,
+        epoch_check_every: LOOK_EVERY,
         trust: cluster.trust,
-        settle: cluster.trust,
+        settle_time: cluster.trust,
         replay_page: REPLAY_PAGE,
         replay_max: cluster.replay_max,
         retry_max: RETRY_MAX,

@@ -59,7 +59,7 @@ impl SharedBus {
                 return Err(SharedError::Fallen);
             }
             if strict {
-                self.confirmations.settled(self.id, epoch, &changed).await;
+                self.confirmations.confirmed_by_all(self.id, epoch, &changed).await;
             }
             self.sharing.queue.record_published(epoch, changes);
             return Ok(Position { partition: 0, epoch, number: changed.number });
