@@ -10,7 +10,7 @@ use crate::{
     CacheError, Change, Entry, Key, Moment, Node, Policy, Token, Version,
     metrics::counters::Counters,
     node::bus::{Acknowledge, Invalidation},
-    remote::{Cell, Kind, SharedSide},
+    remote::{Cell, CellKind, SharedSide},
     source::read::Source,
     testing::rules,
 };
@@ -170,7 +170,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let version = change.version()?;
         let mut cell = match change {
             Change::Put { value, .. } => Cell::value(codec.schema(), version, codec.encode(value)),
-            Change::Deleted { .. } => Cell::bare(Kind::Null, version, 0).written_now(),
+            Change::Deleted { .. } => Cell::bare(CellKind::Null, version, 0).written_now(),
             Change::Invalidate { .. } => return None,
         };
         cell.lasts = self.policy.shared_age_max();

@@ -14,8 +14,9 @@ pub use cluster::{
     UNPUBLISHED,
 };
 pub use shared::{
-    Acquired, Alive, CHANGES_MAX, Cell, Cells, Changed, Codec, Confirmed, FakeServer, Filled, Frame, Frames,
-    HEADER_BYTES, Header, Kept, Kind, LeaseWaiters, Log, LogEntry, Message, MessageMac, News, Next, Order,
-    Peer, Probed, PublishedChange, Queue, Registry, Shared, SharedError, Sharing, Snapshot, address,
+    Acquired, CHANGES_MAX, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Codec, Confirmation, FakeServer,
+    FillResult, Frame, Frames, HEADER_BYTES, Header, Heartbeat, Kept, LeaseWaiters, Log, LogEntry, Message,
+    MessageMac, News, NextState, Peer, ProbeAnswer, PublishedChange, Queue, Registry, Shared, SharedError,
+    Sharing, Snapshot, address,
 };
 pub(crate) use shared::{SharedSide, SharedTier};

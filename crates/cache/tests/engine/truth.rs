@@ -19,7 +19,7 @@ use std::{
 
 use kith_cache::{
     Version,
-    remote::{Cell, Changed, Order},
+    remote::{Cell, CellWrite, ChangeAnswer},
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -154,15 +154,15 @@ impl Truth {
     }
 
     /// The server ran a change in the log of the epoch.
-    pub(crate) fn changed(&self, epoch: u64, orders: &[(String, Order)], changed: &Changed) {
+    pub(crate) fn changed(&self, epoch: u64, writes: &[(String, CellWrite)], changed: &ChangeAnswer) {
         let mut known = self.0.lock();
         known.changes += 1;
-        crate::trace!("T change {epoch} {orders:?} {changed:?}");
-        for (address, order) in orders {
+        crate::trace!("T change {epoch} {writes:?} {changed:?}");
+        for (address, write) in writes {
             let Some((_, id)) = parse(address) else { continue };
-            let version = match order {
-                Order::Invalidate(version) => *version,
-                Order::Put(cell) => Some(cell.header.version),
+            let version = match write {
+                CellWrite::Invalidate(version) => *version,
+                CellWrite::Put(cell) => Some(cell.header.version),
             };
             known.record_published(id, version, epoch, changed);
         }
@@ -230,7 +230,7 @@ impl Truth {
 
     /// What the server returns to a reader that follows this epoch must be as new as what was published in it (I1).
     pub(crate) fn look(&self, address: &str, cell: Option<&Cell>) {
-        use kith_cache::remote::Kind::{Null, Value};
+        use kith_cache::remote::CellKind::{Null, Value};
         let (Some((epoch, id)), Some(cell)) = (parse(address), cell) else { return };
         let mut known = self.0.lock();
         if !matches!(cell.header.kind, Value | Null) || known.hidden.is_some() || epoch < known.logs_from {
@@ -366,7 +366,7 @@ impl Known {
         published.map_or(Duration::ZERO, |published| began.saturating_duration_since(published))
     }
 
-    fn record_published(&mut self, id: Id, version: Option<Version>, epoch: u64, changed: &Changed) {
+    fn record_published(&mut self, id: Id, version: Option<Version>, epoch: u64, changed: &ChangeAnswer) {
         let history = self.records.entry(id).or_default();
         let covers = |state: &State| version.is_none_or(|version| state.version <= version.get());
         let place = history.iter().rposition(covers).map_or(0, |at| at + 1);

@@ -12,8 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use kith_cache::remote::{
-    Acquired, Alive, Cell, Cells, Changed, Confirmed, FakeServer, Filled, Frame, Frames, Header, Log,
-    LogEntry, Order, Peer, Probed, Registry, SharedError,
+    Acquired, Cell, CellWrite, Cells, ChangeAnswer, Confirmation, FakeServer, FillResult, Frame, Frames,
+    Header, Heartbeat, Log, LogEntry, Peer, ProbeAnswer, Registry, SharedError,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -188,7 +188,7 @@ impl Cells for Wire {
         self.checked(Call::Acquire, |server| async move { server.acquire(keys, token).await }).await
     }
 
-    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError> {
         self.checked(Call::Fill, |server| async move { server.fill(cells).await }).await
     }
 
@@ -202,12 +202,12 @@ impl Log for Wire {
     async fn change(
         &self,
         epoch: u64,
-        orders: &[(String, Order)],
+        writes: &[(String, CellWrite)],
         entry: LogEntry<'_>,
-    ) -> Result<Changed, SharedError> {
+    ) -> Result<ChangeAnswer, SharedError> {
         self.checked(Call::Change, |server| async move {
-            let changed = server.change(epoch, orders, entry).await?;
-            self.way.store.truth.changed(epoch, orders, &changed);
+            let changed = server.change(epoch, writes, entry).await?;
+            self.way.store.truth.changed(epoch, writes, &changed);
             Ok(changed)
         })
         .await
@@ -224,24 +224,24 @@ impl Log for Wire {
         Ok(Box::new(Subscription::new(self, subscribed.await?, cuts)))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
         self.checked(Call::Confirm, |server| async move { server.confirm(epoch, to, confirmed).await }).await
     }
 }
 
 #[async_trait]
 impl Registry for Wire {
-    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+    async fn enter(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
         self.call(Call::Probe, |server| async move {
-            let probed = server.enter(epoch, alive).await?;
+            let probed = server.enter(epoch, heartbeat).await?;
             self.way.store.truth.began(probed.epoch);
             Ok(probed)
         })
         .await
     }
 
-    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
-        self.call(Call::Probe, |server| async move { server.probe(epoch, alive).await }).await
+    async fn probe(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
+        self.call(Call::Probe, |server| async move { server.probe(epoch, heartbeat).await }).await
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {

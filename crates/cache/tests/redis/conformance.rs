@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Alive, Cell, Confirmed, Filled, Frame, FrameOrder, Frames, Header, Kept, Kind, LogEntry,
-        LogPosition, News, Order, Shared, redis::RedisOptions,
+        Acquired, Cell, CellKind, CellWrite, Confirmation, FillResult, Frame, FrameOrder, Frames, Header,
+        Heartbeat, Kept, LogEntry, LogPosition, News, Shared, redis::RedisOptions,
     },
 };
 use tokio::time::timeout;
@@ -95,15 +95,15 @@ async fn ages(shared: &dyn Shared) {
     let limited = |lasts, cell| [(key[0].clone(), Cell { lasts: Some(lasts), ..cell })];
     let short = Duration::from_secs(1);
     shared.acquire(&key, 1).await.unwrap();
-    assert_eq!(shared.fill(&limited(short, value(4, 1, "four"))).await.unwrap(), [Filled::Stored]);
+    assert_eq!(shared.fill(&limited(short, value(4, 1, "four"))).await.unwrap(), [FillResult::Stored]);
     eventually("the copy goes", async || shared.read(&key).await.unwrap() == [None]).await;
     shared.acquire(&key, 2).await.unwrap();
     tokio::time::sleep(short).await;
-    assert_eq!(shared.fill(&limited(short, value(4, 2, "four"))).await.unwrap(), [Filled::Gone]);
+    assert_eq!(shared.fill(&limited(short, value(4, 2, "four"))).await.unwrap(), [FillResult::Gone]);
     assert_eq!(shared.read(&key).await.unwrap(), [None], "not its lease either");
     shared.acquire(&key, 3).await.unwrap();
     shared.fill(&limited(SHORT.copies, value(4, 3, "four"))).await.unwrap();
-    let put = [(key[0].clone(), Order::Put(Cell { lasts: Some(short), ..value(5, 9, "five") }))];
+    let put = [(key[0].clone(), CellWrite::Put(Cell { lasts: Some(short), ..value(5, 9, "five") }))];
     shared.change(1, &put, entry(1)).await.unwrap();
     eventually("the copy goes", async || shared.read(&key).await.unwrap() == [None]).await;
 }
@@ -116,23 +116,23 @@ async fn cells(shared: &dyn Shared) {
     assert!(
         matches!(shared.acquire(&key, 2).await.unwrap()[0], Acquired::Wait(left) if left <= SHORT.takeover)
     );
-    assert_eq!(shared.fill(&[(key[0].clone(), value(4, 2, "x"))]).await.unwrap(), [Filled::Lost]);
+    assert_eq!(shared.fill(&[(key[0].clone(), value(4, 2, "x"))]).await.unwrap(), [FillResult::Lost]);
     let filling = [(key[0].clone(), value(4, 1, "four"))];
-    assert_eq!(shared.fill(&filling).await.unwrap(), [Filled::Stored]);
-    assert_eq!(shared.fill(&filling).await.unwrap(), [Filled::Stored]);
+    assert_eq!(shared.fill(&filling).await.unwrap(), [FillResult::Stored]);
+    assert_eq!(shared.fill(&filling).await.unwrap(), [FillResult::Stored]);
     assert_eq!(shared.read(&key).await.unwrap(), [Some(value(4, 1, "four"))]);
     assert_eq!(shared.heads(&key).await.unwrap(), [Some(value(4, 1, "four").header)]);
     assert_eq!(shared.acquire(&key, 3).await.unwrap(), [Acquired::Hit(value(4, 1, "four"))]);
-    let put = [(key[0].clone(), Order::Put(value(5, 9, "five")))];
+    let put = [(key[0].clone(), CellWrite::Put(value(5, 9, "five")))];
     shared.change(1, &put, entry(1)).await.unwrap();
     assert_eq!(shared.read(&key).await.unwrap(), [Some(value(5, 9, "five"))]);
-    let written = [(key[0].clone(), Order::Invalidate(Some(Version::new(8))))];
+    let written = [(key[0].clone(), CellWrite::Invalidate(Some(Version::new(8))))];
     shared.change(1, &written, entry(2)).await.unwrap();
     assert_eq!(shared.acquire(&key, 4).await.unwrap(), [Acquired::Leased { floor: Version::new(8) }]);
-    assert_eq!(shared.fill(&[(key[0].clone(), value(7, 4, "x"))]).await.unwrap(), [Filled::Old]);
+    assert_eq!(shared.fill(&[(key[0].clone(), value(7, 4, "x"))]).await.unwrap(), [FillResult::Old]);
     shared.release(&key, 4).await.unwrap();
-    assert_eq!(shared.read(&key).await.unwrap(), [Some(Cell::bare(Kind::Tomb, Version::new(8), 0))]);
-    shared.change(1, &[(key[0].clone(), Order::Invalidate(None))], entry(3)).await.unwrap();
+    assert_eq!(shared.read(&key).await.unwrap(), [Some(Cell::bare(CellKind::Tomb, Version::new(8), 0))]);
+    shared.change(1, &[(key[0].clone(), CellWrite::Invalidate(None))], entry(3)).await.unwrap();
     assert_eq!(shared.read(&key).await.unwrap(), [None]);
 }
 
@@ -140,13 +140,13 @@ async fn cells(shared: &dyn Shared) {
 async fn takeover(shared: &dyn Shared) {
     let key = keys(["k"]);
     let floor = Version::new(6);
-    shared.change(1, &[(key[0].clone(), Order::Invalidate(Some(floor)))], entry(1)).await.unwrap();
+    shared.change(1, &[(key[0].clone(), CellWrite::Invalidate(Some(floor)))], entry(1)).await.unwrap();
     assert_eq!(shared.acquire(&key, 1).await.unwrap(), [Acquired::Leased { floor }]);
     eventually("the lease is taken over", async || {
         shared.acquire(&key, 2).await.unwrap() == [Acquired::Leased { floor }]
     })
     .await;
-    assert_eq!(shared.fill(&[(key[0].clone(), value(9, 1, "x"))]).await.unwrap(), [Filled::Lost]);
+    assert_eq!(shared.fill(&[(key[0].clone(), value(9, 1, "x"))]).await.unwrap(), [FillResult::Lost]);
 }
 
 /// Answers come in the order of the keys; none and many are as one.
@@ -159,14 +159,14 @@ async fn batches(shared: &dyn Shared) {
     let keys: Vec<String> = (0..300).map(|number| format!("1:a:{number}")).collect();
     shared.acquire(&keys[..200], 1).await.unwrap();
     let filling: Vec<_> = keys[..100].iter().map(|key| (key.clone(), value(2, 1, key))).collect();
-    assert!(shared.fill(&filling).await.unwrap().iter().all(|filled| *filled == Filled::Stored));
+    assert!(shared.fill(&filling).await.unwrap().iter().all(|filled| *filled == FillResult::Stored));
     shared.release(&keys[100..150], 1).await.unwrap();
     let found = shared.read(&keys).await.unwrap();
     let heads = shared.heads(&keys).await.unwrap();
     for (at, (found, head)) in found.iter().zip(&heads).enumerate() {
         let expected = match at {
             0..100 => Some(value(2, 1, &keys[at])),
-            150..200 => Some(Cell::bare(Kind::Lease, Version::UNVERSIONED, 1)),
+            150..200 => Some(Cell::bare(CellKind::Lease, Version::UNVERSIONED, 1)),
             _ => None,
         };
         assert_eq!((found, head), (&expected, &expected.as_ref().map(|cell| cell.header)), "{at}");
@@ -193,14 +193,17 @@ async fn wakes(shared: &dyn Shared) {
     shared.acquire(&waited, 2).await.unwrap();
     shared.fill(&[(keys[0].clone(), value(4, 1, "x")), (keys[5].clone(), value(4, 1, "x"))]).await.unwrap();
     shared.release(&keys[1..2], 1).await.unwrap();
-    let orders =
-        [Order::Invalidate(Some(Version::new(5))), Order::Invalidate(None), Order::Put(value(5, 0, "x"))];
-    shared.change(3, &keys[2..5].iter().cloned().zip(orders).collect::<Vec<_>>(), entry(1)).await.unwrap();
+    let writes = [
+        CellWrite::Invalidate(Some(Version::new(5))),
+        CellWrite::Invalidate(None),
+        CellWrite::Put(value(5, 0, "x")),
+    ];
+    shared.change(3, &keys[2..5].iter().cloned().zip(writes).collect::<Vec<_>>(), entry(1)).await.unwrap();
     shared.release(&keys[6..], 1).await.unwrap();
     for frames in [&mut here, &mut there] {
         let mut woken = BTreeSet::new();
         while !woken.contains(&keys[6]) {
-            let News::Filled(key) = next_news(frames).await else { panic!("only wakes were expected") };
+            let News::LeaseEnded(key) = next_news(frames).await else { panic!("only wakes were expected") };
             woken.insert(key);
         }
         assert_eq!(woken, waited.iter().cloned().collect());
@@ -234,7 +237,7 @@ async fn chain(shared: &dyn Shared) {
         chain.applied(&frame);
         assert_eq!(shared.replay(1, frame.number, 1).await.unwrap(), [frame]);
     }
-    let probed = shared.enter(1, &Alive::default()).await.unwrap();
+    let probed = shared.enter(1, &Heartbeat::default()).await.unwrap();
     assert_eq!((probed.number, probed.nonce), (50, 149));
 }
 
@@ -261,7 +264,7 @@ async fn sent_again(shared: &dyn Shared) {
 
 /// Nodes register by probes; a strict change lists them; only the node that asked receives a confirmation.
 async fn registry(shared: &dyn Shared) {
-    let alive = |node, applied| Alive { node, applied, about: format!("node {node}") };
+    let alive = |node, applied| Heartbeat { node, applied, about: format!("node {node}") };
     assert_eq!(shared.peers(1).await.unwrap(), []);
     for node in [u64::MAX, 3, 2] {
         shared.enter(1, &alive(node, 0)).await.unwrap();
@@ -280,12 +283,12 @@ async fn registry(shared: &dyn Shared) {
     assert_eq!(seen(&shared.change(1, &[], strict).await.unwrap().peers), seen(&peers));
     assert_eq!(shared.change(1, &[], entry(2)).await.unwrap().peers, []);
     let (mut two, mut three) = (shared.subscribe(1, 2).await.unwrap(), shared.subscribe(1, 3).await.unwrap());
-    let confirmed = Confirmed { node: 3, number: 2 };
+    let confirmed = Confirmation { node: 3, number: 2 };
     shared.confirm(1, 2, confirmed).await.unwrap();
-    shared.confirm(1, 2, Confirmed { node: 77, number: 2 }).await.unwrap();
+    shared.confirm(1, 2, Confirmation { node: 77, number: 2 }).await.unwrap();
     assert_eq!(next_news(&mut two).await, News::Confirmed(confirmed));
-    shared.confirm(1, 3, Confirmed { node: 3, number: 1 }).await.unwrap();
-    assert_eq!(next_news(&mut three).await, News::Confirmed(Confirmed { node: 3, number: 1 }));
+    shared.confirm(1, 3, Confirmation { node: 3, number: 1 }).await.unwrap();
+    assert_eq!(next_news(&mut three).await, News::Confirmed(Confirmation { node: 3, number: 1 }));
     shared.leave(1, 2).await.unwrap();
     let peers = shared.peers(1).await.unwrap();
     let numbers: Vec<_> = peers.iter().map(|peer| (peer.node, peer.applied)).collect();
@@ -295,7 +298,7 @@ async fn registry(shared: &dyn Shared) {
 
 /// A node that was silent for long is forgotten.
 async fn silence(shared: &dyn Shared) {
-    shared.enter(1, &Alive { node: 5, ..Alive::default() }).await.unwrap();
+    shared.enter(1, &Heartbeat { node: 5, ..Heartbeat::default() }).await.unwrap();
     eventually("it is forgotten", async || shared.peers(1).await.unwrap().is_empty()).await;
     let strict = LogEntry { strict: true, ..entry(1) };
     assert_eq!(shared.change(1, &[], strict).await.unwrap().peers, []);
@@ -303,12 +306,15 @@ async fn silence(shared: &dyn Shared) {
 
 /// A change or probe in an epoch that was left, or that the server never received, gets an answer that shows it.
 async fn epochs(shared: &dyn Shared) {
-    assert_eq!(shared.probe(3, &Alive::default()).await.unwrap().epoch, 0, "a probe teaches nothing");
+    assert_eq!(shared.probe(3, &Heartbeat::default()).await.unwrap().epoch, 0, "a probe teaches nothing");
     assert_eq!(shared.change(3, &[], entry(1)).await.unwrap().epoch, 0);
-    assert_eq!(shared.enter(4, &Alive::default()).await.unwrap().epoch, 4);
+    assert_eq!(shared.enter(4, &Heartbeat::default()).await.unwrap().epoch, 4);
     assert_eq!(shared.change(4, &[], entry(1)).await.unwrap().epoch, 4);
-    assert_eq!(shared.enter(5_000_000_000_000, &Alive::default()).await.unwrap().epoch, 5_000_000_000_000);
+    assert_eq!(
+        shared.enter(5_000_000_000_000, &Heartbeat::default()).await.unwrap().epoch,
+        5_000_000_000_000
+    );
     assert_eq!(shared.change(4, &[], entry(2)).await.unwrap().epoch, 5_000_000_000_000);
-    assert_eq!(shared.enter(4, &Alive::default()).await.unwrap().epoch, 5_000_000_000_000);
-    assert_eq!(shared.probe(4, &Alive::default()).await.unwrap().number, 2, "its log is still there");
+    assert_eq!(shared.enter(4, &Heartbeat::default()).await.unwrap().epoch, 5_000_000_000_000);
+    assert_eq!(shared.probe(4, &Heartbeat::default()).await.unwrap().number, 2, "its log is still there");
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use kith_cache::remote::{
-    Alive, Cells as _, FakeServer, Kept, Registry as _, Shared,
+    Cells as _, FakeServer, Heartbeat, Kept, Registry as _, Shared,
     redis::{RedisOptions, RedisShared},
 };
 
@@ -53,7 +53,7 @@ pub(crate) async fn accepted(options: RedisOptions) -> Arc<RedisShared> {
 pub(crate) async fn accept(shared: &RedisShared) {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        if let Ok(probed) = shared.enter(0, &Alive::default()).await {
+        if let Ok(probed) = shared.enter(0, &Heartbeat::default()).await {
             shared.accept(&probed.server);
             if shared.read(&["0:a:1".to_owned()]).await.is_ok() {
                 break;

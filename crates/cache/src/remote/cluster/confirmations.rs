@@ -12,7 +12,7 @@ use tokio::{
 use crate::{
     Node,
     api::wait_until::until,
-    remote::shared::{Changed, Confirmed, Peer},
+    remote::shared::{ChangeAnswer, Confirmation, Peer},
     testing::rules,
 };
 
@@ -71,7 +71,7 @@ impl PeerConfirmations {
     }
 
     /// Records the confirmation of a node.
-    pub fn record(&self, confirmed: Confirmed) {
+    pub fn record(&self, confirmed: Confirmation) {
         let mut state = self.state.lock();
         let number = state.confirmed.entry(confirmed.node).or_default();
         *number = confirmed.number.max(*number);
@@ -81,7 +81,7 @@ impl PeerConfirmations {
 
     /// Returns when no node but `me` can still serve the replaced value from memory: each has confirmed the change, or has
     /// been silent for longer than it may trust its memory. Takes at most that long.
-    pub(crate) async fn confirmed_by_all(&self, me: u64, epoch: u64, changed: &Changed) {
+    pub(crate) async fn confirmed_by_all(&self, me: u64, epoch: u64, changed: &ChangeAnswer) {
         if !rules::strict_confirmed() {
             return;
         }
@@ -126,7 +126,7 @@ mod tests {
 
     async fn wait_time(confirmations: &PeerConfirmations, peers: Vec<Peer>) -> Duration {
         let began = Instant::now();
-        confirmations.confirmed_by_all(1, 5, &Changed { number: 10, epoch: 5, peers }).await;
+        confirmations.confirmed_by_all(1, 5, &ChangeAnswer { number: 10, epoch: 5, peers }).await;
         began.elapsed()
     }
 
@@ -140,7 +140,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn peer_that_has_the_change_is_not_awaited() {
         let confirmations = after_earlier_epochs().await;
-        confirmations.record(Confirmed { node: 2, number: 10 });
+        confirmations.record(Confirmation { node: 2, number: 10 });
         assert_eq!(
             wait_time(&confirmations, vec![peer(1, 0, 0), peer(2, 3, 0), peer(3, 10, 0)]).await,
             Duration::ZERO

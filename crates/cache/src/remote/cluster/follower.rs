@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Moment,
     api::clock::wall_clock_ms,
-    remote::shared::{Confirmed, Frame, Frames, Message, News, Probed, SharedError},
+    remote::shared::{Confirmation, Frame, Frames, Message, News, ProbeAnswer, SharedError},
     testing::rules,
 };
 
@@ -22,7 +22,8 @@ use crate::{
 const RECEIVED_IN_A_ROW: u32 = 64;
 
 /// A probe in progress: when the next one is due, the state when it was sent, and its answer.
-type PendingProbe = Pin<Box<dyn Future<Output = (Instant, SentProbe, Result<Probed, SharedError>)> + Send>>;
+type PendingProbe =
+    Pin<Box<dyn Future<Output = (Instant, SentProbe, Result<ProbeAnswer, SharedError>)> + Send>>;
 /// A read of the epoch in the store: when the next one is due, and the epoch unless the store did not answer.
 type PendingEpochCheck = Pin<Box<dyn Future<Output = (Instant, Option<u64>)> + Send>>;
 /// Confirmations in progress.
@@ -163,7 +164,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Takes the probed end of the log as a new baseline, and empties memory.
-    pub(in crate::remote) fn adopt(&mut self, probed: &Probed) {
+    pub(in crate::remote) fn adopt(&mut self, probed: &ProbeAnswer) {
         self.chain = LogPosition::at(probed.number, probed.nonce);
         self.unapplied = None;
         self.member.stats.baselines.add(1);
@@ -173,7 +174,7 @@ impl<'a> Follower<'a> {
 
     /// Takes a new baseline if too many entries were missed, or the log was trimmed beyond the position.
     async fn rebase(&mut self) -> Result<(), FollowEnd> {
-        let probed = self.member.shared().probe(self.epoch, &self.member.alive(self.epoch)).await?;
+        let probed = self.member.shared().probe(self.epoch, &self.member.heartbeat(self.epoch)).await?;
         if self.has_lost_epoch(&probed) {
             return Err(FollowEnd::Fork);
         }
@@ -187,9 +188,9 @@ impl<'a> Follower<'a> {
         Box::pin(async move {
             sleep_until(at).await;
             let next = Instant::now() + member.config.probe_every;
-            let alive = member.alive(epoch);
-            let sent = SentProbe { at: member.node.now(), applied: alive.applied };
-            let probed = timeout(member.config.trust, member.shared().probe(epoch, &alive)).await;
+            let heartbeat = member.heartbeat(epoch);
+            let sent = SentProbe { at: member.node.now(), applied: heartbeat.applied };
+            let probed = timeout(member.config.trust, member.shared().probe(epoch, &heartbeat)).await;
             (next, sent, probed.unwrap_or(Err(SharedError::Timeout)))
         })
     }
@@ -208,7 +209,7 @@ impl<'a> Follower<'a> {
     async fn handle(&mut self, news: News) -> Result<(), FollowEnd> {
         match news {
             News::Entry(bytes) => return self.handle_entry(&bytes).await,
-            News::Filled(address) => self.member.bus.sharing.wakes.wake(&address),
+            News::LeaseEnded(address) => self.member.bus.sharing.wakes.wake(&address),
             News::Confirmed(confirmed) => self.member.bus.confirmations.record(confirmed),
         }
         Ok(())
@@ -263,7 +264,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Handles the answer of the server to a probe.
-    async fn handle_probe_answer(&mut self, sent: SentProbe, probed: &Probed) -> Result<(), FollowEnd> {
+    async fn handle_probe_answer(&mut self, sent: SentProbe, probed: &ProbeAnswer) -> Result<(), FollowEnd> {
         if self.member.bus.sharing.queue.barrier() > self.epoch && rules::overflow_raises() {
             return Err(FollowEnd::Moved);
         }
@@ -296,7 +297,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Whether the server has lost the epoch, which this node sent to it when it entered the epoch.
-    fn has_lost_epoch(&self, probed: &Probed) -> bool {
+    fn has_lost_epoch(&self, probed: &ProbeAnswer) -> bool {
         probed.epoch < self.epoch && rules::probe_forgotten()
     }
 
@@ -355,7 +356,7 @@ impl<'a> Follower<'a> {
             return;
         }
         let (shared, epoch) = (Arc::clone(self.member.shared()), self.epoch);
-        let confirmed = Confirmed { node: self.member.bus.id, number: self.chain.number() };
+        let confirmed = Confirmation { node: self.member.bus.id, number: self.chain.number() };
         let waiting = std::mem::take(&mut self.waiting);
         self.confirming = Some(Box::pin(async move {
             let confirmations = waiting.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));

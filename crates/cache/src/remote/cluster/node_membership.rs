@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::{FollowerStats, FollowerStatus, LogPosition, RecentChanges, SharedBus, follower::Follower};
 use crate::{
     Node, Random, ThreadRandom,
-    remote::shared::{Alive, Shared, SharedError},
+    remote::shared::{Heartbeat, Shared, SharedError},
 };
 
 /// First pause between two attempts to continue after a disconnection.
@@ -49,7 +49,7 @@ impl Default for FollowerConfig {
     }
 }
 
-/// What a node publishes about itself, see [`Alive::about`].
+/// What a node publishes about itself, see [`Heartbeat::about`].
 pub trait About: std::fmt::Debug + Send + Sync {
     /// The text for the nodes of this epoch.
     fn text(&self, epoch: u64) -> String;
@@ -131,8 +131,8 @@ impl ClusterNode {
     }
 
     /// What the node now publishes about itself to the nodes of this epoch.
-    pub(in crate::remote) fn alive(&self, epoch: u64) -> Alive {
-        Alive { node: self.bus.id, applied: self.node.applied(), about: self.about.text(epoch) }
+    pub(in crate::remote) fn heartbeat(&self, epoch: u64) -> Heartbeat {
+        Heartbeat { node: self.bus.id, applied: self.node.applied(), about: self.about.text(epoch) }
     }
 
     async fn try_follow(&self) -> Result<std::convert::Infallible, FollowEnd> {
@@ -166,7 +166,7 @@ impl ClusterNode {
         let (epoch, server) = self.bus.epochs.current().await?;
         let frames = self.shared().subscribe(epoch, self.bus.id).await?;
         // A position in another log has no meaning in this one.
-        let probed = self.shared().enter(epoch, &Alive { applied: 0, ..self.alive(epoch) }).await?;
+        let probed = self.shared().enter(epoch, &Heartbeat { applied: 0, ..self.heartbeat(epoch) }).await?;
         // It is another server, or the store was restored to an epoch before one that nodes have already seen.
         if probed.server != server || probed.epoch > epoch {
             self.bus.epochs.raise(epoch, &probed.server).await?;

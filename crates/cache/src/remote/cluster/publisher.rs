@@ -9,7 +9,8 @@ use crate::{
     Acknowledge, Bus, BusError, Invalidation, Node, Position,
     api::clock::wall_clock_ms,
     remote::shared::{
-        Changed, LogEntry, Message, MessageMac, Order, PublishedChange, SharedError, Sharing, address,
+        CellWrite, ChangeAnswer, LogEntry, Message, MessageMac, PublishedChange, SharedError, Sharing,
+        address,
     },
     testing::rules,
 };
@@ -72,15 +73,15 @@ impl SharedBus {
         epoch: u64,
         changes: &[Invalidation],
         strict: bool,
-    ) -> Result<Changed, SharedError> {
+    ) -> Result<ChangeAnswer, SharedError> {
         let nonce = node.token_number();
         let published = changes.iter().map(PublishedChange::of).collect();
         let message = Message { origin: self.id, strict, sent_ms: wall_clock_ms(), changes: published };
         let message = message.encode().ok_or(SharedError::Unexpected)?;
         let message = self.mac.sign(nonce, &message);
-        let orders = orders(changes, epoch, nonce);
+        let writes = cell_writes(changes, epoch, nonce);
         let change =
-            self.sharing.shared.change(epoch, &orders, LogEntry { nonce, message: &message, strict });
+            self.sharing.shared.change(epoch, &writes, LogEntry { nonce, message: &message, strict });
         timeout(self.bound, change).await.unwrap_or(Err(SharedError::Timeout))
     }
 
@@ -130,23 +131,23 @@ impl SharedBus {
 
 /// Whether the server has lost the epoch, or entries of its log that the node has applied. Such a server does not know that
 /// other nodes may follow a later epoch.
-fn fell_back(changed: &Changed, epoch: u64, applied: u64) -> bool {
+fn fell_back(changed: &ChangeAnswer, epoch: u64, applied: u64) -> bool {
     changed.epoch < epoch && rules::told_where_known() || changed.number <= applied && rules::told_beyond()
 }
 
-fn orders(changes: &[Invalidation], epoch: u64, token: u64) -> Vec<(String, Order)> {
-    let order = |change: &Invalidation| {
+fn cell_writes(changes: &[Invalidation], epoch: u64, token: u64) -> Vec<(String, CellWrite)> {
+    let write = |change: &Invalidation| {
         let copy = change.copy.clone().filter(|_| rules::written_through());
-        let order = match copy {
+        let write = match copy {
             Some(mut cell) => {
                 cell.header.token = token;
-                Order::Put(cell)
+                CellWrite::Put(cell)
             }
-            None => Order::Invalidate(change.version),
+            None => CellWrite::Invalidate(change.version),
         };
-        (address(epoch, change.namespace, &change.key), order)
+        (address(epoch, change.namespace, &change.key), write)
     };
-    changes.iter().map(order).collect()
+    changes.iter().map(write).collect()
 }
 
 #[async_trait::async_trait]

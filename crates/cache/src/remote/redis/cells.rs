@@ -14,7 +14,7 @@ use super::{RedisShared, failures::is_wrong_type, scripts::run_each, values};
 use crate::{
     Version,
     api::clock::milliseconds,
-    remote::shared::{Acquired, Cell, Cells, Filled, HEADER_BYTES, Header, Kind, SharedError},
+    remote::shared::{Acquired, Cell, CellKind, Cells, FillResult, HEADER_BYTES, Header, SharedError},
 };
 
 /// Last place of the header.
@@ -85,7 +85,7 @@ impl Cells for RedisShared {
         Ok(answers)
     }
 
-    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError> {
         let way = self.way()?;
         let call = |(key, cell): &(String, Cell)| {
             let kept = values::duration(cell.kept(self.lasting(cell.header.kind)));
@@ -112,7 +112,7 @@ impl RedisShared {
     /// Sets leases on absent keys. Returns the indexes of keys that exist.
     async fn lease_absent(&self, keys: &[String], token: u64) -> Result<Vec<usize>, SharedError> {
         let way = self.way()?;
-        let lease = Bytes::from(Cell::bare(Kind::Lease, Version::UNVERSIONED, token).to_bytes());
+        let lease = Bytes::from(Cell::bare(CellKind::Lease, Version::UNVERSIONED, token).to_bytes());
         let kept = Expiration::PX(i64::try_from(milliseconds(self.options.kept.leases)).unwrap_or(i64::MAX));
         let absent = Some(SetOptions::NX);
         let answers = if let [key] = keys {
@@ -145,13 +145,13 @@ impl RedisShared {
         Ok((0..keys.len()).filter(|place| found[*place]).collect())
     }
 
-    fn lasting(&self, kind: Kind) -> Duration {
+    fn lasting(&self, kind: CellKind) -> Duration {
         let kept = &self.options.kept;
         match kind {
-            Kind::Value => self.ttl(kept.copies),
-            Kind::Null => kept.absences,
-            Kind::Tomb => kept.tombs,
-            Kind::Lease => kept.leases,
+            CellKind::Value => self.ttl(kept.copies),
+            CellKind::Null => kept.absences,
+            CellKind::Tomb => kept.tombs,
+            CellKind::Lease => kept.leases,
         }
     }
 }

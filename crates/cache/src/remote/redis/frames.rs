@@ -20,7 +20,7 @@ use tokio::{
 use super::{RedisShared, failures::meaning, link::Connection, names::Names};
 use crate::{
     metrics::counters::Counter,
-    remote::shared::{Confirmed, Frames, MessageMac, News, SharedError},
+    remote::shared::{Confirmation, Frames, MessageMac, News, SharedError},
 };
 
 /// Pause between two checks whether the other end still answers: nothing else would show that a silent connection is
@@ -164,7 +164,7 @@ impl EpochSubscription {
             return Some(News::Entry(bytes.into()));
         }
         if *message.channel == *self.names.wakes {
-            return self.names.address(&bytes).map(|address| News::Filled(address.to_owned()));
+            return self.names.address(&bytes).map(|address| News::LeaseEnded(address.to_owned()));
         }
         confirmed(self.mac.as_ref(), self.to, &bytes).map(News::Confirmed)
     }
@@ -184,7 +184,7 @@ impl Frames for EpochSubscription {
 }
 
 /// A confirmation for the node `to` of an epoch. It is valid only for that node in that epoch, authenticated or not.
-pub(super) fn confirmation(mac: Option<&MessageMac>, to: (u64, u64), confirmed: Confirmed) -> Vec<u8> {
+pub(super) fn confirmation(mac: Option<&MessageMac>, to: (u64, u64), confirmed: Confirmation) -> Vec<u8> {
     let numbers = [to.0, to.1, confirmed.node, confirmed.number];
     let message: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();
     match mac {
@@ -193,7 +193,7 @@ pub(super) fn confirmation(mac: Option<&MessageMac>, to: (u64, u64), confirmed: 
     }
 }
 
-fn confirmed(mac: Option<&MessageMac>, to: (u64, u64), bytes: &[u8]) -> Option<Confirmed> {
+fn confirmed(mac: Option<&MessageMac>, to: (u64, u64), bytes: &[u8]) -> Option<Confirmation> {
     let number = u64::from_be_bytes(*bytes.last_chunk::<8>()?);
     let message = match mac {
         Some(mac) => mac.verify(number, bytes)?,
@@ -201,7 +201,7 @@ fn confirmed(mac: Option<&MessageMac>, to: (u64, u64), bytes: &[u8]) -> Option<C
     };
     let (numbers, rest) = message.as_chunks::<8>();
     let [epoch, node, from, _] = *numbers else { return None };
-    let confirmed = Confirmed { node: u64::from_be_bytes(from), number };
+    let confirmed = Confirmation { node: u64::from_be_bytes(from), number };
     let meant = (u64::from_be_bytes(epoch), u64::from_be_bytes(node)) == to && rest.is_empty();
     meant.then_some(confirmed)
 }
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn confirmation_holds_for_its_receiver_only() {
         let (mac, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
-        let sent = Confirmed { node: 7, number: 9 };
+        let sent = Confirmation { node: 7, number: 9 };
         for mac in [None, Some(&mac)] {
             let message = confirmation(mac, (3, 1), sent);
             assert_eq!(confirmed(mac, (3, 1), &message), Some(sent));

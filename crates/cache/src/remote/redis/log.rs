@@ -14,7 +14,9 @@ use super::{
     scripts::run,
     values,
 };
-use crate::remote::shared::{Changed, Confirmed, Frame, Frames, Log, LogEntry, Order, SharedError};
+use crate::remote::shared::{
+    CellWrite, ChangeAnswer, Confirmation, Frame, Frames, Log, LogEntry, SharedError,
+};
 
 /// An entry of a stream, as Redis returns it: its id, then names and values of its fields in turn.
 type Logged = (String, Vec<Bytes>);
@@ -24,11 +26,11 @@ impl Log for RedisShared {
     async fn change(
         &self,
         epoch: u64,
-        orders: &[(String, Order)],
+        writes: &[(String, CellWrite)],
         entry: LogEntry<'_>,
-    ) -> Result<Changed, SharedError> {
+    ) -> Result<ChangeAnswer, SharedError> {
         let kept = &self.options.kept;
-        let cells = orders.iter().map(|(key, _)| self.names.cell(key));
+        let cells = writes.iter().map(|(key, _)| self.names.cell(key));
         let keys: Vec<Key> = cells.chain(self.epoch_keys(epoch)).collect();
         let mut arguments = vec![
             self.wakes(),
@@ -40,7 +42,7 @@ impl Log for RedisShared {
             values::number(epoch),
             values::duration(kept.silent),
         ];
-        arguments.extend(orders.iter().map(|(_, order)| values::order(order, self.ttl(kept.copies))));
+        arguments.extend(writes.iter().map(|(_, write)| values::cell_write(write, self.ttl(kept.copies))));
         let script = if entry.strict { &self.scripts.change_strict } else { &self.scripts.change };
         let way = self.way()?;
         let answer = run(way.client(), script, keys, arguments).await;
@@ -61,7 +63,7 @@ impl Log for RedisShared {
         Ok(Box::new(EpochSubscription::begin(self, epoch, node).await?))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
         let channel = self.names.confirmations(epoch, to);
         let message = frames::confirmation(self.options.mac.as_ref(), (epoch, to), confirmed);
         let arguments = vec![
@@ -77,10 +79,10 @@ impl Log for RedisShared {
     }
 }
 
-fn changed(value: Value) -> Result<Changed, SharedError> {
+fn changed(value: Value) -> Result<ChangeAnswer, SharedError> {
     let values = values::array(value)?;
     let [number, epoch, peers] = <[Value; 3]>::try_from(values).map_err(|_| SharedError::Unexpected)?;
-    Ok(Changed {
+    Ok(ChangeAnswer {
         number: values::unsigned(&number).ok_or(SharedError::Unexpected)?,
         epoch: values::read_number(&epoch).ok_or(SharedError::Unexpected)?,
         peers: values::peers(peers)?,

@@ -18,8 +18,8 @@ use tokio::{
 use crate::testing::rules;
 
 use super::{
-    Acquired, Alive, Cell, Cells, Changed, Confirmed, Filled, Frame, Frames, Header, Kept, Kind, Log,
-    LogEntry, News, Next, Order, Peer, Probed, Registry, SharedError,
+    Acquired, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Confirmation, FillResult, Frame, Frames,
+    Header, Heartbeat, Kept, Log, LogEntry, News, NextState, Peer, ProbeAnswer, Registry, SharedError,
 };
 
 /// Frames that a slow subscriber may be behind before it loses some.
@@ -44,7 +44,7 @@ struct ServerState {
     cells: HashMap<String, (Cell, Instant)>,
     logs: HashMap<u64, BTreeMap<u64, Frame>>,
     channels: HashMap<u64, Channel>,
-    nodes: HashMap<u64, BTreeMap<u64, (Alive, Instant)>>,
+    nodes: HashMap<u64, BTreeMap<u64, (Heartbeat, Instant)>>,
     epoch: u64,
     starts: u64,
     full: bool,
@@ -98,7 +98,7 @@ impl FakeServer {
         *state = ServerState { starts, channels, ..snapshot.0.clone() };
     }
 
-    /// The name of the present server; see [`Probed::server`].
+    /// The name of the present server; see [`ProbeAnswer::server`].
     #[must_use]
     pub fn name(&self) -> String {
         self.state.lock().starts.to_string()
@@ -109,24 +109,27 @@ impl FakeServer {
         self.state.lock().channels.clear();
     }
 
-    fn keep(&self, state: &mut ServerState, key: &str, next: Next) {
+    fn keep(&self, state: &mut ServerState, key: &str, next: NextState) {
         let waited = state.cell(key).is_some_and(|cell| cell.header.waited);
         match next {
-            Next::Keep => return,
-            Next::Await => {
+            NextState::Keep => return,
+            NextState::Await => {
                 if let Some((cell, _)) = state.cells.get_mut(key) {
                     cell.header.waited = true;
                 }
                 return;
             }
-            Next::Delete => drop(state.cells.remove(key)),
-            Next::Set(cell) => {
+            NextState::Delete => drop(state.cells.remove(key)),
+            NextState::Set(cell) => {
                 let until = Instant::now() + cell.kept(self.lasting(cell.header.kind));
                 state.cells.insert(key.to_owned(), (Cell { lasts: None, ..cell }, until));
             }
         }
         if waited {
-            state.channels.keys().for_each(|epoch| state.publish(*epoch, None, News::Filled(key.to_owned())));
+            state
+                .channels
+                .keys()
+                .for_each(|epoch| state.publish(*epoch, None, News::LeaseEnded(key.to_owned())));
         }
     }
 
@@ -139,17 +142,17 @@ impl FakeServer {
 
     /// How long ago the lease of this key was taken; zero without one.
     fn leased(&self, state: &ServerState, key: &str) -> Duration {
-        let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == Kind::Lease);
+        let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == CellKind::Lease);
         let Some((_, until)) = until else { return Duration::ZERO };
         self.kept.leases.saturating_sub(until.saturating_duration_since(Instant::now()))
     }
 
-    const fn lasting(&self, kind: Kind) -> Duration {
+    const fn lasting(&self, kind: CellKind) -> Duration {
         match kind {
-            Kind::Value => self.kept.copies,
-            Kind::Null => self.kept.absences,
-            Kind::Tomb => self.kept.tombs,
-            Kind::Lease => self.kept.leases,
+            CellKind::Value => self.kept.copies,
+            CellKind::Null => self.kept.absences,
+            CellKind::Tomb => self.kept.tombs,
+            CellKind::Lease => self.kept.leases,
         }
     }
 
@@ -189,11 +192,11 @@ impl ServerState {
     }
 
     fn peers(&self, epoch: u64, silent: Duration) -> Vec<Peer> {
-        let peer = |(alive, at): &(Alive, Instant)| Peer {
-            node: alive.node,
-            applied: alive.applied,
+        let peer = |(heartbeat, at): &(Heartbeat, Instant)| Peer {
+            node: heartbeat.node,
+            applied: heartbeat.applied,
             silent: at.elapsed(),
-            about: alive.about.clone(),
+            about: heartbeat.about.clone(),
         };
         let nodes = self.nodes.get(&epoch).into_iter().flat_map(BTreeMap::values);
         nodes.map(peer).filter(|peer| peer.silent < silent).collect()
@@ -222,14 +225,14 @@ impl Cells for FakeServer {
         Ok(acquired.collect())
     }
 
-    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError> {
         let mut state = self.writable()?;
         let filled = cells.iter().map(|(key, filling)| {
             let leased = self.leased(&state, key);
             let (next, answer) = match Cell::fill(state.cell(key), filling.clone()) {
-                (Next::Set(filling), Filled::Stored) => match filling.aged(leased) {
-                    Some(filling) => (Next::Set(filling), Filled::Stored),
-                    None => (Next::Delete, Filled::Gone),
+                (NextState::Set(filling), FillResult::Stored) => match filling.aged(leased) {
+                    Some(filling) => (NextState::Set(filling), FillResult::Stored),
+                    None => (NextState::Delete, FillResult::Gone),
                 },
                 other => other,
             };
@@ -254,20 +257,20 @@ impl Log for FakeServer {
     async fn change(
         &self,
         epoch: u64,
-        orders: &[(String, Order)],
+        writes: &[(String, CellWrite)],
         entry: LogEntry<'_>,
-    ) -> Result<Changed, SharedError> {
+    ) -> Result<ChangeAnswer, SharedError> {
         let mut state = self.writable()?;
-        for (key, order) in orders {
-            let next = match order {
-                Order::Invalidate(version) => Cell::invalidate(state.cell(key), *version),
-                Order::Put(cell) => Cell::put(state.cell(key), cell.clone()),
+        for (key, write) in writes {
+            let next = match write {
+                CellWrite::Invalidate(version) => Cell::invalidate(state.cell(key), *version),
+                CellWrite::Put(cell) => Cell::put(state.cell(key), cell.clone()),
             };
             self.keep(&mut state, key, next);
         }
         let number = state.append(epoch, entry, self.kept.log_max);
         let peers = if entry.strict { state.peers(epoch, self.kept.silent) } else { Vec::new() };
-        Ok(Changed { number, epoch: state.epoch, peers })
+        Ok(ChangeAnswer { number, epoch: state.epoch, peers })
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
@@ -289,11 +292,11 @@ impl Log for FakeServer {
         Ok(Box::new(FakeSubscription { node, receiver, flooded }))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
         let mut state = self.writable()?;
         let node = state.nodes.get_mut(&epoch).and_then(|nodes| nodes.get_mut(&confirmed.node));
-        if let Some((alive, _)) = node {
-            alive.applied = confirmed.number.max(alive.applied);
+        if let Some((heartbeat, _)) = node {
+            heartbeat.applied = confirmed.number.max(heartbeat.applied);
         }
         state.publish(epoch, Some(to), News::Confirmed(confirmed));
         Ok(())
@@ -302,21 +305,21 @@ impl Log for FakeServer {
 
 #[async_trait::async_trait]
 impl Registry for FakeServer {
-    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+    async fn enter(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
         {
             let mut state = self.writable()?;
             state.epoch = state.epoch.max(epoch);
         }
-        self.probe(epoch, alive).await
+        self.probe(epoch, heartbeat).await
     }
 
-    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+    async fn probe(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
         let mut state = if rules::probe_writes() { self.writable()? } else { self.state.lock() };
         let now = Instant::now();
-        state.nodes.entry(epoch).or_default().insert(alive.node, (alive.clone(), now));
+        state.nodes.entry(epoch).or_default().insert(heartbeat.node, (heartbeat.clone(), now));
         let last = state.logs.get(&epoch).and_then(|log| log.last_key_value());
         let (number, nonce) = last.map_or((0, 0), |(number, frame)| (*number, frame.nonce));
-        Ok(Probed { number, nonce, epoch: state.epoch, server: state.starts.to_string() })
+        Ok(ProbeAnswer { number, nonce, epoch: state.epoch, server: state.starts.to_string() })
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
@@ -369,7 +372,7 @@ mod tests {
     }
 
     fn value(version: u64, token: u64) -> Cell {
-        Cell::bare(Kind::Value, Version::new(version), token)
+        Cell::bare(CellKind::Value, Version::new(version), token)
     }
 
     async fn append(server: &FakeServer, nonce: u64) -> u64 {
@@ -384,9 +387,9 @@ mod tests {
             [Acquired::Leased { floor: Version::UNVERSIONED }]
         );
         tokio::time::advance(Duration::from_secs(3)).await;
-        assert_eq!(server.fill(&[("k".to_owned(), value(4, 1))]).await.unwrap(), [Filled::Gone]);
+        assert_eq!(server.fill(&[("k".to_owned(), value(4, 1))]).await.unwrap(), [FillResult::Gone]);
         server.acquire(&key, 2).await.unwrap();
-        assert_eq!(server.fill(&[("k".to_owned(), value(4, 2))]).await.unwrap(), [Filled::Stored]);
+        assert_eq!(server.fill(&[("k".to_owned(), value(4, 2))]).await.unwrap(), [FillResult::Stored]);
         tokio::time::advance(Duration::from_secs(599)).await;
         assert_eq!(server.read(&key).await.unwrap(), [Some(value(4, 2))]);
     }
@@ -416,10 +419,10 @@ mod tests {
     async fn replaced_server_has_another_name() {
         let server = server();
         append(&server, 11).await;
-        let (earlier, before) = (server.snapshot(), server.enter(1, &Alive::default()).await.unwrap());
+        let (earlier, before) = (server.snapshot(), server.enter(1, &Heartbeat::default()).await.unwrap());
         append(&server, 12).await;
         server.replace(&earlier, false);
-        let after = server.enter(1, &Alive::default()).await.unwrap();
+        let after = server.enter(1, &Heartbeat::default()).await.unwrap();
         assert_eq!((after.number, after.nonce), (1, 11));
         assert_ne!(after.server, before.server);
     }
@@ -429,6 +432,6 @@ mod tests {
         let server = server();
         server.fill_up(true);
         assert!(server.read(&["k".to_owned()]).await.is_ok());
-        assert_eq!(server.probe(1, &Alive::default()).await, Err(SharedError::Refused));
+        assert_eq!(server.probe(1, &Heartbeat::default()).await, Err(SharedError::Refused));
     }
 }

@@ -15,7 +15,7 @@ const FORMAT: u8 = 1;
 /// The kinds of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum CellKind {
     /// The record.
     Value = 1,
     /// The record does not exist.
@@ -33,7 +33,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The kind of the cell.
-    pub kind: Kind,
+    pub kind: CellKind,
     /// The compression of the payload; 0: none.
     pub codec: u8,
     /// Schema of the payload, by namespace. A different one than the reader's is a miss.
@@ -51,13 +51,13 @@ pub struct Header {
 impl Header {
     /// A header without payload of this kind.
     #[must_use]
-    pub const fn bare(kind: Kind, version: Version, token: u64) -> Self {
+    pub const fn bare(kind: CellKind, version: Version, token: u64) -> Self {
         Self { kind, codec: 0, schema: 0, waited: false, version, token, written_ms: 0 }
     }
 
     /// Whether the cell holds a record or its absence.
     pub(crate) const fn is_copy(&self) -> bool {
-        matches!(self.kind, Kind::Value | Kind::Null)
+        matches!(self.kind, CellKind::Value | CellKind::Null)
     }
 
     /// The first bytes of every header of this version.
@@ -101,8 +101,10 @@ impl Header {
     }
 }
 
-fn kind(number: u8) -> Option<Kind> {
-    [Kind::Value, Kind::Null, Kind::Tomb, Kind::Lease].into_iter().find(|kind| *kind as u8 == number)
+fn kind(number: u8) -> Option<CellKind> {
+    [CellKind::Value, CellKind::Null, CellKind::Tomb, CellKind::Lease]
+        .into_iter()
+        .find(|kind| *kind as u8 == number)
 }
 
 fn number(head: &[u8; HEADER_BYTES], at: usize) -> u64 {
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn another_form_or_kind_is_nothing() {
-        let good = Header::bare(Kind::Tomb, Version::new(1), 0).encode();
+        let good = Header::bare(CellKind::Tomb, Version::new(1), 0).encode();
         for (at, byte) in [(0, b'k'), (1, 2), (2, 0), (2, 5)] {
             let mut bad = good;
             bad[at] = byte;

@@ -7,7 +7,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Acquired, Cell, Filled, Kind, Shared, SharedError, Sharing};
+use super::{Acquired, Cell, CellKind, FillResult, Shared, SharedError, Sharing};
 use crate::{
     CacheError, Key, Loaded, Node, Presence, Tier, TierCopy, Version,
     api::clock::wall_clock_ms,
@@ -130,9 +130,9 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
 /// A tomb or a lease is no copy, but has a version.
 fn shown(cell: Option<&Cell>) -> TierCopy {
     let presence = match cell.map(|cell| cell.header.kind) {
-        Some(Kind::Value) => Presence::Value,
-        Some(Kind::Null) => Presence::Null,
-        Some(Kind::Tomb | Kind::Lease) | None => Presence::None,
+        Some(CellKind::Value) => Presence::Value,
+        Some(CellKind::Null) => Presence::Null,
+        Some(CellKind::Tomb | CellKind::Lease) | None => Presence::None,
     };
     let version = cell.map_or(Version::UNVERSIONED, |cell| cell.header.version);
     let size_bytes = cell.map_or(0, |cell| u64::try_from(cell.payload.len()).unwrap_or(u64::MAX));
@@ -308,11 +308,11 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             return None;
         }
         let loaded = match cell.header.kind {
-            Kind::Value if cell.header.schema == self.side.codec.schema() => {
+            CellKind::Value if cell.header.schema == self.side.codec.schema() => {
                 Loaded::Found { value: Arc::new(self.side.codec.decode(&cell.payload)?), version }
             }
-            Kind::Null => Loaded::Absent { version },
-            Kind::Value | Kind::Tomb | Kind::Lease => return None,
+            CellKind::Null => Loaded::Absent { version },
+            CellKind::Value | CellKind::Tomb | CellKind::Lease => return None,
         };
         Some(Fetched { loaded, tier: Tier::Redis, keep: true })
     }
@@ -324,7 +324,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
                 cell.header.token = token;
                 cell
             }
-            Loaded::Absent { version } => Cell::bare(Kind::Null, *version, token).written_now(),
+            Loaded::Absent { version } => Cell::bare(CellKind::Null, *version, token).written_now(),
         }
     }
 }
@@ -335,8 +335,9 @@ async fn filled(shared: Arc<dyn Shared>, counters: Arc<Counters>, cells: Vec<(St
         return Vec::new();
     }
     let filled = shared.fill(&cells).await.unwrap_or_default();
-    let stored: Vec<bool> =
-        (0..cells.len()).map(|at| filled.get(at).is_some_and(|filled| *filled == Filled::Stored)).collect();
+    let stored: Vec<bool> = (0..cells.len())
+        .map(|at| filled.get(at).is_some_and(|filled| *filled == FillResult::Stored))
+        .collect();
     let refused = stored.iter().filter(|stored| !**stored).count();
     counters.fills_refused.add(u64::try_from(refused).unwrap_or(u64::MAX));
     stored
