@@ -10,7 +10,7 @@ use kith_cache::{
     Node, NodeConfig, SystemClock,
     remote::{
         ClusterNode, Epochs, Feed, FeedReader, FeedTiming, FollowerConfig, LeaseWaiters, MessageMac,
-        PeerConfirmations, Queue, Shared, SharedBus, Sharing,
+        PeerConfirmations, Queue, SharedBackend, SharedBus, Sharing,
         redis::{RedisOptions, ScriptRunner},
     },
 };
@@ -54,23 +54,23 @@ impl CacheNode {
     /// [`Self::until_trusted`].
     pub(crate) fn start(
         id: u64,
-        shared: &Arc<dyn Shared>,
-        followed: Arc<dyn Shared>,
+        shared: &Arc<dyn SharedBackend>,
+        followed: Arc<dyn SharedBackend>,
         epochs: Arc<dyn Epochs>,
     ) -> Self {
         let following = FollowerConfig::default();
-        let (queue, wakes) = (Arc::new(Queue::new(WAITING_MAX)), Arc::new(LeaseWaiters::default()));
+        let (queue, lease_waiters) = (Arc::new(Queue::new(WAITING_MAX)), Arc::new(LeaseWaiters::default()));
         let confirmations = Arc::new(PeerConfirmations::new(following.trust));
         let bus = Arc::new(SharedBus {
             id,
-            sharing: Sharing { shared: followed, queue, wakes, patience: PATIENCE },
+            sharing: Sharing { backend: followed, queue, lease_waiters, patience: PATIENCE },
             epochs,
             mac: secret(),
             confirmations,
             bound: CHANGE_BOUND,
         });
         let node = Node::new(NodeConfig::following(Arc::<SharedBus>::clone(&bus)));
-        let sharing = Sharing { shared: Arc::clone(shared), ..bus.sharing.clone() };
+        let sharing = Sharing { backend: Arc::clone(shared), ..bus.sharing.clone() };
         let member = ClusterNode::new(node.clone(), bus, Arc::new(String::new()), following);
         let mut tasks = JoinSet::new();
         let (following, publishing) = (member.clone(), member.clone());

@@ -173,7 +173,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             Change::Deleted { .. } => Cell::bare(CellKind::Null, version, 0).written_now(),
             Change::Invalidate { .. } => return None,
         };
-        cell.lasts = self.policy.shared_age_max();
+        cell.ttl_max = self.policy.shared_age_max();
         (cell.payload.len() <= self.policy.value_bytes_max).then_some(cell)
     }
 

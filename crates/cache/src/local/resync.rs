@@ -235,7 +235,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         if addresses.is_empty() {
             return Ok(Vec::new());
         }
-        let heads = side.sharing.shared.heads(&addresses).await;
+        let heads = side.sharing.backend.heads(&addresses).await;
         heads.map_err(|error| CacheError::Bus(crate::BusError::new(error)))
     }
 

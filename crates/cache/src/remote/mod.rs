@@ -15,8 +15,8 @@ pub use cluster::{
 };
 pub use shared::{
     Acquired, CHANGES_MAX, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Codec, Confirmation, FakeServer,
-    FillResult, Frame, Frames, HEADER_BYTES, Header, Heartbeat, Kept, LeaseWaiters, Log, LogEntry, Message,
-    MessageMac, News, NextState, Peer, ProbeAnswer, PublishedChange, Queue, Registry, Shared, SharedError,
-    Sharing, Snapshot, address,
+    FillResult, Frame, Frames, HEADER_BYTES, Header, Heartbeat, LeaseWaiters, Log, LogEntry, Message,
+    MessageMac, News, NextState, Peer, ProbeAnswer, PublishedChange, Queue, Registry, Retention,
+    SharedBackend, SharedError, Sharing, Snapshot, address,
 };
 pub(crate) use shared::{SharedSide, SharedTier};

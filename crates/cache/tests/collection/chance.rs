@@ -8,7 +8,7 @@ use std::{
 
 use kith_cache::{
     Consistency, ListEpoch, LoadError, LoadOptions, Node, Page, PageLoader, Paged, PagedList,
-    remote::{FakeServer, Kept},
+    remote::{FakeServer, Retention},
 };
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
@@ -188,7 +188,7 @@ async fn pages_are_current_on_each_node() {
     let mut epochs = 0;
     for seed in 0..SEEDS_OF_NODES {
         let history = History::new(seed);
-        let server = FakeServer::new(Kept::default());
+        let server = FakeServer::new(Retention::default());
         let peer = |id| {
             let chance = Some(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed * 10 + id))));
             let wire = Wire { server: server.clone(), changes: Door::open(), reads: Door::open(), chance };

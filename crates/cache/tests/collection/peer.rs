@@ -44,9 +44,9 @@ impl Peer {
     /// A node that trusts its memory and receives nothing.
     pub(crate) fn new(id: u64, wire: Wire, loader: Arc<dyn PageLoader<u64, Span, u64>>) -> Self {
         let sharing = Sharing {
-            shared: Arc::new(wire.clone()),
+            backend: Arc::new(wire.clone()),
             queue: Arc::new(Queue::new(100)),
-            wakes: Arc::default(),
+            lease_waiters: Arc::default(),
             patience: Duration::from_millis(500),
         };
         let bus = Arc::new(SharedBus {

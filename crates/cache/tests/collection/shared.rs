@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kith_cache::{
     Consistency, ListEpoch, Tier, Token,
-    remote::{FakeServer, Kept, UNPUBLISHED, address},
+    remote::{FakeServer, Retention, UNPUBLISHED, address},
 };
 
 use crate::{
@@ -35,7 +35,7 @@ impl Peer {
 fn server_and_store() -> (FakeServer, Arc<Store>) {
     let store = Arc::new(Store::default());
     store.set(1, 1..=7);
-    (FakeServer::new(Kept::default()), store)
+    (FakeServer::new(Retention::default()), store)
 }
 
 fn wire(server: &FakeServer) -> Wire {

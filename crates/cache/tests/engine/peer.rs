@@ -227,9 +227,9 @@ fn policy(kind: Kind, short: bool) -> Policy<u64> {
 
 fn bus(world: &World, wire: &Wire) -> Arc<SharedBus> {
     let sharing = Sharing {
-        shared: Arc::new(wire.clone()),
+        backend: Arc::new(wire.clone()),
         queue: Arc::new(Queue::new(if world.weather.has(Fault::Overflow) { 2 } else { 1_000 })),
-        wakes: Arc::default(),
+        lease_waiters: Arc::default(),
         patience: Duration::from_millis(1_500),
     };
     Arc::new(SharedBus {

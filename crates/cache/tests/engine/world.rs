@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::remote::{FakeServer, Kept, Snapshot, address};
+use kith_cache::remote::{FakeServer, Retention, Snapshot, address};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -32,16 +32,16 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(chance: Chance, weather: Weather, peers: u64) -> Arc<Self> {
-        let mut kept = Kept::default();
+        let mut retention = Retention::default();
         if weather.has(Fault::Trimmed) {
-            kept.log_max = 4;
+            retention.log_max = 4;
         }
         if weather.has(Fault::Short) {
-            kept.copies = Duration::from_secs(1);
-            kept.absences = Duration::from_millis(500);
+            retention.copies = Duration::from_secs(1);
+            retention.absences = Duration::from_millis(500);
         }
         let world = Arc::new(Self {
-            server: FakeServer::new(kept),
+            server: FakeServer::new(retention),
             store: Store::new(&Truth::new()),
             chance,
             weather,

@@ -7,7 +7,7 @@ use kith_cache::{
     Version,
     remote::{
         Acquired, Cell, CellKind, CellWrite, Confirmation, FillResult, Frame, FrameOrder, Frames, Header,
-        Heartbeat, Kept, LogEntry, LogPosition, News, Shared, redis::RedisOptions,
+        Heartbeat, LogEntry, LogPosition, News, Retention, SharedBackend, redis::RedisOptions,
     },
 };
 use tokio::time::timeout;
@@ -24,10 +24,10 @@ enum Source {
 }
 
 impl Source {
-    async fn fresh(&self, kept: Kept) -> Arc<dyn Shared> {
+    async fn fresh(&self, retention: Retention) -> Arc<dyn SharedBackend> {
         match self {
-            Self::Fake => fake(kept),
-            Self::Redis(url) => accepted(RedisOptions { kept, ..options(url) }).await,
+            Self::Fake => fake(retention),
+            Self::Redis(url) => accepted(RedisOptions { retention, ..options(url) }).await,
         }
     }
 }
@@ -61,7 +61,7 @@ async fn conform(source: &Source) {
     subscribed_first(&*source.fresh(SHORT).await).await;
     sent_again(&*source.fresh(SHORT).await).await;
     registry(&*source.fresh(SHORT).await).await;
-    silence(&*source.fresh(Kept { silent: Duration::from_millis(50), ..SHORT }).await).await;
+    silence(&*source.fresh(Retention { silent: Duration::from_millis(50), ..SHORT }).await).await;
     epochs(&*source.fresh(SHORT).await).await;
 }
 
@@ -90,9 +90,9 @@ async fn next_entry(frames: &mut Box<dyn Frames>) -> Frame {
 }
 
 /// A copy is kept for as long as it may, and of a fill that counts from the lease.
-async fn ages(shared: &dyn Shared) {
+async fn ages(shared: &dyn SharedBackend) {
     let key = keys(["k"]);
-    let limited = |lasts, cell| [(key[0].clone(), Cell { lasts: Some(lasts), ..cell })];
+    let limited = |ttl_max, cell| [(key[0].clone(), Cell { ttl_max: Some(ttl_max), ..cell })];
     let short = Duration::from_secs(1);
     shared.acquire(&key, 1).await.unwrap();
     assert_eq!(shared.fill(&limited(short, value(4, 1, "four"))).await.unwrap(), [FillResult::Stored]);
@@ -103,13 +103,13 @@ async fn ages(shared: &dyn Shared) {
     assert_eq!(shared.read(&key).await.unwrap(), [None], "not its lease either");
     shared.acquire(&key, 3).await.unwrap();
     shared.fill(&limited(SHORT.copies, value(4, 3, "four"))).await.unwrap();
-    let put = [(key[0].clone(), CellWrite::Put(Cell { lasts: Some(short), ..value(5, 9, "five") }))];
+    let put = [(key[0].clone(), CellWrite::Put(Cell { ttl_max: Some(short), ..value(5, 9, "five") }))];
     shared.change(1, &put, entry(1)).await.unwrap();
     eventually("the copy goes", async || shared.read(&key).await.unwrap() == [None]).await;
 }
 
 /// A load misses, leases, fills; another waits, then hits. A write leaves a floor.
-async fn cells(shared: &dyn Shared) {
+async fn cells(shared: &dyn SharedBackend) {
     let key = keys(["k"]);
     assert_eq!(shared.read(&key).await.unwrap(), [None]);
     assert_eq!(shared.acquire(&key, 1).await.unwrap(), [Acquired::Leased { floor: Version::UNVERSIONED }]);
@@ -137,7 +137,7 @@ async fn cells(shared: &dyn Shared) {
 }
 
 /// A lease whose holder is gone goes to another load, with its floor; the first one fills no more.
-async fn takeover(shared: &dyn Shared) {
+async fn takeover(shared: &dyn SharedBackend) {
     let key = keys(["k"]);
     let floor = Version::new(6);
     shared.change(1, &[(key[0].clone(), CellWrite::Invalidate(Some(floor)))], entry(1)).await.unwrap();
@@ -150,7 +150,7 @@ async fn takeover(shared: &dyn Shared) {
 }
 
 /// Answers come in the order of the keys; none and many are as one.
-async fn batches(shared: &dyn Shared) {
+async fn batches(shared: &dyn SharedBackend) {
     assert_eq!(shared.read(&[]).await.unwrap(), []);
     assert_eq!(shared.heads(&[]).await.unwrap(), []);
     assert_eq!(shared.acquire(&[], 1).await.unwrap(), []);
@@ -184,7 +184,7 @@ async fn batches(shared: &dyn Shared) {
 }
 
 /// A task that waits for a lease is notified of its end, whatever ends it, and in whichever epoch.
-async fn wakes(shared: &dyn Shared) {
+async fn wakes(shared: &dyn SharedBackend) {
     let keys = keys(["fill", "release", "write", "delete", "put", "not-waited", "last"]);
     let mut here = shared.subscribe(1, 1).await.unwrap();
     let mut there = shared.subscribe(2, 1).await.unwrap();
@@ -211,7 +211,7 @@ async fn wakes(shared: &dyn Shared) {
 }
 
 /// 1, 2, 3, ... whatever is trimmed; epochs have logs of their own.
-async fn numbers(shared: &dyn Shared) {
+async fn numbers(shared: &dyn SharedBackend) {
     for number in 1..=450 {
         assert_eq!(shared.change(1, &[], entry(number)).await.unwrap().number, number);
     }
@@ -226,7 +226,7 @@ async fn numbers(shared: &dyn Shared) {
 }
 
 /// Every entry names the one before, and the log contains what was published.
-async fn chain(shared: &dyn Shared) {
+async fn chain(shared: &dyn SharedBackend) {
     let mut frames = shared.subscribe(1, 1).await.unwrap();
     let mut chain = LogPosition::at(0, 0);
     for nonce in 100..150 {
@@ -242,7 +242,7 @@ async fn chain(shared: &dyn Shared) {
 }
 
 /// What is published after a subscription exists is received.
-async fn subscribed_first(shared: &dyn Shared) {
+async fn subscribed_first(shared: &dyn SharedBackend) {
     for nonce in 1..=30 {
         let mut frames = shared.subscribe(1, nonce).await.unwrap();
         let number = shared.change(1, &[], entry(nonce)).await.unwrap().number;
@@ -251,7 +251,7 @@ async fn subscribed_first(shared: &dyn Shared) {
 }
 
 /// A change that is sent again because its answer was lost is published once.
-async fn sent_again(shared: &dyn Shared) {
+async fn sent_again(shared: &dyn SharedBackend) {
     let mut frames = shared.subscribe(1, 9).await.unwrap();
     for (nonce, number) in [(7, 1), (7, 1), (8, 2), (8, 2), (7, 3)] {
         assert_eq!(shared.change(1, &[], entry(nonce)).await.unwrap().number, number);
@@ -263,7 +263,7 @@ async fn sent_again(shared: &dyn Shared) {
 }
 
 /// Nodes register by probes; a strict change lists them; only the node that asked receives a confirmation.
-async fn registry(shared: &dyn Shared) {
+async fn registry(shared: &dyn SharedBackend) {
     let alive = |node, applied| Heartbeat { node, applied, about: format!("node {node}") };
     assert_eq!(shared.peers(1).await.unwrap(), []);
     for node in [u64::MAX, 3, 2] {
@@ -297,7 +297,7 @@ async fn registry(shared: &dyn Shared) {
 }
 
 /// A node that was silent for long is forgotten.
-async fn silence(shared: &dyn Shared) {
+async fn silence(shared: &dyn SharedBackend) {
     shared.enter(1, &Heartbeat { node: 5, ..Heartbeat::default() }).await.unwrap();
     eventually("it is forgotten", async || shared.peers(1).await.unwrap().is_empty()).await;
     let strict = LogEntry { strict: true, ..entry(1) };
@@ -305,7 +305,7 @@ async fn silence(shared: &dyn Shared) {
 }
 
 /// A change or probe in an epoch that was left, or that the server never received, gets an answer that shows it.
-async fn epochs(shared: &dyn Shared) {
+async fn epochs(shared: &dyn SharedBackend) {
     assert_eq!(shared.probe(3, &Heartbeat::default()).await.unwrap().epoch, 0, "a probe teaches nothing");
     assert_eq!(shared.change(3, &[], entry(1)).await.unwrap().epoch, 0);
     assert_eq!(shared.enter(4, &Heartbeat::default()).await.unwrap().epoch, 4);

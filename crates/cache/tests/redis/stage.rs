@@ -6,7 +6,7 @@ use std::{
 };
 
 use kith_cache::remote::{
-    Cells as _, FakeServer, Heartbeat, Kept, Registry as _, Shared,
+    Cells as _, FakeServer, Heartbeat, Registry as _, Retention, SharedBackend,
     redis::{RedisOptions, RedisShared},
 };
 
@@ -14,7 +14,7 @@ use kith_cache::remote::{
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Times short enough to wait for.
-pub(crate) const SHORT: Kept = Kept {
+pub(crate) const SHORT: Retention = Retention {
     copies: Duration::from_secs(600),
     absences: Duration::from_secs(30),
     leases: Duration::from_secs(3),
@@ -34,7 +34,7 @@ pub(crate) fn options(url: &str) -> RedisOptions {
     RedisOptions {
         url: url.to_owned(),
         prefix: format!("test-{:x}", rand::random::<u64>()),
-        kept: SHORT,
+        retention: SHORT,
         // Tests share a few cores.
         command_timeout: Duration::from_secs(2),
         connect_timeout: Duration::from_secs(2),
@@ -65,8 +65,8 @@ pub(crate) async fn accept(shared: &RedisShared) {
     shared.leave(0, 0).await.unwrap();
 }
 
-pub(crate) fn fake(kept: Kept) -> Arc<dyn Shared> {
-    Arc::new(FakeServer::new(kept))
+pub(crate) fn fake(retention: Retention) -> Arc<dyn SharedBackend> {
+    Arc::new(FakeServer::new(retention))
 }
 
 /// Waits for something, within a bound.

@@ -7,8 +7,8 @@ use fred::{prelude::*, types::Expiration};
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Cell, CellKind, CellWrite, Cells as _, FillResult, Header, Kept, Log as _, LogEntry,
-        NextState,
+        Acquired, Cell, CellKind, CellWrite, Cells as _, FillResult, Header, Log as _, LogEntry, NextState,
+        Retention,
         redis::{RedisOptions, RedisShared},
     },
 };
@@ -27,11 +27,11 @@ const VERSIONS: [u64; 9] =
 /// Of a lease: just taken, and old enough to be taken over.
 const AGES: [Duration; 2] = [Duration::ZERO, Duration::from_secs(2)];
 /// So long that no test is slower.
-const KEPT: Kept = Kept { takeover: Duration::from_secs(1), ..SHORT };
+const RETENTION: Retention = Retention { takeover: Duration::from_secs(1), ..SHORT };
 
 fn cell(kind: CellKind, version: u64, token: u64) -> Cell {
     let payload: &[u8] = if kind == CellKind::Value { b"a payload \0\xff" } else { b"" };
-    Cell { header: Header::bare(kind, Version::new(version), token), payload: payload.into(), lasts: None }
+    Cell { header: Header::bare(kind, Version::new(version), token), payload: payload.into(), ttl_max: None }
 }
 
 fn states() -> Vec<Option<Cell>> {
@@ -56,7 +56,7 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        let options = RedisOptions { kept: KEPT, ..options(&address()) };
+        let options = RedisOptions { retention: RETENTION, ..options(&address()) };
         let prefix = options.tag();
         Self { shared: accepted(options).await, operator: operator(&address()).await, prefix }
     }
@@ -71,7 +71,7 @@ impl Stage {
         let _: i64 = self.operator.del(&key).await.unwrap();
         if let Some(cell) = state {
             let bytes = bytes::Bytes::from(cell.to_bytes());
-            let left = i64::try_from((KEPT.leases - age).as_millis()).unwrap();
+            let left = i64::try_from((RETENTION.leases - age).as_millis()).unwrap();
             let _: () =
                 self.operator.set(&key, bytes, Some(Expiration::PX(left)), None, false).await.unwrap();
         }
@@ -97,11 +97,11 @@ impl Stage {
         let Some(cell) = expected else { return };
         let left: i64 = self.operator.pttl(self.key(address)).await.unwrap();
         let (least, most) = match (next, cell.header.kind) {
-            (NextState::Set(_), CellKind::Value) => (KEPT.copies.mul_f64(0.9), KEPT.copies),
-            (NextState::Set(_), CellKind::Null) => (KEPT.absences, KEPT.absences),
-            (NextState::Set(_), CellKind::Tomb) => (KEPT.tombs, KEPT.tombs),
+            (NextState::Set(_), CellKind::Value) => (RETENTION.copies.mul_f64(0.9), RETENTION.copies),
+            (NextState::Set(_), CellKind::Null) => (RETENTION.absences, RETENTION.absences),
+            (NextState::Set(_), CellKind::Tomb) => (RETENTION.tombs, RETENTION.tombs),
             // What stays, stays as long as it would have.
-            _ => (Duration::from_secs(1), KEPT.leases),
+            _ => (Duration::from_secs(1), RETENTION.leases),
         };
         let left = Duration::from_millis(u64::try_from(left).unwrap());
         let least = least.saturating_sub(Duration::from_secs(1));
@@ -115,7 +115,7 @@ impl Stage {
 }
 
 fn left(age: Duration) -> Duration {
-    KEPT.takeover.saturating_sub(age)
+    RETENTION.takeover.saturating_sub(age)
 }
 
 #[tokio::test]

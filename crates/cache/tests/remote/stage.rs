@@ -14,7 +14,7 @@ use kith_cache::{
     CacheError, Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, Tier,
     TieredCache, Token, Version, load_each,
     remote::{
-        ClusterNode, Epochs, FakeServer, FollowerConfig, Kept, MessageMac, PeerConfirmations, Queue,
+        ClusterNode, Epochs, FakeServer, FollowerConfig, MessageMac, PeerConfirmations, Queue, Retention,
         SharedBus, SharedError, Sharing,
     },
 };
@@ -107,7 +107,7 @@ pub(crate) struct Peer {
 
 impl Stage {
     pub(crate) fn new() -> Self {
-        Self { server: FakeServer::new(Kept::default()), store: Arc::default(), began: Instant::now() }
+        Self { server: FakeServer::new(Retention::default()), store: Arc::default(), began: Instant::now() }
     }
 
     /// With two nodes that follow by now.
@@ -126,9 +126,9 @@ impl Stage {
     pub(crate) async fn peer_of(&self, id: u64, policy: Policy<u64>) -> Peer {
         let following = FollowerConfig::default();
         let sharing = Sharing {
-            shared: Arc::new(self.server.clone()),
+            backend: Arc::new(self.server.clone()),
             queue: Arc::new(Queue::new(100)),
-            wakes: Arc::default(),
+            lease_waiters: Arc::default(),
             patience: Duration::from_millis(1_500),
         };
         let bus = Arc::new(SharedBus {

@@ -100,9 +100,9 @@ impl Cluster {
         let proofs = Proofs::new(keys);
         let following = following(cluster);
         let sharing = Sharing {
-            shared: Arc::clone(server.shared()),
+            backend: Arc::clone(server.shared()),
             queue: Arc::new(Queue::new(cluster.queue_max)),
-            wakes: Arc::default(),
+            lease_waiters: Arc::default(),
             patience: cluster.patience,
         };
         let bus = Arc::new(SharedBus {

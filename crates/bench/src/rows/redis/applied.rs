@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use kith_cache::remote::{
     Acquired, Cell, CellWrite, Cells, ChangeAnswer, Confirmation, FillResult, Frame, Frames, Header,
-    Heartbeat, Log, LogEntry, News, Peer, ProbeAnswer, Registry, Shared, SharedError,
+    Heartbeat, Log, LogEntry, News, Peer, ProbeAnswer, Registry, SharedBackend, SharedError,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// The server that nodes share, as one node follows it.
 #[derive(Debug)]
 pub(super) struct Followed {
-    shared: Arc<dyn Shared>,
+    shared: Arc<dyn SharedBackend>,
     applied: Arc<Mutex<Instant>>,
 }
 
@@ -27,7 +27,7 @@ struct Heard {
 }
 
 impl Followed {
-    pub(super) fn new(shared: &Arc<dyn Shared>) -> Self {
+    pub(super) fn new(shared: &Arc<dyn SharedBackend>) -> Self {
         Self { shared: Arc::clone(shared), applied: Arc::new(Mutex::new(Instant::now())) }
     }
 

@@ -209,7 +209,7 @@ impl<'a> Follower<'a> {
     async fn handle(&mut self, news: News) -> Result<(), FollowEnd> {
         match news {
             News::Entry(bytes) => return self.handle_entry(&bytes).await,
-            News::LeaseEnded(address) => self.member.bus.sharing.wakes.wake(&address),
+            News::LeaseEnded(address) => self.member.bus.sharing.lease_waiters.wake(&address),
             News::Confirmed(confirmed) => self.member.bus.confirmations.record(confirmed),
         }
         Ok(())

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::{FollowerStats, FollowerStatus, LogPosition, RecentChanges, SharedBus, follower::Follower};
 use crate::{
     Node, Random, ThreadRandom,
-    remote::shared::{Heartbeat, Shared, SharedError},
+    remote::shared::{Heartbeat, SharedBackend, SharedError},
 };
 
 /// First pause between two attempts to continue after a disconnection.
@@ -126,8 +126,8 @@ impl ClusterNode {
     }
 
     /// The shared server of the nodes.
-    pub(in crate::remote) fn shared(&self) -> &Arc<dyn Shared> {
-        &self.bus.sharing.shared
+    pub(in crate::remote) fn shared(&self) -> &Arc<dyn SharedBackend> {
+        &self.bus.sharing.backend
     }
 
     /// What the node now publishes about itself to the nodes of this epoch.

@@ -81,7 +81,7 @@ impl SharedBus {
         let message = self.mac.sign(nonce, &message);
         let writes = cell_writes(changes, epoch, nonce);
         let change =
-            self.sharing.shared.change(epoch, &writes, LogEntry { nonce, message: &message, strict });
+            self.sharing.backend.change(epoch, &writes, LogEntry { nonce, message: &message, strict });
         timeout(self.bound, change).await.unwrap_or(Err(SharedError::Timeout))
     }
 

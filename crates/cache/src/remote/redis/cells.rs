@@ -57,12 +57,12 @@ impl Cells for RedisShared {
     }
 
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
-        let kept = &self.options.kept;
+        let retention = &self.options.retention;
         let arguments = vec![
             self.wakes(),
             values::number(token),
-            values::duration(kept.leases),
-            values::duration(kept.takeover),
+            values::duration(retention.leases),
+            values::duration(retention.takeover),
         ];
         let way = self.way()?;
         let calls: Vec<_> = keys.iter().map(|key| (self.names.cell(key), arguments.clone())).collect();
@@ -88,11 +88,11 @@ impl Cells for RedisShared {
     async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError> {
         let way = self.way()?;
         let call = |(key, cell): &(String, Cell)| {
-            let kept = values::duration(cell.kept(self.lasting(cell.header.kind)));
+            let ttl = values::duration(cell.ttl(self.ttl_of(cell.header.kind)));
             // The age of the lease is part of the age of the loaded copy.
-            let leases = if cell.lasts.is_some() { self.options.kept.leases } else { Duration::ZERO };
+            let leases = if cell.ttl_max.is_some() { self.options.retention.leases } else { Duration::ZERO };
             let bytes = values::bytes(cell.to_bytes());
-            (self.names.cell(key), vec![self.wakes(), bytes, kept, values::duration(leases)])
+            (self.names.cell(key), vec![self.wakes(), bytes, ttl, values::duration(leases)])
         };
         let calls: Vec<_> = cells.iter().map(call).collect();
         let answers = run_each(way.client(), &self.scripts.fill, &calls).await;
@@ -113,18 +113,19 @@ impl RedisShared {
     async fn lease_absent(&self, keys: &[String], token: u64) -> Result<Vec<usize>, SharedError> {
         let way = self.way()?;
         let lease = Bytes::from(Cell::bare(CellKind::Lease, Version::UNVERSIONED, token).to_bytes());
-        let kept = Expiration::PX(i64::try_from(milliseconds(self.options.kept.leases)).unwrap_or(i64::MAX));
+        let expiration =
+            Expiration::PX(i64::try_from(milliseconds(self.options.retention.leases)).unwrap_or(i64::MAX));
         let absent = Some(SetOptions::NX);
         let answers = if let [key] = keys {
             let key = self.names.cell(key);
-            vec![way.client().set::<Value, _, _>(key, lease, Some(kept), absent, true).await]
+            vec![way.client().set::<Value, _, _>(key, lease, Some(expiration), absent, true).await]
         } else {
             let pipeline = way.client().pipeline();
             for key in keys {
                 let set = pipeline.set::<Value, _, _>(
                     self.names.cell(key),
                     lease.clone(),
-                    Some(kept.clone()),
+                    Some(expiration.clone()),
                     absent.clone(),
                     true,
                 );
@@ -145,13 +146,13 @@ impl RedisShared {
         Ok((0..keys.len()).filter(|place| found[*place]).collect())
     }
 
-    fn lasting(&self, kind: CellKind) -> Duration {
-        let kept = &self.options.kept;
+    fn ttl_of(&self, kind: CellKind) -> Duration {
+        let retention = &self.options.retention;
         match kind {
-            CellKind::Value => self.ttl(kept.copies),
-            CellKind::Null => kept.absences,
-            CellKind::Tomb => kept.tombs,
-            CellKind::Lease => kept.leases,
+            CellKind::Value => self.jittered(retention.copies),
+            CellKind::Null => retention.absences,
+            CellKind::Tomb => retention.tombs,
+            CellKind::Lease => retention.leases,
         }
     }
 }

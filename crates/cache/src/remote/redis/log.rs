@@ -29,7 +29,7 @@ impl Log for RedisShared {
         writes: &[(String, CellWrite)],
         entry: LogEntry<'_>,
     ) -> Result<ChangeAnswer, SharedError> {
-        let kept = &self.options.kept;
+        let retention = &self.options.retention;
         let cells = writes.iter().map(|(key, _)| self.names.cell(key));
         let keys: Vec<Key> = cells.chain(self.epoch_keys(epoch)).collect();
         let mut arguments = vec![
@@ -37,12 +37,14 @@ impl Log for RedisShared {
             Value::from(self.names.entries(epoch)),
             values::number(entry.nonce),
             values::bytes(entry.message.to_vec()),
-            Value::from(i64::from(kept.log_max)),
+            Value::from(i64::from(retention.log_max)),
             self.tombs(),
             values::number(epoch),
-            values::duration(kept.silent),
+            values::duration(retention.silent),
         ];
-        arguments.extend(writes.iter().map(|(_, write)| values::cell_write(write, self.ttl(kept.copies))));
+        arguments.extend(
+            writes.iter().map(|(_, write)| values::cell_write(write, self.jittered(retention.copies))),
+        );
         let script = if entry.strict { &self.scripts.change_strict } else { &self.scripts.change };
         let way = self.way()?;
         let answer = run(way.client(), script, keys, arguments).await;

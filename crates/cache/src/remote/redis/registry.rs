@@ -28,7 +28,7 @@ impl Registry for RedisShared {
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
-        let arguments = vec![self.wakes(), values::duration(self.options.kept.silent)];
+        let arguments = vec![self.wakes(), values::duration(self.options.retention.silent)];
         let nodes = vec![self.names.nodes(epoch)];
         let peers = run(&self.control.client, &self.scripts.peers, nodes, arguments).await;
         let mut peers = values::peers(peers.map_err(|error| meaning(&error))?)?;
@@ -81,7 +81,7 @@ impl RedisShared {
     fn probing(&self, epoch: u64, heartbeat: &Heartbeat) -> Vec<Value> {
         let forgets = self.probes.get().is_multiple_of(FORGETS_EVERY);
         self.probes.add(1);
-        let silent = if forgets { values::duration(self.options.kept.silent) } else { Value::from("") };
+        let silent = if forgets { values::duration(self.options.retention.silent) } else { Value::from("") };
         vec![
             self.wakes(),
             values::number(heartbeat.node),

@@ -153,13 +153,13 @@ impl RedisShared {
         Value::from(self.names.wakes.as_str())
     }
 
-    /// How long a copy is kept, a little less at random.
-    pub(super) fn ttl(&self, kept: Duration) -> Duration {
-        kept.mul_f64(1.0 - JITTER * self.options.random.unit())
+    /// The TTL of a copy, reduced a little at random.
+    pub(super) fn jittered(&self, ttl: Duration) -> Duration {
+        ttl.mul_f64(1.0 - JITTER * self.options.random.unit())
     }
 
     pub(super) fn tombs(&self) -> Value {
-        values::duration(self.options.kept.tombs)
+        values::duration(self.options.retention.tombs)
     }
 }
 

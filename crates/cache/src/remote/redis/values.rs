@@ -25,7 +25,7 @@ impl Cell {
     #[must_use]
     pub fn from_bytes(bytes: &Bytes) -> Option<Self> {
         let (header, _) = Header::decode(bytes)?;
-        Some(Self { header, payload: bytes.slice(HEADER_BYTES..), lasts: None })
+        Some(Self { header, payload: bytes.slice(HEADER_BYTES..), ttl_max: None })
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn cell_write(write: &CellWrite, ttl: Duration) -> Value {
             bytes([b"I".as_slice(), &version.unwrap_or_default().get().to_be_bytes()].concat())
         }
         CellWrite::Put(cell) => {
-            let ttl = u32::try_from(milliseconds(cell.kept(ttl))).unwrap_or(u32::MAX);
+            let ttl = u32::try_from(milliseconds(cell.ttl(ttl))).unwrap_or(u32::MAX);
             bytes([b"P".as_slice(), &ttl.to_be_bytes(), &cell.header.encode(), &cell.payload].concat())
         }
     }

@@ -18,7 +18,7 @@ pub struct Cell {
     pub payload: Bytes,
     /// Maximum time that the server keeps it; `None`: as long as its kind. For a fill it counts from the moment at
     /// which the lease was taken, which is before the load began. Set by the writer, and no part of the stored bytes.
-    pub lasts: Option<Duration>,
+    pub ttl_max: Option<Duration>,
 }
 
 /// The new state of the key.
@@ -67,14 +67,14 @@ impl Cell {
     /// A cell without payload.
     #[must_use]
     pub const fn bare(kind: CellKind, version: Version, token: u64) -> Self {
-        Self { header: Header::bare(kind, version, token), payload: Bytes::new(), lasts: None }
+        Self { header: Header::bare(kind, version, token), payload: Bytes::new(), ttl_max: None }
     }
 
     /// A record in this schema, written now.
     #[must_use]
     pub fn value(schema: u16, version: Version, payload: impl Into<Bytes>) -> Self {
         let bare = Header::bare(CellKind::Value, version, 0);
-        Self { header: Header { schema, ..bare }, payload: payload.into(), lasts: None }.written_now()
+        Self { header: Header { schema, ..bare }, payload: payload.into(), ttl_max: None }.written_now()
     }
 
     /// The same, with this moment as the time of writing.
@@ -84,18 +84,18 @@ impl Cell {
         self
     }
 
-    /// How long the server keeps it, if its kind is kept for `usual`.
+    /// How long the server keeps it, if its kind is kept for `usual` and no longer than `ttl_max`.
     #[must_use]
-    pub fn kept(&self, usual: Duration) -> Duration {
-        self.lasts.map_or(usual, |most| most.min(usual))
+    pub fn ttl(&self, usual: Duration) -> Duration {
+        self.ttl_max.map_or(usual, |most| most.min(usual))
     }
 
     /// The same for a fill of a lease that was taken this long ago; `None`: it is too old to be kept.
     #[must_use]
     pub(super) fn aged(self, leased: Duration) -> Option<Self> {
-        let Some(most) = self.lasts else { return Some(self) };
-        let lasts = Some(most.saturating_sub(leased)).filter(|lasts| !lasts.is_zero());
-        lasts.is_some().then_some(Self { lasts, ..self })
+        let Some(most) = self.ttl_max else { return Some(self) };
+        let ttl_max = Some(most.saturating_sub(leased)).filter(|ttl_max| !ttl_max.is_zero());
+        ttl_max.is_some().then_some(Self { ttl_max, ..self })
     }
 
     /// A load misses and requests the lease. The version of the previous cell becomes the floor of the lease. A lease

@@ -19,7 +19,7 @@ use crate::testing::rules;
 
 use super::{
     Acquired, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Confirmation, FillResult, Frame, Frames,
-    Header, Heartbeat, Kept, Log, LogEntry, News, NextState, Peer, ProbeAnswer, Registry, SharedError,
+    Header, Heartbeat, Log, LogEntry, News, NextState, Peer, ProbeAnswer, Registry, Retention, SharedError,
 };
 
 /// Frames that a slow subscriber may be behind before it loses some.
@@ -32,7 +32,7 @@ const STRANGE: [u8; 40] = [0; 40];
 #[derive(Clone, Debug)]
 pub struct FakeServer {
     state: Arc<Mutex<ServerState>>,
-    kept: Kept,
+    retention: Retention,
 }
 
 /// The contents of the server at one moment, see [`FakeServer::snapshot`].
@@ -57,8 +57,8 @@ struct Channel(broadcast::Sender<(Option<u64>, News)>);
 impl FakeServer {
     /// Empty.
     #[must_use]
-    pub fn new(kept: Kept) -> Self {
-        Self { state: Arc::default(), kept }
+    pub fn new(retention: Retention) -> Self {
+        Self { state: Arc::default(), retention }
     }
 
     /// From now on it refuses writes, or accepts them again.
@@ -121,8 +121,8 @@ impl FakeServer {
             }
             NextState::Delete => drop(state.cells.remove(key)),
             NextState::Set(cell) => {
-                let until = Instant::now() + cell.kept(self.lasting(cell.header.kind));
-                state.cells.insert(key.to_owned(), (Cell { lasts: None, ..cell }, until));
+                let until = Instant::now() + cell.ttl(self.ttl_of(cell.header.kind));
+                state.cells.insert(key.to_owned(), (Cell { ttl_max: None, ..cell }, until));
             }
         }
         if waited {
@@ -137,22 +137,22 @@ impl FakeServer {
     fn left(&self, state: &ServerState, key: &str) -> Duration {
         let until = state.cells.get(key).map_or_else(Instant::now, |(_, until)| *until);
         let rest = until.saturating_duration_since(Instant::now());
-        (rest + self.kept.takeover).saturating_sub(self.kept.leases)
+        (rest + self.retention.takeover).saturating_sub(self.retention.leases)
     }
 
     /// How long ago the lease of this key was taken; zero without one.
     fn leased(&self, state: &ServerState, key: &str) -> Duration {
         let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == CellKind::Lease);
         let Some((_, until)) = until else { return Duration::ZERO };
-        self.kept.leases.saturating_sub(until.saturating_duration_since(Instant::now()))
+        self.retention.leases.saturating_sub(until.saturating_duration_since(Instant::now()))
     }
 
-    const fn lasting(&self, kind: CellKind) -> Duration {
+    const fn ttl_of(&self, kind: CellKind) -> Duration {
         match kind {
-            CellKind::Value => self.kept.copies,
-            CellKind::Null => self.kept.absences,
-            CellKind::Tomb => self.kept.tombs,
-            CellKind::Lease => self.kept.leases,
+            CellKind::Value => self.retention.copies,
+            CellKind::Null => self.retention.absences,
+            CellKind::Tomb => self.retention.tombs,
+            CellKind::Lease => self.retention.leases,
         }
     }
 
@@ -268,8 +268,8 @@ impl Log for FakeServer {
             };
             self.keep(&mut state, key, next);
         }
-        let number = state.append(epoch, entry, self.kept.log_max);
-        let peers = if entry.strict { state.peers(epoch, self.kept.silent) } else { Vec::new() };
+        let number = state.append(epoch, entry, self.retention.log_max);
+        let peers = if entry.strict { state.peers(epoch, self.retention.silent) } else { Vec::new() };
         Ok(ChangeAnswer { number, epoch: state.epoch, peers })
     }
 
@@ -323,7 +323,7 @@ impl Registry for FakeServer {
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
-        Ok(self.state.lock().peers(epoch, self.kept.silent))
+        Ok(self.state.lock().peers(epoch, self.retention.silent))
     }
 
     async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError> {
@@ -368,7 +368,7 @@ mod tests {
     use crate::Version;
 
     fn server() -> FakeServer {
-        FakeServer::new(Kept { log_max: 3, ..Kept::default() })
+        FakeServer::new(Retention { log_max: 3, ..Retention::default() })
     }
 
     fn value(version: u64, token: u64) -> Cell {

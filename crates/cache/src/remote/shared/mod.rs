@@ -15,7 +15,7 @@ mod tier;
 mod unpublished;
 mod wire_version;
 
-pub use backend::{Kept, Shared, SharedError, Sharing};
+pub use backend::{Retention, SharedBackend, SharedError, Sharing};
 pub use cell::{Acquired, Cell, FillResult, NextState};
 pub use cells::Cells;
 pub use fake_server::{FakeServer, Snapshot};

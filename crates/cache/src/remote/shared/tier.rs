@@ -7,7 +7,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Acquired, Cell, CellKind, FillResult, Shared, SharedError, Sharing};
+use super::{Acquired, Cell, CellKind, FillResult, SharedBackend, SharedError, Sharing};
 use crate::{
     CacheError, Key, Loaded, Node, Presence, Tier, TierCopy, Version,
     api::clock::wall_clock_ms,
@@ -122,7 +122,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
 
     async fn stored_copy(&self, key: &K) -> Option<TierCopy> {
         let address = address(self.node.epoch(), self.namespace, key);
-        let cell = self.side.sharing.shared.read(&[address]).await.ok()?.pop()?;
+        let cell = self.side.sharing.backend.read(&[address]).await.ok()?.pop()?;
         Some(shown(cell.as_ref()))
     }
 }
@@ -170,8 +170,9 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             }
             // A fill that came before the watch is found by one more read.
             let Some(woken) = &woken else {
-                woken =
-                    Some(self.side.sharing.wakes.watch(left.iter().map(|place| &climb.addresses[*place])));
+                woken = Some(
+                    self.side.sharing.lease_waiters.watch(left.iter().map(|place| &climb.addresses[*place])),
+                );
                 continue;
             };
             if Instant::now() >= until {
@@ -198,7 +199,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
 
     /// Reads all keys in one request.
     async fn look(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
-        let cells = self.side.sharing.shared.read(&climb.addresses).await;
+        let cells = self.side.sharing.backend.read(&climb.addresses).await;
         let cells = cells.inspect_err(|_| self.counters.shared_errors.add(1))?;
         climb.absent = true;
         for (place, (answer, cell)) in climb.answers.iter_mut().zip(cells).enumerate() {
@@ -219,7 +220,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             return Ok((leased, wait));
         }
         let addresses: Vec<String> = places.iter().map(|place| climb.addresses[*place].clone()).collect();
-        let shared = &self.side.sharing.shared;
+        let shared = &self.side.sharing.backend;
         let answers = if std::mem::take(&mut climb.absent) {
             shared.acquire_absent(&addresses, climb.token).await?
         } else {
@@ -267,7 +268,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         for ((place, floor), mut fetched) in leased.iter().zip(loaded) {
             let version = fetched.loaded.version();
             fetched.keep = version >= *floor;
-            let cell = Cell { lasts: self.age_max, ..self.cell(&fetched.loaded, climb.token) };
+            let cell = Cell { ttl_max: self.age_max, ..self.cell(&fetched.loaded, climb.token) };
             climb.answers[*place] = Some(fetched);
             if cell.payload.len() > self.value_bytes_max {
                 too_large.push(*place);
@@ -278,7 +279,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             }
             cells.push((climb.addresses[*place].clone(), cell));
         }
-        let filling = filled(Arc::clone(&self.side.sharing.shared), Arc::clone(&self.counters), cells);
+        let filling = filled(Arc::clone(&self.side.sharing.backend), Arc::clone(&self.counters), cells);
         if unversioned.is_empty() {
             tokio::spawn(filling);
         } else {
@@ -297,7 +298,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     async fn release(&self, climb: &Climb<'_, K, V>, places: impl Iterator<Item = usize>) {
         let addresses: Vec<String> = places.map(|place| climb.addresses[place].clone()).collect();
         if !addresses.is_empty() {
-            let _gone = self.side.sharing.shared.release(&addresses, climb.token).await;
+            let _gone = self.side.sharing.backend.release(&addresses, climb.token).await;
         }
     }
 
@@ -330,7 +331,11 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
 }
 
 /// Fills these cells. Returns whether each is stored now.
-async fn filled(shared: Arc<dyn Shared>, counters: Arc<Counters>, cells: Vec<(String, Cell)>) -> Vec<bool> {
+async fn filled(
+    shared: Arc<dyn SharedBackend>,
+    counters: Arc<Counters>,
+    cells: Vec<(String, Cell)>,
+) -> Vec<bool> {
     if cells.is_empty() {
         return Vec::new();
     }
