@@ -117,7 +117,7 @@ impl Wire {
         self.stalled().await;
         match self.link() {
             Link::Up | Link::Stalled => Ok(()),
-            Link::Closed => Err(SharedError::Away),
+            Link::Closed => Err(SharedError::Unavailable),
             Link::Frozen => Self::late().await,
         }
     }
@@ -152,7 +152,7 @@ impl Wire {
     /// Whether what answers now is the server that the node accepted.
     fn accepted(&self) -> Result<(), SharedError> {
         let accepted = self.state.accepted.lock().as_deref() == Some(self.server.name().as_str());
-        if accepted { Ok(()) } else { Err(SharedError::Away) }
+        if accepted { Ok(()) } else { Err(SharedError::Unavailable) }
     }
 
     /// A call that only the accepted server may get.

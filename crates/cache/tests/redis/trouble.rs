@@ -59,16 +59,16 @@ async fn unaccepted_server_is_not_used() {
     let server = Server::start(&[]);
     let shared = RedisShared::connect(options(&server.url())).await.unwrap();
     let probed = shared.enter(1, &Heartbeat::default()).await.unwrap();
-    assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
-    assert_eq!(change(&shared).await, Err(SharedError::Away));
+    assert_eq!(shared.read(&key()).await, Err(SharedError::Unavailable));
+    assert_eq!(change(&shared).await, Err(SharedError::Unavailable));
     shared.accept("another");
-    assert_eq!(shared.heads(&key()).await, Err(SharedError::Away));
-    assert_eq!(shared.acquire(&key(), 1).await, Err(SharedError::Away));
+    assert_eq!(shared.heads(&key()).await, Err(SharedError::Unavailable));
+    assert_eq!(shared.acquire(&key(), 1).await, Err(SharedError::Unavailable));
     shared.accept(&probed.server);
     assert_eq!(shared.read(&key()).await, Ok(vec![None]));
     assert_eq!(change(&shared).await, Ok(1));
     shared.accept("another");
-    assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
+    assert_eq!(shared.read(&key()).await, Err(SharedError::Unavailable));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -99,7 +99,7 @@ async fn restarted_server_must_be_accepted() {
         .await;
         assert_ne!(again, before);
         for _ in 0..100 {
-            assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
+            assert_eq!(shared.read(&key()).await, Err(SharedError::Unavailable));
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         accept(&shared).await;
@@ -134,7 +134,7 @@ async fn node_starts_without_redis_and_finds_it_later() {
     let mut server = Server::start(&[]);
     server.kill();
     let shared = RedisShared::connect(quick(&server)).await.unwrap();
-    assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
+    assert_eq!(shared.read(&key()).await, Err(SharedError::Unavailable));
     assert!(shared.subscribe(1, 1).await.is_err());
     assert_eq!(shared.self_test().await, BroadcastTest::Unavailable);
     assert_eq!(shared.fitness().await.is_fit(), None);
@@ -169,7 +169,7 @@ async fn frozen_server_blocks_no_caller() {
     }
     assert_eq!(shared.breaker(), BreakerState::Open);
     let began = Instant::now();
-    assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
+    assert_eq!(shared.read(&key()).await, Err(SharedError::Unavailable));
     assert!(began.elapsed() < Duration::from_millis(50), "an open breaker answers at once");
     assert!(shared.subscribe(1, 1).await.is_err(), "it does not hang either");
     assert_eq!(frames.next().await, None, "a dead connection is noticed although nothing is received on it");
@@ -208,8 +208,8 @@ async fn demoted_server_is_not_used() {
     let operator = server.operator().await;
     command(&operator, "REPLICAOF", &["127.0.0.1", &other.port.to_string()]).await;
     assert_eq!(shared.enter(1, &Heartbeat::default()).await, Err(SharedError::Refused));
-    assert!(matches!(change(&shared).await, Err(SharedError::Refused | SharedError::Away)));
-    eventually("it is not read", async || shared.read(&key()).await == Err(SharedError::Away)).await;
+    assert!(matches!(change(&shared).await, Err(SharedError::Refused | SharedError::Unavailable)));
+    eventually("it is not read", async || shared.read(&key()).await == Err(SharedError::Unavailable)).await;
     command(&operator, "REPLICAOF", &["NO", "ONE"]).await;
     eventually("it is read again", async || shared.read(&key()).await.is_ok()).await;
     assert_eq!(change(&shared).await, Ok(1));

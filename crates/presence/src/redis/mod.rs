@@ -123,7 +123,7 @@ impl Heard for RedisHeard {
 const fn meaning(error: SharedError) -> PresenceError {
     match error {
         SharedError::Unexpected => PresenceError::Unexpected,
-        SharedError::Away | SharedError::Timeout | SharedError::Refused | SharedError::Fallen => {
+        SharedError::Unavailable | SharedError::Timeout | SharedError::Refused | SharedError::Fallen => {
             PresenceError::Unavailable
         }
     }

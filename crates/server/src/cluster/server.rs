@@ -179,7 +179,7 @@ impl SharedServer {
             ));
         }
         match heard {
-            BroadcastTest::Unavailable => return Err(SharedError::Away),
+            BroadcastTest::Unavailable => return Err(SharedError::Unavailable),
             BroadcastTest::NotReceived => found.push(SILENT.to_owned()),
             BroadcastTest::Received(_) => {}
         }

@@ -54,7 +54,7 @@ impl InboxKeeper for Faulty {
         let fault = *self.fault.lock();
         match fault {
             InboxFault::None => self.inboxes.fan_out(fan_out).await,
-            InboxFault::Away => FannedOut { failed: Some(SharedError::Away), ..FannedOut::default() },
+            InboxFault::Away => FannedOut { failed: Some(SharedError::Unavailable), ..FannedOut::default() },
             InboxFault::Hangs => std::future::pending().await,
         }
     }

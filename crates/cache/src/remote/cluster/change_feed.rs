@@ -57,7 +57,7 @@ pub trait Changes: std::fmt::Debug + Send {
 pub enum FeedError {
     /// The store does not answer.
     #[error("the change feed does not answer")]
-    Away,
+    Unavailable,
     /// The position was lost, or changes after it are no longer available.
     #[error("the change feed does not reach back far enough")]
     Lost,
@@ -151,7 +151,7 @@ impl FeedReader {
         }
         let mut changes = self.feed.open(true).await?;
         tracing::info!("the position in the change feed of the store was lost: all copies are discarded");
-        self.member.bus.discard_copies().await.map_err(|_| FeedError::Away)?;
+        self.member.bus.discard_copies().await.map_err(|_| FeedError::Unavailable)?;
         changes.save().await?;
         Ok(changes)
     }

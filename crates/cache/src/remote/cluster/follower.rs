@@ -88,7 +88,7 @@ impl<'a> Follower<'a> {
                     received += 1;
                     match news {
                         Some(news) => self.handle(news).await,
-                        None => Err(FollowEnd::Away),
+                        None => Err(FollowEnd::Unavailable),
                     }
                 }
                 (next, epoch) = &mut epoch_check => {

@@ -85,7 +85,7 @@ pub struct ClusterNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::remote) enum FollowEnd {
     /// The server or the store did not answer.
-    Away,
+    Unavailable,
     /// There is a higher epoch.
     Moved,
     /// The log is not the one that was followed, or the server does not belong to the epoch.
@@ -94,7 +94,7 @@ pub(in crate::remote) enum FollowEnd {
 
 impl From<SharedError> for FollowEnd {
     fn from(_: SharedError) -> Self {
-        Self::Away
+        Self::Unavailable
     }
 }
 
@@ -140,7 +140,7 @@ impl ClusterNode {
         let mut end = follower.run().await;
         loop {
             end = match end {
-                FollowEnd::Away => {
+                FollowEnd::Unavailable => {
                     self.stats.cuts.add(1);
                     self.rejoin(&mut follower).await
                 }
@@ -187,7 +187,7 @@ impl ClusterNode {
         loop {
             match follower.resume().await {
                 Ok(()) => return follower.run().await,
-                Err(FollowEnd::Away) => {}
+                Err(FollowEnd::Unavailable) => {}
                 Err(end) => return end,
             }
             sleep(pause.mul_f64(0.5 + 0.5 * self.random.unit())).await;

@@ -73,7 +73,7 @@ impl Subscription {
             done = timeout(bound, subscribe) => {
                 done.map_err(|_| SharedError::Timeout)?.map_err(|error| meaning(&error))?;
             }
-            why = connection.ended() => return Err(why.map_or(SharedError::Away, |error| meaning(&error))),
+            why = connection.ended() => return Err(why.map_or(SharedError::Unavailable, |error| meaning(&error))),
         }
         let alive = tokio::spawn(hold(client, connection, wanted));
         Ok(Self { messages, alive, over: false })

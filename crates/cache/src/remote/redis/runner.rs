@@ -137,7 +137,7 @@ impl ScriptRunner {
     }
 
     /// As [`Self::run`], but only the answers of a server that `accept` accepts count; others are
-    /// [`SharedError::Away`]. `accept` gets the name of the server, as
+    /// [`SharedError::Unavailable`]. `accept` gets the name of the server, as
     /// [`Registry::accept`](crate::remote::shared::Registry::accept) does. Nothing is sent over a connection that leads to
     /// another server. If the connection broke meanwhile, the calls may have been run on any server.
     pub async fn run_accepted(
@@ -176,20 +176,20 @@ impl ScriptRunner {
         servers: Servers<'_>,
     ) -> Vec<Result<Reply, SharedError>> {
         let failed = |why: SharedError| calls.iter().map(|_| Err(why)).collect();
-        let Some(trial) = self.breaker.enter() else { return failed(SharedError::Away) };
+        let Some(trial) = self.breaker.enter() else { return failed(SharedError::Unavailable) };
         let Some(lead) = self.lead(servers) else {
             // That none is accepted is no failure of the server, and does not count for callers who accept it.
             if !self.is_connected() {
                 trial.end(false);
             }
-            return failed(SharedError::Away);
+            return failed(SharedError::Unavailable);
         };
         let answers = match sent(lead.link, calls).await {
             Ok(answers) => answers,
             Err(why) => failed(why),
         };
-        let away = |answer: &_| matches!(answer, Err(SharedError::Away | SharedError::Timeout));
-        trial.end(!answers.iter().any(away));
+        let unanswered = |answer: &_| matches!(answer, Err(SharedError::Unavailable | SharedError::Timeout));
+        trial.end(!answers.iter().any(unanswered));
         if lead.counts(servers) { answers } else { uncounted(answers) }
     }
 
@@ -246,7 +246,7 @@ async fn sent(link: &Link, calls: &[ScriptCall<'_>]) -> Result<Vec<Result<Reply,
 
 /// The result as if no server had answered; other failures are unchanged.
 fn uncounted(answers: Vec<Result<Reply, SharedError>>) -> Vec<Result<Reply, SharedError>> {
-    answers.into_iter().map(|answer| answer.and(Err(SharedError::Away))).collect()
+    answers.into_iter().map(|answer| answer.and(Err(SharedError::Unavailable))).collect()
 }
 
 impl fmt::Debug for ScriptRunner {
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     /// A runner whose port has no server.
-    async fn away(script_pool: usize) -> ScriptRunner {
+    async fn unreachable_runner(script_pool: usize) -> ScriptRunner {
         let options = RedisOptions {
             url: "redis://127.0.0.1:1".to_owned(),
             connect_timeout: Duration::from_millis(10),
@@ -296,18 +296,18 @@ mod tests {
 
     #[tokio::test]
     async fn runs_take_the_connections_in_turn() {
-        let runner = away(3).await;
+        let runner = unreachable_runner(3).await;
         let first: Vec<*const Link> =
             (0..4).map(|_| std::ptr::from_ref(runner.in_turn().next().unwrap())).collect();
         assert!(first[0] != first[1] && first[1] != first[2] && first[0] != first[2]);
         assert_eq!(first[3], first[0]);
         assert_eq!(runner.in_turn().count(), 3);
-        assert_eq!(away(0).await.in_turn().count(), 1);
+        assert_eq!(unreachable_runner(0).await.in_turn().count(), 1);
     }
 
     #[tokio::test]
     async fn answers_count_while_the_server_is_accepted() {
-        let runner = away(1).await;
+        let runner = unreachable_runner(1).await;
         let link = runner.in_turn().next().unwrap();
         let one = |server: &str| server == "one";
         let accepted = Servers::Accepted(&one);
@@ -326,6 +326,6 @@ mod tests {
     #[test]
     fn what_another_server_answered_does_not_count() {
         let answers = vec![Ok(Reply::Number(1)), Err(SharedError::Refused)];
-        assert_eq!(uncounted(answers), [Err(SharedError::Away), Err(SharedError::Refused)]);
+        assert_eq!(uncounted(answers), [Err(SharedError::Unavailable), Err(SharedError::Refused)]);
     }
 }

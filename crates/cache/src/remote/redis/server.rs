@@ -119,13 +119,13 @@ impl RedisShared {
 
     /// Begins a call to the accepted server.
     pub(super) fn way(&self) -> Result<Way<'_>, SharedError> {
-        let trial = self.breaker.enter().ok_or(SharedError::Away)?;
+        let trial = self.breaker.enter().ok_or(SharedError::Unavailable)?;
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let links = (0..self.data.len()).map(|at| &self.data[(first + at) % self.data.len()]);
         let mut good = links.filter_map(|link| link.good().map(|count| (link, count)));
         let Some((link, count)) = good.find(|(link, _)| link.client.is_connected()) else {
             trial.end(false);
-            return Err(SharedError::Away);
+            return Err(SharedError::Unavailable);
         };
         Ok(Way { shared: self, link, count, trial })
     }
@@ -171,9 +171,12 @@ impl Way<'_> {
     /// The answer, or an error if another server may have given it.
     pub(super) fn end<T>(self, answer: Result<T, Error>) -> Result<T, SharedError> {
         let answer = answer.map_err(|error| self.shared.failure(&error));
-        let answer =
-            if self.link.good() == Some(self.count) { answer } else { answer.and(Err(SharedError::Away)) };
-        self.trial.end(!matches!(answer, Err(SharedError::Away | SharedError::Timeout)));
+        let answer = if self.link.good() == Some(self.count) {
+            answer
+        } else {
+            answer.and(Err(SharedError::Unavailable))
+        };
+        self.trial.end(!matches!(answer, Err(SharedError::Unavailable | SharedError::Timeout)));
         answer
     }
 }

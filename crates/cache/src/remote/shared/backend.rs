@@ -62,8 +62,8 @@ impl Default for Retention {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SharedError {
     /// There is no connection, it broke, or it leads to a server that is not accepted.
-    #[error("the shared server is away")]
-    Away,
+    #[error("the shared server is unavailable")]
+    Unavailable,
     /// There was no answer in time.
     #[error("the shared server did not answer in time")]
     Timeout,

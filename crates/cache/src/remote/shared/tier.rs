@@ -84,14 +84,14 @@ struct Climb<'a, K, V> {
 /// Why a fetch ends before all keys are answered.
 enum Stop {
     /// The shared tier does not answer, or another load takes too long.
-    Away,
+    Unavailable,
     /// The store failed.
     Store(CacheError),
 }
 
 impl From<SharedError> for Stop {
     fn from(_: SharedError) -> Self {
-        Self::Away
+        Self::Unavailable
     }
 }
 
@@ -100,7 +100,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
     async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
         let mut climb = self.begin(keys, demand);
         match self.climb(&mut climb).await {
-            Ok(()) | Err(Stop::Away) => {}
+            Ok(()) | Err(Stop::Unavailable) => {}
             Err(Stop::Store(error)) => return Err(error),
         }
         if self.node.epoch() != climb.epoch && rules::climb_in_epoch() {
@@ -152,7 +152,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
 
     async fn climb(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
         if !self.may_ask(climb) {
-            return Err(Stop::Away);
+            return Err(Stop::Unavailable);
         }
         self.look(climb).await?;
         if climb.is_whole() {
@@ -176,7 +176,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
                 continue;
             };
             if Instant::now() >= until {
-                return Err(Stop::Away);
+                return Err(Stop::Unavailable);
             }
             let pause_now = pause.min(wait);
             // A timeout of the wait is no error.

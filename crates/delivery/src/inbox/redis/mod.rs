@@ -81,7 +81,7 @@ impl RedisInboxes {
             return Ok(());
         }
         if self.runner.settled().await != Some(epoch.number) {
-            return Err(SharedError::Away);
+            return Err(SharedError::Unavailable);
         }
         self.settled.fetch_max(epoch.number, Ordering::AcqRel);
         Ok(())

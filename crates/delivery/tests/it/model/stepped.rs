@@ -112,7 +112,7 @@ impl Stepped {
         let call = call(Arc::clone(&self.keeper));
         match verdict {
             Verdict::Made => self.stage.command(call).await,
-            Verdict::Failed => Err(SharedError::Away),
+            Verdict::Failed => Err(SharedError::Unavailable),
             Verdict::Late => {
                 self.stage.delay(call.map(drop).boxed());
                 Err(SharedError::Timeout)

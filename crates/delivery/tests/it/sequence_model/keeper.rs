@@ -47,7 +47,7 @@ impl Stepped {
         let make = || call(Arc::clone(&self.keeper));
         match verdict {
             Verdict::Made => self.stage.command(make()).await,
-            Verdict::Failed => Err(SharedError::Away),
+            Verdict::Failed => Err(SharedError::Unavailable),
             Verdict::Late => {
                 self.stage.delay(make().map(drop).boxed());
                 Err(SharedError::Timeout)
