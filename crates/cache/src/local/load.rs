@@ -244,9 +244,9 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     }
 
     /// Reads records from below memory; fills nothing. Outcomes in the order of the keys.
-    pub(crate) async fn fetch(&self, keys: &[&K], demand: LoadRequest<'_>) -> Vec<Outcome<V>> {
+    pub(crate) async fn fetch(&self, keys: &[&K], request: LoadRequest<'_>) -> Vec<Outcome<V>> {
         let began = self.node.now();
-        let load = AssertUnwindSafe(self.fetch_from_source(keys, demand)).catch_unwind();
+        let load = AssertUnwindSafe(self.fetch_from_source(keys, request)).catch_unwind();
         let error = match load.await {
             Ok(Ok(outcomes)) => return outcomes,
             Ok(Err(error)) => error,
@@ -259,11 +259,11 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     async fn fetch_from_source(
         &self,
         keys: &[&K],
-        demand: LoadRequest<'_>,
+        request: LoadRequest<'_>,
     ) -> Result<Vec<Outcome<V>>, CacheError> {
         let read_at = self.node.now();
         let asked: Vec<K> = keys.iter().copied().cloned().collect();
-        let fetched = self.source.fetch(&asked, demand).await?;
+        let fetched = self.source.fetch(&asked, request).await?;
         reach(Failpoint::AfterLoad).await;
         Ok(fetched
             .into_iter()

@@ -70,7 +70,7 @@ impl RedisShared {
         // It receives one message, and needs no larger buffer.
         let client = self.options.one_connection(self.config.clone());
         let bound = self.options.connect_timeout + self.options.unresponsive;
-        let Ok(mut subscription) = Subscription::over(client, bound, vec![channel.clone()]).await else {
+        let Ok(mut subscription) = Subscription::begin_on(client, bound, vec![channel.clone()]).await else {
             return BroadcastTest::Unavailable;
         };
         let sent = Instant::now();

@@ -35,7 +35,7 @@ pub(super) struct Subscription {
     messages: Receiver<Message>,
     /// Ends when the connection does.
     alive: JoinHandle<()>,
-    over: bool,
+    ended: bool,
 }
 
 /// The subscription of a node to its epoch.
@@ -54,11 +54,11 @@ impl Subscription {
     /// When it returns, whatever is published on the channels from then on is received.
     pub(super) async fn begin(shared: &RedisShared, channels: Vec<String>) -> Result<Self, SharedError> {
         let bound = shared.options.connect_timeout + shared.options.unresponsive;
-        Self::over(near(shared), bound, channels).await
+        Self::begin_on(near_publisher(shared), bound, channels).await
     }
 
-    /// The same over a client of its own, which is not connected yet; within this time.
-    pub(super) async fn over(
+    /// The same on this client, which is not connected yet; within this time.
+    pub(super) async fn begin_on(
         client: Client,
         bound: Duration,
         channels: Vec<String>,
@@ -76,12 +76,12 @@ impl Subscription {
             why = connection.ended() => return Err(why.map_or(SharedError::Unavailable, |error| meaning(&error))),
         }
         let alive = tokio::spawn(hold(client, connection, wanted));
-        Ok(Self { messages, alive, over: false })
+        Ok(Self { messages, alive, ended: false })
     }
 
     /// `None`: some may be lost, and the subscription has ended.
     pub(super) async fn next(&mut self) -> Option<Message> {
-        if self.over {
+        if self.ended {
             return None;
         }
         let message = tokio::select! {
@@ -90,7 +90,7 @@ impl Subscription {
             message = self.messages.recv() => message.ok(),
             _ended = &mut self.alive => None,
         };
-        self.over = message.is_none();
+        self.ended = message.is_none();
         message
     }
 }
@@ -103,7 +103,7 @@ impl Drop for Subscription {
 
 /// A client whose subscription will be at the server that publishes. In a cluster, the client picks the server by a
 /// name of its own, which is random; a subscription at another server depends on the bus of the cluster.
-fn near(shared: &RedisShared) -> Client {
+fn near_publisher(shared: &RedisShared) -> Client {
     let client = || shared.options.subscriber(shared.config.clone());
     let Some(routing) = shared.control.client.cached_cluster_state() else { return client() };
     let publisher = routing.get_server(shared.names.highest_epoch().cluster_hash());

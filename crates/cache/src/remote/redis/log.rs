@@ -46,9 +46,9 @@ impl Log for RedisShared {
             writes.iter().map(|(_, write)| values::cell_write(write, self.jittered(retention.copies))),
         );
         let script = if entry.strict { &self.scripts.change_strict } else { &self.scripts.change };
-        let way = self.way()?;
-        let answer = run(way.client(), script, keys, arguments).await;
-        changed(way.end(answer)?)
+        let call = self.begin_call()?;
+        let answer = run(call.client(), script, keys, arguments).await;
+        changed(call.finish(answer)?)
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
