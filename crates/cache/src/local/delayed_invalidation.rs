@@ -72,7 +72,7 @@ async fn invalidate_late<K: Key, V: Send + Sync + 'static>(
     for after in AFTER {
         tokio::time::sleep_until(began + after).await;
         let Some(inner) = inner.upgrade() else { return };
-        let notices = inner.suspect_here(keys.iter());
+        let notices = inner.invalidate_uncertain_here(keys.iter());
         if let Err(error) = inner.publish(&notices).await {
             warn(&inner, &error);
         }

@@ -66,17 +66,17 @@ pub(crate) struct CacheState<K, V> {
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// Reads memory: a hit with its metadata, or the state of memory at the miss.
     #[inline]
-    pub(crate) fn look(self: &Arc<Self>, key: &K) -> LookupResult<V> {
-        let found = self.look_at(key, None);
+    pub(crate) fn lookup(self: &Arc<Self>, key: &K) -> LookupResult<V> {
+        let found = self.lookup_at(key, None);
         if matches!(found, LookupResult::Served(_)) {
             self.counters.hits.add(1);
         }
         found
     }
 
-    /// As [`Self::look`], for the moment `now` of the request if it is given. The caller counts the hit.
+    /// As [`Self::lookup`], for the moment `now` of the request if it is given. The caller counts the hit.
     #[inline]
-    pub(crate) fn look_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
+    pub(crate) fn lookup_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
         let fills = self.memory.fills();
         let now = now.unwrap_or_else(|| self.node.now());
         let Some((slot, earned)) = self.memory.read(key, now) else {
@@ -126,24 +126,27 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         &self,
         changes: impl Iterator<Item = (&'a K, Option<Version>)>,
     ) -> Vec<Invalidation> {
-        let word = |(key, version): (&K, Option<Version>)| {
+        let invalidate = |(key, version): (&K, Option<Version>)| {
             self.invalidate_one(key, version);
             Invalidation { namespace: self.policy.name, key: key.to_string(), version, copy: None }
         };
-        changes.map(word).collect()
+        changes.map(invalidate).collect()
     }
 
     /// The same for writes of this node that may have been applied, or may be later. Remembers the versions that readers
     /// got of these records: no later reader gets an older one.
-    pub(crate) fn suspect_here<'a>(&self, keys: impl Iterator<Item = &'a K>) -> Vec<Invalidation> {
-        let word = |key: &K| {
-            self.suspect_one(key);
+    pub(crate) fn invalidate_uncertain_here<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a K>,
+    ) -> Vec<Invalidation> {
+        let invalidate = |key: &K| {
+            self.invalidate_uncertain_one(key);
             Invalidation { namespace: self.policy.name, key: key.to_string(), version: None, copy: None }
         };
-        keys.map(word).collect()
+        keys.map(invalidate).collect()
     }
 
-    fn suspect_one(&self, key: &K) {
+    fn invalidate_uncertain_one(&self, key: &K) {
         let now = self.node.now();
         let mut shard = self.key_table.lock(key);
         let known = shard.known(key, now);

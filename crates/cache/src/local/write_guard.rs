@@ -81,7 +81,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     /// # Errors
     /// [`CacheError::Bus`] if the change could not be published to the other nodes now.
     pub async fn unknown(mut self) -> Result<Token, CacheError> {
-        let notices = self.inner.suspect_here(self.marked.keys());
+        let notices = self.inner.invalidate_uncertain_here(self.marked.keys());
         let token = self.inner.publish(&notices).await?;
         let keys = self.unmark();
         delayed_invalidation::repeat(&self.inner, keys);
@@ -120,7 +120,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         let mut shard = self.inner.key_table.lock(key);
         if let Some(progress) = shard.get_mut(key)
             && self.may_install(key, version, progress)
-            && let Err(rejection) = self.inner.keep(key, progress, slot)
+            && let Err(rejection) = self.inner.insert_copy(key, progress, slot)
         {
             self.inner.counters.reject(rejection);
         }
@@ -135,7 +135,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
 
     /// Only for test builds without the rule: publishes the changes before the commit.
     fn publish_too_early(&self) {
-        let notices = self.inner.suspect_here(self.marked.keys());
+        let notices = self.inner.invalidate_uncertain_here(self.marked.keys());
         let inner = Arc::clone(&self.inner);
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move { drop(inner.publish(&notices).await) });
@@ -165,7 +165,7 @@ impl<K: Key, V: Send + Sync + 'static> Drop for WriteGuard<K, V> {
             self.unmark();
             return;
         }
-        let notices = self.inner.suspect_here(self.marked.keys());
+        let notices = self.inner.invalidate_uncertain_here(self.marked.keys());
         let keys = self.unmark();
         let inner = Arc::clone(&self.inner);
         if let Ok(runtime) = Handle::try_current() {

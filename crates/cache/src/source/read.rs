@@ -15,7 +15,7 @@ pub(crate) struct Fetched<V> {
     /// The tier that gave it.
     pub(crate) tier: Tier,
     /// Whether memory may keep it: false if it may have changed since it was read.
-    pub(crate) keep: bool,
+    pub(crate) cacheable: bool,
 }
 
 /// The requirements of the answers.
@@ -103,7 +103,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
         let _loading = Loading::begin(&self.counters);
         let loaded = self.load(keys, request.options()).await;
         self.load_seconds.record(permit.ended());
-        let fetched = |loaded| Fetched { loaded, tier: Tier::Store, keep: true };
+        let fetched = |loaded| Fetched { loaded, tier: Tier::Store, cacheable: true };
         Ok(loaded.map_err(CacheError::Load)?.into_iter().map(fetched).collect())
     }
 }

@@ -109,7 +109,7 @@ impl FakeServer {
         self.state.lock().channels.clear();
     }
 
-    fn keep(&self, state: &mut ServerState, key: &str, next: NextState) {
+    fn apply(&self, state: &mut ServerState, key: &str, next: NextState) {
         let waited = state.cell(key).is_some_and(|cell| cell.header.waited);
         match next {
             NextState::Keep => return,
@@ -219,7 +219,7 @@ impl Cells for FakeServer {
         let mut state = self.writable()?;
         let acquired = keys.iter().map(|key| {
             let (next, answer) = Cell::acquire(state.cell(key), token, self.left(&state, key));
-            self.keep(&mut state, key, next);
+            self.apply(&mut state, key, next);
             answer
         });
         Ok(acquired.collect())
@@ -236,7 +236,7 @@ impl Cells for FakeServer {
                 },
                 other => other,
             };
-            self.keep(&mut state, key, next);
+            self.apply(&mut state, key, next);
             answer
         });
         Ok(filled.collect())
@@ -246,7 +246,7 @@ impl Cells for FakeServer {
         let mut state = self.writable()?;
         for key in keys {
             let next = Cell::release(state.cell(key), token);
-            self.keep(&mut state, key, next);
+            self.apply(&mut state, key, next);
         }
         Ok(())
     }
@@ -266,7 +266,7 @@ impl Log for FakeServer {
                 CellWrite::Invalidate(version) => Cell::invalidate(state.cell(key), *version),
                 CellWrite::Put(cell) => Cell::put(state.cell(key), cell.clone()),
             };
-            self.keep(&mut state, key, next);
+            self.apply(&mut state, key, next);
         }
         let number = state.append(epoch, entry, self.retention.log_max);
         let peers = if entry.strict { state.peers(epoch, self.retention.silent) } else { Vec::new() };

@@ -279,7 +279,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         let (mut cells, mut too_large, mut unversioned) = (Vec::new(), Vec::new(), Vec::new());
         for ((index, floor), mut fetched) in leased.iter().zip(loaded) {
             let version = fetched.loaded.version();
-            fetched.keep = version >= *floor;
+            fetched.cacheable = version >= *floor;
             let cell = Cell { ttl_max: self.age_max, ..self.cell(&fetched.loaded, fetch.token) };
             fetch.answers[*index] = Some(fetched);
             if cell.payload.len() > self.value_bytes_max {
@@ -299,7 +299,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             for (at, index) in unversioned {
                 // Not filled: the value may have changed since.
                 if let Some(answer) = &mut fetch.answers[index] {
-                    answer.keep &= stored[at];
+                    answer.cacheable &= stored[at];
                 }
             }
         }
@@ -327,7 +327,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             CellKind::Null => Loaded::Absent { version },
             CellKind::Value | CellKind::Tomb | CellKind::Lease => return None,
         };
-        Some(Fetched { loaded, tier: Tier::Redis, keep: true })
+        Some(Fetched { loaded, tier: Tier::Redis, cacheable: true })
     }
 
     fn cell(&self, loaded: &Loaded<V>, token: u64) -> Cell {
