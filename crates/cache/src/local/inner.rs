@@ -149,11 +149,11 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     fn invalidate_uncertain_one(&self, key: &K) {
         let now = self.node.now();
         let mut shard = self.key_table.lock(key);
-        let known = shard.known(key, now);
+        let floor = shard.floor(key, now);
         let mut detached = [shard.invalidate(key, None), None];
-        let dropped = self.memory.drop_older(key, None).map_or(known, |slot| known.max(slot.version));
+        let dropped = self.memory.drop_older(key, None).map_or(floor, |slot| floor.max(slot.version));
         if dropped.is_versioned() && rules::suspect_noted() {
-            detached[1] = shard.note(key, dropped, now);
+            detached[1] = shard.raise_floor(key, dropped, now);
         }
         drop(shard);
         drop(detached);

@@ -143,15 +143,15 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     ) -> JoinResult<V> {
         let flush = self.memory.flushes();
         let mut shard = self.key_table.lock(key);
-        let mut kept = KnownCopy::Perhaps;
+        let mut known = KnownCopy::Perhaps;
         if let ReadMode::Cached(reason) = mode {
             match self.find_joinable(key, shard.get(key), flush, reason) {
                 Ok(found) => return found,
-                Err(found) => kept = found,
+                Err(found) => known = found,
             }
         }
         let strong = matches!(mode, ReadMode::Strong);
-        let (flight, replaced) = self.begin(key, &mut shard, kept, NewFlight { flush, strong }, open);
+        let (flight, replaced) = self.begin(key, &mut shard, known, NewFlight { flush, strong }, open);
         drop(shard);
         drop(replaced);
         JoinResult::Flight(flight)
@@ -162,17 +162,17 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         self: &Arc<Self>,
         key: &K,
         shard: &mut Shard<K, V>,
-        kept: KnownCopy,
+        known: KnownCopy,
         new: NewFlight,
         open: &mut Option<LoadBatchBuilder<K, V>>,
     ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
         let progress = shard.enter(key, self.node.now());
-        match kept {
+        match known {
             KnownCopy::Expired(version) if rules::expired_is_floor() => {
                 progress.floor = progress.floor.max(version);
             }
             KnownCopy::Expired(_) | KnownCopy::Perhaps => {}
-            KnownCopy::Nothing => progress.maybe_kept = false,
+            KnownCopy::Nothing => progress.may_be_cached = false,
         }
         let flight =
             open.get_or_insert_with(|| LoadBatchBuilder::new(self)).add(key, progress, new.flush, new.strong);
@@ -235,9 +235,9 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let mut open = None;
         let mut shard = self.key_table.lock(key);
         if shard.get(key).is_none_or(KeyState::is_idle) {
-            let kept =
+            let known =
                 self.memory.slot(key).map_or(KnownCopy::Perhaps, |slot| KnownCopy::Expired(slot.version));
-            self.begin(key, &mut shard, kept, NewFlight { flush, strong: false }, &mut open);
+            self.begin(key, &mut shard, known, NewFlight { flush, strong: false }, &mut open);
         }
         drop(shard);
         drop(open.map(LoadBatchBuilder::close));
@@ -295,12 +295,13 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
                 rejection.inspect(|rejection| self.counters.reject(*rejection));
                 read_version = self.version_to_remember(load, outcome, loaded.version(), rejection);
             }
-            Some((_, Err(_))) | None => self.memory.cease_refresh(&load.key),
+            Some((_, Err(_))) | None => self.memory.stop_refresh(&load.key),
         }
         progress.loads -= 1;
         let ended = progress.current.take_if(|current| current.id == load.id);
         // From now on no reader gets an older version.
-        let detached = read_version.and_then(|version| shard.note(&load.key, version, self.node.now()));
+        let detached =
+            read_version.and_then(|version| shard.raise_floor(&load.key, version, self.node.now()));
         shard.leave(&load.key);
         drop(shard);
         drop((ended, detached));
@@ -365,7 +366,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             self.memory.drop_older(key, slot.version.is_versioned().then_some(slot.version));
             return Err(Rejection::TooLarge);
         }
-        let absent = !std::mem::replace(&mut progress.maybe_kept, true);
+        let absent = !std::mem::replace(&mut progress.may_be_cached, true);
         if self.memory.fill(key, slot, absent) { Ok(()) } else { Err(Rejection::Newer) }
     }
 

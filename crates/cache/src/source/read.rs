@@ -88,7 +88,7 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
     }
 
     async fn permit(&self) -> Result<Permit<'_>, CacheError> {
-        let permit = self.admission.take().await;
+        let permit = self.admission.acquire().await;
         permit.ok_or_else(|| {
             self.counters.shed.add(1);
             CacheError::Overloaded
@@ -102,7 +102,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
         let permit = self.permit().await?;
         let _loading = Loading::begin(&self.counters);
         let loaded = self.load(keys, request.options()).await;
-        self.load_seconds.record(permit.ended());
+        self.load_seconds.record(permit.finish());
         let fetched = |loaded| Fetched { loaded, tier: Tier::Store, cacheable: true };
         Ok(loaded.map_err(CacheError::Load)?.into_iter().map(fetched).collect())
     }
