@@ -107,7 +107,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     #[inline]
     pub(crate) fn is_fresh(&self, slot: &Slot<V>, now: Moment) -> bool {
         let expired = now >= slot.expires_at() && rules::expiry_on_read();
-        !expired && self.memory.is_reachable(slot) && self.node.serves(now, self.policy.strict)
+        !expired && self.memory.is_reachable(slot) && self.node.may_serve(now, self.policy.strict)
     }
 
     /// The expired copy that may be served because the store is slow or fails.
@@ -118,7 +118,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let now = self.node.now();
         let slot = self.memory.slot(key)?;
         let allowed = now < slot.expires_at().after(self.policy.max_stale);
-        (allowed && self.node.serves(now, self.policy.strict)).then_some(slot)
+        (allowed && self.node.may_serve(now, self.policy.strict)).then_some(slot)
     }
 
     /// Applies changes to flights and memory. Returns the invalidations to be published.

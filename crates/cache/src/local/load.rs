@@ -225,7 +225,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             return false;
         }
         let young = !self.policy.strict && age <= JOINED_UNTRUSTED;
-        self.node.serves(now, self.policy.strict) || young || !rules::join_trusted()
+        self.node.may_serve(now, self.policy.strict) || young || !rules::join_trusted()
     }
 
     /// Begins a load of the key in the background unless one is under way.
@@ -388,7 +388,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         flush: u32,
     ) -> Slot<V> {
         let ttl = if value.is_some() { self.policy.ttl } else { self.policy.negative_ttl };
-        let ttl = jittered(ttl, self.policy.jitter, self.node.chance());
+        let ttl = jittered(ttl, self.policy.jitter, self.node.random_unit());
         let refresh = refresh_after(ttl, self.policy.early_refresh);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         Slot { value, version, read_at, ttl, refresh, size, flush }

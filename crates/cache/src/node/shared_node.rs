@@ -215,19 +215,19 @@ impl Node {
 
     /// A random number, never 0: identifies loads and entries.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "chance, not a quantity")]
-    pub(crate) fn token_number(&self) -> u64 {
-        let half = || (self.chance() * 4_294_967_296.0) as u64;
+    pub(crate) fn random_id(&self) -> u64 {
+        let half = || (self.random_unit() * 4_294_967_296.0) as u64;
         (half() << 32 | half()).max(1)
     }
 
     /// A random number from 0 to below 1.
-    pub(crate) fn chance(&self) -> f64 {
+    pub(crate) fn random_unit(&self) -> f64 {
         self.0.config.random.unit()
     }
 
     /// Whether memory may be served at this moment.
     #[inline]
-    pub(crate) fn serves(&self, now: Moment, strict: bool) -> bool {
+    pub(crate) fn may_serve(&self, now: Moment, strict: bool) -> bool {
         let until = self.trusted_until();
         let lenient = || !strict && now < until.after(self.0.config.trust_grace);
         now < until || lenient() || !rules::trust_deadline()
@@ -278,14 +278,14 @@ impl Node {
             Consistency::Strong => !rules::strong_leads(),
             Consistency::AtLeast(tokens) => {
                 let positions = || tokens.iter().flat_map(Token::positions);
-                let here = positions().all(|position| self.is_of_now(position));
+                let here = positions().all(|position| self.is_current(position));
                 let number = positions().map(|position| position.number).max().unwrap_or(0);
                 here && self.reached(number).await
             }
         }
     }
 
-    fn is_of_now(&self, position: &Position) -> bool {
+    fn is_current(&self, position: &Position) -> bool {
         let same = position.partition == PARTITION && position.epoch == self.epoch();
         same || !rules::token_epoch()
     }

@@ -74,7 +74,7 @@ impl SharedBus {
         changes: &[Invalidation],
         strict: bool,
     ) -> Result<ChangeAnswer, SharedError> {
-        let nonce = node.token_number();
+        let nonce = node.random_id();
         let published = changes.iter().map(PublishedChange::of).collect();
         let message = Message { origin: self.id, strict, sent_ms: wall_clock_ms(), changes: published };
         let message = message.encode().ok_or(SharedError::Unexpected)?;

@@ -158,7 +158,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         if fetch.is_complete() {
             return Ok(());
         }
-        fetch.token = self.node.token_number();
+        fetch.token = self.node.random_id();
         let until = Instant::now() + self.side.sharing.patience;
         let (mut pause, mut woken) = (RECHECK_PAUSE.0, None);
         loop {
@@ -191,7 +191,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         let overflowed = self.node.epoch() < queue.barrier() && rules::overflow_raises();
         // A node that cannot prove that changes are accepted cannot know whether copies are invalidated: a full server
         // answers reads and refuses changes, and a partitioned node may read copies of an epoch that others have left.
-        let trusted = self.node.serves(self.node.now(), self.strict) || !rules::shared_needs_trust();
+        let trusted = self.node.may_serve(self.node.now(), self.strict) || !rules::shared_needs_trust();
         // Copies of keys that wait to be published are stale.
         let unpublished = || fetch.addresses.iter().any(|address| queue.holds(address));
         trusted && !(fetch.request.strong || overflowed || rules::queue_reads_store() && unpublished())
