@@ -10,7 +10,7 @@ use kith_cache::{
     Node, NodeConfig, SystemClock,
     remote::{
         ClusterNode, Epochs, Feed, FeedReader, FeedTiming, FollowerConfig, LeaseWaiters, MessageMac,
-        PeerConfirmations, Queue, SharedBackend, SharedBus, Sharing,
+        PeerConfirmations, SharedBackend, SharedBus, Sharing, UnpublishedQueue,
         redis::{RedisOptions, ScriptRunner},
     },
 };
@@ -59,7 +59,8 @@ impl CacheNode {
         epochs: Arc<dyn Epochs>,
     ) -> Self {
         let following = FollowerConfig::default();
-        let (queue, lease_waiters) = (Arc::new(Queue::new(WAITING_MAX)), Arc::new(LeaseWaiters::default()));
+        let (queue, lease_waiters) =
+            (Arc::new(UnpublishedQueue::new(WAITING_MAX)), Arc::new(LeaseWaiters::default()));
         let confirmations = Arc::new(PeerConfirmations::new(following.trust));
         let bus = Arc::new(SharedBus {
             id,

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use kith_cache::{
     Node, NodeConfig, PageLoader,
     remote::{
-        ClusterNode, Epochs, FollowerConfig, MessageMac, PeerConfirmations, Queue, SharedBus, SharedError,
-        Sharing,
+        ClusterNode, Epochs, FollowerConfig, MessageMac, PeerConfirmations, SharedBus, SharedError, Sharing,
+        UnpublishedQueue,
     },
 };
 use tokio::task::JoinHandle;
@@ -45,7 +45,7 @@ impl Peer {
     pub(crate) fn new(id: u64, wire: Wire, loader: Arc<dyn PageLoader<u64, Span, u64>>) -> Self {
         let sharing = Sharing {
             backend: Arc::new(wire.clone()),
-            queue: Arc::new(Queue::new(100)),
+            queue: Arc::new(UnpublishedQueue::new(100)),
             lease_waiters: Arc::default(),
             patience: Duration::from_millis(500),
         };

@@ -139,11 +139,11 @@ async fn change_repairs_an_evicted_epoch() {
 async fn read_only_server_delays_other_nodes_only() {
     let (server, store, a, b) = two_followers().await;
     assert_eq!((a.items().await, b.items().await), (vec![1, 2, 3], vec![1, 2, 3]));
-    server.fill_up(true);
+    server.refuse_writes(true);
     assert_eq!(a.remove(&store, 2).await.positions()[0].number, UNPUBLISHED);
     assert_eq!(a.items().await, [1, 3, 4], "its own copy in the server is old, and not believed");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    server.fill_up(false);
+    server.refuse_writes(false);
     tokio::time::sleep(2 * PROPAGATION_TIME).await;
     assert_eq!((a.items().await, b.items().await), (vec![1, 3, 4], vec![1, 3, 4]));
     assert!(a.bus.sharing.queue.is_empty());

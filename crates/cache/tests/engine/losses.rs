@@ -117,7 +117,7 @@ async fn undetectable_loss_ends_with_the_copies() {
 #[tokio::test(start_paused = true)]
 async fn full_server_loses_trust_soon() {
     let (world, [a, b]) = World::holding(ONE).await;
-    world.server.fill_up(true);
+    world.server.refuse_writes(true);
     a.put(ONE).await.unwrap();
     pass(BOUND).await;
     assert_eq!(b.read(ONE).await, Some(2), "from memory");
@@ -204,7 +204,7 @@ async fn full_queue_raises_the_epoch() {
 #[tokio::test(start_paused = true)]
 async fn own_queued_write_is_read() {
     let (world, [a, _b]) = World::holding(LIST).await;
-    world.server.fill_up(true);
+    world.server.refuse_writes(true);
     a.put(LIST).await.unwrap();
     assert_eq!(a.read(LIST).await, Some(2));
 }
@@ -213,17 +213,17 @@ async fn own_queued_write_is_read() {
 async fn record_changed_during_publish_stays_queued() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
-    world.server.fill_up(true);
+    world.server.refuse_writes(true);
     a.put(ONE).await.unwrap();
     let mut publishing = a.holds.hold(Call::Change, Way::Back);
-    world.server.fill_up(false);
+    world.server.refuse_writes(false);
     publishing.entered().await;
     b.read(ONE).await;
-    world.server.fill_up(true);
+    world.server.refuse_writes(true);
     a.put(ONE).await.unwrap();
     publishing.open();
     pass(1).await;
-    world.server.fill_up(false);
+    world.server.refuse_writes(false);
     pass(2_000).await;
     assert_eq!(b.read(ONE).await, Some(3));
 }
@@ -234,7 +234,7 @@ async fn change_is_published_again_after_nodes_moved() {
     a.put(ONE).await.unwrap();
     let _behind = a.holds.held(Call::Probe, Way::There).await;
     let mut unseen = a.holds.hold(Call::Epoch, Way::There);
-    b.queue.overflowed(world.store.raise());
+    b.queue.raise_barrier(world.store.raise());
     pass(1_000).await;
     unseen.entered().await;
     assert_eq!((a.node.epoch(), b.node.epoch()), (1, 2));
@@ -277,7 +277,7 @@ async fn write_from_an_epoch_behind(world: &World, fallen: &Snapshot, a: &Peer, 
     let behind = a.holds.held(Call::Probe, Way::There).await;
     let _unseen = a.holds.hold(Call::Epoch, Way::There);
     let before = a.node.epoch();
-    b.queue.overflowed(world.store.raise());
+    b.queue.raise_barrier(world.store.raise());
     pass(1_000).await;
     assert_eq!((a.node.epoch(), b.node.epoch()), (before, before + 1));
     b.read(ONE).await;
@@ -311,7 +311,7 @@ async fn raised_epoch_is_followed_at_once() {
     let (world, [a, b]) = World::script().await;
     // It looks at the epoch in the store, and gets no answer.
     let _look = b.holds.held(Call::Epoch, Way::There).await;
-    a.queue.overflowed(world.store.raise());
+    a.queue.raise_barrier(world.store.raise());
     pass(1_700).await;
     assert_eq!((a.node.epoch(), b.node.epoch()), (2, 2));
 }
@@ -334,7 +334,7 @@ async fn a_token_of_another_epoch_goes_to_the_store() {
     b.read(ONE).await;
     pass(1).await;
     b.wire.set(Link::Frozen);
-    a.queue.overflowed(world.store.raise());
+    a.queue.raise_barrier(world.store.raise());
     pass(1_000).await;
     assert_eq!((a.node.epoch(), b.node.epoch()), (2, 1));
     let (token, place) = a.put(ONE).await.unwrap();

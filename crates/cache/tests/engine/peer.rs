@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use kith_cache::{
     CacheError, Change, Consistency, Entry, Node, NodeConfig, Policy, TieredCache, Token, Version,
     remote::{
-        ClusterNode, FeedReader, FeedTiming, FollowerConfig, MessageMac, PeerConfirmations, Queue, SharedBus,
-        Sharing,
+        ClusterNode, FeedReader, FeedTiming, FollowerConfig, MessageMac, PeerConfirmations, SharedBus,
+        Sharing, UnpublishedQueue,
     },
 };
 use parking_lot::Mutex;
@@ -37,7 +37,7 @@ pub(crate) struct Peer {
     pub(crate) way: StoreWay,
     pub(crate) holds: Holds,
     pub(crate) phases: Phases,
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<UnpublishedQueue>,
     caches: [Cache; 4],
     shelves: [Arc<Shelf>; 4],
     shown: Mutex<BTreeMap<Id, u64>>,
@@ -228,7 +228,7 @@ fn policy(kind: Kind, short: bool) -> Policy<u64> {
 fn bus(world: &World, wire: &Wire) -> Arc<SharedBus> {
     let sharing = Sharing {
         backend: Arc::new(wire.clone()),
-        queue: Arc::new(Queue::new(if world.weather.has(Fault::Overflow) { 2 } else { 1_000 })),
+        queue: Arc::new(UnpublishedQueue::new(if world.weather.has(Fault::Overflow) { 2 } else { 1_000 })),
         lease_waiters: Arc::default(),
         patience: Duration::from_millis(1_500),
     };

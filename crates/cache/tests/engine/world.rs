@@ -119,11 +119,11 @@ impl World {
             Fault::Links => peer.wire.set(*self.chance.pick(&[Link::Closed, Link::Frozen, Link::Stalled])),
             Fault::Stops => self.stop(&peer),
             Fault::Crashes => self.crash(&peer),
-            Fault::Full => self.server.fill_up(true),
+            Fault::Full => self.server.refuse_writes(true),
             Fault::Dumps => self.dump(false),
             Fault::Hidden => self.dump(true),
             Fault::Evictions => self.evict(id),
-            Fault::Raised => peer.queue.overflowed(self.store.raise()),
+            Fault::Raised => peer.queue.raise_barrier(self.store.raise()),
             Fault::FeedLost => self.store.stream.forget(),
             _ => {}
         }
@@ -183,7 +183,7 @@ impl World {
     /// All that was cut, frozen, stopped or full is well again.
     pub(crate) fn calm(&self) {
         crate::trace!("T CALM");
-        self.server.fill_up(false);
+        self.server.refuse_writes(false);
         for peer in self.peers() {
             peer.wire.set(Link::Up);
             peer.phases.set(Phase::Runs);

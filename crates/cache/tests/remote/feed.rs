@@ -209,10 +209,10 @@ async fn node_takes_over_from_reader_that_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn feed_reader_that_cannot_publish_yields() {
     let (stage, peer, feed, _reader) = begun_with_a_copy().await;
-    stage.server.fill_up(true);
+    stage.server.refuse_writes(true);
     feed.add(&stage.store, 7, 2);
     sleep(Duration::from_secs(3)).await;
-    stage.server.fill_up(false);
+    stage.server.refuse_writes(false);
     sleep(Duration::from_secs(2)).await;
     assert_eq!(peer.read(7).await.0, Some(2));
 }

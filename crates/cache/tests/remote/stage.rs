@@ -14,8 +14,8 @@ use kith_cache::{
     CacheError, Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, Tier,
     TieredCache, Token, Version, load_each,
     remote::{
-        ClusterNode, Epochs, FakeServer, FollowerConfig, MessageMac, PeerConfirmations, Queue, Retention,
-        SharedBus, SharedError, Sharing,
+        ClusterNode, Epochs, FakeServer, FollowerConfig, MessageMac, PeerConfirmations, Retention, SharedBus,
+        SharedError, Sharing, UnpublishedQueue,
     },
 };
 use parking_lot::Mutex;
@@ -127,7 +127,7 @@ impl Stage {
         let following = FollowerConfig::default();
         let sharing = Sharing {
             backend: Arc::new(self.server.clone()),
-            queue: Arc::new(Queue::new(100)),
+            queue: Arc::new(UnpublishedQueue::new(100)),
             lease_waiters: Arc::default(),
             patience: Duration::from_millis(1_500),
         };

@@ -76,15 +76,15 @@ impl Feed for StoreFeed {
     }
 
     /// Lists and windows do not contain changes that no node published.
-    async fn besides(&self, changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
-        let mut besides = Vec::new();
+    async fn dependent_changes(&self, changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
+        let mut dependent_changes = Vec::new();
         for change in changes {
             for mapping in self.mappings.iter().filter(|mapping| mapping.namespace() == change.namespace) {
                 mapping.drop_others(&change.key).await?;
-                besides.extend(mapping.dependents(&change.key).await?);
+                dependent_changes.extend(mapping.dependents(&change.key).await?);
             }
         }
-        Ok(besides)
+        Ok(dependent_changes)
     }
 }
 

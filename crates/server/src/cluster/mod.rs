@@ -25,7 +25,7 @@ use kith_cache::{
     Node, NodeConfig, Resyncer,
     remote::{
         ClusterNode, Feed, FeedReader, FeedTiming, FollowerConfig, FollowerStatus, Peer, PeerConfirmations,
-        Queue, SharedBus, SharedError, Sharing,
+        SharedBus, SharedError, Sharing, UnpublishedQueue,
     },
 };
 use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, ReaderBitmaps, SequenceKeeper, Windows};
@@ -101,7 +101,7 @@ impl Cluster {
         let following = following(cluster);
         let sharing = Sharing {
             backend: Arc::clone(server.shared()),
-            queue: Arc::new(Queue::new(cluster.queue_max)),
+            queue: Arc::new(UnpublishedQueue::new(cluster.queue_max)),
             lease_waiters: Arc::default(),
             patience: cluster.patience,
         };
@@ -300,7 +300,7 @@ impl Cluster {
     /// Makes the node move to this epoch or a later one, so that it uses no shared data from before. Waits for it, at
     /// most this long. Returns whether it has moved.
     pub(crate) async fn moves_to(&self, epoch: u64, limit: Duration) -> bool {
-        self.member.bus.sharing.queue.overflowed(epoch);
+        self.member.bus.sharing.queue.raise_barrier(epoch);
         within(limit, || self.node().epoch() >= epoch).await
     }
 }

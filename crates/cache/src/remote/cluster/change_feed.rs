@@ -31,7 +31,7 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// If the store does not answer. All changes are then read again.
-    async fn besides(&self, _changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
+    async fn dependent_changes(&self, _changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
         Ok(Vec::new())
     }
 }
@@ -168,7 +168,7 @@ impl FeedReader {
         if self.member.bus.publish_now(&self.member.node, &missing).await.is_err() {
             return false;
         }
-        let Ok(further) = self.feed.besides(&missing).await else { return false };
+        let Ok(further) = self.feed.dependent_changes(&missing).await else { return false };
         self.member.bus.publish_now(&self.member.node, &further).await.is_ok()
     }
 

@@ -177,7 +177,7 @@ impl ClusterNode {
         follower.adopt(&probed);
         self.shared().accept(&follower.server);
         self.bus.confirmations.start_epoch(epoch, &follower.server);
-        self.bus.sharing.queue.moved_to(epoch);
+        self.bus.sharing.queue.requeue_recent(epoch);
         Ok(follower)
     }
 

@@ -100,11 +100,11 @@ impl SharedBus {
     pub async fn drain(&self, node: &Node) {
         let mut pause = RETRY.0;
         loop {
-            self.sharing.queue.filled().await;
-            let (some, turns) = self.sharing.queue.some(STEP);
-            match self.publish_in_present_log(node, &some, Acknowledge::Published).await {
+            self.sharing.queue.until_not_empty().await;
+            let (batch, revisions) = self.sharing.queue.next_batch(STEP);
+            match self.publish_in_present_log(node, &batch, Acknowledge::Published).await {
                 Ok(_) => {
-                    self.sharing.queue.remove_published(&some, &turns);
+                    self.sharing.queue.remove_published(&batch, &revisions);
                     pause = RETRY.0;
                 }
                 Err(_) => {
@@ -124,7 +124,7 @@ impl SharedBus {
     /// Raises the epoch, so that no earlier copy is used. This node moves to the new epoch at once, and other nodes follow.
     pub(super) async fn discard_copies(&self) -> Result<(), SharedError> {
         let epoch = self.epochs.raise_present().await?;
-        self.sharing.queue.overflowed(epoch);
+        self.sharing.queue.raise_barrier(epoch);
         Ok(())
     }
 }

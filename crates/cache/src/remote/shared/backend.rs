@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Cells, LeaseWaiters, Log, Queue, Registry};
+use super::{Cells, LeaseWaiters, Log, Registry, UnpublishedQueue};
 
 /// The server that nodes share: cells, the log with its channel, and the registry of nodes. A call that takes longer
 /// than its bound fails; it may have been executed, or may be later.
@@ -16,7 +16,7 @@ pub struct Sharing {
     /// The server.
     pub backend: Arc<dyn SharedBackend>,
     /// Changes that could not be sent to it yet.
-    pub queue: Arc<Queue>,
+    pub queue: Arc<UnpublishedQueue>,
     /// Loads that wait for the loads of other nodes.
     pub lease_waiters: Arc<LeaseWaiters>,
     /// How long a load waits for the load of another node before it asks the store itself.

@@ -25,7 +25,7 @@ use super::{
 /// Frames that a slow subscriber may be behind before it loses some.
 const BEHIND_MAX: usize = 256;
 /// A message that no node has sent.
-const STRANGE: [u8; 40] = [0; 40];
+const FOREIGN_MESSAGE: [u8; 40] = [0; 40];
 
 /// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Its time is that of tokio, so that
 /// it can be paused. It can be emptied, restored to an earlier state, and set to refuse writes.
@@ -47,7 +47,7 @@ struct ServerState {
     nodes: HashMap<u64, BTreeMap<u64, (Heartbeat, Instant)>>,
     epoch: u64,
     starts: u64,
-    full: bool,
+    refuses_writes: bool,
     flooded: Arc<AtomicBool>,
 }
 
@@ -62,8 +62,8 @@ impl FakeServer {
     }
 
     /// From now on it refuses writes, or accepts them again.
-    pub fn fill_up(&self, full: bool) {
-        self.state.lock().full = full;
+    pub fn refuse_writes(&self, refuses: bool) {
+        self.state.lock().refuses_writes = refuses;
     }
 
     /// From now on outsiders publish more than any node can read, or stop: there is always something to read. Needs
@@ -134,14 +134,14 @@ impl FakeServer {
     }
 
     /// Remaining time for which a lease belongs to its load alone.
-    fn left(&self, state: &ServerState, key: &str) -> Duration {
+    fn lease_left(&self, state: &ServerState, key: &str) -> Duration {
         let until = state.cells.get(key).map_or_else(Instant::now, |(_, until)| *until);
         let rest = until.saturating_duration_since(Instant::now());
         (rest + self.retention.takeover).saturating_sub(self.retention.leases)
     }
 
     /// How long ago the lease of this key was taken; zero without one.
-    fn leased(&self, state: &ServerState, key: &str) -> Duration {
+    fn lease_age(&self, state: &ServerState, key: &str) -> Duration {
         let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == CellKind::Lease);
         let Some((_, until)) = until else { return Duration::ZERO };
         self.retention.leases.saturating_sub(until.saturating_duration_since(Instant::now()))
@@ -158,7 +158,7 @@ impl FakeServer {
 
     fn writable(&self) -> Result<parking_lot::MutexGuard<'_, ServerState>, SharedError> {
         let state = self.state.lock();
-        if state.full { Err(SharedError::Refused) } else { Ok(state) }
+        if state.refuses_writes { Err(SharedError::Refused) } else { Ok(state) }
     }
 }
 
@@ -218,7 +218,7 @@ impl Cells for FakeServer {
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
         let mut state = self.writable()?;
         let acquired = keys.iter().map(|key| {
-            let (next, answer) = Cell::acquire(state.cell(key), token, self.left(&state, key));
+            let (next, answer) = Cell::acquire(state.cell(key), token, self.lease_left(&state, key));
             self.apply(&mut state, key, next);
             answer
         });
@@ -228,7 +228,7 @@ impl Cells for FakeServer {
     async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError> {
         let mut state = self.writable()?;
         let filled = cells.iter().map(|(key, filling)| {
-            let leased = self.leased(&state, key);
+            let leased = self.lease_age(&state, key);
             let (next, answer) = match Cell::fill(state.cell(key), filling.clone()) {
                 (NextState::Set(filling), FillResult::Stored) => match filling.aged(leased) {
                     Some(filling) => (NextState::Set(filling), FillResult::Stored),
@@ -350,7 +350,7 @@ impl Frames for FakeSubscription {
         if self.flooded.load(Ordering::Relaxed) {
             // As a read from a socket does.
             tokio::task::coop::consume_budget().await;
-            return Some(News::Entry(STRANGE.to_vec()));
+            return Some(News::Entry(FOREIGN_MESSAGE.to_vec()));
         }
         loop {
             match self.receiver.recv().await {
@@ -430,7 +430,7 @@ mod tests {
     #[tokio::test]
     async fn full_server_serves_reads_and_refuses_probes() {
         let server = server();
-        server.fill_up(true);
+        server.refuse_writes(true);
         assert!(server.read(&["k".to_owned()]).await.is_ok());
         assert_eq!(server.probe(1, &Heartbeat::default()).await, Err(SharedError::Refused));
     }

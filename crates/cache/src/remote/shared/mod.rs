@@ -27,4 +27,4 @@ pub use message_mac::MessageMac;
 pub use registry::{Heartbeat, Peer, ProbeAnswer, Registry};
 pub use tier::{Codec, address};
 pub(crate) use tier::{SharedSide, SharedTier};
-pub use unpublished::Queue;
+pub use unpublished::UnpublishedQueue;
