@@ -30,8 +30,8 @@ pub use api::{
     version::Version,
 };
 pub use collection::{
-    ItemsCodec, ListEpoch, ListPolicies, ListWrite, NotAKey, Page, PageKey, PageLoader, Paged, PagedList,
-    Pair, SmallSet,
+    ItemsCodec, ListEpoch, ListPolicies, ListWrite, NotAKey, Page, PageAnswer, PageKey, PageLoader,
+    PagedList, Pair, SmallSet,
 };
 pub use local::{
     delayed_invalidation::LATE_WRITES_FOR,

@@ -53,7 +53,7 @@ pub struct ListPolicies<T> {
 
 /// A page and its source.
 #[derive(Clone, Debug)]
-pub struct Paged<T> {
+pub struct PageAnswer<T> {
     /// The page, without a version.
     pub entry: Entry<Page<T>>,
     /// Its epoch; `None`: it was read from the store for this read only.
@@ -114,7 +114,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         list: &L,
         position: &P,
         consistency: &Consistency,
-    ) -> Result<Paged<T>, CacheError> {
+    ) -> Result<PageAnswer<T>, CacheError> {
         if self.pages.0.node.may_use_memory(consistency).await {
             for _ in 0..TRIES {
                 let Some(epoch) = self.epoch(list).await else { break };
@@ -124,12 +124,12 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
                 // epoch.
                 let still = !rules::list_confirmed() || self.epoch_now(list).await == Some(epoch);
                 if let Some(entry) = entry.filter(|_| still) {
-                    return Ok(Paged { entry, epoch: Some(epoch) });
+                    return Ok(PageAnswer { entry, epoch: Some(epoch) });
                 }
             }
         }
         let entry = Box::pin(self.read(list, position)).await?;
-        Ok(Paged { entry, epoch: None })
+        Ok(PageAnswer { entry, epoch: None })
     }
 
     /// Must be called before a write that may change these lists is sent to the store. Drops their epochs. Until the

@@ -7,7 +7,7 @@ use std::{
 };
 
 use kith_cache::{
-    Consistency, ListEpoch, LoadError, LoadOptions, Node, Page, PageLoader, Paged, PagedList,
+    Consistency, ListEpoch, LoadError, LoadOptions, Node, Page, PageAnswer, PageLoader, PagedList,
     remote::{FakeServer, Retention},
 };
 use parking_lot::Mutex;
@@ -87,7 +87,7 @@ impl History {
     }
 
     /// Whether a read that began after state `from` was acknowledged may get this page now.
-    fn check(&self, from: usize, span: Span, paged: &Paged<u64>, alone: bool) {
+    fn check(&self, from: usize, span: Span, paged: &PageAnswer<u64>, alone: bool) {
         let seed = self.seed;
         let states = self.states.lock();
         let fits = |at: &usize| cut(&states[*at], span) == *paged.entry.value;

@@ -228,13 +228,13 @@ async fn numbers(shared: &dyn SharedBackend) {
 /// Every entry names the one before, and the log contains what was published.
 async fn chain(shared: &dyn SharedBackend) {
     let mut frames = shared.subscribe(1, 1).await.unwrap();
-    let mut chain = LogPosition::at(0, 0);
+    let mut position = LogPosition::at(0, 0);
     for nonce in 100..150 {
         shared.change(1, &[], entry(nonce)).await.unwrap();
         let frame = next_entry(&mut frames).await;
-        assert_eq!((chain.classify(&frame), frame.nonce), (FrameOrder::Next, nonce));
+        assert_eq!((position.classify(&frame), frame.nonce), (FrameOrder::Next, nonce));
         assert_eq!(frame.message, b"message");
-        chain.applied(&frame);
+        position.advance(&frame);
         assert_eq!(shared.replay(1, frame.number, 1).await.unwrap(), [frame]);
     }
     let probed = shared.enter(1, &Heartbeat::default()).await.unwrap();

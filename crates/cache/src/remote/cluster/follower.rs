@@ -43,7 +43,7 @@ pub(in crate::remote) struct Follower<'a> {
     pub(in crate::remote) epoch: u64,
     pub(in crate::remote) server: String,
     /// The position in the log, whose entries are chained by their nonces.
-    chain: LogPosition,
+    position: LogPosition,
     frames: Box<dyn Frames>,
     /// The latest probe whose end of the log is not applied yet: the number of that entry, and when the probe was sent.
     unapplied: Option<(u64, Moment)>,
@@ -59,7 +59,7 @@ impl<'a> Follower<'a> {
         member: &'a ClusterNode,
         epoch: u64,
         server: String,
-        chain: LogPosition,
+        position: LogPosition,
         frames: Box<dyn Frames>,
     ) -> Self {
         let (waiting, confirming) = (BTreeSet::new(), None);
@@ -67,7 +67,7 @@ impl<'a> Follower<'a> {
             member,
             epoch,
             server,
-            chain,
+            position,
             frames,
             unapplied: None,
             waiting,
@@ -133,11 +133,11 @@ impl<'a> Follower<'a> {
 
     /// Reads the missed entries from the log, in order, and applies them.
     async fn repair(&mut self) -> Result<(), FollowEnd> {
-        let first = self.chain.number();
+        let first = self.position.number();
         loop {
             let size = self.member.config.replay_page;
-            let page = self.member.shared().replay(self.epoch, self.chain.number(), size).await?;
-            match self.chain.continues(page.first()) {
+            let page = self.member.shared().replay(self.epoch, self.position.number(), size).await?;
+            match self.position.continues(page.first()) {
                 Some(true) => {}
                 Some(false) if rules::chain_before() => return Err(FollowEnd::Fork),
                 Some(false) => {}
@@ -157,7 +157,7 @@ impl<'a> Follower<'a> {
             if page.len() < size {
                 return Ok(());
             }
-            if self.chain.number() - first > self.member.config.replay_max {
+            if self.position.number() - first > self.member.config.replay_max {
                 return self.rebase().await;
             }
         }
@@ -165,7 +165,7 @@ impl<'a> Follower<'a> {
 
     /// Takes the probed end of the log as a new baseline, and empties memory.
     pub(in crate::remote) fn adopt(&mut self, probed: &ProbeAnswer) {
-        self.chain = LogPosition::at(probed.number, probed.nonce);
+        self.position = LogPosition::at(probed.number, probed.nonce);
         self.unapplied = None;
         self.member.stats.baselines.add(1);
         self.member.stats.record_log_end(probed.number);
@@ -250,15 +250,17 @@ impl<'a> Follower<'a> {
     }
 
     fn order_of(&self, frame: &Frame) -> FrameOrder {
-        match self.chain.classify(frame) {
+        match self.position.classify(frame) {
             FrameOrder::Fork if !rules::chain_before() => {
-                if frame.number > self.chain.number() {
+                if frame.number > self.position.number() {
                     FrameOrder::Next
                 } else {
                     FrameOrder::Repeated
                 }
             }
-            FrameOrder::Gap if !rules::chain_gap() && frame.number > self.chain.number() => FrameOrder::Next,
+            FrameOrder::Gap if !rules::chain_gap() && frame.number > self.position.number() => {
+                FrameOrder::Next
+            }
             order => order,
         }
     }
@@ -283,14 +285,14 @@ impl<'a> Follower<'a> {
             return Err(FollowEnd::Fork);
         }
         self.member.stats.record_log_end(probed.number);
-        if self.unapplied.is_some_and(|(number, _)| number > self.chain.number()) {
+        if self.unapplied.is_some_and(|(number, _)| number > self.position.number()) {
             self.repair().await?;
         }
-        match self.chain.knows(probed.number, probed.nonce) {
+        match self.position.knows(probed.number, probed.nonce) {
             Some(true) => self.trust(sent.at),
             Some(false) if rules::chain_before() => return Err(FollowEnd::Fork),
             Some(false) => self.trust(sent.at),
-            None if probed.number > self.chain.number() => self.unapplied = Some((probed.number, sent.at)),
+            None if probed.number > self.position.number() => self.unapplied = Some((probed.number, sent.at)),
             None => self.repair().await?,
         }
         Ok(())
@@ -323,7 +325,7 @@ impl<'a> Follower<'a> {
             }
         }
         member.stats.applied.add(1);
-        self.chain.applied(frame);
+        self.position.advance(frame);
         member.node.reach(frame.number);
         if let Some((number, sent)) = self.unapplied
             && number <= frame.number
@@ -356,7 +358,7 @@ impl<'a> Follower<'a> {
             return;
         }
         let (shared, epoch) = (Arc::clone(self.member.shared()), self.epoch);
-        let confirmed = Confirmation { node: self.member.bus.id, number: self.chain.number() };
+        let confirmed = Confirmation { node: self.member.bus.id, number: self.position.number() };
         let waiting = std::mem::take(&mut self.waiting);
         self.confirming = Some(Box::pin(async move {
             let confirmations = waiting.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));

@@ -172,8 +172,8 @@ impl ClusterNode {
             self.bus.epochs.raise(epoch, &probed.server).await?;
             return Err(FollowEnd::Moved);
         }
-        let chain = LogPosition::at(probed.number, probed.nonce);
-        let mut follower = Follower::new(self, epoch, server, chain, frames);
+        let position = LogPosition::at(probed.number, probed.nonce);
+        let mut follower = Follower::new(self, epoch, server, position, frames);
         follower.adopt(&probed);
         self.shared().accept(&follower.server);
         self.bus.confirmations.start_epoch(epoch, &follower.server);

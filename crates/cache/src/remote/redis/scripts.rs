@@ -181,8 +181,8 @@ async fn send(
 
 /// A script with this text, which recognises cells of this version.
 fn marked(text: &str) -> Script {
-    let [magic, form] = Header::mark();
-    Script::from_lua(format!("local MARK = '\\{magic}\\{form}'\n{text}"))
+    let [magic, format] = Header::mark();
+    Script::from_lua(format!("local MARK = '\\{magic}\\{format}'\n{text}"))
 }
 
 fn text(script: &Script) -> &str {

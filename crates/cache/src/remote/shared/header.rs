@@ -1,7 +1,7 @@
 //! The binary header of every cell in the shared server. The Lua scripts read the same bytes, so a change of
 //! the layout must change them, too.
 
-use super::wire_version::form;
+use super::wire_version::wire_format;
 use crate::Version;
 
 /// Bytes before the payload of every value.
@@ -63,7 +63,7 @@ impl Header {
     /// The first bytes of every header of this version.
     #[must_use]
     pub fn mark() -> [u8; 2] {
-        [MAGIC, form(FORMAT)]
+        [MAGIC, wire_format(FORMAT)]
     }
 
     /// The bytes.
@@ -131,7 +131,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_of_others_are_nothing_and_never_a_panic(bytes in any::<Vec<u8>>()) {
+        fn foreign_bytes_are_never_a_panic(bytes in any::<Vec<u8>>()) {
             if let Some((header, _)) = Header::decode(&bytes) {
                 prop_assert_eq!(&header.encode()[..6], &bytes[..6]);
             }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn another_form_or_kind_is_nothing() {
+    fn unknown_format_or_kind_is_not_decoded() {
         let good = Header::bare(CellKind::Tomb, Version::new(1), 0).encode();
         for (at, byte) in [(0, b'k'), (1, 2), (2, 0), (2, 5)] {
             let mut bad = good;

@@ -1,6 +1,6 @@
 //! What nodes publish to each other: entries of the log, and the same bytes on the channel.
 
-use super::wire_version::form;
+use super::wire_version::wire_format;
 use crate::{Invalidation, Version};
 
 /// Format of a message.
@@ -85,7 +85,7 @@ impl<'a> Message<'a> {
         if self.changes.len() > CHANGES_MAX {
             return None;
         }
-        let mut bytes = vec![form(FORMAT), u8::from(self.strict)];
+        let mut bytes = vec![wire_format(FORMAT), u8::from(self.strict)];
         bytes.extend(self.origin.to_be_bytes());
         bytes.extend(self.sent_ms.to_be_bytes());
         for change in &self.changes {
@@ -102,7 +102,7 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let ([format, strict], rest) = bytes.split_first_chunk::<2>()?;
-        if *format != form(FORMAT) {
+        if *format != wire_format(FORMAT) {
             return None;
         }
         let (origin, rest) = number(rest)?;
