@@ -7,7 +7,7 @@ use kith_cache::remote::{Frame, Frames, News};
 use tokio::sync::watch;
 
 use crate::{
-    weather::Fault,
+    faults::Fault,
     wire::{Link, Wire},
 };
 
@@ -35,21 +35,21 @@ impl Subscription {
 
     /// Adds what is received because this message arrived.
     fn arrive(&mut self, news: News) {
-        let chance = self.wire.way.chance.clone();
+        let chance = self.wire.client.chance.clone();
         if let News::Entry(bytes) = &news {
-            if self.wire.link() == Link::Frozen || self.wire.loses() {
+            if self.wire.link() == Link::Frozen || self.wire.loses_entry() {
                 return;
             }
             self.remember(bytes);
         }
-        if self.wire.way.weather.has(Fault::Forged) && chance.one_in(10) {
+        if self.wire.client.faults.has(Fault::Forged) && chance.one_in(10) {
             self.ahead.push_back(News::Entry(self.forged()));
         }
-        if self.wire.way.weather.has(Fault::Jumbled) && chance.one_in(8) && self.overtaken.is_none() {
+        if self.wire.client.faults.has(Fault::Jumbled) && chance.one_in(8) && self.overtaken.is_none() {
             self.overtaken = Some(news);
             return;
         }
-        if self.wire.way.weather.has(Fault::Jumbled) && chance.one_in(8) {
+        if self.wire.client.faults.has(Fault::Jumbled) && chance.one_in(8) {
             self.ahead.push_back(news.clone());
         }
         self.ahead.push_back(news);
@@ -66,7 +66,7 @@ impl Subscription {
     /// Bytes that no node sent like this: another message under a name that is known, the right message under
     /// another number, one of long ago, noise.
     fn forged(&self) -> Vec<u8> {
-        let chance = &self.wire.way.chance;
+        let chance = &self.wire.client.chance;
         let Some(frame) = self.received.back().cloned() else { return vec![0; 40] };
         let forged = match chance.below(5) {
             0 => Frame {
