@@ -249,9 +249,9 @@ fn node(world: &World, bus: &Arc<SharedBus>) -> Node {
 
 fn member(world: &World, node: &Node, bus: Arc<SharedBus>) -> ClusterNode {
     // Every bound holds without the pause after an outage, which would hide what else keeps old copies out.
-    let following = FollowerConfig { settle_time: Duration::ZERO, ..FollowerConfig::default() };
+    let config = FollowerConfig { settle_time: Duration::ZERO, ..FollowerConfig::default() };
     let random = Arc::new(world.chance.clone());
-    ClusterNode { random, ..ClusterNode::new(node.clone(), bus, Arc::new(String::new()), following) }
+    ClusterNode { random, ..ClusterNode::new(node.clone(), bus, Arc::new(String::new()), config) }
 }
 
 /// Starts the tasks of a node.

@@ -43,7 +43,7 @@ impl Store {
     }
 
     /// Removes a record, without a broadcast.
-    pub(crate) fn take_out(&self, key: u64) {
+    pub(crate) fn remove(&self, key: u64) {
         self.records.lock().remove(&key);
     }
 
@@ -124,7 +124,7 @@ impl Stage {
 
     /// The same of this policy.
     pub(crate) async fn peer_of(&self, id: u64, policy: Policy<u64>) -> Peer {
-        let following = FollowerConfig::default();
+        let config = FollowerConfig::default();
         let sharing = Sharing {
             backend: Arc::new(self.server.clone()),
             queue: Arc::new(UnpublishedQueue::new(100)),
@@ -136,14 +136,14 @@ impl Stage {
             sharing,
             epochs: Arc::<Store>::clone(&self.store),
             mac: MessageMac::new(&[7; 32]),
-            confirmations: Arc::new(PeerConfirmations::new(following.trust)),
+            confirmations: Arc::new(PeerConfirmations::new(config.trust)),
             bound: Duration::from_millis(100),
         });
         let clock = Arc::new(VirtualClock(self.began));
         let node = Node::new(NodeConfig { clock, ..NodeConfig::following(Arc::<SharedBus>::clone(&bus)) });
         let loader = Arc::<Store>::clone(&self.store);
         let cache = TieredCache::shared(&node, policy, loader, &bus.sharing, Arc::new(NumberCodec));
-        let member = ClusterNode::new(node.clone(), bus, Arc::new(format!("node {id}")), following);
+        let member = ClusterNode::new(node.clone(), bus, Arc::new(format!("node {id}")), config);
         let follows = follow(&member).await;
         Peer { node, cache, member, follows }
     }
