@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_short_or_goes_on_is_nothing() {
+    fn truncated_or_extended_bytes_are_refused() {
         let bytes = codec().encode(&pages()[2]);
         for length in 0..bytes.len() {
             assert_eq!(Codec::<Page<String>>::decode(&codec(), &bytes[..length]), None, "{length} bytes");

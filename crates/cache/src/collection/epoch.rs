@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoch_is_read_back_and_nothing_else_is_one() {
+    fn epoch_round_trips_and_other_bytes_are_refused() {
         let epoch = ListEpoch::random();
         assert_eq!(EpochCodec.decode(&EpochCodec.encode(&epoch)), Some(epoch));
         for bytes in [&[0; 8][..], &[], &[1; 7], &[1; 9]] {

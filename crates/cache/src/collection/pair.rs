@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_read_back_from_its_text() {
+    fn pair_round_trips() {
         for (first, second) in [("", ""), ("a", ""), ("", "a"), ("1:2", ":"), ("東", "京"), ("3:ab", "c")] {
             let pair = Pair(first.to_owned(), second.to_owned());
             assert_eq!(pair.to_string().parse(), Ok(pair));

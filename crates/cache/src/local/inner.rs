@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::AtomicU64};
 
 use super::{
-    delayed_invalidation::PendingRepeats, key_state::KeyTable, memory::Memory, resync_rounds::Rounds,
+    delayed_invalidation::PendingRepeats, key_state::KeyTable, memory::Memory, resync_rounds::ResyncRounds,
     slot::Slot,
 };
 use crate::{
@@ -58,7 +58,7 @@ pub(crate) struct CacheState<K, V> {
     /// Writes of unknown outcome.
     pub(crate) pending_repeats: PendingRepeats,
     /// The progress of the comparison of copies.
-    pub(crate) rounds: Rounds<K>,
+    pub(crate) resync_rounds: ResyncRounds<K>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) policy: Policy<V>,
 }

@@ -427,8 +427,8 @@ impl<K: Key, V: Send + Sync + 'static> PendingLoads<K, V> {
         }
     }
 
-    /// Until the load of a key is finished, its readers still join its flight, which has ended, and an invalidation still prevents
-    /// the fill, as while the load runs.
+    /// Until the load of a key is finished, its readers still join its flight, which has ended, and an invalidation still
+    /// prevents the fill, as while the load runs.
     fn finish(&mut self, outcomes: &[Outcome<V>]) {
         for (load, outcome) in std::mem::take(&mut self.list).iter().zip(outcomes) {
             self.inner.finish_load(load, Some(outcome));

@@ -74,7 +74,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let stale = self.recheck_suspects().await? + self.recheck_aging().await?;
         let chunk = self.next_chunk(most.max(1)).await;
         let checked = self.compare(&chunk).await?;
-        let state = self.rounds.0.lock();
+        let state = self.resync_rounds.0.lock();
         let suspects = u64::try_from(state.suspects.len()).unwrap_or(u64::MAX);
         self.counters.resync_checked.add(checked);
         Ok(ResyncReport { checked, stale, suspects, round_ended: state.left.is_empty() })
@@ -82,11 +82,11 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
 
     /// The next copies of the round; a new one begins when the last has ended.
     async fn next_chunk(&self, most: usize) -> Vec<(Arc<K>, Version)> {
-        if self.rounds.0.lock().left.is_empty() {
+        if self.resync_rounds.0.lock().left.is_empty() {
             let copies = self.memory.versions(ROUND_MAX, self.node.random_unit());
-            self.rounds.0.lock().left = copies.await;
+            self.resync_rounds.0.lock().left = copies.await;
         }
-        let mut state = self.rounds.0.lock();
+        let mut state = self.resync_rounds.0.lock();
         let from = state.left.len().saturating_sub(most);
         state.left.split_off(from)
     }
@@ -128,7 +128,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         if self.policy.age_max.is_none() {
             return;
         }
-        let mut state = self.rounds.0.lock();
+        let mut state = self.resync_rounds.0.lock();
         for ((key, _), head) in chunk.iter().zip(heads) {
             let Some(head) = head.filter(Header::is_copy) else { continue };
             let is_known = state.aging.iter().any(|one| one.key == **key);
@@ -142,7 +142,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     async fn recheck_aging(&self) -> Result<u64, CacheError> {
         let Some(age_max) = self.policy.age_max else { return Ok(0) };
         let due: Vec<AgingCopy<K>> = {
-            let mut state = self.rounds.0.lock();
+            let mut state = self.resync_rounds.0.lock();
             state.aging.extract_if(.., |aging| aging.since.elapsed() >= age_max).collect()
         };
         let heads = self.heads(due.iter().map(|aging| &aging.key)).await?;
@@ -165,7 +165,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     }
 
     fn add_suspects(&self, found: Vec<(&Arc<K>, Tier, Version)>) {
-        let mut state = self.rounds.0.lock();
+        let mut state = self.resync_rounds.0.lock();
         for (key, tier, version) in found {
             let known = state.suspects.iter().any(|one| one.key == **key && one.tier == tier);
             if !known && version.is_versioned() && state.suspects.len() < SUSPECTS_MAX {
@@ -183,7 +183,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// counted and dropped. Returns their number.
     async fn recheck_suspects(&self) -> Result<u64, CacheError> {
         let due: Vec<SuspectCopy<K>> = {
-            let mut state = self.rounds.0.lock();
+            let mut state = self.resync_rounds.0.lock();
             state.suspects.extract_if(.., |suspect| suspect.is_due(self.policy.age_max)).collect()
         };
         if due.is_empty() {

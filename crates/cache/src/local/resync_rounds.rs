@@ -16,7 +16,7 @@ pub(crate) const SUSPECTS_MAX: usize = 1_000;
 
 /// The rounds of one namespace.
 #[derive(Debug)]
-pub(crate) struct Rounds<K>(pub(crate) Mutex<RoundState<K>>);
+pub(crate) struct ResyncRounds<K>(pub(crate) Mutex<RoundState<K>>);
 
 #[derive(Debug)]
 pub(crate) struct RoundState<K> {
@@ -44,7 +44,7 @@ pub(crate) struct SuspectCopy<K> {
     pub(crate) since: Instant,
 }
 
-impl<K> Default for Rounds<K> {
+impl<K> Default for ResyncRounds<K> {
     fn default() -> Self {
         Self(Mutex::new(RoundState { left: Vec::new(), suspects: Vec::new(), aging: Vec::new() }))
     }

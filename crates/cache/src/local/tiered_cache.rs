@@ -10,7 +10,7 @@ use super::{
     inner::{CacheState, LookupResult, ReadMode},
     key_state::KeyTable,
     memory::Memory,
-    resync_rounds::Rounds,
+    resync_rounds::ResyncRounds,
 };
 use crate::{
     CacheError, Consistency, Entry, Key, Loader, Namespace, Node, Policy, Token, Version, WriteGuard,
@@ -92,7 +92,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
             shared,
             flights: AtomicU64::new(0),
             pending_repeats: PendingRepeats::new(policy.late_writes),
-            rounds: Rounds::default(),
+            resync_rounds: ResyncRounds::default(),
             counters,
             policy,
         });

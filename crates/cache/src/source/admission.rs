@@ -1,4 +1,4 @@
-//! Permits at the store: so many at once, and no more that wait than can expect a permit in time.
+//! Permits at the store: a limited number at once, and no more waiters than can expect a permit in time.
 
 use std::{
     sync::{
@@ -13,10 +13,10 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// How much of the mean one permit is.
+/// One permit contributes one part in this many to the mean.
 const WEIGHT: u64 = 16;
-/// By how much less than the longest wait one may expect to wait: what is expected is a mean, and who waits in
-/// vain has lost all of it.
+/// A caller waits only if its expected wait is at most the longest wait divided by this: the expected wait is a mean, and
+/// a caller that waits in vain loses all of its wait.
 const MARGIN: u128 = 2;
 
 /// A number of concurrent permits. Work that cannot expect one within the wait is refused when it arrives, not when its
@@ -47,7 +47,7 @@ pub struct OwnedPermit(
 );
 
 impl AdmissionQueue {
-    /// `most` at once; who waits, does for `wait` at most.
+    /// `most` permits at once; a caller waits for at most `wait`.
     #[must_use]
     pub fn new(most: usize, wait: Duration) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
@@ -64,8 +64,8 @@ impl AdmissionQueue {
         self.wait_in_queue(self.permits.acquire()).await.map(|permit| self.begin(permit))
     }
 
-    /// As [`Self::acquire`], for work that borrows nothing and whose time says nothing of how long a permit takes: its end is not
-    /// counted.
+    /// As [`Self::acquire`], for work that borrows nothing. Its duration does not count for the mean, because it does not show
+    /// how long a permit takes.
     pub async fn acquire_owned(&self) -> Option<OwnedPermit> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Some(OwnedPermit(permit));
@@ -111,7 +111,7 @@ impl AdmissionQueue {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let mean = self.mean.load(Ordering::Relaxed);
         let next = if mean == 0 { took } else { mean - mean / WEIGHT + took / WEIGHT };
-        // Of two that end at once one may be lost: it is a mean.
+        // If two permits end at the same time, one duration may be lost: the value is a mean.
         self.mean.store(next, Ordering::Relaxed);
     }
 }

@@ -108,7 +108,7 @@ async fn a_token_of_a_write_shows_that_write() {
 }
 
 #[tokio::test]
-async fn to_adopt_a_baseline_is_to_flush() {
+async fn adopting_a_baseline_flushes() {
     let stage = Stage::new().warm().await;
     stage.node.adopt(8, 40);
     assert_eq!((stage.node.epoch(), stage.node.applied()), (8, 40));

@@ -143,7 +143,7 @@ async fn unpublished_list_change_is_seen_locally() {
 }
 
 #[tokio::test]
-async fn the_token_of_a_change_vouches_for_it() {
+async fn change_token_shows_the_change() {
     let (stage, write) = Stage::writing().await;
     let token = write.committed().await.unwrap();
     assert_eq!(stage.read(&Consistency::AtLeast(vec![token])).await.entry.value.items, [1, 3, 4]);

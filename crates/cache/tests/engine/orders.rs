@@ -246,7 +246,7 @@ async fn a_value_is_written_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_of_two_namespaces_do_not_meet() {
+async fn addresses_differ_by_namespace_and_epoch() {
     assert_ne!(address(1, "thing", &1), address(1, "list", &1));
     assert_ne!(address(1, "thing", &1), address(2, "thing", &1));
 }

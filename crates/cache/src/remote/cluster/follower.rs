@@ -195,8 +195,8 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// Reads the epoch in the store `epoch_check_every` after this time. The node that raised the epoch may have died before it
-    /// wrote the epoch to the shared server.
+    /// Reads the epoch in the store `epoch_check_every` after this time. The node that raised the epoch may have died
+    /// before it wrote the epoch to the shared server.
     fn check_epoch(&self, from: Instant) -> PendingEpochCheck {
         let (epochs, every) = (Arc::clone(&self.member.bus.epochs), self.member.config.epoch_check_every);
         Box::pin(async move {

@@ -63,7 +63,8 @@ impl fmt::Display for Fitness {
 }
 
 impl RedisShared {
-    /// Publishes a message and waits until it receives the message itself. Takes a second at most, and the time to connect.
+    /// Publishes a message and waits until it receives the message itself. Takes at most a second, plus the time to
+    /// connect.
     pub async fn self_test(&self) -> BroadcastTest {
         let token: u64 = rand::random();
         let channel = self.names.self_test(token);

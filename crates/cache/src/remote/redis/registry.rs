@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// One probe in so many removes silent nodes, which costs a read of each node.
-const FORGETS_EVERY: u64 = 16;
+const FORGET_EVERY: u64 = 16;
 
 #[async_trait::async_trait]
 impl Registry for RedisShared {
@@ -60,7 +60,7 @@ impl RedisShared {
         enters: &str,
     ) -> Result<ProbeAnswer, SharedError> {
         let client = &self.control.client;
-        let mut arguments = self.probing(epoch, heartbeat);
+        let mut arguments = self.probe_arguments(epoch, heartbeat);
         arguments.push(Value::from(enters));
         let probe = run(client, &self.scripts.probe, self.epoch_keys(epoch).into(), arguments);
         let (answer, name) = if client.is_clustered() {
@@ -70,16 +70,16 @@ impl RedisShared {
             probe.await.map(|answer| (answer, None))
         }
         .map_err(|error| self.failure(&error))?;
-        self.replicated(epoch).await?;
-        let mut probed = probed(answer)?;
+        self.await_replicas(epoch).await?;
+        let mut probed = read_probe_answer(answer)?;
         if let Some(name) = name {
             probed.server = name;
         }
         if probed.server.is_empty() { Err(SharedError::Unexpected) } else { Ok(probed) }
     }
 
-    fn probing(&self, epoch: u64, heartbeat: &Heartbeat) -> Vec<Value> {
-        let forgets = self.probes.get().is_multiple_of(FORGETS_EVERY);
+    fn probe_arguments(&self, epoch: u64, heartbeat: &Heartbeat) -> Vec<Value> {
+        let forgets = self.probes.get().is_multiple_of(FORGET_EVERY);
         self.probes.add(1);
         let silent = if forgets { values::duration(self.options.retention.silent) } else { Value::from("") };
         vec![
@@ -94,7 +94,7 @@ impl RedisShared {
     }
 
     /// Returns when enough replicas have what was written before on this connection.
-    async fn replicated(&self, epoch: u64) -> Result<(), SharedError> {
+    async fn await_replicas(&self, epoch: u64) -> Result<(), SharedError> {
         let least = self.options.replicas_min;
         if least == 0 {
             return Ok(());
@@ -113,7 +113,7 @@ impl RedisShared {
     }
 }
 
-fn probed(value: Value) -> Result<ProbeAnswer, SharedError> {
+fn read_probe_answer(value: Value) -> Result<ProbeAnswer, SharedError> {
     let values = values::array(value)?;
     let [number, nonce, epoch, server] = values.as_slice() else { return Err(SharedError::Unexpected) };
     let probed = || {

@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_is_read_back_as_it_was_written(
+        fn header_round_trips(
             (number, codec, schema, waited) in (1..=4_u8, any::<u8>(), any::<u16>(), any::<bool>()),
             (version, token, written_ms) in any::<(u64, u64, u64)>(),
             payload in any::<Vec<u8>>(),
