@@ -25,9 +25,9 @@ pub(crate) enum LookupResult<V> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MissReason {
     /// There was no copy when memory had been filled this many times.
-    At(u64),
+    NoCopy(u64),
     /// There was a copy that must not be served.
-    Unsure,
+    Unservable,
 }
 
 /// The flights that a read may join.
@@ -80,13 +80,13 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let fills = self.memory.fills();
         let now = now.unwrap_or_else(|| self.node.now());
         let Some((slot, earned)) = self.memory.read(key, now) else {
-            return LookupResult::Missed(MissReason::At(fills));
+            return LookupResult::Missed(MissReason::NoCopy(fills));
         };
         if earned {
             self.promote(key);
         }
         if !self.is_fresh(&slot, now) {
-            return LookupResult::Missed(MissReason::Unsure);
+            return LookupResult::Missed(MissReason::Unservable);
         }
         if slot.wants_refresh(now) {
             self.refresh(key);

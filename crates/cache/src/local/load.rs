@@ -199,10 +199,10 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         // If memory was filled since the lookup, a flight of the key may have ended before the lock was taken.
         match reason {
             // The only copy may be among the hot entries. A lookup misses it there while its slots are being changed.
-            MissReason::At(fills) if fills == self.memory.fills() && !self.memory.may_hold(key) => {
+            MissReason::NoCopy(fills) if fills == self.memory.fills() && !self.memory.may_hold(key) => {
                 return Err(KnownCopy::Nothing);
             }
-            MissReason::At(_) | MissReason::Unsure => {}
+            MissReason::NoCopy(_) | MissReason::Unservable => {}
         }
         let slot = self.memory.raw(key).ok_or(KnownCopy::Nothing)?;
         if self.is_fresh(&slot, self.node.now()) {
