@@ -30,13 +30,13 @@ pub use api::{
     version::Version,
 };
 pub use collection::{
-    ItemsCodec, ListEpoch, ListPolicies, ListWrite, NotAKey, Page, PageKey, PageLoader, Paged, PagedList,
-    Pair, SmallSet,
+    ItemsCodec, ListEpoch, ListPolicies, ListWrite, NotAKey, Page, PageAnswer, PageKey, PageLoader,
+    PagedList, Pair, SmallSet,
 };
 pub use local::{
     delayed_invalidation::LATE_WRITES_FOR,
     namespace::{Depth, Namespace, Presence, Stats, TierCopy},
-    resync::{Resynced, Resyncing},
+    resync::{ResyncReport, Resyncer},
     tiered_cache::TieredCache,
     write_guard::WriteGuard,
 };

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use kith_cache::{
     Node, NodeConfig, SystemClock,
     remote::{
-        ClusterNode, Epochs, Feed, FeedReader, Following, LeaseWaiters, MessageMac, PeerConfirmations, Queue,
-        Reading, Shared, SharedBus, Sharing,
+        ClusterNode, Epochs, Feed, FeedReader, FeedTiming, FollowerConfig, LeaseWaiters, MessageMac,
+        PeerConfirmations, SharedBackend, SharedBus, Sharing, UnpublishedQueue,
         redis::{RedisOptions, ScriptRunner},
     },
 };
@@ -54,23 +54,24 @@ impl CacheNode {
     /// [`Self::until_trusted`].
     pub(crate) fn start(
         id: u64,
-        shared: &Arc<dyn Shared>,
-        followed: Arc<dyn Shared>,
+        shared: &Arc<dyn SharedBackend>,
+        followed: Arc<dyn SharedBackend>,
         epochs: Arc<dyn Epochs>,
     ) -> Self {
-        let following = Following::default();
-        let (queue, wakes) = (Arc::new(Queue::new(WAITING_MAX)), Arc::new(LeaseWaiters::default()));
+        let following = FollowerConfig::default();
+        let (queue, lease_waiters) =
+            (Arc::new(UnpublishedQueue::new(WAITING_MAX)), Arc::new(LeaseWaiters::default()));
         let confirmations = Arc::new(PeerConfirmations::new(following.trust));
         let bus = Arc::new(SharedBus {
             id,
-            sharing: Sharing { shared: followed, queue, wakes, patience: PATIENCE },
+            sharing: Sharing { backend: followed, queue, lease_waiters, patience: PATIENCE },
             epochs,
-            seal: secret(),
+            mac: secret(),
             confirmations,
             bound: CHANGE_BOUND,
         });
         let node = Node::new(NodeConfig::following(Arc::<SharedBus>::clone(&bus)));
-        let sharing = Sharing { shared: Arc::clone(shared), ..bus.sharing.clone() };
+        let sharing = Sharing { backend: Arc::clone(shared), ..bus.sharing.clone() };
         let member = ClusterNode::new(node.clone(), bus, Arc::new(String::new()), following);
         let mut tasks = JoinSet::new();
         let (following, publishing) = (member.clone(), member.clone());
@@ -81,7 +82,7 @@ impl CacheNode {
 
     /// Reads the change feed of the store from now on and publishes what its writer did not.
     pub(crate) fn read_feed(&mut self, feed: Arc<dyn Feed>) {
-        let reader = FeedReader { member: self.member.clone(), feed, reading: Reading::default() };
+        let reader = FeedReader { member: self.member.clone(), feed, timing: FeedTiming::default() };
         self.tasks.spawn(async move { reader.read().await });
     }
 

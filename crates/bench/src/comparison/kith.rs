@@ -4,7 +4,7 @@ use anyhow::Result;
 use kith_cache::{
     Change, Policy, TieredCache, Version,
     remote::{
-        Codec, Shared,
+        Codec, SharedBackend,
         redis::{RedisOptions, RedisShared},
     },
 };
@@ -29,8 +29,8 @@ pub(super) struct KithNode {
 impl KithNode {
     /// A node over the Redis at this address, which trusts its memory.
     pub(super) async fn start(id: u64, url: &str, store: &Store) -> Result<Self> {
-        let options = RedisOptions { url: url.to_owned(), seal: Some(secret()), ..RedisOptions::default() };
-        let shared: Arc<dyn Shared> = RedisShared::connect(options).await?;
+        let options = RedisOptions { url: url.to_owned(), mac: Some(secret()), ..RedisOptions::default() };
+        let shared: Arc<dyn SharedBackend> = RedisShared::connect(options).await?;
         let mut node = CacheNode::start(id, &shared, Arc::clone(&shared), Arc::new(store.clone()));
         let policy = Policy::new(NAMESPACE, |_| WEIGHT);
         let loader = Arc::new(store.clone());

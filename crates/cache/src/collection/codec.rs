@@ -7,7 +7,7 @@ use super::{Page, SmallSet};
 use crate::remote::Codec;
 
 /// Version of the format: the schema is that of the items.
-const FORM: u8 = 1;
+const FORMAT: u8 = 1;
 /// Marks a list that continues, or a set that is complete.
 const YES: u8 = 1;
 const NO: u8 = 0;
@@ -28,10 +28,10 @@ impl<T: 'static> ItemsCodec<T> {
     }
 
     fn write(&self, items: &[T], bytes: &mut Vec<u8>) {
-        bytes.extend(four(items.len()));
+        bytes.extend(length_bytes(items.len()));
         for item in items {
             let item = self.item.encode(item);
-            bytes.extend(four(item.len()));
+            bytes.extend(length_bytes(item.len()));
             bytes.extend(item);
         }
     }
@@ -55,7 +55,7 @@ impl<T: 'static> Codec<Page<T>> for ItemsCodec<T> {
     }
 
     fn encode(&self, page: &Page<T>) -> Vec<u8> {
-        let mut bytes = vec![FORM, if page.more { YES } else { NO }];
+        let mut bytes = vec![FORMAT, if page.more { YES } else { NO }];
         self.write(&page.items, &mut bytes);
         bytes
     }
@@ -72,8 +72,8 @@ impl<T: Ord + Send + Sync + 'static> Codec<SmallSet<T>> for ItemsCodec<T> {
     }
 
     fn encode(&self, set: &SmallSet<T>) -> Vec<u8> {
-        let mut bytes = vec![FORM, if set.members().is_some() { YES } else { NO }];
-        bytes.extend(four(set.weight()));
+        let mut bytes = vec![FORMAT, if set.members().is_some() { YES } else { NO }];
+        bytes.extend(length_bytes(set.weight()));
         self.write(set.members().unwrap_or_default(), &mut bytes);
         bytes
     }
@@ -96,14 +96,14 @@ impl<T> fmt::Debug for ItemsCodec<T> {
 }
 
 /// Numbers above 4 GiB are far above the weight of any copy: such bytes are invalid.
-fn four(number: usize) -> [u8; 4] {
+fn length_bytes(number: usize) -> [u8; 4] {
     u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes()
 }
 
 fn head(bytes: &[u8]) -> Option<(bool, &[u8])> {
     match bytes {
-        [FORM, YES, rest @ ..] => Some((true, rest)),
-        [FORM, NO, rest @ ..] => Some((false, rest)),
+        [FORMAT, YES, rest @ ..] => Some((true, rest)),
+        [FORMAT, NO, rest @ ..] => Some((false, rest)),
         _ => None,
     }
 }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_short_or_goes_on_is_nothing() {
+    fn truncated_or_extended_bytes_are_refused() {
         let bytes = codec().encode(&pages()[2]);
         for length in 0..bytes.len() {
             assert_eq!(Codec::<Page<String>>::decode(&codec(), &bytes[..length]), None, "{length} bytes");
@@ -170,15 +170,15 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_may_come() {
+    fn arbitrary_bytes_decode_to_valid_values_only() {
         let set = codec().encode(&sets()[2]);
-        for place in 0..set.len() {
+        for index in 0..set.len() {
             for value in [0, 1, 2, 0x7f, 0xff] {
                 let mut bytes = set.clone();
-                bytes[place] = value;
+                bytes[index] = value;
                 let read: Option<SmallSet<String>> = codec().decode(&bytes);
                 let members = read.as_ref().and_then(SmallSet::members);
-                assert!(members.is_none_or(|members| members.is_sorted()), "byte {place}");
+                assert!(members.is_none_or(|members| members.is_sorted()), "byte {index}");
                 drop::<Option<Page<String>>>(codec().decode(&bytes));
             }
         }
@@ -187,10 +187,10 @@ mod tests {
     #[test]
     fn unordered_or_too_large_set_is_refused() {
         let two = |first: u8, second: u8| {
-            [FORM, YES, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, first, 0, 0, 0, 1, second].to_vec()
+            [FORMAT, YES, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, first, 0, 0, 0, 1, second].to_vec()
         };
         assert!(Codec::<SmallSet<String>>::decode(&codec(), &two(b'a', b'b')).is_some());
-        let both = [FORM, NO, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, b'a'].to_vec();
+        let both = [FORMAT, NO, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, b'a'].to_vec();
         for bytes in [two(b'b', b'a'), two(b'a', b'a'), both] {
             assert_eq!(Codec::<SmallSet<String>>::decode(&codec(), &bytes), None, "{bytes:?}");
         }

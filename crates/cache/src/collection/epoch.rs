@@ -18,7 +18,7 @@ impl ListEpoch {
 
     /// A new epoch. Does not use the node's random source, which tests may fix: a repeated epoch would bring old pages
     /// back.
-    fn made_up() -> Self {
+    fn random() -> Self {
         Self(rand::random::<u64>().max(1))
     }
 
@@ -40,12 +40,12 @@ impl ListEpoch {
 
 /// Creates epochs: the store has none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MadeUp;
+pub(super) struct EpochGenerator;
 
 #[async_trait::async_trait]
-impl<L: Key> Loader<L, ListEpoch> for MadeUp {
+impl<L: Key> Loader<L, ListEpoch> for EpochGenerator {
     async fn load(&self, _list: &L, _options: LoadOptions) -> Result<Loaded<ListEpoch>, LoadError> {
-        Ok(Loaded::Found { value: Arc::new(ListEpoch::made_up()), version: Version::UNVERSIONED })
+        Ok(Loaded::Found { value: Arc::new(ListEpoch::random()), version: Version::UNVERSIONED })
     }
 
     async fn load_many(
@@ -81,8 +81,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoch_is_read_back_and_nothing_else_is_one() {
-        let epoch = ListEpoch::made_up();
+    fn epoch_round_trips_and_other_bytes_are_refused() {
+        let epoch = ListEpoch::random();
         assert_eq!(EpochCodec.decode(&EpochCodec.encode(&epoch)), Some(epoch));
         for bytes in [&[0; 8][..], &[], &[1; 7], &[1; 9]] {
             assert_eq!(EpochCodec.decode(bytes), None, "{bytes:?}");
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn no_two_epochs_are_alike() {
-        let names: std::collections::HashSet<_> = (0..10_000).map(|_| ListEpoch::made_up()).collect();
+        let names: std::collections::HashSet<_> = (0..10_000).map(|_| ListEpoch::random()).collect();
         assert_eq!(names.len(), 10_000);
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::{
     ItemsCodec, ListEpoch, Page, PageKey, PageLoader,
-    epoch::{EpochCodec, MadeUp},
+    epoch::{EpochCodec, EpochGenerator},
     page::Pages,
 };
 use crate::{
@@ -53,7 +53,7 @@ pub struct ListPolicies<T> {
 
 /// A page and its source.
 #[derive(Clone, Debug)]
-pub struct Paged<T> {
+pub struct PageAnswer<T> {
     /// The page, without a version.
     pub entry: Entry<Page<T>>,
     /// Its epoch; `None`: it was read from the store for this read only.
@@ -69,7 +69,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
     pub fn new(node: &Node, policies: ListPolicies<T>, loader: Arc<dyn PageLoader<L, P, T>>) -> Self {
         let ListPolicies { epochs, pages } = policies;
         Self {
-            epochs: TieredCache::new(node, lasting(&epochs), Arc::new(MadeUp)),
+            epochs: TieredCache::new(node, without_early_refresh(&epochs), Arc::new(EpochGenerator)),
             pages: TieredCache::new(node, pages, Arc::new(Pages(loader))),
         }
     }
@@ -92,8 +92,8 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         Self {
             epochs: TieredCache::shared(
                 node,
-                lasting(&epochs),
-                Arc::new(MadeUp),
+                without_early_refresh(&epochs),
+                Arc::new(EpochGenerator),
                 sharing,
                 Arc::new(EpochCodec),
             ),
@@ -109,22 +109,27 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
     /// # Errors
     /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` if the store gave no answer and no stale page of the
     /// same epoch may be served.
-    pub async fn page(&self, list: &L, place: &P, consistency: &Consistency) -> Result<Paged<T>, CacheError> {
+    pub async fn page(
+        &self,
+        list: &L,
+        position: &P,
+        consistency: &Consistency,
+    ) -> Result<PageAnswer<T>, CacheError> {
         if self.pages.0.node.may_use_memory(consistency).await {
             for _ in 0..TRIES {
                 let Some(epoch) = self.epoch(list).await else { break };
-                let key = PageKey { epoch, place: place.clone(), list: list.clone() };
+                let key = PageKey { epoch, position: position.clone(), list: list.clone() };
                 let entry = self.pages.get(&key).await?;
                 // The list may have changed between the two: then the page may have a later state than others under the
                 // epoch.
                 let still = !rules::list_confirmed() || self.epoch_now(list).await == Some(epoch);
                 if let Some(entry) = entry.filter(|_| still) {
-                    return Ok(Paged { entry, epoch: Some(epoch) });
+                    return Ok(PageAnswer { entry, epoch: Some(epoch) });
                 }
             }
         }
-        let entry = Box::pin(self.read(list, place)).await?;
-        Ok(Paged { entry, epoch: None })
+        let entry = Box::pin(self.read(list, position)).await?;
+        Ok(PageAnswer { entry, epoch: None })
     }
 
     /// Must be called before a write that may change these lists is sent to the store. Drops their epochs. Until the
@@ -152,20 +157,20 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
             // Between commit and publication, other nodes read pages of the new state under the old epoch.
             Tier::Redis => !self.is_written(list),
             // It was created for this read, and stored unless a change came in between.
-            Tier::Store => self.kept(list) == Some(epoch) || !rules::list_epoch_kept(),
+            Tier::Store => self.cached_epoch(list) == Some(epoch) || !rules::list_epoch_kept(),
         };
         lasts.then_some(epoch)
     }
 
     /// As [`Self::epoch`], with only a lookup in memory if it is there.
     async fn epoch_now(&self, list: &L) -> Option<ListEpoch> {
-        match self.kept(list) {
+        match self.cached_epoch(list) {
             Some(epoch) => Some(epoch),
             None => self.epoch(list).await,
         }
     }
 
-    fn kept(&self, list: &L) -> Option<ListEpoch> {
+    fn cached_epoch(&self, list: &L) -> Option<ListEpoch> {
         self.epochs.peek(list).map(|entry| *entry.value)
     }
 
@@ -174,10 +179,10 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
     }
 
     /// The present page in the store.
-    async fn read(&self, list: &L, place: &P) -> Result<Entry<Page<T>>, CacheError> {
+    async fn read(&self, list: &L, position: &P) -> Result<Entry<Page<T>>, CacheError> {
         let inner = &self.pages.0;
         inner.counters.misses.add(1);
-        let key = PageKey { epoch: ListEpoch::NONE, place: place.clone(), list: list.clone() };
+        let key = PageKey { epoch: ListEpoch::NONE, position: position.clone(), list: list.clone() };
         let keys = [&key];
         let load = inner.fetch(&keys, LoadRequest::STRONG);
         let outcomes = timeout(inner.policy.hard_timeout, load).await.map_err(|_| CacheError::Timeout)?;
@@ -223,7 +228,7 @@ impl<L: Key> ListWrite<L> {
     }
 }
 
-fn lasting(policy: &Policy<ListEpoch>) -> Policy<ListEpoch> {
+fn without_early_refresh(policy: &Policy<ListEpoch>) -> Policy<ListEpoch> {
     Policy { early_refresh: 1.0, ..policy.clone() }
 }
 

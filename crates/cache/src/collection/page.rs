@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use super::{
     ListEpoch,
-    pair::{Counted, NotAKey, split_counted},
+    pair::{LengthPrefixed, NotAKey, split_length_prefixed},
 };
 use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, load_each};
 
@@ -27,20 +27,20 @@ pub trait PageLoader<L, P, T>: Send + Sync + 'static {
     ///
     /// # Errors
     /// The error of the store.
-    async fn page(&self, list: &L, place: &P, options: LoadOptions) -> Result<Page<T>, LoadError>;
+    async fn page(&self, list: &L, position: &P, options: LoadOptions) -> Result<Page<T>, LoadError>;
 }
 
 /// The key of a page: a state of a list, and a position in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PageKey<L, P> {
     pub(super) epoch: ListEpoch,
-    pub(super) place: P,
+    pub(super) position: P,
     pub(super) list: L,
 }
 
 impl<L: fmt::Display, P: fmt::Display> fmt::Display for PageKey<L, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}{}{}", self.epoch.get(), Counted(&self.place), self.list)
+        write!(f, "{:016x}{}{}", self.epoch.get(), LengthPrefixed(&self.position), self.list)
     }
 }
 
@@ -49,10 +49,10 @@ impl<L: FromStr, P: FromStr> FromStr for PageKey<L, P> {
 
     fn from_str(text: &str) -> Result<Self, NotAKey> {
         let (epoch, rest) = text.split_at_checked(16).ok_or(NotAKey)?;
-        let (place, list) = split_counted(rest).ok_or(NotAKey)?;
+        let (position, list) = split_length_prefixed(rest).ok_or(NotAKey)?;
         Ok(Self {
             epoch: ListEpoch::new(u64::from_str_radix(epoch, 16).map_err(|_| NotAKey)?),
-            place: place.parse().map_err(|_| NotAKey)?,
+            position: position.parse().map_err(|_| NotAKey)?,
             list: list.parse().map_err(|_| NotAKey)?,
         })
     }
@@ -64,7 +64,7 @@ pub(super) struct Pages<L, P, T>(pub(super) Arc<dyn PageLoader<L, P, T>>);
 #[async_trait::async_trait]
 impl<L: Key, P: Key, T: Send + Sync + 'static> Loader<PageKey<L, P>, Page<T>> for Pages<L, P, T> {
     async fn load(&self, key: &PageKey<L, P>, options: LoadOptions) -> Result<Loaded<Page<T>>, LoadError> {
-        let page = self.0.page(&key.list, &key.place, options).await?;
+        let page = self.0.page(&key.list, &key.position, options).await?;
         Ok(Loaded::Found { value: Arc::new(page), version: Version::UNVERSIONED })
     }
 
@@ -83,9 +83,9 @@ mod tests {
 
     #[test]
     fn pair_key_round_trips() {
-        for (list, place) in [("", ""), ("a:b", "1:2"), ("東", "{x}"), ("0", "")] {
+        for (list, position) in [("", ""), ("a:b", "1:2"), ("東", "{x}"), ("0", "")] {
             let epoch = ListEpoch::new(u64::MAX - 1);
-            let key = PageKey { epoch, place: place.to_owned(), list: list.to_owned() };
+            let key = PageKey { epoch, position: position.to_owned(), list: list.to_owned() };
             assert_eq!(key.to_string().parse(), Ok(key));
         }
     }

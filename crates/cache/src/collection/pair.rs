@@ -15,7 +15,7 @@ pub struct Pair<A, B>(pub A, pub B);
 
 impl<A: fmt::Display, B: fmt::Display> fmt::Display for Pair<A, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", Counted(&self.0), self.1)
+        write!(f, "{}{}", LengthPrefixed(&self.0), self.1)
     }
 }
 
@@ -23,7 +23,7 @@ impl<A: FromStr, B: FromStr> FromStr for Pair<A, B> {
     type Err = NotAKey;
 
     fn from_str(text: &str) -> Result<Self, NotAKey> {
-        let (first, second) = split_counted(text).ok_or(NotAKey)?;
+        let (first, second) = split_length_prefixed(text).ok_or(NotAKey)?;
         Ok(Self(first.parse().map_err(|_| NotAKey)?, second.parse().map_err(|_| NotAKey)?))
     }
 }
@@ -34,17 +34,17 @@ impl<A: FromStr, B: FromStr> FromStr for Pair<A, B> {
 pub struct NotAKey;
 
 /// A text with its length in bytes before it, so that another may follow.
-pub(super) struct Counted<T>(pub(super) T);
+pub(super) struct LengthPrefixed<T>(pub(super) T);
 
-impl<T: fmt::Display> fmt::Display for Counted<T> {
+impl<T: fmt::Display> fmt::Display for LengthPrefixed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.to_string();
         write!(f, "{}:{text}", text.len())
     }
 }
 
-/// The text that was [`Counted`], and what follows it.
-pub(super) fn split_counted(text: &str) -> Option<(&str, &str)> {
+/// The text that was [`LengthPrefixed`], and what follows it.
+pub(super) fn split_length_prefixed(text: &str) -> Option<(&str, &str)> {
     let (length, rest) = text.split_once(':')?;
     rest.split_at_checked(length.parse().ok()?)
 }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_read_back_from_its_text() {
+    fn pair_round_trips() {
         for (first, second) in [("", ""), ("a", ""), ("", "a"), ("1:2", ":"), ("東", "京"), ("3:ab", "c")] {
             let pair = Pair(first.to_owned(), second.to_owned());
             assert_eq!(pair.to_string().parse(), Ok(pair));

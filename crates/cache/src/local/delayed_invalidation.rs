@@ -20,42 +20,45 @@ use crate::{CacheError, Key, testing::rules};
 pub const LATE_WRITES_FOR: Duration = Duration::from_secs(90);
 
 /// Times after the write at which its keys are invalidated again.
-const AFTER: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), LATE_WRITES_FOR];
+const DELAYS: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), LATE_WRITES_FOR];
 /// Period of the flushes that replace the repeated invalidations of writes beyond the limit.
 const FLUSH_PERIOD: Duration = Duration::from_secs(5);
 
 /// The writes of unknown outcome that wait for their repeated invalidations.
 #[derive(Debug)]
 pub(crate) struct PendingRepeats {
-    pub(crate) places: Arc<Semaphore>,
+    pub(crate) permits: Arc<Semaphore>,
     /// Until when flushes replace the repeated invalidations of writes beyond the limit; `None`: no flush is needed.
-    pub(crate) flushing: Arc<Mutex<Option<Instant>>>,
+    pub(crate) flush_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl PendingRepeats {
-    pub(crate) fn new(places: usize) -> Self {
-        let places = Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS)));
-        Self { places, flushing: Arc::default() }
+    pub(crate) fn new(permits: usize) -> Self {
+        let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        Self { permits, flush_until: Arc::default() }
     }
 }
 
 /// Invalidates these keys after 5, 30 and 90 s, or, with too many such writes waiting, the whole namespace.
 /// Does nothing without a runtime, nor after the cache is gone.
-pub(crate) fn repeat<K: Key, V: Send + Sync + 'static>(inner: &Arc<CacheState<K, V>>, keys: Vec<K>) {
+pub(crate) fn schedule_repeats<K: Key, V: Send + Sync + 'static>(
+    inner: &Arc<CacheState<K, V>>,
+    keys: Vec<K>,
+) {
     let Ok(runtime) = Handle::try_current() else { return };
     if !rules::late_landing() {
         return;
     }
     let weak = Arc::downgrade(inner);
-    if let Ok(place) = Arc::clone(&inner.pending_repeats.places).try_acquire_owned() {
-        runtime.spawn(invalidate_late(weak, keys, place));
-    } else if inner.pending_repeats.flushing.lock().replace(Instant::now() + AFTER[2]).is_none() {
-        runtime.spawn(flush_late(weak, Arc::clone(&inner.pending_repeats.flushing)));
+    if let Ok(permit) = Arc::clone(&inner.pending_repeats.permits).try_acquire_owned() {
+        runtime.spawn(repeat_invalidations(weak, keys, permit));
+    } else if inner.pending_repeats.flush_until.lock().replace(Instant::now() + DELAYS[2]).is_none() {
+        runtime.spawn(repeat_flushes(weak, Arc::clone(&inner.pending_repeats.flush_until)));
     }
 }
 
 /// Logs that a change was not published to other nodes.
-pub(crate) fn warn<K, V>(inner: &CacheState<K, V>, error: &CacheError) {
+pub(crate) fn warn_unpublished<K, V>(inner: &CacheState<K, V>, error: &CacheError) {
     tracing::warn!(
         namespace = inner.policy.name,
         error = error as &dyn std::error::Error,
@@ -63,23 +66,23 @@ pub(crate) fn warn<K, V>(inner: &CacheState<K, V>, error: &CacheError) {
     );
 }
 
-async fn invalidate_late<K: Key, V: Send + Sync + 'static>(
+async fn repeat_invalidations<K: Key, V: Send + Sync + 'static>(
     inner: Weak<CacheState<K, V>>,
     keys: Vec<K>,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 ) {
     let began = Instant::now();
-    for after in AFTER {
+    for after in DELAYS {
         tokio::time::sleep_until(began + after).await;
         let Some(inner) = inner.upgrade() else { return };
-        let notices = inner.suspect_here(keys.iter());
+        let notices = inner.invalidate_uncertain_here(keys.iter());
         if let Err(error) = inner.publish(&notices).await {
-            warn(&inner, &error);
+            warn_unpublished(&inner, &error);
         }
     }
 }
 
-async fn flush_late<K: Key, V: Send + Sync + 'static>(
+async fn repeat_flushes<K: Key, V: Send + Sync + 'static>(
     inner: Weak<CacheState<K, V>>,
     until: Arc<Mutex<Option<Instant>>>,
 ) {

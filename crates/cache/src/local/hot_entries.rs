@@ -25,16 +25,16 @@ use super::slot::Slot;
 use crate::Moment;
 
 /// Memory for each slot: the entries here cost some 4 % of the limit of the storage.
-const BYTES_A_PLACE: u64 = 2048;
-const PLACES_MAX: u64 = 1 << 15;
+const BYTES_PER_SLOT: u64 = 2048;
+const SLOTS_MAX: u64 = 1 << 15;
 /// Pairs of slots that are created at a time.
 const CHUNK: usize = 128;
 /// A larger copy gets no slot. So copies that the storage has evicted, and that are still here, take at most a quarter of
 /// the limit of memory.
 const SIZE_MAX: u32 = 512;
 /// One in this many reads is sampled: of keys with a slot, and of keys without.
-const KEPT_SAMPLE: u64 = 64;
-const SAMPLE: u64 = 16;
+const HIT_SAMPLE: u64 = 64;
+const VOTE_SAMPLE: u64 = 16;
 /// A key takes a slot from another key with this many votes, less the votes of other keys without a slot, if the other key
 /// has no sampled read in between.
 const VOTES: u8 = 3;
@@ -50,9 +50,9 @@ pub(crate) struct HotEntries<K, V> {
     hasher: ahash::RandomState,
 }
 
-/// The pair of a key, and its mark there.
+/// The hash of a key, which selects its pair and is its mark there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PairMark(u64);
+pub(crate) struct KeyHash(u64);
 
 /// Stored separately, so that the marks of all slots are in few cache lines.
 struct Pairs<K, V> {
@@ -66,23 +66,23 @@ struct Marks {
     /// The marks of the keys in the slots, zero for an empty slot; changed with the copies.
     here: [AtomicU16; 2],
     /// The candidate for a slot, and its votes.
-    rival: AtomicU16,
+    candidate: AtomicU16,
     votes: AtomicU8,
     /// The slot with the last sampled read.
-    kept: AtomicU8,
+    last_hit: AtomicU8,
 }
 
-impl PairMark {
+impl KeyHash {
     /// Whether a read of a key with a slot at this moment is sampled.
     #[inline]
-    pub(crate) const fn keeps(self, now: Moment) -> bool {
-        self.is_sampled(now, KEPT_SAMPLE)
+    pub(crate) const fn is_sampled_hit(self, now: Moment) -> bool {
+        self.is_sampled(now, HIT_SAMPLE)
     }
 
     /// Whether a read of a key without a slot at this moment is a vote.
     #[inline]
-    pub(crate) const fn votes(self, now: Moment) -> bool {
-        self.is_sampled(now, SAMPLE)
+    pub(crate) const fn is_vote(self, now: Moment) -> bool {
+        self.is_sampled(now, VOTE_SAMPLE)
     }
 
     #[inline]
@@ -100,89 +100,89 @@ impl PairMark {
 impl<K: std::hash::Hash + Eq + Clone, V> HotEntries<K, V> {
     /// Creates it for a memory of this many bytes; a small one has no slots.
     pub(crate) fn new(memory_bytes: u64) -> Self {
-        let pairs = (memory_bytes / BYTES_A_PLACE).min(PLACES_MAX) / 2;
+        let pairs = (memory_bytes / BYTES_PER_SLOT).min(SLOTS_MAX) / 2;
         let chunks = usize::try_from(pairs).unwrap_or(0) / CHUNK;
         let chunks = if chunks == 0 { 0 } else { 1 << chunks.ilog2() };
         Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect(), hasher: ahash::RandomState::new() }
     }
 
     #[inline]
-    pub(crate) fn spot(&self, key: &K) -> PairMark {
-        PairMark(self.hasher.hash_one(key))
+    pub(crate) fn hash(&self, key: &K) -> KeyHash {
+        KeyHash(self.hasher.hash_one(key))
     }
 
     /// The copy of the key, if it is here and its slots are not being changed.
     #[inline]
-    pub(crate) fn get(&self, spot: PairMark, key: &K) -> Option<Slot<V>> {
-        self.find(spot, key, RwLock::try_read)
+    pub(crate) fn get(&self, hash: KeyHash, key: &K) -> Option<Slot<V>> {
+        self.find(hash, key, RwLock::try_read)
     }
 
     /// The copy of the key, if it is here. Waits for a change of its slots.
     pub(crate) fn get_waiting(&self, key: &K) -> Option<Slot<V>> {
-        self.find(self.spot(key), key, |copies| Some(copies.read()))
+        self.find(self.hash(key), key, |copies| Some(copies.read()))
     }
 
     /// Whether the key may be here, also while its slots are being changed. False is exact if the shard lock is held.
     pub(crate) fn may_hold(&self, key: &K) -> bool {
-        self.pair(self.spot(key)).is_some()
+        self.pair(self.hash(key)).is_some()
     }
 
     /// Whether such a copy may have a slot.
-    pub(crate) fn takes(&self, slot: &Slot<V>) -> bool {
+    pub(crate) fn accepts(&self, slot: &Slot<V>) -> bool {
         slot.size <= SIZE_MAX && !self.chunks.is_empty()
     }
 
     /// Counts a read of a key without a slot. True: it has earned one.
-    pub(crate) fn vote(&self, spot: PairMark) -> bool {
-        let Some(chunk) = self.chunk(spot) else { return false };
-        chunk.get().is_none_or(|pairs| pairs.marks[pair(spot)].vote(spot.mark()))
+    pub(crate) fn vote(&self, hash: KeyHash) -> bool {
+        let Some(chunk) = self.chunk(hash) else { return false };
+        chunk.get().is_none_or(|pairs| pairs.marks[pair_index(hash)].vote(hash.mark()))
     }
 
     /// Records a read of a key with a slot.
-    pub(crate) fn keep(&self, spot: PairMark) {
-        if let Some((marks, _)) = self.pair(spot) {
-            marks.keep(spot.mark());
+    pub(crate) fn record_hit(&self, hash: KeyHash) {
+        if let Some((marks, _)) = self.pair(hash) {
+            marks.record_hit(hash.mark());
         }
     }
 
     /// Puts a copy into its slot. Shard lock held.
     pub(crate) fn put(&self, key: &K, slot: &Slot<V>) {
-        let spot = self.spot(key);
-        let Some(chunk) = self.chunk(spot) else { return };
-        if !self.takes(slot) {
-            drop(self.take(key));
+        let hash = self.hash(key);
+        let Some(chunk) = self.chunk(hash) else { return };
+        if !self.accepts(slot) {
+            drop(self.remove(key));
             return;
         }
         let pairs = chunk.get_or_init(Pairs::default);
         // Cloned before the lock is taken: if that panics, the mark and the copy still belong to the same key.
         let copy = (key.clone(), slot.clone());
-        let (marks, mut copies) = (&pairs.marks[pair(spot)], pairs.copies[pair(spot)].write());
-        let own = place_of(&copies, key).or_else(|| copies.iter().position(Option::is_none));
-        let place = own.unwrap_or_else(|| marks.least());
-        marks.here[place].store(spot.mark(), Relaxed);
-        let before = copies[place].replace(copy);
+        let (marks, mut copies) = (&pairs.marks[pair_index(hash)], pairs.copies[pair_index(hash)].write());
+        let own = index_of(&copies, key).or_else(|| copies.iter().position(Option::is_none));
+        let index = own.unwrap_or_else(|| marks.victim());
+        marks.here[index].store(hash.mark(), Relaxed);
+        let before = copies[index].replace(copy);
         drop(copies);
         drop(before);
     }
 
     /// Takes out the copy of the key. Shard lock held.
-    pub(crate) fn take(&self, key: &K) -> Option<Slot<V>> {
-        let spot = self.spot(key);
-        let (marks, copies) = self.pair(spot)?;
+    pub(crate) fn remove(&self, key: &K) -> Option<Slot<V>> {
+        let hash = self.hash(key);
+        let (marks, copies) = self.pair(hash)?;
         let mut copies = copies.write();
-        let place = place_of(&copies, key)?;
-        marks.here[place].store(0, Relaxed);
-        copies[place].take().map(|(_, slot)| slot)
+        let index = index_of(&copies, key)?;
+        marks.here[index].store(0, Relaxed);
+        copies[index].take().map(|(_, slot)| slot)
     }
 
     #[inline]
     fn find<'a>(
         &'a self,
-        spot: PairMark,
+        hash: KeyHash,
         key: &K,
         look: impl FnOnce(&'a RwLock<Copies<K, V>>) -> Option<CopiesGuard<'a, K, V>>,
     ) -> Option<Slot<V>> {
-        let (_, copies) = self.pair(spot)?;
+        let (_, copies) = self.pair(hash)?;
         let copies = look(copies)?;
         copies.iter().flatten().find(|(here, _)| here == key).map(|(_, slot)| slot.clone())
     }
@@ -190,16 +190,16 @@ impl<K: std::hash::Hash + Eq + Clone, V> HotEntries<K, V> {
     /// The slots of a key, if it may be there. Exact for a holder of its shard lock: the key was inserted under the
     /// same lock, and its mark is removed only with its copy.
     #[inline]
-    fn pair(&self, spot: PairMark) -> Option<(&Marks, &RwLock<Copies<K, V>>)> {
-        let pairs = self.chunk(spot)?.get()?;
-        let marks = &pairs.marks[pair(spot)];
-        marks.slot_of(spot.mark()).is_some().then(|| (marks, &pairs.copies[pair(spot)]))
+    fn pair(&self, hash: KeyHash) -> Option<(&Marks, &RwLock<Copies<K, V>>)> {
+        let pairs = self.chunk(hash)?.get()?;
+        let marks = &pairs.marks[pair_index(hash)];
+        marks.slot_of(hash.mark()).is_some().then(|| (marks, &pairs.copies[pair_index(hash)]))
     }
 
     #[inline]
-    fn chunk(&self, spot: PairMark) -> Option<&Chunk<K, V>> {
+    fn chunk(&self, hash: KeyHash) -> Option<&Chunk<K, V>> {
         let mask = u64::try_from(self.chunks.len().checked_sub(1)?).unwrap_or(0);
-        self.chunks.get(usize::try_from((spot.0 >> 8) & mask).unwrap_or(0))
+        self.chunks.get(usize::try_from((hash.0 >> 8) & mask).unwrap_or(0))
     }
 }
 
@@ -218,11 +218,11 @@ impl Marks {
         self.here.iter().position(|here| here.load(Relaxed) == mark)
     }
 
-    fn keep(&self, mark: u16) {
+    fn record_hit(&self, mark: u16) {
         // Stored only if it differs: all processors read these cache lines.
-        let kept = u8::from(self.slot_of(mark) == Some(1));
-        if self.kept.load(Relaxed) != kept {
-            self.kept.store(kept, Relaxed);
+        let hit = u8::from(self.slot_of(mark) == Some(1));
+        if self.last_hit.load(Relaxed) != hit {
+            self.last_hit.store(hit, Relaxed);
         }
         if self.votes.load(Relaxed) != 0 {
             self.votes.store(0, Relaxed);
@@ -231,15 +231,15 @@ impl Marks {
 
     fn vote(&self, mark: u16) -> bool {
         let votes = self.votes.load(Relaxed);
-        let is_rival = self.rival.load(Relaxed) == mark;
-        if self.slot_of(0).is_some() || (is_rival && votes + 1 >= VOTES) {
+        let is_candidate = self.candidate.load(Relaxed) == mark;
+        if self.slot_of(0).is_some() || (is_candidate && votes + 1 >= VOTES) {
             self.votes.store(0, Relaxed);
             return true;
         }
-        match (is_rival, votes) {
+        match (is_candidate, votes) {
             (true, _) => self.votes.store(votes + 1, Relaxed),
             (false, 0) => {
-                self.rival.store(mark, Relaxed);
+                self.candidate.store(mark, Relaxed);
                 self.votes.store(1, Relaxed);
             }
             (false, _) => self.votes.store(votes - 1, Relaxed),
@@ -248,21 +248,21 @@ impl Marks {
     }
 
     /// The slot to be replaced.
-    fn least(&self) -> usize {
-        usize::from(self.kept.load(Relaxed) == 0)
+    fn victim(&self) -> usize {
+        usize::from(self.last_hit.load(Relaxed) == 0)
     }
 }
 
 /// The index of a key, if it is here.
-fn place_of<K: Eq, V>(copies: &Copies<K, V>, key: &K) -> Option<usize> {
+fn index_of<K: Eq, V>(copies: &Copies<K, V>, key: &K) -> Option<usize> {
     copies.iter().position(|copy| copy.as_ref().is_some_and(|(here, _)| here == key))
 }
 
 /// The pair within its chunk.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "it is less than the number of pairs of a chunk")]
-const fn pair(spot: PairMark) -> usize {
-    (spot.0 % CHUNK as u64) as usize
+const fn pair_index(hash: KeyHash) -> usize {
+    (hash.0 % CHUNK as u64) as usize
 }
 
 #[cfg(test)]
@@ -279,60 +279,60 @@ mod tests {
         Slot { value, version, read_at: Moment::new(0), ttl: 0, refresh: 0, size, flush: 0 }
     }
 
-    fn value(recent: &HotEntries<u64, u64>, key: u64) -> Option<u64> {
-        recent.get(recent.spot(&key), &key).and_then(|slot| slot.value).map(|value| *value)
+    fn value(hot: &HotEntries<u64, u64>, key: u64) -> Option<u64> {
+        hot.get(hot.hash(&key), &key).and_then(|slot| slot.value).map(|value| *value)
     }
 
     #[test]
-    fn copy_stays_until_taken_or_replaced() {
-        let recent = HotEntries::new(1 << 20);
-        (0..10_000).for_each(|key| recent.put(&key, &slot(key, 100)));
-        let cached: Vec<u64> = (0..10_000).filter(|key| value(&recent, *key).is_some()).collect();
+    fn copy_stays_until_removed_or_replaced() {
+        let hot = HotEntries::new(1 << 20);
+        (0..10_000).for_each(|key| hot.put(&key, &slot(key, 100)));
+        let cached: Vec<u64> = (0..10_000).filter(|key| value(&hot, *key).is_some()).collect();
         assert!((100..=512).contains(&cached.len()), "{}", cached.len());
         for key in cached {
-            assert_eq!(value(&recent, key), Some(key));
-            assert!(recent.take(&key).is_some() && recent.take(&key).is_none());
-            assert_eq!(value(&recent, key), None);
+            assert_eq!(value(&hot, key), Some(key));
+            assert!(hot.remove(&key).is_some() && hot.remove(&key).is_none());
+            assert_eq!(value(&hot, key), None);
         }
     }
 
     #[test]
     fn few_keys_collide_at_a_third_of_the_slots() {
-        let recent = HotEntries::new(1 << 24);
-        (0..2_720).for_each(|key| recent.put(&key, &slot(key, 100)));
-        let cached = (0..2_720).filter(|key| value(&recent, *key).is_some()).count();
+        let hot = HotEntries::new(1 << 24);
+        (0..2_720).for_each(|key| hot.put(&key, &slot(key, 100)));
+        let cached = (0..2_720).filter(|key| value(&hot, *key).is_some()).count();
         assert!(cached >= 2_450, "{cached} of 2,720: with one slot each some 2,310 would");
     }
 
     #[test]
     fn newer_copy_replaces_the_older_one() {
-        let recent = HotEntries::new(1 << 20);
+        let hot = HotEntries::new(1 << 20);
         for round in 0..3 {
-            (0..2_000).for_each(|key| recent.put(&key, &slot(key + round, 100)));
+            (0..2_000).for_each(|key| hot.put(&key, &slot(key + round, 100)));
         }
         for key in 0..2_000 {
-            assert!(value(&recent, key).is_none_or(|value| value == key + 2));
-            recent.take(&key);
-            assert_eq!(value(&recent, key), None, "it was stored twice");
+            assert!(value(&hot, key).is_none_or(|value| value == key + 2));
+            hot.remove(&key);
+            assert_eq!(value(&hot, key), None, "it was stored twice");
         }
     }
 
     #[test]
     fn too_large_copy_removes_the_older_one() {
-        let recent = HotEntries::new(1 << 20);
-        recent.put(&7, &slot(1, 100));
-        recent.put(&7, &slot(2, SIZE_MAX + 1));
-        assert_eq!(value(&recent, 7), None);
+        let hot = HotEntries::new(1 << 20);
+        hot.put(&7, &slot(1, 100));
+        hot.put(&7, &slot(2, SIZE_MAX + 1));
+        assert_eq!(value(&hot, 7), None);
     }
 
     #[test]
     fn writer_waits_for_a_slot_reader_does_not() {
-        let recent = HotEntries::new(1 << 20);
-        recent.put(&7, &slot(1, 100));
-        let mut changing = recent.pair(recent.spot(&7)).unwrap().1.write();
-        assert_eq!(value(&recent, 7), None, "it is not waited for");
+        let hot = HotEntries::new(1 << 20);
+        hot.put(&7, &slot(1, 100));
+        let mut changing = hot.pair(hot.hash(&7)).unwrap().1.write();
+        assert_eq!(value(&hot, 7), None, "it is not waited for");
         std::thread::scope(|scope| {
-            let reader = scope.spawn(|| recent.get_waiting(&7).is_some());
+            let reader = scope.spawn(|| hot.get_waiting(&7).is_some());
             while !reader.is_finished() {
                 // Passes the lock to a waiting task, and to no other.
                 RwLockWriteGuard::bump(&mut changing);
@@ -343,70 +343,70 @@ mod tests {
     }
 
     /// Two keys in one pair, and a candidate.
-    fn three_of_a_pair(recent: &HotEntries<u64, u64>) -> [u64; 3] {
-        let of_pair = |key: &u64| (recent.spot(key).0 & 0xffff) == (recent.spot(&0).0 & 0xffff);
+    fn three_of_a_pair(hot: &HotEntries<u64, u64>) -> [u64; 3] {
+        let of_pair = |key: &u64| (hot.hash(key).0 & 0xffff) == (hot.hash(&0).0 & 0xffff);
         let mut keys = (0..).filter(of_pair);
         let keys = [(); 3].map(|()| keys.next().unwrap());
-        keys[..2].iter().for_each(|key| recent.put(key, &slot(*key, 100)));
+        keys[..2].iter().for_each(|key| hot.put(key, &slot(*key, 100)));
         keys
     }
 
     #[test]
     fn hotter_key_replaces_the_colder_one() {
-        let recent = HotEntries::new(1 << 20);
-        let [one, two, rival] = three_of_a_pair(&recent);
-        let vote = |key: u64| recent.vote(recent.spot(&key));
-        assert_eq!([rival, rival].map(vote), [false; 2]);
-        recent.keep(recent.spot(&one));
-        assert_eq!([rival, rival, rival].map(vote), [false, false, true]);
-        recent.put(&rival, &slot(rival, 100));
-        assert_eq!([one, two, rival].map(|key| value(&recent, key)), [Some(one), None, Some(rival)]);
+        let hot = HotEntries::new(1 << 20);
+        let [one, two, candidate] = three_of_a_pair(&hot);
+        let vote = |key: u64| hot.vote(hot.hash(&key));
+        assert_eq!([candidate, candidate].map(vote), [false; 2]);
+        hot.record_hit(hot.hash(&one));
+        assert_eq!([candidate, candidate, candidate].map(vote), [false, false, true]);
+        hot.put(&candidate, &slot(candidate, 100));
+        assert_eq!([one, two, candidate].map(|key| value(&hot, key)), [Some(one), None, Some(candidate)]);
     }
 
     #[test]
-    fn a_walk_over_many_keys_takes_no_place() {
-        let recent = HotEntries::new(1 << 20);
-        let [one, two, _] = three_of_a_pair(&recent);
-        let earned = (100_000..200_000).filter(|key| recent.vote(recent.spot(key)));
-        earned.for_each(|key| recent.put(&key, &slot(key, 100)));
-        assert_eq!([one, two].map(|key| value(&recent, key)), [Some(one), Some(two)]);
+    fn scan_over_many_keys_takes_no_slot() {
+        let hot = HotEntries::new(1 << 20);
+        let [one, two, _] = three_of_a_pair(&hot);
+        let earned = (100_000..200_000).filter(|key| hot.vote(hot.hash(key)));
+        earned.for_each(|key| hot.put(&key, &slot(key, 100)));
+        assert_eq!([one, two].map(|key| value(&hot, key)), [Some(one), Some(two)]);
     }
 
     #[test]
-    fn an_empty_place_takes_one_vote() {
-        let recent: HotEntries<u64, u64> = HotEntries::new(1 << 20);
-        assert!(recent.vote(recent.spot(&7)));
-        let [one, _, rival] = three_of_a_pair(&recent);
-        assert!(!recent.vote(recent.spot(&rival)));
-        recent.take(&one);
-        assert!(recent.vote(recent.spot(&rival)));
+    fn empty_slot_takes_one_vote() {
+        let hot: HotEntries<u64, u64> = HotEntries::new(1 << 20);
+        assert!(hot.vote(hot.hash(&7)));
+        let [one, _, candidate] = three_of_a_pair(&hot);
+        assert!(!hot.vote(hot.hash(&candidate)));
+        hot.remove(&one);
+        assert!(hot.vote(hot.hash(&candidate)));
     }
 
     #[test]
-    fn key_may_be_present_while_its_places_change() {
-        let recent = HotEntries::new(1 << 20);
-        recent.put(&7, &slot(1, 100));
-        let changing = recent.pair(recent.spot(&7)).unwrap().1.write();
-        assert_eq!((value(&recent, 7), recent.may_hold(&7), recent.may_hold(&8)), (None, true, false));
+    fn key_may_be_present_while_its_slots_change() {
+        let hot = HotEntries::new(1 << 20);
+        hot.put(&7, &slot(1, 100));
+        let changing = hot.pair(hot.hash(&7)).unwrap().1.write();
+        assert_eq!((value(&hot, 7), hot.may_hold(&7), hot.may_hold(&8)), (None, true, false));
         drop(changing);
     }
 
     #[test]
-    fn a_small_memory_has_none_of_it() {
-        let recent = HotEntries::new(64 * 256);
-        recent.put(&7, &slot(1, 100));
-        assert_eq!(value(&recent, 7), None);
-        assert!(recent.take(&7).is_none());
+    fn small_memory_has_no_slots() {
+        let hot = HotEntries::new(64 * 256);
+        hot.put(&7, &slot(1, 100));
+        assert_eq!(value(&hot, 7), None);
+        assert!(hot.remove(&7).is_none());
     }
 
     #[test]
     fn key_without_slot_is_sampled_more_often() {
-        let recent: HotEntries<u64, u64> = HotEntries::new(1 << 20);
+        let hot: HotEntries<u64, u64> = HotEntries::new(1 << 20);
         for key in 0..100 {
-            let spot = recent.spot(&key);
+            let hash = hot.hash(&key);
             let moments = || (0..640).map(Moment::new);
-            assert_eq!(moments().filter(|now| spot.votes(*now)).count(), 40);
-            assert_eq!(moments().filter(|now| spot.keeps(*now)).count(), 10);
+            assert_eq!(moments().filter(|now| hash.is_vote(*now)).count(), 40);
+            assert_eq!(moments().filter(|now| hash.is_sampled_hit(*now)).count(), 10);
         }
     }
 }

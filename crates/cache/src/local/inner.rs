@@ -3,14 +3,14 @@
 use std::sync::{Arc, atomic::AtomicU64};
 
 use super::{
-    delayed_invalidation::PendingRepeats, key_state::KeyTable, memory::Memory, resync_rounds::Rounds,
+    delayed_invalidation::PendingRepeats, key_state::KeyTable, memory::Memory, resync_rounds::ResyncRounds,
     slot::Slot,
 };
 use crate::{
     CacheError, Change, Entry, Key, Moment, Node, Policy, Token, Version,
     metrics::counters::Counters,
     node::bus::{Acknowledge, Invalidation},
-    remote::{Cell, Kind, SharedSide},
+    remote::{Cell, CellKind, SharedSide},
     source::read::Source,
     testing::rules,
 };
@@ -25,9 +25,9 @@ pub(crate) enum LookupResult<V> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MissReason {
     /// There was no copy when memory had been filled this many times.
-    At(u64),
+    NoCopy(u64),
     /// There was a copy that must not be served.
-    Unsure,
+    Unservable,
 }
 
 /// The flights that a read may join.
@@ -58,7 +58,7 @@ pub(crate) struct CacheState<K, V> {
     /// Writes of unknown outcome.
     pub(crate) pending_repeats: PendingRepeats,
     /// The progress of the comparison of copies.
-    pub(crate) rounds: Rounds<K>,
+    pub(crate) resync_rounds: ResyncRounds<K>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) policy: Policy<V>,
 }
@@ -66,27 +66,27 @@ pub(crate) struct CacheState<K, V> {
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// Reads memory: a hit with its metadata, or the state of memory at the miss.
     #[inline]
-    pub(crate) fn look(self: &Arc<Self>, key: &K) -> LookupResult<V> {
-        let found = self.look_at(key, None);
+    pub(crate) fn lookup(self: &Arc<Self>, key: &K) -> LookupResult<V> {
+        let found = self.lookup_at(key, None);
         if matches!(found, LookupResult::Served(_)) {
             self.counters.hits.add(1);
         }
         found
     }
 
-    /// As [`Self::look`], for the moment `now` of the request if it is given. The caller counts the hit.
+    /// As [`Self::lookup`], for the moment `now` of the request if it is given. The caller counts the hit.
     #[inline]
-    pub(crate) fn look_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
+    pub(crate) fn lookup_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
         let fills = self.memory.fills();
         let now = now.unwrap_or_else(|| self.node.now());
         let Some((slot, earned)) = self.memory.read(key, now) else {
-            return LookupResult::Missed(MissReason::At(fills));
+            return LookupResult::Missed(MissReason::NoCopy(fills));
         };
         if earned {
             self.promote(key);
         }
         if !self.is_fresh(&slot, now) {
-            return LookupResult::Missed(MissReason::Unsure);
+            return LookupResult::Missed(MissReason::Unservable);
         }
         if slot.wants_refresh(now) {
             self.refresh(key);
@@ -107,7 +107,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     #[inline]
     pub(crate) fn is_fresh(&self, slot: &Slot<V>, now: Moment) -> bool {
         let expired = now >= slot.expires_at() && rules::expiry_on_read();
-        !expired && self.memory.is_reachable(slot) && self.node.serves(now, self.policy.strict)
+        !expired && self.memory.is_reachable(slot) && self.node.may_serve(now, self.policy.strict)
     }
 
     /// The expired copy that may be served because the store is slow or fails.
@@ -118,7 +118,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let now = self.node.now();
         let slot = self.memory.slot(key)?;
         let allowed = now < slot.expires_at().after(self.policy.max_stale);
-        (allowed && self.node.serves(now, self.policy.strict)).then_some(slot)
+        (allowed && self.node.may_serve(now, self.policy.strict)).then_some(slot)
     }
 
     /// Applies changes to flights and memory. Returns the invalidations to be published.
@@ -126,31 +126,34 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         &self,
         changes: impl Iterator<Item = (&'a K, Option<Version>)>,
     ) -> Vec<Invalidation> {
-        let word = |(key, version): (&K, Option<Version>)| {
+        let invalidate = |(key, version): (&K, Option<Version>)| {
             self.invalidate_one(key, version);
             Invalidation { namespace: self.policy.name, key: key.to_string(), version, copy: None }
         };
-        changes.map(word).collect()
+        changes.map(invalidate).collect()
     }
 
     /// The same for writes of this node that may have been applied, or may be later. Remembers the versions that readers
     /// got of these records: no later reader gets an older one.
-    pub(crate) fn suspect_here<'a>(&self, keys: impl Iterator<Item = &'a K>) -> Vec<Invalidation> {
-        let word = |key: &K| {
-            self.suspect_one(key);
+    pub(crate) fn invalidate_uncertain_here<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a K>,
+    ) -> Vec<Invalidation> {
+        let invalidate = |key: &K| {
+            self.invalidate_uncertain_one(key);
             Invalidation { namespace: self.policy.name, key: key.to_string(), version: None, copy: None }
         };
-        keys.map(word).collect()
+        keys.map(invalidate).collect()
     }
 
-    fn suspect_one(&self, key: &K) {
+    fn invalidate_uncertain_one(&self, key: &K) {
         let now = self.node.now();
         let mut shard = self.key_table.lock(key);
-        let known = shard.known(key, now);
+        let floor = shard.floor(key, now);
         let mut detached = [shard.invalidate(key, None), None];
-        let dropped = self.memory.drop_older(key, None).map_or(known, |slot| known.max(slot.version));
+        let dropped = self.memory.drop_older(key, None).map_or(floor, |slot| floor.max(slot.version));
         if dropped.is_versioned() && rules::suspect_noted() {
-            detached[1] = shard.note(key, dropped, now);
+            detached[1] = shard.raise_floor(key, dropped, now);
         }
         drop(shard);
         drop(detached);
@@ -170,10 +173,10 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let version = change.version()?;
         let mut cell = match change {
             Change::Put { value, .. } => Cell::value(codec.schema(), version, codec.encode(value)),
-            Change::Deleted { .. } => Cell::bare(Kind::Null, version, 0).written_now(),
+            Change::Deleted { .. } => Cell::bare(CellKind::Null, version, 0).written_now(),
             Change::Invalidate { .. } => return None,
         };
-        cell.lasts = self.policy.shared_age_max();
+        cell.ttl_max = self.policy.shared_age_max();
         (cell.payload.len() <= self.policy.value_bytes_max).then_some(cell)
     }
 

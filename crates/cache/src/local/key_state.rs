@@ -19,8 +19,8 @@ pub(crate) struct KeyTable<K, V> {
 /// The keys of one shard with loads or writes in progress, and known versions of some others. Its lock is held briefly,
 /// never across an await.
 pub(crate) struct Shard<K, V> {
-    under_way: HashMap<K, KeyState<V>, ahash::RandomState>,
-    recall: VersionFloors<K>,
+    in_progress: HashMap<K, KeyState<V>, ahash::RandomState>,
+    floors: VersionFloors<K>,
 }
 
 /// The state of one key with loads or writes in progress. It is removed when they have ended, because a load that begins
@@ -38,7 +38,7 @@ pub(crate) struct KeyState<V> {
     /// Number of invalidations of the key without a version.
     pub(crate) unversioned_invalidations: u64,
     /// Whether memory may have a copy. False: it has none.
-    pub(crate) maybe_kept: bool,
+    pub(crate) may_be_cached: bool,
 }
 
 impl<V> Default for KeyState<V> {
@@ -49,7 +49,7 @@ impl<V> Default for KeyState<V> {
             active_writers: 0,
             floor: Version::UNVERSIONED,
             unversioned_invalidations: 0,
-            maybe_kept: true,
+            may_be_cached: true,
         }
     }
 }
@@ -77,40 +77,40 @@ impl<V> KeyState<V> {
 
 impl<K: Key, V> Shard<K, V> {
     pub(crate) fn get(&self, key: &K) -> Option<&KeyState<V>> {
-        self.under_way.get(key)
+        self.in_progress.get(key)
     }
 
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut KeyState<V>> {
-        self.under_way.get_mut(key)
+        self.in_progress.get_mut(key)
     }
 
     /// The state of the key, created if necessary.
     pub(crate) fn enter(&mut self, key: &K, now: Moment) -> &mut KeyState<V> {
-        let Self { under_way, recall } = self;
-        under_way.entry(key.clone()).or_insert_with(|| {
-            let floor = recall.version(key, now);
+        let Self { in_progress, floors } = self;
+        in_progress.entry(key.clone()).or_insert_with(|| {
+            let floor = floors.floor(key, now);
             KeyState { floor, ..KeyState::default() }
         })
     }
 
     /// Removes the state of the key if nothing is in progress.
     pub(crate) fn leave(&mut self, key: &K) {
-        if self.under_way.get(key).is_some_and(KeyState::is_idle) {
-            self.under_way.remove(key);
+        if self.in_progress.get(key).is_some_and(KeyState::is_idle) {
+            self.in_progress.remove(key);
         }
     }
 
     /// The lowest version that the record may have, by [`VersionFloors::version`] and by its state.
-    pub(crate) fn known(&self, key: &K, now: Moment) -> Version {
-        let floor = self.under_way.get(key).map_or(Version::UNVERSIONED, |progress| progress.floor);
-        floor.max(self.recall.version(key, now))
+    pub(crate) fn floor(&self, key: &K, now: Moment) -> Version {
+        let floor = self.in_progress.get(key).map_or(Version::UNVERSIONED, |progress| progress.floor);
+        floor.max(self.floors.floor(key, now))
     }
 
     /// Records that readers got this version. Detaches the flight if it began with a lower floor, as it may return an
     /// older version. Returns it: drop it after the lock is released.
-    pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) -> Option<Arc<Flight<V>>> {
-        self.recall.note(key, version, now);
-        let progress = self.under_way.get_mut(key)?;
+    pub(crate) fn raise_floor(&mut self, key: &K, version: Version, now: Moment) -> Option<Arc<Flight<V>>> {
+        self.floors.raise(key, version, now);
+        let progress = self.in_progress.get_mut(key)?;
         progress.floor = progress.floor.max(version);
         progress.current.take_if(|flight| flight.floor < version && rules::detach_flight())
     }
@@ -118,9 +118,9 @@ impl<K: Key, V> Shard<K, V> {
     /// The record changed: see [`KeyState::invalidate`]. Without a version its state is unknown.
     pub(crate) fn invalidate(&mut self, key: &K, version: Option<Version>) -> Option<Arc<Flight<V>>> {
         if version.is_none() {
-            self.recall.forget(key);
+            self.floors.forget(key);
         }
-        self.under_way.get_mut(key).and_then(|progress| progress.invalidate(version))
+        self.in_progress.get_mut(key).and_then(|progress| progress.invalidate(version))
     }
 }
 
@@ -128,9 +128,9 @@ impl<K: Key, V> KeyTable<K, V> {
     pub(crate) fn new() -> Self {
         let hasher = ahash::RandomState::new();
         let shard = || {
-            let (under_way, recall) =
+            let (in_progress, floors) =
                 (HashMap::with_hasher(hasher.clone()), VersionFloors::new(hasher.clone()));
-            Mutex::new(Shard { under_way, recall })
+            Mutex::new(Shard { in_progress, floors })
         };
         Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: hasher.clone() }
     }

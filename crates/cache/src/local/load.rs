@@ -27,21 +27,21 @@ use crate::{
 
 /// A load of at least this many keys answers its readers before it fills memory, because filling takes as long as some
 /// of the reads.
-const SETTLED_APART: usize = 16;
+const BACKGROUND_FILL_MIN: usize = 16;
 
-/// Loads that are settled before the task yields to others.
-const SETTLED_AT_ONCE: usize = 8;
+/// Loads that are finished before the task yields to others.
+const FILLS_BEFORE_YIELD: usize = 8;
 
 /// Maximum age of a load that readers may join while the node is not trusted. If they could not join at all, each reader
 /// of a key would cause a load.
 const JOINED_UNTRUSTED: Duration = Duration::from_millis(500);
 
 /// What a reader gets after a miss.
-pub(crate) enum Joined<V> {
+pub(crate) enum JoinResult<V> {
     /// A load of the key, its own or another's.
     Flight(Arc<Flight<V>>),
     /// A copy that was filled after its lookup.
-    Here(Slot<V>),
+    Copy(Slot<V>),
 }
 
 /// The state of memory for a key to be loaded.
@@ -75,7 +75,7 @@ struct PendingLoad<K> {
     strong: bool,
 }
 
-/// The loads of a batch. Those that are not settled when it is dropped end without an outcome.
+/// The loads of a batch. Those that are not finished when it is dropped end without an outcome.
 struct PendingLoads<K: Key, V: Send + Sync + 'static> {
     inner: Arc<CacheState<K, V>>,
     list: Vec<PendingLoad<K>>,
@@ -83,8 +83,8 @@ struct PendingLoads<K: Key, V: Send + Sync + 'static> {
 
 impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
     fn new(inner: &Arc<CacheState<K, V>>) -> Self {
-        let (sender, sealed) = oneshot::channel();
-        let batch = LoadBatch::new(run_batch(sealed).boxed(), inner.policy.load_bound);
+        let (sender, pending) = oneshot::channel();
+        let batch = LoadBatch::new(run_batch(pending).boxed(), inner.policy.load_bound);
         let waiter = Waiter::lead(&batch);
         Self { inner: Arc::clone(inner), batch, waiter, pending: Vec::new(), sender }
     }
@@ -116,9 +116,9 @@ impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
     }
 
     /// Closes the batch. Its load begins when the waiter waits or is dropped.
-    pub(crate) fn seal(self) -> Waiter<V> {
+    pub(crate) fn close(self) -> Waiter<V> {
         let pending = PendingLoads { inner: self.inner, list: self.pending };
-        // The batch holds the receiver. Without a receiver, the loads settle when they are dropped.
+        // The batch holds the receiver. Without a receiver, the loads end without an outcome when they are dropped.
         self.sender.send(pending).ok();
         self.waiter
     }
@@ -138,23 +138,23 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     pub(crate) fn start_or_join(
         self: &Arc<Self>,
         key: &K,
-        seek: ReadMode,
+        mode: ReadMode,
         open: &mut Option<LoadBatchBuilder<K, V>>,
-    ) -> Joined<V> {
+    ) -> JoinResult<V> {
         let flush = self.memory.flushes();
         let mut shard = self.key_table.lock(key);
-        let mut kept = KnownCopy::Perhaps;
-        if let ReadMode::Cached(absence) = seek {
-            match self.joined(key, shard.get(key), flush, absence) {
+        let mut known = KnownCopy::Perhaps;
+        if let ReadMode::Cached(reason) = mode {
+            match self.find_joinable(key, shard.get(key), flush, reason) {
                 Ok(found) => return found,
-                Err(found) => kept = found,
+                Err(found) => known = found,
             }
         }
-        let strong = matches!(seek, ReadMode::Strong);
-        let (flight, replaced) = self.begin(key, &mut shard, kept, NewFlight { flush, strong }, open);
+        let strong = matches!(mode, ReadMode::Strong);
+        let (flight, replaced) = self.begin(key, &mut shard, known, NewFlight { flush, strong }, open);
         drop(shard);
         drop(replaced);
-        Joined::Flight(flight)
+        JoinResult::Flight(flight)
     }
 
     /// Begins a flight of the key. Also returns the flight that it replaces: drop that after the lock is released.
@@ -162,17 +162,17 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         self: &Arc<Self>,
         key: &K,
         shard: &mut Shard<K, V>,
-        kept: KnownCopy,
+        known: KnownCopy,
         new: NewFlight,
         open: &mut Option<LoadBatchBuilder<K, V>>,
     ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
         let progress = shard.enter(key, self.node.now());
-        match kept {
+        match known {
             KnownCopy::Expired(version) if rules::expired_is_floor() => {
                 progress.floor = progress.floor.max(version);
             }
             KnownCopy::Expired(_) | KnownCopy::Perhaps => {}
-            KnownCopy::Nothing => progress.maybe_kept = false,
+            KnownCopy::Nothing => progress.may_be_cached = false,
         }
         let flight =
             open.get_or_insert_with(|| LoadBatchBuilder::new(self)).add(key, progress, new.flush, new.strong);
@@ -182,31 +182,31 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     }
 
     /// A flight to join, or a copy that may be served; otherwise the state of memory.
-    fn joined(
+    fn find_joinable(
         &self,
         key: &K,
         progress: Option<&KeyState<V>>,
         flush: u32,
-        absence: MissReason,
-    ) -> Result<Joined<V>, KnownCopy> {
+        reason: MissReason,
+    ) -> Result<JoinResult<V>, KnownCopy> {
         if let Some(flight) = progress.and_then(|progress| progress.current.as_ref())
             && (flight.flush == flush || !rules::detach_flight())
             && self.may_join(flight)
         {
             self.counters.joined.add(1);
-            return Ok(Joined::Flight(Arc::clone(flight)));
+            return Ok(JoinResult::Flight(Arc::clone(flight)));
         }
         // If memory was filled since the lookup, a flight of the key may have ended before the lock was taken.
-        match absence {
+        match reason {
             // The only copy may be among the hot entries. A lookup misses it there while its slots are being changed.
-            MissReason::At(fills) if fills == self.memory.fills() && !self.memory.may_hold(key) => {
+            MissReason::NoCopy(fills) if fills == self.memory.fills() && !self.memory.may_hold(key) => {
                 return Err(KnownCopy::Nothing);
             }
-            MissReason::At(_) | MissReason::Unsure => {}
+            MissReason::NoCopy(_) | MissReason::Unservable => {}
         }
         let slot = self.memory.raw(key).ok_or(KnownCopy::Nothing)?;
         if self.is_fresh(&slot, self.node.now()) {
-            return Ok(Joined::Here(slot));
+            return Ok(JoinResult::Copy(slot));
         }
         Err(if self.memory.is_reachable(&slot) {
             KnownCopy::Expired(slot.version)
@@ -225,7 +225,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             return false;
         }
         let young = !self.policy.strict && age <= JOINED_UNTRUSTED;
-        self.node.serves(now, self.policy.strict) || young || !rules::join_trusted()
+        self.node.may_serve(now, self.policy.strict) || young || !rules::join_trusted()
     }
 
     /// Begins a load of the key in the background unless one is under way.
@@ -235,18 +235,18 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let mut open = None;
         let mut shard = self.key_table.lock(key);
         if shard.get(key).is_none_or(KeyState::is_idle) {
-            let kept =
+            let known =
                 self.memory.slot(key).map_or(KnownCopy::Perhaps, |slot| KnownCopy::Expired(slot.version));
-            self.begin(key, &mut shard, kept, NewFlight { flush, strong: false }, &mut open);
+            self.begin(key, &mut shard, known, NewFlight { flush, strong: false }, &mut open);
         }
         drop(shard);
-        drop(open.map(LoadBatchBuilder::seal));
+        drop(open.map(LoadBatchBuilder::close));
     }
 
     /// Reads records from below memory; fills nothing. Outcomes in the order of the keys.
-    pub(crate) async fn fetch(&self, keys: &[&K], demand: LoadRequest<'_>) -> Vec<Outcome<V>> {
+    pub(crate) async fn fetch(&self, keys: &[&K], request: LoadRequest<'_>) -> Vec<Outcome<V>> {
         let began = self.node.now();
-        let load = AssertUnwindSafe(self.fetch_from_source(keys, demand)).catch_unwind();
+        let load = AssertUnwindSafe(self.fetch_from_source(keys, request)).catch_unwind();
         let error = match load.await {
             Ok(Ok(outcomes)) => return outcomes,
             Ok(Err(error)) => error,
@@ -259,15 +259,20 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     async fn fetch_from_source(
         &self,
         keys: &[&K],
-        demand: LoadRequest<'_>,
+        request: LoadRequest<'_>,
     ) -> Result<Vec<Outcome<V>>, CacheError> {
         let read_at = self.node.now();
         let asked: Vec<K> = keys.iter().copied().cloned().collect();
-        let fetched = self.source.fetch(&asked, demand).await?;
+        let fetched = self.source.fetch(&asked, request).await?;
         reach(Failpoint::AfterLoad).await;
         Ok(fetched
             .into_iter()
-            .map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep })
+            .map(|Fetched { loaded, tier, cacheable }| Outcome {
+                result: Ok(loaded),
+                read_at,
+                tier,
+                cacheable,
+            })
             .collect())
     }
 
@@ -280,22 +285,23 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     }
 
     /// Ends the load of one key: fills memory if every rule allows it.
-    fn settle(&self, load: &PendingLoad<K>, outcome: Option<&Outcome<V>>) {
+    fn finish_load(&self, load: &PendingLoad<K>, outcome: Option<&Outcome<V>>) {
         let mut shard = self.key_table.lock(&load.key);
         let Some(progress) = shard.get_mut(&load.key) else { return };
-        let mut shown = None;
+        let mut read_version = None;
         match outcome.map(|outcome| (outcome, &outcome.result)) {
             Some((outcome, Ok(loaded))) => {
                 let rejection = self.fill(load, progress, outcome, loaded).err();
                 rejection.inspect(|rejection| self.counters.reject(*rejection));
-                shown = self.shown(load, outcome, loaded.version(), rejection);
+                read_version = self.version_to_remember(load, outcome, loaded.version(), rejection);
             }
-            Some((_, Err(_))) | None => self.memory.cease_refresh(&load.key),
+            Some((_, Err(_))) | None => self.memory.stop_refresh(&load.key),
         }
         progress.loads -= 1;
         let ended = progress.current.take_if(|current| current.id == load.id);
         // From now on no reader gets an older version.
-        let detached = shown.and_then(|version| shard.note(&load.key, version, self.node.now()));
+        let detached =
+            read_version.and_then(|version| shard.raise_floor(&load.key, version, self.node.now()));
         shard.leave(&load.key);
         drop(shard);
         drop((ended, detached));
@@ -303,7 +309,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
 
     /// The version that readers got, if it has to be remembered because memory or the shared tier may have an older one.
     /// Drops an older copy in memory. Shard lock held.
-    fn shown(
+    fn version_to_remember(
         &self,
         load: &PendingLoad<K>,
         outcome: &Outcome<V>,
@@ -336,7 +342,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             Rejection::Floor
         } else if rules::fill_epoch() && load.flush != flush {
             Rejection::Epoch
-        } else if rules::fill_accepted() && !outcome.keep {
+        } else if rules::fill_accepted() && !outcome.cacheable {
             Rejection::Shared
         } else if rules::fill_mark() && progress.active_writers > 0 {
             Rejection::Mark
@@ -344,18 +350,23 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             // Two values without versions have an order only if one flight at a time may fill.
             Rejection::Newer
         } else {
-            return self.keep(&load.key, progress, self.slot(outcome, loaded, flush));
+            return self.insert_copy(&load.key, progress, self.slot(outcome, loaded, flush));
         };
         Err(rejected)
     }
 
     /// Puts a copy into memory. Shard lock held.
-    pub(crate) fn keep(&self, key: &K, progress: &mut KeyState<V>, slot: Slot<V>) -> Result<(), Rejection> {
+    pub(crate) fn insert_copy(
+        &self,
+        key: &K,
+        progress: &mut KeyState<V>,
+        slot: Slot<V>,
+    ) -> Result<(), Rejection> {
         if usize::try_from(slot.size).unwrap_or(usize::MAX) > self.policy.value_bytes_max {
             self.memory.drop_older(key, slot.version.is_versioned().then_some(slot.version));
             return Err(Rejection::TooLarge);
         }
-        let absent = !std::mem::replace(&mut progress.maybe_kept, true);
+        let absent = !std::mem::replace(&mut progress.may_be_cached, true);
         if self.memory.fill(key, slot, absent) { Ok(()) } else { Err(Rejection::Newer) }
     }
 
@@ -377,7 +388,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         flush: u32,
     ) -> Slot<V> {
         let ttl = if value.is_some() { self.policy.ttl } else { self.policy.negative_ttl };
-        let ttl = jittered(ttl, self.policy.jitter, self.node.chance());
+        let ttl = jittered(ttl, self.policy.jitter, self.node.random_unit());
         let refresh = refresh_after(ttl, self.policy.early_refresh);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         Slot { value, version, read_at, ttl, refresh, size, flush }
@@ -385,7 +396,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> PendingLoads<K, V> {
-    /// Runs the batch and settles each load, on the task that drives it.
+    /// Runs the batch and finishes each load, on the task that drives it.
     async fn run(mut self) -> Outcomes<V> {
         let keys: Vec<&K> = self.list.iter().map(|load| &load.key).collect();
         let floors: Vec<Version> = self.list.iter().map(|load| load.floor).collect();
@@ -393,34 +404,34 @@ impl<K: Key, V: Send + Sync + 'static> PendingLoads<K, V> {
         let outcomes: Outcomes<V> =
             self.inner.fetch(&keys, LoadRequest { floors: &floors, strong }).await.into();
         match Handle::try_current() {
-            Ok(runtime) if self.list.len() >= SETTLED_APART => {
+            Ok(runtime) if self.list.len() >= BACKGROUND_FILL_MIN => {
                 let outcomes = Arc::clone(&outcomes);
-                runtime.spawn(async move { self.settle_apart(&outcomes).await });
+                runtime.spawn(async move { self.finish_in_background(&outcomes).await });
             }
-            Ok(_) | Err(_) => self.settle(&outcomes),
+            Ok(_) | Err(_) => self.finish(&outcomes),
         }
         outcomes
     }
 
-    /// As [`Self::settle`], and yields to other tasks in between.
-    async fn settle_apart(mut self, outcomes: &[Outcome<V>]) {
+    /// As [`Self::finish`], and yields to other tasks in between.
+    async fn finish_in_background(mut self, outcomes: &[Outcome<V>]) {
         let mut outcomes = outcomes.iter();
         // Pending loads are taken from the end.
         self.list.reverse();
         while !self.list.is_empty() {
-            for _ in 0..SETTLED_AT_ONCE {
+            for _ in 0..FILLS_BEFORE_YIELD {
                 let (Some(load), outcome) = (self.list.pop(), outcomes.next()) else { return };
-                self.inner.settle(&load, outcome);
+                self.inner.finish_load(&load, outcome);
             }
             yield_now().await;
         }
     }
 
-    /// Until a key is settled, its readers still join its flight, which has ended, and an invalidation still prevents
-    /// the fill, as while the load runs.
-    fn settle(&mut self, outcomes: &[Outcome<V>]) {
+    /// Until the load of a key is finished, its readers still join its flight, which has ended, and an invalidation still
+    /// prevents the fill, as while the load runs.
+    fn finish(&mut self, outcomes: &[Outcome<V>]) {
         for (load, outcome) in std::mem::take(&mut self.list).iter().zip(outcomes) {
-            self.inner.settle(load, Some(outcome));
+            self.inner.finish_load(load, Some(outcome));
         }
     }
 }
@@ -429,15 +440,15 @@ impl<K: Key, V: Send + Sync + 'static> Drop for PendingLoads<K, V> {
     fn drop(&mut self) {
         self.inner.counters.load_errors.add(u64::from(!self.list.is_empty()));
         for load in &self.list {
-            self.inner.settle(load, None);
+            self.inner.finish_load(load, None);
         }
     }
 }
 
 async fn run_batch<K: Key, V: Send + Sync + 'static>(
-    sealed: oneshot::Receiver<PendingLoads<K, V>>,
+    pending: oneshot::Receiver<PendingLoads<K, V>>,
 ) -> Outcomes<V> {
-    match sealed.await {
+    match pending.await {
         Ok(pending) => pending.run().await,
         Err(_) => Arc::new([]),
     }

@@ -12,7 +12,7 @@ use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 use tokio::runtime::Handle;
 
 use super::{
-    hot_entries::{HotEntries, PairMark},
+    hot_entries::{HotEntries, KeyHash},
     slot::{NEVER, Slot},
 };
 use crate::{Key, Moment, Policy, Version, testing::rules};
@@ -57,7 +57,7 @@ impl<K, V> Lifecycle<K, Slot<V>> for Evictions {
 pub(crate) struct Memory<K, V> {
     cache: Arc<Storage<K, V>>,
     /// Copies of hot entries, see [`HotEntries`].
-    recent: HotEntries<K, V>,
+    hot: HotEntries<K, V>,
     flushes: AtomicU32,
     evicted: Evictions,
     fills: AtomicU64,
@@ -69,7 +69,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         let (bytes, evicted) = (policy.memory_bytes, Evictions::default());
         Self {
             cache: Arc::new(storage(bytes, evicted.clone())),
-            recent: HotEntries::new(bytes),
+            hot: HotEntries::new(bytes),
             flushes: AtomicU32::new(0),
             evicted,
             fills: AtomicU64::new(0),
@@ -80,37 +80,37 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     /// The copy, also if it is expired or from before a flush. Finds every copy that reads may find: the hot entries may
     /// have one that the storage has evicted.
     pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
-        self.recent.get_waiting(key).or_else(|| self.cache.get(key))
+        self.hot.get_waiting(key).or_else(|| self.cache.get(key))
     }
 
     /// The same for a read at this moment, and whether the key has earned a slot among the hot entries, which
     /// [`Self::promote`] assigns.
     #[inline]
     pub(crate) fn read(&self, key: &K, now: Moment) -> Option<(Slot<V>, bool)> {
-        let spot = self.recent.spot(key);
-        if let Some(slot) = self.recent.get(spot, key) {
-            if spot.keeps(now) {
-                self.keep(key, spot);
+        let hash = self.hot.hash(key);
+        if let Some(slot) = self.hot.get(hash, key) {
+            if hash.is_sampled_hit(now) {
+                self.record_hit(key, hash);
             }
             return Some((slot, false));
         }
         let slot = self.cache.get(key)?;
-        let earned = spot.votes(now) && self.recent.takes(&slot) && self.recent.vote(spot);
+        let earned = hash.is_vote(now) && self.hot.accepts(&slot) && self.hot.vote(hash);
         Some((slot, earned))
     }
 
     /// Reads of keys with a slot are reported to eviction, too.
     #[cold]
-    fn keep(&self, key: &K, spot: PairMark) {
+    fn record_hit(&self, key: &K, hash: KeyHash) {
         drop(self.cache.get(key));
-        self.recent.keep(spot);
+        self.hot.record_hit(hash);
     }
 
     /// Copies the entry of the key into the table of hot entries. Shard lock held.
     #[cold]
     pub(crate) fn promote(&self, key: &K) {
         if let Some(slot) = self.cache.get(key) {
-            self.recent.put(key, &slot);
+            self.hot.put(key, &slot);
         }
     }
 
@@ -118,7 +118,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     /// shard lock is held.
     #[inline]
     pub(crate) fn may_hold(&self, key: &K) -> bool {
-        self.recent.may_hold(key)
+        self.hot.may_hold(key)
     }
 
     /// The copy, expired or not.
@@ -149,7 +149,9 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     pub(crate) fn fill(&self, key: &K, slot: Slot<V>, absent: bool) -> bool {
         let here = if absent { None } else { self.raw(key) };
         let reachable = here.as_ref().filter(|here| self.is_reachable(here));
-        if rules::fill_newer_only() && reachable.is_some_and(|here| here.beats(slot.version, slot.read_at)) {
+        if rules::fill_newer_only()
+            && reachable.is_some_and(|here| here.is_newer_than(slot.version, slot.read_at))
+        {
             return false;
         }
         self.insert(key, slot);
@@ -164,13 +166,13 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         if !version.is_none_or(older) {
             return None;
         }
-        let recent = self.recent.take(key);
+        let hot = self.hot.remove(key);
         let dropped = self.cache.remove(key).map(|(_, slot)| slot).filter(|slot| self.is_reachable(slot));
-        dropped.or_else(|| recent.filter(|slot| self.is_reachable(slot)))
+        dropped.or_else(|| hot.filter(|slot| self.is_reachable(slot)))
     }
 
     /// No hit refreshes the copy any more. Shard lock held.
-    pub(crate) fn cease_refresh(&self, key: &K) {
+    pub(crate) fn stop_refresh(&self, key: &K) {
         if let Some(slot) = self.slot(key).filter(|slot| slot.refresh != NEVER) {
             self.insert(key, Slot { refresh: NEVER, ..slot });
         }
@@ -180,10 +182,10 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     fn insert(&self, key: &K, slot: Slot<V>) {
         // In between only the storage has a copy. Otherwise a reader could get the new copy from the storage, and after
         // it the old one from the hot entries.
-        let again = self.recent.take(key).map(|_| slot.clone());
+        let again = self.hot.remove(key).map(|_| slot.clone());
         self.cache.insert(key.clone(), slot);
         if let Some(again) = again {
-            self.recent.put(key, &again);
+            self.hot.put(key, &again);
         }
     }
 

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use super::{inner::CacheState, slot::Slot};
 use crate::{
-    CacheError, Key, Loaded, MemoryUse, Moment, Resynced, Tier, Token, Version,
+    CacheError, Key, Loaded, MemoryUse, Moment, ResyncReport, Tier, Token, Version,
     metrics::{counters::Rejection, exposition},
     source::read::LoadRequest,
 };
@@ -44,12 +44,12 @@ pub trait Namespace: Send + Sync + fmt::Debug {
     /// The counters since the start. Not a consistent snapshot: each number is read separately.
     fn stats(&self) -> Stats;
 
-    /// Compares this many copies of memory with the shared ones, and some with the store; see [`Resynced`]. Each call
+    /// Compares this many copies of memory with the shared ones, and some with the store; see [`ResyncReport`]. Each call
     /// continues where the last one ended.
     ///
     /// # Errors
     /// The error of a tier; those copies are left to a later round.
-    async fn resync(&self, most: usize) -> Result<Resynced, CacheError>;
+    async fn resync(&self, most: usize) -> Result<ResyncReport, CacheError>;
 
     /// Brings the metrics up to date.
     fn export_metrics(&self);
@@ -180,7 +180,7 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for CacheState<K, V> {
         self.memory.flush();
     }
 
-    async fn resync(&self, most: usize) -> Result<Resynced, CacheError> {
+    async fn resync(&self, most: usize) -> Result<ResyncReport, CacheError> {
         self.resync_step(most).await
     }
 

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     inner::{CacheState, LookupResult, ReadMode},
-    load::{Joined, LoadBatchBuilder},
+    load::{JoinResult, LoadBatchBuilder},
     single_flight::{Flight, Outcome, Waiter},
 };
 use crate::{CacheError, Entry, Key, Loaded, Moment, testing::rules};
@@ -19,36 +19,36 @@ type JoinedLoad<V> = (Waiter<V>, Arc<Flight<V>>);
 type Answer<V> = Result<Option<Entry<V>>, CacheError>;
 
 /// How a wait ended.
-enum Waited<V> {
-    Ended(Outcome<V>),
+enum WaitResult<V> {
+    Loaded(Outcome<V>),
     Stale(Option<Entry<V>>),
-    TooLong,
+    TimedOut,
 }
 
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// Reads one key through a load.
-    pub(crate) async fn read(self: &Arc<Self>, key: &K, seek: ReadMode) -> Answer<V> {
+    pub(crate) async fn read(self: &Arc<Self>, key: &K, mode: ReadMode) -> Answer<V> {
         self.counters.misses.add(1);
-        self.read_until(key, seek, Instant::now() + self.policy.hard_timeout).await
+        self.read_until(key, mode, Instant::now() + self.policy.hard_timeout).await
     }
 
-    async fn read_until(self: &Arc<Self>, key: &K, seek: ReadMode, deadline: Instant) -> Answer<V> {
-        let cached = seek.is_cached();
-        let mut seek = seek;
+    async fn read_until(self: &Arc<Self>, key: &K, mode: ReadMode, deadline: Instant) -> Answer<V> {
+        let cached = mode.is_cached();
+        let mut mode = mode;
         let mut rereads = 0;
         loop {
-            let (waiter, flight) = match self.join_alone(key, seek) {
+            let (waiter, flight) = match self.join_one(key, mode) {
                 Ok(joined) => joined,
                 Err(entry) => return Ok(entry),
             };
             match self.wait(key, &waiter, &flight, cached, deadline).await {
-                Waited::Ended(outcome) if rereads < REREADS && is_lagging(&outcome, &flight) => {
+                WaitResult::Loaded(outcome) if rereads < REREADS && is_lagging(&outcome, &flight) => {
                     rereads += 1;
-                    seek = ReadMode::Strong;
+                    mode = ReadMode::Strong;
                 }
-                Waited::Ended(outcome) => return self.answer(key, &outcome, self.node.now(), cached),
-                Waited::Stale(entry) => return Ok(entry),
-                Waited::TooLong => return self.too_long(key, cached),
+                WaitResult::Loaded(outcome) => return self.answer(key, &outcome, self.node.now(), cached),
+                WaitResult::Stale(entry) => return Ok(entry),
+                WaitResult::TimedOut => return self.timed_out(key, cached),
             }
         }
     }
@@ -57,7 +57,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     pub(crate) fn hits(self: &Arc<Self>, keys: &[K]) -> Vec<Answer<V>> {
         let (now, mut hits) = (self.node.now(), Vec::with_capacity(keys.len()));
         for key in keys {
-            let LookupResult::Served(found) = self.look_at(key, Some(now)) else { break };
+            let LookupResult::Served(found) = self.lookup_at(key, Some(now)) else { break };
             hits.push(Ok(found));
         }
         self.counters.hits.add(hits.len() as u64);
@@ -71,19 +71,19 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         cached: bool,
         hits: Vec<Answer<V>>,
     ) -> Vec<Answer<V>> {
-        let mut batch = Batch::new(self, keys, cached, hits);
+        let mut batch = BatchRead::new(self, keys, cached, hits);
         batch.start_or_join();
         batch.wait().await;
         batch.finish().await
     }
 
     /// Joins or begins a flight, and returns it, or the copy that memory has by now.
-    fn join_alone(self: &Arc<Self>, key: &K, seek: ReadMode) -> Result<JoinedLoad<V>, Option<Entry<V>>> {
+    fn join_one(self: &Arc<Self>, key: &K, mode: ReadMode) -> Result<JoinedLoad<V>, Option<Entry<V>>> {
         let mut open = None;
-        match self.start_or_join(key, seek, &mut open) {
-            Joined::Here(slot) => Err(slot.into_entry(self.node.now(), false)),
-            Joined::Flight(flight) => {
-                let led = open.map(LoadBatchBuilder::seal);
+        match self.start_or_join(key, mode, &mut open) {
+            JoinResult::Copy(slot) => Err(slot.into_entry(self.node.now(), false)),
+            JoinResult::Flight(flight) => {
+                let led = open.map(LoadBatchBuilder::close);
                 Ok((led.unwrap_or_else(|| Waiter::join(&flight.batch)), flight))
             }
         }
@@ -96,20 +96,22 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         flight: &Flight<V>,
         cached: bool,
         deadline: Instant,
-    ) -> Waited<V> {
+    ) -> WaitResult<V> {
         if cached && self.stale(key).is_some() {
             let soft = (Instant::now() + self.policy.soft_timeout).min(deadline);
             // The copy is looked up again: an invalidation may have dropped it meanwhile.
-            if timeout_at(soft, waiter.end()).await.is_err()
+            if timeout_at(soft, waiter.outcomes()).await.is_err()
                 && let Some(slot) = self.stale(key)
             {
                 self.counters.stale_slow.add(1);
-                return Waited::Stale(slot.into_entry(self.node.now(), true));
+                return WaitResult::Stale(slot.into_entry(self.node.now(), true));
             }
         }
-        match timeout_at(deadline, waiter.end()).await {
-            Ok(outcomes) => outcomes.get(flight.index).cloned().map_or(Waited::TooLong, Waited::Ended),
-            Err(_elapsed) => Waited::TooLong,
+        match timeout_at(deadline, waiter.outcomes()).await {
+            Ok(outcomes) => {
+                outcomes.get(flight.index).cloned().map_or(WaitResult::TimedOut, WaitResult::Loaded)
+            }
+            Err(_elapsed) => WaitResult::TimedOut,
         }
     }
 
@@ -125,16 +127,16 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
                 self.counters.store_absent.add(1);
                 Ok(None)
             }
-            Err(error) => self.instead_of(error, key, cached),
+            Err(error) => self.stale_or_error(error, key, cached),
         }
     }
 
-    fn too_long(&self, key: &K, cached: bool) -> Answer<V> {
-        self.instead_of(&CacheError::Timeout, key, cached)
+    fn timed_out(&self, key: &K, cached: bool) -> Answer<V> {
+        self.stale_or_error(&CacheError::Timeout, key, cached)
     }
 
     /// A stale copy if one may be served, otherwise the error.
-    fn instead_of(&self, error: &CacheError, key: &K, cached: bool) -> Answer<V> {
+    fn stale_or_error(&self, error: &CacheError, key: &K, cached: bool) -> Answer<V> {
         let Some(slot) = cached.then(|| self.stale(key)).flatten() else {
             self.counters.store_errors.add(1);
             return Err(error.clone());
@@ -151,21 +153,21 @@ fn is_lagging<V>(outcome: &Outcome<V>, flight: &Flight<V>) -> bool {
 }
 
 /// A read of many keys.
-struct Batch<'a, K: Key, V: Send + Sync + 'static> {
+struct BatchRead<'a, K: Key, V: Send + Sync + 'static> {
     inner: &'a Arc<CacheState<K, V>>,
     keys: &'a [K],
     cached: bool,
     deadline: Instant,
     /// One result for each key that was processed; `None` while it waits for its flight, or for the first equal key.
     answers: Vec<Option<Answer<V>>>,
-    /// Places of keys and the flights they wait for.
+    /// Indexes of keys and the flights that they wait for.
     waiting: Vec<(usize, Arc<Flight<V>>)>,
-    /// Places of repeated keys and of the first of their equals.
+    /// Indexes of repeated keys and of the first of their equals.
     repeats: Vec<(usize, usize)>,
     waiters: Vec<Waiter<V>>,
 }
 
-impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
+impl<'a, K: Key, V: Send + Sync + 'static> BatchRead<'a, K, V> {
     fn new(inner: &'a Arc<CacheState<K, V>>, keys: &'a [K], cached: bool, hits: Vec<Answer<V>>) -> Self {
         let deadline = Instant::now() + inner.policy.hard_timeout;
         let (waiting, repeats, waiters) =
@@ -181,41 +183,41 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
             HashMap::with_capacity_and_hasher(self.keys.len() - answered, ahash::RandomState::default());
         self.answers.resize_with(self.keys.len(), || None);
         let mut open = None;
-        for (place, key) in self.keys.iter().enumerate().skip(answered) {
-            let first = *firsts.entry(key).or_insert(place);
-            if first == place {
-                self.join_key(place, key, &mut open);
+        for (index, key) in self.keys.iter().enumerate().skip(answered) {
+            let first = *firsts.entry(key).or_insert(index);
+            if first == index {
+                self.join_key(index, key, &mut open);
             } else {
-                self.repeats.push((place, first));
+                self.repeats.push((index, first));
             }
             if open.as_ref().is_some_and(|open| open.len() >= self.inner.policy.batch_chunk.max(1)) {
-                self.waiters.extend(open.take().map(LoadBatchBuilder::seal));
+                self.waiters.extend(open.take().map(LoadBatchBuilder::close));
             }
         }
-        self.waiters.extend(open.map(LoadBatchBuilder::seal));
+        self.waiters.extend(open.map(LoadBatchBuilder::close));
     }
 
-    fn join_key(&mut self, place: usize, key: &K, open: &mut Option<LoadBatchBuilder<K, V>>) {
-        let seek = match self.cached.then(|| self.inner.look(key)) {
+    fn join_key(&mut self, index: usize, key: &K, open: &mut Option<LoadBatchBuilder<K, V>>) {
+        let mode = match self.cached.then(|| self.inner.lookup(key)) {
             Some(LookupResult::Served(found)) => {
-                self.answers[place] = Some(Ok(found));
+                self.answers[index] = Some(Ok(found));
                 return;
             }
-            Some(LookupResult::Missed(absence)) => ReadMode::Cached(absence),
+            Some(LookupResult::Missed(reason)) => ReadMode::Cached(reason),
             None => ReadMode::Strong,
         };
         self.inner.counters.misses.add(1);
         let before = open.as_ref().map_or(0, LoadBatchBuilder::len);
-        match self.inner.start_or_join(key, seek, open) {
-            Joined::Here(slot) => {
-                self.answers[place] = Some(Ok(slot.into_entry(self.inner.node.now(), false)));
+        match self.inner.start_or_join(key, mode, open) {
+            JoinResult::Copy(slot) => {
+                self.answers[index] = Some(Ok(slot.into_entry(self.inner.node.now(), false)));
             }
-            Joined::Flight(flight) => {
+            JoinResult::Flight(flight) => {
                 let joined = open.as_ref().map_or(0, LoadBatchBuilder::len) == before;
-                if joined && !self.waiters.iter().any(|waiter| waiter.is_on(&flight.batch)) {
+                if joined && !self.waiters.iter().any(|waiter| waiter.waits_for(&flight.batch)) {
                     self.waiters.push(Waiter::join(&flight.batch));
                 }
-                self.waiting.push((place, flight));
+                self.waiting.push((index, flight));
             }
         }
     }
@@ -223,7 +225,7 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
     /// Waits until all batches have ended, or stale copies can answer the rest, or the deadline has passed.
     async fn wait(&mut self) {
         let soft = (Instant::now() + self.inner.policy.soft_timeout).min(self.deadline);
-        let ends = join_all(self.waiters.iter().map(Waiter::end));
+        let ends = join_all(self.waiters.iter().map(Waiter::outcomes));
         tokio::pin!(ends);
         if timeout_at(soft, &mut ends).await.is_ok() || self.all_stale() {
             return;
@@ -233,27 +235,27 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
     }
 
     fn all_stale(&self) -> bool {
-        let stale = |(place, flight): &(usize, Arc<Flight<V>>)| {
-            flight.outcome().is_some() || self.inner.stale(&self.keys[*place]).is_some()
+        let stale = |(index, flight): &(usize, Arc<Flight<V>>)| {
+            flight.outcome().is_some() || self.inner.stale(&self.keys[*index]).is_some()
         };
         self.cached && self.waiting.iter().all(stale)
     }
 
     async fn finish(mut self) -> Vec<Answer<V>> {
         let now = self.inner.node.now();
-        for (place, flight) in std::mem::take(&mut self.waiting) {
-            let key = &self.keys[place];
+        for (index, flight) in std::mem::take(&mut self.waiting) {
+            let key = &self.keys[index];
             let answer = match flight.outcome() {
                 Some(outcome) if is_lagging(outcome, &flight) => {
                     self.inner.read_until(key, ReadMode::Strong, self.deadline).await
                 }
                 Some(outcome) => self.inner.answer(key, outcome, now, self.cached),
-                None => self.inner.too_long(key, self.cached),
+                None => self.inner.timed_out(key, self.cached),
             };
-            self.answers[place] = Some(answer);
+            self.answers[index] = Some(answer);
         }
-        for (place, first) in std::mem::take(&mut self.repeats) {
-            self.answers[place] = self.answers[first].clone();
+        for (index, first) in std::mem::take(&mut self.repeats) {
+            self.answers[index] = self.answers[first].clone();
         }
         self.answers.into_iter().map(|answer| answer.unwrap_or(Err(CacheError::Timeout))).collect()
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{
     inner::CacheState,
     memory::Memory,
-    resync_rounds::{Aging, SUSPECTS_MAX, Suspect},
+    resync_rounds::{AgingCopy, SUSPECTS_MAX, SuspectCopy},
 };
 use crate::{
     CacheError, Key, Node, Tier, Version,
@@ -20,9 +20,9 @@ const STORE_EVERY: usize = 25;
 /// Most copies of memory in one round. A larger memory takes several rounds.
 const ROUND_MAX: usize = 50_000;
 
-/// The configuration of [`Resyncing::run`].
+/// The configuration of [`Resyncer::run`].
 #[derive(Clone, Copy, Debug)]
-pub struct Resyncing {
+pub struct Resyncer {
     /// Copies compared in one step.
     pub step: usize,
     /// Largest ratio of the time of a step, including waits for answers, to the pause after it.
@@ -31,14 +31,14 @@ pub struct Resyncing {
     pub pause: (Duration, Duration),
 }
 
-impl Default for Resyncing {
+impl Default for Resyncer {
     /// 500; a fiftieth; 100 ms and 10 s.
     fn default() -> Self {
         Self { step: 500, share: 0.02, pause: (Duration::from_millis(100), Duration::from_secs(10)) }
     }
 }
 
-impl Resyncing {
+impl Resyncer {
     /// Compares the memories of all namespaces of the node, round after round, until it is dropped.
     pub async fn run(&self, node: &Node) {
         loop {
@@ -56,7 +56,7 @@ impl Resyncing {
 
 /// The result of a step of a re-sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resynced {
+pub struct ResyncReport {
     /// Pairs of copies that were compared.
     pub checked: u64,
     /// Copies that were wrong, or kept, for longer than their bound; they were dropped.
@@ -70,23 +70,23 @@ pub struct Resynced {
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// Compares up to `most` copies of memory with those of the shared tier, and some of them with the store. Compares
     /// copies again that were found older before.
-    pub(crate) async fn resync_step(&self, most: usize) -> Result<Resynced, CacheError> {
-        let stale = self.judge().await? + self.judge_aging().await?;
-        let chunk = self.chunk(most.max(1)).await;
+    pub(crate) async fn resync_step(&self, most: usize) -> Result<ResyncReport, CacheError> {
+        let stale = self.recheck_suspects().await? + self.recheck_aging().await?;
+        let chunk = self.next_chunk(most.max(1)).await;
         let checked = self.compare(&chunk).await?;
-        let state = self.rounds.0.lock();
+        let state = self.resync_rounds.0.lock();
         let suspects = u64::try_from(state.suspects.len()).unwrap_or(u64::MAX);
         self.counters.resync_checked.add(checked);
-        Ok(Resynced { checked, stale, suspects, round_ended: state.left.is_empty() })
+        Ok(ResyncReport { checked, stale, suspects, round_ended: state.left.is_empty() })
     }
 
     /// The next copies of the round; a new one begins when the last has ended.
-    async fn chunk(&self, most: usize) -> Vec<(Arc<K>, Version)> {
-        if self.rounds.0.lock().left.is_empty() {
-            let copies = self.memory.versions(ROUND_MAX, self.node.chance());
-            self.rounds.0.lock().left = copies.await;
+    async fn next_chunk(&self, most: usize) -> Vec<(Arc<K>, Version)> {
+        if self.resync_rounds.0.lock().left.is_empty() {
+            let copies = self.memory.versions(ROUND_MAX, self.node.random_unit());
+            self.resync_rounds.0.lock().left = copies.await;
         }
-        let mut state = self.rounds.0.lock();
+        let mut state = self.resync_rounds.0.lock();
         let from = state.left.len().saturating_sub(most);
         state.left.split_off(from)
     }
@@ -107,19 +107,19 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let pairs = heads.iter().flatten().count();
         let sampled: Vec<usize> = (0..chunk.len()).step_by(STORE_EVERY).collect();
         let keys: Vec<&K> = sampled.iter().map(|at| &*chunk[*at].0).collect();
-        for (at, truth) in sampled.iter().zip(self.store_versions(&keys).await?) {
+        for (at, store_version) in sampled.iter().zip(self.store_versions(&keys).await?) {
             let (key, version) = &chunk[*at];
-            if *version < truth {
+            if *version < store_version {
                 suspects.push((key, Tier::Memory, *version));
             }
             if let Some(Some(head)) = heads.get(*at)
                 && head.is_copy()
-                && head.version < truth
+                && head.version < store_version
             {
                 suspects.push((key, Tier::Redis, head.version));
             }
         }
-        self.suspect(suspects);
+        self.add_suspects(suspects);
         Ok(u64::try_from(pairs + sampled.len()).unwrap_or(u64::MAX))
     }
 
@@ -128,26 +128,26 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         if self.policy.age_max.is_none() {
             return;
         }
-        let mut state = self.rounds.0.lock();
+        let mut state = self.resync_rounds.0.lock();
         for ((key, _), head) in chunk.iter().zip(heads) {
             let Some(head) = head.filter(Header::is_copy) else { continue };
             let is_known = state.aging.iter().any(|one| one.key == **key);
             if !is_known && state.aging.len() < SUSPECTS_MAX {
-                state.aging.push(Aging { key: (**key).clone(), head, since: Instant::now() });
+                state.aging.push(AgingCopy { key: (**key).clone(), head, since: Instant::now() });
             }
         }
     }
 
     /// Counts and drops the copies that are still there after the longest age of a copy. Returns their number.
-    async fn judge_aging(&self) -> Result<u64, CacheError> {
+    async fn recheck_aging(&self) -> Result<u64, CacheError> {
         let Some(age_max) = self.policy.age_max else { return Ok(0) };
-        let ripe: Vec<Aging<K>> = {
-            let mut state = self.rounds.0.lock();
+        let due: Vec<AgingCopy<K>> = {
+            let mut state = self.resync_rounds.0.lock();
             state.aging.extract_if(.., |aging| aging.since.elapsed() >= age_max).collect()
         };
-        let heads = self.heads(ripe.iter().map(|aging| &aging.key)).await?;
-        let is_same = |(aging, head): &(&Aging<K>, &Option<Header>)| **head == Some(aging.head);
-        let stale: Vec<&K> = ripe.iter().zip(&heads).filter(is_same).map(|(aging, _)| &aging.key).collect();
+        let heads = self.heads(due.iter().map(|aging| &aging.key)).await?;
+        let is_same = |(aging, head): &(&AgingCopy<K>, &Option<Header>)| **head == Some(aging.head);
+        let stale: Vec<&K> = due.iter().zip(&heads).filter(is_same).map(|(aging, _)| &aging.key).collect();
         if stale.is_empty() {
             return Ok(0);
         }
@@ -164,51 +164,56 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         Ok(count)
     }
 
-    fn suspect(&self, found: Vec<(&Arc<K>, Tier, Version)>) {
-        let mut state = self.rounds.0.lock();
+    fn add_suspects(&self, found: Vec<(&Arc<K>, Tier, Version)>) {
+        let mut state = self.resync_rounds.0.lock();
         for (key, tier, version) in found {
             let known = state.suspects.iter().any(|one| one.key == **key && one.tier == tier);
             if !known && version.is_versioned() && state.suspects.len() < SUSPECTS_MAX {
-                state.suspects.push(Suspect { key: (**key).clone(), tier, version, since: Instant::now() });
+                state.suspects.push(SuspectCopy {
+                    key: (**key).clone(),
+                    tier,
+                    version,
+                    since: Instant::now(),
+                });
             }
         }
     }
 
     /// Compares suspects again whose bound has passed. Those that are still older than the store are wrong: they are
     /// counted and dropped. Returns their number.
-    async fn judge(&self) -> Result<u64, CacheError> {
-        let ripe: Vec<Suspect<K>> = {
-            let mut state = self.rounds.0.lock();
-            state.suspects.extract_if(.., |suspect| suspect.is_ripe(self.policy.age_max)).collect()
+    async fn recheck_suspects(&self) -> Result<u64, CacheError> {
+        let due: Vec<SuspectCopy<K>> = {
+            let mut state = self.resync_rounds.0.lock();
+            state.suspects.extract_if(.., |suspect| suspect.is_due(self.policy.age_max)).collect()
         };
-        if ripe.is_empty() {
+        if due.is_empty() {
             return Ok(0);
         }
-        let keys: Vec<&K> = ripe.iter().map(|suspect| &suspect.key).collect();
-        let truths = self.store_versions(&keys).await?;
+        let keys: Vec<&K> = due.iter().map(|suspect| &suspect.key).collect();
+        let store_versions = self.store_versions(&keys).await?;
         let heads = self.heads(keys.iter().copied()).await?;
         let mut stale = 0;
-        for (at, suspect) in ripe.iter().enumerate() {
+        for (at, suspect) in due.iter().enumerate() {
             let head = heads.get(at).copied().flatten();
-            stale += u64::from(self.judge_one(suspect, truths[at], head).await?);
+            stale += u64::from(self.drop_if_stale(suspect, store_versions[at], head).await?);
         }
         Ok(stale)
     }
 
-    async fn judge_one(
+    async fn drop_if_stale(
         &self,
-        suspect: &Suspect<K>,
-        truth: Version,
+        suspect: &SuspectCopy<K>,
+        store_version: Version,
         head: Option<Header>,
     ) -> Result<bool, CacheError> {
-        if suspect.version >= truth {
+        if suspect.version >= store_version {
             return Ok(false);
         }
-        let is_still = match suspect.tier {
+        let is_unchanged = match suspect.tier {
             Tier::Memory => self.memory.slot(&suspect.key).map(|slot| slot.version),
             Tier::Redis | Tier::Store => head.filter(Header::is_copy).map(|head| head.version),
         } == Some(suspect.version);
-        if !is_still {
+        if !is_unchanged {
             return Ok(false);
         }
         tracing::error!(
@@ -218,10 +223,10 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         );
         if suspect.tier == Tier::Memory {
             self.counters.resync_stale_memory.add(1);
-            self.invalidate_one(&suspect.key, Some(truth));
+            self.invalidate_one(&suspect.key, Some(store_version));
         } else {
             self.counters.resync_stale_redis.add(1);
-            let changes = self.invalidate_here(std::iter::once((&suspect.key, Some(truth))));
+            let changes = self.invalidate_here(std::iter::once((&suspect.key, Some(store_version))));
             self.publish(&changes).await?;
         }
         Ok(true)
@@ -235,7 +240,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         if addresses.is_empty() {
             return Ok(Vec::new());
         }
-        let heads = side.sharing.shared.heads(&addresses).await;
+        let heads = side.sharing.backend.heads(&addresses).await;
         heads.map_err(|error| CacheError::Bus(crate::BusError::new(error)))
     }
 

@@ -16,20 +16,20 @@ pub(crate) const SUSPECTS_MAX: usize = 1_000;
 
 /// The rounds of one namespace.
 #[derive(Debug)]
-pub(crate) struct Rounds<K>(pub(crate) Mutex<RoundState<K>>);
+pub(crate) struct ResyncRounds<K>(pub(crate) Mutex<RoundState<K>>);
 
 #[derive(Debug)]
 pub(crate) struct RoundState<K> {
     pub(crate) left: Vec<(Arc<K>, Version)>,
-    pub(crate) suspects: Vec<Suspect<K>>,
+    pub(crate) suspects: Vec<SuspectCopy<K>>,
     /// Copies of the shared tier that have an age limit.
-    pub(crate) aging: Vec<Aging<K>>,
+    pub(crate) aging: Vec<AgingCopy<K>>,
 }
 
 /// A copy of the shared tier, which must be gone or replaced before it is looked at again. Its value may be right or wrong:
 /// changes of such records are not broadcast, so that its age alone bounds how wrong it is.
 #[derive(Clone, Debug)]
-pub(crate) struct Aging<K> {
+pub(crate) struct AgingCopy<K> {
     pub(crate) key: K,
     pub(crate) head: Header,
     pub(crate) since: Instant,
@@ -37,23 +37,23 @@ pub(crate) struct Aging<K> {
 
 /// A copy with a known newer version.
 #[derive(Clone, Debug)]
-pub(crate) struct Suspect<K> {
+pub(crate) struct SuspectCopy<K> {
     pub(crate) key: K,
     pub(crate) tier: Tier,
     pub(crate) version: Version,
     pub(crate) since: Instant,
 }
 
-impl<K> Default for Rounds<K> {
+impl<K> Default for ResyncRounds<K> {
     fn default() -> Self {
         Self(Mutex::new(RoundState { left: Vec::new(), suspects: Vec::new(), aging: Vec::new() }))
     }
 }
 
-impl<K> Suspect<K> {
+impl<K> SuspectCopy<K> {
     /// Whether the time has passed for which it may be wrong. `age_max`: the longest age of a copy; changes of such records
     /// are not broadcast, so that every copy may be wrong for that time.
-    pub(crate) fn is_ripe(&self, age_max: Option<Duration>) -> bool {
+    pub(crate) fn is_due(&self, age_max: Option<Duration>) -> bool {
         let bound = if self.tier == Tier::Memory { MEMORY_BOUND } else { REDIS_BOUND };
         self.since.elapsed() >= age_max.unwrap_or_default().max(bound)
     }

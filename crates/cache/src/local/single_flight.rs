@@ -66,12 +66,12 @@ pub(crate) struct Outcome<V> {
     /// The tier that answered.
     pub(crate) tier: Tier,
     /// Whether memory may keep it.
-    pub(crate) keep: bool,
+    pub(crate) cacheable: bool,
 }
 
 impl<V> Outcome<V> {
     pub(crate) const fn failed(error: CacheError, read_at: Moment) -> Self {
-        Self { result: Err(error), read_at, tier: Tier::Store, keep: false }
+        Self { result: Err(error), read_at, tier: Tier::Store, cacheable: false }
     }
 }
 
@@ -154,7 +154,7 @@ impl<V: Send + Sync + 'static> Driver<V> {
             if batch.outcomes.get().is_some() { Poll::Ready(()) } else { Poll::Pending }
         });
         if timeout(batch.bound, end).await.is_err() {
-            // Its loads settle without an outcome, and its readers get none.
+            // Its loads end without an outcome, and its readers get none.
             *batch.load.lock() = None;
             batch.end(Arc::new([]));
         }
@@ -187,12 +187,12 @@ impl<V: Send + Sync + 'static> Waiter<V> {
         Self { batch: Arc::clone(batch), leads: false }
     }
 
-    pub(crate) fn is_on(&self, batch: &Arc<LoadBatch<V>>) -> bool {
+    pub(crate) fn waits_for(&self, batch: &Arc<LoadBatch<V>>) -> bool {
         Arc::ptr_eq(&self.batch, batch)
     }
 
-    /// The end of the batch.
-    pub(crate) async fn end(&self) -> Outcomes<V> {
+    /// The outcomes of the batch, once it has ended.
+    pub(crate) async fn outcomes(&self) -> Outcomes<V> {
         if self.leads { poll_fn(|context| self.batch.lead(context)).await } else { self.batch.ended().await }
     }
 }

@@ -52,7 +52,7 @@ impl<V> Slot<V> {
     }
 
     /// Whether it is newer than a copy of this version and read time, and must not be replaced by it.
-    pub(crate) fn beats(&self, version: Version, read_at: Moment) -> bool {
+    pub(crate) fn is_newer_than(&self, version: Version, read_at: Moment) -> bool {
         (self.version, self.read_at) > (version, read_at)
     }
 }

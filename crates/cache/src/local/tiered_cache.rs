@@ -10,7 +10,7 @@ use super::{
     inner::{CacheState, LookupResult, ReadMode},
     key_state::KeyTable,
     memory::Memory,
-    resync_rounds::Rounds,
+    resync_rounds::ResyncRounds,
 };
 use crate::{
     CacheError, Consistency, Entry, Key, Loader, Namespace, Node, Policy, Token, Version, WriteGuard,
@@ -92,7 +92,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
             shared,
             flights: AtomicU64::new(0),
             pending_repeats: PendingRepeats::new(policy.late_writes),
-            rounds: Rounds::default(),
+            resync_rounds: ResyncRounds::default(),
             counters,
             policy,
         });
@@ -122,9 +122,9 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no
     /// stale copy may be served.
     pub async fn get(&self, key: &K) -> Result<Option<Entry<V>>, CacheError> {
-        match self.0.look(key) {
+        match self.0.lookup(key) {
             LookupResult::Served(found) => Ok(found),
-            LookupResult::Missed(absence) => Box::pin(self.0.read(key, ReadMode::Cached(absence))).await,
+            LookupResult::Missed(reason) => Box::pin(self.0.read(key, ReadMode::Cached(reason))).await,
         }
     }
 
@@ -133,7 +133,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     #[inline]
     #[must_use]
     pub fn hit(&self, key: &K) -> Option<Option<Entry<V>>> {
-        match self.0.look(key) {
+        match self.0.lookup(key) {
             LookupResult::Served(found) => Some(found),
             LookupResult::Missed(_) => None,
         }

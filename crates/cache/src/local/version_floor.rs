@@ -9,9 +9,9 @@ use crate::{Key, Moment, Version};
 
 /// Longer than a shared copy can be stale after a commit. If the writer died, it is stale until the change feed has
 /// published the change.
-const KEPT: Duration = Duration::from_secs(15);
+const KNOWN_FOR: Duration = Duration::from_secs(15);
 /// Entries of each shard; the oldest are replaced.
-const MOST: usize = 256;
+const ENTRIES_MAX: usize = 256;
 
 /// Versions that readers of this node got. A record may no longer be in memory while the shared tier has an older copy: no
 /// later reader gets that copy. The number of entries is limited: after an entry was replaced, a read may return an older
@@ -35,14 +35,14 @@ impl<K: Key> VersionFloors<K> {
     }
 
     /// Records that readers got this version. A later version is kept, with its own expiry.
-    pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) {
-        if version < self.version(key, now) {
+    pub(crate) fn raise(&mut self, key: &K, version: Version, now: Moment) {
+        if version < self.floor(key, now) {
             return;
         }
-        while self.order.len() >= MOST || self.order.front().is_some_and(|(_, until)| *until <= now) {
+        while self.order.len() >= ENTRIES_MAX || self.order.front().is_some_and(|(_, until)| *until <= now) {
             self.drop_first();
         }
-        let until = now.after(KEPT);
+        let until = now.after(KNOWN_FOR);
         self.order.push_back((key.clone(), until));
         self.known.insert(key.clone(), KnownVersion { version, until });
     }
@@ -54,7 +54,7 @@ impl<K: Key> VersionFloors<K> {
 
     /// The lowest version that the record may have, as far as known. After a restore, the store may have a lower one:
     /// a load that finds it reads again, and returns the result.
-    pub(crate) fn version(&self, key: &K, now: Moment) -> Version {
+    pub(crate) fn floor(&self, key: &K, now: Moment) -> Version {
         if self.known.is_empty() {
             return Version::UNVERSIONED;
         }
@@ -78,34 +78,34 @@ mod tests {
 
     const NOW: Moment = Moment::new(1_000);
 
-    fn recall() -> VersionFloors<u64> {
+    fn floors() -> VersionFloors<u64> {
         VersionFloors::new(ahash::RandomState::new())
     }
 
     #[test]
     fn a_version_is_known_for_a_while() {
-        let mut recall = recall();
-        recall.note(&1, Version::new(7), NOW);
-        recall.note(&1, Version::new(5), NOW.after(KEPT / 2));
-        let version = |now| recall.version(&1, now).get();
-        assert_eq!((version(NOW), version(NOW.after(KEPT / 2)), version(NOW.after(KEPT))), (7, 7, 0));
+        let mut floors = floors();
+        floors.raise(&1, Version::new(7), NOW);
+        floors.raise(&1, Version::new(5), NOW.after(KNOWN_FOR / 2));
+        let floor = |now| floors.floor(&1, now).get();
+        assert_eq!((floor(NOW), floor(NOW.after(KNOWN_FOR / 2)), floor(NOW.after(KNOWN_FOR))), (7, 7, 0));
     }
 
     #[test]
-    fn what_may_be_anything_is_forgotten() {
-        let mut recall = recall();
-        recall.note(&1, Version::new(7), NOW);
-        recall.forget(&1);
-        assert_eq!(recall.version(&1, NOW), Version::UNVERSIONED);
+    fn record_of_unknown_state_is_forgotten() {
+        let mut floors = floors();
+        floors.raise(&1, Version::new(7), NOW);
+        floors.forget(&1);
+        assert_eq!(floors.floor(&1, NOW), Version::UNVERSIONED);
     }
 
     #[test]
     fn oldest_entry_is_dropped_at_limit() {
-        let mut recall = recall();
-        for key in 0..=MOST as u64 {
-            recall.note(&key, Version::new(7), NOW.after(Duration::from_millis(key)));
+        let mut floors = floors();
+        for key in 0..=ENTRIES_MAX as u64 {
+            floors.raise(&key, Version::new(7), NOW.after(Duration::from_millis(key)));
         }
-        let here = (0..=MOST as u64).filter(|key| recall.version(key, NOW).is_versioned());
-        assert_eq!(here.collect::<Vec<_>>(), (1..=MOST as u64).collect::<Vec<_>>());
+        let here = (0..=ENTRIES_MAX as u64).filter(|key| floors.floor(key, NOW).is_versioned());
+        assert_eq!(here.collect::<Vec<_>>(), (1..=ENTRIES_MAX as u64).collect::<Vec<_>>());
     }
 }

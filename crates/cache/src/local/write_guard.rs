@@ -81,10 +81,10 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     /// # Errors
     /// [`CacheError::Bus`] if the change could not be published to the other nodes now.
     pub async fn unknown(mut self) -> Result<Token, CacheError> {
-        let notices = self.inner.suspect_here(self.marked.keys());
+        let notices = self.inner.invalidate_uncertain_here(self.marked.keys());
         let token = self.inner.publish(&notices).await?;
         let keys = self.unmark();
-        delayed_invalidation::repeat(&self.inner, keys);
+        delayed_invalidation::schedule_repeats(&self.inner, keys);
         Ok(token)
     }
 
@@ -99,10 +99,10 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         self.marked.insert(key.clone(), progress.unversioned_invalidations);
         let mut detached = [if rules::mark_detaches() { progress.current.take() } else { None }, None];
         if rules::drop_before_commit() {
-            progress.maybe_kept = false;
+            progress.may_be_cached = false;
             let dropped = self.inner.memory.drop_older(key, None);
             if let Some(slot) = dropped.filter(|slot| slot.version.is_versioned() && rules::dropped_noted()) {
-                detached[1] = shard.note(key, slot.version, now);
+                detached[1] = shard.raise_floor(key, slot.version, now);
             }
         }
         drop(shard);
@@ -120,7 +120,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         let mut shard = self.inner.key_table.lock(key);
         if let Some(progress) = shard.get_mut(key)
             && self.may_install(key, version, progress)
-            && let Err(rejection) = self.inner.keep(key, progress, slot)
+            && let Err(rejection) = self.inner.insert_copy(key, progress, slot)
         {
             self.inner.counters.reject(rejection);
         }
@@ -135,7 +135,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
 
     /// Only for test builds without the rule: publishes the changes before the commit.
     fn publish_too_early(&self) {
-        let notices = self.inner.suspect_here(self.marked.keys());
+        let notices = self.inner.invalidate_uncertain_here(self.marked.keys());
         let inner = Arc::clone(&self.inner);
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move { drop(inner.publish(&notices).await) });
@@ -165,15 +165,15 @@ impl<K: Key, V: Send + Sync + 'static> Drop for WriteGuard<K, V> {
             self.unmark();
             return;
         }
-        let notices = self.inner.suspect_here(self.marked.keys());
+        let notices = self.inner.invalidate_uncertain_here(self.marked.keys());
         let keys = self.unmark();
         let inner = Arc::clone(&self.inner);
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 if let Err(error) = inner.publish(&notices).await {
-                    delayed_invalidation::warn(&inner, &error);
+                    delayed_invalidation::warn_unpublished(&inner, &error);
                 }
-                delayed_invalidation::repeat(&inner, keys);
+                delayed_invalidation::schedule_repeats(&inner, keys);
             });
         }
     }

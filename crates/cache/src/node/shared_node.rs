@@ -48,7 +48,7 @@ pub struct NodeConfig {
     /// How long a read may wait for a change that this node has yet to apply.
     pub token_wait: Duration,
     /// Until when memory may be served at first: [`Moment::NEVER`] for a node without peers; the default
-    /// moment, which is past, for one that has yet to hear from its bus.
+    /// moment, which is past, for one that has not received anything from its bus yet.
     pub trusted_until: Moment,
     /// How long namespaces that are not strict are still served after the deadline.
     pub trust_grace: Duration,
@@ -173,12 +173,12 @@ impl Node {
     /// Applies the changes of another node, then [`reach`](Self::reach)es their number. Must be called in the order of
     /// the numbers, without gaps. A namespace that this node does not have is skipped.
     pub fn apply(&self, number: u64, changes: &[Invalidation]) {
-        changes.iter().for_each(|change| self.hear(&PublishedChange::of(change)));
+        changes.iter().for_each(|change| self.apply_change(&PublishedChange::of(change)));
         self.reach(number);
     }
 
     /// Applies one received change. A namespace that this node does not have is skipped.
-    pub(crate) fn hear(&self, change: &PublishedChange<'_>) {
+    pub(crate) fn apply_change(&self, change: &PublishedChange<'_>) {
         if let Some(namespace) = self.namespace(change.namespace) {
             namespace.apply(change.key, change.version);
         }
@@ -215,19 +215,19 @@ impl Node {
 
     /// A random number, never 0: identifies loads and entries.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "chance, not a quantity")]
-    pub(crate) fn token_number(&self) -> u64 {
-        let half = || (self.chance() * 4_294_967_296.0) as u64;
+    pub(crate) fn random_id(&self) -> u64 {
+        let half = || (self.random_unit() * 4_294_967_296.0) as u64;
         (half() << 32 | half()).max(1)
     }
 
     /// A random number from 0 to below 1.
-    pub(crate) fn chance(&self) -> f64 {
+    pub(crate) fn random_unit(&self) -> f64 {
         self.0.config.random.unit()
     }
 
     /// Whether memory may be served at this moment.
     #[inline]
-    pub(crate) fn serves(&self, now: Moment, strict: bool) -> bool {
+    pub(crate) fn may_serve(&self, now: Moment, strict: bool) -> bool {
         let until = self.trusted_until();
         let lenient = || !strict && now < until.after(self.0.config.trust_grace);
         now < until || lenient() || !rules::trust_deadline()
@@ -278,14 +278,14 @@ impl Node {
             Consistency::Strong => !rules::strong_leads(),
             Consistency::AtLeast(tokens) => {
                 let positions = || tokens.iter().flat_map(Token::positions);
-                let here = positions().all(|position| self.is_of_now(position));
+                let here = positions().all(|position| self.is_current(position));
                 let number = positions().map(|position| position.number).max().unwrap_or(0);
                 here && self.reached(number).await
             }
         }
     }
 
-    fn is_of_now(&self, position: &Position) -> bool {
+    fn is_current(&self, position: &Position) -> bool {
         let same = position.partition == PARTITION && position.epoch == self.epoch();
         same || !rules::token_epoch()
     }

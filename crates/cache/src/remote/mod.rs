@@ -9,12 +9,14 @@ pub mod redis;
 mod shared;
 
 pub use cluster::{
-    About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedReader, Followed, FollowerStats, Following,
-    FrameOrder, LogPosition, PeerConfirmations, Reading, RecentChanges, SharedBus, UNPUBLISHED,
+    About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedReader, FeedTiming, FollowerConfig,
+    FollowerStats, FollowerStatus, FrameOrder, LogPosition, PeerConfirmations, RecentChanges, SharedBus,
+    UNPUBLISHED,
 };
 pub use shared::{
-    Acquired, Alive, CHANGES_MAX, Cell, Cells, Changed, Codec, Confirmed, FakeServer, Filled, Frame, Frames,
-    HEADER_BYTES, Header, Kept, Kind, LeaseWaiters, Log, LogEntry, Message, MessageMac, News, Next, Order,
-    Peer, Probed, PublishedChange, Queue, Registry, Shared, SharedError, Sharing, Snapshot, address,
+    Acquired, CHANGES_MAX, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Codec, Confirmation, FakeServer,
+    FillResult, Frame, Frames, HEADER_BYTES, Header, Heartbeat, LeaseWaiters, Log, LogEntry, Message,
+    MessageMac, News, NextState, Peer, ProbeAnswer, PublishedChange, Registry, Retention, SharedBackend,
+    SharedError, Sharing, Snapshot, UnpublishedQueue, address,
 };
 pub(crate) use shared::{SharedSide, SharedTier};

@@ -15,7 +15,7 @@ pub(crate) struct Fetched<V> {
     /// The tier that gave it.
     pub(crate) tier: Tier,
     /// Whether memory may keep it: false if it may have changed since it was read.
-    pub(crate) keep: bool,
+    pub(crate) cacheable: bool,
 }
 
 /// The requirements of the answers.
@@ -32,8 +32,8 @@ impl LoadRequest<'_> {
     pub(crate) const STRONG: Self = Self { floors: &[], strong: true };
 
     /// The known version of the record at this index.
-    pub(crate) fn floor(&self, place: usize) -> Version {
-        self.floors.get(place).copied().unwrap_or_default()
+    pub(crate) fn floor(&self, index: usize) -> Version {
+        self.floors.get(index).copied().unwrap_or_default()
     }
 
     fn options(&self) -> LoadOptions {
@@ -46,7 +46,7 @@ impl LoadRequest<'_> {
 #[async_trait::async_trait]
 pub(crate) trait Source<K, V>: Send + Sync + 'static {
     /// One answer for each key, in their order; the keys are distinct.
-    async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError>;
+    async fn fetch(&self, keys: &[K], request: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError>;
 
     /// Its own copy of a record, for operators, without side effects. `None`: it has no copies, or does not answer.
     async fn stored_copy(&self, _key: &K) -> Option<TierCopy> {
@@ -88,7 +88,7 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
     }
 
     async fn permit(&self) -> Result<Permit<'_>, CacheError> {
-        let permit = self.admission.take().await;
+        let permit = self.admission.acquire().await;
         permit.ok_or_else(|| {
             self.counters.shed.add(1);
             CacheError::Overloaded
@@ -98,12 +98,12 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
 
 #[async_trait::async_trait]
 impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
-    async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
+    async fn fetch(&self, keys: &[K], request: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
         let permit = self.permit().await?;
         let _loading = Loading::begin(&self.counters);
-        let loaded = self.load(keys, demand.options()).await;
-        self.load_seconds.record(permit.ended());
-        let fetched = |loaded| Fetched { loaded, tier: Tier::Store, keep: true };
+        let loaded = self.load(keys, request.options()).await;
+        self.load_seconds.record(permit.finish());
+        let fetched = |loaded| Fetched { loaded, tier: Tier::Store, cacheable: true };
         Ok(loaded.map_err(CacheError::Load)?.into_iter().map(fetched).collect())
     }
 }

@@ -23,10 +23,10 @@ pub(crate) enum Failpoint {
 pub(crate) async fn reach(_: Failpoint) {}
 
 #[cfg(feature = "failpoints")]
-pub(crate) use asked::reach;
+pub(crate) use configured::reach;
 
 #[cfg(feature = "failpoints")]
-mod asked {
+mod configured {
     use std::{
         sync::{
             OnceLock,
@@ -39,8 +39,8 @@ mod asked {
 
     /// The configured action.
     #[derive(Debug)]
-    struct Asked {
-        place: Failpoint,
+    struct ConfiguredFailpoint {
+        point: Failpoint,
         /// `None`: dies.
         wait: Option<Duration>,
         /// At every n-th time.
@@ -48,37 +48,40 @@ mod asked {
         times: AtomicU64,
     }
 
-    pub(crate) async fn reach(place: Failpoint) {
-        static ASKED: OnceLock<Option<Asked>> = OnceLock::new();
+    pub(crate) async fn reach(point: Failpoint) {
+        static CONFIGURED: OnceLock<Option<ConfiguredFailpoint>> = OnceLock::new();
         #[expect(clippy::disallowed_methods, reason = "only in test builds that die on purpose")]
-        let asked = ASKED.get_or_init(|| std::env::var("KITH_FAILPOINT").ok().and_then(|text| parse(&text)));
-        let Some(asked) = asked.as_ref().filter(|asked| asked.place == place) else { return };
-        if !(asked.times.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(asked.every) {
+        let configured =
+            CONFIGURED.get_or_init(|| std::env::var("KITH_FAILPOINT").ok().and_then(|text| parse(&text)));
+        let Some(configured) = configured.as_ref().filter(|configured| configured.point == point) else {
+            return;
+        };
+        if !(configured.times.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(configured.every) {
             return;
         }
-        match asked.wait {
+        match configured.wait {
             Some(time) => tokio::time::sleep(time).await,
             None => std::process::abort(),
         }
     }
 
-    fn parse(text: &str) -> Option<Asked> {
-        let (place, what) = text.split_once('=')?;
-        let (what, every) = what.split_once('@')?;
-        let place = match place {
+    fn parse(text: &str) -> Option<ConfiguredFailpoint> {
+        let (point, action) = text.split_once('=')?;
+        let (action, every) = action.split_once('@')?;
+        let point = match point {
             "after_commit" => Failpoint::AfterCommit,
             "before_told" => Failpoint::BeforePublish,
             "after_told" => Failpoint::AfterPublish,
             "after_load" => Failpoint::AfterLoad,
             _ => return None,
         };
-        let wait = match what.split_once(':') {
-            None if what == "die" => None,
+        let wait = match action.split_once(':') {
+            None if action == "die" => None,
             Some(("wait", millis)) => Some(Duration::from_millis(millis.parse().ok()?)),
             Some(_) | None => return None,
         };
         let every = every.parse().ok().filter(|every| *every > 0)?;
-        Some(Asked { place, wait, every, times: AtomicU64::new(0) })
+        Some(ConfiguredFailpoint { point, wait, every, times: AtomicU64::new(0) })
     }
 
     #[cfg(test)]
@@ -87,10 +90,16 @@ mod asked {
 
         #[test]
         fn failpoint_is_parsed_whole_or_refused() {
-            let asked = parse("before_told=die@50").unwrap();
-            assert_eq!((asked.place, asked.wait, asked.every), (Failpoint::BeforePublish, None, 50));
-            let asked = parse("after_load=wait:300@10").unwrap();
-            assert_eq!((asked.place, asked.wait), (Failpoint::AfterLoad, Some(Duration::from_millis(300))));
+            let configured = parse("before_told=die@50").unwrap();
+            assert_eq!(
+                (configured.point, configured.wait, configured.every),
+                (Failpoint::BeforePublish, None, 50)
+            );
+            let configured = parse("after_load=wait:300@10").unwrap();
+            assert_eq!(
+                (configured.point, configured.wait),
+                (Failpoint::AfterLoad, Some(Duration::from_millis(300)))
+            );
             for wrong in [
                 "",
                 "before_told",

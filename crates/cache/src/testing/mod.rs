@@ -1,4 +1,4 @@
-//! What tests may take away or stop at: the rules of coherence, and points of a call.
+//! Rules of coherence that tests may remove, and points of a call at which they may stop it.
 
 pub(super) mod failpoints;
 pub(super) mod rules;

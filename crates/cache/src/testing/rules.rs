@@ -31,11 +31,11 @@ guards! {
     reread_below_floor;
     /// Copies are dropped before the commit.
     drop_before_commit;
-    /// A writer that drops a copy keeps in mind which version readers had.
+    /// A writer that drops a copy remembers which version readers got.
     dropped_noted;
-    /// What readers were given and memory must not keep is kept in mind.
+    /// A version that readers got and that memory must not keep is remembered.
     shown_noted;
-    /// A write that may have landed is no reason to forget what readers had.
+    /// After a write of unknown outcome, the version that readers got is still remembered.
     suspect_noted;
     /// What the store answered is remembered: copies that nodes share may be older.
     ahead_noted;
@@ -65,11 +65,11 @@ guards! {
     trust_deadline;
     /// Past the trust deadline no reader joins a flight: an invalidation that this node missed would have detached it.
     join_trusted;
-    /// What was asked for in an epoch that the node has left since is no answer.
+    /// An answer to a request of an epoch that the node has left since is dropped.
     climb_in_epoch;
-    /// To go on from a baseline is to forget what was loaded before.
+    /// A node that adopts a baseline flushes its memory.
     adopt_flushes;
-    /// Copies of an epoch that is left are out of reach.
+    /// Copies of an epoch that nodes have left are unreachable.
     epoch_in_keys;
     /// A load fills onto its own lease alone.
     fill_own_lease;
@@ -135,7 +135,7 @@ guards! {
     strict_after_epoch;
     /// A writer brings its value along.
     written_through;
-    /// A message without a good seal is not believed.
+    /// A message without a valid authentication code is not applied.
     sealed;
     /// A message of a newer version, which cannot be read, may be about any copy.
     unread_flushes;
@@ -143,11 +143,11 @@ guards! {
     feed_tells;
     /// An epoch that was raised in the store alone is noticed.
     epoch_looked_up;
-    /// Who is not trusted does not believe copies that nodes share either.
+    /// A node that is not trusted does not use shared copies either.
     shared_needs_trust;
     /// After trust was lost, writers get time to publish what they could not.
     settles_first;
-    /// What is heard does not end the following of a log that says otherwise.
+    /// A received message does not end the following of a log that says otherwise.
     fork_by_log;
     /// A page is answered only if its list has the epoch still.
     list_confirmed;

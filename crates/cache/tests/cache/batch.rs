@@ -102,7 +102,7 @@ async fn a_batch_that_left_still_fills() {
     batch.abort();
     assert!(batch.await.is_err());
     gate.open();
-    until(|| stage.kept(2) == Some(3)).await;
+    until(|| stage.cached(2) == Some(3)).await;
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn invalidation_during_batch_drops_only_its_key() {
     stage.invalidate(1, 0).await;
     gate.open();
     batch.await.unwrap();
-    assert_eq!([stage.kept(0), stage.kept(1), stage.kept(2)], [Some(1), None, Some(3)]);
+    assert_eq!([stage.cached(0), stage.cached(1), stage.cached(2)], [Some(1), None, Some(3)]);
 }
 
 #[tokio::test]
@@ -176,12 +176,12 @@ async fn invalidation_before_late_fill_is_kept() {
     let stage = Stage::new().filled(0..100);
     let keys: Vec<u64> = (0..100).collect();
     stage.read_many(&keys).await;
-    assert_eq!(stage.kept(1), None, "the fill is a task that has had no turn yet");
+    assert_eq!(stage.cached(1), None, "the fill is a task that has had no turn yet");
     stage.store.put(0, 2);
     stage.invalidate(0, 2).await;
     assert_eq!(stage.read(1).await, Some(2));
     assert_eq!(stage.store.loads(), 1, "a reader in between shares the load that has ended");
-    until(|| stage.kept(99).is_some()).await;
-    assert_eq!((stage.kept(0), stage.kept(1)), (None, Some(2)));
+    until(|| stage.cached(99).is_some()).await;
+    assert_eq!((stage.cached(0), stage.cached(1)), (None, Some(2)));
     assert_eq!(stage.read(0).await, Some(2));
 }

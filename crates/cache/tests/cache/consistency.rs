@@ -66,7 +66,7 @@ async fn a_strong_read_asks_the_store_and_fills() {
     stage.store.put(1, 2);
     assert_eq!(stage.read(1).await, Some(1));
     assert_eq!(stage.read_with(1, &Consistency::Strong).await, Some(2));
-    assert_eq!(stage.kept(1), Some(2));
+    assert_eq!(stage.cached(1), Some(2));
 }
 
 #[tokio::test]
@@ -108,11 +108,11 @@ async fn a_token_of_a_write_shows_that_write() {
 }
 
 #[tokio::test]
-async fn to_adopt_a_baseline_is_to_flush() {
+async fn adopting_a_baseline_flushes() {
     let stage = Stage::new().warm().await;
     stage.node.adopt(8, 40);
     assert_eq!((stage.node.epoch(), stage.node.applied()), (8, 40));
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     stage.node.reach(39);
     assert_eq!(stage.node.applied(), 40, "numbers do not go back");
 }

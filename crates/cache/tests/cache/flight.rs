@@ -45,7 +45,7 @@ async fn callers_on_many_threads_make_one_load_a_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn readers_on_many_threads_all_get_answers() {
     let stage = Stage::new();
-    stage.store.hop();
+    stage.store.yield_in_loads();
     for key in 0..2_000 {
         stage.store.put(key, 1);
         let reads: Vec<_> = (0..4).map(|_| stage.spawn_read(key)).collect();
@@ -63,7 +63,7 @@ async fn a_load_whose_caller_left_still_fills() {
     leader.abort();
     assert!(leader.await.unwrap_err().is_cancelled());
     gate.open();
-    until(|| stage.kept(1) == Some(1)).await;
+    until(|| stage.cached(1) == Some(1)).await;
     assert_eq!(stage.store.loads(), 1);
 }
 
@@ -132,7 +132,7 @@ async fn unversioned_invalidation_blocks_the_fill() {
     stage.invalidate(1, 0).await;
     gate.open();
     assert_eq!(read.await.unwrap(), Some(1), "its call overlaps the write");
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     assert_eq!(stage.read(1).await, Some(2));
 }
 
@@ -146,7 +146,7 @@ async fn read_after_invalidation_joins_no_old_flight() {
     gate.open();
     assert_eq!(new.await.unwrap(), Some(2));
     assert_eq!(old.await.unwrap(), Some(1));
-    assert_eq!(stage.kept(1), Some(2));
+    assert_eq!(stage.cached(1), Some(2));
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn only_values_at_the_floor_fill() {
         }
         gate.open();
         assert_eq!(read.await.unwrap(), Some(loaded), "{case}");
-        assert_eq!(stage.kept(1), kept, "{case}");
+        assert_eq!(stage.cached(1), kept, "{case}");
     }
 }
 
@@ -174,9 +174,9 @@ async fn copy_survives_invalidation_of_older_version() {
     stage.read(1).await;
     stage.invalidate(1, 5).await;
     stage.invalidate(1, 3).await;
-    assert_eq!(stage.kept(1), Some(5));
+    assert_eq!(stage.cached(1), Some(5));
     stage.invalidate(1, 6).await;
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
 }
 
 #[tokio::test]
@@ -189,10 +189,10 @@ async fn lagging_store_is_read_again_below_the_floor() {
     stage.store.put(1, 5);
     second.open();
     assert_eq!(new.await.unwrap(), Some(5));
-    assert_eq!(stage.store.demands.lock().last().unwrap().get(), 5);
+    assert_eq!(stage.store.min_versions.lock().last().unwrap().get(), 5);
     first.open();
     assert_eq!(old.await.unwrap(), Some(4));
-    assert_eq!(stage.kept(1), Some(5));
+    assert_eq!(stage.cached(1), Some(5));
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn unreachable_floor_does_not_block_a_read() {
     let (stage, gate, old) = Stage::loading(4).await;
     stage.invalidate(1, 1_000).await;
     assert_eq!(stage.read(1).await, Some(4));
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     assert_eq!(stage.store.loads(), 4);
     gate.open();
     old.await.unwrap();
@@ -233,7 +233,7 @@ async fn a_flush_hides_every_copy_at_once() {
     let stage = Stage::new().warm().await;
     stage.store.put(1, 2);
     stage.node.flush();
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     assert_eq!(stage.read(1).await, Some(2));
 }
 
@@ -252,6 +252,6 @@ async fn slow_load_does_not_replace_a_newer_value() {
         assert_eq!(stage.read_with(1, &Consistency::Strong).await, Some(2));
         gate.open();
         assert_eq!(slow.await.unwrap(), Some(1));
-        assert_eq!(stage.kept(1), Some(2));
+        assert_eq!(stage.cached(1), Some(2));
     }
 }

@@ -44,11 +44,11 @@ async fn oversized_value_is_served_and_not_kept() {
     let stage = Stage::with(|policy| policy.value_bytes_max = 6);
     stage.store.put(1, 9);
     assert_eq!(stage.read(1).await, Some(9));
-    assert_eq!(stage.kept(1), Some(9));
+    assert_eq!(stage.cached(1), Some(9));
     stage.store.put(1, 10);
     stage.invalidate(1, 10).await;
     assert_eq!(stage.read(1).await, Some(10));
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn hot_batch_keys_displace_cold_keys() {
         stage.read(key).await;
     }
     let keys: Vec<u64> = BATCH.collect();
-    let kept = || keys.iter().filter(|key| stage.kept(**key).is_some()).count();
+    let kept = || keys.iter().filter(|key| stage.cached(**key).is_some()).count();
     for _ in 0..100 {
         stage.cache.get_many(&keys, &Consistency::Cached).await;
         until(|| stage.store.loads() > 0 && stage.stats().loads_in_flight == 0).await;

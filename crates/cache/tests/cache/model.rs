@@ -27,7 +27,7 @@ enum Step {
     Commit(usize),
     /// Gives the verdict: 0 put, 1 invalidate with version, 2 without, 3 unknown, 4 dropped.
     Verdict(usize, u8),
-    /// A change made by another node, heard with or without its version.
+    /// A change made by another node, received with or without its version.
     Elsewhere(u64, bool),
     /// An old message that comes late.
     Late(u64),
@@ -89,7 +89,7 @@ impl World {
         version
     }
 
-    async fn take(&mut self, step: Step) {
+    async fn run_step(&mut self, step: Step) {
         match step {
             Step::Read(key) => self.read(key, &Consistency::Cached).await,
             Step::Strong(key) => self.read(key, &Consistency::Strong).await,
@@ -126,8 +126,12 @@ impl World {
     async fn read(&self, key: u64, consistency: &Consistency) {
         // A held load that it may join is another's: it has to come to an end by itself.
         if *consistency == Consistency::Cached && self.held.iter().any(|(held, ..)| *held == key) {
-            let kept = self.stage.kept(key);
-            assert!(kept.is_none_or(|kept| kept >= self.floor(key)), "{kept:?} below {}", self.floor(key));
+            let cached = self.stage.cached(key);
+            assert!(
+                cached.is_none_or(|cached| cached >= self.floor(key)),
+                "{cached:?} below {}",
+                self.floor(key)
+            );
             return;
         }
         let read = self.stage.read_with(key, consistency).await.unwrap();
@@ -206,7 +210,7 @@ proptest! {
         runtime.block_on(async {
             let mut world = World::new();
             for step in steps {
-                world.take(step).await;
+                world.run_step(step).await;
             }
             world.end().await;
         });

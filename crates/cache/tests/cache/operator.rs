@@ -12,7 +12,7 @@ async fn inspection_shows_each_tier_and_fills_nothing() {
     let copies = namespace.inspect("1", Depth::Store).await.unwrap();
     let seen: Vec<_> = copies.iter().map(|copy| (copy.tier, copy.presence, copy.version.get())).collect();
     assert_eq!(seen, [(Tier::Memory, Presence::None, 0), (Tier::Store, Presence::Value, 3)]);
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     stage.read(1).await;
     stage.store.delete(1, 4);
     stage.clock.advance(20 * SECOND);
@@ -38,11 +38,11 @@ async fn an_operator_can_drop_one_record_or_all() {
     let stage = Stage::new().warm().await;
     let namespace = stage.node.namespace("thing").unwrap();
     namespace.invalidate("1").await.unwrap();
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     assert_eq!(stage.bus.published().len(), 1);
     stage.read(1).await;
     namespace.flush();
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
 }
 
 #[tokio::test]
@@ -53,12 +53,12 @@ async fn remote_changes_apply_to_their_namespace() {
     };
     stage.node.apply(1, &change("other", "1", 5));
     stage.node.apply(2, &change("thing", "1", 1));
-    assert_eq!(stage.kept(1), Some(1));
+    assert_eq!(stage.cached(1), Some(1));
     stage.node.apply(3, &change("thing", "1", 2));
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     stage.read(1).await;
     stage.node.apply(4, &change("thing", "of a newer format", 2));
-    assert_eq!(stage.kept(1), None, "what cannot be read flushes");
+    assert_eq!(stage.cached(1), None, "what cannot be read flushes");
     assert_eq!(stage.node.applied(), 4);
 }
 

@@ -22,7 +22,7 @@ use crate::gate::{Gate, Gates};
 
 pub(crate) type Cache = TieredCache<u64, String>;
 
-/// What the store says when it fails.
+/// The error of the store when it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
@@ -42,10 +42,10 @@ pub(crate) struct Store {
     broken: Mutex<bool>,
     panics: Mutex<bool>,
     unversioned: Mutex<bool>,
-    hops: Mutex<bool>,
+    yields: Mutex<bool>,
     pub(crate) loads: AtomicUsize,
     pub(crate) chunks: Mutex<Vec<usize>>,
-    pub(crate) demands: Mutex<Vec<Version>>,
+    pub(crate) min_versions: Mutex<Vec<Version>>,
 }
 
 impl Store {
@@ -69,9 +69,9 @@ impl Store {
         *self.panics.lock() = true;
     }
 
-    /// Loads go on in other tasks, as drivers do, before they answer.
-    pub(crate) fn hop(&self) {
-        *self.hops.lock() = true;
+    /// Loads pass through other tasks, as those of drivers do, before they answer.
+    pub(crate) fn yield_in_loads(&self) {
+        *self.yields.lock() = true;
     }
 
     pub(crate) fn hide_versions(&self) {
@@ -98,9 +98,9 @@ impl Store {
 
     async fn pass(&self, options: LoadOptions) -> Result<(), LoadError> {
         self.loads.fetch_add(1, Ordering::SeqCst);
-        self.demands.lock().push(options.min_version);
+        self.min_versions.lock().push(options.min_version);
         let broken = *self.broken.lock();
-        if *self.hops.lock() {
+        if *self.yields.lock() {
             for _ in 0..3 {
                 tokio::spawn(tokio::task::yield_now()).await.unwrap();
             }
@@ -207,7 +207,7 @@ impl Stage {
     }
 
     /// Version in memory.
-    pub(crate) fn kept(&self, key: u64) -> Option<u64> {
+    pub(crate) fn cached(&self, key: u64) -> Option<u64> {
         version(self.cache.peek(&key))
     }
 

@@ -14,7 +14,7 @@ async fn copy_is_served_until_ttl_ends_by_clock() {
     stage.clock.advance(50 * SECOND);
     assert_eq!(stage.read(1).await, Some(1));
     stage.clock.advance(10 * SECOND);
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     assert_eq!(stage.read(1).await, Some(2));
 }
 
@@ -55,9 +55,9 @@ async fn chance_shortens_a_ttl_and_never_lengthens_it() {
         let random = |config: &mut kith_cache::NodeConfig| config.random = Arc::new(Sequence::new([chance]));
         let stage = Stage::of(|policy| policy.early_refresh = 1.0, random).warm().await;
         stage.clock.advance(Duration::from_millis(served));
-        assert_eq!(stage.kept(1), Some(1));
+        assert_eq!(stage.cached(1), Some(1));
         stage.clock.advance(Duration::from_millis(gone - served));
-        assert_eq!(stage.kept(1), None);
+        assert_eq!(stage.cached(1), None);
     }
 }
 
@@ -80,7 +80,7 @@ async fn late_hit_refreshes_once_in_background() {
         assert_eq!(stage.read(1).await, Some(1));
     }
     gate.open();
-    until(|| stage.kept(1) == Some(2)).await;
+    until(|| stage.cached(1) == Some(2)).await;
     assert_eq!(stage.store.loads(), 2);
 }
 
@@ -109,7 +109,7 @@ async fn slow_store_serves_stale_and_fills_later() {
     assert!(entry.stale && entry.version.get() == 1 && entry.age == 61 * SECOND);
     assert_eq!(began.elapsed().as_millis(), 100);
     gate.open();
-    until(|| stage.kept(1) == Some(2)).await;
+    until(|| stage.cached(1) == Some(2)).await;
     assert_eq!(stage.stats().stale_served, 1);
 }
 
@@ -155,7 +155,7 @@ async fn load_fills_after_its_read_timed_out() {
     assert!(matches!(stage.cache.get(&1).await, Err(CacheError::Timeout)));
     assert_eq!(began.elapsed(), 2 * SECOND);
     gate.open();
-    until(|| stage.kept(1) == Some(1)).await;
+    until(|| stage.cached(1) == Some(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +204,7 @@ async fn untrusted_memory_serves_for_the_grace() {
     stage.clock.advance(Duration::from_millis(1));
     assert_eq!(stage.read(1).await, Some(2));
     stage.node.trust_until(stage.clock.now().after(SECOND));
-    assert_eq!(stage.kept(1), Some(2));
+    assert_eq!(stage.cached(1), Some(2));
 }
 
 #[tokio::test]

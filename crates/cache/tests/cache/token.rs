@@ -1,7 +1,7 @@
 use kith_cache::{Position, Token, TokenError};
 
 #[test]
-fn the_bytes_of_a_token_are_settled() {
+fn token_bytes_are_stable() {
     let token = Token::new(Position { partition: 0, epoch: 7, number: 300 });
     assert_eq!(token.to_string(), "AQAHrAI");
     let largest = Token::new(Position { partition: u16::MAX, epoch: u64::MAX, number: u64::MAX });
@@ -9,7 +9,7 @@ fn the_bytes_of_a_token_are_settled() {
 }
 
 #[test]
-fn a_token_is_read_as_it_was_written() {
+fn token_round_trips() {
     for text in ["AQAHrAI", "Af__A____________wH___________8B", "AQ"] {
         assert_eq!(text.parse::<Token>().unwrap().to_string(), text);
     }

@@ -45,7 +45,7 @@ impl Stage {
 #[tokio::test]
 async fn copies_are_dropped_before_the_commit() {
     let (stage, guard) = Stage::writing().await;
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     guard.aborted().await;
 }
 
@@ -53,12 +53,12 @@ async fn copies_are_dropped_before_the_commit() {
 async fn reads_during_a_write_fill_nothing() {
     let (stage, guard) = Stage::writing().await;
     assert_eq!(stage.read(1).await, Some(1));
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     stage.store.put(1, 2);
     assert_eq!(stage.read(1).await, Some(2));
     guard.aborted().await;
     assert_eq!(stage.read(1).await, Some(2));
-    assert_eq!(stage.kept(1), Some(2));
+    assert_eq!(stage.cached(1), Some(2));
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn earlier_load_does_not_fill_during_a_write() {
     let guard = stage.write().await;
     gate.open();
     assert_eq!(read.await.unwrap(), Some(1));
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     guard.aborted().await;
 }
 
@@ -89,7 +89,7 @@ async fn a_committed_value_is_in_memory_at_once() {
     let (stage, guard) = Stage::writing().await;
     stage.store.put(1, 2);
     guard.committed(vec![put(1, 2)]).await.unwrap();
-    assert_eq!(stage.kept(1), Some(2));
+    assert_eq!(stage.cached(1), Some(2));
     assert_eq!(stage.store.loads(), 1);
 }
 
@@ -118,7 +118,7 @@ async fn load_that_missed_a_write_does_not_fill() {
     guard.committed(vec![(1, Change::Invalidate { version: Some(Version::new(2)) })]).await.unwrap();
     gate.open();
     assert_eq!(read.await.unwrap(), Some(1));
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
 }
 
 #[tokio::test]
@@ -127,11 +127,11 @@ async fn write_keeps_no_value_while_another_runs() {
     let (first, second) = (stage.write().await, stage.write().await);
     stage.store.put(1, 3);
     first.committed(vec![put(1, 2)]).await.unwrap();
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     assert_eq!(stage.read(1).await, Some(3));
-    assert_eq!(stage.kept(1), None, "the other write goes on");
+    assert_eq!(stage.cached(1), None, "the other write goes on");
     second.committed(vec![put(1, 3)]).await.unwrap();
-    assert_eq!(stage.kept(1), Some(3));
+    assert_eq!(stage.cached(1), Some(3));
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn older_write_that_ends_last_does_not_install() {
     stage.store.put(1, 3);
     newer.committed(vec![put(1, 3)]).await.unwrap();
     older.committed(vec![put(1, 2)]).await.unwrap();
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     assert_eq!(stage.read(1).await, Some(3));
 }
 
@@ -150,11 +150,11 @@ async fn invalidation_during_write_blocks_install() {
     let (stage, guard) = Stage::writing().await;
     stage.invalidate(1, 0).await;
     guard.committed(vec![put(1, 2)]).await.unwrap();
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     let guard = stage.write().await;
     stage.node.flush();
     guard.committed(vec![put(1, 3)]).await.unwrap();
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn aborted_write_is_unpublished_and_reads_fill() {
     stage.write().await.aborted().await;
     assert!(stage.bus.published().is_empty());
     assert_eq!(stage.read(1).await, Some(1));
-    assert_eq!(stage.kept(1), Some(1));
+    assert_eq!(stage.cached(1), Some(1));
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn commit_publishes_version_and_position() {
         .collect();
     assert_eq!(published, [("1".to_owned(), Some(2)), ("2".to_owned(), Some(9))]);
     assert_eq!(token, stage.node.token());
-    assert_eq!(stage.kept(1), Some(2), "a key named twice is marked once");
+    assert_eq!(stage.cached(1), Some(2), "a key named twice is marked once");
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn unknown_outcome_drops_concurrent_load() {
     guard.unknown().await.unwrap();
     gate.open();
     read.await.unwrap();
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     assert_eq!(stage.read(1).await, Some(2));
 }
 
@@ -210,7 +210,7 @@ fn guard_dropped_without_runtime_unmarks_keys() {
     stage.store.put(1, 1);
     drop(runtime.block_on(stage.write()));
     assert_eq!(runtime.block_on(stage.read(1)), Some(1));
-    assert_eq!(stage.kept(1), Some(1));
+    assert_eq!(stage.cached(1), Some(1));
 }
 
 #[tokio::test]
@@ -218,10 +218,10 @@ async fn verdict_refused_by_the_bus_is_unknown() {
     let (stage, guard) = Stage::writing().await;
     stage.bus.fail(true);
     assert!(matches!(guard.committed(vec![put(1, 2)]).await, Err(CacheError::Bus(_))));
-    assert_eq!(stage.kept(1), None);
+    assert_eq!(stage.cached(1), None);
     stage.store.put(1, 2);
     assert_eq!(stage.read(1).await, Some(2));
-    assert_eq!(stage.kept(1), Some(2), "the mark is gone");
+    assert_eq!(stage.cached(1), Some(2), "the mark is gone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,11 +251,11 @@ async fn too_many_unknown_outcomes_flush() {
         stage.store.put(3, wait);
         assert_eq!(stage.read(3).await, Some(wait));
         tokio::time::sleep(Duration::from_secs(wait)).await;
-        assert_eq!(stage.kept(3), None);
+        assert_eq!(stage.cached(3), None);
     }
     stage.read(3).await;
     tokio::time::sleep(20 * SECOND).await;
-    assert_eq!(stage.kept(3), Some(60), "they end");
+    assert_eq!(stage.cached(3), Some(60), "they end");
 }
 
 #[tokio::test]
@@ -264,5 +264,5 @@ async fn strong_read_during_write_sees_commits() {
     stage.store.put(1, 2);
     assert_eq!(stage.read_with(1, &Consistency::Strong).await, Some(2));
     guard.committed(vec![put(1, 2)]).await.unwrap();
-    assert_eq!(stage.kept(1), Some(2));
+    assert_eq!(stage.cached(1), Some(2));
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use kith_cache::{
-    Consistency, ListEpoch, LoadError, LoadOptions, Node, Page, PageLoader, Paged, PagedList,
-    remote::{FakeServer, Kept},
+    Consistency, ListEpoch, LoadError, LoadOptions, Node, Page, PageAnswer, PageLoader, PagedList,
+    remote::{FakeServer, Retention},
 };
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
@@ -25,11 +25,11 @@ const SEEDS: u64 = 150;
 const SEEDS_OF_NODES: u64 = 40;
 const WRITES: u64 = 20;
 const WRITERS: usize = 2;
-/// After which every node has heard of a change.
-const HEARD: Duration = Duration::from_millis(50);
+/// Time until every node has received a change.
+const PROPAGATION_TIME: Duration = Duration::from_millis(50);
 
 /// All states that a list ever had.
-struct Past {
+struct History {
     seed: u64,
     states: Mutex<Vec<BTreeSet<u64>>>,
     /// When writes were acknowledged, on which node, and their states.
@@ -41,7 +41,7 @@ struct Past {
     chance: Mutex<SmallRng>,
 }
 
-impl Past {
+impl History {
     fn new(seed: u64) -> Arc<Self> {
         Arc::new(Self {
             seed,
@@ -71,8 +71,8 @@ impl Past {
     }
 
     /// The latest state that a read on this node must see now.
-    fn due(&self, node: usize) -> usize {
-        let seen = |(at, by, _): &&(Instant, usize, usize)| *by == node || at.elapsed() > HEARD;
+    fn must_see(&self, node: usize) -> usize {
+        let seen = |(at, by, _): &&(Instant, usize, usize)| *by == node || at.elapsed() > PROPAGATION_TIME;
         self.acknowledged.lock().iter().filter(seen).map(|(_, _, state)| *state).max().unwrap_or(0)
     }
 
@@ -87,7 +87,7 @@ impl Past {
     }
 
     /// Whether a read that began after state `from` was acknowledged may get this page now.
-    fn check(&self, from: usize, span: Span, paged: &Paged<u64>, alone: bool) {
+    fn check(&self, from: usize, span: Span, paged: &PageAnswer<u64>, alone: bool) {
         let seed = self.seed;
         let states = self.states.lock();
         let fits = |at: &usize| cut(&states[*at], span) == *paged.entry.value;
@@ -105,7 +105,7 @@ impl Past {
 }
 
 #[async_trait::async_trait]
-impl PageLoader<u64, Span, u64> for Past {
+impl PageLoader<u64, Span, u64> for History {
     async fn page(&self, _list: &u64, span: &Span, _options: LoadOptions) -> Result<Page<u64>, LoadError> {
         self.pause().await;
         let page = cut(self.states.lock().last().unwrap(), *span);
@@ -114,60 +114,60 @@ impl PageLoader<u64, Span, u64> for Past {
     }
 }
 
-async fn write(past: &Past, node: usize, list: &List) {
+async fn write(history: &History, node: usize, list: &List) {
     let guard = list.begin_write(&[1]).await;
-    past.pause().await;
-    if past.below(5) == 0 {
+    history.pause().await;
+    if history.below(5) == 0 {
         guard.aborted().await;
         return;
     }
-    let state = past.commit(1 + past.below(12));
-    past.pause().await;
-    if past.below(5) == 0 {
+    let state = history.commit(1 + history.below(12));
+    history.pause().await;
+    if history.below(5) == 0 {
         guard.unknown().await.unwrap();
     } else {
         guard.committed().await.unwrap();
     }
-    past.acknowledged.lock().push((Instant::now(), node, state));
+    history.acknowledged.lock().push((Instant::now(), node, state));
 }
 
 /// `alone`: the writes of the list all go through this node.
-async fn read(past: &Past, node: usize, list: &List, alone: bool) {
-    let from = past.due(node);
-    let span = Span { after: past.below(4) * 3, size: 3 };
-    let consistency = if past.below(10) == 0 { Consistency::Strong } else { Consistency::Cached };
+async fn read(history: &History, node: usize, list: &List, alone: bool) {
+    let from = history.must_see(node);
+    let span = Span { after: history.below(4) * 3, size: 3 };
+    let consistency = if history.below(10) == 0 { Consistency::Strong } else { Consistency::Cached };
     let paged = list.page(&1, &span, &consistency).await.unwrap();
-    past.check(from, span, &paged, alone);
+    history.check(from, span, &paged, alone);
 }
 
 /// Two writers and four readers who read as long as something is written, spread over these nodes. Pages are to
 /// be found between two writes: `rest` is the longest pause of a writer.
-async fn run(past: &Arc<Past>, nodes: &[List], rest: u64) {
+async fn run(history: &Arc<History>, nodes: &[List], rest: u64) {
     let actors = (0..WRITERS + 4).map(|actor| {
         let node = actor % nodes.len();
-        let (past, list, alone) = (Arc::clone(past), nodes[node].clone(), nodes.len() == 1);
+        let (history, list, alone) = (Arc::clone(history), nodes[node].clone(), nodes.len() == 1);
         tokio::spawn(async move {
             for _ in 0..WRITES {
                 if actor < WRITERS {
-                    sleep(Duration::from_millis(past.below(rest))).await;
-                    write(&past, node, &list).await;
+                    sleep(Duration::from_millis(history.below(rest))).await;
+                    write(&history, node, &list).await;
                 }
             }
-            *past.written.lock() += usize::from(actor < WRITERS);
-            while *past.written.lock() < WRITERS {
-                past.pause().await;
-                read(&past, node, &list, alone).await;
+            *history.written.lock() += usize::from(actor < WRITERS);
+            while *history.written.lock() < WRITERS {
+                history.pause().await;
+                read(&history, node, &list, alone).await;
             }
         })
     });
     for actor in actors.collect::<Vec<_>>() {
         actor.await.unwrap();
     }
-    assert!(past.latest() > 10, "seed {}: writers wrote", past.seed);
+    assert!(history.latest() > 10, "seed {}: writers wrote", history.seed);
 }
 
 /// Whether pages were found under epochs at all.
-fn assert_shown(epochs: u64, seeds: u64) {
+fn assert_epochs_seen(epochs: u64, seeds: u64) {
     assert!(epochs > seeds * 10, "{epochs} epochs in {seeds} seeds");
 }
 
@@ -175,30 +175,30 @@ fn assert_shown(epochs: u64, seeds: u64) {
 async fn pages_are_current_and_of_one_state() {
     let mut epochs = 0;
     for seed in 0..SEEDS {
-        let past = Past::new(seed);
-        let list = PagedList::new(&Node::local(1), policies(), Arc::<Past>::clone(&past) as _);
-        run(&past, &[list], 30).await;
-        epochs += past.epochs_seen();
+        let history = History::new(seed);
+        let list = PagedList::new(&Node::local(1), policies(), Arc::<History>::clone(&history) as _);
+        run(&history, &[list], 30).await;
+        epochs += history.epochs_seen();
     }
-    assert_shown(epochs, SEEDS);
+    assert_epochs_seen(epochs, SEEDS);
 }
 
 #[tokio::test(start_paused = true)]
 async fn pages_are_current_on_each_node() {
     let mut epochs = 0;
     for seed in 0..SEEDS_OF_NODES {
-        let past = Past::new(seed);
-        let server = FakeServer::new(Kept::default());
+        let history = History::new(seed);
+        let server = FakeServer::new(Retention::default());
         let peer = |id| {
             let chance = Some(Arc::new(Mutex::new(SmallRng::seed_from_u64(seed * 10 + id))));
             let wire = Wire { server: server.clone(), changes: Door::open(), reads: Door::open(), chance };
-            Peer::following(id, wire, Arc::<Past>::clone(&past) as _)
+            Peer::following(id, wire, Arc::<History>::clone(&history) as _)
         };
         let peers: Vec<Peer> = (0..3).map(peer).collect();
-        sleep(HEARD).await;
+        sleep(PROPAGATION_TIME).await;
         let lists: Vec<List> = peers.iter().map(|peer| peer.list.clone()).collect();
-        run(&past, &lists, 100).await;
-        epochs += past.epochs_seen();
+        run(&history, &lists, 100).await;
+        epochs += history.epochs_seen();
     }
-    assert_shown(epochs, SEEDS_OF_NODES);
+    assert_epochs_seen(epochs, SEEDS_OF_NODES);
 }

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use kith_cache::{
     Node, NodeConfig, PageLoader,
     remote::{
-        ClusterNode, Epochs, Following, MessageMac, PeerConfirmations, Queue, SharedBus, SharedError, Sharing,
+        ClusterNode, Epochs, FollowerConfig, MessageMac, PeerConfirmations, SharedBus, SharedError, Sharing,
+        UnpublishedQueue,
     },
 };
 use tokio::task::JoinHandle;
@@ -18,10 +19,10 @@ use crate::{
 
 /// One epoch for ever.
 #[derive(Debug)]
-struct Still;
+struct FixedEpoch;
 
 #[async_trait::async_trait]
-impl Epochs for Still {
+impl Epochs for FixedEpoch {
     async fn current(&self) -> Result<(u64, String), SharedError> {
         Ok((1, "0".to_owned()))
     }
@@ -40,19 +41,19 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// A node that trusts its memory and hears nothing.
+    /// A node that trusts its memory and receives nothing.
     pub(crate) fn new(id: u64, wire: Wire, loader: Arc<dyn PageLoader<u64, Span, u64>>) -> Self {
         let sharing = Sharing {
-            shared: Arc::new(wire.clone()),
-            queue: Arc::new(Queue::new(100)),
-            wakes: Arc::default(),
+            backend: Arc::new(wire.clone()),
+            queue: Arc::new(UnpublishedQueue::new(100)),
+            lease_waiters: Arc::default(),
             patience: Duration::from_millis(500),
         };
         let bus = Arc::new(SharedBus {
             id,
             sharing,
-            epochs: Arc::new(Still),
-            seal: MessageMac::new(&[7; 32]),
+            epochs: Arc::new(FixedEpoch),
+            mac: MessageMac::new(&[7; 32]),
             confirmations: Arc::new(PeerConfirmations::new(Duration::from_millis(1_500))),
             bound: Duration::from_secs(60),
         });
@@ -66,7 +67,7 @@ impl Peer {
         let mut peer = Self::new(id, wire, loader);
         let (bus, node) = (Arc::clone(&peer.bus), peer.node.clone());
         let about = Arc::new(String::new());
-        let member = ClusterNode::new(node.clone(), Arc::clone(&bus), about, Following::default());
+        let member = ClusterNode::new(node.clone(), Arc::clone(&bus), about, FollowerConfig::default());
         peer.tasks.push(tokio::spawn(async move { member.follow().await }));
         peer.tasks.push(tokio::spawn(async move { bus.drain(&node).await }));
         peer

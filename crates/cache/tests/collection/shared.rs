@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kith_cache::{
     Consistency, ListEpoch, Tier, Token,
-    remote::{FakeServer, Kept, UNPUBLISHED, address},
+    remote::{FakeServer, Retention, UNPUBLISHED, address},
 };
 
 use crate::{
@@ -35,7 +35,7 @@ impl Peer {
 fn server_and_store() -> (FakeServer, Arc<Store>) {
     let store = Arc::new(Store::default());
     store.set(1, 1..=7);
-    (FakeServer::new(Kept::default()), store)
+    (FakeServer::new(Retention::default()), store)
 }
 
 fn wire(server: &FakeServer) -> Wire {
@@ -51,12 +51,12 @@ async fn two_followers() -> (FakeServer, Arc<Store>, Peer, Peer) {
     let (server, store) = server_and_store();
     let following = |id| Peer::following(id, wire(&server), Arc::<Store>::clone(&store) as _);
     let (a, b) = (following(1), following(2));
-    tokio::time::sleep(HEARD).await;
+    tokio::time::sleep(PROPAGATION_TIME).await;
     (server, store, a, b)
 }
 
-/// Time until changes have reached every node that hears.
-const HEARD: Duration = Duration::from_secs(1);
+/// Time until changes have reached every node that follows the log.
+const PROPAGATION_TIME: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn nodes_share_one_epoch_and_one_load() {
@@ -79,7 +79,7 @@ async fn list_change_reaches_other_nodes() {
     assert_eq!(a.items().await, [1, 3, 4]);
     let with = Consistency::AtLeast(vec![token]);
     assert_eq!(b.list.page(&1, &FIRST, &with).await.unwrap().entry.value.items, [1, 3, 4]);
-    tokio::time::sleep(HEARD).await;
+    tokio::time::sleep(PROPAGATION_TIME).await;
     assert_eq!(b.items().await, [1, 3, 4]);
     assert_eq!(b.first().await.2, a.first().await.2, "they agree on the new epoch too");
 }
@@ -93,13 +93,13 @@ async fn epoch_read_before_publish_is_not_kept() {
     store.remove(1, 2);
     a.wire.changes.set(false);
     let publishing = tokio::spawn(write.committed());
-    until(|| a.wire.changes.came() == 1).await;
+    until(|| a.wire.changes.arrivals() == 1).await;
     // The shared copy of the epoch is read while the change is on its way to it.
     a.wire.reads.set(false);
     let list = a.list.clone();
-    let before = a.wire.reads.came();
+    let before = a.wire.reads.arrivals();
     let late = tokio::spawn(async move { list.page(&1, &FIRST, &Consistency::Cached).await.unwrap() });
-    until(|| a.wire.reads.came() > before).await;
+    until(|| a.wire.reads.arrivals() > before).await;
     a.wire.changes.set(true);
     publishing.await.unwrap().unwrap();
     a.wire.reads.set(true);
@@ -114,7 +114,7 @@ async fn delayed_epoch_is_dropped_after_a_change() {
     b.wire.reads.set(false);
     let list = b.list.clone();
     let late = tokio::spawn(async move { list.page(&1, &FIRST, &Consistency::Cached).await.unwrap() });
-    until(|| b.wire.reads.came() == 1).await;
+    until(|| b.wire.reads.arrivals() == 1).await;
     a.remove(&store, 2).await;
     until(|| b.node.applied() == a.node.applied() && a.node.applied() == 1).await;
     b.wire.reads.set(true);
@@ -130,7 +130,7 @@ async fn change_repairs_an_evicted_epoch() {
     assert_ne!(b.first().await.2, before, "another name, never an old one");
     assert_eq!(a.first().await.2, before);
     b.remove(&store, 2).await;
-    tokio::time::sleep(HEARD).await;
+    tokio::time::sleep(PROPAGATION_TIME).await;
     assert_eq!((a.items().await, b.items().await), (vec![1, 3, 4], vec![1, 3, 4]));
     assert_eq!(a.first().await.2, b.first().await.2);
 }
@@ -139,12 +139,12 @@ async fn change_repairs_an_evicted_epoch() {
 async fn read_only_server_delays_other_nodes_only() {
     let (server, store, a, b) = two_followers().await;
     assert_eq!((a.items().await, b.items().await), (vec![1, 2, 3], vec![1, 2, 3]));
-    server.fill_up(true);
+    server.refuse_writes(true);
     assert_eq!(a.remove(&store, 2).await.positions()[0].number, UNPUBLISHED);
     assert_eq!(a.items().await, [1, 3, 4], "its own copy in the server is old, and not believed");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    server.fill_up(false);
-    tokio::time::sleep(2 * HEARD).await;
+    server.refuse_writes(false);
+    tokio::time::sleep(2 * PROPAGATION_TIME).await;
     assert_eq!((a.items().await, b.items().await), (vec![1, 3, 4], vec![1, 3, 4]));
     assert!(a.bus.sharing.queue.is_empty());
 }

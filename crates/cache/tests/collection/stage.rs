@@ -11,8 +11,8 @@ use std::{
 };
 
 use kith_cache::{
-    Consistency, ListEpoch, ListPolicies, LoadError, LoadOptions, Node, NodeConfig, Page, PageLoader, Paged,
-    PagedList, Policy, Stats,
+    Consistency, ListEpoch, ListPolicies, LoadError, LoadOptions, Node, NodeConfig, Page, PageAnswer,
+    PageLoader, PagedList, Policy, Stats,
     fake::{ManualClock, RecordingBus},
 };
 use parking_lot::Mutex;
@@ -153,7 +153,7 @@ impl Stage {
     }
 
     /// The first page of the list 1.
-    pub(crate) async fn read(&self, consistency: &Consistency) -> Paged<u64> {
+    pub(crate) async fn read(&self, consistency: &Consistency) -> PageAnswer<u64> {
         self.list.page(&1, &FIRST, consistency).await.unwrap()
     }
 

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_cache::remote::{
-    Acquired, Alive, Cell, Cells, Changed, Confirmed, FakeServer, Filled, Frame, Frames, Header, Log,
-    LogEntry, Order, Peer, Probed, Registry, SharedError,
+    Acquired, Cell, CellWrite, Cells, ChangeAnswer, Confirmation, FakeServer, FillResult, Frame, Frames,
+    Header, Heartbeat, Log, LogEntry, Peer, ProbeAnswer, Registry, SharedError,
 };
 use parking_lot::Mutex;
 use rand::{Rng as _, rngs::SmallRng};
@@ -23,8 +23,8 @@ impl Door {
         self.0.send_replace(open);
     }
 
-    /// How many have come so far.
-    pub(crate) fn came(&self) -> usize {
+    /// How many calls have arrived so far.
+    pub(crate) fn arrivals(&self) -> usize {
         *self.1.lock()
     }
 
@@ -45,7 +45,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    async fn way(&self) {
+    async fn delay(&self) {
         if let Some(chance) = &self.chance {
             let time = chance.lock().random_range(0..3_000);
             sleep(Duration::from_micros(time)).await;
@@ -54,9 +54,9 @@ impl Wire {
 
     /// There, done, and back.
     async fn call<T>(&self, act: impl Future<Output = T>) -> T {
-        self.way().await;
+        self.delay().await;
         let answer = act.await;
-        self.way().await;
+        self.delay().await;
         answer
     }
 }
@@ -80,7 +80,7 @@ impl Cells for Wire {
         self.call(self.server.acquire(keys, token)).await
     }
 
-    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError> {
         self.call(self.server.fill(cells)).await
     }
 
@@ -94,11 +94,11 @@ impl Log for Wire {
     async fn change(
         &self,
         epoch: u64,
-        orders: &[(String, Order)],
+        writes: &[(String, CellWrite)],
         entry: LogEntry<'_>,
-    ) -> Result<Changed, SharedError> {
+    ) -> Result<ChangeAnswer, SharedError> {
         self.changes.pass().await;
-        self.call(self.server.change(epoch, orders, entry)).await
+        self.call(self.server.change(epoch, writes, entry)).await
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
@@ -109,19 +109,19 @@ impl Log for Wire {
         self.server.subscribe(epoch, node).await
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
         self.server.confirm(epoch, to, confirmed).await
     }
 }
 
 #[async_trait::async_trait]
 impl Registry for Wire {
-    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
-        self.server.enter(epoch, alive).await
+    async fn enter(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
+        self.server.enter(epoch, heartbeat).await
     }
 
-    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
-        self.server.probe(epoch, alive).await
+    async fn probe(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
+        self.server.probe(epoch, heartbeat).await
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {

@@ -18,7 +18,7 @@ impl Stage {
     }
 
     /// Receives from another node that the list 1 changed.
-    fn hear_of_change(&self) {
+    fn receive_change(&self) {
         let change =
             Invalidation { namespace: "things_epoch", key: "1".to_owned(), version: None, copy: None };
         self.node.apply(self.node.applied() + 1, &[change]);
@@ -82,7 +82,7 @@ async fn page_loaded_during_write_is_not_kept() {
 async fn page_loaded_during_change_is_not_kept() {
     let (stage, gate, reader) = Stage::loading().await;
     stage.store.remove(1, 2);
-    stage.hear_of_change();
+    stage.receive_change();
     assert!(gate.open());
     assert_eq!(reader.await.unwrap(), [1, 3, 4]);
     assert_eq!(stage.first().await, [1, 3, 4]);
@@ -96,7 +96,7 @@ async fn busy_list_is_read_from_the_store() {
     for _ in 0..3 {
         gate.entered().await;
         let next = stage.store.gate();
-        stage.hear_of_change();
+        stage.receive_change();
         assert!(gate.open());
         gate = next;
     }
@@ -143,7 +143,7 @@ async fn unpublished_list_change_is_seen_locally() {
 }
 
 #[tokio::test]
-async fn the_token_of_a_change_vouches_for_it() {
+async fn change_token_shows_the_change() {
     let (stage, write) = Stage::writing().await;
     let token = write.committed().await.unwrap();
     assert_eq!(stage.read(&Consistency::AtLeast(vec![token])).await.entry.value.items, [1, 3, 4]);

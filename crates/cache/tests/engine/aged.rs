@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{chance::Chance, runtime, seeds, truth::Kind, weather::Weather, world::World};
+use crate::{chance::Chance, faults::FaultSet, runtime, seeds, truth::Kind, world::World};
 
 /// Runs that a test of all packages makes.
 const SEEDS: u64 = 100;
@@ -27,8 +27,8 @@ fn no_copy_is_older_than_its_age() {
 
 async fn run(seed: u64) -> Result<(), String> {
     let chance = Chance::new(seed);
-    let weather = Weather::by(&chance);
-    let world = World::new(chance, weather, 3);
+    let faults = FaultSet::random(&chance);
+    let world = World::new(chance, faults, 3);
     let mut calls = JoinSet::new();
     sleep(Duration::from_millis(300)).await;
     for step in 0..STEPS {
@@ -44,12 +44,12 @@ async fn run(seed: u64) -> Result<(), String> {
         calls.spawn(async move {
             let (began, phases) = (Instant::now(), peer.phases.clone());
             let judged = match phases.live(peer.ask(id, &Consistency::Cached)).await {
-                Some(Ok(answer)) => world.store.truth.aged(id, answer, began),
-                Some(Err(error)) if weather.is_fair() => Err(format!("a read fails: {error}")),
+                Some(Ok(answer)) => world.store.truth.judge_age(id, answer, began),
+                Some(Err(error)) if faults.is_healthy() => Err(format!("a read fails: {error}")),
                 // A node that died gives no answer.
                 Some(Err(_)) | None => Ok(()),
             };
-            judged.map_err(|why| format!("step {step}, node {}: {why} ({weather:?})", peer.id))
+            judged.map_err(|why| format!("step {step}, node {}: {why} ({faults:?})", peer.id))
         });
     }
     world.calm();

@@ -8,18 +8,18 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 #[derive(Clone, Debug)]
 pub(crate) struct Chance {
     generator: Arc<Mutex<SmallRng>>,
-    /// Nothing is ever late.
-    still: bool,
+    /// Nothing is ever delayed.
+    is_undelayed: bool,
 }
 
 impl Chance {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { generator: Arc::new(Mutex::new(SmallRng::seed_from_u64(seed))), still: false }
+        Self { generator: Arc::new(Mutex::new(SmallRng::seed_from_u64(seed))), is_undelayed: false }
     }
 
     /// For scripts: names are at random, times are not.
-    pub(crate) fn still() -> Self {
-        Self { still: true, ..Self::new(0) }
+    pub(crate) fn without_delays() -> Self {
+        Self { is_undelayed: true, ..Self::new(0) }
     }
 
     pub(crate) fn below(&self, end: u64) -> u64 {
@@ -36,7 +36,7 @@ impl Chance {
 
     /// Mostly short, now and then long.
     pub(crate) fn delay(&self) -> Duration {
-        if self.still {
+        if self.is_undelayed {
             return Duration::ZERO;
         }
         let most = if self.one_in(20) { 30_000 } else { 1_000 };

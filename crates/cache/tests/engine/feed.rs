@@ -14,20 +14,20 @@ use tokio::{
 };
 
 use crate::{
-    holds::{Call, Way},
-    store::StoreWay,
+    holds::{Call, Direction},
+    store::StoreClient,
     truth::{Id, Kind},
 };
 
 /// What every reader of the feed reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
-    kept: Arc<Mutex<Kept>>,
+    state: Arc<Mutex<FeedState>>,
     grown: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct FeedState {
     changes: Vec<(Id, u64)>,
     /// The feed does not go back further.
     from: usize,
@@ -39,91 +39,91 @@ struct Kept {
 impl Stream {
     /// The record has this version now.
     pub(crate) fn push(&self, id: Id, version: u64) {
-        let mut kept = self.kept.lock();
-        kept.changes.push((id, version));
-        self.grown.send_replace(kept.changes.len());
+        let mut state = self.state.lock();
+        state.changes.push((id, version));
+        self.grown.send_replace(state.changes.len());
     }
 
     /// What changed so far cannot be read again.
     pub(crate) fn forget(&self) {
-        let mut kept = self.kept.lock();
-        kept.from = kept.changes.len();
+        let mut state = self.state.lock();
+        state.from = state.changes.len();
     }
 
     /// The node that reads.
     pub(crate) fn leader(&self) -> Option<u64> {
-        self.kept.lock().lead.map(|(node, _)| node)
+        self.state.lock().lead.map(|(node, _)| node)
     }
 }
 
 #[async_trait]
-impl Feed for StoreWay {
+impl Feed for StoreClient {
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
-        self.pass(Call::Feed, Way::There).await;
+        self.pass(Call::Feed, Direction::Request).await;
         let leads = {
-            let mut kept = self.store.stream.kept.lock();
-            let free = kept.lead.is_none_or(|(node, until)| node == self.node || until <= Instant::now());
+            let mut state = self.store.stream.state.lock();
+            let free = state.lead.is_none_or(|(node, until)| node == self.node || until <= Instant::now());
             if free {
-                kept.lead = Some((self.node, Instant::now() + lasts));
+                state.lead = Some((self.node, Instant::now() + lasts));
             }
             free
         };
-        self.pass(Call::Feed, Way::Back).await;
+        self.pass(Call::Feed, Direction::Response).await;
         Ok(leads)
     }
 
     async fn yield_lead(&self) {
-        self.pass(Call::Feed, Way::There).await;
-        self.store.stream.kept.lock().lead.take_if(|(node, _)| *node == self.node);
+        self.pass(Call::Feed, Direction::Request).await;
+        self.store.stream.state.lock().lead.take_if(|(node, _)| *node == self.node);
     }
 
     async fn open(&self, at_end: bool) -> Result<Box<dyn Changes>, FeedError> {
-        self.pass(Call::Feed, Way::There).await;
+        self.pass(Call::Feed, Direction::Request).await;
         let at = {
-            let kept = self.store.stream.kept.lock();
-            if !at_end && kept.saved < kept.from {
+            let state = self.store.stream.state.lock();
+            if !at_end && state.saved < state.from {
                 return Err(FeedError::Lost);
             }
-            if at_end { kept.changes.len() } else { kept.saved }
+            if at_end { state.changes.len() } else { state.saved }
         };
         let grown = self.store.stream.grown.subscribe();
-        Ok(Box::new(Opened { way: self.clone(), at, grown }))
+        Ok(Box::new(OpenFeed { client: self.clone(), at, grown }))
     }
 }
 
 /// An open change feed.
 #[derive(Debug)]
-struct Opened {
-    way: StoreWay,
+struct OpenFeed {
+    client: StoreClient,
     at: usize,
     grown: watch::Receiver<usize>,
 }
 
 #[async_trait]
-impl Changes for Opened {
+impl Changes for OpenFeed {
     async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError> {
         let at = self.at;
         // None in time is an answer.
         let _in_time = timeout(patience, self.grown.wait_for(|grown| *grown > at)).await.is_ok();
-        self.way.pass(Call::Feed, Way::Back).await;
-        let kept = self.way.store.stream.kept.lock();
-        let changes = kept.changes[self.at..].iter().map(|((kind, key), version)| Invalidation {
+        self.client.pass(Call::Feed, Direction::Response).await;
+        let state = self.client.store.stream.state.lock();
+        let changes = state.changes[self.at..].iter().map(|((kind, key), version)| Invalidation {
             namespace: kind.name(),
             key: key.to_string(),
             version: Some(Version::new(*version)).filter(|_| *kind != Kind::List),
             copy: None,
         });
         let changes = changes.collect();
-        self.at = kept.changes.len();
+        self.at = state.changes.len();
         Ok(changes)
     }
 
     async fn save(&mut self) -> Result<bool, FeedError> {
-        self.way.pass(Call::Feed, Way::There).await;
-        let mut kept = self.way.store.stream.kept.lock();
-        let leads = kept.lead.is_some_and(|(node, _)| node == self.way.node);
+        self.client.pass(Call::Feed, Direction::Request).await;
+        let mut state = self.client.store.stream.state.lock();
+        let leads = state.lead.is_some_and(|(node, _)| node == self.client.node);
         if leads {
-            kept.saved = self.at;
+            state.saved = self.at;
         }
         Ok(leads)
     }

@@ -7,7 +7,7 @@ use kith_cache::remote::{Frame, Frames, News};
 use tokio::sync::watch;
 
 use crate::{
-    weather::Fault,
+    faults::Fault,
     wire::{Link, Wire},
 };
 
@@ -20,36 +20,36 @@ pub(crate) struct Subscription {
     wire: Wire,
     frames: Box<dyn Frames>,
     cuts: watch::Receiver<u64>,
-    /// What is to be heard before the next that comes.
+    /// What is received before the next frame of the server.
     ahead: VecDeque<News>,
     /// A frame that was overtaken.
     overtaken: Option<News>,
-    heard: VecDeque<Frame>,
+    received: VecDeque<Frame>,
 }
 
 impl Subscription {
     pub(crate) fn new(wire: &Wire, frames: Box<dyn Frames>, cuts: watch::Receiver<u64>) -> Self {
-        let (ahead, heard) = (VecDeque::new(), VecDeque::new());
-        Self { wire: wire.clone(), frames, cuts, ahead, overtaken: None, heard }
+        let (ahead, received) = (VecDeque::new(), VecDeque::new());
+        Self { wire: wire.clone(), frames, cuts, ahead, overtaken: None, received }
     }
 
-    /// What is heard because this came.
+    /// Adds what is received because this message arrived.
     fn arrive(&mut self, news: News) {
-        let chance = self.wire.way.chance.clone();
+        let chance = self.wire.client.chance.clone();
         if let News::Entry(bytes) = &news {
-            if self.wire.link() == Link::Frozen || self.wire.loses() {
+            if self.wire.link() == Link::Frozen || self.wire.loses_entry() {
                 return;
             }
             self.remember(bytes);
         }
-        if self.wire.way.weather.has(Fault::Forged) && chance.one_in(10) {
+        if self.wire.client.faults.has(Fault::Forged) && chance.one_in(10) {
             self.ahead.push_back(News::Entry(self.forged()));
         }
-        if self.wire.way.weather.has(Fault::Jumbled) && chance.one_in(8) && self.overtaken.is_none() {
+        if self.wire.client.faults.has(Fault::Jumbled) && chance.one_in(8) && self.overtaken.is_none() {
             self.overtaken = Some(news);
             return;
         }
-        if self.wire.way.weather.has(Fault::Jumbled) && chance.one_in(8) {
+        if self.wire.client.faults.has(Fault::Jumbled) && chance.one_in(8) {
             self.ahead.push_back(news.clone());
         }
         self.ahead.push_back(news);
@@ -57,17 +57,17 @@ impl Subscription {
     }
 
     fn remember(&mut self, bytes: &[u8]) {
-        self.heard.extend(Frame::heard(bytes));
-        if self.heard.len() > REMEMBERED {
-            self.heard.pop_front();
+        self.received.extend(Frame::from_bytes(bytes));
+        if self.received.len() > REMEMBERED {
+            self.received.pop_front();
         }
     }
 
     /// Bytes that no node sent like this: another message under a name that is known, the right message under
     /// another number, one of long ago, noise.
     fn forged(&self) -> Vec<u8> {
-        let chance = &self.wire.way.chance;
-        let Some(frame) = self.heard.back().cloned() else { return vec![0; 40] };
+        let chance = &self.wire.client.chance;
+        let Some(frame) = self.received.back().cloned() else { return vec![0; 40] };
         let forged = match chance.below(5) {
             0 => Frame {
                 number: frame.number + 1,
@@ -77,7 +77,7 @@ impl Subscription {
             },
             1 => Frame { message: vec![7; 40], ..frame },
             2 => Frame { number: frame.number.saturating_sub(chance.below(4)), ..frame },
-            3 => self.heard.front().cloned().unwrap_or(frame),
+            3 => self.received.front().cloned().unwrap_or(frame),
             _ => return frame.to_bytes().split_off(usize::try_from(chance.below(30)).unwrap()),
         };
         forged.to_bytes()

@@ -1,4 +1,4 @@
-//! Places at which a script holds a call, so that something else comes between.
+//! Points at which a script holds a call, so that something else happens in between.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -28,35 +28,35 @@ pub(crate) enum Call {
 
 /// Before the call is done, or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
-    There,
-    Back,
+pub(crate) enum Direction {
+    Request,
+    Response,
 }
 
 /// The gates of one node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holds(Arc<Mutex<GatesOfCalls>>);
 
-type GatesOfCalls = HashMap<(Call, Way), Arc<Gates>>;
+type GatesOfCalls = HashMap<(Call, Direction), Arc<Gates>>;
 
 impl Holds {
     /// The next such call waits there until the gate is opened.
-    pub(crate) fn hold(&self, call: Call, way: Way) -> Gate {
-        self.gates(call, way).close()
+    pub(crate) fn hold(&self, call: Call, direction: Direction) -> Gate {
+        self.gates(call, direction).close()
     }
 
     /// The same; returns once a call waits there.
-    pub(crate) async fn held(&self, call: Call, way: Way) -> Gate {
-        let mut gate = self.hold(call, way);
+    pub(crate) async fn held(&self, call: Call, direction: Direction) -> Gate {
+        let mut gate = self.hold(call, direction);
         gate.entered().await;
         gate
     }
 
-    pub(crate) async fn pass(&self, call: Call, way: Way) {
-        self.gates(call, way).pass().await;
+    pub(crate) async fn pass(&self, call: Call, direction: Direction) {
+        self.gates(call, direction).pass().await;
     }
 
-    fn gates(&self, call: Call, way: Way) -> Arc<Gates> {
-        Arc::clone(self.0.lock().entry((call, way)).or_default())
+    fn gates(&self, call: Call, direction: Direction) -> Arc<Gates> {
+        Arc::clone(self.0.lock().entry((call, direction)).or_default())
     }
 }

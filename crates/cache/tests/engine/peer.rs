@@ -5,22 +5,23 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use kith_cache::{
     CacheError, Change, Consistency, Entry, Node, NodeConfig, Policy, TieredCache, Token, Version,
     remote::{
-        ClusterNode, FeedReader, Following, MessageMac, PeerConfirmations, Queue, Reading, SharedBus, Sharing,
+        ClusterNode, FeedReader, FeedTiming, FollowerConfig, MessageMac, PeerConfirmations, SharedBus,
+        Sharing, UnpublishedQueue,
     },
 };
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::{
+    faults::Fault,
     gate::Gate,
-    holds::{Call, Holds, Way},
+    holds::{Call, Direction, Holds},
     number_codec::NumberCodec,
     phase::{Phase, Phases},
-    shelf::{LOADS_MAX, Shelf},
-    store::{Outcome, StoreWay},
+    store::{Outcome, StoreClient},
+    store_loader::{LOADS_MAX, StoreLoader},
     truth::{AGE_MAX, Id, Kind},
     virtual_clock::VirtualClock,
-    weather::Fault,
     wire::Wire,
     world::World,
 };
@@ -33,13 +34,13 @@ pub(crate) struct Peer {
     pub(crate) id: u64,
     pub(crate) node: Node,
     pub(crate) wire: Wire,
-    pub(crate) way: StoreWay,
+    pub(crate) client: StoreClient,
     pub(crate) holds: Holds,
     pub(crate) phases: Phases,
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<UnpublishedQueue>,
     caches: [Cache; 4],
-    shelves: [Arc<Shelf>; 4],
-    shown: Mutex<BTreeMap<Id, u64>>,
+    loaders: [Arc<StoreLoader>; 4],
+    latest_reads: Mutex<BTreeMap<Id, u64>>,
 }
 
 impl fmt::Debug for Peer {
@@ -51,30 +52,30 @@ impl fmt::Debug for Peer {
 impl Peer {
     pub(crate) fn start(world: &World, id: u64) -> Arc<Self> {
         let (holds, phases) = (Holds::default(), Phases::default());
-        let way = StoreWay {
+        let client = StoreClient {
             node: id,
             store: world.store.clone(),
             chance: world.chance.clone(),
-            weather: world.weather,
+            faults: world.faults,
             holds: holds.clone(),
             phases: phases.clone(),
         };
-        let wire = Wire::new(&world.server, &way, world.began);
+        let wire = Wire::new(&world.server, &client, world.began);
         let bus = bus(world, &wire);
         let node = node(world, &bus);
         let [thing, list, right] = Kind::ALL;
         let kinds = [thing, list, right, Kind::Count];
-        let shelves = kinds.map(|kind| Arc::new(Shelf::new(&way, kind)));
+        let loaders = kinds.map(|kind| Arc::new(StoreLoader::new(&client, kind)));
         let cache = |at: usize| {
-            let policy = policy(kinds[at], world.weather.has(Fault::Short));
-            let shelf = Arc::<Shelf>::clone(&shelves[at]);
-            TieredCache::shared(&node, policy, shelf, &bus.sharing, Arc::new(NumberCodec))
+            let policy = policy(kinds[at], world.faults.has(Fault::Short));
+            let loader = Arc::<StoreLoader>::clone(&loaders[at]);
+            TieredCache::shared(&node, policy, loader, &bus.sharing, Arc::new(NumberCodec))
         };
         let caches = [cache(0), cache(1), cache(2), cache(3)];
         let queue = Arc::clone(&bus.sharing.queue);
-        follow(world, member(world, &node, bus), &way);
-        let shown = Mutex::default();
-        Arc::new(Self { id, node, wire, way, holds, phases, queue, caches, shelves, shown })
+        follow(world, member(world, &node, bus), &client);
+        let latest_reads = Mutex::default();
+        Arc::new(Self { id, node, wire, client, holds, phases, queue, caches, loaders, latest_reads })
     }
 
     pub(crate) fn cache(&self, kind: Kind) -> &Cache {
@@ -83,7 +84,7 @@ impl Peer {
 
     /// Loads of a kind that this node sent to the store so far.
     pub(crate) fn loads(&self, kind: Kind) -> u64 {
-        self.shelves[kind as usize].loads.load(std::sync::atomic::Ordering::Relaxed)
+        self.loaders[kind as usize].loads.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// What an owner task of a node does, with records of one kind or, like a follow and a block, of several: one write
@@ -95,18 +96,18 @@ impl Peer {
             let keys: Vec<u64> = of_kind.iter().map(|(_, key)| *key).collect();
             guards.push((of_kind, self.cache(of_kind[0].0).begin_write(&keys).await));
         }
-        match self.way.commit(ids, exists).await {
-            Outcome::Landed(landed) => {
-                let (mut left, mut token) = (landed.iter(), None);
+        match self.client.commit(ids, exists).await {
+            Outcome::Applied(applied) => {
+                let (mut left, mut token) = (applied.iter(), None);
                 for (of_kind, guard) in guards {
-                    let change = |((kind, key), (version, place)): (&Id, &(u64, u64))| {
-                        (*key, change(*kind, exists, *version, *place))
+                    let change = |((kind, key), (version, position)): (&Id, &(u64, u64))| {
+                        (*key, change(*kind, exists, *version, *position))
                     };
                     let changes = of_kind.iter().zip(left.by_ref()).map(change).collect();
                     // Of the later ones a guard that is dropped gives up what memory holds.
                     token = Some(guard.committed(changes).await.ok()?);
                 }
-                Some((token?, landed.into_iter().map(|(_, place)| place).collect()))
+                Some((token?, applied.into_iter().map(|(_, position)| position).collect()))
             }
             Outcome::Failed => {
                 for (_, guard) in guards {
@@ -124,34 +125,34 @@ impl Peer {
         }
     }
 
-    /// As [`Self::write`] of one living record, whose place is returned when it was acknowledged.
+    /// As [`Self::write`] of one living record, whose position is returned when it was acknowledged.
     pub(crate) async fn put(&self, id: Id) -> Option<(Token, u64)> {
-        let (token, places) = self.write(&[id], true).await?;
-        self.way.store.truth.acknowledge(id, places[0]);
-        Some((token, places[0]))
+        let (token, positions) = self.write(&[id], true).await?;
+        self.client.store.truth.acknowledge(id, positions[0]);
+        Some((token, positions[0]))
     }
 
-    /// The place that a read gives; `Ok(None)`: the record does not live.
+    /// The position that a read gives; `Ok(None)`: the record does not live.
     pub(crate) async fn ask(&self, id: Id, how: &Consistency) -> Result<Option<u64>, CacheError> {
         let answer = self.cache(id.0).get_with(&id.1, how).await;
-        answer.map(|entry| entry.map(|entry| self.place(id, &entry)))
+        answer.map(|entry| entry.map(|entry| self.position(id, &entry)))
     }
 
-    /// The latest place that this node has given to a reader; 0 where records have no versions.
-    pub(crate) fn shown(&self, id: Id) -> u64 {
-        self.shown.lock().get(&id).copied().unwrap_or_default()
+    /// The latest position that this node has given to a reader; 0 where records have no versions.
+    pub(crate) fn latest_read(&self, id: Id) -> u64 {
+        self.latest_reads.lock().get(&id).copied().unwrap_or_default()
     }
 
     /// A reader was given this.
-    pub(crate) fn shows(&self, id: Id, answer: Option<u64>) {
-        if let Some(place) = answer.filter(|_| id.0.is_versioned()) {
-            let mut shown = self.shown.lock();
-            let latest = shown.entry(id).or_default();
-            *latest = place.max(*latest);
+    pub(crate) fn record_read(&self, id: Id, answer: Option<u64>) {
+        if let Some(position) = answer.filter(|_| id.0.is_versioned()) {
+            let mut latest_reads = self.latest_reads.lock();
+            let latest = latest_reads.entry(id).or_default();
+            *latest = position.max(*latest);
         }
     }
 
-    /// The place that a cached read gives, which must not fail.
+    /// The position that a cached read gives, which must not fail.
     pub(crate) async fn read(&self, id: Id) -> Option<u64> {
         self.ask(id, &Consistency::Cached).await.unwrap()
     }
@@ -162,12 +163,12 @@ impl Peer {
         tokio::spawn(async move { peer.read(id).await })
     }
 
-    /// Writes in a task of its own. Gives the place that was acknowledged.
+    /// Writes in a task of its own. Gives the position that was acknowledged.
     pub(crate) fn puts(self: &Arc<Self>, id: Id) -> JoinHandle<Option<u64>> {
         let peer = Arc::clone(self);
         tokio::spawn(async move {
             let phases = peer.phases.clone();
-            phases.live(peer.put(id)).await.flatten().map(|(_, place)| place)
+            phases.live(peer.put(id)).await.flatten().map(|(_, position)| position)
         })
     }
 
@@ -175,20 +176,20 @@ impl Peer {
     pub(crate) async fn held<T>(
         self: &Arc<Self>,
         call: Call,
-        way: Way,
+        direction: Direction,
         start: impl FnOnce(&Arc<Self>) -> JoinHandle<T>,
     ) -> (Gate, JoinHandle<T>) {
-        let mut gate = self.holds.hold(call, way);
+        let mut gate = self.holds.hold(call, direction);
         let task = start(self);
         gate.entered().await;
         (gate, task)
     }
 
     /// The position that an entry means; reports one whose value is not of its version.
-    pub(crate) fn place(&self, id: Id, entry: &Entry<u64>) -> u64 {
+    pub(crate) fn position(&self, id: Id, entry: &Entry<u64>) -> u64 {
         let (kind, key) = id;
         if kind.is_versioned() != entry.version.is_versioned() {
-            self.way.store.truth.report(format!("{kind:?} {key} has version {}", entry.version));
+            self.client.store.truth.report(format!("{kind:?} {key} has version {}", entry.version));
         }
         *entry.value
     }
@@ -199,11 +200,11 @@ impl Peer {
     }
 }
 
-fn change(kind: Kind, exists: bool, version: u64, place: u64) -> Change<u64> {
+fn change(kind: Kind, exists: bool, version: u64, position: u64) -> Change<u64> {
     let version = Version::new(version);
     match (kind, exists) {
         (Kind::List | Kind::Count, _) => Change::Invalidate { version: None },
-        (_, true) => Change::Put { value: Arc::new(place), version },
+        (_, true) => Change::Put { value: Arc::new(position), version },
         (_, false) => Change::Deleted { version },
     }
 }
@@ -226,17 +227,17 @@ fn policy(kind: Kind, short: bool) -> Policy<u64> {
 
 fn bus(world: &World, wire: &Wire) -> Arc<SharedBus> {
     let sharing = Sharing {
-        shared: Arc::new(wire.clone()),
-        queue: Arc::new(Queue::new(if world.weather.has(Fault::Overflow) { 2 } else { 1_000 })),
-        wakes: Arc::default(),
+        backend: Arc::new(wire.clone()),
+        queue: Arc::new(UnpublishedQueue::new(if world.faults.has(Fault::Overflow) { 2 } else { 1_000 })),
+        lease_waiters: Arc::default(),
         patience: Duration::from_millis(1_500),
     };
     Arc::new(SharedBus {
-        id: wire.way.node,
+        id: wire.client.node,
         sharing,
-        epochs: Arc::new(wire.way.clone()),
-        seal: MessageMac::new(&[7; 32]),
-        confirmations: Arc::new(PeerConfirmations::new(Following::default().trust)),
+        epochs: Arc::new(wire.client.clone()),
+        mac: MessageMac::new(&[7; 32]),
+        confirmations: Arc::new(PeerConfirmations::new(FollowerConfig::default().trust)),
         bound: Duration::from_millis(100),
     })
 }
@@ -248,19 +249,19 @@ fn node(world: &World, bus: &Arc<SharedBus>) -> Node {
 
 fn member(world: &World, node: &Node, bus: Arc<SharedBus>) -> ClusterNode {
     // Every bound holds without the pause after an outage, which would hide what else keeps old copies out.
-    let following = Following { settle: Duration::ZERO, ..Following::default() };
+    let config = FollowerConfig { settle_time: Duration::ZERO, ..FollowerConfig::default() };
     let random = Arc::new(world.chance.clone());
-    ClusterNode { random, ..ClusterNode::new(node.clone(), bus, Arc::new(String::new()), following) }
+    ClusterNode { random, ..ClusterNode::new(node.clone(), bus, Arc::new(String::new()), config) }
 }
 
 /// Starts the tasks of a node.
-fn follow(world: &World, member: ClusterNode, way: &StoreWay) {
-    let phases = &way.phases;
+fn follow(world: &World, member: ClusterNode, client: &StoreClient) {
+    let phases = &client.phases;
     let (follower, publisher) = (member.clone(), member.clone());
     live(phases, async move { follower.follow().await });
     live(phases, async move { publisher.bus.drain(&publisher.node).await });
-    if !world.weather.has(Fault::NoFeed) {
-        let reader = FeedReader { member, feed: Arc::new(way.clone()), reading: Reading::default() };
+    if !world.faults.has(Fault::NoFeed) {
+        let reader = FeedReader { member, feed: Arc::new(client.clone()), timing: FeedTiming::default() };
         live(phases, async move { reader.read().await });
     }
 }

@@ -11,9 +11,9 @@ use tokio::{
 
 use crate::{
     chance::Chance,
+    faults::{Fault, FaultSet},
     peer::Peer,
     truth::{BOUND, HEALTHY, Id, Kind, ORPHANED},
-    weather::{Fault, Weather},
     world::World,
 };
 
@@ -27,7 +27,7 @@ const READ_MAX: Duration = Duration::from_millis(2_030);
 const LATE: Duration = Duration::from_secs(7);
 
 /// Until nodes have joined where nothing is wrong.
-const BEGUN: Duration = Duration::from_millis(300);
+const JOIN_TIME: Duration = Duration::from_millis(300);
 
 type Verdict = Result<(), String>;
 
@@ -40,31 +40,31 @@ struct Run {
 
 /// What a run showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Played {
+pub(crate) struct RunResult {
     /// A number that every replay of the seed must give.
     pub(crate) trace: u64,
-    /// Of a run without faults: cached reads, and those later than [`MOSTLY`](crate::truth::MOSTLY).
-    pub(crate) fair: (u64, u64),
+    /// Of a run without faults: cached reads, and those later than [`HEALTHY_P99`](crate::truth::HEALTHY_P99).
+    pub(crate) healthy: (u64, u64),
 }
 
-pub(crate) async fn run(seed: u64) -> Result<Played, String> {
+pub(crate) async fn run(seed: u64) -> Result<RunResult, String> {
     let chance = Chance::new(seed);
-    let weather = Weather::by(&chance);
-    let world = World::new(chance, weather, 3 + seed % 3);
+    let faults = FaultSet::random(&chance);
+    let world = World::new(chance, faults, 3 + seed % 3);
     let run = Arc::new(Run { world, tokens: Mutex::default() });
     let verdict = Box::pin(run.play()).await;
     let violation = run.world.store.truth.violation();
-    verdict.and(violation.map_or(Ok(()), Err)).map_err(|why| format!("{why} ({weather:?})"))?;
+    verdict.and(violation.map_or(Ok(()), Err)).map_err(|why| format!("{why} ({faults:?})"))?;
     let truth = &run.world.store.truth;
-    let fair = if weather.is_fair() { truth.judged() } else { (0, 0) };
-    Ok(Played { trace: truth.trace(), fair })
+    let healthy = if faults.is_healthy() { truth.judged() } else { (0, 0) };
+    Ok(RunResult { trace: truth.trace(), healthy })
 }
 
 impl Run {
     async fn play(self: &Arc<Self>) -> Verdict {
         let mut calls = JoinSet::new();
         // Nodes have joined by then, if they can.
-        sleep(BEGUN).await;
+        sleep(JOIN_TIME).await;
         for step in 0..STEPS {
             sleep(Duration::from_micros(self.world.chance.below(40_000))).await;
             let ids = self.ids();
@@ -122,18 +122,20 @@ impl Run {
     /// A write; once it is acknowledged, its node reads nothing older, and of a strict kind no node does.
     async fn write(&self, peer: &Peer, ids: &[Id], exists: bool) -> Verdict {
         let truth = &self.world.store.truth;
-        let Some((token, places)) = peer.write(ids, exists).await else {
+        let Some((token, positions)) = peer.write(ids, exists).await else {
             return self.may_fail("a write");
         };
-        truth.note((peer.id, ids, &places, self.world.began.elapsed()));
-        for (id, place) in ids.iter().zip(&places) {
-            truth.acknowledge(*id, *place);
-            self.tokens.lock().push((token.clone(), *id, *place));
+        truth.note((peer.id, ids, &positions, self.world.began.elapsed()));
+        for (id, position) in ids.iter().zip(&positions) {
+            truth.acknowledge(*id, *position);
+            self.tokens.lock().push((token.clone(), *id, *position));
         }
-        let (id, place) = (ids[0], places[0]);
+        let (id, position) = (ids[0], positions[0]);
         let began = Instant::now();
         match peer.ask(id, &Consistency::Cached).await {
-            Ok(answer) => truth.at_least(id, answer, place, began).map_err(|why| format!("own write: {why}")),
+            Ok(answer) => {
+                truth.at_least(id, answer, position, began).map_err(|why| format!("own write: {why}"))
+            }
             Err(_) => self.may_fail("a read"),
         }
     }
@@ -142,16 +144,16 @@ impl Run {
         let truth = &self.world.store.truth;
         let began = Instant::now();
         let applied = truth.applied(id, peer.node.epoch(), peer.node.applied());
-        let shown = peer.shown(id);
+        let latest_read = peer.latest_read(id);
         let answer = peer.ask(id, &Consistency::Cached).await;
         truth.note((peer.id, id, answer.as_ref().ok(), self.world.began.elapsed()));
-        if began.elapsed() > READ_MAX && !self.world.weather.has(Fault::Stops) {
+        if began.elapsed() > READ_MAX && !self.world.faults.has(Fault::Stops) {
             return Err(format!("a read takes {:?}", began.elapsed()));
         }
         let Ok(answer) = answer else { return self.may_fail("a read") };
         truth.at_least(id, answer, applied, began).map_err(|why| format!("applied: {why}"))?;
-        truth.at_least(id, answer, shown, began).map_err(|why| format!("went back: {why}"))?;
-        peer.shows(id, answer);
+        truth.at_least(id, answer, latest_read, began).map_err(|why| format!("went back: {why}"))?;
+        peer.record_read(id, answer);
         truth.judge(id, answer, began, self.bound())
     }
 
@@ -162,7 +164,7 @@ impl Run {
         let answers = peer.cache(kind).get_many(&keys, &Consistency::Cached).await;
         for (key, answer) in keys.into_iter().zip(answers) {
             let Ok(answer) = answer else { return self.may_fail("a batch") };
-            let answer = answer.map(|entry| peer.place((kind, key), &entry));
+            let answer = answer.map(|entry| peer.position((kind, key), &entry));
             truth.judge((kind, key), answer, began, self.bound()).map_err(|why| format!("batch: {why}"))?;
         }
         Ok(())
@@ -170,11 +172,11 @@ impl Run {
 
     async fn strong(&self, peer: &Peer, id: Id) -> Verdict {
         let truth = &self.world.store.truth;
-        let (began, newest) = (Instant::now(), truth.newest(id).map_or(0, |(_, place)| place));
+        let (began, newest) = (Instant::now(), truth.newest(id).map_or(0, |(_, position)| position));
         let Ok(answer) = peer.ask(id, &Consistency::Strong).await else {
             return self.may_fail("a strong read");
         };
-        peer.shows(id, answer);
+        peer.record_read(id, answer);
         truth.at_least(id, answer, newest, began).map_err(|why| format!("strong: {why}"))
     }
 
@@ -189,20 +191,20 @@ impl Run {
             tokens[tokens.len() - 1 - usize::try_from(self.world.chance.below(recent as u64)).unwrap()]
                 .clone()
         };
-        let (token, id, place) = promised;
+        let (token, id, position) = promised;
         let began = Instant::now();
         let read = peer.ask(id, &Consistency::AtLeast(vec![token.clone()])).await;
         let Ok(answer) = read else { return self.may_fail("a read with a token") };
         let truth = &self.world.store.truth;
-        truth.at_least(id, answer, place, began).map_err(|why| format!("{:?}: {why}", token.positions()))
+        truth.at_least(id, answer, position, began).map_err(|why| format!("{:?}: {why}", token.positions()))
     }
 
     fn bound(&self) -> Duration {
-        if self.world.weather.is_fair() { HEALTHY } else { BOUND }
+        if self.world.faults.is_healthy() { HEALTHY } else { BOUND }
     }
 
     fn may_fail(&self, what: &str) -> Verdict {
-        if self.world.weather.is_fair() {
+        if self.world.faults.is_healthy() {
             Err(format!("{what} fails though nothing is wrong"))
         } else {
             Ok(())
@@ -212,25 +214,25 @@ impl Run {
     /// All faults have ended: every change has been published, every node is correct after the bound, and healthy from
     /// then on.
     async fn end(&self) -> Verdict {
-        let (world, weather) = (&self.world, self.world.weather);
+        let (world, faults) = (&self.world, self.world.faults);
         let truth = &world.store.truth;
         let mut well = Instant::now() + BOUND;
-        if weather.has(Fault::Unknown) {
-            well = well.max(world.store.landing() + LATE + BOUND);
+        if faults.has(Fault::Unknown) {
+            well = well.max(world.store.late_writes_until() + LATE + BOUND);
         }
         // Changes that dead writers, or those that waited for a late effect, did not publish.
-        let orphans = weather.has(Fault::Crashes);
-        if orphans && !weather.has(Fault::NoFeed) {
+        let orphans = faults.has(Fault::Crashes);
+        if orphans && !faults.has(Fault::NoFeed) {
             well += ORPHANED - BOUND;
         }
         sleep_until(well).await;
-        if !orphans || !weather.has(Fault::NoFeed) {
+        if !orphans || !faults.has(Fault::NoFeed) {
             truth.unpublished().map_or(Ok(()), |missing| Err(format!("{missing:?} was not published")))?;
         }
-        if !weather.raises() && world.store.epoch() != 1 {
+        if !faults.raises() && world.store.epoch() != 1 {
             return Err(format!("the epoch is raised to {} without a reason", world.store.epoch()));
         }
-        truth.expects_all();
+        truth.end_tolerance();
         self.all_right(HEALTHY).await?;
         for kind in Kind::ALL {
             // An answer may still be lost now and then.
@@ -243,9 +245,10 @@ impl Run {
             }
             written.ok_or_else(|| format!("{kind:?} takes no write at the end"))?;
         }
-        // Those that were not acknowledged may land yet.
-        let landing = if weather.has(Fault::Unknown) { world.store.landing() + LATE } else { Instant::now() };
-        sleep_until(landing.max(Instant::now()) + HEALTHY).await;
+        // Writes that were not acknowledged may still be applied.
+        let late_writes_until =
+            if faults.has(Fault::Unknown) { world.store.late_writes_until() + LATE } else { Instant::now() };
+        sleep_until(late_writes_until.max(Instant::now()) + HEALTHY).await;
         self.all_right(Duration::ZERO).await
     }
 
@@ -258,7 +261,7 @@ impl Run {
                 let mut answer = peer.ask(id, &Consistency::Cached).await;
                 // One that fails now and then is asked again.
                 for _ in 0..10 {
-                    if answer.is_err() && !self.world.weather.is_fair() {
+                    if answer.is_err() && !self.world.faults.is_healthy() {
                         answer = peer.ask(id, &Consistency::Cached).await;
                     }
                 }

@@ -1,4 +1,4 @@
-//! The store of all nodes, and the way of each node to it: what it has acknowledged is the truth. Answers late.
+//! The store of all nodes, and the access of each node to it: what the store has acknowledged is the truth. Answers late.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     chance::Chance,
+    faults::{Fault, FaultSet},
     feed::Stream,
-    holds::{Call, Holds, Way},
+    holds::{Call, Direction, Holds},
     phase::Phases,
     truth::{Id, Kind, Truth},
-    weather::{Fault, Weather},
 };
 
 /// Where versions come from.
@@ -34,14 +34,14 @@ pub(crate) enum Versions {
 struct StoreState {
     epoch: (u64, String),
     versions: Versions,
-    /// The next load of this record gives a state so many places back.
+    /// The next load of this record gives a state this many positions back.
     lags: Option<(Id, usize)>,
     /// A state of the record that the primary alone has, and its version.
-    unsure: Option<(Id, u64, u64)>,
+    primary_only: Option<(Id, u64, u64)>,
     /// The version of the next write, by the clock of a node.
     clock: Option<u64>,
-    /// Writes that may still land.
-    landing: Instant,
+    /// Until when writes without a waiting writer may still be applied.
+    late_writes_until: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -54,8 +54,8 @@ pub(crate) struct Store {
 /// What became of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The version of each record and its place.
-    Landed(Vec<(u64, u64)>),
+    /// The version of each record and its position.
+    Applied(Vec<(u64, u64)>),
     Failed,
     Unknown,
 }
@@ -66,9 +66,9 @@ impl Store {
             epoch: (1, "0".to_owned()),
             versions: Versions::Stub,
             lags: None,
-            unsure: None,
+            primary_only: None,
             clock: None,
-            landing: Instant::now(),
+            late_writes_until: Instant::now(),
         };
         Self { truth: truth.clone(), held: Arc::new(Mutex::new(held)), stream: Stream::default() }
     }
@@ -84,8 +84,8 @@ impl Store {
 
     /// From now on loads give this state of the record, which only the primary has; `None`: it is gone with the
     /// primary.
-    pub(crate) fn unsure(&self, state: Option<(Id, u64, u64)>) {
-        self.held.lock().unsure = state;
+    pub(crate) fn set_primary_only(&self, state: Option<(Id, u64, u64)>) {
+        self.held.lock().primary_only = state;
     }
 
     /// The next write takes its version from a clock.
@@ -104,27 +104,27 @@ impl Store {
         held.epoch.0
     }
 
-    /// Until when writes may take effect for which no writer waits.
-    pub(crate) fn landing(&self) -> Instant {
-        self.held.lock().landing
+    /// Until when writes for which no writer waits may still be applied.
+    pub(crate) fn late_writes_until(&self) -> Instant {
+        self.held.lock().late_writes_until
     }
 
-    /// Takes a write. Returns version and place.
-    pub(crate) fn land(&self, id: Id, exists: bool) -> (u64, u64) {
+    /// Applies a write. Returns version and position.
+    pub(crate) fn apply_write(&self, id: Id, exists: bool) -> (u64, u64) {
         let mut held = self.held.lock();
         let (versions, clock) = (held.versions, held.clock.take());
-        let landed = self.truth.land(id, exists, |history| match history.last() {
+        let applied = self.truth.record_state(id, exists, |history| match history.last() {
             _ if clock.is_some() => clock.unwrap_or_default(),
             Some(last) if !last.exists && versions == Versions::Forgotten => 1,
             last => last.map_or(0, |last| last.version) + step(id),
         });
-        self.stream.push(id, landed.0);
-        landed
+        self.stream.push(id, applied.0);
+        applied
     }
 
     /// The record changes without a broadcast; the feed does not report it either.
     pub(crate) fn change(&self, id: Id) {
-        self.truth.land(id, true, |history| history.len() as u64 + 1);
+        self.truth.record_state(id, true, |history| history.len() as u64 + 1);
     }
 
     /// What the store answers to a load.
@@ -132,14 +132,15 @@ impl Store {
         let back = self.held.lock().lags.take_if(|(lags, _)| *lags == id).map_or(0, |(_, back)| back);
         let versioned =
             |version| if id.0.is_versioned() { Version::new(version) } else { Version::UNVERSIONED };
-        if let Some((_, value, version)) = self.held.lock().unsure.filter(|(unsure, ..)| *unsure == id) {
+        if let Some((_, value, version)) = self.held.lock().primary_only.filter(|(record, ..)| *record == id)
+        {
             return Loaded::Found { value: Arc::new(value), version: versioned(version) };
         }
         match self.truth.earlier(id, back) {
             None => Loaded::Absent { version: Version::UNVERSIONED },
             Some((state, _)) if !state.exists => Loaded::Absent { version: versioned(state.version) },
-            Some((state, place)) => {
-                Loaded::Found { value: Arc::new(place), version: versioned(state.version) }
+            Some((state, position)) => {
+                Loaded::Found { value: Arc::new(position), version: versioned(state.version) }
             }
         }
     }
@@ -151,21 +152,21 @@ const fn step(id: Id) -> u64 {
     if matches!(kind, Kind::Thing) && key == 2 { 1_000 } else { 1 }
 }
 
-/// The way of one node to the store.
+/// The access of one node to the store.
 #[derive(Clone, Debug)]
-pub(crate) struct StoreWay {
+pub(crate) struct StoreClient {
     pub(crate) node: u64,
     pub(crate) store: Store,
     pub(crate) chance: Chance,
-    pub(crate) weather: Weather,
+    pub(crate) faults: FaultSet,
     pub(crate) holds: Holds,
     pub(crate) phases: Phases,
 }
 
-impl StoreWay {
-    /// One way of a call.
-    pub(crate) async fn pass(&self, call: Call, way: Way) {
-        self.holds.pass(call, way).await;
+impl StoreClient {
+    /// One direction of a call.
+    pub(crate) async fn pass(&self, call: Call, direction: Direction) {
+        self.holds.pass(call, direction).await;
         let delay = self.chance.delay();
         if !delay.is_zero() {
             sleep(delay).await;
@@ -175,48 +176,48 @@ impl StoreWay {
 
     /// Writes these records, or deletes them.
     pub(crate) async fn commit(&self, ids: &[Id], exists: bool) -> Outcome {
-        self.pass(Call::Commit, Way::There).await;
-        let land = |way: &Self| ids.iter().map(|id| way.store.land(*id, exists)).collect();
-        if self.weather.has(Fault::Unknown) && self.chance.one_in(8) {
+        self.pass(Call::Commit, Direction::Request).await;
+        let apply = |client: &Self| ids.iter().map(|id| client.store.apply_write(*id, exists)).collect();
+        if self.faults.has(Fault::Unknown) && self.chance.one_in(8) {
             match self.chance.below(4) {
                 0 => return Outcome::Failed,
-                1 => drop::<Vec<_>>(land(self)),
-                2 => self.land_late(ids, exists),
+                1 => drop::<Vec<_>>(apply(self)),
+                2 => self.apply_late(ids, exists),
                 _ => {}
             }
-            self.store.held.lock().landing = Instant::now() + Duration::from_secs(5);
-            self.pass(Call::Commit, Way::Back).await;
+            self.store.held.lock().late_writes_until = Instant::now() + Duration::from_secs(5);
+            self.pass(Call::Commit, Direction::Response).await;
             return Outcome::Unknown;
         }
-        let landed = land(self);
-        self.pass(Call::Commit, Way::Back).await;
-        Outcome::Landed(landed)
+        let applied = apply(self);
+        self.pass(Call::Commit, Direction::Response).await;
+        Outcome::Applied(applied)
     }
 
-    /// The write is still on its way when the writer has long given it up, and maybe died.
-    fn land_late(&self, ids: &[Id], exists: bool) {
+    /// The write is applied long after the writer has given it up, and perhaps died.
+    fn apply_late(&self, ids: &[Id], exists: bool) {
         let (ids, store) = (ids.to_vec(), self.store.clone());
         let after = Duration::from_millis(self.chance.below(4_000));
         tokio::spawn(async move {
             sleep(after).await;
             for id in ids {
-                store.land(id, exists);
+                store.apply_write(id, exists);
             }
         });
     }
 }
 
 #[async_trait]
-impl Epochs for StoreWay {
+impl Epochs for StoreClient {
     async fn current(&self) -> Result<(u64, String), SharedError> {
-        self.pass(Call::Epoch, Way::There).await;
+        self.pass(Call::Epoch, Direction::Request).await;
         let epoch = self.store.held.lock().epoch.clone();
-        self.pass(Call::Epoch, Way::Back).await;
+        self.pass(Call::Epoch, Direction::Response).await;
         Ok(epoch)
     }
 
     async fn raise(&self, seen: u64, server: &str) -> Result<u64, SharedError> {
-        self.pass(Call::Epoch, Way::There).await;
+        self.pass(Call::Epoch, Direction::Request).await;
         let raised = {
             let mut held = self.store.held.lock();
             if held.epoch.0 == seen {
@@ -224,7 +225,7 @@ impl Epochs for StoreWay {
             }
             held.epoch.0
         };
-        self.pass(Call::Epoch, Way::Back).await;
+        self.pass(Call::Epoch, Direction::Response).await;
         Ok(raised)
     }
 }

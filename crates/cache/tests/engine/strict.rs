@@ -6,17 +6,17 @@ use kith_cache::Consistency;
 use tokio::time::Instant;
 
 use crate::{
-    holds::{Call, Way},
+    holds::{Call, Direction},
     phase::Phase,
     truth::{ONE, RIGHT},
     wire::Link,
-    world::{World, pass},
+    world::{World, sleep_ms},
 };
 
 /// Interleaving 6.
 #[tokio::test(start_paused = true)]
 async fn first_answers_after_a_stop_are_right() {
-    let (_world, [a, b]) = World::script().await;
+    let (_world, [a, b]) = World::scripted().await;
     for id in [ONE, RIGHT] {
         a.put(id).await.unwrap();
         b.read(id).await;
@@ -25,7 +25,7 @@ async fn first_answers_after_a_stop_are_right() {
     for id in [ONE, RIGHT] {
         a.put(id).await.unwrap();
     }
-    pass(30_000).await;
+    sleep_ms(30_000).await;
     // Its memory is asked before any of its tasks takes a step.
     assert_eq!(b.cache(ONE.0).hit(&ONE.1).map(|entry| entry.map(|entry| *entry.value)), None);
     b.phases.set(Phase::Runs);
@@ -35,14 +35,14 @@ async fn first_answers_after_a_stop_are_right() {
 /// Interleaving 6: the answer to a probe waits while the node is paused.
 #[tokio::test(start_paused = true)]
 async fn old_answer_gives_no_trust_after_a_stop() {
-    let (_world, [a, b]) = World::holding(RIGHT).await;
-    let probe = b.holds.held(Call::Probe, Way::Back).await;
+    let (_world, [a, b]) = World::with_cached(RIGHT).await;
+    let probe = b.holds.held(Call::Probe, Direction::Response).await;
     b.phases.set(Phase::Paused);
-    b.wire.lose(1);
+    b.wire.lose_entries(1);
     probe.open();
     a.put(RIGHT).await.unwrap();
-    pass(30_000).await;
-    let mut next = b.holds.hold(Call::Probe, Way::There);
+    sleep_ms(30_000).await;
+    let mut next = b.holds.hold(Call::Probe, Direction::Request);
     b.phases.set(Phase::Runs);
     next.entered().await;
     assert_eq!(b.read(RIGHT).await, Some(2));
@@ -50,13 +50,13 @@ async fn old_answer_gives_no_trust_after_a_stop() {
 
 #[tokio::test(start_paused = true)]
 async fn no_read_joins_a_load_of_an_untrusted_node() {
-    let (_world, [a, b]) = World::script().await;
+    let (_world, [a, b]) = World::scripted().await;
     a.put(RIGHT).await.unwrap();
     b.wire.set(Link::Frozen);
-    let (load, early) = b.held(Call::Load, Way::Back, |b| b.reads(RIGHT)).await;
+    let (load, early) = b.held(Call::Load, Direction::Response, |b| b.reads(RIGHT)).await;
     a.put(RIGHT).await.unwrap();
     let later = b.reads(RIGHT);
-    pass(1).await;
+    sleep_ms(1).await;
     load.open();
     assert_eq!(later.await.unwrap(), Some(2));
     assert_eq!(early.await.unwrap(), Some(1), "it began before the write");
@@ -65,7 +65,7 @@ async fn no_read_joins_a_load_of_an_untrusted_node() {
 /// Interleaving 8.
 #[tokio::test(start_paused = true)]
 async fn strict_write_of_cut_node_is_not_acknowledged() {
-    let (_world, [a, b]) = World::holding(RIGHT).await;
+    let (_world, [a, b]) = World::with_cached(RIGHT).await;
     a.wire.set(Link::Closed);
     let acknowledged = a.put(RIGHT).await;
     assert!(acknowledged.is_none() || b.read(RIGHT).await == Some(2));
@@ -74,12 +74,12 @@ async fn strict_write_of_cut_node_is_not_acknowledged() {
 /// Interleaving 8: the registry of the new epoch is empty.
 #[tokio::test(start_paused = true)]
 async fn strict_write_awaits_nodes_of_last_epoch() {
-    let (world, [a, b]) = World::holding(RIGHT).await;
-    world.keep_dump();
+    let (world, [a, b]) = World::with_cached(RIGHT).await;
+    world.take_dump();
     b.wire.set(Link::Frozen);
-    world.put_back(false);
+    world.restore_dump(false);
     while a.node.epoch() == 1 {
-        pass(10).await;
+        sleep_ms(10).await;
     }
     a.put(RIGHT).await.unwrap();
     assert_eq!(b.read(RIGHT).await, Some(2));
@@ -87,15 +87,15 @@ async fn strict_write_awaits_nodes_of_last_epoch() {
 
 #[tokio::test(start_paused = true)]
 async fn strict_write_awaits_every_node() {
-    let (_world, [a, b]) = World::holding(RIGHT).await;
-    b.wire.lose(1);
+    let (_world, [a, b]) = World::with_cached(RIGHT).await;
+    b.wire.lose_entries(1);
     a.put(RIGHT).await.unwrap();
     assert_eq!(b.read(RIGHT).await, Some(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn strict_write_awaits_a_dead_node_for_its_trust() {
-    let (_world, [a, b]) = World::script().await;
+    let (_world, [a, b]) = World::scripted().await;
     b.kill();
     let began = Instant::now();
     a.put(RIGHT).await.unwrap();
@@ -106,17 +106,17 @@ async fn strict_write_awaits_a_dead_node_for_its_trust() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_holds_on_a_node_that_hears_nothing() {
-    let (_world, [a, b]) = World::holding(ONE).await;
+async fn token_holds_on_a_node_that_receives_nothing() {
+    let (_world, [a, b]) = World::with_cached(ONE).await;
     b.wire.set(Link::Frozen);
-    let (token, place) = a.put(ONE).await.unwrap();
+    let (token, position) = a.put(ONE).await.unwrap();
     assert_eq!(b.read(ONE).await, Some(1), "it cannot know, and is within its bound");
-    assert_eq!(b.ask(ONE, &Consistency::AtLeast(vec![token])).await.unwrap(), Some(place));
+    assert_eq!(b.ask(ONE, &Consistency::AtLeast(vec![token])).await.unwrap(), Some(position));
 }
 
 #[tokio::test(start_paused = true)]
 async fn strong_read_on_a_cut_node_is_of_the_store() {
-    let (_world, [a, b]) = World::holding(ONE).await;
+    let (_world, [a, b]) = World::with_cached(ONE).await;
     b.wire.set(Link::Frozen);
     a.put(ONE).await.unwrap();
     assert_eq!(b.ask(ONE, &Consistency::Strong).await.unwrap(), Some(2));
@@ -126,12 +126,12 @@ async fn strong_read_on_a_cut_node_is_of_the_store() {
 #[tokio::test(start_paused = true)]
 async fn cut_node_serves_memory_for_the_bound() {
     for link in [Link::Closed, Link::Frozen, Link::Stalled] {
-        let (_world, [a, b]) = World::holding(ONE).await;
+        let (_world, [a, b]) = World::with_cached(ONE).await;
         b.wire.set(link);
         a.put(ONE).await.unwrap();
-        pass(1_500).await;
+        sleep_ms(1_500).await;
         assert_eq!(b.read(ONE).await, Some(1), "{link:?}: within the bound");
-        pass(1_500).await;
+        sleep_ms(1_500).await;
         assert_eq!(b.read(ONE).await, Some(2), "{link:?}");
     }
 }

@@ -19,7 +19,7 @@ use std::{
 
 use kith_cache::{
     Version,
-    remote::{Cell, Changed, Order},
+    remote::{Cell, CellWrite, ChangeAnswer},
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ use tokio::time::Instant;
 /// Of a cached read while nothing is wrong.
 pub(crate) const HEALTHY: Duration = Duration::from_secs(1);
 /// Of ninety-nine cached reads in a hundred while nothing is wrong.
-pub(crate) const MOSTLY: Duration = Duration::from_millis(50);
+pub(crate) const HEALTHY_P99: Duration = Duration::from_millis(50);
 /// Of a cached read under any fault but the death of a writer.
 pub(crate) const BOUND: Duration = Duration::from_secs(3);
 /// The longest age of a copy of a record whose changes are not broadcast.
@@ -85,7 +85,7 @@ pub(crate) struct State {
     /// As the store gave it.
     pub(crate) version: u64,
     pub(crate) exists: bool,
-    landed: Instant,
+    stored: Instant,
     published: Option<Instant>,
     acknowledged: Option<Instant>,
 }
@@ -98,10 +98,10 @@ impl State {
 
 /// Everything that is known.
 #[derive(Clone, Debug)]
-pub(crate) struct Truth(Arc<Mutex<Known>>);
+pub(crate) struct Truth(Arc<Mutex<TruthState>>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct TruthState {
     records: BTreeMap<Id, Vec<State>>,
     /// The published states in the logs, by epoch: number and state.
     logs: BTreeMap<u64, BTreeMap<Id, Vec<(u64, usize)>>>,
@@ -110,66 +110,71 @@ struct Known {
     /// The highest epoch that the server received.
     epoch: u64,
     /// When the server was last another one.
-    swapped: Option<Instant>,
+    replaced_at: Option<Instant>,
     /// The epoch in which the server was replaced under the same name, until there is a later one.
     hidden: Option<u64>,
     /// Changes that the server ran so far, and those of them when the dump was taken.
     changes: u64,
     dumped: u64,
     /// Until when no node can detect that a server was replaced under the same name.
-    excused: Option<Instant>,
+    undetectable_until: Option<Instant>,
     violations: Vec<String>,
     trace: u64,
-    /// Cached reads that were judged, and those later than [`MOSTLY`].
+    /// Cached reads that were judged, and those later than [`HEALTHY_P99`].
     judged: (u64, u64),
 }
 
 impl Truth {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Known { epoch: 1, ..Known::default() })))
+        Self(Arc::new(Mutex::new(TruthState { epoch: 1, ..TruthState::default() })))
     }
 
-    /// The store takes a change of the record. Returns the version that it has now, and its place.
-    pub(crate) fn land(&self, id: Id, exists: bool, version: impl FnOnce(&[State]) -> u64) -> (u64, u64) {
+    /// The store has applied a change of the record. Returns the version that it has now, and its position.
+    pub(crate) fn record_state(
+        &self,
+        id: Id,
+        exists: bool,
+        version: impl FnOnce(&[State]) -> u64,
+    ) -> (u64, u64) {
         let mut known = self.0.lock();
         let history = known.records.entry(id).or_default();
         let version = version(history);
-        crate::trace!("T land {id:?} {version}");
-        history.push(State { version, exists, landed: Instant::now(), published: None, acknowledged: None });
+        crate::trace!("T store {id:?} {version}");
+        history.push(State { version, exists, stored: Instant::now(), published: None, acknowledged: None });
         (version, history.len() as u64)
     }
 
-    /// The newest state, and its place; `None`: never stored.
+    /// The newest state, and its position; `None`: never stored.
     pub(crate) fn newest(&self, id: Id) -> Option<(State, u64)> {
         let known = self.0.lock();
         known.records.get(&id).and_then(|history| Some((*history.last()?, history.len() as u64)))
     }
 
-    /// The state so many places back.
+    /// The state this many positions back.
     pub(crate) fn earlier(&self, id: Id, back: usize) -> Option<(State, u64)> {
         let known = self.0.lock();
         let history = known.records.get(&id)?;
-        let place = history.len().checked_sub(back)?;
-        Some((*history.get(place.checked_sub(1)?)?, place as u64))
+        let position = history.len().checked_sub(back)?;
+        Some((*history.get(position.checked_sub(1)?)?, position as u64))
     }
 
     /// The server ran a change in the log of the epoch.
-    pub(crate) fn changed(&self, epoch: u64, orders: &[(String, Order)], changed: &Changed) {
+    pub(crate) fn changed(&self, epoch: u64, writes: &[(String, CellWrite)], changed: &ChangeAnswer) {
         let mut known = self.0.lock();
         known.changes += 1;
-        crate::trace!("T change {epoch} {orders:?} {changed:?}");
-        for (address, order) in orders {
+        crate::trace!("T change {epoch} {writes:?} {changed:?}");
+        for (address, write) in writes {
             let Some((_, id)) = parse(address) else { continue };
-            let version = match order {
-                Order::Invalidate(version) => *version,
-                Order::Put(cell) => Some(cell.header.version),
+            let version = match write {
+                CellWrite::Invalidate(version) => *version,
+                CellWrite::Put(cell) => Some(cell.header.version),
             };
             known.record_published(id, version, epoch, changed);
         }
     }
 
     /// The server received the epoch: nodes that follow it have dropped everything from before.
-    pub(crate) fn began(&self, epoch: u64) {
+    pub(crate) fn epoch_received(&self, epoch: u64) {
         let now = Instant::now();
         let mut known = self.0.lock();
         if epoch <= known.epoch {
@@ -180,26 +185,26 @@ impl Truth {
         known.records.values_mut().flatten().for_each(|state| state.set_published(now));
         if known.hidden.is_some_and(|hidden| epoch > hidden) {
             known.hidden = None;
-            known.swapped = Some(now);
-            known.excused = Some(now + BOUND);
+            known.replaced_at = Some(now);
+            known.undetectable_until = Some(now + BOUND);
         }
     }
 
     /// What the server holds now may come back.
-    pub(crate) fn dump(&self) {
+    pub(crate) fn dump_taken(&self) {
         let mut known = self.0.lock();
         known.dumped = known.changes;
     }
 
-    /// All is well for long: who still does not know that the server was replaced is wrong.
-    pub(crate) fn expects_all(&self) {
+    /// The faults ended long ago: from now on a node that has not detected the replacement of the server is wrong.
+    pub(crate) fn end_tolerance(&self) {
         self.0.lock().hidden = None;
     }
 
     /// The server is another one, with an older past.
-    pub(crate) fn swap(&self, hidden: bool) {
+    pub(crate) fn server_replaced(&self, hidden: bool) {
         let mut known = self.0.lock();
-        known.swapped = Some(Instant::now());
+        known.replaced_at = Some(Instant::now());
         crate::trace!("T swap {hidden}");
         known.logs_from = known.epoch + 1;
         // One that lacks nothing cannot be distinguished from the one before.
@@ -209,11 +214,11 @@ impl Truth {
     }
 
     /// The write was acknowledged.
-    pub(crate) fn acknowledge(&self, id: Id, place: u64) {
+    pub(crate) fn acknowledge(&self, id: Id, position: u64) {
         let now = Instant::now();
         let mut known = self.0.lock();
-        crate::trace!("T ack {id:?} {place}");
-        let state = known.records.get_mut(&id).and_then(|history| history.get_mut(index(place)));
+        crate::trace!("T ack {id:?} {position}");
+        let state = known.records.get_mut(&id).and_then(|history| history.get_mut(index(position)));
         state.map(|state| state.acknowledged.get_or_insert(now));
     }
 
@@ -223,14 +228,14 @@ impl Truth {
     }
 
     /// Whether a reader at that time could not detect that the server was replaced under the same name.
-    pub(crate) fn excuses(&self, began: Instant) -> bool {
+    pub(crate) fn is_undetectable(&self, began: Instant) -> bool {
         let known = self.0.lock();
-        known.hidden.is_some() || known.excused.is_some_and(|until| began < until)
+        known.hidden.is_some() || known.undetectable_until.is_some_and(|until| began < until)
     }
 
     /// What the server returns to a reader that follows this epoch must be as new as what was published in it (I1).
-    pub(crate) fn look(&self, address: &str, cell: Option<&Cell>) {
-        use kith_cache::remote::Kind::{Null, Value};
+    pub(crate) fn check_read(&self, address: &str, cell: Option<&Cell>) {
+        use kith_cache::remote::CellKind::{Null, Value};
         let (Some((epoch, id)), Some(cell)) = (parse(address), cell) else { return };
         let mut known = self.0.lock();
         if !matches!(cell.header.kind, Value | Null) || known.hidden.is_some() || epoch < known.logs_from {
@@ -238,7 +243,7 @@ impl Truth {
         }
         let published = known.logs.get(&epoch).and_then(|log| log.get(&id)?.last().copied());
         let published =
-            published.and_then(|(_, place)| known.records[&id].get(place.checked_sub(1)?).copied());
+            published.and_then(|(_, position)| known.records[&id].get(position.checked_sub(1)?).copied());
         if published
             .is_some_and(|published| cell.header.version.get() < published.version && id.0 != Kind::List)
         {
@@ -272,7 +277,7 @@ impl Truth {
         self.0.lock().trace
     }
 
-    /// Cached reads that were judged, and those later than [`MOSTLY`].
+    /// Cached reads that were judged, and those later than [`HEALTHY_P99`].
     pub(crate) fn judged(&self) -> (u64, u64) {
         self.0.lock().judged
     }
@@ -281,10 +286,13 @@ impl Truth {
     pub(crate) fn unpublished(&self) -> Option<(Id, usize)> {
         let known = self.0.lock();
         let unpublished = |history: &Vec<State>| history.iter().position(|state| state.published.is_none());
-        known.records.iter().find_map(|(id, history)| unpublished(history).map(|place| (*id, place + 1)))
+        known
+            .records
+            .iter()
+            .find_map(|(id, history)| unpublished(history).map(|position| (*id, position + 1)))
     }
 
-    /// Judges an answer of a cached read: the place of the state that it gave, or that the record does not exist.
+    /// Judges an answer of a cached read: the position of the state that it gave, or that the record does not exist.
     pub(crate) fn judge(
         &self,
         id: Id,
@@ -292,38 +300,42 @@ impl Truth {
         began: Instant,
         bound: Duration,
     ) -> Result<(), String> {
-        let excused = self.excuses(began);
+        let is_undetectable = self.is_undetectable(began);
         let mut known = self.0.lock();
         let late = known.late(id, answer, began);
         known.judged.0 += 1;
-        known.judged.1 += u64::from(late > MOSTLY);
+        known.judged.1 += u64::from(late > HEALTHY_P99);
         let Some(history) = known.records.get(&id) else { return Ok(()) };
-        let place = place(history, answer);
-        let later = || history.iter().skip(place);
+        let position = position_of(history, answer);
+        let later = || history.iter().skip(position);
         if late > bound && known.hidden.is_none() {
-            return Err(format!("{id:?} is read as {place} of {}, {late:?} late", history.len()));
+            return Err(format!("{id:?} is read as {position} of {}, {late:?} late", history.len()));
         }
         let done = later().find(|state| state.acknowledged.is_some_and(|done| done <= began));
-        if id.0 == Kind::Right && done.is_some() && !excused {
-            return Err(format!("{id:?} is read as {place} of {} after the acknowledgement", history.len()));
+        if id.0 == Kind::Right && done.is_some() && !is_undetectable {
+            return Err(format!(
+                "{id:?} is read as {position} of {} after the acknowledgement",
+                history.len()
+            ));
         }
         Ok(())
     }
 
     /// Judges an answer about a record whose changes are not broadcast: it may lack what is younger than [`AGE_MAX`].
-    pub(crate) fn aged(&self, id: Id, answer: Option<u64>, began: Instant) -> Result<(), String> {
+    pub(crate) fn judge_age(&self, id: Id, answer: Option<u64>, began: Instant) -> Result<(), String> {
         let known = self.0.lock();
         let history = known.records.get(&id).map_or(&[][..], Vec::as_slice);
-        let place = place(history, answer);
-        let lacking = history.get(place).map_or(Duration::ZERO, |state| began.duration_since(state.landed));
+        let position = position_of(history, answer);
+        let lacking =
+            history.get(position).map_or(Duration::ZERO, |state| began.duration_since(state.stored));
         // Clocks of nodes count whole milliseconds.
         if lacking <= AGE_MAX + Duration::from_millis(1) {
             return Ok(());
         }
-        Err(format!("{id:?} is read as {place} of {}, {lacking:?} after the next", history.len()))
+        Err(format!("{id:?} is read as {position} of {}, {lacking:?} after the next", history.len()))
     }
 
-    /// Judges an answer that must not be older than a place.
+    /// Judges an answer that must not be older than a position.
     pub(crate) fn at_least(
         &self,
         id: Id,
@@ -331,20 +343,20 @@ impl Truth {
         least: u64,
         began: Instant,
     ) -> Result<(), String> {
-        if self.excuses(began) {
+        if self.is_undetectable(began) {
             return Ok(());
         }
         let known = self.0.lock();
         let history = known.records.get(&id).map_or(&[][..], Vec::as_slice);
-        let place = place(history, answer);
-        if place as u64 >= least {
+        let position = position_of(history, answer);
+        if position as u64 >= least {
             Ok(())
         } else {
-            Err(format!("{id:?} is read as {place}, not {least} or later"))
+            Err(format!("{id:?} is read as {position}, not {least} or later"))
         }
     }
 
-    /// The place that a node which has applied so much of the log of an epoch knows of (I3).
+    /// The position that a node which has applied so much of the log of an epoch knows of (I3).
     pub(crate) fn applied(&self, id: Id, epoch: u64, number: u64) -> u64 {
         let known = self.0.lock();
         if epoch < known.logs_from || known.hidden.is_some() {
@@ -352,42 +364,43 @@ impl Truth {
         }
         let log = known.logs.get(&epoch).and_then(|log| log.get(&id));
         let entries = log.into_iter().flatten().filter(|(logged, _)| *logged <= number);
-        entries.map(|(_, place)| *place as u64).max().unwrap_or(0)
+        entries.map(|(_, position)| *position as u64).max().unwrap_or(0)
     }
 }
 
-impl Known {
+impl TruthState {
     /// How long before the read a later state than the answer had been published.
     fn late(&self, id: Id, answer: Option<u64>, began: Instant) -> Duration {
         let history = self.records.get(&id).map_or(&[][..], Vec::as_slice);
-        let published = history.iter().skip(place(history, answer)).filter_map(|state| state.published).min();
         let published =
-            published.map(|published| self.swapped.map_or(published, |swapped| swapped.max(published)));
+            history.iter().skip(position_of(history, answer)).filter_map(|state| state.published).min();
+        let published = published
+            .map(|published| self.replaced_at.map_or(published, |replaced_at| replaced_at.max(published)));
         published.map_or(Duration::ZERO, |published| began.saturating_duration_since(published))
     }
 
-    fn record_published(&mut self, id: Id, version: Option<Version>, epoch: u64, changed: &Changed) {
+    fn record_published(&mut self, id: Id, version: Option<Version>, epoch: u64, changed: &ChangeAnswer) {
         let history = self.records.entry(id).or_default();
         let covers = |state: &State| version.is_none_or(|version| state.version <= version.get());
-        let place = history.iter().rposition(covers).map_or(0, |at| at + 1);
+        let position = history.iter().rposition(covers).map_or(0, |at| at + 1);
         if changed.epoch <= epoch && epoch >= self.epoch {
             let now = Instant::now();
-            history[..place].iter_mut().for_each(|state| state.set_published(now));
+            history[..position].iter_mut().for_each(|state| state.set_published(now));
         }
-        self.logs.entry(epoch).or_default().entry(id).or_default().push((changed.number, place));
+        self.logs.entry(epoch).or_default().entry(id).or_default().push((changed.number, position));
     }
 }
 
 /// Of absence: the newest state that it can mean.
-fn place(history: &[State], answer: Option<u64>) -> usize {
+fn position_of(history: &[State], answer: Option<u64>) -> usize {
     match answer {
-        Some(place) => usize::try_from(place).unwrap(),
+        Some(position) => usize::try_from(position).unwrap(),
         None => history.iter().rposition(|state| !state.exists).map_or(0, |at| at + 1),
     }
 }
 
-fn index(place: u64) -> usize {
-    usize::try_from(place).unwrap().wrapping_sub(1)
+fn index(position: u64) -> usize {
+    usize::try_from(position).unwrap().wrapping_sub(1)
 }
 
 fn parse(address: &str) -> Option<(u64, Id)> {

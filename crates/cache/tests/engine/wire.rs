@@ -12,8 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use kith_cache::remote::{
-    Acquired, Alive, Cell, Cells, Changed, Confirmed, FakeServer, Filled, Frame, Frames, Header, Log,
-    LogEntry, Order, Peer, Probed, Registry, SharedError,
+    Acquired, Cell, CellWrite, Cells, ChangeAnswer, Confirmation, FakeServer, FillResult, Frame, Frames,
+    Header, Heartbeat, Log, LogEntry, Peer, ProbeAnswer, Registry, SharedError,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -22,10 +22,10 @@ use tokio::{
 };
 
 use crate::{
+    faults::Fault,
     frames::Subscription,
-    holds::{Call, Way},
-    store::StoreWay,
-    weather::Fault,
+    holds::{Call, Direction},
+    store::StoreClient,
 };
 
 /// How long a call may take.
@@ -43,11 +43,11 @@ pub(crate) enum Link {
     Stalled,
 }
 
-/// A node's way to the server.
+/// A node's connection to the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     server: FakeServer,
-    pub(crate) way: StoreWay,
+    pub(crate) client: StoreClient,
     began: Instant,
     state: Arc<State>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Wire {
 struct State {
     link: AtomicU8,
     /// So many of the entries that come next are lost unnoticed.
-    deaf_for: AtomicU64,
+    entries_to_lose: AtomicU64,
     /// The server that the node follows.
     accepted: Mutex<Option<String>>,
     /// Counts the cuts, so that subscriptions end.
@@ -66,8 +66,8 @@ struct State {
 }
 
 impl Wire {
-    pub(crate) fn new(server: &FakeServer, way: &StoreWay, began: Instant) -> Self {
-        Self { server: server.clone(), way: way.clone(), began, state: Arc::default() }
+    pub(crate) fn new(server: &FakeServer, client: &StoreClient, began: Instant) -> Self {
+        Self { server: server.clone(), client: client.clone(), began, state: Arc::default() }
     }
 
     pub(crate) fn set(&self, link: Link) {
@@ -78,15 +78,16 @@ impl Wire {
     }
 
     /// The next entries are lost without a sign.
-    pub(crate) fn lose(&self, entries: u64) {
-        self.state.deaf_for.store(entries, Ordering::Relaxed);
+    pub(crate) fn lose_entries(&self, entries: u64) {
+        self.state.entries_to_lose.store(entries, Ordering::Relaxed);
     }
 
     /// Whether the entry that comes now is lost.
-    pub(crate) fn loses(&self) -> bool {
+    pub(crate) fn loses_entry(&self) -> bool {
         let left = |left: u64| left.checked_sub(1);
-        let scripted = self.state.deaf_for.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok();
-        scripted || self.way.weather.has(Fault::Lossy) && self.way.chance.one_in(25)
+        let scripted =
+            self.state.entries_to_lose.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok();
+        scripted || self.client.faults.has(Fault::Lossy) && self.client.chance.one_in(25)
     }
 
     /// How many calls of a kind were made so far.
@@ -108,16 +109,16 @@ impl Wire {
         while self.link() == Link::Stalled {
             sleep(Duration::from_millis(10)).await;
         }
-        self.way.phases.runs().await;
+        self.client.phases.runs().await;
     }
 
-    /// One way of a call.
-    async fn pass(&self, call: Call, way: Way) -> Result<(), SharedError> {
-        self.way.pass(call, way).await;
+    /// One direction of a call.
+    async fn pass(&self, call: Call, direction: Direction) -> Result<(), SharedError> {
+        self.client.pass(call, direction).await;
         self.stalled().await;
         match self.link() {
             Link::Up | Link::Stalled => Ok(()),
-            Link::Closed => Err(SharedError::Away),
+            Link::Closed => Err(SharedError::Unavailable),
             Link::Frozen => Self::late().await,
         }
     }
@@ -134,25 +135,25 @@ impl Wire {
         act: impl Fn(FakeServer) -> F,
     ) -> Result<T, SharedError> {
         *self.state.calls.lock().entry(call).or_default() += 1;
-        self.way.store.truth.note((self.way.node, call, self.began.elapsed()));
-        self.pass(call, Way::There).await?;
+        self.client.store.truth.note((self.client.node, call, self.began.elapsed()));
+        self.pass(call, Direction::Request).await?;
         let answer = act(self.server.clone()).await;
-        if self.way.weather.has(Fault::Answers) && self.way.chance.one_in(20) {
+        if self.client.faults.has(Fault::Answers) && self.client.chance.one_in(20) {
             // A driver that sends again what it has no answer to.
-            if self.way.chance.one_in(3) {
+            if self.client.chance.one_in(3) {
                 drop(act(self.server.clone()).await);
             } else {
                 return Self::late().await;
             }
         }
-        self.pass(call, Way::Back).await?;
+        self.pass(call, Direction::Response).await?;
         answer
     }
 
     /// Whether what answers now is the server that the node accepted.
     fn accepted(&self) -> Result<(), SharedError> {
         let accepted = self.state.accepted.lock().as_deref() == Some(self.server.name().as_str());
-        if accepted { Ok(()) } else { Err(SharedError::Away) }
+        if accepted { Ok(()) } else { Err(SharedError::Unavailable) }
     }
 
     /// A call that only the accepted server may get.
@@ -174,7 +175,9 @@ impl Cells for Wire {
     async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
         self.checked(Call::Read, |server| async move {
             let cells = server.read(keys).await?;
-            keys.iter().zip(&cells).for_each(|(key, cell)| self.way.store.truth.look(key, cell.as_ref()));
+            keys.iter()
+                .zip(&cells)
+                .for_each(|(key, cell)| self.client.store.truth.check_read(key, cell.as_ref()));
             Ok(cells)
         })
         .await
@@ -188,7 +191,7 @@ impl Cells for Wire {
         self.checked(Call::Acquire, |server| async move { server.acquire(keys, token).await }).await
     }
 
-    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError> {
         self.checked(Call::Fill, |server| async move { server.fill(cells).await }).await
     }
 
@@ -202,12 +205,12 @@ impl Log for Wire {
     async fn change(
         &self,
         epoch: u64,
-        orders: &[(String, Order)],
+        writes: &[(String, CellWrite)],
         entry: LogEntry<'_>,
-    ) -> Result<Changed, SharedError> {
+    ) -> Result<ChangeAnswer, SharedError> {
         self.checked(Call::Change, |server| async move {
-            let changed = server.change(epoch, orders, entry).await?;
-            self.way.store.truth.changed(epoch, orders, &changed);
+            let changed = server.change(epoch, writes, entry).await?;
+            self.client.store.truth.changed(epoch, writes, &changed);
             Ok(changed)
         })
         .await
@@ -224,24 +227,24 @@ impl Log for Wire {
         Ok(Box::new(Subscription::new(self, subscribed.await?, cuts)))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
         self.checked(Call::Confirm, |server| async move { server.confirm(epoch, to, confirmed).await }).await
     }
 }
 
 #[async_trait]
 impl Registry for Wire {
-    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+    async fn enter(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
         self.call(Call::Probe, |server| async move {
-            let probed = server.enter(epoch, alive).await?;
-            self.way.store.truth.began(probed.epoch);
+            let probed = server.enter(epoch, heartbeat).await?;
+            self.client.store.truth.epoch_received(probed.epoch);
             Ok(probed)
         })
         .await
     }
 
-    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
-        self.call(Call::Probe, |server| async move { server.probe(epoch, alive).await }).await
+    async fn probe(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
+        self.call(Call::Probe, |server| async move { server.probe(epoch, heartbeat).await }).await
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {

@@ -2,17 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::remote::{FakeServer, Kept, Snapshot, address};
+use kith_cache::remote::{FakeServer, Retention, Snapshot, address};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
     chance::Chance,
+    faults::{Fault, FaultSet},
     peer::Peer,
     phase::Phase,
     store::Store,
     truth::{Id, Truth},
-    weather::{Fault, Weather},
     wire::Link,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) chance: Chance,
-    pub(crate) weather: Weather,
+    pub(crate) faults: FaultSet,
     pub(crate) server: FakeServer,
     pub(crate) store: Store,
     pub(crate) began: Instant,
@@ -31,20 +31,20 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(chance: Chance, weather: Weather, peers: u64) -> Arc<Self> {
-        let mut kept = Kept::default();
-        if weather.has(Fault::Trimmed) {
-            kept.log_max = 4;
+    pub(crate) fn new(chance: Chance, faults: FaultSet, peers: u64) -> Arc<Self> {
+        let mut retention = Retention::default();
+        if faults.has(Fault::Trimmed) {
+            retention.log_max = 4;
         }
-        if weather.has(Fault::Short) {
-            kept.copies = Duration::from_secs(1);
-            kept.absences = Duration::from_millis(500);
+        if faults.has(Fault::Short) {
+            retention.copies = Duration::from_secs(1);
+            retention.absences = Duration::from_millis(500);
         }
         let world = Arc::new(Self {
-            server: FakeServer::new(kept),
+            server: FakeServer::new(retention),
             store: Store::new(&Truth::new()),
             chance,
-            weather,
+            faults,
             began: Instant::now(),
             peers: Mutex::default(),
             next_id: Mutex::new(0),
@@ -55,21 +55,21 @@ impl World {
     }
 
     /// This number of joined nodes, for a script: nothing happens at random, and no node reads the change feed.
-    pub(crate) async fn script<const N: usize>() -> (Arc<Self>, [Arc<Peer>; N]) {
-        Self::scripted(&[Fault::NoFeed]).await
+    pub(crate) async fn scripted<const N: usize>() -> (Arc<Self>, [Arc<Peer>; N]) {
+        Self::scripted_with(&[Fault::NoFeed]).await
     }
 
     /// The same with what these faults mean for how nodes are made.
-    pub(crate) async fn scripted<const N: usize>(faults: &[Fault]) -> (Arc<Self>, [Arc<Peer>; N]) {
-        let world = Self::new(Chance::still(), Weather::with(faults), N as u64);
-        pass(300).await;
+    pub(crate) async fn scripted_with<const N: usize>(faults: &[Fault]) -> (Arc<Self>, [Arc<Peer>; N]) {
+        let world = Self::new(Chance::without_delays(), FaultSet::with(faults), N as u64);
+        sleep_ms(300).await;
         let peers = world.peers().try_into().unwrap_or_else(|_| unreachable!("as many as were asked for"));
         (world, peers)
     }
 
     /// The same with a record that the first node has written and the last one has read.
-    pub(crate) async fn holding<const N: usize>(id: Id) -> (Arc<Self>, [Arc<Peer>; N]) {
-        let (world, peers) = Self::script::<N>().await;
+    pub(crate) async fn with_cached<const N: usize>(id: Id) -> (Arc<Self>, [Arc<Peer>; N]) {
+        let (world, peers) = Self::scripted::<N>().await;
         peers[0].put(id).await.unwrap();
         peers[N - 1].read(id).await;
         (world, peers)
@@ -109,7 +109,7 @@ impl World {
             Fault::Raised,
             Fault::FeedLost,
         ];
-        let mut faults: Vec<Fault> = faults.into_iter().filter(|fault| self.weather.has(*fault)).collect();
+        let mut faults: Vec<Fault> = faults.into_iter().filter(|fault| self.faults.has(*fault)).collect();
         if faults.is_empty() || self.chance.one_in(4) {
             return self.calm();
         }
@@ -119,11 +119,11 @@ impl World {
             Fault::Links => peer.wire.set(*self.chance.pick(&[Link::Closed, Link::Frozen, Link::Stalled])),
             Fault::Stops => self.stop(&peer),
             Fault::Crashes => self.crash(&peer),
-            Fault::Full => self.server.fill_up(true),
-            Fault::Dumps => self.dump(false),
-            Fault::Hidden => self.dump(true),
+            Fault::Full => self.server.refuse_writes(true),
+            Fault::Dumps => self.take_or_restore_dump(false),
+            Fault::Hidden => self.take_or_restore_dump(true),
             Fault::Evictions => self.evict(id),
-            Fault::Raised => peer.queue.overflowed(self.store.raise()),
+            Fault::Raised => peer.queue.raise_barrier(self.store.raise()),
             Fault::FeedLost => self.store.stream.forget(),
             _ => {}
         }
@@ -135,42 +135,42 @@ impl World {
         if !self.chance.one_in(4) {
             let (phases, moment) = (peer.phases.clone(), self.chance.below(2_500));
             tokio::spawn(async move {
-                pass(moment).await;
+                sleep_ms(moment).await;
                 phases.set(Phase::Runs);
             });
         }
     }
 
-    /// A node dies, another takes its place.
+    /// A node dies, another replaces it.
     pub(crate) fn crash(&self, peer: &Peer) {
         peer.kill();
         self.peers.lock().retain(|other| other.id != peer.id);
         self.start();
     }
 
-    /// Takes a dump, or puts the last one in the place of the server.
-    fn dump(&self, hidden: bool) {
+    /// Takes a dump, or puts the last one in for the server.
+    fn take_or_restore_dump(&self, hidden: bool) {
         if self.chance.one_in(2) {
-            self.keep_dump();
+            self.take_dump();
         } else {
-            self.put_back(hidden);
+            self.restore_dump(hidden);
         }
     }
 
-    pub(crate) fn keep_dump(&self) {
+    pub(crate) fn take_dump(&self) {
         *self.dump.lock() = Some(self.server.snapshot());
-        self.store.truth.dump();
+        self.store.truth.dump_taken();
     }
 
     /// The server is replaced by its dump.
-    pub(crate) fn put_back(&self, hidden: bool) {
+    pub(crate) fn restore_dump(&self, hidden: bool) {
         if let Some(dump) = self.dump.lock().take() {
-            if hidden && self.weather.has(Fault::Hidden) && self.chance.one_in(2) {
+            if hidden && self.faults.has(Fault::Hidden) && self.chance.one_in(2) {
                 self.server.fall_back(&dump);
             } else {
                 self.server.replace(&dump, hidden);
             }
-            self.store.truth.swap(hidden);
+            self.store.truth.server_replaced(hidden);
         }
     }
 
@@ -183,7 +183,7 @@ impl World {
     /// All that was cut, frozen, stopped or full is well again.
     pub(crate) fn calm(&self) {
         crate::trace!("T CALM");
-        self.server.fill_up(false);
+        self.server.refuse_writes(false);
         for peer in self.peers() {
             peer.wire.set(Link::Up);
             peer.phases.set(Phase::Runs);
@@ -191,7 +191,7 @@ impl World {
     }
 }
 
-/// So many milliseconds go by.
-pub(crate) async fn pass(milliseconds: u64) {
+/// Lets this many milliseconds of virtual time pass.
+pub(crate) async fn sleep_ms(milliseconds: u64) {
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }

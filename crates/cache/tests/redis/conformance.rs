@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Alive, Cell, Confirmed, Filled, Frame, FrameOrder, Frames, Header, Kept, Kind, LogEntry,
-        LogPosition, News, Order, Shared, redis::RedisOptions,
+        Acquired, Cell, CellKind, CellWrite, Confirmation, FillResult, Frame, FrameOrder, Frames, Header,
+        Heartbeat, LogEntry, LogPosition, News, Retention, SharedBackend, redis::RedisOptions,
     },
 };
 use tokio::time::timeout;
@@ -24,10 +24,10 @@ enum Source {
 }
 
 impl Source {
-    async fn fresh(&self, kept: Kept) -> Arc<dyn Shared> {
+    async fn fresh(&self, retention: Retention) -> Arc<dyn SharedBackend> {
         match self {
-            Self::Fake => fake(kept),
-            Self::Redis(url) => accepted(RedisOptions { kept, ..options(url) }).await,
+            Self::Fake => fake(retention),
+            Self::Redis(url) => accepted(RedisOptions { retention, ..options(url) }).await,
         }
     }
 }
@@ -61,7 +61,7 @@ async fn conform(source: &Source) {
     subscribed_first(&*source.fresh(SHORT).await).await;
     sent_again(&*source.fresh(SHORT).await).await;
     registry(&*source.fresh(SHORT).await).await;
-    silence(&*source.fresh(Kept { silent: Duration::from_millis(50), ..SHORT }).await).await;
+    silence(&*source.fresh(Retention { silent: Duration::from_millis(50), ..SHORT }).await).await;
     epochs(&*source.fresh(SHORT).await).await;
 }
 
@@ -86,71 +86,71 @@ async fn next_news(frames: &mut Box<dyn Frames>) -> News {
 /// The next entry of the log that is received.
 async fn next_entry(frames: &mut Box<dyn Frames>) -> Frame {
     let News::Entry(bytes) = next_news(frames).await else { panic!("an entry was expected") };
-    Frame::heard(&bytes).unwrap()
+    Frame::from_bytes(&bytes).unwrap()
 }
 
 /// A copy is kept for as long as it may, and of a fill that counts from the lease.
-async fn ages(shared: &dyn Shared) {
+async fn ages(shared: &dyn SharedBackend) {
     let key = keys(["k"]);
-    let limited = |lasts, cell| [(key[0].clone(), Cell { lasts: Some(lasts), ..cell })];
+    let limited = |ttl_max, cell| [(key[0].clone(), Cell { ttl_max: Some(ttl_max), ..cell })];
     let short = Duration::from_secs(1);
     shared.acquire(&key, 1).await.unwrap();
-    assert_eq!(shared.fill(&limited(short, value(4, 1, "four"))).await.unwrap(), [Filled::Stored]);
+    assert_eq!(shared.fill(&limited(short, value(4, 1, "four"))).await.unwrap(), [FillResult::Stored]);
     eventually("the copy goes", async || shared.read(&key).await.unwrap() == [None]).await;
     shared.acquire(&key, 2).await.unwrap();
     tokio::time::sleep(short).await;
-    assert_eq!(shared.fill(&limited(short, value(4, 2, "four"))).await.unwrap(), [Filled::Gone]);
+    assert_eq!(shared.fill(&limited(short, value(4, 2, "four"))).await.unwrap(), [FillResult::Gone]);
     assert_eq!(shared.read(&key).await.unwrap(), [None], "not its lease either");
     shared.acquire(&key, 3).await.unwrap();
     shared.fill(&limited(SHORT.copies, value(4, 3, "four"))).await.unwrap();
-    let put = [(key[0].clone(), Order::Put(Cell { lasts: Some(short), ..value(5, 9, "five") }))];
+    let put = [(key[0].clone(), CellWrite::Put(Cell { ttl_max: Some(short), ..value(5, 9, "five") }))];
     shared.change(1, &put, entry(1)).await.unwrap();
     eventually("the copy goes", async || shared.read(&key).await.unwrap() == [None]).await;
 }
 
 /// A load misses, leases, fills; another waits, then hits. A write leaves a floor.
-async fn cells(shared: &dyn Shared) {
+async fn cells(shared: &dyn SharedBackend) {
     let key = keys(["k"]);
     assert_eq!(shared.read(&key).await.unwrap(), [None]);
     assert_eq!(shared.acquire(&key, 1).await.unwrap(), [Acquired::Leased { floor: Version::UNVERSIONED }]);
     assert!(
         matches!(shared.acquire(&key, 2).await.unwrap()[0], Acquired::Wait(left) if left <= SHORT.takeover)
     );
-    assert_eq!(shared.fill(&[(key[0].clone(), value(4, 2, "x"))]).await.unwrap(), [Filled::Lost]);
+    assert_eq!(shared.fill(&[(key[0].clone(), value(4, 2, "x"))]).await.unwrap(), [FillResult::Lost]);
     let filling = [(key[0].clone(), value(4, 1, "four"))];
-    assert_eq!(shared.fill(&filling).await.unwrap(), [Filled::Stored]);
-    assert_eq!(shared.fill(&filling).await.unwrap(), [Filled::Stored]);
+    assert_eq!(shared.fill(&filling).await.unwrap(), [FillResult::Stored]);
+    assert_eq!(shared.fill(&filling).await.unwrap(), [FillResult::Stored]);
     assert_eq!(shared.read(&key).await.unwrap(), [Some(value(4, 1, "four"))]);
     assert_eq!(shared.heads(&key).await.unwrap(), [Some(value(4, 1, "four").header)]);
     assert_eq!(shared.acquire(&key, 3).await.unwrap(), [Acquired::Hit(value(4, 1, "four"))]);
-    let put = [(key[0].clone(), Order::Put(value(5, 9, "five")))];
+    let put = [(key[0].clone(), CellWrite::Put(value(5, 9, "five")))];
     shared.change(1, &put, entry(1)).await.unwrap();
     assert_eq!(shared.read(&key).await.unwrap(), [Some(value(5, 9, "five"))]);
-    let written = [(key[0].clone(), Order::Invalidate(Some(Version::new(8))))];
+    let written = [(key[0].clone(), CellWrite::Invalidate(Some(Version::new(8))))];
     shared.change(1, &written, entry(2)).await.unwrap();
     assert_eq!(shared.acquire(&key, 4).await.unwrap(), [Acquired::Leased { floor: Version::new(8) }]);
-    assert_eq!(shared.fill(&[(key[0].clone(), value(7, 4, "x"))]).await.unwrap(), [Filled::Old]);
+    assert_eq!(shared.fill(&[(key[0].clone(), value(7, 4, "x"))]).await.unwrap(), [FillResult::Old]);
     shared.release(&key, 4).await.unwrap();
-    assert_eq!(shared.read(&key).await.unwrap(), [Some(Cell::bare(Kind::Tomb, Version::new(8), 0))]);
-    shared.change(1, &[(key[0].clone(), Order::Invalidate(None))], entry(3)).await.unwrap();
+    assert_eq!(shared.read(&key).await.unwrap(), [Some(Cell::bare(CellKind::Tomb, Version::new(8), 0))]);
+    shared.change(1, &[(key[0].clone(), CellWrite::Invalidate(None))], entry(3)).await.unwrap();
     assert_eq!(shared.read(&key).await.unwrap(), [None]);
 }
 
 /// A lease whose holder is gone goes to another load, with its floor; the first one fills no more.
-async fn takeover(shared: &dyn Shared) {
+async fn takeover(shared: &dyn SharedBackend) {
     let key = keys(["k"]);
     let floor = Version::new(6);
-    shared.change(1, &[(key[0].clone(), Order::Invalidate(Some(floor)))], entry(1)).await.unwrap();
+    shared.change(1, &[(key[0].clone(), CellWrite::Invalidate(Some(floor)))], entry(1)).await.unwrap();
     assert_eq!(shared.acquire(&key, 1).await.unwrap(), [Acquired::Leased { floor }]);
     eventually("the lease is taken over", async || {
         shared.acquire(&key, 2).await.unwrap() == [Acquired::Leased { floor }]
     })
     .await;
-    assert_eq!(shared.fill(&[(key[0].clone(), value(9, 1, "x"))]).await.unwrap(), [Filled::Lost]);
+    assert_eq!(shared.fill(&[(key[0].clone(), value(9, 1, "x"))]).await.unwrap(), [FillResult::Lost]);
 }
 
 /// Answers come in the order of the keys; none and many are as one.
-async fn batches(shared: &dyn Shared) {
+async fn batches(shared: &dyn SharedBackend) {
     assert_eq!(shared.read(&[]).await.unwrap(), []);
     assert_eq!(shared.heads(&[]).await.unwrap(), []);
     assert_eq!(shared.acquire(&[], 1).await.unwrap(), []);
@@ -159,14 +159,14 @@ async fn batches(shared: &dyn Shared) {
     let keys: Vec<String> = (0..300).map(|number| format!("1:a:{number}")).collect();
     shared.acquire(&keys[..200], 1).await.unwrap();
     let filling: Vec<_> = keys[..100].iter().map(|key| (key.clone(), value(2, 1, key))).collect();
-    assert!(shared.fill(&filling).await.unwrap().iter().all(|filled| *filled == Filled::Stored));
+    assert!(shared.fill(&filling).await.unwrap().iter().all(|filled| *filled == FillResult::Stored));
     shared.release(&keys[100..150], 1).await.unwrap();
     let found = shared.read(&keys).await.unwrap();
     let heads = shared.heads(&keys).await.unwrap();
     for (at, (found, head)) in found.iter().zip(&heads).enumerate() {
         let expected = match at {
             0..100 => Some(value(2, 1, &keys[at])),
-            150..200 => Some(Cell::bare(Kind::Lease, Version::UNVERSIONED, 1)),
+            150..200 => Some(Cell::bare(CellKind::Lease, Version::UNVERSIONED, 1)),
             _ => None,
         };
         assert_eq!((found, head), (&expected, &expected.as_ref().map(|cell| cell.header)), "{at}");
@@ -184,7 +184,7 @@ async fn batches(shared: &dyn Shared) {
 }
 
 /// A task that waits for a lease is notified of its end, whatever ends it, and in whichever epoch.
-async fn wakes(shared: &dyn Shared) {
+async fn wakes(shared: &dyn SharedBackend) {
     let keys = keys(["fill", "release", "write", "delete", "put", "not-waited", "last"]);
     let mut here = shared.subscribe(1, 1).await.unwrap();
     let mut there = shared.subscribe(2, 1).await.unwrap();
@@ -193,22 +193,25 @@ async fn wakes(shared: &dyn Shared) {
     shared.acquire(&waited, 2).await.unwrap();
     shared.fill(&[(keys[0].clone(), value(4, 1, "x")), (keys[5].clone(), value(4, 1, "x"))]).await.unwrap();
     shared.release(&keys[1..2], 1).await.unwrap();
-    let orders =
-        [Order::Invalidate(Some(Version::new(5))), Order::Invalidate(None), Order::Put(value(5, 0, "x"))];
-    shared.change(3, &keys[2..5].iter().cloned().zip(orders).collect::<Vec<_>>(), entry(1)).await.unwrap();
+    let writes = [
+        CellWrite::Invalidate(Some(Version::new(5))),
+        CellWrite::Invalidate(None),
+        CellWrite::Put(value(5, 0, "x")),
+    ];
+    shared.change(3, &keys[2..5].iter().cloned().zip(writes).collect::<Vec<_>>(), entry(1)).await.unwrap();
     shared.release(&keys[6..], 1).await.unwrap();
     for frames in [&mut here, &mut there] {
-        let mut heard = BTreeSet::new();
-        while !heard.contains(&keys[6]) {
-            let News::Filled(key) = next_news(frames).await else { panic!("only wakes were expected") };
-            heard.insert(key);
+        let mut woken = BTreeSet::new();
+        while !woken.contains(&keys[6]) {
+            let News::LeaseEnded(key) = next_news(frames).await else { panic!("only wakes were expected") };
+            woken.insert(key);
         }
-        assert_eq!(heard, waited.iter().cloned().collect());
+        assert_eq!(woken, waited.iter().cloned().collect());
     }
 }
 
 /// 1, 2, 3, ... whatever is trimmed; epochs have logs of their own.
-async fn numbers(shared: &dyn Shared) {
+async fn numbers(shared: &dyn SharedBackend) {
     for number in 1..=450 {
         assert_eq!(shared.change(1, &[], entry(number)).await.unwrap().number, number);
     }
@@ -223,23 +226,23 @@ async fn numbers(shared: &dyn Shared) {
 }
 
 /// Every entry names the one before, and the log contains what was published.
-async fn chain(shared: &dyn Shared) {
+async fn chain(shared: &dyn SharedBackend) {
     let mut frames = shared.subscribe(1, 1).await.unwrap();
-    let mut chain = LogPosition::at(0, 0);
+    let mut position = LogPosition::at(0, 0);
     for nonce in 100..150 {
         shared.change(1, &[], entry(nonce)).await.unwrap();
         let frame = next_entry(&mut frames).await;
-        assert_eq!((chain.classify(&frame), frame.nonce), (FrameOrder::Next, nonce));
+        assert_eq!((position.classify(&frame), frame.nonce), (FrameOrder::Next, nonce));
         assert_eq!(frame.message, b"message");
-        chain.applied(&frame);
+        position.advance(&frame);
         assert_eq!(shared.replay(1, frame.number, 1).await.unwrap(), [frame]);
     }
-    let probed = shared.enter(1, &Alive::default()).await.unwrap();
+    let probed = shared.enter(1, &Heartbeat::default()).await.unwrap();
     assert_eq!((probed.number, probed.nonce), (50, 149));
 }
 
 /// What is published after a subscription exists is received.
-async fn subscribed_first(shared: &dyn Shared) {
+async fn subscribed_first(shared: &dyn SharedBackend) {
     for nonce in 1..=30 {
         let mut frames = shared.subscribe(1, nonce).await.unwrap();
         let number = shared.change(1, &[], entry(nonce)).await.unwrap().number;
@@ -248,7 +251,7 @@ async fn subscribed_first(shared: &dyn Shared) {
 }
 
 /// A change that is sent again because its answer was lost is published once.
-async fn sent_again(shared: &dyn Shared) {
+async fn sent_again(shared: &dyn SharedBackend) {
     let mut frames = shared.subscribe(1, 9).await.unwrap();
     for (nonce, number) in [(7, 1), (7, 1), (8, 2), (8, 2), (7, 3)] {
         assert_eq!(shared.change(1, &[], entry(nonce)).await.unwrap().number, number);
@@ -260,8 +263,8 @@ async fn sent_again(shared: &dyn Shared) {
 }
 
 /// Nodes register by probes; a strict change lists them; only the node that asked receives a confirmation.
-async fn registry(shared: &dyn Shared) {
-    let alive = |node, applied| Alive { node, applied, about: format!("node {node}") };
+async fn registry(shared: &dyn SharedBackend) {
+    let alive = |node, applied| Heartbeat { node, applied, about: format!("node {node}") };
     assert_eq!(shared.peers(1).await.unwrap(), []);
     for node in [u64::MAX, 3, 2] {
         shared.enter(1, &alive(node, 0)).await.unwrap();
@@ -280,12 +283,12 @@ async fn registry(shared: &dyn Shared) {
     assert_eq!(seen(&shared.change(1, &[], strict).await.unwrap().peers), seen(&peers));
     assert_eq!(shared.change(1, &[], entry(2)).await.unwrap().peers, []);
     let (mut two, mut three) = (shared.subscribe(1, 2).await.unwrap(), shared.subscribe(1, 3).await.unwrap());
-    let confirmed = Confirmed { node: 3, number: 2 };
+    let confirmed = Confirmation { node: 3, number: 2 };
     shared.confirm(1, 2, confirmed).await.unwrap();
-    shared.confirm(1, 2, Confirmed { node: 77, number: 2 }).await.unwrap();
+    shared.confirm(1, 2, Confirmation { node: 77, number: 2 }).await.unwrap();
     assert_eq!(next_news(&mut two).await, News::Confirmed(confirmed));
-    shared.confirm(1, 3, Confirmed { node: 3, number: 1 }).await.unwrap();
-    assert_eq!(next_news(&mut three).await, News::Confirmed(Confirmed { node: 3, number: 1 }));
+    shared.confirm(1, 3, Confirmation { node: 3, number: 1 }).await.unwrap();
+    assert_eq!(next_news(&mut three).await, News::Confirmed(Confirmation { node: 3, number: 1 }));
     shared.leave(1, 2).await.unwrap();
     let peers = shared.peers(1).await.unwrap();
     let numbers: Vec<_> = peers.iter().map(|peer| (peer.node, peer.applied)).collect();
@@ -294,21 +297,24 @@ async fn registry(shared: &dyn Shared) {
 }
 
 /// A node that was silent for long is forgotten.
-async fn silence(shared: &dyn Shared) {
-    shared.enter(1, &Alive { node: 5, ..Alive::default() }).await.unwrap();
+async fn silence(shared: &dyn SharedBackend) {
+    shared.enter(1, &Heartbeat { node: 5, ..Heartbeat::default() }).await.unwrap();
     eventually("it is forgotten", async || shared.peers(1).await.unwrap().is_empty()).await;
     let strict = LogEntry { strict: true, ..entry(1) };
     assert_eq!(shared.change(1, &[], strict).await.unwrap().peers, []);
 }
 
 /// A change or probe in an epoch that was left, or that the server never received, gets an answer that shows it.
-async fn epochs(shared: &dyn Shared) {
-    assert_eq!(shared.probe(3, &Alive::default()).await.unwrap().epoch, 0, "a probe teaches nothing");
+async fn epochs(shared: &dyn SharedBackend) {
+    assert_eq!(shared.probe(3, &Heartbeat::default()).await.unwrap().epoch, 0, "a probe teaches nothing");
     assert_eq!(shared.change(3, &[], entry(1)).await.unwrap().epoch, 0);
-    assert_eq!(shared.enter(4, &Alive::default()).await.unwrap().epoch, 4);
+    assert_eq!(shared.enter(4, &Heartbeat::default()).await.unwrap().epoch, 4);
     assert_eq!(shared.change(4, &[], entry(1)).await.unwrap().epoch, 4);
-    assert_eq!(shared.enter(5_000_000_000_000, &Alive::default()).await.unwrap().epoch, 5_000_000_000_000);
+    assert_eq!(
+        shared.enter(5_000_000_000_000, &Heartbeat::default()).await.unwrap().epoch,
+        5_000_000_000_000
+    );
     assert_eq!(shared.change(4, &[], entry(2)).await.unwrap().epoch, 5_000_000_000_000);
-    assert_eq!(shared.enter(4, &Alive::default()).await.unwrap().epoch, 5_000_000_000_000);
-    assert_eq!(shared.probe(4, &Alive::default()).await.unwrap().number, 2, "its log is still there");
+    assert_eq!(shared.enter(4, &Heartbeat::default()).await.unwrap().epoch, 5_000_000_000_000);
+    assert_eq!(shared.probe(4, &Heartbeat::default()).await.unwrap().number, 2, "its log is still there");
 }

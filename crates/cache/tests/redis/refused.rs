@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use kith_cache::remote::{
-    Alive, Log as _, LogEntry, News, Registry as _, SharedError,
+    Heartbeat, Log as _, LogEntry, News, Registry as _, SharedError,
     redis::{RedisOptions, RedisShared, Refusal},
 };
 
@@ -156,7 +156,7 @@ async fn prefix_belongs_to_one_database_at_a_time() {
     assert_eq!(one.own_prefix(long).await, Ok(None));
     assert_eq!(other.own_prefix(long).await, Ok(Some(1)));
     assert_eq!(other.prefix_owner(long).await, Ok(Some(1)));
-    one.enter(3, &Alive::default()).await.unwrap();
+    one.enter(3, &Heartbeat::default()).await.unwrap();
     one.change(3, &[], LogEntry { nonce: 1, message: b"message", strict: false }).await.unwrap();
     eventually("it is free", async || other.own_prefix(short).await == Ok(None)).await;
     assert_eq!(one.own_prefix(long).await, Ok(Some(u64::MAX)));

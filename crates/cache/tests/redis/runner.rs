@@ -45,7 +45,7 @@ async fn only_an_accepted_server_runs_a_script() {
     };
     // More often than the breaker takes failures: a server that is not accepted is none.
     for _ in 0..10 {
-        assert_eq!(runner.run_accepted(&calls, refuse).await, [Err(SharedError::Away)]);
+        assert_eq!(runner.run_accepted(&calls, refuse).await, [Err(SharedError::Unavailable)]);
     }
     let name = name.lock().unwrap().clone();
     let answered = [Ok(Reply::Text(Bytes::from_static(b"x")))];

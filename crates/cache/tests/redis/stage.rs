@@ -6,7 +6,7 @@ use std::{
 };
 
 use kith_cache::remote::{
-    Alive, Cells as _, FakeServer, Kept, Registry as _, Shared,
+    Cells as _, FakeServer, Heartbeat, Registry as _, Retention, SharedBackend,
     redis::{RedisOptions, RedisShared},
 };
 
@@ -14,7 +14,7 @@ use kith_cache::remote::{
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Times short enough to wait for.
-pub(crate) const SHORT: Kept = Kept {
+pub(crate) const SHORT: Retention = Retention {
     copies: Duration::from_secs(600),
     absences: Duration::from_secs(30),
     leases: Duration::from_secs(3),
@@ -34,7 +34,7 @@ pub(crate) fn options(url: &str) -> RedisOptions {
     RedisOptions {
         url: url.to_owned(),
         prefix: format!("test-{:x}", rand::random::<u64>()),
-        kept: SHORT,
+        retention: SHORT,
         // Tests share a few cores.
         command_timeout: Duration::from_secs(2),
         connect_timeout: Duration::from_secs(2),
@@ -53,7 +53,7 @@ pub(crate) async fn accepted(options: RedisOptions) -> Arc<RedisShared> {
 pub(crate) async fn accept(shared: &RedisShared) {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        if let Ok(probed) = shared.enter(0, &Alive::default()).await {
+        if let Ok(probed) = shared.enter(0, &Heartbeat::default()).await {
             shared.accept(&probed.server);
             if shared.read(&["0:a:1".to_owned()]).await.is_ok() {
                 break;
@@ -65,8 +65,8 @@ pub(crate) async fn accept(shared: &RedisShared) {
     shared.leave(0, 0).await.unwrap();
 }
 
-pub(crate) fn fake(kept: Kept) -> Arc<dyn Shared> {
-    Arc::new(FakeServer::new(kept))
+pub(crate) fn fake(retention: Retention) -> Arc<dyn SharedBackend> {
+    Arc::new(FakeServer::new(retention))
 }
 
 /// Waits for something, within a bound.

@@ -7,8 +7,8 @@ use futures::future::join_all;
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Alive, Cell, Cells as _, Confirmed, Filled, Frame, Header, Kind, Log as _, LogEntry,
-        MessageMac, News, Order, Registry as _,
+        Acquired, Cell, CellKind, CellWrite, Cells as _, Confirmation, FillResult, Frame, Header, Heartbeat,
+        Log as _, LogEntry, MessageMac, News, Registry as _,
         redis::{RedisOptions, RedisShared},
     },
 };
@@ -78,18 +78,18 @@ async fn foreign_value_counts_as_absent() {
 async fn change_removes_a_copy_of_a_newer_format() {
     let (shared, operator, prefix) = stage().await;
     let cell = |version| Cell::value(1, Version::new(version), b"x".to_vec());
-    let tomb = |version| Some(Cell::bare(Kind::Tomb, Version::new(version), 0));
-    for (at, order, left) in [
-        (1, Order::Put(cell(10)), tomb(10)),
-        (2, Order::Invalidate(Some(Version::new(10))), tomb(10)),
-        (3, Order::Invalidate(None), None),
+    let tomb = |version| Some(Cell::bare(CellKind::Tomb, Version::new(version), 0));
+    for (at, write, left) in [
+        (1, CellWrite::Put(cell(10)), tomb(10)),
+        (2, CellWrite::Invalidate(Some(Version::new(10))), tomb(10)),
+        (3, CellWrite::Invalidate(None), None),
     ] {
         let key = format!("1:a:{at}");
         let there = format!("{{{prefix}}}:{key}");
         let mut newer = cell(9).to_bytes();
         newer[1] += 1;
         let _: () = operator.set(&there, bytes::Bytes::from(newer), None, None, false).await.unwrap();
-        shared.change(1, &[(key.clone(), order)], entry(at, b"message")).await.unwrap();
+        shared.change(1, &[(key.clone(), write)], entry(at, b"message")).await.unwrap();
         assert_eq!(shared.read(&[key]).await.unwrap(), [left], "{at}");
         assert_eq!(operator.exists::<i64, _>(&there).await.unwrap(), i64::from(at < 3));
     }
@@ -102,7 +102,7 @@ async fn assert_reads_as_nothing(shared: &RedisShared, key: &[String; 1]) {
     assert_eq!(shared.heads(&two).await.unwrap(), [None, None], "{key:?}");
     assert_eq!(
         shared.fill(&[(key[0].clone(), Cell::value(1, Version::new(1), vec![]))]).await.unwrap(),
-        [Filled::Gone]
+        [FillResult::Gone]
     );
     assert_eq!(shared.acquire_absent(key, 1).await.unwrap(), [LEASED]);
     shared.release(key, 1).await.unwrap();
@@ -122,18 +122,18 @@ async fn whatever_a_key_or_a_message_says_it_is_data() {
         cell
     };
     let filling: Vec<_> = keys.iter().zip(HOSTILE).map(|(key, text)| (key.clone(), value(text))).collect();
-    assert!(shared.fill(&filling).await.unwrap().iter().all(|filled| *filled == Filled::Stored));
+    assert!(shared.fill(&filling).await.unwrap().iter().all(|filled| *filled == FillResult::Stored));
     let found = shared.read(&keys).await.unwrap();
     assert_eq!(found, HOSTILE.map(|text| Some(value(text))), "no two are the same key");
     for (at, text) in HOSTILE.into_iter().enumerate() {
-        let about = Alive { node: 1, applied: 0, about: text.to_owned() };
+        let about = Heartbeat { node: 1, applied: 0, about: text.to_owned() };
         shared.enter(1, &about).await.unwrap();
-        let orders = [(keys[at].clone(), Order::Invalidate(Some(Version::new(5))))];
-        let changed = shared.change(1, &orders, entry(u64::MAX - at as u64, text.as_bytes())).await.unwrap();
+        let writes = [(keys[at].clone(), CellWrite::Invalidate(Some(Version::new(5))))];
+        let changed = shared.change(1, &writes, entry(u64::MAX - at as u64, text.as_bytes())).await.unwrap();
         assert_eq!((changed.number, &*changed.peers[0].about), (at as u64 + 1, text));
         assert_eq!(shared.replay(1, changed.number, 1).await.unwrap()[0].message, text.as_bytes());
     }
-    let tomb = Cell::bare(Kind::Tomb, Version::new(5), 0);
+    let tomb = Cell::bare(CellKind::Tomb, Version::new(5), 0);
     assert_eq!(shared.read(&keys).await.unwrap(), vec![Some(tomb); keys.len()]);
     let long = format!("1:a:{}", "x".repeat(1 << 20));
     assert_eq!(shared.acquire(&[long], 1).await.unwrap(), [LEASED]);
@@ -143,31 +143,31 @@ async fn whatever_a_key_or_a_message_says_it_is_data() {
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn forged_messages_are_skipped_and_counted() {
-    let seal = MessageMac::new(&[7; 32]);
-    let options = RedisOptions { seal: Some(seal.clone()), ..options(&address()) };
+    let mac = MessageMac::new(&[7; 32]);
+    let options = RedisOptions { mac: Some(mac.clone()), ..options(&address()) };
     let (prefix, outsider) = (options.tag(), operator(&address()).await);
     let shared = accepted(options).await;
     let mut frames = shared.subscribe(1, 2).await.unwrap();
     let (wakes, mine) = (format!("{{{prefix}}}:0:wakes"), format!("{{{prefix}}}:0:node:1:2"));
     let forged: Vec<u8> = [1_u64, 2, 3, 9].into_iter().flat_map(u64::to_be_bytes).collect();
-    let sealed_by_another = MessageMac::new(&[8; 32]).close(9, &forged);
-    for message in [Vec::new(), vec![0xff; 70_000], b"1:a:k".to_vec(), forged, sealed_by_another] {
+    let signed_by_another = MessageMac::new(&[8; 32]).sign(9, &forged);
+    for message in [Vec::new(), vec![0xff; 70_000], b"1:a:k".to_vec(), forged, signed_by_another] {
         for channel in [&wakes, &mine] {
             let receivers: i64 =
                 outsider.publish(channel, bytes::Bytes::from(message.clone())).await.unwrap();
             assert_eq!(receivers, 1, "one subscriber of {channel}");
         }
     }
-    shared.confirm(1, 2, Confirmed { node: 3, number: 4 }).await.unwrap();
+    shared.confirm(1, 2, Confirmation { node: 3, number: 4 }).await.unwrap();
     let news = timeout(PATIENCE, frames.next()).await.unwrap();
-    assert_eq!(news, Some(News::Confirmed(Confirmed { node: 3, number: 4 })), "the first that is believed");
+    assert_eq!(news, Some(News::Confirmed(Confirmation { node: 3, number: 4 })), "the first that is valid");
     assert_eq!(shared.garbled(), 10);
     let entries = format!("{{{prefix}}}:0:log:1");
     let _: i64 = outsider.publish(&entries, "no entry").await.unwrap();
     let Some(News::Entry(bytes)) = timeout(PATIENCE, frames.next()).await.unwrap() else {
         panic!("an entry was expected")
     };
-    assert_eq!(Frame::heard(&bytes), None, "the follower of the log checks it");
+    assert_eq!(Frame::from_bytes(&bytes), None, "the follower of the log checks it");
 }
 
 #[tokio::test]
@@ -187,9 +187,9 @@ async fn foreign_log_and_registry_entries_are_skipped() {
         "what is none is missed as a gap"
     );
     assert_eq!(shared.peers(1).await.unwrap(), []);
-    assert_eq!(shared.enter(1, &Alive::default()).await.unwrap().number, 3);
+    assert_eq!(shared.enter(1, &Heartbeat::default()).await.unwrap().number, 3);
     let _: () = operator.set(format!("{{{prefix}}}:epoch"), "x", None, None, false).await.unwrap();
-    assert_eq!(shared.enter(1, &Alive::default()).await.unwrap().epoch, 1);
+    assert_eq!(shared.enter(1, &Heartbeat::default()).await.unwrap().epoch, 1);
 }
 
 #[tokio::test]
@@ -202,18 +202,20 @@ async fn two_prefixes_on_one_server_never_meet() {
     assert_eq!(two.read(&keys).await.unwrap(), [None]);
     one.acquire(&keys, 2).await.unwrap();
     one.release(&keys, 1).await.unwrap();
-    one.enter(9, &Alive { node: 1, ..Alive::default() }).await.unwrap();
-    one.confirm(1, 1, Confirmed { node: 2, number: 1 }).await.unwrap();
+    one.enter(9, &Heartbeat { node: 1, ..Heartbeat::default() }).await.unwrap();
+    one.confirm(1, 1, Confirmation { node: 2, number: 1 }).await.unwrap();
     assert_eq!(one.change(1, &[], entry(1, b"of one")).await.unwrap().epoch, 9);
     let changed = two.change(1, &[], entry(2, b"of two")).await.unwrap();
     assert_eq!((changed.number, changed.epoch, changed.peers), (1, 0, Vec::new()));
     let News::Entry(bytes) = at_two.next().await.unwrap() else {
-        panic!("its own entry is the first it hears")
+        panic!("its own entry is the first that it receives")
     };
-    assert_eq!(Frame::heard(&bytes).unwrap().message, b"of two");
+    assert_eq!(Frame::from_bytes(&bytes).unwrap().message, b"of two");
     for _ in 0..3 {
-        let heard = at_one.next().await.unwrap();
-        assert!(!matches!(heard, News::Entry(bytes) if Frame::heard(&bytes).unwrap().message == b"of two"));
+        let news = at_one.next().await.unwrap();
+        assert!(
+            !matches!(news, News::Entry(bytes) if Frame::from_bytes(&bytes).unwrap().message == b"of two")
+        );
     }
     assert_eq!(two.peers(9).await.unwrap(), []);
 }
@@ -225,7 +227,7 @@ async fn keys_of_a_left_epoch_expire() {
     let keys = |epoch: u64| [format!("{{{prefix}}}:log:{epoch}"), format!("{{{prefix}}}:nodes:{epoch}")];
     let lasts = async |key: &str| operator.ttl::<i64, _>(key).await.unwrap();
     for epoch in [4, 5] {
-        shared.enter(epoch, &Alive::default()).await.unwrap();
+        shared.enter(epoch, &Heartbeat::default()).await.unwrap();
         shared.change(epoch, &[], entry(1, b"message")).await.unwrap();
     }
     for key in keys(4) {
@@ -235,7 +237,7 @@ async fn keys_of_a_left_epoch_expire() {
         assert_eq!(lasts(&key).await, -1, "{key}");
     }
     shared.change(3, &[], entry(1, b"late")).await.unwrap();
-    shared.enter(3, &Alive::default()).await.unwrap();
+    shared.enter(3, &Heartbeat::default()).await.unwrap();
     for key in keys(3) {
         assert!((1..=600).contains(&lasts(&key).await), "{key}");
     }

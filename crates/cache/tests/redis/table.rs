@@ -7,7 +7,8 @@ use fred::{prelude::*, types::Expiration};
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Cell, Cells as _, Filled, Header, Kept, Kind, Log as _, LogEntry, Next, Order,
+        Acquired, Cell, CellKind, CellWrite, Cells as _, FillResult, Header, Log as _, LogEntry, NextState,
+        Retention,
         redis::{RedisOptions, RedisShared},
     },
 };
@@ -26,17 +27,17 @@ const VERSIONS: [u64; 9] =
 /// Of a lease: just taken, and old enough to be taken over.
 const AGES: [Duration; 2] = [Duration::ZERO, Duration::from_secs(2)];
 /// So long that no test is slower.
-const KEPT: Kept = Kept { takeover: Duration::from_secs(1), ..SHORT };
+const RETENTION: Retention = Retention { takeover: Duration::from_secs(1), ..SHORT };
 
-fn cell(kind: Kind, version: u64, token: u64) -> Cell {
-    let payload: &[u8] = if kind == Kind::Value { b"a payload \0\xff" } else { b"" };
-    Cell { header: Header::bare(kind, Version::new(version), token), payload: payload.into(), lasts: None }
+fn cell(kind: CellKind, version: u64, token: u64) -> Cell {
+    let payload: &[u8] = if kind == CellKind::Value { b"a payload \0\xff" } else { b"" };
+    Cell { header: Header::bare(kind, Version::new(version), token), payload: payload.into(), ttl_max: None }
 }
 
 fn states() -> Vec<Option<Cell>> {
     let mut states = vec![None];
     for version in VERSIONS {
-        for kind in [Kind::Value, Kind::Null, Kind::Tomb, Kind::Lease] {
+        for kind in [CellKind::Value, CellKind::Null, CellKind::Tomb, CellKind::Lease] {
             for (token, waited) in [(OWN, false), (OTHER, false), (OTHER, true)] {
                 let mut cell = cell(kind, version, token);
                 cell.header.waited = waited;
@@ -55,7 +56,7 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        let options = RedisOptions { kept: KEPT, ..options(&address()) };
+        let options = RedisOptions { retention: RETENTION, ..options(&address()) };
         let prefix = options.tag();
         Self { shared: accepted(options).await, operator: operator(&address()).await, prefix }
     }
@@ -70,7 +71,7 @@ impl Stage {
         let _: i64 = self.operator.del(&key).await.unwrap();
         if let Some(cell) = state {
             let bytes = bytes::Bytes::from(cell.to_bytes());
-            let left = i64::try_from((KEPT.leases - age).as_millis()).unwrap();
+            let left = i64::try_from((RETENTION.leases - age).as_millis()).unwrap();
             let _: () =
                 self.operator.set(&key, bytes, Some(Expiration::PX(left)), None, false).await.unwrap();
         }
@@ -82,39 +83,39 @@ impl Stage {
     }
 
     /// The key holds what is expected of it, for as long as such a kind is kept.
-    async fn assert_became(&self, address: &str, before: Option<&Cell>, next: &Next, what: &str) {
+    async fn assert_became(&self, address: &str, before: Option<&Cell>, next: &NextState, what: &str) {
         let expected = match next {
-            Next::Keep => before.cloned(),
-            Next::Await => before.cloned().map(|mut cell| {
+            NextState::Keep => before.cloned(),
+            NextState::Await => before.cloned().map(|mut cell| {
                 cell.header.waited = true;
                 cell
             }),
-            Next::Set(cell) => Some(cell.clone()),
-            Next::Delete => None,
+            NextState::Set(cell) => Some(cell.clone()),
+            NextState::Delete => None,
         };
         assert_eq!(self.stored(address).await, expected, "{what} on {before:?}");
         let Some(cell) = expected else { return };
         let left: i64 = self.operator.pttl(self.key(address)).await.unwrap();
         let (least, most) = match (next, cell.header.kind) {
-            (Next::Set(_), Kind::Value) => (KEPT.copies.mul_f64(0.9), KEPT.copies),
-            (Next::Set(_), Kind::Null) => (KEPT.absences, KEPT.absences),
-            (Next::Set(_), Kind::Tomb) => (KEPT.tombs, KEPT.tombs),
+            (NextState::Set(_), CellKind::Value) => (RETENTION.copies.mul_f64(0.9), RETENTION.copies),
+            (NextState::Set(_), CellKind::Null) => (RETENTION.absences, RETENTION.absences),
+            (NextState::Set(_), CellKind::Tomb) => (RETENTION.tombs, RETENTION.tombs),
             // What stays, stays as long as it would have.
-            _ => (Duration::from_secs(1), KEPT.leases),
+            _ => (Duration::from_secs(1), RETENTION.leases),
         };
         let left = Duration::from_millis(u64::try_from(left).unwrap());
         let least = least.saturating_sub(Duration::from_secs(1));
         assert!(left >= least && left <= most, "{what} on {before:?}: {left:?} left");
     }
 
-    async fn change(&self, orders: &[(String, Order)], nonce: u64) {
+    async fn change(&self, writes: &[(String, CellWrite)], nonce: u64) {
         let entry = LogEntry { nonce, message: b"message", strict: false };
-        self.shared.change(1, orders, entry).await.unwrap();
+        self.shared.change(1, writes, entry).await.unwrap();
     }
 }
 
 fn left(age: Duration) -> Duration {
-    KEPT.takeover.saturating_sub(age)
+    RETENTION.takeover.saturating_sub(age)
 }
 
 #[tokio::test]
@@ -147,15 +148,19 @@ async fn a_load_fills_as_the_rules_say() {
     let (stage, key) = (Stage::new().await, "1:a:k".to_owned());
     for state in states() {
         for (version, kind) in
-            VERSIONS.into_iter().flat_map(|version| [(version, Kind::Value), (version, Kind::Null)])
+            VERSIONS.into_iter().flat_map(|version| [(version, CellKind::Value), (version, CellKind::Null)])
         {
             stage.store(&key, state.as_ref(), AGES[0]).await;
             let filling = [(key.clone(), cell(kind, version, OWN))];
             let (next, answer) = Cell::fill(state.as_ref(), filling[0].1.clone());
             assert_eq!(stage.shared.fill(&filling).await.unwrap(), [answer], "{state:?}, {version}");
             stage.assert_became(&key, state.as_ref(), &next, "fill").await;
-            if answer == Filled::Stored {
-                assert_eq!(stage.shared.fill(&filling).await.unwrap(), [Filled::Stored], "the same again");
+            if answer == FillResult::Stored {
+                assert_eq!(
+                    stage.shared.fill(&filling).await.unwrap(),
+                    [FillResult::Stored],
+                    "the same again"
+                );
             }
         }
     }
@@ -186,22 +191,25 @@ async fn a_write_changes_keys_as_the_rules_say() {
             for key in keys {
                 stage.store(key, state.as_ref(), AGES[0]).await;
             }
-            let (putting, version) = (cell(Kind::Value, version, 0), Version::new(version));
-            let orders =
-                [Order::Invalidate(Some(version)), Order::Put(putting.clone()), Order::Invalidate(None)];
-            let orders: Vec<_> = keys.map(str::to_owned).into_iter().zip(orders).collect();
+            let (putting, version) = (cell(CellKind::Value, version, 0), Version::new(version));
+            let writes = [
+                CellWrite::Invalidate(Some(version)),
+                CellWrite::Put(putting.clone()),
+                CellWrite::Invalidate(None),
+            ];
+            let writes: Vec<_> = keys.map(str::to_owned).into_iter().zip(writes).collect();
             let invalidated = Cell::invalidate(state.as_ref(), Some(version));
             let put = Cell::put(state.as_ref(), putting.clone());
             for again in [false, true] {
                 // A put that comes again is a different case: then its own value is stored.
-                let orders = if again { vec![orders[0].clone(), orders[2].clone()] } else { orders.clone() };
-                stage.change(&orders, 1).await;
+                let writes = if again { vec![writes[0].clone(), writes[2].clone()] } else { writes.clone() };
+                stage.change(&writes, 1).await;
                 stage.assert_became(keys[0], state.as_ref(), &invalidated, "invalidate").await;
                 stage.assert_became(keys[1], state.as_ref(), &put, "put").await;
-                stage.assert_became(keys[2], state.as_ref(), &Next::Delete, "delete").await;
+                stage.assert_became(keys[2], state.as_ref(), &NextState::Delete, "delete").await;
             }
             let before = stage.stored(keys[1]).await;
-            stage.change(&orders[1..2], 1).await;
+            stage.change(&writes[1..2], 1).await;
             let put = Cell::put(before.as_ref(), putting);
             stage.assert_became_again(keys[1], before.as_ref(), &put).await;
         }
@@ -210,15 +218,15 @@ async fn a_write_changes_keys_as_the_rules_say() {
 
 impl Stage {
     /// What comes twice leaves what came once, unless that was a delete.
-    async fn assert_became_again(&self, address: &str, before: Option<&Cell>, next: &Next) {
+    async fn assert_became_again(&self, address: &str, before: Option<&Cell>, next: &NextState) {
         if before.is_some_and(|before| before.header.version.is_versioned()) {
-            assert_eq!(next, &Next::Keep, "a put is idempotent");
+            assert_eq!(next, &NextState::Keep, "a put is idempotent");
         }
         let found = self.stored(address).await;
         match next {
-            Next::Keep | Next::Await => assert_eq!(found.as_ref(), before),
-            Next::Set(cell) => assert_eq!(found.as_ref(), Some(cell)),
-            Next::Delete => assert_eq!(found, None),
+            NextState::Keep | NextState::Await => assert_eq!(found.as_ref(), before),
+            NextState::Set(cell) => assert_eq!(found.as_ref(), Some(cell)),
+            NextState::Delete => assert_eq!(found, None),
         }
     }
 }

@@ -9,8 +9,9 @@ use futures::future::join_all;
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Alive, Cell, Cells as _, Filled, Log as _, LogEntry, Order, Registry as _, SharedError,
-        redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared},
+        Acquired, Cell, CellWrite, Cells as _, FillResult, Heartbeat, Log as _, LogEntry, Registry as _,
+        SharedError,
+        redis::{BreakerState, BroadcastTest, RedisError, RedisOptions, RedisShared},
     },
 };
 
@@ -36,16 +37,16 @@ fn quick(server: &Server) -> RedisOptions {
 }
 
 async fn change(shared: &RedisShared) -> Result<u64, SharedError> {
-    let orders = [(key()[0].clone(), Order::Invalidate(Some(Version::new(9))))];
+    let writes = [(key()[0].clone(), CellWrite::Invalidate(Some(Version::new(9))))];
     let changed =
-        shared.change(1, &orders, LogEntry { nonce: 1, message: b"message", strict: false }).await?;
+        shared.change(1, &writes, LogEntry { nonce: 1, message: b"message", strict: false }).await?;
     Ok(changed.number)
 }
 
 async fn fill(shared: &RedisShared) {
     shared.acquire(&key(), 1).await.unwrap();
     let cell = Cell { header: kith_cache::remote::Header { token: 1, ..value().header }, ..value() };
-    assert_eq!(shared.fill(&[(key()[0].clone(), cell)]).await.unwrap(), [Filled::Stored]);
+    assert_eq!(shared.fill(&[(key()[0].clone(), cell)]).await.unwrap(), [FillResult::Stored]);
 }
 
 fn value() -> Cell {
@@ -57,17 +58,17 @@ fn value() -> Cell {
 async fn unaccepted_server_is_not_used() {
     let server = Server::start(&[]);
     let shared = RedisShared::connect(options(&server.url())).await.unwrap();
-    let probed = shared.enter(1, &Alive::default()).await.unwrap();
-    assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
-    assert_eq!(change(&shared).await, Err(SharedError::Away));
+    let probed = shared.enter(1, &Heartbeat::default()).await.unwrap();
+    assert_eq!(shared.read(&key()).await, Err(SharedError::Unavailable));
+    assert_eq!(change(&shared).await, Err(SharedError::Unavailable));
     shared.accept("another");
-    assert_eq!(shared.heads(&key()).await, Err(SharedError::Away));
-    assert_eq!(shared.acquire(&key(), 1).await, Err(SharedError::Away));
+    assert_eq!(shared.heads(&key()).await, Err(SharedError::Unavailable));
+    assert_eq!(shared.acquire(&key(), 1).await, Err(SharedError::Unavailable));
     shared.accept(&probed.server);
     assert_eq!(shared.read(&key()).await, Ok(vec![None]));
     assert_eq!(change(&shared).await, Ok(1));
     shared.accept("another");
-    assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
+    assert_eq!(shared.read(&key()).await, Err(SharedError::Unavailable));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -75,7 +76,7 @@ async fn unaccepted_server_is_not_used() {
 async fn restarted_server_must_be_accepted() {
     let mut server = Server::start(&[]);
     let shared = accepted(options(&server.url())).await;
-    let before = shared.enter(1, &Alive::default()).await.unwrap().server;
+    let before = shared.enter(1, &Heartbeat::default()).await.unwrap().server;
     let mut frames = shared.subscribe(1, 1).await.unwrap();
     for _round in 0..5 {
         server.restart();
@@ -91,13 +92,14 @@ async fn restarted_server_must_be_accepted() {
         let mut again = String::new();
         eventually("it is there again", async || {
             assert!(shared.read(&key()).await.is_err(), "another server answered");
-            again = shared.enter(1, &Alive::default()).await.map(|probed| probed.server).unwrap_or_default();
+            again =
+                shared.enter(1, &Heartbeat::default()).await.map(|probed| probed.server).unwrap_or_default();
             !again.is_empty()
         })
         .await;
         assert_ne!(again, before);
         for _ in 0..100 {
-            assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
+            assert_eq!(shared.read(&key()).await, Err(SharedError::Unavailable));
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         accept(&shared).await;
@@ -132,13 +134,13 @@ async fn node_starts_without_redis_and_finds_it_later() {
     let mut server = Server::start(&[]);
     server.kill();
     let shared = RedisShared::connect(quick(&server)).await.unwrap();
-    assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
+    assert_eq!(shared.read(&key()).await, Err(SharedError::Unavailable));
     assert!(shared.subscribe(1, 1).await.is_err());
-    assert_eq!(shared.self_test().await, Broadcast::Away);
+    assert_eq!(shared.self_test().await, BroadcastTest::Unavailable);
     assert_eq!(shared.fitness().await.is_fit(), None);
     server.restart();
     accept(&shared).await;
-    assert!(matches!(shared.self_test().await, Broadcast::Heard(_)));
+    assert!(matches!(shared.self_test().await, BroadcastTest::Received(_)));
     let fitness = shared.fitness().await;
     assert!(!fitness.version.is_empty() && fitness.eviction == "noeviction", "{fitness}");
     command(&server.operator().await, "CONFIG", &["SET", "maxmemory-policy", "allkeys-lru"]).await;
@@ -161,16 +163,16 @@ async fn frozen_server_blocks_no_caller() {
             0 => assert!(shared.read(&key()).await.is_err()),
             1 => assert!(change(&shared).await.is_err()),
             2 => assert!(shared.acquire(&[key(), key()].concat(), 1).await.is_err()),
-            _ => assert!(shared.enter(1, &Alive::default()).await.is_err()),
+            _ => assert!(shared.enter(1, &Heartbeat::default()).await.is_err()),
         }
         assert!(began.elapsed() < bound, "call {round} took {:?}", began.elapsed());
     }
     assert_eq!(shared.breaker(), BreakerState::Open);
     let began = Instant::now();
-    assert_eq!(shared.read(&key()).await, Err(SharedError::Away));
+    assert_eq!(shared.read(&key()).await, Err(SharedError::Unavailable));
     assert!(began.elapsed() < Duration::from_millis(50), "an open breaker answers at once");
     assert!(shared.subscribe(1, 1).await.is_err(), "it does not hang either");
-    assert_eq!(frames.next().await, None, "a dead connection is noticed although nothing is heard on it");
+    assert_eq!(frames.next().await, None, "a dead connection is noticed although nothing is received on it");
     server.thaw();
     eventually("it is read again", async || shared.read(&key()).await.is_ok_and(|found| found[0].is_some()))
         .await;
@@ -188,7 +190,7 @@ async fn full_server_refuses_writes_and_trust() {
     command(&operator, "CONFIG", &["SET", "maxmemory", "1"]).await;
     let found = shared.read(&key()).await.unwrap();
     assert_eq!(*found[0].as_ref().unwrap().payload, *b"four", "reads go on");
-    assert_eq!(shared.enter(1, &Alive::default()).await, Err(SharedError::Refused));
+    assert_eq!(shared.enter(1, &Heartbeat::default()).await, Err(SharedError::Refused));
     assert_eq!(change(&shared).await, Err(SharedError::Refused));
     assert_eq!(shared.acquire(&["1:a:new".to_owned()], 1).await, Err(SharedError::Refused));
     assert_eq!(shared.acquire(&key(), 1).await.map(|answers| answers.len()), Ok(1), "a hit writes nothing");
@@ -205,9 +207,9 @@ async fn demoted_server_is_not_used() {
     let shared = accepted(options(&server.url())).await;
     let operator = server.operator().await;
     command(&operator, "REPLICAOF", &["127.0.0.1", &other.port.to_string()]).await;
-    assert_eq!(shared.enter(1, &Alive::default()).await, Err(SharedError::Refused));
-    assert!(matches!(change(&shared).await, Err(SharedError::Refused | SharedError::Away)));
-    eventually("it is not read", async || shared.read(&key()).await == Err(SharedError::Away)).await;
+    assert_eq!(shared.enter(1, &Heartbeat::default()).await, Err(SharedError::Refused));
+    assert!(matches!(change(&shared).await, Err(SharedError::Refused | SharedError::Unavailable)));
+    eventually("it is not read", async || shared.read(&key()).await == Err(SharedError::Unavailable)).await;
     command(&operator, "REPLICAOF", &["NO", "ONE"]).await;
     eventually("it is read again", async || shared.read(&key()).await.is_ok()).await;
     assert_eq!(change(&shared).await, Ok(1));
@@ -220,12 +222,12 @@ async fn probe_counts_once_enough_replicas_have_it() {
     let mut replica = Server::start(&[]);
     let shared =
         RedisShared::connect(RedisOptions { replicas_min: 1, ..options(&server.url()) }).await.unwrap();
-    assert_eq!(shared.enter(1, &Alive::default()).await, Err(SharedError::Refused));
+    assert_eq!(shared.enter(1, &Heartbeat::default()).await, Err(SharedError::Refused));
     let port = server.port.to_string();
     command(&replica.operator().await, "REPLICAOF", &["127.0.0.1", &port]).await;
-    eventually("the replica has it", async || shared.enter(1, &Alive::default()).await.is_ok()).await;
+    eventually("the replica has it", async || shared.enter(1, &Heartbeat::default()).await.is_ok()).await;
     replica.kill();
-    assert!(shared.enter(1, &Alive::default()).await.is_err());
+    assert!(shared.enter(1, &Heartbeat::default()).await.is_err());
 }
 
 #[tokio::test]
@@ -253,5 +255,5 @@ async fn password_is_sent_on_every_connection() {
     server.restart();
     accept(&shared).await;
     let without = RedisShared::connect(quick(&server)).await.unwrap();
-    assert!(without.enter(1, &Alive::default()).await.is_err());
+    assert!(without.enter(1, &Heartbeat::default()).await.is_err());
 }

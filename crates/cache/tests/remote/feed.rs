@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::{
     Invalidation, Tier, Version,
-    remote::{Changes, Feed, FeedError, FeedReader, Reading},
+    remote::{Changes, Feed, FeedError, FeedReader, FeedTiming},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -15,7 +15,7 @@ use crate::stage::{Peer, Stage, Store};
 
 /// A feed that tests write.
 #[derive(Clone, Debug, Default)]
-struct Written(Arc<Mutex<State>>);
+struct TestFeed(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -27,38 +27,38 @@ struct State {
 
 /// The feed as one node reads it.
 #[derive(Clone, Debug)]
-struct Seat {
-    feed: Written,
+struct NodeFeed {
+    feed: TestFeed,
     node: u64,
     at: usize,
 }
 
-impl Written {
+impl TestFeed {
     fn add(&self, store: &Store, key: u64, version: u64) {
         store.put(key, version);
         self.0.lock().changes.push((key, version));
     }
 
     /// A change by hand: the version may be lower than before, `None` removes the record.
-    fn by_hand(&self, store: &Store, key: u64, version: Option<u64>) {
+    fn change_by_hand(&self, store: &Store, key: u64, version: Option<u64>) {
         match version {
             Some(version) => store.put(key, version),
-            None => store.take_out(key),
+            None => store.remove(key),
         }
         self.0.lock().changes.push((key, 0));
     }
 
-    /// The node reads it when it is its turn.
+    /// Starts a reader on the node, which reads the feed while it leads.
     fn reader(&self, peer: &Peer) -> JoinHandle<()> {
         let member = peer.member.clone();
-        let feed = Arc::new(Seat { feed: self.clone(), node: member.bus.id, at: 0 });
-        let reader = FeedReader { member, feed, reading: Reading::default() };
+        let feed = Arc::new(NodeFeed { feed: self.clone(), node: member.bus.id, at: 0 });
+        let reader = FeedReader { member, feed, timing: FeedTiming::default() };
         tokio::spawn(async move { reader.read().await })
     }
 }
 
 #[async_trait]
-impl Feed for Seat {
+impl Feed for NodeFeed {
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
         let mut state = self.feed.0.lock();
         let now = Instant::now();
@@ -82,7 +82,7 @@ impl Feed for Seat {
 }
 
 #[async_trait]
-impl Changes for Seat {
+impl Changes for NodeFeed {
     async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError> {
         sleep(Duration::from_millis(10).min(patience)).await;
         let state = self.feed.0.lock();
@@ -115,8 +115,8 @@ async fn until(what: impl Fn() -> bool) {
 }
 
 /// A node with a reader that has begun.
-async fn begun() -> (Stage, Peer, Written, JoinHandle<()>) {
-    let (stage, feed) = (Stage::new(), Written::default());
+async fn with_reader() -> (Stage, Peer, TestFeed, JoinHandle<()>) {
+    let (stage, feed) = (Stage::new(), TestFeed::default());
     let peer = stage.peer(1, false).await;
     let before = stage.store.epoch();
     let reader = feed.reader(&peer);
@@ -127,16 +127,16 @@ async fn begun() -> (Stage, Peer, Written, JoinHandle<()>) {
 }
 
 /// The same, with the record 7 at version 1 in the memory of the node.
-async fn begun_with_a_copy() -> (Stage, Peer, Written, JoinHandle<()>) {
-    let begun = begun().await;
-    begun.0.store.put(7, 1);
-    begun.1.read(7).await;
-    begun
+async fn with_reader_and_copy() -> (Stage, Peer, TestFeed, JoinHandle<()>) {
+    let parts = with_reader().await;
+    parts.0.store.put(7, 1);
+    parts.1.read(7).await;
+    parts
 }
 
 #[tokio::test(start_paused = true)]
 async fn feed_publishes_change_of_dead_writer() {
-    let (stage, peer, feed, _reader) = begun_with_a_copy().await;
+    let (stage, peer, feed, _reader) = with_reader_and_copy().await;
     feed.add(&stage.store, 7, 2);
     sleep(Duration::from_millis(900)).await;
     assert_eq!(peer.read(7).await.0, Some(2));
@@ -144,7 +144,7 @@ async fn feed_publishes_change_of_dead_writer() {
 
 #[tokio::test(start_paused = true)]
 async fn published_change_is_not_published_again() {
-    let (stage, peer, feed, _reader) = begun_with_a_copy().await;
+    let (stage, peer, feed, _reader) = with_reader_and_copy().await;
     let before = peer.node.applied();
     peer.write(&stage.store, 7, 2).await.unwrap();
     feed.add(&stage.store, 7, 2);
@@ -159,12 +159,12 @@ async fn read_feed() {
 
 #[tokio::test(start_paused = true)]
 async fn reinserted_record_is_seen_on_every_node() {
-    let (stage, peer, feed, _reader) = begun().await;
+    let (stage, peer, feed, _reader) = with_reader().await;
     let other = stage.peer(2, false).await;
     peer.write(&stage.store, 7, 1).await.unwrap();
     feed.add(&stage.store, 7, 1);
     read_feed().await;
-    feed.by_hand(&stage.store, 7, None);
+    feed.change_by_hand(&stage.store, 7, None);
     read_feed().await;
     for node in [&peer, &other] {
         assert_eq!(node.read(7).await.0, None);
@@ -178,14 +178,14 @@ async fn reinserted_record_is_seen_on_every_node() {
 
 #[tokio::test(start_paused = true)]
 async fn version_that_is_set_back_is_seen_and_kept() {
-    let (stage, peer, feed, _reader) = begun().await;
+    let (stage, peer, feed, _reader) = with_reader().await;
     let other = stage.peer(2, false).await;
     for version in 1..=5 {
         peer.write(&stage.store, 7, version).await.unwrap();
         feed.add(&stage.store, 7, version);
         other.read(7).await;
     }
-    feed.by_hand(&stage.store, 7, Some(2));
+    feed.change_by_hand(&stage.store, 7, Some(2));
     read_feed().await;
     for node in [&peer, &other] {
         assert_eq!(node.read(7).await.0, Some(2));
@@ -195,7 +195,7 @@ async fn version_that_is_set_back_is_seen_and_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn node_takes_over_from_reader_that_is_gone() {
-    let (stage, peer, feed, reader) = begun().await;
+    let (stage, peer, feed, reader) = with_reader().await;
     let other = stage.peer(2, false).await;
     let _second = feed.reader(&other);
     stage.store.put(7, 1);
@@ -208,18 +208,18 @@ async fn node_takes_over_from_reader_that_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn feed_reader_that_cannot_publish_yields() {
-    let (stage, peer, feed, _reader) = begun_with_a_copy().await;
-    stage.server.fill_up(true);
+    let (stage, peer, feed, _reader) = with_reader_and_copy().await;
+    stage.server.refuse_writes(true);
     feed.add(&stage.store, 7, 2);
     sleep(Duration::from_secs(3)).await;
-    stage.server.fill_up(false);
+    stage.server.refuse_writes(false);
     sleep(Duration::from_secs(2)).await;
     assert_eq!(peer.read(7).await.0, Some(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn lost_feed_position_flushes_every_copy() {
-    let (stage, peer, feed, reader) = begun_with_a_copy().await;
+    let (stage, peer, feed, reader) = with_reader_and_copy().await;
     let epoch = stage.store.epoch();
     reader.abort();
     stage.store.put(7, 2);

@@ -5,10 +5,10 @@
 mod aged;
 mod feed;
 mod flood;
-mod followed;
+mod follower_status;
+mod monotonic_reads;
 mod newer;
 mod number_codec;
-mod onward;
 mod resync;
 mod share;
 mod stage;

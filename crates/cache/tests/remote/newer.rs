@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kith_cache::{
     Tier, Version,
-    remote::{Log as _, LogEntry, Message, MessageMac, Order, PublishedChange, address},
+    remote::{CellWrite, Log as _, LogEntry, Message, MessageMac, PublishedChange, address},
 };
 use tokio::time::sleep;
 
@@ -23,11 +23,11 @@ async fn newer_write(stage: &Stage, node: &Peer, key: u64, version: u64) {
     let mut message = Message { changes: vec![change], ..Message::default() }.encode().unwrap();
     message[0] += 1;
     assert_eq!(Message::decode(&message), None);
-    let message = MessageMac::new(&[7; 32]).close(name, &message);
-    let order = (address(epoch, "thing", &text), Order::Invalidate(Some(Version::new(version))));
+    let message = MessageMac::new(&[7; 32]).sign(name, &message);
+    let write = (address(epoch, "thing", &text), CellWrite::Invalidate(Some(Version::new(version))));
     let entry = LogEntry { nonce: name, message: &message, strict: false };
-    stage.server.change(epoch, std::slice::from_ref(&order), entry).await.unwrap();
-    stage.server.evict(&order.0);
+    stage.server.change(epoch, std::slice::from_ref(&write), entry).await.unwrap();
+    stage.server.evict(&write.0);
 }
 
 /// Two nodes of this version, one of which has all in its memory.
@@ -54,7 +54,7 @@ async fn newer_format_flushes_memory() {
     assert_eq!(other.read(1).await.1, Some(Tier::Memory));
     one.write(&stage.store, 1, 3).await.unwrap();
     sleep(Duration::from_millis(10)).await;
-    assert_eq!(other.read(1).await.0, Some(3), "what it understands is heard as ever");
+    assert_eq!(other.read(1).await.0, Some(3), "what it can read is applied as before");
 }
 
 #[tokio::test(start_paused = true)]

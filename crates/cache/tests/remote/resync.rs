@@ -55,11 +55,11 @@ async fn copy_that_stays_wrong_is_counted_and_dropped() {
 }
 
 /// Puts a copy into the shared tier past the node, with this limit.
-async fn copy(stage: &Stage, peer: &Peer, lasts: Option<Duration>) {
+async fn copy(stage: &Stage, peer: &Peer, ttl_max: Option<Duration>) {
     let key = [address(peer.node.epoch(), "thing", &7)];
     stage.server.acquire(&key, 1).await.unwrap();
     let mut cell = Cell::value(1, Version::UNVERSIONED, 1_u64.to_be_bytes().to_vec());
-    (cell.header.token, cell.lasts) = (1, lasts);
+    (cell.header.token, cell.ttl_max) = (1, ttl_max);
     let [key] = key;
     stage.server.fill(&[(key, cell)]).await.unwrap();
     assert_eq!(peer.read(7).await.0, Some(1));

@@ -60,7 +60,7 @@ async fn a_lease_whose_holder_is_gone_is_taken_over() {
 async fn a_failing_store_is_asked_once_by_each_read() {
     let stage = Stage::new();
     let one = stage.peer(1, false).await;
-    stage.server.fill_up(true);
+    stage.server.refuse_writes(true);
     stage.store.put(7, 1);
     assert_eq!(one.read(7).await, (Some(1), Some(Tier::Store)), "a full server keeps no lease");
     assert_eq!(stage.store.loads.load(Ordering::Relaxed), 1);
@@ -100,7 +100,7 @@ async fn read_only_server_loses_trust() {
     one.read(7).await;
     // What was loaded is left in the shared tier without its reader.
     sleep(Duration::from_millis(1)).await;
-    stage.server.fill_up(true);
+    stage.server.refuse_writes(true);
     one.write(&stage.store, 7, 2).await.unwrap();
     assert_eq!(other.read(7).await, (Some(1), Some(Tier::Redis)), "the change could not be published");
     sleep(Duration::from_secs(3)).await;
@@ -112,10 +112,10 @@ async fn outage_ends_after_queued_publishes() {
     let (stage, one, other) = Stage::with_two_peers().await;
     stage.store.put(7, 1);
     other.read(7).await;
-    stage.server.fill_up(true);
+    stage.server.refuse_writes(true);
     one.write(&stage.store, 7, 2).await.unwrap();
     sleep(Duration::from_secs(5)).await;
-    stage.server.fill_up(false);
+    stage.server.refuse_writes(false);
     // The writer is late too: memory and the shared copy are of before.
     sleep(Duration::from_millis(700)).await;
     assert_eq!(other.read(7).await.0, Some(2));

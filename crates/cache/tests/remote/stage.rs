@@ -14,8 +14,8 @@ use kith_cache::{
     CacheError, Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, Tier,
     TieredCache, Token, Version, load_each,
     remote::{
-        ClusterNode, Epochs, FakeServer, Following, Kept, MessageMac, PeerConfirmations, Queue, SharedBus,
-        SharedError, Sharing,
+        ClusterNode, Epochs, FakeServer, FollowerConfig, MessageMac, PeerConfirmations, Retention, SharedBus,
+        SharedError, Sharing, UnpublishedQueue,
     },
 };
 use parking_lot::Mutex;
@@ -43,7 +43,7 @@ impl Store {
     }
 
     /// Removes a record, without a broadcast.
-    pub(crate) fn take_out(&self, key: u64) {
+    pub(crate) fn remove(&self, key: u64) {
         self.records.lock().remove(&key);
     }
 
@@ -107,7 +107,7 @@ pub(crate) struct Peer {
 
 impl Stage {
     pub(crate) fn new() -> Self {
-        Self { server: FakeServer::new(Kept::default()), store: Arc::default(), began: Instant::now() }
+        Self { server: FakeServer::new(Retention::default()), store: Arc::default(), began: Instant::now() }
     }
 
     /// With two nodes that follow by now.
@@ -124,26 +124,26 @@ impl Stage {
 
     /// The same of this policy.
     pub(crate) async fn peer_of(&self, id: u64, policy: Policy<u64>) -> Peer {
-        let following = Following::default();
+        let config = FollowerConfig::default();
         let sharing = Sharing {
-            shared: Arc::new(self.server.clone()),
-            queue: Arc::new(Queue::new(100)),
-            wakes: Arc::default(),
+            backend: Arc::new(self.server.clone()),
+            queue: Arc::new(UnpublishedQueue::new(100)),
+            lease_waiters: Arc::default(),
             patience: Duration::from_millis(1_500),
         };
         let bus = Arc::new(SharedBus {
             id,
             sharing,
             epochs: Arc::<Store>::clone(&self.store),
-            seal: MessageMac::new(&[7; 32]),
-            confirmations: Arc::new(PeerConfirmations::new(following.trust)),
+            mac: MessageMac::new(&[7; 32]),
+            confirmations: Arc::new(PeerConfirmations::new(config.trust)),
             bound: Duration::from_millis(100),
         });
         let clock = Arc::new(VirtualClock(self.began));
         let node = Node::new(NodeConfig { clock, ..NodeConfig::following(Arc::<SharedBus>::clone(&bus)) });
         let loader = Arc::<Store>::clone(&self.store);
         let cache = TieredCache::shared(&node, policy, loader, &bus.sharing, Arc::new(NumberCodec));
-        let member = ClusterNode::new(node.clone(), bus, Arc::new(format!("node {id}")), following);
+        let member = ClusterNode::new(node.clone(), bus, Arc::new(format!("node {id}")), config);
         let follows = follow(&member).await;
         Peer { node, cache, member, follows }
     }
@@ -181,7 +181,7 @@ impl Peer {
         tokio::spawn(async move { member.bus.drain(&member.node).await })
     }
 
-    /// It hears nothing from now on and says nothing, as if it were gone; its memory is still asked.
+    /// It receives and sends nothing from now on, as if it were gone; its memory is still asked.
     pub(crate) fn die(&self) {
         self.follows.abort();
     }

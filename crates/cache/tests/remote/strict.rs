@@ -41,7 +41,7 @@ async fn unpublished_strict_write_is_not_acknowledged() {
     let stage = Stage::new();
     let one = stage.peer(1, true).await;
     sleep(SETTLED).await;
-    stage.server.fill_up(true);
+    stage.server.refuse_writes(true);
     assert!(one.write(&stage.store, 7, 2).await.is_err());
     assert!(!one.member.bus.sharing.queue.is_empty(), "and is published as soon as possible");
 }

@@ -28,7 +28,7 @@ impl FencedRunner {
     /// # Errors
     /// When it follows none.
     pub(crate) fn followed_epoch(&self) -> Result<Epoch, SharedError> {
-        self.epochs.followed_epoch().ok_or(SharedError::Away)
+        self.epochs.followed_epoch().ok_or(SharedError::Unavailable)
     }
 
     /// See [`EpochSource::settled_epoch`].
@@ -64,5 +64,5 @@ impl fmt::Debug for FencedRunner {
 
 /// The answers to so many calls of a node that follows no epoch.
 pub(crate) fn unavailable<T>(count: usize) -> Vec<Result<T, SharedError>> {
-    (0..count).map(|_| Err(SharedError::Away)).collect()
+    (0..count).map(|_| Err(SharedError::Unavailable)).collect()
 }

@@ -69,9 +69,9 @@ impl RedisWindows {
 
     /// The epoch that is followed, if it is that of a time: a time means nothing to another server.
     fn followed_since(&self, at: ServerTime) -> Result<Epoch, SharedError> {
-        self.runner
-            .followed_epoch()
-            .and_then(|epoch| if epoch.number == at.epoch { Ok(epoch) } else { Err(SharedError::Away) })
+        self.runner.followed_epoch().and_then(|epoch| {
+            if epoch.number == at.epoch { Ok(epoch) } else { Err(SharedError::Unavailable) }
+        })
     }
 
     fn call<'a>(
@@ -168,7 +168,7 @@ impl WindowKeeper for RedisWindows {
         let epoch = self.runner.followed_epoch()?;
         self.hold_in(&epoch, conversation, token, Duration::ZERO).await?;
         // Of a later epoch nothing is known: a window there may have been filled before the change was committed.
-        if self.runner.settled_epoch().await == Some(epoch.number) { Ok(()) } else { Err(SharedError::Away) }
+        if self.runner.settled_epoch().await == Some(epoch.number) { Ok(()) } else { Err(SharedError::Unavailable) }
     }
 
     async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>> {

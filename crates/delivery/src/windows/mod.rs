@@ -237,9 +237,9 @@ impl Windows {
 impl WindowParts {
     /// Reads the store within the limit of concurrent reads.
     async fn load<T>(&self, read: impl Future<Output = Loaded<T>>) -> Loaded<T> {
-        let permit = self.admission.take().await.ok_or(StoreError::Overloaded)?;
+        let permit = self.admission.acquire().await.ok_or(StoreError::Overloaded)?;
         let read = read.await;
-        permit.ended();
+        permit.finish();
         read
     }
 

@@ -210,8 +210,8 @@ async fn bitmaps_of_another_epoch_are_not_counted() {
     let filled = redis.bitmaps.fill(section(0), &ticket, bitmaps, HOUR).await.unwrap();
     assert_eq!(filled, [BitmapFill::Changed]);
     *redis.epochs.followed.lock() = None;
-    assert_eq!(redis.bitmaps.count(&[section(0)], &[1]).await, Err(SharedError::Away));
-    assert_eq!(redis.bitmaps.mark(1, section(0), &[1]).await, Err(SharedError::Away));
+    assert_eq!(redis.bitmaps.count(&[section(0)], &[1]).await, Err(SharedError::Unavailable));
+    assert_eq!(redis.bitmaps.mark(1, section(0), &[1]).await, Err(SharedError::Unavailable));
 }
 
 #[tokio::test]

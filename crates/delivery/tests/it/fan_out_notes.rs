@@ -103,8 +103,8 @@ async fn only_the_server_of_the_epoch_has_notes() {
     let (stage, notes) = stage().await;
     for followed in [None, Some(Epoch { number: 5, server: "another".to_owned() })] {
         *stage.epochs.followed.lock() = followed;
-        assert_eq!(notes.begin(&note("g9", "a", 1)).await, Err(SharedError::Away));
-        assert_eq!(notes.end(&[note("g9", "a", 1)]).await, Err(SharedError::Away));
-        assert_eq!(notes.due(Duration::ZERO, 100).await, Err(SharedError::Away));
+        assert_eq!(notes.begin(&note("g9", "a", 1)).await, Err(SharedError::Unavailable));
+        assert_eq!(notes.end(&[note("g9", "a", 1)]).await, Err(SharedError::Unavailable));
+        assert_eq!(notes.due(Duration::ZERO, 100).await, Err(SharedError::Unavailable));
     }
 }

@@ -181,15 +181,15 @@ async fn only_the_server_of_the_epoch_is_asked() {
     for followed in [None, Some(Epoch { number: 5, server: "another".to_owned() })] {
         *stage.epochs.followed.lock() = followed;
         let fanned = stage.fan(1, &[8]).await;
-        assert_eq!(fanned.failed, Some(SharedError::Away));
+        assert_eq!(fanned.failed, Some(SharedError::Unavailable));
         assert!(fanned.wakes.is_empty() && fanned.without_receiver.is_empty(), "nothing is known of them");
-        assert_eq!(stage.keeper.open(&node("a"), &[user(8)]).await, [Err(SharedError::Away)]);
+        assert_eq!(stage.keeper.open(&node("a"), &[user(8)]).await, [Err(SharedError::Unavailable)]);
         let mark = Mark { conversation: "g9".parse().unwrap(), end: 3 };
         let marked = stage.keeper.mark(user(8), generation, &[mark], true).await;
-        assert_eq!(marked, Err(SharedError::Away));
+        assert_eq!(marked, Err(SharedError::Unavailable));
         let wake = Wake::Lost { user: user(8) };
         let published = stage.keeper.publish(&[NodeWake { node: node("a"), wake }]).await;
-        assert_eq!(published, Err(SharedError::Away));
+        assert_eq!(published, Err(SharedError::Unavailable));
     }
     stage.follow(5);
     assert_eq!(stage.read(8, generation, 0).await, ReadOutcome::Entries(Vec::new()), "none was made");
@@ -215,7 +215,7 @@ async fn inbox_opens_after_writes_to_earlier_epochs() {
     let stage = stage().await;
     for settled in [None, Some(6)] {
         *stage.epochs.settled.lock() = settled;
-        assert_eq!(stage.keeper.open(&node("a"), &[user(8)]).await, [Err(SharedError::Away)]);
+        assert_eq!(stage.keeper.open(&node("a"), &[user(8)]).await, [Err(SharedError::Unavailable)]);
     }
     *stage.epochs.settled.lock() = Some(5);
     stage.open("a", 8).await;

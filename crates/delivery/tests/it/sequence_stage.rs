@@ -88,14 +88,14 @@ impl SequenceKeeper for Server {
         self.takes.fetch_add(1, Ordering::AcqRel);
         self.gate.acquire().await.unwrap().forget();
         if self.is_unavailable.load(Ordering::Acquire) {
-            return Err(SharedError::Away);
+            return Err(SharedError::Unavailable);
         }
         self.keeper.take(name, count, seen).await
     }
 
     async fn offer(&self, name: &SequenceName, offer: Offer) -> Result<(), SharedError> {
         if self.is_unavailable.load(Ordering::Acquire) {
-            return Err(SharedError::Away);
+            return Err(SharedError::Unavailable);
         }
         self.keeper.offer(name, offer).await?;
         if self.loses_answers.load(Ordering::Acquire) { Err(SharedError::Timeout) } else { Ok(()) }

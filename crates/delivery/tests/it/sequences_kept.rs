@@ -207,11 +207,11 @@ async fn other_server_and_no_epoch_are_away() {
     let redis = Redis::connect().await;
     offer(&redis.keeper, 1, 100, 0).await;
     *redis.epochs.followed.lock() = Some(Epoch { number: 5, server: "another".to_owned() });
-    assert_eq!(redis.keeper.take(&a(), 1, 0).await, Err(SharedError::Away));
+    assert_eq!(redis.keeper.take(&a(), 1, 0).await, Err(SharedError::Unavailable));
     let block = range(101, 200);
-    assert_eq!(redis.keeper.offer(&a(), Offer { block, seen: 0 }).await, Err(SharedError::Away));
+    assert_eq!(redis.keeper.offer(&a(), Offer { block, seen: 0 }).await, Err(SharedError::Unavailable));
     *redis.epochs.followed.lock() = None;
-    assert_eq!(redis.keeper.take(&a(), 1, 0).await, Err(SharedError::Away));
+    assert_eq!(redis.keeper.take(&a(), 1, 0).await, Err(SharedError::Unavailable));
     redis.follow(5);
     assert_eq!(take(&redis.keeper, 1, 0).await, numbers(1, 1, 99), "nothing was changed");
 }

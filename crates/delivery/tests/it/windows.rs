@@ -175,7 +175,7 @@ async fn forgotten_window_is_filled_again() {
     *stage.epochs.settled.lock() = Some(6);
     assert_eq!(
         stage.windows.forget(log_of(9)).await,
-        Err(SharedError::Away),
+        Err(SharedError::Unavailable),
         "of another epoch nothing is known"
     );
 }
@@ -200,7 +200,7 @@ async fn release_waits_for_the_present_epoch() {
     for settled in [None, Some(6)] {
         let hold = stage.windows.hold(log_of(9)).await.unwrap();
         *stage.epochs.settled.lock() = settled;
-        assert_eq!(stage.windows.release(hold).await, Err(SharedError::Away), "{settled:?}");
+        assert_eq!(stage.windows.release(hold).await, Err(SharedError::Unavailable), "{settled:?}");
     }
     let hold = stage.windows.hold(log_of(9)).await.unwrap();
     *stage.epochs.settled.lock() = Some(5);
@@ -218,10 +218,13 @@ async fn only_the_server_of_the_epoch_answers() {
         *stage.epochs.followed.lock() = followed;
         assert_eq!(stage.read(log_of(9), 100, 102).await, ((21, 120), rising(100, 102)));
         assert_eq!(stage.logs.reads(), reads);
-        assert_eq!(stage.windows.hold(log_of(9)).await.unwrap_err(), SharedError::Away);
+        assert_eq!(stage.windows.hold(log_of(9)).await.unwrap_err(), SharedError::Unavailable);
         let messages = stage.logs_from(120);
-        assert_eq!(stage.windows.append(log_of(9), &messages, false, None).await, Err(SharedError::Away));
-        assert_eq!(stage.windows.require_check(log_of(9)).await, Err(SharedError::Away));
+        assert_eq!(
+            stage.windows.append(log_of(9), &messages, false, None).await,
+            Err(SharedError::Unavailable)
+        );
+        assert_eq!(stage.windows.require_check(log_of(9)).await, Err(SharedError::Unavailable));
         let asked = HeadOf { conversation: log_of(9), after: 0, at_least: 0 };
         assert_eq!(stage.windows.heads(&[asked]).await.unwrap(), [None]);
     }

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::remote::{
     SharedError,
-    redis::{Published, RedisError, RedisOptions, RedisScript, Reply, ScriptCall, ScriptRunner},
+    redis::{ChannelSubscription, RedisError, RedisOptions, RedisScript, Reply, ScriptCall, ScriptRunner},
 };
 
 use self::names::Names;
@@ -99,13 +99,13 @@ impl Scripts {
 #[async_trait]
 impl PresenceFeed for RedisPresence {
     async fn subscribe(&self) -> Result<Box<dyn PresenceSubscription>, PresenceError> {
-        let published = self.runner.hear(vec![self.names.channel()]).await.map_err(presence_error)?;
+        let published = self.runner.subscribe(vec![self.names.channel()]).await.map_err(presence_error)?;
         Ok(Box::new(RedisSubscription(published)))
     }
 }
 
 #[derive(Debug)]
-struct RedisSubscription(Published);
+struct RedisSubscription(ChannelSubscription);
 
 #[async_trait]
 impl PresenceSubscription for RedisSubscription {
@@ -123,7 +123,7 @@ impl PresenceSubscription for RedisSubscription {
 const fn presence_error(error: SharedError) -> PresenceError {
     match error {
         SharedError::Unexpected => PresenceError::Unexpected,
-        SharedError::Away | SharedError::Timeout | SharedError::Refused | SharedError::Fallen => {
+        SharedError::Unavailable | SharedError::Timeout | SharedError::Refused | SharedError::Fallen => {
             PresenceError::Unavailable
         }
     }

@@ -51,7 +51,7 @@ impl StoreFeed {
 #[async_trait]
 impl Feed for StoreFeed {
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
-        self.coordination.lease(&self.name, &self.holder, lasts).await.map_err(|_| FeedError::Away)
+        self.coordination.lease(&self.name, &self.holder, lasts).await.map_err(|_| FeedError::Unavailable)
     }
 
     async fn yield_lead(&self) {
@@ -63,7 +63,7 @@ impl Feed for StoreFeed {
         if at_end {
             return Ok(Box::new(self.begin().await?));
         }
-        let mark = self.coordination.mark(&self.name).await.map_err(|_| FeedError::Away)?;
+        let mark = self.coordination.mark(&self.name).await.map_err(|_| FeedError::Unavailable)?;
         let mark = mark.ok_or(FeedError::Lost)?;
         let changes = self.feed.open(Some(&mark)).await.map_err(|error| meaning(&error))?;
         Ok(Box::new(OpenFeed {
@@ -76,15 +76,15 @@ impl Feed for StoreFeed {
     }
 
     /// Lists and windows do not contain changes that no node published.
-    async fn besides(&self, changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
-        let mut besides = Vec::new();
+    async fn dependent_changes(&self, changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
+        let mut dependent_changes = Vec::new();
         for change in changes {
             for mapping in self.mappings.iter().filter(|mapping| mapping.namespace() == change.namespace) {
                 mapping.drop_others(&change.key).await?;
-                besides.extend(mapping.dependents(&change.key).await?);
+                dependent_changes.extend(mapping.dependents(&change.key).await?);
             }
         }
-        Ok(besides)
+        Ok(dependent_changes)
     }
 }
 
@@ -131,7 +131,8 @@ impl Changes for OpenFeed {
             return Ok(true);
         }
         let StoreFeed { name, coordination, holder, .. } = &self.feed;
-        let saved = coordination.set_mark(name, holder, &self.mark).await.map_err(|_| FeedError::Away)?;
+        let saved =
+            coordination.set_mark(name, holder, &self.mark).await.map_err(|_| FeedError::Unavailable)?;
         self.saved.clone_from(&self.mark);
         Ok(saved)
     }
@@ -140,6 +141,6 @@ impl Changes for OpenFeed {
 fn meaning(error: &kith_store::FeedError) -> FeedError {
     match error {
         kith_store::FeedError::Lost => FeedError::Lost,
-        kith_store::FeedError::Unavailable(_) => FeedError::Away,
+        kith_store::FeedError::Unavailable(_) => FeedError::Unavailable,
     }
 }

@@ -22,10 +22,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_cache::{
-    Node, NodeConfig, Resyncing,
+    Node, NodeConfig, Resyncer,
     remote::{
-        ClusterNode, Feed, FeedReader, Followed, Following, Peer, PeerConfirmations, Queue, Reading,
-        SharedBus, SharedError, Sharing,
+        ClusterNode, Feed, FeedReader, FeedTiming, FollowerConfig, FollowerStatus, Peer, PeerConfirmations,
+        SharedBus, SharedError, Sharing, UnpublishedQueue,
     },
 };
 use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, ReaderBitmaps, SequenceKeeper, Windows};
@@ -100,16 +100,16 @@ impl Cluster {
         let proofs = Proofs::new(keys);
         let following = following(cluster);
         let sharing = Sharing {
-            shared: Arc::clone(server.shared()),
-            queue: Arc::new(Queue::new(cluster.queue_max)),
-            wakes: Arc::default(),
+            backend: Arc::clone(server.shared()),
+            queue: Arc::new(UnpublishedQueue::new(cluster.queue_max)),
+            lease_waiters: Arc::default(),
             patience: cluster.patience,
         };
         let bus = Arc::new(SharedBus {
             id: node_info.number(),
             sharing,
             epochs: Arc::new(StoreEpochs(Arc::clone(&stores.node))),
-            seal: keys.message_mac(),
+            mac: keys.message_mac(),
             confirmations: Arc::new(PeerConfirmations::new(following.trust)),
             bound: config.redis.command_timeout + PUBLISH_SLACK,
         });
@@ -155,10 +155,10 @@ impl Cluster {
             let node = node.clone();
             async move { bus.drain(&node).await }
         });
-        tasks.spawn(async move { Resyncing::default().run(&of_resync).await });
+        tasks.spawn(async move { Resyncer::default().run(&of_resync).await });
         for feed in &self.feeds {
             let (member, feed) = (self.member.clone(), Arc::clone(feed));
-            let reader = FeedReader { member, feed, reading: Reading::default() };
+            let reader = FeedReader { member, feed, timing: FeedTiming::default() };
             tasks.spawn(async move { reader.read().await });
         }
         tasks.spawn(self.schemas.clone().watch(health.clone()));
@@ -266,8 +266,8 @@ impl Cluster {
     }
 
     /// The position of this node in the log.
-    pub(crate) fn followed(&self) -> Followed {
-        self.member.followed()
+    pub(crate) fn followed(&self) -> FollowerStatus {
+        self.member.follower_status()
     }
 
     /// Changes that wait to be published.
@@ -300,7 +300,7 @@ impl Cluster {
     /// Makes the node move to this epoch or a later one, so that it uses no shared data from before. Waits for it, at
     /// most this long. Returns whether it has moved.
     pub(crate) async fn moves_to(&self, epoch: u64, limit: Duration) -> bool {
-        self.member.bus.sharing.queue.overflowed(epoch);
+        self.member.bus.sharing.queue.raise_barrier(epoch);
         within(limit, || self.node().epoch() >= epoch).await
     }
 }
@@ -314,12 +314,12 @@ fn node(cluster: &ClusterConfig, bus: &Arc<SharedBus>) -> Node {
     })
 }
 
-fn following(cluster: &ClusterConfig) -> Following {
-    Following {
+fn following(cluster: &ClusterConfig) -> FollowerConfig {
+    FollowerConfig {
         probe_every: cluster.probe_every,
-        look_every: EPOCH_POLL,
+        epoch_check_every: EPOCH_POLL,
         trust: cluster.trust,
-        settle: cluster.trust,
+        settle_time: cluster.trust,
         replay_page: REPLAY_PAGE,
         replay_max: cluster.replay_max,
         retry_max: RETRY_MAX,

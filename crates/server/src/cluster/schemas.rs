@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kith_cache::{Node, remote::Shared};
+use kith_cache::{Node, remote::SharedBackend};
 use kith_service::schema_agreement::SchemaAgreement;
 use kith_store::{Coordination, StoreError};
 use tokio::time::sleep;
@@ -30,7 +30,7 @@ const OLDER: &str =
 #[derive(Clone, Debug)]
 pub(super) struct SchemaWatch {
     pub(super) coordination: Arc<dyn Coordination>,
-    pub(super) shared: Arc<dyn Shared>,
+    pub(super) shared: Arc<dyn SharedBackend>,
     pub(super) node: Node,
     /// The schema of this node.
     pub(super) node_info: NodeInfo,

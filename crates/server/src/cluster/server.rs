@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 #[cfg(feature = "cluster")]
 use kith_cache::remote::{
-    Kept,
-    redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared, ScriptRunner},
+    Retention,
+    redis::{BreakerState, BroadcastTest, RedisError, RedisOptions, RedisShared, ScriptRunner},
 };
 use kith_cache::{
     SystemClock,
-    remote::{Shared, SharedError},
+    remote::{SharedBackend, SharedError},
 };
 use kith_delivery::{
     EpochSource, FanOutNotes, InboxKeeper, InboxLimits, ReaderBitmaps, SequenceKeeper, WindowLimits, Windows,
@@ -34,7 +34,7 @@ use kith_service::{metric, presence};
 /// The server that nodes share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SharedServer {
-    shared: Arc<dyn Shared>,
+    shared: Arc<dyn SharedBackend>,
     #[cfg(feature = "cluster")]
     redis: Arc<RedisShared>,
     #[cfg(feature = "cluster")]
@@ -45,7 +45,7 @@ pub struct SharedServer {
 }
 
 impl SharedServer {
-    pub(super) fn shared(&self) -> &Arc<dyn Shared> {
+    pub(super) fn shared(&self) -> &Arc<dyn SharedBackend> {
         &self.shared
     }
 
@@ -63,7 +63,7 @@ impl SharedServer {
     /// If its address is invalid.
     pub(crate) async fn connect(config: &Config, keys: &NodeKeys) -> Result<Self, StartError> {
         let (database_id, seal) = (keys.database_id(), Some(keys.message_mac()));
-        Self::of(RedisOptions { database_id, seal, ..options(config) }, config).await
+        Self::of(RedisOptions { database_id, mac: seal, ..options(config) }, config).await
     }
 
     /// Connects only to examine it. `keys`: those of the database, if the store answered.
@@ -179,9 +179,9 @@ impl SharedServer {
             ));
         }
         match broadcast {
-            Broadcast::Away => return Err(SharedError::Away),
-            Broadcast::Silent => found.push(SILENT.to_owned()),
-            Broadcast::Heard(_) => {}
+            BroadcastTest::Unavailable => return Err(SharedError::Unavailable),
+            BroadcastTest::NotReceived => found.push(SILENT.to_owned()),
+            BroadcastTest::Received(_) => {}
         }
         Ok(found)
     }
@@ -277,7 +277,7 @@ fn options(config: &Config) -> RedisOptions {
         command_timeout: redis.command_timeout,
         connect_timeout: redis.connect_timeout,
         pool: redis.pool,
-        kept: Kept {
+        retention: Retention {
             copies: redis.copy_ttl,
             absences: redis.absence_ttl,
             leases: redis.lease,

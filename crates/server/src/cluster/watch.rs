@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kith_cache::{Node, remote::Queue};
+use kith_cache::{Node, remote::UnpublishedQueue};
 use tokio::time::{Instant, sleep};
 
 use super::{SharedServer, database_lease};
@@ -24,7 +24,7 @@ const PREFIX_TAKEN: &str = "nodes of another database use the redis.prefix of th
                             database a prefix of its own";
 
 /// Reports whether Redis can be used, until it is dropped. The node serves in any case.
-pub(super) async fn watch(server: SharedServer, node: Node, queue: Arc<Queue>, health: Reporter) {
+pub(super) async fn watch(server: SharedServer, node: Node, queue: Arc<UnpublishedQueue>, health: Reporter) {
     let remark = |reason| ReadyzRemark::new(health.clone(), reason);
     let (mut away, mut refused) = (remark("redis_away"), remark("redis_refused"));
     let mut unfit = remark("redis_unfit");

@@ -59,7 +59,7 @@ impl FeedMapping for GroupMapping {
             Ok(Stored::Live(group)) => Ok(search_invalidations(&group)),
             // A group that cannot be read is not listed.
             Ok(_) | Err(StoreError::Corrupt { .. }) => Ok(Vec::new()),
-            Err(_) => Err(FeedError::Away),
+            Err(_) => Err(FeedError::Unavailable),
         }
     }
 }

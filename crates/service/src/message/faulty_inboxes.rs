@@ -54,7 +54,7 @@ impl InboxKeeper for Faulty {
         let fault = *self.fault.lock();
         match fault {
             InboxFault::None => self.inboxes.fan_out(fan_out).await,
-            InboxFault::Away => FanOutResult { failed: Some(SharedError::Away), ..FanOutResult::default() },
+            InboxFault::Away => FanOutResult { failed: Some(SharedError::Unavailable), ..FanOutResult::default() },
             InboxFault::Hangs => std::future::pending().await,
         }
     }

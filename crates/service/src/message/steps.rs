@@ -74,7 +74,7 @@ impl Steps {
     }
 
     fn fails(&self, fault: StepFault) -> Result<(), SharedError> {
-        if self.fault == Some(fault) { Err(SharedError::Away) } else { Ok(()) }
+        if self.fault == Some(fault) { Err(SharedError::Unavailable) } else { Ok(()) }
     }
 }
 

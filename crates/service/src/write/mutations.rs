@@ -206,7 +206,7 @@ impl Mutations {
         let permit = self.permit().await?;
         let guard = cache.begin_write(std::slice::from_ref(&key)).await;
         let written = self.bounded(write).await;
-        permit.ended();
+        permit.finish();
         let applied = match written {
             Ok(applied) => applied,
             Err(error) if error.outcome() == Outcome::Unknown => {
@@ -281,7 +281,7 @@ impl Mutations {
         let write = async {
             let written = self.bounded(write).await;
             if let Some(permit) = permit {
-                permit.ended();
+                permit.finish();
             }
             written.map(|record| Committed { record: Arc::new(record), token: unpublished })
         };
@@ -299,12 +299,12 @@ impl Mutations {
     ) -> Result<T, StoreError> {
         let permit = self.permit().await?;
         let written = self.bounded(write).await;
-        permit.ended();
+        permit.finish();
         written
     }
 
     async fn permit(&self) -> Result<Permit<'_>, StoreError> {
-        self.admission.take().await.ok_or_else(|| self.overloaded())
+        self.admission.acquire().await.ok_or_else(|| self.overloaded())
     }
 
     fn overloaded(&self) -> StoreError {

@@ -42,7 +42,7 @@ impl QueuePermits {
         };
         let shared = SharedPermit { of: self, group, cell: Some(cell) };
         let cell = shared.cell.as_ref()?;
-        cell.get_or_init(|| self.admission.take_owned()).await.is_some().then_some(())?;
+        cell.get_or_init(|| self.admission.acquire_owned()).await.is_some().then_some(())?;
         Some(shared)
     }
 }
@@ -84,7 +84,7 @@ mod tests {
         let (permits, queues) = permits(2);
         let held = join_all((0..100).map(|_| queues.take(group(1)))).await;
         assert!(held.iter().all(Option::is_some));
-        assert!(permits.take().await.is_some(), "the second permit is free");
+        assert!(permits.acquire().await.is_some(), "the second permit is free");
     }
 
     #[tokio::test(start_paused = true)]
@@ -92,16 +92,16 @@ mod tests {
         let (permits, queues) = permits(1);
         let (first, second) = (queues.take(group(1)).await, queues.take(group(1)).await);
         drop(first);
-        assert!(permits.take().await.is_none(), "the second one still has it");
+        assert!(permits.acquire().await.is_none(), "the second one still has it");
         drop(second);
-        assert!(permits.take().await.is_some());
+        assert!(permits.acquire().await.is_some());
         assert!(queues.queues.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn queue_without_a_permit_waits_as_its_first() {
         let (permits, queues) = permits(1);
-        let _held = permits.take().await.unwrap();
+        let _held = permits.acquire().await.unwrap();
         let begun = tokio::time::Instant::now();
         let refused = join_all((0..100).map(|_| queues.take(group(1)))).await;
         assert!(refused.iter().all(Option::is_none));

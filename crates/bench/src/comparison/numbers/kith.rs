@@ -3,7 +3,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use kith_cache::remote::{
-    Shared,
+    SharedBackend,
     redis::{RedisOptions, RedisShared},
 };
 use kith_delivery::Sequences;
@@ -20,8 +20,8 @@ pub(super) struct KithNumbers {
 
 impl KithNumbers {
     pub(super) async fn start(id: u64, url: &str, epochs: &Store, ends: &OneSequenceStore) -> Result<Self> {
-        let options = RedisOptions { url: url.to_owned(), seal: Some(secret()), ..RedisOptions::default() };
-        let shared: Arc<dyn Shared> = RedisShared::connect(options.clone()).await?;
+        let options = RedisOptions { url: url.to_owned(), mac: Some(secret()), ..RedisOptions::default() };
+        let shared: Arc<dyn SharedBackend> = RedisShared::connect(options.clone()).await?;
         let node = CacheNode::start(id, &shared, Arc::clone(&shared), Arc::new(epochs.clone()));
         node.until_trusted().await?;
         let sequences = sequences(options, node, Arc::new(ends.clone())).await?;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_cache::remote::{
-    Acquired, Alive, Cell, Cells, Changed, Confirmed, Filled, Frame, Frames, Header, Log, LogEntry, News,
-    Order, Peer, Probed, Registry, Shared, SharedError,
+    Acquired, Cell, CellWrite, Cells, ChangeAnswer, Confirmation, FillResult, Frame, Frames, Header,
+    Heartbeat, Log, LogEntry, News, Peer, ProbeAnswer, Registry, SharedBackend, SharedError,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// The server that nodes share, as one node follows it.
 #[derive(Debug)]
 pub(super) struct TrackedShared {
-    shared: Arc<dyn Shared>,
+    shared: Arc<dyn SharedBackend>,
     applied: Arc<Mutex<Instant>>,
 }
 
@@ -27,7 +27,7 @@ struct TrackedFrames {
 }
 
 impl TrackedShared {
-    pub(super) fn new(shared: &Arc<dyn Shared>) -> Self {
+    pub(super) fn new(shared: &Arc<dyn SharedBackend>) -> Self {
         Self { shared: Arc::clone(shared), applied: Arc::new(Mutex::new(Instant::now())) }
     }
 
@@ -54,10 +54,10 @@ impl Log for TrackedShared {
     async fn change(
         &self,
         epoch: u64,
-        orders: &[(String, Order)],
+        writes: &[(String, CellWrite)],
         entry: LogEntry<'_>,
-    ) -> Result<Changed, SharedError> {
-        self.shared.change(epoch, orders, entry).await
+    ) -> Result<ChangeAnswer, SharedError> {
+        self.shared.change(epoch, writes, entry).await
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
@@ -69,7 +69,7 @@ impl Log for TrackedShared {
         Ok(Box::new(TrackedFrames { frames, given: false, applied: Arc::clone(&self.applied) }))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
         self.shared.confirm(epoch, to, confirmed).await
     }
 }
@@ -88,7 +88,7 @@ impl Cells for TrackedShared {
         self.shared.acquire(keys, token).await
     }
 
-    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError> {
         self.shared.fill(cells).await
     }
 
@@ -99,12 +99,12 @@ impl Cells for TrackedShared {
 
 #[async_trait]
 impl Registry for TrackedShared {
-    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
-        self.shared.enter(epoch, alive).await
+    async fn enter(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
+        self.shared.enter(epoch, heartbeat).await
     }
 
-    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
-        self.shared.probe(epoch, alive).await
+    async fn probe(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
+        self.shared.probe(epoch, heartbeat).await
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {

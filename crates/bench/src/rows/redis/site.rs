@@ -12,7 +12,7 @@ use anyhow::Result;
 use kith_cache::{
     Node,
     remote::{
-        Shared, Sharing,
+        SharedBackend, Sharing,
         redis::{RedisOptions, RedisShared},
     },
 };
@@ -77,7 +77,7 @@ impl BenchCluster {
 
     /// One more node, which trusts its memory.
     pub(super) async fn site(&self) -> Result<Site> {
-        let shared: Arc<dyn Shared> = RedisShared::connect(self.options()).await?;
+        let shared: Arc<dyn SharedBackend> = RedisShared::connect(self.options()).await?;
         let tracked = Arc::new(TrackedShared::new(&shared));
         let id = self.sites.fetch_add(1, Ordering::Relaxed);
         let epochs = Arc::new(self.epochs.clone());

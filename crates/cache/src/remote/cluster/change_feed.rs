@@ -31,7 +31,7 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// If the store does not answer. All changes are then read again.
-    async fn besides(&self, _changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
+    async fn dependent_changes(&self, _changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
         Ok(Vec::new())
     }
 }
@@ -57,15 +57,15 @@ pub trait Changes: std::fmt::Debug + Send {
 pub enum FeedError {
     /// The store does not answer.
     #[error("the change feed does not answer")]
-    Away,
+    Unavailable,
     /// The position was lost, or changes after it are no longer available.
     #[error("the change feed does not reach back far enough")]
     Lost,
 }
 
-/// How a feed is read.
+/// The times by which a feed is read.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub struct FeedTiming {
     /// How long the lead lasts without an extension.
     pub lease: Duration,
     /// Time between two attempts to lead, and between two extensions of the lead.
@@ -76,7 +76,7 @@ pub struct Reading {
     pub save_every: Duration,
 }
 
-impl Default for Reading {
+impl Default for FeedTiming {
     /// 9 s, 500 ms, 250 ms, 1 s: together with about a second of reading, at most 11 s.
     fn default() -> Self {
         Self {
@@ -95,15 +95,15 @@ pub struct FeedReader {
     pub member: ClusterNode,
     /// The feed that is read.
     pub feed: Arc<dyn Feed>,
-    /// Times of reading.
-    pub reading: Reading,
+    /// The times by which it is read.
+    pub timing: FeedTiming,
 }
 
 impl FeedReader {
     /// Reads, or waits for the lead, until it is dropped. Then its lead expires.
     pub async fn read(&self) {
         loop {
-            if self.feed.lead(self.reading.lease).await == Ok(true) {
+            if self.feed.lead(self.timing.lease).await == Ok(true) {
                 self.member.recent.remember(true);
                 if let Err(error) = self.read_as_leader().await {
                     tracing::debug!(?error, "stopped reading the change feed");
@@ -111,7 +111,7 @@ impl FeedReader {
                 self.member.recent.remember(false);
                 self.feed.yield_lead().await;
             }
-            sleep(self.reading.try_every.mul_f64(0.5 + 0.5 * self.member.random.unit())).await;
+            sleep(self.timing.try_every.mul_f64(0.5 + 0.5 * self.member.random.unit())).await;
         }
     }
 
@@ -122,20 +122,20 @@ impl FeedReader {
         let mut changes = self.open().await?;
         let (mut extended, mut saved) = (Instant::now(), Instant::now());
         loop {
-            let batch = changes.next(self.reading.try_every).await?;
+            let batch = changes.next(self.timing.try_every).await?;
             // Changes published in a log that nodes have left may be lost with it: they are read again.
             if !self.publish(epoch, batch).await && rules::feed_left() || self.member.node.epoch() != epoch {
                 return Ok(());
             }
-            if saved.elapsed() >= self.reading.save_every {
+            if saved.elapsed() >= self.timing.save_every {
                 saved = Instant::now();
                 if !changes.save().await? {
                     return Ok(());
                 }
             }
-            if extended.elapsed() >= self.reading.try_every {
+            if extended.elapsed() >= self.timing.try_every {
                 extended = Instant::now();
-                if !self.feed.lead(self.reading.lease).await? {
+                if !self.feed.lead(self.timing.lease).await? {
                     return Ok(());
                 }
             }
@@ -151,7 +151,7 @@ impl FeedReader {
         }
         let mut changes = self.feed.open(true).await?;
         tracing::info!("the position in the change feed of the store was lost: all copies are discarded");
-        self.member.bus.discard_copies().await.map_err(|_| FeedError::Away)?;
+        self.member.bus.discard_copies().await.map_err(|_| FeedError::Unavailable)?;
         changes.save().await?;
         Ok(changes)
     }
@@ -161,14 +161,14 @@ impl FeedReader {
         if batch.is_empty() || !rules::feed_tells() {
             return true;
         }
-        sleep(self.reading.grace).await;
+        sleep(self.timing.grace).await;
         let missing: Vec<Invalidation> =
             batch.into_iter().filter(|change| self.is_missing(epoch, change)).collect();
         self.member.stats.fed.add(u64::try_from(missing.len()).unwrap_or(u64::MAX));
         if self.member.bus.publish_now(&self.member.node, &missing).await.is_err() {
             return false;
         }
-        let Ok(further) = self.feed.besides(&missing).await else { return false };
+        let Ok(further) = self.feed.dependent_changes(&missing).await else { return false };
         self.member.bus.publish_now(&self.member.node, &further).await.is_ok()
     }
 

@@ -12,7 +12,7 @@ use tokio::{
 use crate::{
     Node,
     api::wait_until::until,
-    remote::shared::{Changed, Confirmed, Peer},
+    remote::shared::{ChangeAnswer, Confirmation, Peer},
     testing::rules,
 };
 
@@ -23,7 +23,7 @@ pub struct PeerConfirmations {
     silence_max: Duration,
     state: Mutex<ConfirmationState>,
     /// Wakes tasks that wait for a confirmation, in the order of waiting.
-    heard: Notify,
+    received: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -45,11 +45,11 @@ impl PeerConfirmations {
     #[must_use]
     pub fn new(trust: Duration) -> Self {
         let silence_max = trust + trust / 50 + Duration::from_millis(20);
-        Self { silence_max, state: Mutex::default(), heard: Notify::new() }
+        Self { silence_max, state: Mutex::default(), received: Notify::new() }
     }
 
     /// This node follows the epoch of this server from now on. Confirmations in an earlier epoch no longer count.
-    pub fn adopted(&self, epoch: u64, server: &str) {
+    pub fn start_epoch(&self, epoch: u64, server: &str) {
         let followed = FollowedEpoch { number: epoch, server: server.to_owned(), since: Instant::now() };
         let mut state = self.state.lock();
         state.confirmed.clear();
@@ -71,23 +71,23 @@ impl PeerConfirmations {
     }
 
     /// Records the confirmation of a node.
-    pub fn heard(&self, confirmed: Confirmed) {
+    pub fn record(&self, confirmed: Confirmation) {
         let mut state = self.state.lock();
         let number = state.confirmed.entry(confirmed.node).or_default();
         *number = confirmed.number.max(*number);
         drop(state);
-        self.heard.notify_waiters();
+        self.received.notify_waiters();
     }
 
     /// Returns when no node but `me` can still serve the replaced value from memory: each has confirmed the change, or has
     /// been silent for longer than it may trust its memory. Takes at most that long.
-    pub(crate) async fn settled(&self, me: u64, epoch: u64, changed: &Changed) {
+    pub(crate) async fn confirmed_by_all(&self, me: u64, epoch: u64, changed: &ChangeAnswer) {
         if !rules::strict_confirmed() {
             return;
         }
         let answered = Instant::now();
         for peer in changed.peers.iter().filter(|peer| peer.node != me) {
-            self.confirmed(peer, changed.number, answered).await;
+            self.confirmed_by(peer, changed.number, answered).await;
         }
         // Nodes that still follow an earlier epoch are not in the registry of this one.
         if rules::strict_after_epoch() {
@@ -95,14 +95,14 @@ impl PeerConfirmations {
         }
     }
 
-    async fn confirmed(&self, peer: &Peer, number: u64, answered: Instant) {
+    async fn confirmed_by(&self, peer: &Peer, number: u64, answered: Instant) {
         if peer.applied >= number {
             return;
         }
         let deadline = answered + self.silence_max.saturating_sub(peer.silent);
         let confirms = || self.state.lock().confirmed.get(&peer.node).is_some_and(|known| *known >= number);
         // The deadline covers a node that never confirms.
-        drop(timeout_at(deadline, until(&self.heard, confirms)).await);
+        drop(timeout_at(deadline, until(&self.received, confirms)).await);
     }
 
     /// When no node of an earlier epoch trusts its memory any more.
@@ -124,45 +124,48 @@ mod tests {
         Peer { node, applied, silent: Duration::from_millis(silent), about: String::new() }
     }
 
-    async fn takes(confirmations: &PeerConfirmations, peers: Vec<Peer>) -> Duration {
+    async fn wait_time(confirmations: &PeerConfirmations, peers: Vec<Peer>) -> Duration {
         let began = Instant::now();
-        confirmations.settled(1, 5, &Changed { number: 10, epoch: 5, peers }).await;
+        confirmations.confirmed_by_all(1, 5, &ChangeAnswer { number: 10, epoch: 5, peers }).await;
         began.elapsed()
     }
 
-    async fn settled() -> PeerConfirmations {
+    async fn after_earlier_epochs() -> PeerConfirmations {
         let confirmations = PeerConfirmations::new(TRUST);
-        confirmations.adopted(5, "one");
+        confirmations.start_epoch(5, "one");
         tokio::time::sleep(TRUST * 2).await;
         confirmations
     }
 
     #[tokio::test(start_paused = true)]
     async fn peer_that_has_the_change_is_not_awaited() {
-        let confirmations = settled().await;
-        confirmations.heard(Confirmed { node: 2, number: 10 });
+        let confirmations = after_earlier_epochs().await;
+        confirmations.record(Confirmation { node: 2, number: 10 });
         assert_eq!(
-            takes(&confirmations, vec![peer(1, 0, 0), peer(2, 3, 0), peer(3, 10, 0)]).await,
+            wait_time(&confirmations, vec![peer(1, 0, 0), peer(2, 3, 0), peer(3, 10, 0)]).await,
             Duration::ZERO
         );
     }
 
     #[tokio::test(start_paused = true)]
     async fn silent_node_is_awaited_until_trust_ends() {
-        let confirmations = settled().await;
-        let waited = takes(&confirmations, vec![peer(2, 9, 500)]).await;
+        let confirmations = after_earlier_epochs().await;
+        let waited = wait_time(&confirmations, vec![peer(2, 9, 500)]).await;
         assert!(waited >= Duration::from_secs(1) && waited < TRUST, "{waited:?}");
-        assert_eq!(takes(&confirmations, vec![peer(2, 9, 1_600)]).await, Duration::ZERO);
+        assert_eq!(wait_time(&confirmations, vec![peer(2, 9, 1_600)]).await, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
     async fn write_after_new_epoch_waits_full_deadline() {
-        let confirmations = settled().await;
-        confirmations.adopted(5, "one");
-        assert!(takes(&confirmations, Vec::new()).await >= TRUST);
+        let confirmations = after_earlier_epochs().await;
+        confirmations.start_epoch(5, "one");
+        assert!(wait_time(&confirmations, Vec::new()).await >= TRUST);
         let other = PeerConfirmations::new(TRUST);
-        other.adopted(4, "one");
+        other.start_epoch(4, "one");
         tokio::time::sleep(TRUST * 2).await;
-        assert!(takes(&other, Vec::new()).await >= TRUST, "the epoch of the change is newer than its own");
+        assert!(
+            wait_time(&other, Vec::new()).await >= TRUST,
+            "the epoch of the change is newer than its own"
+        );
     }
 }

@@ -8,12 +8,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{
     FrameOrder, LogPosition,
-    node_membership::{ClusterNode, End},
+    node_membership::{ClusterNode, FollowEnd},
 };
 use crate::{
     Moment,
     api::clock::wall_clock_ms,
-    remote::shared::{Confirmed, Frame, Frames, Message, News, Probed, SharedError},
+    remote::shared::{Confirmation, Frame, Frames, Message, News, ProbeAnswer, SharedError},
     testing::rules,
 };
 
@@ -22,15 +22,16 @@ use crate::{
 const RECEIVED_IN_A_ROW: u32 = 64;
 
 /// A probe in progress: when the next one is due, the state when it was sent, and its answer.
-type Probing = Pin<Box<dyn Future<Output = (Instant, Sent, Result<Probed, SharedError>)> + Send>>;
+type PendingProbe =
+    Pin<Box<dyn Future<Output = (Instant, SentProbe, Result<ProbeAnswer, SharedError>)> + Send>>;
 /// A read of the epoch in the store: when the next one is due, and the epoch unless the store did not answer.
-type Looking = Pin<Box<dyn Future<Output = (Instant, Option<u64>)> + Send>>;
+type PendingEpochCheck = Pin<Box<dyn Future<Output = (Instant, Option<u64>)> + Send>>;
 /// Confirmations in progress.
-type Confirming = Pin<Box<dyn Future<Output = ()> + Send>>;
+type PendingConfirmations = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The state of a node when it sent a probe.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentProbe {
     at: Moment,
     /// The last entry that it had applied.
     applied: u64,
@@ -42,15 +43,15 @@ pub(in crate::remote) struct Follower<'a> {
     pub(in crate::remote) epoch: u64,
     pub(in crate::remote) server: String,
     /// The position in the log, whose entries are chained by their nonces.
-    chain: LogPosition,
+    position: LogPosition,
     frames: Box<dyn Frames>,
     /// The latest probe whose end of the log is not applied yet: the number of that entry, and when the probe was sent.
     unapplied: Option<(u64, Moment)>,
     /// Strict writers that wait for a confirmation of this node.
     waiting: BTreeSet<u64>,
-    confirming: Option<Confirming>,
+    confirming: Option<PendingConfirmations>,
     /// When memory is trusted again after trust was lost.
-    settled: Option<Moment>,
+    trust_again_at: Option<Moment>,
 }
 
 impl<'a> Follower<'a> {
@@ -58,16 +59,27 @@ impl<'a> Follower<'a> {
         member: &'a ClusterNode,
         epoch: u64,
         server: String,
-        chain: LogPosition,
+        position: LogPosition,
         frames: Box<dyn Frames>,
     ) -> Self {
         let (waiting, confirming) = (BTreeSet::new(), None);
-        Self { member, epoch, server, chain, frames, unapplied: None, waiting, confirming, settled: None }
+        Self {
+            member,
+            epoch,
+            server,
+            position,
+            frames,
+            unapplied: None,
+            waiting,
+            confirming,
+            trust_again_at: None,
+        }
     }
 
     /// Receives entries and sends probes until it cannot continue.
-    pub(in crate::remote) async fn run(&mut self) -> End {
-        let (mut probing, mut looking) = (self.probe(Instant::now()), self.look(Instant::now()));
+    pub(in crate::remote) async fn run(&mut self) -> FollowEnd {
+        let (mut pending_probe, mut epoch_check) =
+            (self.probe(Instant::now()), self.check_epoch(Instant::now()));
         let mut received = 0;
         loop {
             let step = tokio::select! {
@@ -75,23 +87,23 @@ impl<'a> Follower<'a> {
                 news = self.frames.next(), if received < RECEIVED_IN_A_ROW => {
                     received += 1;
                     match news {
-                        Some(news) => self.receive(news).await,
-                        None => Err(End::Away),
+                        Some(news) => self.handle(news).await,
+                        None => Err(FollowEnd::Unavailable),
                     }
                 }
-                (next, epoch) = &mut looking => {
-                    looking = self.look(next);
+                (next, epoch) = &mut epoch_check => {
+                    epoch_check = self.check_epoch(next);
                     let raised = epoch.is_some_and(|epoch| epoch > self.epoch) && rules::epoch_looked_up();
-                    if raised { Err(End::Moved) } else { Ok(()) }
+                    if raised { Err(FollowEnd::Moved) } else { Ok(()) }
                 }
                 () = confirmed(&mut self.confirming) => {
                     self.confirming = None;
                     Ok(())
                 }
-                (next, sent, probed) = &mut probing => {
-                    probing = self.probe(next);
+                (next, sent, probed) = &mut pending_probe => {
+                    pending_probe = self.probe(next);
                     match probed {
-                        Ok(probed) => self.probed(sent, &probed).await,
+                        Ok(probed) => self.handle_probe_answer(sent, &probed).await,
                         // Trust ends at its deadline if no later probe is answered.
                         Err(_) => {
                             self.member.stats.probes_failed.add(1);
@@ -113,21 +125,21 @@ impl<'a> Follower<'a> {
     }
 
     /// Subscribes again, and reads the missed entries.
-    pub(super) async fn resume(&mut self) -> Result<(), End> {
+    pub(super) async fn resume(&mut self) -> Result<(), FollowEnd> {
         self.frames = self.member.shared().subscribe(self.epoch, self.member.bus.id).await?;
         self.unapplied = None;
         self.repair().await
     }
 
     /// Reads the missed entries from the log, in order, and applies them.
-    async fn repair(&mut self) -> Result<(), End> {
-        let first = self.chain.number();
+    async fn repair(&mut self) -> Result<(), FollowEnd> {
+        let first = self.position.number();
         loop {
-            let size = self.member.following.replay_page;
-            let page = self.member.shared().replay(self.epoch, self.chain.number(), size).await?;
-            match self.chain.continues(page.first()) {
+            let size = self.member.config.replay_page;
+            let page = self.member.shared().replay(self.epoch, self.position.number(), size).await?;
+            match self.position.continues(page.first()) {
                 Some(true) => {}
-                Some(false) if rules::chain_before() => return Err(End::Fork),
+                Some(false) if rules::chain_before() => return Err(FollowEnd::Fork),
                 Some(false) => {}
                 None => return self.rebase().await,
             }
@@ -135,58 +147,58 @@ impl<'a> Follower<'a> {
                 match self.order_of(frame) {
                     FrameOrder::Next => {
                         self.member.stats.replayed.add(1);
-                        let message = self.member.bus.seal.open(frame.nonce, &frame.message);
+                        let message = self.member.bus.mac.verify(frame.nonce, &frame.message);
                         self.apply(frame, message.and_then(Message::decode));
                     }
                     FrameOrder::Repeated => {}
-                    FrameOrder::Gap | FrameOrder::Fork => return Err(End::Fork),
+                    FrameOrder::Gap | FrameOrder::Fork => return Err(FollowEnd::Fork),
                 }
             }
             if page.len() < size {
                 return Ok(());
             }
-            if self.chain.number() - first > self.member.following.replay_max {
+            if self.position.number() - first > self.member.config.replay_max {
                 return self.rebase().await;
             }
         }
     }
 
     /// Takes the probed end of the log as a new baseline, and empties memory.
-    pub(in crate::remote) fn adopt(&mut self, probed: &Probed) {
-        self.chain = LogPosition::at(probed.number, probed.nonce);
+    pub(in crate::remote) fn adopt(&mut self, probed: &ProbeAnswer) {
+        self.position = LogPosition::at(probed.number, probed.nonce);
         self.unapplied = None;
         self.member.stats.baselines.add(1);
-        self.member.stats.has_seen(probed.number);
+        self.member.stats.record_log_end(probed.number);
         self.member.node.adopt(self.epoch, probed.number);
     }
 
     /// Takes a new baseline if too many entries were missed, or the log was trimmed beyond the position.
-    async fn rebase(&mut self) -> Result<(), End> {
-        let probed = self.member.shared().probe(self.epoch, &self.member.alive(self.epoch)).await?;
+    async fn rebase(&mut self) -> Result<(), FollowEnd> {
+        let probed = self.member.shared().probe(self.epoch, &self.member.heartbeat(self.epoch)).await?;
         if self.has_lost_epoch(&probed) {
-            return Err(End::Fork);
+            return Err(FollowEnd::Fork);
         }
         self.adopt(&probed);
         Ok(())
     }
 
     /// Sends a probe at this time.
-    fn probe(&self, at: Instant) -> Probing {
+    fn probe(&self, at: Instant) -> PendingProbe {
         let (member, epoch) = (self.member.clone(), self.epoch);
         Box::pin(async move {
             sleep_until(at).await;
-            let next = Instant::now() + member.following.probe_every;
-            let alive = member.alive(epoch);
-            let sent = Sent { at: member.node.now(), applied: alive.applied };
-            let probed = timeout(member.following.trust, member.shared().probe(epoch, &alive)).await;
+            let next = Instant::now() + member.config.probe_every;
+            let heartbeat = member.heartbeat(epoch);
+            let sent = SentProbe { at: member.node.now(), applied: heartbeat.applied };
+            let probed = timeout(member.config.trust, member.shared().probe(epoch, &heartbeat)).await;
             (next, sent, probed.unwrap_or(Err(SharedError::Timeout)))
         })
     }
 
-    /// Reads the epoch in the store `look_every` after this time. The node that raised the epoch may have died before it
-    /// wrote the epoch to the shared server.
-    fn look(&self, from: Instant) -> Looking {
-        let (epochs, every) = (Arc::clone(&self.member.bus.epochs), self.member.following.look_every);
+    /// Reads the epoch in the store `epoch_check_every` after this time. The node that raised the epoch may have died
+    /// before it wrote the epoch to the shared server.
+    fn check_epoch(&self, from: Instant) -> PendingEpochCheck {
+        let (epochs, every) = (Arc::clone(&self.member.bus.epochs), self.member.config.epoch_check_every);
         Box::pin(async move {
             sleep_until(from + every).await;
             let current = timeout(every, epochs.current()).await;
@@ -194,19 +206,20 @@ impl<'a> Follower<'a> {
         })
     }
 
-    async fn receive(&mut self, news: News) -> Result<(), End> {
+    async fn handle(&mut self, news: News) -> Result<(), FollowEnd> {
         match news {
-            News::Entry(bytes) => return self.receive_entry(&bytes).await,
-            News::Filled(address) => self.member.bus.sharing.wakes.wake(&address),
-            News::Confirmed(confirmed) => self.member.bus.confirmations.heard(confirmed),
+            News::Entry(bytes) => return self.handle_entry(&bytes).await,
+            News::LeaseEnded(address) => self.member.bus.sharing.lease_waiters.wake(&address),
+            News::Confirmed(confirmed) => self.member.bus.confirmations.record(confirmed),
         }
         Ok(())
     }
 
-    async fn receive_entry(&mut self, bytes: &[u8]) -> Result<(), End> {
+    async fn handle_entry(&mut self, bytes: &[u8]) -> Result<(), FollowEnd> {
         // Other programs may write to the channel. If an entry is dropped here, the next one shows a gap.
-        let frame = Frame::heard(bytes);
-        let message = frame.as_ref().and_then(|frame| self.member.bus.seal.open(frame.nonce, &frame.message));
+        let frame = Frame::from_bytes(bytes);
+        let message =
+            frame.as_ref().and_then(|frame| self.member.bus.mac.verify(frame.nonce, &frame.message));
         let Some(frame) = frame.as_ref().filter(|_| message.is_some() || !rules::sealed()) else {
             self.member.stats.forged.add(1);
             return Ok(());
@@ -224,7 +237,7 @@ impl<'a> Follower<'a> {
             }
             // Any program may send a message. Only the log is proof of a fork.
             FrameOrder::Fork if rules::fork_by_log() => self.repair().await?,
-            FrameOrder::Fork => return Err(End::Fork),
+            FrameOrder::Fork => return Err(FollowEnd::Fork),
         }
         Ok(())
     }
@@ -237,54 +250,56 @@ impl<'a> Follower<'a> {
     }
 
     fn order_of(&self, frame: &Frame) -> FrameOrder {
-        match self.chain.classify(frame) {
+        match self.position.classify(frame) {
             FrameOrder::Fork if !rules::chain_before() => {
-                if frame.number > self.chain.number() {
+                if frame.number > self.position.number() {
                     FrameOrder::Next
                 } else {
                     FrameOrder::Repeated
                 }
             }
-            FrameOrder::Gap if !rules::chain_gap() && frame.number > self.chain.number() => FrameOrder::Next,
+            FrameOrder::Gap if !rules::chain_gap() && frame.number > self.position.number() => {
+                FrameOrder::Next
+            }
             order => order,
         }
     }
 
     /// Handles the answer of the server to a probe.
-    async fn probed(&mut self, sent: Sent, probed: &Probed) -> Result<(), End> {
+    async fn handle_probe_answer(&mut self, sent: SentProbe, probed: &ProbeAnswer) -> Result<(), FollowEnd> {
         if self.member.bus.sharing.queue.barrier() > self.epoch && rules::overflow_raises() {
-            return Err(End::Moved);
+            return Err(FollowEnd::Moved);
         }
         if probed.epoch > self.epoch && rules::probe_epoch() {
-            return Err(End::Moved);
+            return Err(FollowEnd::Moved);
         }
         if probed.server != self.server && rules::probe_server() {
             self.server.clone_from(&probed.server);
-            return Err(End::Fork);
+            return Err(FollowEnd::Fork);
         }
         if self.has_lost_epoch(probed) {
-            return Err(End::Fork);
+            return Err(FollowEnd::Fork);
         }
         if probed.number < sent.applied && rules::probe_behind() {
             // The log lacks an entry that this node had applied when it sent the probe.
-            return Err(End::Fork);
+            return Err(FollowEnd::Fork);
         }
-        self.member.stats.has_seen(probed.number);
-        if self.unapplied.is_some_and(|(number, _)| number > self.chain.number()) {
+        self.member.stats.record_log_end(probed.number);
+        if self.unapplied.is_some_and(|(number, _)| number > self.position.number()) {
             self.repair().await?;
         }
-        match self.chain.knows(probed.number, probed.nonce) {
+        match self.position.knows(probed.number, probed.nonce) {
             Some(true) => self.trust(sent.at),
-            Some(false) if rules::chain_before() => return Err(End::Fork),
+            Some(false) if rules::chain_before() => return Err(FollowEnd::Fork),
             Some(false) => self.trust(sent.at),
-            None if probed.number > self.chain.number() => self.unapplied = Some((probed.number, sent.at)),
+            None if probed.number > self.position.number() => self.unapplied = Some((probed.number, sent.at)),
             None => self.repair().await?,
         }
         Ok(())
     }
 
     /// Whether the server has lost the epoch, which this node sent to it when it entered the epoch.
-    fn has_lost_epoch(&self, probed: &Probed) -> bool {
+    fn has_lost_epoch(&self, probed: &ProbeAnswer) -> bool {
         probed.epoch < self.epoch && rules::probe_forgotten()
     }
 
@@ -295,7 +310,7 @@ impl<'a> Follower<'a> {
         match message {
             Some(message) => {
                 for change in &message.changes {
-                    member.node.hear(change);
+                    member.node.apply_change(change);
                     member.recent.record(self.epoch, change);
                 }
                 if message.strict && message.origin != member.bus.id {
@@ -310,7 +325,7 @@ impl<'a> Follower<'a> {
             }
         }
         member.stats.applied.add(1);
-        self.chain.applied(frame);
+        self.position.advance(frame);
         member.node.reach(frame.number);
         if let Some((number, sent)) = self.unapplied
             && number <= frame.number
@@ -320,19 +335,20 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Trusts memory again, counted from the time when the probe was sent. After trust was lost, memory must settle first:
-    /// other nodes may have lost trust, too, and may still have changes to publish.
+    /// Trusts memory again, counted from the time when the probe was sent. After trust was lost, memory is not trusted
+    /// for `settle_time`: other nodes may have lost trust, too, and may still have changes to publish.
     fn trust(&mut self, sent: Moment) {
         let now = self.member.node.now();
         if self.member.node.has_lapsed(now) && rules::settles_first() {
-            let settled = *self.settled.get_or_insert_with(|| now.after(self.member.following.settle));
-            if now < settled {
+            let trust_again_at =
+                *self.trust_again_at.get_or_insert_with(|| now.after(self.member.config.settle_time));
+            if now < trust_again_at {
                 return;
             }
         }
-        self.settled = None;
+        self.trust_again_at = None;
         let from = if rules::trust_from_sending() { sent } else { now };
-        self.member.node.trust_until(from.after(self.member.following.trust));
+        self.member.node.trust_until(from.after(self.member.config.trust));
     }
 
     /// Begins to confirm to the nodes that wait, unless confirmations are in progress. Nodes that begin to wait meanwhile get
@@ -342,7 +358,7 @@ impl<'a> Follower<'a> {
             return;
         }
         let (shared, epoch) = (Arc::clone(self.member.shared()), self.epoch);
-        let confirmed = Confirmed { node: self.member.bus.id, number: self.chain.number() };
+        let confirmed = Confirmation { node: self.member.bus.id, number: self.position.number() };
         let waiting = std::mem::take(&mut self.waiting);
         self.confirming = Some(Box::pin(async move {
             let confirmations = waiting.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));
@@ -353,7 +369,7 @@ impl<'a> Follower<'a> {
 }
 
 /// Waits for the end of the confirmations in progress. Never returns if there are none.
-async fn confirmed(confirming: &mut Option<Confirming>) {
+async fn confirmed(confirming: &mut Option<PendingConfirmations>) {
     match confirming {
         Some(confirming) => confirming.await,
         None => std::future::pending().await,

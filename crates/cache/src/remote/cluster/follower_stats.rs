@@ -7,7 +7,7 @@ use crate::metrics::{bus::Propagation, counters::Counter};
 
 /// How far a node has followed the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Followed {
+pub struct FollowerStatus {
     /// Entries up to the end of the log at the last probe that are not applied.
     pub behind: u64,
     /// Time since it sent the last probe whose answer proved that it had missed no change; `None` before the first.
@@ -40,18 +40,18 @@ pub struct FollowerStats {
     /// Propagation times of changes.
     pub(crate) propagation: Propagation,
     /// Number of the last entry of the log, from the last probe.
-    head: AtomicU64,
+    log_end: AtomicU64,
 }
 
 impl FollowerStats {
     /// Records the number of the last entry of the log, as a probe returned it.
-    pub(crate) fn has_seen(&self, head: u64) {
-        self.head.store(head, Ordering::Relaxed);
+    pub(crate) fn record_log_end(&self, log_end: u64) {
+        self.log_end.store(log_end, Ordering::Relaxed);
     }
 
     /// Number of entries after this one, up to the end of the log at the last probe.
     pub(crate) fn behind(&self, applied: u64) -> u64 {
-        self.head.load(Ordering::Relaxed).saturating_sub(applied)
+        self.log_end.load(Ordering::Relaxed).saturating_sub(applied)
     }
 
     /// Repairs of the position in the log, of any cause.
@@ -68,7 +68,7 @@ mod tests {
     fn lag_is_the_probed_end_minus_applied() {
         let stats = FollowerStats::default();
         assert_eq!(stats.behind(0), 0);
-        stats.has_seen(7);
+        stats.record_log_end(7);
         assert_eq!([5, 7, 9].map(|applied| stats.behind(applied)), [2, 0, 0]);
         stats.gaps.add(1);
         stats.baselines.add(2);

@@ -63,7 +63,7 @@ impl LogPosition {
     }
 
     /// Moves on to an applied frame, which must be [`FrameOrder::Next`].
-    pub fn applied(&mut self, frame: &Frame) {
+    pub fn advance(&mut self, frame: &Frame) {
         self.number = frame.number;
         self.nonces.push_back(frame.nonce);
         if self.nonces.len() > REMEMBERED {
@@ -106,30 +106,30 @@ mod tests {
     }
 
     fn followed(to: u64) -> LogPosition {
-        let mut chain = LogPosition::at(0, 0);
+        let mut position = LogPosition::at(0, 0);
         for number in 1..=to {
             let next = frame(number, 100 + number, if number == 1 { 0 } else { 99 + number });
-            assert_eq!(chain.classify(&next), FrameOrder::Next);
-            chain.applied(&next);
+            assert_eq!(position.classify(&next), FrameOrder::Next);
+            position.advance(&next);
         }
-        chain
+        position
     }
 
     #[test]
     fn next_entry_must_name_the_last_applied_one() {
-        let chain = followed(5);
-        assert_eq!(chain.classify(&frame(6, 106, 105)), FrameOrder::Next);
-        assert_eq!(chain.classify(&frame(6, 106, 104)), FrameOrder::Fork, "right number, other history");
-        assert_eq!(chain.classify(&frame(7, 107, 106)), FrameOrder::Gap);
+        let position = followed(5);
+        assert_eq!(position.classify(&frame(6, 106, 105)), FrameOrder::Next);
+        assert_eq!(position.classify(&frame(6, 106, 104)), FrameOrder::Fork, "right number, other history");
+        assert_eq!(position.classify(&frame(7, 107, 106)), FrameOrder::Gap);
     }
 
     #[test]
     fn applied_entry_is_recognized_by_its_nonce() {
-        let chain = followed(5);
-        assert_eq!(chain.classify(&frame(5, 105, 104)), FrameOrder::Repeated);
-        assert_eq!(chain.classify(&frame(2, 102, 101)), FrameOrder::Repeated);
+        let position = followed(5);
+        assert_eq!(position.classify(&frame(5, 105, 104)), FrameOrder::Repeated);
+        assert_eq!(position.classify(&frame(2, 102, 101)), FrameOrder::Repeated);
         assert_eq!(
-            chain.classify(&frame(2, 7, 101)),
+            position.classify(&frame(2, 7, 101)),
             FrameOrder::Fork,
             "a promoted replica that lacked the last writes"
         );
@@ -142,19 +142,19 @@ mod tests {
 
     #[test]
     fn remembered_nonces_are_bounded() {
-        let chain = followed(REMEMBERED as u64 + 10);
-        assert_eq!(chain.nonces.len(), REMEMBERED);
-        assert_eq!(chain.classify(&frame(3, 103, 102)), FrameOrder::Gap);
+        let position = followed(REMEMBERED as u64 + 10);
+        assert_eq!(position.nonces.len(), REMEMBERED);
+        assert_eq!(position.classify(&frame(3, 103, 102)), FrameOrder::Gap);
     }
 
     #[test]
     fn log_is_recognized_by_the_last_applied_entry() {
-        let chain = followed(5);
-        assert_eq!(chain.continues(Some(&frame(5, 105, 104))), Some(true));
-        assert_eq!(chain.continues(Some(&frame(6, 106, 105))), Some(true));
-        assert_eq!(chain.continues(Some(&frame(5, 9, 104))), Some(false));
-        assert_eq!(chain.continues(Some(&frame(9, 109, 108))), None, "trimmed");
-        assert_eq!(chain.continues(None), Some(false), "an emptied log");
+        let position = followed(5);
+        assert_eq!(position.continues(Some(&frame(5, 105, 104))), Some(true));
+        assert_eq!(position.continues(Some(&frame(6, 106, 105))), Some(true));
+        assert_eq!(position.continues(Some(&frame(5, 9, 104))), Some(false));
+        assert_eq!(position.continues(Some(&frame(9, 109, 108))), None, "trimmed");
+        assert_eq!(position.continues(None), Some(false), "an emptied log");
         assert_eq!(LogPosition::at(0, 0).continues(None), Some(true));
     }
 }

@@ -11,11 +11,11 @@ mod node_membership;
 mod publisher;
 mod recent_changes;
 
-pub use change_feed::{Changes, Feed, FeedError, FeedReader, Reading};
+pub use change_feed::{Changes, Feed, FeedError, FeedReader, FeedTiming};
 pub use confirmations::PeerConfirmations;
 pub use epochs::Epochs;
-pub use follower_stats::{Followed, FollowerStats};
+pub use follower_stats::{FollowerStats, FollowerStatus};
 pub use log_position::{FrameOrder, LogPosition};
-pub use node_membership::{About, ClusterNode, Following};
+pub use node_membership::{About, ClusterNode, FollowerConfig};
 pub use publisher::{SharedBus, UNPUBLISHED};
 pub use recent_changes::RecentChanges;

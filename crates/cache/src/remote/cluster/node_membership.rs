@@ -4,28 +4,28 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::{Followed, FollowerStats, LogPosition, RecentChanges, SharedBus, follower::Follower};
+use super::{FollowerStats, FollowerStatus, LogPosition, RecentChanges, SharedBus, follower::Follower};
 use crate::{
     Node, Random, ThreadRandom,
-    remote::shared::{Alive, Shared, SharedError},
+    remote::shared::{Heartbeat, SharedBackend, SharedError},
 };
 
 /// First pause between two attempts to continue after a disconnection.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 
-/// Parameters of following.
+/// The times and limits by which a node follows the log.
 #[derive(Clone, Copy, Debug)]
-pub struct Following {
+pub struct FollowerConfig {
     /// Time between two probes.
     pub probe_every: Duration,
     /// Time between two reads of the epoch in the store.
-    pub look_every: Duration,
+    pub epoch_check_every: Duration,
     /// How long memory is trusted after a probe was sent. The probe must be answered, and all entries up to the end of the
     /// log in its answer must be applied.
     pub trust: Duration,
     /// How long memory is still not trusted after trust was lost and the server answers again: other nodes may still have to
     /// publish changes.
-    pub settle: Duration,
+    pub settle_time: Duration,
     /// Maximum entries that one step of a repair reads.
     pub replay_page: usize,
     /// A repair that has read more entries than this takes a new baseline.
@@ -34,14 +34,14 @@ pub struct Following {
     pub retry_max: Duration,
 }
 
-impl Default for Following {
+impl Default for FollowerConfig {
     /// In the order of the fields: 250 ms, 1 s, 1.5 s, 1.5 s, 1,000, 50,000, 500 ms.
     fn default() -> Self {
         Self {
             probe_every: Duration::from_millis(250),
-            look_every: Duration::from_secs(1),
+            epoch_check_every: Duration::from_secs(1),
             trust: Duration::from_millis(1_500),
-            settle: Duration::from_millis(1_500),
+            settle_time: Duration::from_millis(1_500),
             replay_page: 1_000,
             replay_max: 50_000,
             retry_max: Duration::from_millis(500),
@@ -49,7 +49,7 @@ impl Default for Following {
     }
 }
 
-/// What a node publishes about itself, see [`Alive::about`].
+/// What a node publishes about itself, see [`Heartbeat::about`].
 pub trait About: std::fmt::Debug + Send + Sync {
     /// The text for the nodes of this epoch.
     fn text(&self, epoch: u64) -> String;
@@ -76,34 +76,34 @@ pub struct ClusterNode {
     /// Counters.
     pub stats: Arc<FollowerStats>,
     /// Times and bounds.
-    pub following: Following,
+    pub config: FollowerConfig,
     /// Spreads retries at random.
     pub random: Arc<dyn Random>,
 }
 
 /// Why following ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::remote) enum End {
+pub(in crate::remote) enum FollowEnd {
     /// The server or the store did not answer.
-    Away,
+    Unavailable,
     /// There is a higher epoch.
     Moved,
     /// The log is not the one that was followed, or the server does not belong to the epoch.
     Fork,
 }
 
-impl From<SharedError> for End {
+impl From<SharedError> for FollowEnd {
     fn from(_: SharedError) -> Self {
-        Self::Away
+        Self::Unavailable
     }
 }
 
 impl ClusterNode {
     /// A node that does not follow a log yet, and spreads its retries by [`ThreadRandom`].
     #[must_use]
-    pub fn new(node: Node, bus: Arc<SharedBus>, about: Arc<dyn About>, following: Following) -> Self {
+    pub fn new(node: Node, bus: Arc<SharedBus>, about: Arc<dyn About>, config: FollowerConfig) -> Self {
         let (recent, stats, random) = (Arc::default(), Arc::default(), Arc::new(ThreadRandom));
-        Self { node, bus, about, recent, stats, following, random }
+        Self { node, bus, about, recent, stats, config, random }
     }
 
     /// Follows the log until it is dropped. Trust then ends at its deadline.
@@ -111,45 +111,45 @@ impl ClusterNode {
         loop {
             let Err(end) = self.try_follow().await;
             tracing::debug!(?end, "stopped following the log; joining again");
-            sleep(self.following.retry_max.mul_f64(0.1 + 0.9 * self.random.unit())).await;
+            sleep(self.config.retry_max.mul_f64(0.1 + 0.9 * self.random.unit())).await;
         }
     }
 
     /// The position of the node in the log.
     #[must_use]
-    pub fn followed(&self) -> Followed {
-        Followed {
+    pub fn follower_status(&self) -> FollowerStatus {
+        FollowerStatus {
             behind: self.stats.behind(self.node.applied()),
-            since_proof: self.node.since_proof(self.following.trust),
+            since_proof: self.node.since_proof(self.config.trust),
             repairs: self.stats.repairs(),
         }
     }
 
     /// The shared server of the nodes.
-    pub(in crate::remote) fn shared(&self) -> &Arc<dyn Shared> {
-        &self.bus.sharing.shared
+    pub(in crate::remote) fn shared(&self) -> &Arc<dyn SharedBackend> {
+        &self.bus.sharing.backend
     }
 
     /// What the node now publishes about itself to the nodes of this epoch.
-    pub(in crate::remote) fn alive(&self, epoch: u64) -> Alive {
-        Alive { node: self.bus.id, applied: self.node.applied(), about: self.about.text(epoch) }
+    pub(in crate::remote) fn heartbeat(&self, epoch: u64) -> Heartbeat {
+        Heartbeat { node: self.bus.id, applied: self.node.applied(), about: self.about.text(epoch) }
     }
 
-    async fn try_follow(&self) -> Result<std::convert::Infallible, End> {
+    async fn try_follow(&self) -> Result<std::convert::Infallible, FollowEnd> {
         let mut follower = self.join().await?;
         let mut end = follower.run().await;
         loop {
             end = match end {
-                End::Away => {
+                FollowEnd::Unavailable => {
                     self.stats.cuts.add(1);
                     self.rejoin(&mut follower).await
                 }
-                End::Fork => {
+                FollowEnd::Fork => {
                     self.stats.forks.add(1);
                     self.raise_epoch(follower.epoch, &follower.server).await;
-                    return Err(End::Fork);
+                    return Err(FollowEnd::Fork);
                 }
-                End::Moved => return Err(End::Moved),
+                FollowEnd::Moved => return Err(FollowEnd::Moved),
             };
         }
     }
@@ -157,41 +157,41 @@ impl ClusterNode {
     /// Raises the epoch, and repeats this until it succeeds: before that, this log must not be followed.
     async fn raise_epoch(&self, epoch: u64, server: &str) {
         while self.bus.epochs.raise(epoch, server).await.is_err() {
-            sleep(self.following.retry_max).await;
+            sleep(self.config.retry_max).await;
         }
     }
 
     /// Subscribes first, and then reads the baseline: entries that are published in between are received.
-    async fn join(&self) -> Result<Follower<'_>, End> {
+    async fn join(&self) -> Result<Follower<'_>, FollowEnd> {
         let (epoch, server) = self.bus.epochs.current().await?;
         let frames = self.shared().subscribe(epoch, self.bus.id).await?;
         // A position in another log has no meaning in this one.
-        let probed = self.shared().enter(epoch, &Alive { applied: 0, ..self.alive(epoch) }).await?;
+        let probed = self.shared().enter(epoch, &Heartbeat { applied: 0, ..self.heartbeat(epoch) }).await?;
         // It is another server, or the store was restored to an epoch before one that nodes have already seen.
         if probed.server != server || probed.epoch > epoch {
             self.bus.epochs.raise(epoch, &probed.server).await?;
-            return Err(End::Moved);
+            return Err(FollowEnd::Moved);
         }
-        let chain = LogPosition::at(probed.number, probed.nonce);
-        let mut follower = Follower::new(self, epoch, server, chain, frames);
+        let position = LogPosition::at(probed.number, probed.nonce);
+        let mut follower = Follower::new(self, epoch, server, position, frames);
         follower.adopt(&probed);
         self.shared().accept(&follower.server);
-        self.bus.confirmations.adopted(epoch, &follower.server);
-        self.bus.sharing.queue.moved_to(epoch);
+        self.bus.confirmations.start_epoch(epoch, &follower.server);
+        self.bus.sharing.queue.requeue_recent(epoch);
         Ok(follower)
     }
 
     /// Continues after a lost connection, from the known position: replays the missed entries as soon as possible.
-    async fn rejoin(&self, follower: &mut Follower<'_>) -> End {
+    async fn rejoin(&self, follower: &mut Follower<'_>) -> FollowEnd {
         let mut pause = RETRY_FIRST;
         loop {
             match follower.resume().await {
                 Ok(()) => return follower.run().await,
-                Err(End::Away) => {}
+                Err(FollowEnd::Unavailable) => {}
                 Err(end) => return end,
             }
             sleep(pause.mul_f64(0.5 + 0.5 * self.random.unit())).await;
-            pause = (pause * 2).min(self.following.retry_max);
+            pause = (pause * 2).min(self.config.retry_max);
         }
     }
 }

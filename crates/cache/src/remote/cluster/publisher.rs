@@ -9,7 +9,8 @@ use crate::{
     Acknowledge, Bus, BusError, Invalidation, Node, Position,
     api::clock::wall_clock_ms,
     remote::shared::{
-        Changed, LogEntry, Message, MessageMac, Order, PublishedChange, SharedError, Sharing, address,
+        CellWrite, ChangeAnswer, LogEntry, Message, MessageMac, PublishedChange, SharedError, Sharing,
+        address,
     },
     testing::rules,
 };
@@ -32,7 +33,7 @@ pub struct SharedBus {
     /// The epoch in the store, which is raised when the queue overflows.
     pub epochs: Arc<dyn Epochs>,
     /// Authenticates its messages to the other nodes.
-    pub seal: MessageMac,
+    pub mac: MessageMac,
     /// What the other nodes have confirmed.
     pub confirmations: Arc<PeerConfirmations>,
     /// How long the publication of a change may take before the change is queued.
@@ -59,7 +60,7 @@ impl SharedBus {
                 return Err(SharedError::Fallen);
             }
             if strict {
-                self.confirmations.settled(self.id, epoch, &changed).await;
+                self.confirmations.confirmed_by_all(self.id, epoch, &changed).await;
             }
             self.sharing.queue.record_published(epoch, changes);
             return Ok(Position { partition: 0, epoch, number: changed.number });
@@ -72,15 +73,15 @@ impl SharedBus {
         epoch: u64,
         changes: &[Invalidation],
         strict: bool,
-    ) -> Result<Changed, SharedError> {
-        let nonce = node.token_number();
+    ) -> Result<ChangeAnswer, SharedError> {
+        let nonce = node.random_id();
         let published = changes.iter().map(PublishedChange::of).collect();
         let message = Message { origin: self.id, strict, sent_ms: wall_clock_ms(), changes: published };
         let message = message.encode().ok_or(SharedError::Unexpected)?;
-        let message = self.seal.close(nonce, &message);
-        let orders = orders(changes, epoch, nonce);
+        let message = self.mac.sign(nonce, &message);
+        let writes = cell_writes(changes, epoch, nonce);
         let change =
-            self.sharing.shared.change(epoch, &orders, LogEntry { nonce, message: &message, strict });
+            self.sharing.backend.change(epoch, &writes, LogEntry { nonce, message: &message, strict });
         timeout(self.bound, change).await.unwrap_or(Err(SharedError::Timeout))
     }
 
@@ -99,11 +100,11 @@ impl SharedBus {
     pub async fn drain(&self, node: &Node) {
         let mut pause = RETRY.0;
         loop {
-            self.sharing.queue.filled().await;
-            let (some, turns) = self.sharing.queue.some(STEP);
-            match self.publish_in_present_log(node, &some, Acknowledge::Published).await {
+            self.sharing.queue.until_not_empty().await;
+            let (batch, revisions) = self.sharing.queue.next_batch(STEP);
+            match self.publish_in_present_log(node, &batch, Acknowledge::Published).await {
                 Ok(_) => {
-                    self.sharing.queue.remove_published(&some, &turns);
+                    self.sharing.queue.remove_published(&batch, &revisions);
                     pause = RETRY.0;
                 }
                 Err(_) => {
@@ -123,30 +124,30 @@ impl SharedBus {
     /// Raises the epoch, so that no earlier copy is used. This node moves to the new epoch at once, and other nodes follow.
     pub(super) async fn discard_copies(&self) -> Result<(), SharedError> {
         let epoch = self.epochs.raise_present().await?;
-        self.sharing.queue.overflowed(epoch);
+        self.sharing.queue.raise_barrier(epoch);
         Ok(())
     }
 }
 
 /// Whether the server has lost the epoch, or entries of its log that the node has applied. Such a server does not know that
 /// other nodes may follow a later epoch.
-fn fell_back(changed: &Changed, epoch: u64, applied: u64) -> bool {
+fn fell_back(changed: &ChangeAnswer, epoch: u64, applied: u64) -> bool {
     changed.epoch < epoch && rules::told_where_known() || changed.number <= applied && rules::told_beyond()
 }
 
-fn orders(changes: &[Invalidation], epoch: u64, token: u64) -> Vec<(String, Order)> {
-    let order = |change: &Invalidation| {
+fn cell_writes(changes: &[Invalidation], epoch: u64, token: u64) -> Vec<(String, CellWrite)> {
+    let write = |change: &Invalidation| {
         let copy = change.copy.clone().filter(|_| rules::written_through());
-        let order = match copy {
+        let write = match copy {
             Some(mut cell) => {
                 cell.header.token = token;
-                Order::Put(cell)
+                CellWrite::Put(cell)
             }
-            None => Order::Invalidate(change.version),
+            None => CellWrite::Invalidate(change.version),
         };
-        (address(epoch, change.namespace, &change.key), order)
+        (address(epoch, change.namespace, &change.key), write)
     };
-    changes.iter().map(order).collect()
+    changes.iter().map(write).collect()
 }
 
 #[async_trait::async_trait]

@@ -30,12 +30,12 @@ pub enum BreakerState {
 pub(super) struct Breaker {
     /// Failures in a row. Below the limit only this is read: a call that succeeds takes no lock.
     failures: AtomicU32,
-    open: Mutex<Open>,
+    open: Mutex<OpenState>,
     opened: Counter,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenState {
     since: Option<Instant>,
     trying: bool,
 }
@@ -44,24 +44,24 @@ struct Open {
 #[derive(Debug)]
 pub(super) struct Trial<'a> {
     breaker: &'a Breaker,
-    /// It is the trial.
-    only: bool,
+    /// Whether it is the only one that is let through while the breaker is half open.
+    is_trial: bool,
 }
 
 impl Breaker {
     /// Lets a call through, or returns `None`.
     pub(super) fn enter(&self) -> Option<Trial<'_>> {
         if self.failures.load(Ordering::Relaxed) < FAILURES {
-            return Some(Trial { breaker: self, only: false });
+            return Some(Trial { breaker: self, is_trial: false });
         }
         let mut open = self.open.lock();
         match open.since {
             Some(since) if open.trying || since.elapsed() < PAUSE => None,
             Some(_) => {
                 open.trying = true;
-                Some(Trial { breaker: self, only: true })
+                Some(Trial { breaker: self, is_trial: true })
             }
-            None => Some(Trial { breaker: self, only: false }),
+            None => Some(Trial { breaker: self, is_trial: false }),
         }
     }
 
@@ -70,7 +70,7 @@ impl Breaker {
         if self.failures.load(Ordering::Relaxed) > 0 {
             let mut open = self.open.lock();
             self.failures.store(0, Ordering::Relaxed);
-            *open = Open::default();
+            *open = OpenState::default();
         }
     }
 
@@ -88,7 +88,7 @@ impl Breaker {
         self.opened.get()
     }
 
-    fn failed(&self, only: bool) {
+    fn failed(&self, is_trial: bool) {
         let mut open = self.open.lock();
         let failures = self.failures.load(Ordering::Relaxed).saturating_add(1);
         self.failures.store(failures, Ordering::Relaxed);
@@ -98,8 +98,8 @@ impl Breaker {
         if open.since.is_none() {
             self.opened.add(1);
             open.since = Some(Instant::now());
-        } else if only {
-            *open = Open { since: Some(Instant::now()), trying: false };
+        } else if is_trial {
+            *open = OpenState { since: Some(Instant::now()), trying: false };
         }
     }
 }
@@ -110,14 +110,14 @@ impl Trial<'_> {
         if answered {
             self.breaker.close();
         } else {
-            self.breaker.failed(self.only);
+            self.breaker.failed(self.is_trial);
         }
     }
 }
 
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
-        if self.only {
+        if self.is_trial {
             self.breaker.open.lock().trying = false;
         }
     }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_try_that_is_given_up_makes_room_for_another() {
+    async fn abandoned_trial_makes_room_for_another() {
         let breaker = Breaker::default();
         fail(&breaker, 3);
         advance(PAUSE).await;

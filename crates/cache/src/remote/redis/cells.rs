@@ -14,27 +14,27 @@ use super::{RedisShared, failures::is_wrong_type, scripts::run_each, values};
 use crate::{
     Version,
     api::clock::milliseconds,
-    remote::shared::{Acquired, Cell, Cells, Filled, HEADER_BYTES, Header, Kind, SharedError},
+    remote::shared::{Acquired, Cell, CellKind, Cells, FillResult, HEADER_BYTES, Header, SharedError},
 };
 
-/// Last place of the header.
+/// Index of the last byte of the header.
 const HEAD_END: usize = HEADER_BYTES - 1;
 
 #[async_trait::async_trait]
 impl Cells for RedisShared {
     async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
-        let way = self.way()?;
+        let call = self.begin_call()?;
         if let [key] = keys {
-            let value = way.client().get::<Value, _>(self.names.cell(key)).await;
-            let value = way.end(nothing_of_another_type(value))?;
+            let value = call.client().get::<Value, _>(self.names.cell(key)).await;
+            let value = call.finish(nothing_of_another_type(value))?;
             return Ok(vec![values::cell(value)]);
         }
         if keys.is_empty() {
-            return way.end(Ok(Vec::new()));
+            return call.finish(Ok(Vec::new()));
         }
         let asked: Vec<Key> = keys.iter().map(|key| self.names.cell(key)).collect();
-        let found = way.client().mget::<Value, _>(asked).await;
-        let found = values::array(way.end(found)?)?;
+        let found = call.client().mget::<Value, _>(asked).await;
+        let found = values::array(call.finish(found)?)?;
         if found.len() != keys.len() {
             return Err(SharedError::Unexpected);
         }
@@ -42,14 +42,14 @@ impl Cells for RedisShared {
     }
 
     async fn heads(&self, keys: &[String]) -> Result<Vec<Option<Header>>, SharedError> {
-        let way = self.way()?;
-        let pipeline = way.client().pipeline();
+        let call = self.begin_call()?;
+        let pipeline = call.client().pipeline();
         let mut queued = Ok(Value::Null);
         for key in keys {
             queued = queued.and(pipeline.getrange(self.names.cell(key), 0, HEAD_END).await);
         }
         let answers = pipeline.try_all::<Value>().await.into_iter().map(nothing_of_another_type);
-        let found: Vec<Value> = way.end(queued.and_then(|_| answers.collect()))?;
+        let found: Vec<Value> = call.finish(queued.and_then(|_| answers.collect()))?;
         if found.len() != keys.len() {
             return Err(SharedError::Unexpected);
         }
@@ -57,17 +57,17 @@ impl Cells for RedisShared {
     }
 
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
-        let kept = &self.options.kept;
+        let retention = &self.options.retention;
         let arguments = vec![
             self.wakes(),
             values::number(token),
-            values::duration(kept.leases),
-            values::duration(kept.takeover),
+            values::duration(retention.leases),
+            values::duration(retention.takeover),
         ];
-        let way = self.way()?;
+        let call = self.begin_call()?;
         let calls: Vec<_> = keys.iter().map(|key| (self.names.cell(key), arguments.clone())).collect();
-        let answers = run_each(way.client(), &self.scripts.acquire, &calls).await;
-        way.end(answers)?.into_iter().map(values::acquired).collect()
+        let answers = run_each(call.client(), &self.scripts.acquire, &calls).await;
+        call.finish(answers)?.into_iter().map(values::acquired).collect()
     }
 
     /// Plain commands do what the script would if the keys are absent; the script would cost Redis four times as much.
@@ -78,53 +78,54 @@ impl Cells for RedisShared {
         if there.is_empty() {
             return Ok(answers);
         }
-        let left: Vec<String> = there.iter().map(|place| keys[*place].clone()).collect();
-        for (place, acquired) in there.into_iter().zip(self.acquire(&left, token).await?) {
-            answers[place] = acquired;
+        let left: Vec<String> = there.iter().map(|index| keys[*index].clone()).collect();
+        for (index, acquired) in there.into_iter().zip(self.acquire(&left, token).await?) {
+            answers[index] = acquired;
         }
         Ok(answers)
     }
 
-    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
-        let way = self.way()?;
-        let call = |(key, cell): &(String, Cell)| {
-            let kept = values::duration(cell.kept(self.lasting(cell.header.kind)));
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError> {
+        let call = self.begin_call()?;
+        let script_call = |(key, cell): &(String, Cell)| {
+            let ttl = values::duration(cell.ttl(self.ttl_of(cell.header.kind)));
             // The age of the lease is part of the age of the loaded copy.
-            let leases = if cell.lasts.is_some() { self.options.kept.leases } else { Duration::ZERO };
+            let leases = if cell.ttl_max.is_some() { self.options.retention.leases } else { Duration::ZERO };
             let bytes = values::bytes(cell.to_bytes());
-            (self.names.cell(key), vec![self.wakes(), bytes, kept, values::duration(leases)])
+            (self.names.cell(key), vec![self.wakes(), bytes, ttl, values::duration(leases)])
         };
-        let calls: Vec<_> = cells.iter().map(call).collect();
-        let answers = run_each(way.client(), &self.scripts.fill, &calls).await;
-        way.end(answers)?.iter().map(values::filled).collect()
+        let calls: Vec<_> = cells.iter().map(script_call).collect();
+        let answers = run_each(call.client(), &self.scripts.fill, &calls).await;
+        call.finish(answers)?.iter().map(values::filled).collect()
     }
 
     async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError> {
-        let way = self.way()?;
+        let call = self.begin_call()?;
         let arguments = vec![self.wakes(), values::number(token), self.tombs()];
         let calls: Vec<_> = keys.iter().map(|key| (self.names.cell(key), arguments.clone())).collect();
-        let answers = run_each(way.client(), &self.scripts.release, &calls).await;
-        way.end(answers).map(drop)
+        let answers = run_each(call.client(), &self.scripts.release, &calls).await;
+        call.finish(answers).map(drop)
     }
 }
 
 impl RedisShared {
     /// Sets leases on absent keys. Returns the indexes of keys that exist.
     async fn lease_absent(&self, keys: &[String], token: u64) -> Result<Vec<usize>, SharedError> {
-        let way = self.way()?;
-        let lease = Bytes::from(Cell::bare(Kind::Lease, Version::UNVERSIONED, token).to_bytes());
-        let kept = Expiration::PX(i64::try_from(milliseconds(self.options.kept.leases)).unwrap_or(i64::MAX));
+        let call = self.begin_call()?;
+        let lease = Bytes::from(Cell::bare(CellKind::Lease, Version::UNVERSIONED, token).to_bytes());
+        let expiration =
+            Expiration::PX(i64::try_from(milliseconds(self.options.retention.leases)).unwrap_or(i64::MAX));
         let absent = Some(SetOptions::NX);
         let answers = if let [key] = keys {
             let key = self.names.cell(key);
-            vec![way.client().set::<Value, _, _>(key, lease, Some(kept), absent, true).await]
+            vec![call.client().set::<Value, _, _>(key, lease, Some(expiration), absent, true).await]
         } else {
-            let pipeline = way.client().pipeline();
+            let pipeline = call.client().pipeline();
             for key in keys {
                 let set = pipeline.set::<Value, _, _>(
                     self.names.cell(key),
                     lease.clone(),
-                    Some(kept.clone()),
+                    Some(expiration.clone()),
                     absent.clone(),
                     true,
                 );
@@ -138,20 +139,20 @@ impl RedisShared {
             Err(error) if is_wrong_type(&error) => Ok(true),
             answer => answer.map(|found| !found.is_null()),
         });
-        let found = way.end(found.collect::<Result<Vec<bool>, Error>>())?;
+        let found = call.finish(found.collect::<Result<Vec<bool>, Error>>())?;
         if found.len() != keys.len() {
             return Err(SharedError::Unexpected);
         }
-        Ok((0..keys.len()).filter(|place| found[*place]).collect())
+        Ok((0..keys.len()).filter(|index| found[*index]).collect())
     }
 
-    fn lasting(&self, kind: Kind) -> Duration {
-        let kept = &self.options.kept;
+    fn ttl_of(&self, kind: CellKind) -> Duration {
+        let retention = &self.options.retention;
         match kind {
-            Kind::Value => self.ttl(kept.copies),
-            Kind::Null => kept.absences,
-            Kind::Tomb => kept.tombs,
-            Kind::Lease => kept.leases,
+            CellKind::Value => self.jittered(retention.copies),
+            CellKind::Null => retention.absences,
+            CellKind::Tomb => retention.tombs,
+            CellKind::Lease => retention.leases,
         }
     }
 }

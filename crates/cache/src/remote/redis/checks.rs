@@ -13,19 +13,19 @@ use super::{
 };
 
 /// Maximum time until the message is received.
-const HEARD_WITHIN: Duration = Duration::from_secs(1);
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Oldest server that numbers the entries of a log itself.
 const VERSION_MIN: u32 = 7;
 
-/// Whether the broadcast works.
+/// The result of a test of the broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broadcast {
+pub enum BroadcastTest {
     /// The message was received after this time.
-    Heard(Duration),
+    Received(Duration),
     /// The message was published, and was not received within a second: something in between holds messages back.
-    Silent,
+    NotReceived,
     /// There was no server to publish it.
-    Away,
+    Unavailable,
 }
 
 /// Whether the server is suitable, as far as it reports.
@@ -63,32 +63,33 @@ impl fmt::Display for Fitness {
 }
 
 impl RedisShared {
-    /// Publishes a message to itself and listens. Takes a second at most, and the time to connect.
-    pub async fn self_test(&self) -> Broadcast {
+    /// Publishes a message and waits until it receives the message itself. Takes at most a second, plus the time to
+    /// connect.
+    pub async fn self_test(&self) -> BroadcastTest {
         let token: u64 = rand::random();
         let channel = self.names.self_test(token);
         // It receives one message, and needs no larger buffer.
         let client = self.options.one_connection(self.config.clone());
         let bound = self.options.connect_timeout + self.options.unresponsive;
-        let Ok(mut heard) = Subscription::over(client, bound, vec![channel.clone()]).await else {
-            return Broadcast::Away;
+        let Ok(mut subscription) = Subscription::begin_on(client, bound, vec![channel.clone()]).await else {
+            return BroadcastTest::Unavailable;
         };
         let sent = Instant::now();
         let publish = self.control.client.publish::<Value, _, _>(channel, values::number(token));
         if publish.await.is_err() {
-            return Broadcast::Away;
+            return BroadcastTest::Unavailable;
         }
-        let hears = async {
-            while let Some(message) = heard.next().await {
+        let receive = async {
+            while let Some(message) = subscription.next().await {
                 if values::read_number(&message.value) == Some(token) {
                     return true;
                 }
             }
             false
         };
-        match timeout(HEARD_WITHIN, hears).await {
-            Ok(true) => Broadcast::Heard(sent.elapsed()),
-            Ok(false) | Err(_) => Broadcast::Silent,
+        match timeout(RECEIVE_TIMEOUT, receive).await {
+            Ok(true) => BroadcastTest::Received(sent.elapsed()),
+            Ok(false) | Err(_) => BroadcastTest::NotReceived,
         }
     }
 

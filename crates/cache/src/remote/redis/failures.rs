@@ -17,7 +17,7 @@ pub(super) fn meaning(error: &Error) -> SharedError {
         return SharedError::Refused;
     }
     if ABSENCES.contains(&word) {
-        return SharedError::Away;
+        return SharedError::Unavailable;
     }
     match error.kind() {
         ErrorKind::Timeout => SharedError::Timeout,
@@ -26,7 +26,7 @@ pub(super) fn meaning(error: &Error) -> SharedError {
         }
         // The server's errors begin with a code; the client's errors about a connection do not.
         ErrorKind::Unknown if is_code(word) => SharedError::Unexpected,
-        _ => SharedError::Away,
+        _ => SharedError::Unavailable,
     }
 }
 
@@ -58,14 +58,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn read_only_server_is_not_away() {
+    fn read_only_server_is_not_unavailable() {
         let meaning_of = |kind, text: &'static str| meaning(&Error::new(kind, text));
         assert_eq!(meaning_of(ErrorKind::Unknown, "OOM command not allowed"), SharedError::Refused);
         assert_eq!(meaning_of(ErrorKind::Unknown, "READONLY You can't write"), SharedError::Refused);
         assert_eq!(meaning_of(ErrorKind::Unknown, "LOADING Redis is loading"), SharedError::Refused);
-        assert_eq!(meaning_of(ErrorKind::Cluster, "CLUSTERDOWN Hash slot not served"), SharedError::Away);
-        assert_eq!(meaning_of(ErrorKind::Unknown, "Client is not initialized."), SharedError::Away);
-        assert_eq!(meaning_of(ErrorKind::IO, "Connection closed."), SharedError::Away);
+        assert_eq!(
+            meaning_of(ErrorKind::Cluster, "CLUSTERDOWN Hash slot not served"),
+            SharedError::Unavailable
+        );
+        assert_eq!(meaning_of(ErrorKind::Unknown, "Client is not initialized."), SharedError::Unavailable);
+        assert_eq!(meaning_of(ErrorKind::IO, "Connection closed."), SharedError::Unavailable);
         assert_eq!(meaning_of(ErrorKind::Timeout, "Request timed out."), SharedError::Timeout);
         assert_eq!(meaning_of(ErrorKind::Unknown, "ERR unknown command"), SharedError::Unexpected);
         assert_eq!(meaning_of(ErrorKind::InvalidArgument, "WRONGTYPE Operation"), SharedError::Unexpected);

@@ -20,7 +20,7 @@ use tokio::{
 use super::{RedisShared, failures::meaning, link::Connection, names::Names};
 use crate::{
     metrics::counters::Counter,
-    remote::shared::{Confirmed, Frames, MessageMac, News, SharedError},
+    remote::shared::{Confirmation, Frames, MessageMac, News, SharedError},
 };
 
 /// Pause between two checks whether the other end still answers: nothing else would show that a silent connection is
@@ -35,18 +35,18 @@ pub(super) struct Subscription {
     messages: Receiver<Message>,
     /// Ends when the connection does.
     alive: JoinHandle<()>,
-    over: bool,
+    ended: bool,
 }
 
 /// The subscription of a node to its epoch.
 #[derive(Debug)]
-pub(super) struct Hearing {
-    heard: Subscription,
+pub(super) struct EpochSubscription {
+    subscription: Subscription,
     names: Arc<Names>,
     entries: String,
     /// Epoch and number of this node.
     to: (u64, u64),
-    seal: Option<MessageMac>,
+    mac: Option<MessageMac>,
     garbled: Arc<Counter>,
 }
 
@@ -54,11 +54,11 @@ impl Subscription {
     /// When it returns, whatever is published on the channels from then on is received.
     pub(super) async fn begin(shared: &RedisShared, channels: Vec<String>) -> Result<Self, SharedError> {
         let bound = shared.options.connect_timeout + shared.options.unresponsive;
-        Self::over(near(shared), bound, channels).await
+        Self::begin_on(near_publisher(shared), bound, channels).await
     }
 
-    /// The same over a client of its own, which is not connected yet; within this time.
-    pub(super) async fn over(
+    /// The same on this client, which is not connected yet; within this time.
+    pub(super) async fn begin_on(
         client: Client,
         bound: Duration,
         channels: Vec<String>,
@@ -73,15 +73,15 @@ impl Subscription {
             done = timeout(bound, subscribe) => {
                 done.map_err(|_| SharedError::Timeout)?.map_err(|error| meaning(&error))?;
             }
-            why = connection.ended() => return Err(why.map_or(SharedError::Away, |error| meaning(&error))),
+            why = connection.ended() => return Err(why.map_or(SharedError::Unavailable, |error| meaning(&error))),
         }
         let alive = tokio::spawn(hold(client, connection, wanted));
-        Ok(Self { messages, alive, over: false })
+        Ok(Self { messages, alive, ended: false })
     }
 
     /// `None`: some may be lost, and the subscription has ended.
     pub(super) async fn next(&mut self) -> Option<Message> {
-        if self.over {
+        if self.ended {
             return None;
         }
         let message = tokio::select! {
@@ -90,7 +90,7 @@ impl Subscription {
             message = self.messages.recv() => message.ok(),
             _ended = &mut self.alive => None,
         };
-        self.over = message.is_none();
+        self.ended = message.is_none();
         message
     }
 }
@@ -103,11 +103,11 @@ impl Drop for Subscription {
 
 /// A client whose subscription will be at the server that publishes. In a cluster, the client picks the server by a
 /// name of its own, which is random; a subscription at another server depends on the bus of the cluster.
-fn near(shared: &RedisShared) -> Client {
+fn near_publisher(shared: &RedisShared) -> Client {
     let client = || shared.options.subscriber(shared.config.clone());
     let Some(routing) = shared.control.client.cached_cluster_state() else { return client() };
-    let teller = routing.get_server(shared.names.highest_epoch().cluster_hash());
-    let is_near = |client: &Client| routing.get_server(redis_keyslot(client.id().as_bytes())) == teller;
+    let publisher = routing.get_server(shared.names.highest_epoch().cluster_hash());
+    let is_near = |client: &Client| routing.get_server(redis_keyslot(client.id().as_bytes())) == publisher;
     (0..NAMES_TRIED).map(|_| client()).find(is_near).unwrap_or_else(client)
 }
 
@@ -148,13 +148,14 @@ fn subscriptions(info: &str) -> Option<usize> {
     info.split_whitespace().find_map(|word| word.strip_prefix("sub="))?.parse().ok()
 }
 
-impl Hearing {
+impl EpochSubscription {
     pub(super) async fn begin(shared: &RedisShared, epoch: u64, node: u64) -> Result<Self, SharedError> {
         let names = Arc::clone(&shared.names);
         let (entries, mine) = (names.entries(epoch), names.confirmations(epoch, node));
-        let heard = Subscription::begin(shared, vec![entries.clone(), names.wakes.clone(), mine]).await?;
-        let (seal, garbled) = (shared.options.seal.clone(), Arc::clone(&shared.garbled));
-        Ok(Self { heard, names, entries, to: (epoch, node), seal, garbled })
+        let subscription =
+            Subscription::begin(shared, vec![entries.clone(), names.wakes.clone(), mine]).await?;
+        let (mac, garbled) = (shared.options.mac.clone(), Arc::clone(&shared.garbled));
+        Ok(Self { subscription, names, entries, to: (epoch, node), mac, garbled })
     }
 
     fn news(&self, message: Message) -> Option<News> {
@@ -163,17 +164,17 @@ impl Hearing {
             return Some(News::Entry(bytes.into()));
         }
         if *message.channel == *self.names.wakes {
-            return self.names.address(&bytes).map(|address| News::Filled(address.to_owned()));
+            return self.names.address(&bytes).map(|address| News::LeaseEnded(address.to_owned()));
         }
-        confirmed(self.seal.as_ref(), self.to, &bytes).map(News::Confirmed)
+        confirmed(self.mac.as_ref(), self.to, &bytes).map(News::Confirmed)
     }
 }
 
 #[async_trait::async_trait]
-impl Frames for Hearing {
+impl Frames for EpochSubscription {
     async fn next(&mut self) -> Option<News> {
         loop {
-            let message = self.heard.next().await?;
+            let message = self.subscription.next().await?;
             match self.news(message) {
                 Some(news) => return Some(news),
                 None => self.garbled.add(1),
@@ -183,24 +184,24 @@ impl Frames for Hearing {
 }
 
 /// A confirmation for the node `to` of an epoch. It is valid only for that node in that epoch, authenticated or not.
-pub(super) fn confirmation(seal: Option<&MessageMac>, to: (u64, u64), confirmed: Confirmed) -> Vec<u8> {
+pub(super) fn confirmation(mac: Option<&MessageMac>, to: (u64, u64), confirmed: Confirmation) -> Vec<u8> {
     let numbers = [to.0, to.1, confirmed.node, confirmed.number];
     let message: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();
-    match seal {
-        Some(seal) => seal.close(confirmed.number, &message),
+    match mac {
+        Some(mac) => mac.sign(confirmed.number, &message),
         None => message,
     }
 }
 
-fn confirmed(seal: Option<&MessageMac>, to: (u64, u64), bytes: &[u8]) -> Option<Confirmed> {
+fn confirmed(mac: Option<&MessageMac>, to: (u64, u64), bytes: &[u8]) -> Option<Confirmation> {
     let number = u64::from_be_bytes(*bytes.last_chunk::<8>()?);
-    let message = match seal {
-        Some(seal) => seal.open(number, bytes)?,
+    let message = match mac {
+        Some(mac) => mac.verify(number, bytes)?,
         None => bytes,
     };
     let (numbers, rest) = message.as_chunks::<8>();
     let [epoch, node, from, _] = *numbers else { return None };
-    let confirmed = Confirmed { node: u64::from_be_bytes(from), number };
+    let confirmed = Confirmation { node: u64::from_be_bytes(from), number };
     let meant = (u64::from_be_bytes(epoch), u64::from_be_bytes(node)) == to && rest.is_empty();
     meant.then_some(confirmed)
 }
@@ -211,16 +212,16 @@ mod tests {
 
     #[test]
     fn confirmation_holds_for_its_receiver_only() {
-        let (seal, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
-        let sent = Confirmed { node: 7, number: 9 };
-        for seal in [None, Some(&seal)] {
-            let message = confirmation(seal, (3, 1), sent);
-            assert_eq!(confirmed(seal, (3, 1), &message), Some(sent));
-            assert_eq!(confirmed(seal, (3, 2), &message), None);
-            assert_eq!(confirmed(seal, (4, 1), &message), None);
+        let (mac, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
+        let sent = Confirmation { node: 7, number: 9 };
+        for mac in [None, Some(&mac)] {
+            let message = confirmation(mac, (3, 1), sent);
+            assert_eq!(confirmed(mac, (3, 1), &message), Some(sent));
+            assert_eq!(confirmed(mac, (3, 2), &message), None);
+            assert_eq!(confirmed(mac, (4, 1), &message), None);
             assert_eq!(confirmed(Some(&other), (3, 1), &message), None);
             for cut in 0..message.len() {
-                assert_eq!(confirmed(seal, (3, 1), &message[..cut]), None);
+                assert_eq!(confirmed(mac, (3, 1), &message[..cut]), None);
             }
         }
     }

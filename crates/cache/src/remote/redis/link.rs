@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) client: Client,
-    begun: Arc<Begun>,
+    begun: Arc<BegunConnections>,
     /// The count at which the server was the accepted one; 0: never.
     good: AtomicU64,
     known: Mutex<KnownServer>,
@@ -58,7 +58,7 @@ struct KnownServer {
 }
 
 /// Counts the connections that were begun.
-struct Begun {
+struct BegunConnections {
     count: AtomicU64,
     moved: Notify,
     user: Option<String>,
@@ -68,7 +68,7 @@ struct Begun {
 impl Link {
     /// Not connected yet.
     pub(super) fn new(options: &RedisOptions, config: Config) -> Self {
-        let begun = Arc::new(Begun {
+        let begun = Arc::new(BegunConnections {
             count: AtomicU64::new(0),
             moved: Notify::new(),
             user: config.username.clone(),
@@ -120,12 +120,12 @@ impl Link {
     pub(super) fn accept(&self, server: &str) -> bool {
         let mut known = self.known.lock();
         known.accepted = Some(server.to_owned());
-        self.settle(&known)
+        self.update_good(&known)
     }
 
     /// The role of the server may have changed within the connection: it reports that it is a replica. It is asked
     /// again.
-    pub(super) fn doubt(&self) {
+    pub(super) fn ask_again(&self) {
         self.begun.next();
     }
 
@@ -139,10 +139,10 @@ impl Link {
         let mut known = self.known.lock();
         known.server = Some((count, server));
         self.asked.send_modify(|asked| *asked += 1);
-        self.settle(&known)
+        self.update_good(&known)
     }
 
-    fn settle(&self, known: &KnownServer) -> bool {
+    fn update_good(&self, known: &KnownServer) -> bool {
         let (count, server) = known.server.as_ref().map_or((0, None), |(count, name)| (*count, Some(name)));
         let good = if server.is_some() && server == known.accepted.as_ref() { count } else { 0 };
         self.good.store(good, Ordering::Release);
@@ -150,7 +150,7 @@ impl Link {
     }
 }
 
-impl Begun {
+impl BegunConnections {
     fn next(&self) {
         self.count.fetch_add(1, Ordering::AcqRel);
         self.moved.notify_one();
@@ -164,16 +164,16 @@ impl Begun {
 }
 
 #[async_trait::async_trait]
-impl CredentialProvider for Begun {
+impl CredentialProvider for BegunConnections {
     async fn fetch(&self, _server: Option<&Server>) -> Result<(Option<String>, Option<String>), Error> {
         self.next();
         Ok((self.user.clone(), self.password.clone()))
     }
 }
 
-impl fmt::Debug for Begun {
+impl fmt::Debug for BegunConnections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Begun").field("count", &self.count).finish_non_exhaustive()
+        f.debug_struct("BegunConnections").field("count", &self.count).finish_non_exhaustive()
     }
 }
 

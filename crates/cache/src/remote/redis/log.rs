@@ -10,11 +10,13 @@ use fred::{
 use super::{
     RedisShared,
     failures::meaning,
-    frames::{self, Hearing},
+    frames::{self, EpochSubscription},
     scripts::run,
     values,
 };
-use crate::remote::shared::{Changed, Confirmed, Frame, Frames, Log, LogEntry, Order, SharedError};
+use crate::remote::shared::{
+    CellWrite, ChangeAnswer, Confirmation, Frame, Frames, Log, LogEntry, SharedError,
+};
 
 /// An entry of a stream, as Redis returns it: its id, then names and values of its fields in turn.
 type Logged = (String, Vec<Bytes>);
@@ -24,27 +26,29 @@ impl Log for RedisShared {
     async fn change(
         &self,
         epoch: u64,
-        orders: &[(String, Order)],
+        writes: &[(String, CellWrite)],
         entry: LogEntry<'_>,
-    ) -> Result<Changed, SharedError> {
-        let kept = &self.options.kept;
-        let cells = orders.iter().map(|(key, _)| self.names.cell(key));
+    ) -> Result<ChangeAnswer, SharedError> {
+        let retention = &self.options.retention;
+        let cells = writes.iter().map(|(key, _)| self.names.cell(key));
         let keys: Vec<Key> = cells.chain(self.epoch_keys(epoch)).collect();
         let mut arguments = vec![
             self.wakes(),
             Value::from(self.names.entries(epoch)),
             values::number(entry.nonce),
             values::bytes(entry.message.to_vec()),
-            Value::from(i64::from(kept.log_max)),
+            Value::from(i64::from(retention.log_max)),
             self.tombs(),
             values::number(epoch),
-            values::duration(kept.silent),
+            values::duration(retention.silent),
         ];
-        arguments.extend(orders.iter().map(|(_, order)| values::order(order, self.ttl(kept.copies))));
+        arguments.extend(
+            writes.iter().map(|(_, write)| values::cell_write(write, self.jittered(retention.copies))),
+        );
         let script = if entry.strict { &self.scripts.change_strict } else { &self.scripts.change };
-        let way = self.way()?;
-        let answer = run(way.client(), script, keys, arguments).await;
-        changed(way.end(answer)?)
+        let call = self.begin_call()?;
+        let answer = run(call.client(), script, keys, arguments).await;
+        changed(call.finish(answer)?)
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
@@ -58,12 +62,12 @@ impl Log for RedisShared {
     }
 
     async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError> {
-        Ok(Box::new(Hearing::begin(self, epoch, node).await?))
+        Ok(Box::new(EpochSubscription::begin(self, epoch, node).await?))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
         let channel = self.names.confirmations(epoch, to);
-        let message = frames::confirmation(self.options.seal.as_ref(), (epoch, to), confirmed);
+        let message = frames::confirmation(self.options.mac.as_ref(), (epoch, to), confirmed);
         let arguments = vec![
             self.wakes(),
             Value::from(channel),
@@ -77,10 +81,10 @@ impl Log for RedisShared {
     }
 }
 
-fn changed(value: Value) -> Result<Changed, SharedError> {
+fn changed(value: Value) -> Result<ChangeAnswer, SharedError> {
     let values = values::array(value)?;
     let [number, epoch, peers] = <[Value; 3]>::try_from(values).map_err(|_| SharedError::Unexpected)?;
-    Ok(Changed {
+    Ok(ChangeAnswer {
         number: values::unsigned(&number).ok_or(SharedError::Unexpected)?,
         epoch: values::read_number(&epoch).ok_or(SharedError::Unexpected)?,
         peers: values::peers(peers)?,
@@ -90,5 +94,5 @@ fn changed(value: Value) -> Result<Changed, SharedError> {
 fn frame(id: &str, fields: &[Bytes]) -> Option<Frame> {
     let at: u64 = id.strip_prefix("1-")?.parse().ok()?;
     let [_, entry] = fields else { return None };
-    Frame::logged(at + 1, entry)
+    Frame::from_log(at + 1, entry)
 }

@@ -19,10 +19,10 @@ mod server;
 mod values;
 
 pub use breaker::BreakerState;
-pub use checks::{Broadcast, Fitness};
+pub use checks::{BroadcastTest, Fitness};
 pub use names::key_slot;
 pub use options::{RedisError, RedisOptions};
 pub use refusal::Refusal;
-pub use runner::{Published, Reply, ScriptCall, ScriptRunner};
+pub use runner::{ChannelSubscription, Reply, ScriptCall, ScriptRunner};
 pub use scripts::RedisScript;
 pub use server::RedisShared;

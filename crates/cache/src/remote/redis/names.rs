@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_that_could_steer_is_refused() {
+    fn prefix_with_special_characters_is_refused() {
         for bad in ["", "a b", "a}", "{a", "a:b", "a*", "ä", &"x".repeat(41)] {
             assert_eq!(Names::new(bad, 7, None).unwrap_err(), RedisError::Prefix);
         }

@@ -18,7 +18,7 @@ use rustls::{
 use super::names;
 use crate::{
     Random, ThreadRandom,
-    remote::shared::{Kept, MessageMac},
+    remote::shared::{MessageMac, Retention},
 };
 
 /// Schemes of addresses: one server, a cluster, or a server behind sentinels; with `s` over TLS.
@@ -58,9 +58,9 @@ pub struct RedisOptions {
     /// Commands of one connection that may wait to be sent; further ones fail at once.
     pub waiting_max: usize,
     /// How long each kind of cell is kept, and how much of the log.
-    pub kept: Kept,
+    pub retention: Retention,
     /// Authenticates confirmations, so that an outsider cannot confirm in the name of a node. The same on all nodes.
-    pub seal: Option<MessageMac>,
+    pub mac: Option<MessageMac>,
     /// Spreads the expiry of copies.
     pub random: Arc<dyn Random>,
 }
@@ -95,8 +95,8 @@ impl Default for RedisOptions {
             pool: 2,
             script_pool: 1,
             waiting_max: 10_000,
-            kept: Kept::default(),
-            seal: None,
+            retention: Retention::default(),
+            mac: None,
             random: Arc::new(ThreadRandom),
         }
     }

@@ -11,24 +11,24 @@ use futures::future::try_join;
 use super::{RedisShared, failures::meaning, link::server_name, scripts::run, values};
 use crate::{
     api::clock::milliseconds,
-    remote::shared::{Alive, Peer, Probed, Registry, SharedError},
+    remote::shared::{Heartbeat, Peer, ProbeAnswer, Registry, SharedError},
 };
 
 /// One probe in so many removes silent nodes, which costs a read of each node.
-const FORGETS_EVERY: u64 = 16;
+const FORGET_EVERY: u64 = 16;
 
 #[async_trait::async_trait]
 impl Registry for RedisShared {
-    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
-        self.probe_for(epoch, alive, "enters").await
+    async fn enter(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
+        self.probe_for(epoch, heartbeat, "enters").await
     }
 
-    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
-        self.probe_for(epoch, alive, "").await
+    async fn probe(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
+        self.probe_for(epoch, heartbeat, "").await
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
-        let arguments = vec![self.wakes(), values::duration(self.options.kept.silent)];
+        let arguments = vec![self.wakes(), values::duration(self.options.retention.silent)];
         let nodes = vec![self.names.nodes(epoch)];
         let peers = run(&self.control.client, &self.scripts.peers, nodes, arguments).await;
         let mut peers = values::peers(peers.map_err(|error| meaning(&error))?)?;
@@ -53,9 +53,14 @@ impl RedisShared {
         [self.names.log(epoch), self.names.nodes(epoch), self.names.highest_epoch()]
     }
 
-    async fn probe_for(&self, epoch: u64, alive: &Alive, enters: &str) -> Result<Probed, SharedError> {
+    async fn probe_for(
+        &self,
+        epoch: u64,
+        heartbeat: &Heartbeat,
+        enters: &str,
+    ) -> Result<ProbeAnswer, SharedError> {
         let client = &self.control.client;
-        let mut arguments = self.probing(epoch, alive);
+        let mut arguments = self.probe_arguments(epoch, heartbeat);
         arguments.push(Value::from(enters));
         let probe = run(client, &self.scripts.probe, self.epoch_keys(epoch).into(), arguments);
         let (answer, name) = if client.is_clustered() {
@@ -65,23 +70,23 @@ impl RedisShared {
             probe.await.map(|answer| (answer, None))
         }
         .map_err(|error| self.failure(&error))?;
-        self.replicated(epoch).await?;
-        let mut probed = probed(answer)?;
+        self.await_replicas(epoch).await?;
+        let mut probed = read_probe_answer(answer)?;
         if let Some(name) = name {
             probed.server = name;
         }
         if probed.server.is_empty() { Err(SharedError::Unexpected) } else { Ok(probed) }
     }
 
-    fn probing(&self, epoch: u64, alive: &Alive) -> Vec<Value> {
-        let forgets = self.probes.get().is_multiple_of(FORGETS_EVERY);
+    fn probe_arguments(&self, epoch: u64, heartbeat: &Heartbeat) -> Vec<Value> {
+        let forgets = self.probes.get().is_multiple_of(FORGET_EVERY);
         self.probes.add(1);
-        let silent = if forgets { values::duration(self.options.kept.silent) } else { Value::from("") };
+        let silent = if forgets { values::duration(self.options.retention.silent) } else { Value::from("") };
         vec![
             self.wakes(),
-            values::number(alive.node),
-            values::number(alive.applied),
-            Value::from(alive.about.as_str()),
+            values::number(heartbeat.node),
+            values::number(heartbeat.applied),
+            Value::from(heartbeat.about.as_str()),
             values::number(epoch),
             Value::from(epoch.to_string()),
             silent,
@@ -89,7 +94,7 @@ impl RedisShared {
     }
 
     /// Returns when enough replicas have what was written before on this connection.
-    async fn replicated(&self, epoch: u64) -> Result<(), SharedError> {
+    async fn await_replicas(&self, epoch: u64) -> Result<(), SharedError> {
         let least = self.options.replicas_min;
         if least == 0 {
             return Ok(());
@@ -108,11 +113,11 @@ impl RedisShared {
     }
 }
 
-fn probed(value: Value) -> Result<Probed, SharedError> {
+fn read_probe_answer(value: Value) -> Result<ProbeAnswer, SharedError> {
     let values = values::array(value)?;
     let [number, nonce, epoch, server] = values.as_slice() else { return Err(SharedError::Unexpected) };
     let probed = || {
-        Some(Probed {
+        Some(ProbeAnswer {
             number: values::unsigned(number)?,
             nonce: values::read_number(nonce)?,
             epoch: values::read_number(epoch)?,

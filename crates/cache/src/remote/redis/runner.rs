@@ -88,14 +88,14 @@ enum Servers<'a> {
 }
 
 /// A link that a run may take. `count` is that of the connection whose answers count; `None`: those of any.
-struct Lead<'a> {
+struct ChosenLink<'a> {
     link: &'a Link,
     count: Option<u64>,
 }
 
-/// The messages of some channels, from the call of [`ScriptRunner::hear`] on.
+/// The messages of some channels, from the return of [`ScriptRunner::subscribe`] on.
 #[derive(Debug)]
-pub struct Published(Subscription);
+pub struct ChannelSubscription(Subscription);
 
 impl ScriptRunner {
     /// Begins to connect `script_pool` connections, and waits for them within the connect timeout; then it continues in
@@ -137,7 +137,7 @@ impl ScriptRunner {
     }
 
     /// As [`Self::run`], but only the answers of a server that `accept` accepts count; others are
-    /// [`SharedError::Away`]. `accept` gets the name of the server, as
+    /// [`SharedError::Unavailable`]. `accept` gets the name of the server, as
     /// [`Registry::accept`](crate::remote::shared::Registry::accept) does. Nothing is sent over a connection that leads to
     /// another server. If the connection broke meanwhile, the calls may have been run on any server.
     pub async fn run_accepted(
@@ -152,10 +152,10 @@ impl ScriptRunner {
     ///
     /// # Errors
     /// When the server does not answer.
-    pub async fn hear(&self, channels: Vec<String>) -> Result<Published, SharedError> {
+    pub async fn subscribe(&self, channels: Vec<String>) -> Result<ChannelSubscription, SharedError> {
         let client = self.options.subscriber(self.config.clone());
         let bound = self.options.connect_timeout + self.options.unresponsive;
-        Subscription::over(client, bound, channels).await.map(Published)
+        Subscription::begin_on(client, bound, channels).await.map(ChannelSubscription)
     }
 
     async fn run_on(
@@ -176,30 +176,30 @@ impl ScriptRunner {
         servers: Servers<'_>,
     ) -> Vec<Result<Reply, SharedError>> {
         let failed = |why: SharedError| calls.iter().map(|_| Err(why)).collect();
-        let Some(trial) = self.breaker.enter() else { return failed(SharedError::Away) };
-        let Some(lead) = self.lead(servers) else {
+        let Some(trial) = self.breaker.enter() else { return failed(SharedError::Unavailable) };
+        let Some(chosen) = self.choose_link(servers) else {
             // That none is accepted is no failure of the server, and does not count for callers who accept it.
             if !self.is_connected() {
                 trial.end(false);
             }
-            return failed(SharedError::Away);
+            return failed(SharedError::Unavailable);
         };
-        let answers = match sent(lead.link, calls).await {
+        let answers = match send(chosen.link, calls).await {
             Ok(answers) => answers,
             Err(why) => failed(why),
         };
-        let away = |answer: &_| matches!(answer, Err(SharedError::Away | SharedError::Timeout));
-        trial.end(!answers.iter().any(away));
-        if lead.counts(servers) { answers } else { uncounted(answers) }
+        let unanswered = |answer: &_| matches!(answer, Err(SharedError::Unavailable | SharedError::Timeout));
+        trial.end(!answers.iter().any(unanswered));
+        if chosen.still_leads_to(servers) { answers } else { discarded(answers) }
     }
 
     fn is_connected(&self) -> bool {
         self.links.iter().any(|link| link.client.is_connected())
     }
 
-    fn lead<'a>(&'a self, servers: Servers<'_>) -> Option<Lead<'a>> {
+    fn choose_link<'a>(&'a self, servers: Servers<'_>) -> Option<ChosenLink<'a>> {
         let mut connected = self.in_turn().filter(|link| link.client.is_connected());
-        connected.find_map(|link| Lead::of(link, servers))
+        connected.find_map(|link| ChosenLink::of(link, servers))
     }
 
     /// All links, each time beginning with another one.
@@ -209,7 +209,7 @@ impl ScriptRunner {
     }
 }
 
-impl<'a> Lead<'a> {
+impl<'a> ChosenLink<'a> {
     /// `None`: the link does not lead to one of the servers now.
     fn of(link: &'a Link, servers: Servers<'_>) -> Option<Self> {
         let count = match servers {
@@ -220,7 +220,7 @@ impl<'a> Lead<'a> {
     }
 
     /// Whether the link still leads to the same server: no other server can have answered in between.
-    fn counts(&self, servers: Servers<'_>) -> bool {
+    fn still_leads_to(&self, servers: Servers<'_>) -> bool {
         match servers {
             Servers::Any => true,
             Servers::Accepted(accept) => self.link.leads_to(accept) == self.count,
@@ -229,10 +229,10 @@ impl<'a> Lead<'a> {
 }
 
 /// Runs each on one link. A server that has become a replica is asked again for its name.
-async fn sent(link: &Link, calls: &[ScriptCall<'_>]) -> Result<Vec<Result<Reply, SharedError>>, SharedError> {
+async fn send(link: &Link, calls: &[ScriptCall<'_>]) -> Result<Vec<Result<Reply, SharedError>>, SharedError> {
     let failure = |error: &Error| {
         if is_replica(error) {
-            link.doubt();
+            link.ask_again();
         }
         meaning(error)
     };
@@ -245,8 +245,8 @@ async fn sent(link: &Link, calls: &[ScriptCall<'_>]) -> Result<Vec<Result<Reply,
 }
 
 /// The result as if no server had answered; other failures are unchanged.
-fn uncounted(answers: Vec<Result<Reply, SharedError>>) -> Vec<Result<Reply, SharedError>> {
-    answers.into_iter().map(|answer| answer.and(Err(SharedError::Away))).collect()
+fn discarded(answers: Vec<Result<Reply, SharedError>>) -> Vec<Result<Reply, SharedError>> {
+    answers.into_iter().map(|answer| answer.and(Err(SharedError::Unavailable))).collect()
 }
 
 impl fmt::Debug for ScriptRunner {
@@ -255,7 +255,7 @@ impl fmt::Debug for ScriptRunner {
     }
 }
 
-impl Published {
+impl ChannelSubscription {
     /// The next message; `None`: some may be lost, and the subscription has ended.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     /// A runner whose port has no server.
-    async fn away(script_pool: usize) -> ScriptRunner {
+    async fn unreachable_runner(script_pool: usize) -> ScriptRunner {
         let options = RedisOptions {
             url: "redis://127.0.0.1:1".to_owned(),
             connect_timeout: Duration::from_millis(10),
@@ -296,36 +296,36 @@ mod tests {
 
     #[tokio::test]
     async fn runs_take_the_connections_in_turn() {
-        let runner = away(3).await;
+        let runner = unreachable_runner(3).await;
         let first: Vec<*const Link> =
             (0..4).map(|_| std::ptr::from_ref(runner.in_turn().next().unwrap())).collect();
         assert!(first[0] != first[1] && first[1] != first[2] && first[0] != first[2]);
         assert_eq!(first[3], first[0]);
         assert_eq!(runner.in_turn().count(), 3);
-        assert_eq!(away(0).await.in_turn().count(), 1);
+        assert_eq!(unreachable_runner(0).await.in_turn().count(), 1);
     }
 
     #[tokio::test]
     async fn answers_count_while_the_server_is_accepted() {
-        let runner = away(1).await;
+        let runner = unreachable_runner(1).await;
         let link = runner.in_turn().next().unwrap();
         let one = |server: &str| server == "one";
         let accepted = Servers::Accepted(&one);
-        assert!(Lead::of(link, accepted).is_none(), "no server has reported its name");
+        assert!(ChosenLink::of(link, accepted).is_none(), "no server has reported its name");
         link.learned("one");
-        let lead = Lead::of(link, accepted).unwrap();
-        assert!(lead.counts(accepted));
-        link.doubt();
-        assert!(!lead.counts(accepted), "another server may have answered");
-        assert!(Lead::of(link, accepted).is_none());
+        let chosen = ChosenLink::of(link, accepted).unwrap();
+        assert!(chosen.still_leads_to(accepted));
+        link.ask_again();
+        assert!(!chosen.still_leads_to(accepted), "another server may have answered");
+        assert!(ChosenLink::of(link, accepted).is_none());
         link.learned("another");
-        assert!(Lead::of(link, accepted).is_none());
-        assert!(Lead::of(link, Servers::Any).is_some_and(|lead| lead.counts(Servers::Any)));
+        assert!(ChosenLink::of(link, accepted).is_none());
+        assert!(ChosenLink::of(link, Servers::Any).is_some_and(|chosen| chosen.still_leads_to(Servers::Any)));
     }
 
     #[test]
     fn what_another_server_answered_does_not_count() {
         let answers = vec![Ok(Reply::Number(1)), Err(SharedError::Refused)];
-        assert_eq!(uncounted(answers), [Err(SharedError::Away), Err(SharedError::Refused)]);
+        assert_eq!(discarded(answers), [Err(SharedError::Unavailable), Err(SharedError::Refused)]);
     }
 }

@@ -142,12 +142,12 @@ async fn run_pipeline(
     client: &Client,
     runs: &[PipelinedRun<'_>],
 ) -> Result<Vec<Result<Value, Error>>, Error> {
-    let mut answers = sent(client, &runs.iter().collect::<Vec<_>>(), false).await?;
+    let mut answers = send(client, &runs.iter().collect::<Vec<_>>(), false).await?;
     let is_unknown = |answer: &Result<Value, Error>| answer.as_ref().is_err_and(is_unknown_script);
     let unknown: Vec<usize> = (0..runs.len()).filter(|at| is_unknown(&answers[*at])).collect();
     if !unknown.is_empty() {
         let again: Vec<_> = unknown.iter().map(|at| &runs[*at]).collect();
-        for (at, answer) in unknown.iter().zip(sent(client, &again, true).await?) {
+        for (at, answer) in unknown.iter().zip(send(client, &again, true).await?) {
             answers[*at] = answer;
         }
     }
@@ -155,7 +155,7 @@ async fn run_pipeline(
 }
 
 /// Sends the runs, by hash or with the text of the scripts.
-async fn sent(
+async fn send(
     client: &Client,
     runs: &[&PipelinedRun<'_>],
     with_text: bool,
@@ -181,8 +181,8 @@ async fn sent(
 
 /// A script with this text, which recognises cells of this version.
 fn marked(text: &str) -> Script {
-    let [magic, form] = Header::mark();
-    Script::from_lua(format!("local MARK = '\\{magic}\\{form}'\n{text}"))
+    let [magic, format] = Header::mark();
+    Script::from_lua(format!("local MARK = '\\{magic}\\{format}'\n{text}"))
 }
 
 fn text(script: &Script) -> &str {

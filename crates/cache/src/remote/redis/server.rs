@@ -1,5 +1,5 @@
-//! The connections to Redis. Reads and changes of cells begin with `way` and finish with `Way::end`, which
-//! discards the answer if the connection no longer leads to the accepted server.
+//! The connections to Redis. Reads and changes of cells begin with `begin_call` and end with `AcceptedCall::finish`,
+//! which discards the answer if the connection no longer leads to the accepted server.
 
 use std::{
     fmt,
@@ -58,7 +58,7 @@ pub struct RedisShared {
 }
 
 /// A call in progress over a link that leads to the accepted server.
-pub(super) struct Way<'a> {
+pub(super) struct AcceptedCall<'a> {
     shared: &'a RedisShared,
     link: &'a Link,
     count: u64,
@@ -118,23 +118,23 @@ impl RedisShared {
     }
 
     /// Begins a call to the accepted server.
-    pub(super) fn way(&self) -> Result<Way<'_>, SharedError> {
-        let trial = self.breaker.enter().ok_or(SharedError::Away)?;
+    pub(super) fn begin_call(&self) -> Result<AcceptedCall<'_>, SharedError> {
+        let trial = self.breaker.enter().ok_or(SharedError::Unavailable)?;
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let links = (0..self.data.len()).map(|at| &self.data[(first + at) % self.data.len()]);
         let mut good = links.filter_map(|link| link.good().map(|count| (link, count)));
         let Some((link, count)) = good.find(|(link, _)| link.client.is_connected()) else {
             trial.end(false);
-            return Err(SharedError::Away);
+            return Err(SharedError::Unavailable);
         };
-        Ok(Way { shared: self, link, count, trial })
+        Ok(AcceptedCall { shared: self, link, count, trial })
     }
 
     /// The meaning of an error. A server that has become a replica may have the data of another one: it is asked again
     /// for its name.
     pub(super) fn failure(&self, error: &Error) -> SharedError {
         if is_replica(error) {
-            self.data.iter().for_each(|link| link.doubt());
+            self.data.iter().for_each(|link| link.ask_again());
         }
         meaning(error)
     }
@@ -153,27 +153,30 @@ impl RedisShared {
         Value::from(self.names.wakes.as_str())
     }
 
-    /// How long a copy is kept, a little less at random.
-    pub(super) fn ttl(&self, kept: Duration) -> Duration {
-        kept.mul_f64(1.0 - JITTER * self.options.random.unit())
+    /// The TTL of a copy, reduced a little at random.
+    pub(super) fn jittered(&self, ttl: Duration) -> Duration {
+        ttl.mul_f64(1.0 - JITTER * self.options.random.unit())
     }
 
     pub(super) fn tombs(&self) -> Value {
-        values::duration(self.options.kept.tombs)
+        values::duration(self.options.retention.tombs)
     }
 }
 
-impl Way<'_> {
+impl AcceptedCall<'_> {
     pub(super) fn client(&self) -> &Client {
         &self.link.client
     }
 
     /// The answer, or an error if another server may have given it.
-    pub(super) fn end<T>(self, answer: Result<T, Error>) -> Result<T, SharedError> {
+    pub(super) fn finish<T>(self, answer: Result<T, Error>) -> Result<T, SharedError> {
         let answer = answer.map_err(|error| self.shared.failure(&error));
-        let answer =
-            if self.link.good() == Some(self.count) { answer } else { answer.and(Err(SharedError::Away)) };
-        self.trial.end(!matches!(answer, Err(SharedError::Away | SharedError::Timeout)));
+        let answer = if self.link.good() == Some(self.count) {
+            answer
+        } else {
+            answer.and(Err(SharedError::Unavailable))
+        };
+        self.trial.end(!matches!(answer, Err(SharedError::Unavailable | SharedError::Timeout)));
         answer
     }
 }

@@ -8,7 +8,7 @@ use fred::types::Value;
 use crate::{
     Version,
     api::clock::milliseconds,
-    remote::shared::{Acquired, Cell, Filled, HEADER_BYTES, Header, Order, Peer, SharedError},
+    remote::shared::{Acquired, Cell, CellWrite, FillResult, HEADER_BYTES, Header, Peer, SharedError},
 };
 
 impl Cell {
@@ -25,7 +25,7 @@ impl Cell {
     #[must_use]
     pub fn from_bytes(bytes: &Bytes) -> Option<Self> {
         let (header, _) = Header::decode(bytes)?;
-        Some(Self { header, payload: bytes.slice(HEADER_BYTES..), lasts: None })
+        Some(Self { header, payload: bytes.slice(HEADER_BYTES..), ttl_max: None })
     }
 }
 
@@ -42,13 +42,13 @@ pub(super) fn duration(time: Duration) -> Value {
 }
 
 /// `ttl`: how long a copy is kept.
-pub(super) fn order(order: &Order, ttl: Duration) -> Value {
-    match order {
-        Order::Invalidate(version) => {
+pub(super) fn cell_write(write: &CellWrite, ttl: Duration) -> Value {
+    match write {
+        CellWrite::Invalidate(version) => {
             bytes([b"I".as_slice(), &version.unwrap_or_default().get().to_be_bytes()].concat())
         }
-        Order::Put(cell) => {
-            let ttl = u32::try_from(milliseconds(cell.kept(ttl))).unwrap_or(u32::MAX);
+        CellWrite::Put(cell) => {
+            let ttl = u32::try_from(milliseconds(cell.ttl(ttl))).unwrap_or(u32::MAX);
             bytes([b"P".as_slice(), &ttl.to_be_bytes(), &cell.header.encode(), &cell.payload].concat())
         }
     }
@@ -70,13 +70,13 @@ pub(super) fn acquired(value: Value) -> Result<Acquired, SharedError> {
     acquired.ok_or(SharedError::Unexpected)
 }
 
-pub(super) fn filled(value: &Value) -> Result<Filled, SharedError> {
+pub(super) fn filled(value: &Value) -> Result<FillResult, SharedError> {
     match value.as_i64() {
-        Some(0) => Ok(Filled::Stored),
-        Some(1) => Ok(Filled::Gone),
-        Some(2) => Ok(Filled::Lost),
-        Some(3) => Ok(Filled::Old),
-        Some(4) => Ok(Filled::Newer),
+        Some(0) => Ok(FillResult::Stored),
+        Some(1) => Ok(FillResult::Gone),
+        Some(2) => Ok(FillResult::Lost),
+        Some(3) => Ok(FillResult::Old),
+        Some(4) => Ok(FillResult::Newer),
         _ => Err(SharedError::Unexpected),
     }
 }

@@ -2,30 +2,30 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Cells, LeaseWaiters, Log, Queue, Registry};
+use super::{Cells, LeaseWaiters, Log, Registry, UnpublishedQueue};
 
 /// The server that nodes share: cells, the log with its channel, and the registry of nodes. A call that takes longer
 /// than its bound fails; it may have been executed, or may be later.
-pub trait Shared: Cells + Log + Registry {}
+pub trait SharedBackend: Cells + Log + Registry {}
 
-impl<S: Cells + Log + Registry> Shared for S {}
+impl<S: Cells + Log + Registry> SharedBackend for S {}
 
 /// What the namespaces of one node use of the shared server.
 #[derive(Clone, Debug)]
 pub struct Sharing {
     /// The server.
-    pub shared: Arc<dyn Shared>,
+    pub backend: Arc<dyn SharedBackend>,
     /// Changes that could not be sent to it yet.
-    pub queue: Arc<Queue>,
+    pub queue: Arc<UnpublishedQueue>,
     /// Loads that wait for the loads of other nodes.
-    pub wakes: Arc<LeaseWaiters>,
+    pub lease_waiters: Arc<LeaseWaiters>,
     /// How long a load waits for the load of another node before it asks the store itself.
     pub patience: Duration,
 }
 
 /// How long each kind of cell is kept, and how much of the log.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept {
+pub struct Retention {
     /// Records.
     pub copies: Duration,
     /// Absences of records.
@@ -42,7 +42,7 @@ pub struct Kept {
     pub silent: Duration,
 }
 
-impl Default for Kept {
+impl Default for Retention {
     /// 10 min, 30 s, 3 s, 150 ms, 30 s, 100,000, 60 s.
     fn default() -> Self {
         Self {
@@ -62,8 +62,8 @@ impl Default for Kept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SharedError {
     /// There is no connection, it broke, or it leads to a server that is not accepted.
-    #[error("the shared server is away")]
-    Away,
+    #[error("the shared server is unavailable")]
+    Unavailable,
     /// There was no answer in time.
     #[error("the shared server did not answer in time")]
     Timeout,

@@ -1,4 +1,4 @@
-use super::{Acquired, Cell, Filled, Header, SharedError};
+use super::{Acquired, Cell, FillResult, Header, SharedError};
 
 /// The cells of the shared server. Every call is idempotent: it may be sent again if its answer was lost. Each key is
 /// one atomic step; the keys of one call are separate steps.
@@ -34,7 +34,7 @@ pub trait Cells: std::fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// As [`Self::read`].
-    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError>;
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError>;
 
     /// See [`Cell::release`]. Wakes as [`Self::fill`] does.
     ///

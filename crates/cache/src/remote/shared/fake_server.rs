@@ -18,21 +18,21 @@ use tokio::{
 use crate::testing::rules;
 
 use super::{
-    Acquired, Alive, Cell, Cells, Changed, Confirmed, Filled, Frame, Frames, Header, Kept, Kind, Log,
-    LogEntry, News, Next, Order, Peer, Probed, Registry, SharedError,
+    Acquired, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Confirmation, FillResult, Frame, Frames,
+    Header, Heartbeat, Log, LogEntry, News, NextState, Peer, ProbeAnswer, Registry, Retention, SharedError,
 };
 
 /// Frames that a slow subscriber may be behind before it loses some.
 const BEHIND_MAX: usize = 256;
 /// A message that no node has sent.
-const STRANGE: [u8; 40] = [0; 40];
+const FOREIGN_MESSAGE: [u8; 40] = [0; 40];
 
 /// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Its time is that of tokio, so that
 /// it can be paused. It can be emptied, restored to an earlier state, and set to refuse writes.
 #[derive(Clone, Debug)]
 pub struct FakeServer {
     state: Arc<Mutex<ServerState>>,
-    kept: Kept,
+    retention: Retention,
 }
 
 /// The contents of the server at one moment, see [`FakeServer::snapshot`].
@@ -44,10 +44,10 @@ struct ServerState {
     cells: HashMap<String, (Cell, Instant)>,
     logs: HashMap<u64, BTreeMap<u64, Frame>>,
     channels: HashMap<u64, Channel>,
-    nodes: HashMap<u64, BTreeMap<u64, (Alive, Instant)>>,
+    nodes: HashMap<u64, BTreeMap<u64, (Heartbeat, Instant)>>,
     epoch: u64,
     starts: u64,
-    full: bool,
+    refuses_writes: bool,
     flooded: Arc<AtomicBool>,
 }
 
@@ -57,13 +57,13 @@ struct Channel(broadcast::Sender<(Option<u64>, News)>);
 impl FakeServer {
     /// Empty.
     #[must_use]
-    pub fn new(kept: Kept) -> Self {
-        Self { state: Arc::default(), kept }
+    pub fn new(retention: Retention) -> Self {
+        Self { state: Arc::default(), retention }
     }
 
     /// From now on it refuses writes, or accepts them again.
-    pub fn fill_up(&self, full: bool) {
-        self.state.lock().full = full;
+    pub fn refuse_writes(&self, refuses: bool) {
+        self.state.lock().refuses_writes = refuses;
     }
 
     /// From now on outsiders publish more than any node can read, or stop: there is always something to read. Needs
@@ -98,7 +98,7 @@ impl FakeServer {
         *state = ServerState { starts, channels, ..snapshot.0.clone() };
     }
 
-    /// The name of the present server; see [`Probed::server`].
+    /// The name of the present server; see [`ProbeAnswer::server`].
     #[must_use]
     pub fn name(&self) -> String {
         self.state.lock().starts.to_string()
@@ -109,53 +109,56 @@ impl FakeServer {
         self.state.lock().channels.clear();
     }
 
-    fn keep(&self, state: &mut ServerState, key: &str, next: Next) {
+    fn apply(&self, state: &mut ServerState, key: &str, next: NextState) {
         let waited = state.cell(key).is_some_and(|cell| cell.header.waited);
         match next {
-            Next::Keep => return,
-            Next::Await => {
+            NextState::Keep => return,
+            NextState::Await => {
                 if let Some((cell, _)) = state.cells.get_mut(key) {
                     cell.header.waited = true;
                 }
                 return;
             }
-            Next::Delete => drop(state.cells.remove(key)),
-            Next::Set(cell) => {
-                let until = Instant::now() + cell.kept(self.lasting(cell.header.kind));
-                state.cells.insert(key.to_owned(), (Cell { lasts: None, ..cell }, until));
+            NextState::Delete => drop(state.cells.remove(key)),
+            NextState::Set(cell) => {
+                let until = Instant::now() + cell.ttl(self.ttl_of(cell.header.kind));
+                state.cells.insert(key.to_owned(), (Cell { ttl_max: None, ..cell }, until));
             }
         }
         if waited {
-            state.channels.keys().for_each(|epoch| state.publish(*epoch, None, News::Filled(key.to_owned())));
+            state
+                .channels
+                .keys()
+                .for_each(|epoch| state.publish(*epoch, None, News::LeaseEnded(key.to_owned())));
         }
     }
 
     /// Remaining time for which a lease belongs to its load alone.
-    fn left(&self, state: &ServerState, key: &str) -> Duration {
+    fn lease_left(&self, state: &ServerState, key: &str) -> Duration {
         let until = state.cells.get(key).map_or_else(Instant::now, |(_, until)| *until);
         let rest = until.saturating_duration_since(Instant::now());
-        (rest + self.kept.takeover).saturating_sub(self.kept.leases)
+        (rest + self.retention.takeover).saturating_sub(self.retention.leases)
     }
 
     /// How long ago the lease of this key was taken; zero without one.
-    fn leased(&self, state: &ServerState, key: &str) -> Duration {
-        let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == Kind::Lease);
+    fn lease_age(&self, state: &ServerState, key: &str) -> Duration {
+        let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == CellKind::Lease);
         let Some((_, until)) = until else { return Duration::ZERO };
-        self.kept.leases.saturating_sub(until.saturating_duration_since(Instant::now()))
+        self.retention.leases.saturating_sub(until.saturating_duration_since(Instant::now()))
     }
 
-    const fn lasting(&self, kind: Kind) -> Duration {
+    const fn ttl_of(&self, kind: CellKind) -> Duration {
         match kind {
-            Kind::Value => self.kept.copies,
-            Kind::Null => self.kept.absences,
-            Kind::Tomb => self.kept.tombs,
-            Kind::Lease => self.kept.leases,
+            CellKind::Value => self.retention.copies,
+            CellKind::Null => self.retention.absences,
+            CellKind::Tomb => self.retention.tombs,
+            CellKind::Lease => self.retention.leases,
         }
     }
 
     fn writable(&self) -> Result<parking_lot::MutexGuard<'_, ServerState>, SharedError> {
         let state = self.state.lock();
-        if state.full { Err(SharedError::Refused) } else { Ok(state) }
+        if state.refuses_writes { Err(SharedError::Refused) } else { Ok(state) }
     }
 }
 
@@ -189,11 +192,11 @@ impl ServerState {
     }
 
     fn peers(&self, epoch: u64, silent: Duration) -> Vec<Peer> {
-        let peer = |(alive, at): &(Alive, Instant)| Peer {
-            node: alive.node,
-            applied: alive.applied,
+        let peer = |(heartbeat, at): &(Heartbeat, Instant)| Peer {
+            node: heartbeat.node,
+            applied: heartbeat.applied,
             silent: at.elapsed(),
-            about: alive.about.clone(),
+            about: heartbeat.about.clone(),
         };
         let nodes = self.nodes.get(&epoch).into_iter().flat_map(BTreeMap::values);
         nodes.map(peer).filter(|peer| peer.silent < silent).collect()
@@ -215,25 +218,25 @@ impl Cells for FakeServer {
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
         let mut state = self.writable()?;
         let acquired = keys.iter().map(|key| {
-            let (next, answer) = Cell::acquire(state.cell(key), token, self.left(&state, key));
-            self.keep(&mut state, key, next);
+            let (next, answer) = Cell::acquire(state.cell(key), token, self.lease_left(&state, key));
+            self.apply(&mut state, key, next);
             answer
         });
         Ok(acquired.collect())
     }
 
-    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<FillResult>, SharedError> {
         let mut state = self.writable()?;
         let filled = cells.iter().map(|(key, filling)| {
-            let leased = self.leased(&state, key);
+            let leased = self.lease_age(&state, key);
             let (next, answer) = match Cell::fill(state.cell(key), filling.clone()) {
-                (Next::Set(filling), Filled::Stored) => match filling.aged(leased) {
-                    Some(filling) => (Next::Set(filling), Filled::Stored),
-                    None => (Next::Delete, Filled::Gone),
+                (NextState::Set(filling), FillResult::Stored) => match filling.aged(leased) {
+                    Some(filling) => (NextState::Set(filling), FillResult::Stored),
+                    None => (NextState::Delete, FillResult::Gone),
                 },
                 other => other,
             };
-            self.keep(&mut state, key, next);
+            self.apply(&mut state, key, next);
             answer
         });
         Ok(filled.collect())
@@ -243,7 +246,7 @@ impl Cells for FakeServer {
         let mut state = self.writable()?;
         for key in keys {
             let next = Cell::release(state.cell(key), token);
-            self.keep(&mut state, key, next);
+            self.apply(&mut state, key, next);
         }
         Ok(())
     }
@@ -254,20 +257,20 @@ impl Log for FakeServer {
     async fn change(
         &self,
         epoch: u64,
-        orders: &[(String, Order)],
+        writes: &[(String, CellWrite)],
         entry: LogEntry<'_>,
-    ) -> Result<Changed, SharedError> {
+    ) -> Result<ChangeAnswer, SharedError> {
         let mut state = self.writable()?;
-        for (key, order) in orders {
-            let next = match order {
-                Order::Invalidate(version) => Cell::invalidate(state.cell(key), *version),
-                Order::Put(cell) => Cell::put(state.cell(key), cell.clone()),
+        for (key, write) in writes {
+            let next = match write {
+                CellWrite::Invalidate(version) => Cell::invalidate(state.cell(key), *version),
+                CellWrite::Put(cell) => Cell::put(state.cell(key), cell.clone()),
             };
-            self.keep(&mut state, key, next);
+            self.apply(&mut state, key, next);
         }
-        let number = state.append(epoch, entry, self.kept.log_max);
-        let peers = if entry.strict { state.peers(epoch, self.kept.silent) } else { Vec::new() };
-        Ok(Changed { number, epoch: state.epoch, peers })
+        let number = state.append(epoch, entry, self.retention.log_max);
+        let peers = if entry.strict { state.peers(epoch, self.retention.silent) } else { Vec::new() };
+        Ok(ChangeAnswer { number, epoch: state.epoch, peers })
     }
 
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
@@ -286,14 +289,14 @@ impl Log for FakeServer {
         let new = || Channel(broadcast::Sender::new(BEHIND_MAX));
         let receiver = state.channels.entry(epoch).or_insert_with(new).0.subscribe();
         let flooded = Arc::clone(&state.flooded);
-        Ok(Box::new(Listening { node, receiver, flooded }))
+        Ok(Box::new(FakeSubscription { node, receiver, flooded }))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
         let mut state = self.writable()?;
         let node = state.nodes.get_mut(&epoch).and_then(|nodes| nodes.get_mut(&confirmed.node));
-        if let Some((alive, _)) = node {
-            alive.applied = confirmed.number.max(alive.applied);
+        if let Some((heartbeat, _)) = node {
+            heartbeat.applied = confirmed.number.max(heartbeat.applied);
         }
         state.publish(epoch, Some(to), News::Confirmed(confirmed));
         Ok(())
@@ -302,25 +305,25 @@ impl Log for FakeServer {
 
 #[async_trait::async_trait]
 impl Registry for FakeServer {
-    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+    async fn enter(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
         {
             let mut state = self.writable()?;
             state.epoch = state.epoch.max(epoch);
         }
-        self.probe(epoch, alive).await
+        self.probe(epoch, heartbeat).await
     }
 
-    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+    async fn probe(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError> {
         let mut state = if rules::probe_writes() { self.writable()? } else { self.state.lock() };
         let now = Instant::now();
-        state.nodes.entry(epoch).or_default().insert(alive.node, (alive.clone(), now));
+        state.nodes.entry(epoch).or_default().insert(heartbeat.node, (heartbeat.clone(), now));
         let last = state.logs.get(&epoch).and_then(|log| log.last_key_value());
         let (number, nonce) = last.map_or((0, 0), |(number, frame)| (*number, frame.nonce));
-        Ok(Probed { number, nonce, epoch: state.epoch, server: state.starts.to_string() })
+        Ok(ProbeAnswer { number, nonce, epoch: state.epoch, server: state.starts.to_string() })
     }
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
-        Ok(self.state.lock().peers(epoch, self.kept.silent))
+        Ok(self.state.lock().peers(epoch, self.retention.silent))
     }
 
     async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError> {
@@ -335,19 +338,19 @@ impl Registry for FakeServer {
 }
 
 #[derive(Debug)]
-struct Listening {
+struct FakeSubscription {
     node: u64,
     receiver: broadcast::Receiver<(Option<u64>, News)>,
     flooded: Arc<AtomicBool>,
 }
 
 #[async_trait::async_trait]
-impl Frames for Listening {
+impl Frames for FakeSubscription {
     async fn next(&mut self) -> Option<News> {
         if self.flooded.load(Ordering::Relaxed) {
             // As a read from a socket does.
             tokio::task::coop::consume_budget().await;
-            return Some(News::Entry(STRANGE.to_vec()));
+            return Some(News::Entry(FOREIGN_MESSAGE.to_vec()));
         }
         loop {
             match self.receiver.recv().await {
@@ -365,11 +368,11 @@ mod tests {
     use crate::Version;
 
     fn server() -> FakeServer {
-        FakeServer::new(Kept { log_max: 3, ..Kept::default() })
+        FakeServer::new(Retention { log_max: 3, ..Retention::default() })
     }
 
     fn value(version: u64, token: u64) -> Cell {
-        Cell::bare(Kind::Value, Version::new(version), token)
+        Cell::bare(CellKind::Value, Version::new(version), token)
     }
 
     async fn append(server: &FakeServer, nonce: u64) -> u64 {
@@ -384,17 +387,17 @@ mod tests {
             [Acquired::Leased { floor: Version::UNVERSIONED }]
         );
         tokio::time::advance(Duration::from_secs(3)).await;
-        assert_eq!(server.fill(&[("k".to_owned(), value(4, 1))]).await.unwrap(), [Filled::Gone]);
+        assert_eq!(server.fill(&[("k".to_owned(), value(4, 1))]).await.unwrap(), [FillResult::Gone]);
         server.acquire(&key, 2).await.unwrap();
-        assert_eq!(server.fill(&[("k".to_owned(), value(4, 2))]).await.unwrap(), [Filled::Stored]);
+        assert_eq!(server.fill(&[("k".to_owned(), value(4, 2))]).await.unwrap(), [FillResult::Stored]);
         tokio::time::advance(Duration::from_secs(599)).await;
         assert_eq!(server.read(&key).await.unwrap(), [Some(value(4, 2))]);
     }
 
     #[tokio::test]
-    async fn the_log_is_chained_trimmed_and_heard() {
+    async fn log_is_chained_trimmed_and_published() {
         let server = server();
-        let mut heard = server.subscribe(1, 9).await.unwrap();
+        let mut frames = server.subscribe(1, 9).await.unwrap();
         for nonce in 11..=15 {
             append(&server, nonce).await;
         }
@@ -403,23 +406,23 @@ mod tests {
             log.iter().map(|frame| (frame.number, frame.before)).collect::<Vec<_>>(),
             [(3, 12), (4, 13), (5, 14)]
         );
-        let Some(News::Entry(bytes)) = heard.next().await else { panic!("an entry was expected") };
-        assert_eq!(Frame::heard(&bytes).unwrap().nonce, 11);
+        let Some(News::Entry(bytes)) = frames.next().await else { panic!("an entry was expected") };
+        assert_eq!(Frame::from_bytes(&bytes).unwrap().nonce, 11);
         server.cut();
         for _ in 0..4 {
-            heard.next().await.unwrap();
+            frames.next().await.unwrap();
         }
-        assert_eq!(heard.next().await, None);
+        assert_eq!(frames.next().await, None);
     }
 
     #[tokio::test]
     async fn replaced_server_has_another_name() {
         let server = server();
         append(&server, 11).await;
-        let (earlier, before) = (server.snapshot(), server.enter(1, &Alive::default()).await.unwrap());
+        let (earlier, before) = (server.snapshot(), server.enter(1, &Heartbeat::default()).await.unwrap());
         append(&server, 12).await;
         server.replace(&earlier, false);
-        let after = server.enter(1, &Alive::default()).await.unwrap();
+        let after = server.enter(1, &Heartbeat::default()).await.unwrap();
         assert_eq!((after.number, after.nonce), (1, 11));
         assert_ne!(after.server, before.server);
     }
@@ -427,8 +430,8 @@ mod tests {
     #[tokio::test]
     async fn full_server_serves_reads_and_refuses_probes() {
         let server = server();
-        server.fill_up(true);
+        server.refuse_writes(true);
         assert!(server.read(&["k".to_owned()]).await.is_ok());
-        assert_eq!(server.probe(1, &Alive::default()).await, Err(SharedError::Refused));
+        assert_eq!(server.probe(1, &Heartbeat::default()).await, Err(SharedError::Refused));
     }
 }

@@ -1,7 +1,7 @@
 //! The binary header of every cell in the shared server. The Lua scripts read the same bytes, so a change of
 //! the layout must change them, too.
 
-use super::wire_version::form;
+use super::wire_version::wire_format;
 use crate::Version;
 
 /// Bytes before the payload of every value.
@@ -15,7 +15,7 @@ const FORMAT: u8 = 1;
 /// The kinds of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum CellKind {
     /// The record.
     Value = 1,
     /// The record does not exist.
@@ -33,7 +33,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The kind of the cell.
-    pub kind: Kind,
+    pub kind: CellKind,
     /// The compression of the payload; 0: none.
     pub codec: u8,
     /// Schema of the payload, by namespace. A different one than the reader's is a miss.
@@ -51,19 +51,19 @@ pub struct Header {
 impl Header {
     /// A header without payload of this kind.
     #[must_use]
-    pub const fn bare(kind: Kind, version: Version, token: u64) -> Self {
+    pub const fn bare(kind: CellKind, version: Version, token: u64) -> Self {
         Self { kind, codec: 0, schema: 0, waited: false, version, token, written_ms: 0 }
     }
 
     /// Whether the cell holds a record or its absence.
     pub(crate) const fn is_copy(&self) -> bool {
-        matches!(self.kind, Kind::Value | Kind::Null)
+        matches!(self.kind, CellKind::Value | CellKind::Null)
     }
 
     /// The first bytes of every header of this version.
     #[must_use]
     pub fn mark() -> [u8; 2] {
-        [MAGIC, form(FORMAT)]
+        [MAGIC, wire_format(FORMAT)]
     }
 
     /// The bytes.
@@ -101,8 +101,10 @@ impl Header {
     }
 }
 
-fn kind(number: u8) -> Option<Kind> {
-    [Kind::Value, Kind::Null, Kind::Tomb, Kind::Lease].into_iter().find(|kind| *kind as u8 == number)
+fn kind(number: u8) -> Option<CellKind> {
+    [CellKind::Value, CellKind::Null, CellKind::Tomb, CellKind::Lease]
+        .into_iter()
+        .find(|kind| *kind as u8 == number)
 }
 
 fn number(head: &[u8; HEADER_BYTES], at: usize) -> u64 {
@@ -117,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_is_read_back_as_it_was_written(
+        fn header_round_trips(
             (number, codec, schema, waited) in (1..=4_u8, any::<u8>(), any::<u16>(), any::<bool>()),
             (version, token, written_ms) in any::<(u64, u64, u64)>(),
             payload in any::<Vec<u8>>(),
@@ -129,7 +131,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_of_others_are_nothing_and_never_a_panic(bytes in any::<Vec<u8>>()) {
+        fn foreign_bytes_are_never_a_panic(bytes in any::<Vec<u8>>()) {
             if let Some((header, _)) = Header::decode(&bytes) {
                 prop_assert_eq!(&header.encode()[..6], &bytes[..6]);
             }
@@ -137,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn another_form_or_kind_is_nothing() {
-        let good = Header::bare(Kind::Tomb, Version::new(1), 0).encode();
+    fn unknown_format_or_kind_is_not_decoded() {
+        let good = Header::bare(CellKind::Tomb, Version::new(1), 0).encode();
         for (at, byte) in [(0, b'k'), (1, 2), (2, 0), (2, 5)] {
             let mut bad = good;
             bad[at] = byte;

@@ -44,22 +44,22 @@ mod tests {
 
     #[test]
     fn wake_reaches_waiters_of_its_address_only() {
-        let (wakes, here, there) = (LeaseWaiters::default(), ["a".to_owned()], ["b".to_owned()]);
-        let (first, second) = (wakes.watch(here.iter()), wakes.watch(here.iter()));
-        let other = wakes.watch(there.iter());
-        wakes.wake("a");
+        let (waiters, here, there) = (LeaseWaiters::default(), ["a".to_owned()], ["b".to_owned()]);
+        let (first, second) = (waiters.watch(here.iter()), waiters.watch(here.iter()));
+        let other = waiters.watch(there.iter());
+        waiters.wake("a");
         assert!(first.notified().now_or_never().is_some());
         assert!(second.notified().now_or_never().is_some());
         assert!(other.notified().now_or_never().is_none());
     }
 
     #[test]
-    fn those_who_left_are_dropped_in_time() {
-        let wakes = LeaseWaiters::default();
+    fn waiters_that_left_are_dropped() {
+        let waiters = LeaseWaiters::default();
         for number in 0..10 * SWEPT_FROM {
             let address = [number.to_string()];
-            drop(wakes.watch(address.iter()));
+            drop(waiters.watch(address.iter()));
         }
-        assert!(wakes.0.lock().len() <= SWEPT_FROM + 1);
+        assert!(waiters.0.lock().len() <= SWEPT_FROM + 1);
     }
 }

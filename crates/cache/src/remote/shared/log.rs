@@ -18,9 +18,9 @@ pub trait Log: fmt::Debug + Send + Sync + 'static {
     async fn change(
         &self,
         epoch: u64,
-        orders: &[(String, Order)],
+        writes: &[(String, CellWrite)],
         entry: LogEntry<'_>,
-    ) -> Result<Changed, SharedError>;
+    ) -> Result<ChangeAnswer, SharedError>;
 
     /// The entries of the log from this number on, including it, at most so many.
     ///
@@ -39,7 +39,7 @@ pub trait Log: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// If the server does not answer or does not accept writes.
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError>;
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError>;
 }
 
 /// A subscription.
@@ -52,17 +52,17 @@ pub trait Frames: fmt::Debug + Send {
 /// What a subscriber receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// An entry of the log, as bytes: see [`Frame::heard`]. Any program may have sent it.
+    /// An entry of the log, as bytes: see [`Frame::from_bytes`]. Any program may have sent it.
     Entry(Vec<u8>),
     /// The lease under this address, for which a reader waits, has ended.
-    Filled(String),
+    LeaseEnded(String),
     /// A node has applied what it was asked to confirm.
-    Confirmed(Confirmed),
+    Confirmed(Confirmation),
 }
 
 /// The position of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Confirmed {
+pub struct Confirmation {
     /// Which node.
     pub node: u64,
     /// All entries up to this one are applied there.
@@ -71,7 +71,7 @@ pub struct Confirmed {
 
 /// What a write does to a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum CellWrite {
     /// See [`Cell::invalidate`].
     Invalidate(Option<Version>),
     /// See [`Cell::put`].
@@ -91,7 +91,7 @@ pub struct LogEntry<'a> {
 
 /// The answer to a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangeAnswer {
     /// Number of the entry in the log of its epoch.
     pub number: u64,
     /// The highest epoch known to the server. If it is higher than that of the change, nodes already follow another

@@ -1,6 +1,6 @@
 //! What nodes publish to each other: entries of the log, and the same bytes on the channel.
 
-use super::wire_version::form;
+use super::wire_version::wire_format;
 use crate::{Invalidation, Version};
 
 /// Format of a message.
@@ -43,9 +43,9 @@ impl<'a> PublishedChange<'a> {
 impl Frame {
     /// Reads a message of the channel; `None` for bytes of other programs.
     #[must_use]
-    pub fn heard(bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (number, entry) = number(bytes)?;
-        Self::logged(number, entry)
+        Self::from_log(number, entry)
     }
 
     /// The bytes on the channel.
@@ -57,7 +57,7 @@ impl Frame {
 
     /// Reads an entry of the log; `None` for bytes of other programs.
     #[must_use]
-    pub fn logged(at: u64, entry: &[u8]) -> Option<Self> {
+    pub fn from_log(at: u64, entry: &[u8]) -> Option<Self> {
         let (nonce, rest) = number(entry)?;
         let (before, message) = number(rest)?;
         Some(Self { number: at, nonce, before, message: message.to_vec() })
@@ -85,7 +85,7 @@ impl<'a> Message<'a> {
         if self.changes.len() > CHANGES_MAX {
             return None;
         }
-        let mut bytes = vec![form(FORMAT), u8::from(self.strict)];
+        let mut bytes = vec![wire_format(FORMAT), u8::from(self.strict)];
         bytes.extend(self.origin.to_be_bytes());
         bytes.extend(self.sent_ms.to_be_bytes());
         for change in &self.changes {
@@ -102,7 +102,7 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let ([format, strict], rest) = bytes.split_first_chunk::<2>()?;
-        if *format != form(FORMAT) {
+        if *format != wire_format(FORMAT) {
             return None;
         }
         let (origin, rest) = number(rest)?;
@@ -164,7 +164,7 @@ mod tests {
 
         #[test]
         fn bytes_of_others_are_refused_and_never_a_panic(bytes in any::<Vec<u8>>()) {
-            let _read = (Message::decode(&bytes), Frame::heard(&bytes));
+            let _read = (Message::decode(&bytes), Frame::from_bytes(&bytes));
         }
 
         #[test]

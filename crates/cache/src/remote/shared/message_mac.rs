@@ -5,15 +5,15 @@ use std::fmt;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-/// Bytes of a seal: half of HMAC-SHA256, which RFC 2104 section 5 allows.
-const SEAL_BYTES: usize = 16;
+/// Bytes of an authentication code: half of HMAC-SHA256, which RFC 2104 section 5 allows.
+const MAC_BYTES: usize = 16;
 
 /// Authenticates messages by a key that only the nodes know. A message without it is not applied.
 #[derive(Clone)]
 pub struct MessageMac(Hmac<Sha256>);
 
 impl MessageMac {
-    /// A seal with this key.
+    /// Authenticates with this key.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
         let mac = Hmac::new_from_slice(key);
@@ -23,26 +23,26 @@ impl MessageMac {
     /// The message with its authentication code in front. `name` is the nonce of its entry: the message is invalid
     /// under another.
     #[must_use]
-    pub fn close(&self, name: u64, message: &[u8]) -> Vec<u8> {
-        let seal = self.mac(name, message).finalize().into_bytes();
-        [&seal[..SEAL_BYTES], message].concat()
+    pub fn sign(&self, name: u64, message: &[u8]) -> Vec<u8> {
+        let code = self.hmac(name, message).finalize().into_bytes();
+        [&code[..MAC_BYTES], message].concat()
     }
 
     /// The message, if its authentication code is correct.
     #[must_use]
-    pub fn open<'a>(&self, name: u64, sealed: &'a [u8]) -> Option<&'a [u8]> {
-        let (seal, message) = sealed.split_first_chunk::<SEAL_BYTES>()?;
-        self.mac(name, message).verify_truncated_left(seal).ok().map(|()| message)
+    pub fn verify<'a>(&self, name: u64, signed: &'a [u8]) -> Option<&'a [u8]> {
+        let (code, message) = signed.split_first_chunk::<MAC_BYTES>()?;
+        self.hmac(name, message).verify_truncated_left(code).ok().map(|()| message)
     }
 
-    fn mac(&self, name: u64, message: &[u8]) -> Hmac<Sha256> {
+    fn hmac(&self, name: u64, message: &[u8]) -> Hmac<Sha256> {
         self.0.clone().chain_update(name.to_be_bytes()).chain_update(message)
     }
 }
 
 impl fmt::Debug for MessageMac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seal")
+        f.write_str("MessageMac")
     }
 }
 
@@ -52,14 +52,14 @@ mod tests {
 
     #[test]
     fn changed_or_foreign_message_is_rejected() {
-        let (seal, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
-        let sealed = seal.close(7, b"message");
-        assert_eq!(seal.open(7, &sealed), Some(&b"message"[..]));
-        assert_eq!(seal.open(8, &sealed), None);
-        assert_eq!(other.open(7, &sealed), None);
-        assert_eq!(seal.open(7, &sealed[..10]), None);
-        let mut changed = sealed;
+        let (mac, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
+        let signed = mac.sign(7, b"message");
+        assert_eq!(mac.verify(7, &signed), Some(&b"message"[..]));
+        assert_eq!(mac.verify(8, &signed), None);
+        assert_eq!(other.verify(7, &signed), None);
+        assert_eq!(mac.verify(7, &signed[..10]), None);
+        let mut changed = signed;
         *changed.last_mut().unwrap() ^= 1;
-        assert_eq!(seal.open(7, &changed), None);
+        assert_eq!(mac.verify(7, &changed), None);
     }
 }

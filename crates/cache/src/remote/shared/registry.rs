@@ -9,7 +9,7 @@ pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// If the server does not answer or does not accept writes.
-    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError>;
+    async fn enter(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError>;
 
     /// Writes that the node is alive, its epoch and its position, so that it fails when changes would; returns the end
     /// of the log. With replicas it fails unless a majority of them has the write. Also answers on a server that is not
@@ -18,7 +18,7 @@ pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// If the server does not answer or does not accept writes.
-    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError>;
+    async fn probe(&self, epoch: u64, heartbeat: &Heartbeat) -> Result<ProbeAnswer, SharedError>;
 
     /// The nodes registered in the epoch, without those that were silent for long, ordered by number.
     ///
@@ -39,7 +39,7 @@ pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
 
 /// What a node publishes about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Alive {
+pub struct Heartbeat {
     /// Its number.
     pub node: u64,
     /// The last entry that it has applied.
@@ -63,7 +63,7 @@ pub struct Peer {
 
 /// The answer to a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Probed {
+pub struct ProbeAnswer {
     /// Number of the last entry of the log; 0 when it is empty.
     pub number: u64,
     /// Its nonce; 0 when it is empty.

@@ -7,7 +7,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Acquired, Cell, Filled, Kind, Shared, SharedError, Sharing};
+use super::{Acquired, Cell, CellKind, FillResult, SharedBackend, SharedError, Sharing};
 use crate::{
     CacheError, Key, Loaded, Node, Presence, Tier, TierCopy, Version,
     api::clock::wall_clock_ms,
@@ -37,7 +37,7 @@ pub fn address(epoch: u64, namespace: &str, key: &dyn fmt::Display) -> String {
 }
 
 /// Pauses between two reads of a key that another load fills, in case the message of its end was lost.
-const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
+const RECHECK_PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
 
 /// Reads the shared tier first, and loads the rest from the store under a lease.
 pub(crate) struct SharedTier<K, V> {
@@ -68,9 +68,9 @@ impl<V> Clone for SharedSide<V> {
 }
 
 /// The state of one fetch: keys without an answer, and their addresses.
-struct Climb<'a, K, V> {
+struct SharedFetch<'a, K, V> {
     keys: &'a [K],
-    demand: LoadRequest<'a>,
+    request: LoadRequest<'a>,
     /// The epoch of the addresses.
     epoch: u64,
     addresses: Vec<String>,
@@ -82,57 +82,57 @@ struct Climb<'a, K, V> {
 }
 
 /// Why a fetch ends before all keys are answered.
-enum Stop {
+enum FetchStop {
     /// The shared tier does not answer, or another load takes too long.
-    Away,
+    Unavailable,
     /// The store failed.
     Store(CacheError),
 }
 
-impl From<SharedError> for Stop {
+impl From<SharedError> for FetchStop {
     fn from(_: SharedError) -> Self {
-        Self::Away
+        Self::Unavailable
     }
 }
 
 #[async_trait::async_trait]
 impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
-    async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
-        let mut climb = self.begin(keys, demand);
-        match self.climb(&mut climb).await {
-            Ok(()) | Err(Stop::Away) => {}
-            Err(Stop::Store(error)) => return Err(error),
+    async fn fetch(&self, keys: &[K], request: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
+        let mut fetch = self.begin(keys, request);
+        match self.fetch_shared(&mut fetch).await {
+            Ok(()) | Err(FetchStop::Unavailable) => {}
+            Err(FetchStop::Store(error)) => return Err(error),
         }
-        if self.node.epoch() != climb.epoch && rules::climb_in_epoch() {
+        if self.node.epoch() != fetch.epoch && rules::climb_in_epoch() {
             // The node has accepted another server meanwhile, which may have answered with the copies of a dump.
-            climb.answers.fill_with(|| None);
+            fetch.answers.fill_with(|| None);
         }
         // The store answers what the shared tier did not, within its own limit.
-        if !climb.is_whole() {
-            let left = climb.places();
-            let asked: Vec<K> = left.iter().map(|place| keys[*place].clone()).collect();
-            let floors: Vec<Version> = left.iter().map(|place| demand.floor(*place)).collect();
-            let below = self.below.fetch(&asked, LoadRequest { floors: &floors, ..demand }).await?;
-            for (place, fetched) in left.into_iter().zip(below) {
-                climb.answers[place] = Some(fetched);
+        if !fetch.is_complete() {
+            let left = fetch.missing();
+            let asked: Vec<K> = left.iter().map(|index| keys[*index].clone()).collect();
+            let floors: Vec<Version> = left.iter().map(|index| request.floor(*index)).collect();
+            let below = self.below.fetch(&asked, LoadRequest { floors: &floors, ..request }).await?;
+            for (index, fetched) in left.into_iter().zip(below) {
+                fetch.answers[index] = Some(fetched);
             }
         }
-        climb.answers.into_iter().map(|answer| answer.ok_or(CacheError::Timeout)).collect()
+        fetch.answers.into_iter().map(|answer| answer.ok_or(CacheError::Timeout)).collect()
     }
 
     async fn stored_copy(&self, key: &K) -> Option<TierCopy> {
         let address = address(self.node.epoch(), self.namespace, key);
-        let cell = self.side.sharing.shared.read(&[address]).await.ok()?.pop()?;
-        Some(shown(cell.as_ref()))
+        let cell = self.side.sharing.backend.read(&[address]).await.ok()?.pop()?;
+        Some(tier_copy(cell.as_ref()))
     }
 }
 
 /// A tomb or a lease is no copy, but has a version.
-fn shown(cell: Option<&Cell>) -> TierCopy {
+fn tier_copy(cell: Option<&Cell>) -> TierCopy {
     let presence = match cell.map(|cell| cell.header.kind) {
-        Some(Kind::Value) => Presence::Value,
-        Some(Kind::Null) => Presence::Null,
-        Some(Kind::Tomb | Kind::Lease) | None => Presence::None,
+        Some(CellKind::Value) => Presence::Value,
+        Some(CellKind::Null) => Presence::Null,
+        Some(CellKind::Tomb | CellKind::Lease) | None => Presence::None,
     };
     let version = cell.map_or(Version::UNVERSIONED, |cell| cell.header.version);
     let size_bytes = cell.map_or(0, |cell| u64::try_from(cell.payload.len()).unwrap_or(u64::MAX));
@@ -142,97 +142,101 @@ fn shown(cell: Option<&Cell>) -> TierCopy {
 }
 
 impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
-    fn begin<'a>(&self, keys: &'a [K], demand: LoadRequest<'a>) -> Climb<'a, K, V> {
+    fn begin<'a>(&self, keys: &'a [K], request: LoadRequest<'a>) -> SharedFetch<'a, K, V> {
         let epoch = self.node.epoch();
         let stem = address(epoch, self.namespace, &"");
         let addresses = keys.iter().map(|key| format!("{stem}{key}")).collect();
         let answers = keys.iter().map(|_| None).collect();
-        Climb { keys, demand, epoch, addresses, answers, absent: false, token: 0 }
+        SharedFetch { keys, request, epoch, addresses, answers, absent: false, token: 0 }
     }
 
-    async fn climb(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
-        if !self.may_ask(climb) {
-            return Err(Stop::Away);
+    async fn fetch_shared(&self, fetch: &mut SharedFetch<'_, K, V>) -> Result<(), FetchStop> {
+        if !self.may_use_shared(fetch) {
+            return Err(FetchStop::Unavailable);
         }
-        self.look(climb).await?;
-        if climb.is_whole() {
+        self.read_all(fetch).await?;
+        if fetch.is_complete() {
             return Ok(());
         }
-        climb.token = self.node.token_number();
+        fetch.token = self.node.random_id();
         let until = Instant::now() + self.side.sharing.patience;
-        let (mut pause, mut woken) = (LOOK.0, None);
+        let (mut pause, mut woken) = (RECHECK_PAUSE.0, None);
         loop {
-            let (leased, wait) = self.lease(climb).await?;
-            self.load(climb, &leased).await?;
-            let left = climb.places();
+            let (leased, wait) = self.lease(fetch).await?;
+            self.load(fetch, &leased).await?;
+            let left = fetch.missing();
             if left.is_empty() {
                 return Ok(());
             }
             // A fill that came before the watch is found by one more read.
             let Some(woken) = &woken else {
-                woken =
-                    Some(self.side.sharing.wakes.watch(left.iter().map(|place| &climb.addresses[*place])));
+                woken = Some(
+                    self.side.sharing.lease_waiters.watch(left.iter().map(|index| &fetch.addresses[*index])),
+                );
                 continue;
             };
             if Instant::now() >= until {
-                return Err(Stop::Away);
+                return Err(FetchStop::Unavailable);
             }
             let pause_now = pause.min(wait);
             // A timeout of the wait is no error.
             drop(timeout(pause_now, Notify::notified(woken)).await);
-            pause = (pause * 2).min(LOOK.1);
+            pause = (pause * 2).min(RECHECK_PAUSE.1);
         }
     }
 
     /// Whether shared copies of these keys may be used here.
-    fn may_ask(&self, climb: &Climb<'_, K, V>) -> bool {
+    fn may_use_shared(&self, fetch: &SharedFetch<'_, K, V>) -> bool {
         let queue = &self.side.sharing.queue;
         let overflowed = self.node.epoch() < queue.barrier() && rules::overflow_raises();
         // A node that cannot prove that changes are accepted cannot know whether copies are invalidated: a full server
         // answers reads and refuses changes, and a partitioned node may read copies of an epoch that others have left.
-        let sure = self.node.serves(self.node.now(), self.strict) || !rules::shared_needs_trust();
+        let trusted = self.node.may_serve(self.node.now(), self.strict) || !rules::shared_needs_trust();
         // Copies of keys that wait to be published are stale.
-        let unpublished = || climb.addresses.iter().any(|address| queue.holds(address));
-        sure && !(climb.demand.strong || overflowed || rules::queue_reads_store() && unpublished())
+        let unpublished = || fetch.addresses.iter().any(|address| queue.holds(address));
+        trusted && !(fetch.request.strong || overflowed || rules::queue_reads_store() && unpublished())
     }
 
     /// Reads all keys in one request.
-    async fn look(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
-        let cells = self.side.sharing.shared.read(&climb.addresses).await;
+    async fn read_all(&self, fetch: &mut SharedFetch<'_, K, V>) -> Result<(), FetchStop> {
+        let cells = self.side.sharing.backend.read(&fetch.addresses).await;
         let cells = cells.inspect_err(|_| self.counters.shared_errors.add(1))?;
-        climb.absent = true;
-        for (place, (answer, cell)) in climb.answers.iter_mut().zip(cells).enumerate() {
-            *answer = cell.as_ref().and_then(|cell| self.copy(cell, climb.demand.floor(place)));
-            climb.absent &= cell.is_none() || answer.is_some();
+        fetch.absent = true;
+        for (index, (answer, cell)) in fetch.answers.iter_mut().zip(cells).enumerate() {
+            *answer = cell.as_ref().and_then(|cell| self.copy(cell, fetch.request.floor(index)));
+            fetch.absent &= cell.is_none() || answer.is_some();
         }
         self.counters.answered_by_shared(
-            climb.answers.iter().map(|answer| answer.as_ref().map(|fetched| &fetched.loaded)),
+            fetch.answers.iter().map(|answer| answer.as_ref().map(|fetched| &fetched.loaded)),
         );
         Ok(())
     }
 
     /// Requests leases for missing keys. Returns the keys that it may load, with their floors, and how long to wait for
     /// the others.
-    async fn lease(&self, climb: &mut Climb<'_, K, V>) -> Result<(Vec<(usize, Version)>, Duration), Stop> {
-        let (places, mut leased, mut wait) = (climb.places(), Vec::new(), Duration::MAX);
-        if places.is_empty() {
+    async fn lease(
+        &self,
+        fetch: &mut SharedFetch<'_, K, V>,
+    ) -> Result<(Vec<(usize, Version)>, Duration), FetchStop> {
+        let (indexes, mut leased, mut wait) = (fetch.missing(), Vec::new(), Duration::MAX);
+        if indexes.is_empty() {
             return Ok((leased, wait));
         }
-        let addresses: Vec<String> = places.iter().map(|place| climb.addresses[*place].clone()).collect();
-        let shared = &self.side.sharing.shared;
-        let answers = if std::mem::take(&mut climb.absent) {
-            shared.acquire_absent(&addresses, climb.token).await?
+        let addresses: Vec<String> = indexes.iter().map(|index| fetch.addresses[*index].clone()).collect();
+        let backend = &self.side.sharing.backend;
+        let answers = if std::mem::take(&mut fetch.absent) {
+            backend.acquire_absent(&addresses, fetch.token).await?
         } else {
-            shared.acquire(&addresses, climb.token).await?
+            backend.acquire(&addresses, fetch.token).await?
         };
-        for (place, acquired) in places.into_iter().zip(answers) {
+        for (index, acquired) in indexes.into_iter().zip(answers) {
             match acquired {
-                Acquired::Leased { floor } => leased.push((place, floor)),
+                Acquired::Leased { floor } => leased.push((index, floor)),
                 Acquired::Wait(left) => wait = wait.min(left),
                 // A copy that may not be served (too old for the reader, or not readable) is ignored.
-                Acquired::Hit(cell) => match self.copy(&cell, climb.demand.floor(place)) {
-                    Some(found) => climb.answers[place] = Some(found),
-                    None => leased.push((place, cell.header.version)),
+                Acquired::Hit(cell) => match self.copy(&cell, fetch.request.floor(index)) {
+                    Some(found) => fetch.answers[index] = Some(found),
+                    None => leased.push((index, cell.header.version)),
                 },
             }
         }
@@ -242,19 +246,23 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     }
 
     /// Loads the leased keys, and fills them.
-    async fn load(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)]) -> Result<(), Stop> {
+    async fn load(
+        &self,
+        fetch: &mut SharedFetch<'_, K, V>,
+        leased: &[(usize, Version)],
+    ) -> Result<(), FetchStop> {
         if leased.is_empty() {
             return Ok(());
         }
-        let asked: Vec<K> = leased.iter().map(|(place, _)| climb.keys[*place].clone()).collect();
-        let floor = |(place, floor): &(usize, Version)| climb.demand.floor(*place).max(*floor);
+        let asked: Vec<K> = leased.iter().map(|(index, _)| fetch.keys[*index].clone()).collect();
+        let floor = |(index, floor): &(usize, Version)| fetch.request.floor(*index).max(*floor);
         let floors: Vec<Version> = leased.iter().map(floor).collect();
-        match self.below.fetch(&asked, LoadRequest { floors: &floors, ..climb.demand }).await {
-            Ok(loaded) => self.fill(climb, leased, loaded).await,
+        match self.below.fetch(&asked, LoadRequest { floors: &floors, ..fetch.request }).await {
+            Ok(loaded) => self.fill(fetch, leased, loaded).await,
             Err(error) => {
-                let places = leased.iter().map(|(place, _)| *place);
-                self.release(climb, places).await;
-                return Err(Stop::Store(error));
+                let indexes = leased.iter().map(|(index, _)| *index);
+                self.release(fetch, indexes).await;
+                return Err(FetchStop::Store(error));
             }
         }
         Ok(())
@@ -262,42 +270,47 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
 
     /// Stores what was loaded in the shared tier. A reader waits for that only if its own memory depends on the answer:
     /// floors and received changes keep an old value with a version out of it.
-    async fn fill(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)], loaded: Vec<Fetched<V>>) {
+    async fn fill(
+        &self,
+        fetch: &mut SharedFetch<'_, K, V>,
+        leased: &[(usize, Version)],
+        loaded: Vec<Fetched<V>>,
+    ) {
         let (mut cells, mut too_large, mut unversioned) = (Vec::new(), Vec::new(), Vec::new());
-        for ((place, floor), mut fetched) in leased.iter().zip(loaded) {
+        for ((index, floor), mut fetched) in leased.iter().zip(loaded) {
             let version = fetched.loaded.version();
-            fetched.keep = version >= *floor;
-            let cell = Cell { lasts: self.age_max, ..self.cell(&fetched.loaded, climb.token) };
-            climb.answers[*place] = Some(fetched);
+            fetched.cacheable = version >= *floor;
+            let cell = Cell { ttl_max: self.age_max, ..self.cell(&fetched.loaded, fetch.token) };
+            fetch.answers[*index] = Some(fetched);
             if cell.payload.len() > self.value_bytes_max {
-                too_large.push(*place);
+                too_large.push(*index);
                 continue;
             }
             if !version.is_versioned() {
-                unversioned.push((cells.len(), *place));
+                unversioned.push((cells.len(), *index));
             }
-            cells.push((climb.addresses[*place].clone(), cell));
+            cells.push((fetch.addresses[*index].clone(), cell));
         }
-        let filling = filled(Arc::clone(&self.side.sharing.shared), Arc::clone(&self.counters), cells);
+        let filling = fill_cells(Arc::clone(&self.side.sharing.backend), Arc::clone(&self.counters), cells);
         if unversioned.is_empty() {
             tokio::spawn(filling);
         } else {
             let stored = filling.await;
-            for (at, place) in unversioned {
+            for (at, index) in unversioned {
                 // Not filled: the value may have changed since.
-                if let Some(answer) = &mut climb.answers[place] {
-                    answer.keep &= stored[at];
+                if let Some(answer) = &mut fetch.answers[index] {
+                    answer.cacheable &= stored[at];
                 }
             }
         }
-        self.release(climb, too_large.into_iter()).await;
+        self.release(fetch, too_large.into_iter()).await;
     }
 
     /// Releases leases; they expire by themselves if this fails.
-    async fn release(&self, climb: &Climb<'_, K, V>, places: impl Iterator<Item = usize>) {
-        let addresses: Vec<String> = places.map(|place| climb.addresses[place].clone()).collect();
+    async fn release(&self, fetch: &SharedFetch<'_, K, V>, indexes: impl Iterator<Item = usize>) {
+        let addresses: Vec<String> = indexes.map(|index| fetch.addresses[index].clone()).collect();
         if !addresses.is_empty() {
-            let _gone = self.side.sharing.shared.release(&addresses, climb.token).await;
+            let _gone = self.side.sharing.backend.release(&addresses, fetch.token).await;
         }
     }
 
@@ -308,13 +321,13 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             return None;
         }
         let loaded = match cell.header.kind {
-            Kind::Value if cell.header.schema == self.side.codec.schema() => {
+            CellKind::Value if cell.header.schema == self.side.codec.schema() => {
                 Loaded::Found { value: Arc::new(self.side.codec.decode(&cell.payload)?), version }
             }
-            Kind::Null => Loaded::Absent { version },
-            Kind::Value | Kind::Tomb | Kind::Lease => return None,
+            CellKind::Null => Loaded::Absent { version },
+            CellKind::Value | CellKind::Tomb | CellKind::Lease => return None,
         };
-        Some(Fetched { loaded, tier: Tier::Redis, keep: true })
+        Some(Fetched { loaded, tier: Tier::Redis, cacheable: true })
     }
 
     fn cell(&self, loaded: &Loaded<V>, token: u64) -> Cell {
@@ -324,32 +337,37 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
                 cell.header.token = token;
                 cell
             }
-            Loaded::Absent { version } => Cell::bare(Kind::Null, *version, token).written_now(),
+            Loaded::Absent { version } => Cell::bare(CellKind::Null, *version, token).written_now(),
         }
     }
 }
 
 /// Fills these cells. Returns whether each is stored now.
-async fn filled(shared: Arc<dyn Shared>, counters: Arc<Counters>, cells: Vec<(String, Cell)>) -> Vec<bool> {
+async fn fill_cells(
+    backend: Arc<dyn SharedBackend>,
+    counters: Arc<Counters>,
+    cells: Vec<(String, Cell)>,
+) -> Vec<bool> {
     if cells.is_empty() {
         return Vec::new();
     }
-    let filled = shared.fill(&cells).await.unwrap_or_default();
-    let stored: Vec<bool> =
-        (0..cells.len()).map(|at| filled.get(at).is_some_and(|filled| *filled == Filled::Stored)).collect();
+    let filled = backend.fill(&cells).await.unwrap_or_default();
+    let stored: Vec<bool> = (0..cells.len())
+        .map(|at| filled.get(at).is_some_and(|filled| *filled == FillResult::Stored))
+        .collect();
     let refused = stored.iter().filter(|stored| !**stored).count();
     counters.fills_refused.add(u64::try_from(refused).unwrap_or(u64::MAX));
     stored
 }
 
-impl<K, V> Climb<'_, K, V> {
-    fn is_whole(&self) -> bool {
+impl<K, V> SharedFetch<'_, K, V> {
+    fn is_complete(&self) -> bool {
         self.answers.iter().all(Option::is_some)
     }
 
-    /// Keys that have no answer yet.
-    fn places(&self) -> Vec<usize> {
-        let missing = |(place, answer): (usize, &Option<_>)| answer.is_none().then_some(place);
-        self.answers.iter().enumerate().filter_map(missing).collect()
+    /// The indexes of keys that have no answer yet.
+    fn missing(&self) -> Vec<usize> {
+        let unanswered = |(index, answer): (usize, &Option<_>)| answer.is_none().then_some(index);
+        self.answers.iter().enumerate().filter_map(unanswered).collect()
     }
 }

@@ -13,12 +13,12 @@ use crate::{Invalidation, testing::rules};
 
 /// The newest change of each key that waits to be published.
 #[derive(Debug)]
-pub struct Queue {
+pub struct UnpublishedQueue {
     waiting: Mutex<HashMap<String, UnpublishedChange>>,
     most: usize,
     /// Whether something waits, without the lock.
     any: AtomicBool,
-    filled: Notify,
+    added: Notify,
     /// The epoch that replaces the changes that did not fit; below it this node must not use shared copies.
     barrier: AtomicU64,
     recent: RecentPublishes,
@@ -29,10 +29,10 @@ pub struct Queue {
 struct UnpublishedChange {
     change: Invalidation,
     /// Raised whenever the key changes again while it waits.
-    turn: u64,
+    revision: u64,
 }
 
-impl Queue {
+impl UnpublishedQueue {
     /// An empty queue for at most `most` keys.
     #[must_use]
     pub fn new(most: usize) -> Self {
@@ -40,7 +40,7 @@ impl Queue {
             waiting: Mutex::default(),
             most,
             any: AtomicBool::new(false),
-            filled: Notify::new(),
+            added: Notify::new(),
             barrier: AtomicU64::new(0),
             recent: RecentPublishes::default(),
         }
@@ -67,9 +67,9 @@ impl Queue {
     }
 
     /// Returns when something waits; for one caller.
-    pub async fn filled(&self) {
+    pub async fn until_not_empty(&self) {
         while self.is_empty() {
-            self.filled.notified().await;
+            self.added.notified().await;
         }
     }
 
@@ -85,11 +85,11 @@ impl Queue {
             return false;
         }
         self.any.store(true, Ordering::Release);
-        self.filled.notify_one();
+        self.added.notify_one();
         let entry = waiting
             .entry(name)
-            .or_insert_with(|| UnpublishedChange { change: change.without_copy(), turn: 0 });
-        entry.turn += 1;
+            .or_insert_with(|| UnpublishedChange { change: change.without_copy(), revision: 0 });
+        entry.revision += 1;
         entry.change.version = match (entry.change.version, change.version) {
             (Some(one), Some(other)) => Some(one.max(other)),
             _ => None,
@@ -104,7 +104,7 @@ impl Queue {
 
     /// The node follows this epoch from now on: what it published recently in an earlier log is queued again, as far as
     /// there is room.
-    pub(crate) fn moved_to(&self, epoch: u64) {
+    pub(crate) fn requeue_recent(&self, epoch: u64) {
         if rules::told_again() {
             let _fits = self.recent.take_before(epoch).iter().all(|change| self.add(change));
         }
@@ -117,24 +117,24 @@ impl Queue {
     }
 
     /// This epoch replaces the changes that did not fit.
-    pub fn overflowed(&self, epoch: u64) {
+    pub fn raise_barrier(&self, epoch: u64) {
         self.barrier.fetch_max(epoch, Ordering::AcqRel);
     }
 
     /// Up to this many changes, unordered, and how often each key has changed while it waited; they stay until they are
     /// [removed](Self::remove_published).
     #[must_use]
-    pub fn some(&self, most: usize) -> (Vec<Invalidation>, Vec<u64>) {
+    pub fn next_batch(&self, most: usize) -> (Vec<Invalidation>, Vec<u64>) {
         let waiting = self.waiting.lock();
-        waiting.values().take(most).map(|waiting| (waiting.change.clone(), waiting.turn)).unzip()
+        waiting.values().take(most).map(|waiting| (waiting.change.clone(), waiting.revision)).unzip()
     }
 
-    /// Removes published changes of these turns, unless their keys have changed again since.
-    pub fn remove_published(&self, published: &[Invalidation], turns: &[u64]) {
+    /// Removes published changes in these revisions, unless their keys have changed again since.
+    pub fn remove_published(&self, published: &[Invalidation], revisions: &[u64]) {
         let mut waiting = self.waiting.lock();
-        for (change, turn) in published.iter().zip(turns) {
+        for (change, revision) in published.iter().zip(revisions) {
             let name = name(change);
-            if waiting.get(&name).is_some_and(|now| now.turn == *turn || !rules::queue_newest()) {
+            if waiting.get(&name).is_some_and(|now| now.revision == *revision || !rules::queue_newest()) {
                 waiting.remove(&name);
             }
         }

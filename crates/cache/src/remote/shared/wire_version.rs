@@ -4,23 +4,23 @@
 /// The format number of this build, whose usual number is this.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
-pub(in crate::remote) const fn form(usual: u8) -> u8 {
+pub(in crate::remote) const fn wire_format(usual: u8) -> u8 {
     usual
 }
 
 #[cfg(feature = "failpoints")]
-pub(in crate::remote) use configured::form;
+pub(in crate::remote) use configured::wire_format;
 
 #[cfg(feature = "failpoints")]
 mod configured {
     use std::sync::OnceLock;
 
     /// The format that a test build is configured with (`KITH_FORM=2`) to act as a newer version; otherwise the usual.
-    pub(in crate::remote) fn form(usual: u8) -> u8 {
-        static FORM: OnceLock<Option<u8>> = OnceLock::new();
+    pub(in crate::remote) fn wire_format(usual: u8) -> u8 {
+        static FORMAT: OnceLock<Option<u8>> = OnceLock::new();
         #[expect(clippy::disallowed_methods, reason = "only in test builds that stand for a newer version")]
         let configured =
-            FORM.get_or_init(|| std::env::var("KITH_FORM").ok().and_then(|text| text.parse().ok()));
+            FORMAT.get_or_init(|| std::env::var("KITH_FORM").ok().and_then(|text| text.parse().ok()));
         configured.unwrap_or(usual)
     }
 }

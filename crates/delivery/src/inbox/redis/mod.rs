@@ -82,7 +82,7 @@ impl RedisInboxes {
             return Ok(());
         }
         if self.runner.settled_epoch().await != Some(epoch.number) {
-            return Err(SharedError::Away);
+            return Err(SharedError::Unavailable);
         }
         self.settled_epoch.fetch_max(epoch.number, Ordering::AcqRel);
         Ok(())

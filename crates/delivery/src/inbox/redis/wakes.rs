@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::{FutureExt as _, future::BoxFuture};
-use kith_cache::remote::redis::{Published, ScriptRunner};
+use kith_cache::remote::redis::{ChannelSubscription, ScriptRunner};
 use tokio::time::sleep;
 
 use crate::inbox::{WakeEvent, WakeSubscription, wake_form};
@@ -22,8 +22,8 @@ pub(super) struct RedisSubscription {
 
 enum SubscriptionState {
     /// Continues after [`WakeSubscription::next`] was cancelled.
-    Subscribing(BoxFuture<'static, Published>),
-    Subscribed(Published),
+    Subscribing(BoxFuture<'static, ChannelSubscription>),
+    Subscribed(ChannelSubscription),
 }
 
 impl RedisSubscription {
@@ -68,10 +68,10 @@ impl fmt::Debug for RedisSubscription {
 }
 
 /// Subscribes, with retries.
-async fn subscribe_with_retries(runner: Arc<ScriptRunner>, channel: String) -> Published {
+async fn subscribe_with_retries(runner: Arc<ScriptRunner>, channel: String) -> ChannelSubscription {
     let mut pause = PAUSE;
     loop {
-        if let Ok(published) = runner.hear(vec![channel.clone()]).await {
+        if let Ok(published) = runner.subscribe(vec![channel.clone()]).await {
             return published;
         }
         // Random, so that not all nodes subscribe at the same time.

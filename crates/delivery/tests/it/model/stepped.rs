@@ -112,7 +112,7 @@ impl Stepped {
         let call = call(Arc::clone(&self.keeper));
         match outcome {
             CallOutcome::Made => self.stage.command(call).await,
-            CallOutcome::Failed => Err(SharedError::Away),
+            CallOutcome::Failed => Err(SharedError::Unavailable),
             CallOutcome::Late => {
                 self.stage.delay(call.map(drop).boxed());
                 Err(SharedError::Timeout)

@@ -47,7 +47,7 @@ impl Stepped {
         let make = || call(Arc::clone(&self.keeper));
         match outcome {
             CallOutcome::Made => self.stage.command(make()).await,
-            CallOutcome::Failed => Err(SharedError::Away),
+            CallOutcome::Failed => Err(SharedError::Unavailable),
             CallOutcome::Late => {
                 self.stage.delay(make().map(drop).boxed());
                 Err(SharedError::Timeout)

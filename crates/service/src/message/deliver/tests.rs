@@ -71,7 +71,7 @@ struct FakeNotes {
 impl FanOutNotes for FakeNotes {
     async fn begin(&self, note: &FanOutNote) -> Result<(), SharedError> {
         if self.is_away.load(Ordering::Relaxed) {
-            return Err(SharedError::Away);
+            return Err(SharedError::Unavailable);
         }
         self.notes.lock().insert(note.clone());
         Ok(())

@@ -41,6 +41,6 @@ impl FeedMapping for DocumentMapping {
     /// The writer of the change held no window: it was a change by hand, or its node died.
     async fn drop_others(&self, key: &str) -> Result<(), FeedError> {
         let Ok(DocumentKey { conversation, .. }) = key.parse() else { return Ok(()) };
-        self.windows.forget(conversation).await.map_err(|_| FeedError::Away)
+        self.windows.forget(conversation).await.map_err(|_| FeedError::Unavailable)
     }
 }

@@ -130,7 +130,7 @@ impl Bitmaps {
     }
 
     fn answer(&self) -> Result<(), SharedError> {
-        if self.is_away.load(Ordering::Acquire) { Err(SharedError::Away) } else { Ok(()) }
+        if self.is_away.load(Ordering::Acquire) { Err(SharedError::Unavailable) } else { Ok(()) }
     }
 }
 

@@ -28,7 +28,7 @@ async fn invalidated_entry_is_found_nowhere() {
         (0..KEYS).for_each(|key| stage.store.put(key, version));
         for key in 0..KEYS {
             stage.invalidate(key, version).await;
-            assert_eq!(stage.kept(key), None, "of {key}");
+            assert_eq!(stage.cached(key), None, "of {key}");
         }
         read_all(&stage, version).await;
     }
@@ -42,6 +42,6 @@ async fn a_flush_leaves_nothing_to_find() {
     read_all(&stage, 1).await;
     (0..KEYS).for_each(|key| stage.store.put(key, 2));
     stage.node.namespaces().iter().for_each(|namespace| namespace.flush());
-    assert_eq!((0..KEYS).filter(|key| stage.kept(*key).is_some()).count(), 0);
+    assert_eq!((0..KEYS).filter(|key| stage.cached(*key).is_some()).count(), 0);
     read_all(&stage, 2).await;
 }

@@ -10,10 +10,10 @@ use kith_cache::{LoadError, LoadOptions, Loaded, Loader};
 use tokio::time::sleep;
 
 use crate::{
-    holds::{Call, Way},
-    store::StoreWay,
+    faults::Fault,
+    holds::{Call, Direction},
+    store::StoreClient,
     truth::Kind,
-    weather::Fault,
 };
 
 /// Most loads of one namespace of a node that may be with the store at once.
@@ -21,8 +21,8 @@ pub(crate) const LOADS_MAX: usize = 4;
 
 /// Loads the records of one kind for one node.
 #[derive(Debug)]
-pub(crate) struct Shelf {
-    way: StoreWay,
+pub(crate) struct StoreLoader {
+    client: StoreClient,
     kind: Kind,
     /// Loads that are with the store.
     loading: AtomicU64,
@@ -30,9 +30,9 @@ pub(crate) struct Shelf {
     pub(crate) loads: AtomicU64,
 }
 
-impl Shelf {
-    pub(crate) fn new(way: &StoreWay, kind: Kind) -> Self {
-        Self { way: way.clone(), kind, loading: AtomicU64::new(0), loads: AtomicU64::new(0) }
+impl StoreLoader {
+    pub(crate) fn new(client: &StoreClient, kind: Kind) -> Self {
+        Self { client: client.clone(), kind, loading: AtomicU64::new(0), loads: AtomicU64::new(0) }
     }
 
     /// One round trip.
@@ -40,17 +40,17 @@ impl Shelf {
         self.loads.fetch_add(1, Ordering::Relaxed);
         let loading = Loading::begin(&self.loading);
         if loading.0.load(Ordering::Relaxed) > LOADS_MAX as u64 {
-            self.way.store.truth.report(format!("{loading:?} loads of a node are with the store"));
+            self.client.store.truth.report(format!("{loading:?} loads of a node are with the store"));
         }
-        self.way.pass(Call::Load, Way::There).await;
-        let loaded = keys.iter().map(|key| (*key, self.way.store.read((self.kind, *key)))).collect();
-        let slow = self.way.weather.has(Fault::SlowStore);
-        if slow && self.way.chance.one_in(30) {
-            let most = *self.way.chance.pick(&[400, 400, 4_000]);
-            sleep(Duration::from_millis(self.way.chance.below(most))).await;
+        self.client.pass(Call::Load, Direction::Request).await;
+        let loaded = keys.iter().map(|key| (*key, self.client.store.read((self.kind, *key)))).collect();
+        let slow = self.client.faults.has(Fault::SlowStore);
+        if slow && self.client.chance.one_in(30) {
+            let most = *self.client.chance.pick(&[400, 400, 4_000]);
+            sleep(Duration::from_millis(self.client.chance.below(most))).await;
         }
-        self.way.pass(Call::Load, Way::Back).await;
-        if slow && self.way.chance.one_in(50) {
+        self.client.pass(Call::Load, Direction::Response).await;
+        if slow && self.client.chance.one_in(50) {
             return Err(LoadError::new(std::io::Error::from(std::io::ErrorKind::NotConnected)));
         }
         Ok(loaded)
@@ -74,7 +74,7 @@ impl Drop for Loading<'_> {
 }
 
 #[async_trait]
-impl Loader<u64, u64> for Shelf {
+impl Loader<u64, u64> for StoreLoader {
     async fn load(&self, key: &u64, _options: LoadOptions) -> Result<Loaded<u64>, LoadError> {
         Ok(self.ask(&[*key]).await?.remove(0).1)
     }

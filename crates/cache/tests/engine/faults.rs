@@ -72,17 +72,17 @@ const ALL: [Fault; 19] = [
 
 /// The faults of one run.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Weather(u32);
+pub(crate) struct FaultSet(u32);
 
-impl fmt::Debug for Weather {
+impl fmt::Debug for FaultSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(ALL.iter().filter(|fault| self.has(**fault))).finish()
     }
 }
 
-impl Weather {
+impl FaultSet {
     /// One run in eight has no fault, the others about a third of all.
-    pub(crate) fn by(chance: &Chance) -> Self {
+    pub(crate) fn random(chance: &Chance) -> Self {
         if chance.one_in(8) {
             return Self::default();
         }
@@ -99,7 +99,7 @@ impl Weather {
     }
 
     /// Nothing goes wrong: reads do not fail, and the bound of a healthy cluster holds.
-    pub(crate) fn is_fair(self) -> bool {
+    pub(crate) fn is_healthy(self) -> bool {
         [Fault::Short, Fault::NoFeed]
             .iter()
             .fold(self.0, |faults, harmless| faults & !(1 << *harmless as u32))

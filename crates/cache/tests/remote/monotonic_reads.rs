@@ -22,7 +22,7 @@ async fn read_once() -> (Stage, Peer, Peer) {
 async fn read_during_write_is_not_undone() {
     let (stage, one, other) = read_once().await;
     let third = stage.peer(3, false).await;
-    // It does not hear of the next but one.
+    // It does not receive the next change but one.
     one.die();
     let guard = one.cache.begin_write(&[7]).await;
     stage.store.put(7, 2);
