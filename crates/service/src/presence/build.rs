@@ -51,9 +51,9 @@ pub struct Online<'a> {
     pub follows: Follows,
     /// Blocks.
     pub blocks: Blocks,
-    /// Seals the tokens of pages.
+    /// Issues the tokens of pages.
     pub page_tokens: PageTokens,
-    /// Seals the tokens of gateways.
+    /// Issues the tokens of gateways.
     pub gateway_tokens: PageTokens,
     /// The limits of batches and pages.
     pub limits: Limits,

@@ -46,7 +46,7 @@ pub struct Sessions {
     pub(super) users: Users,
     pub(super) visibility: Visibility,
     pub(super) warmth: Warmth,
-    /// Sealed with their own key.
+    /// The tokens of gateways, with their own key.
     pub(super) tokens: PageTokens,
     pub(super) rules: Rules,
 }
@@ -124,13 +124,13 @@ impl Sessions {
         let denied =
             || Error::not_allowed("the gateway_id is that of another gateway: its gateway_token is needed");
         let query = [&b"gateway"[..], gateway.as_str().as_bytes()];
-        let offered = self.tokens.open(&query, token).map_err(|_| denied())?;
+        let offered = self.tokens.verify(&query, token).map_err(|_| denied())?;
         let offered = offered.map(|number| Incarnation::new(number).ok_or_else(denied)).transpose()?;
         let claim = Claim { gateway: gateway.clone(), offered, lasts: self.rules.gateway_ttl };
         match self.stores.sessions.claim(&claim).await.map_err(Error::presence)? {
             Claimed::Denied => Err(denied()),
             Claimed::Held(incarnation) => {
-                let token = self.tokens.seal(&query, incarnation.get());
+                let token = self.tokens.issue(&query, incarnation.get());
                 Ok(Admitted { instance: Instance { gateway, incarnation }, token })
             }
         }

@@ -197,12 +197,12 @@ impl UserService for UserRpc {
         self.limits.consistency(call, request.consistency.as_ref())?;
         let mut page = self.limits.page(call, request.page_size)?;
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
-        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let after = self.pages.verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let found = self.users.search_users(&keyword, after, page.size + 1).await?;
         let users = fitting(found.iter().take(page.size).map(|user| self.shown(user, Viewer::of(call))));
         page.answered(users.len());
         let last = users.last().filter(|_| users.len() < found.len());
-        let next_page_token = last.map(|user| self.pages.seal(&query, user.user_id)).unwrap_or_default();
+        let next_page_token = last.map(|user| self.pages.issue(&query, user.user_id)).unwrap_or_default();
         Ok(Response::new(wire::SearchUsersResponse { users, next_page_token }))
     }
 

@@ -23,7 +23,7 @@ use crate::{
     rpc::{
         call::Principal,
         request::WriteContext,
-        secret::{PlainSecrets, SecretHasher, Tries},
+        secret::{AttemptLimiter, PlainSecrets, SecretHasher},
     },
     user::Users,
     write::mutations::{Committed, Mutations},
@@ -59,7 +59,7 @@ pub struct Members {
     pub(super) users: Users,
     pub(super) mutations: Mutations,
     pub(super) hasher: SecretHasher,
-    pub(super) tries: Arc<Tries<MemberKey>>,
+    pub(super) attempts: Arc<AttemptLimiter<MemberKey>>,
     pub(super) rules: MemberRules,
     /// Dismissed groups whose members are being ended.
     pub(super) ending: Arc<Ending>,
@@ -101,7 +101,7 @@ impl Members {
             users: among.users,
             mutations: mutations.clone(),
             hasher: hasher.clone(),
-            tries: Arc::new(Tries::per_minute(rules.code_tries_per_minute)),
+            attempts: Arc::new(AttemptLimiter::per_minute(rules.code_tries_per_minute)),
             rules,
             ending: Arc::default(),
             listeners,

@@ -251,7 +251,7 @@ impl Members {
     /// Checks that a user knows the code of a group.
     pub(super) async fn is_code(&self, key: MemberKey, code: &str) -> Result<(), Error> {
         // Counted before the comparison: after too many attempts, the error must not show whether the code is correct.
-        self.tries.count(&key)?;
+        self.attempts.count(&key)?;
         if self.groups.is_code(key.group, code).await? {
             return Ok(());
         }

@@ -79,7 +79,7 @@ impl DialogRpc {
         let (conversations, next) = fitting(page, call.principal);
         quota.answered(conversations.len());
         let next_page_token = next
-            .and_then(|place| self.pages.seal_bytes(&[QUERY, &user.get().to_be_bytes()], &place.to_bytes()));
+            .and_then(|place| self.pages.issue_bytes(&[QUERY, &user.get().to_be_bytes()], &place.to_bytes()));
         Ok(Response::new(wire::ListConversationsResponse {
             conversations,
             next_page_token: next_page_token.unwrap_or_default(),
@@ -89,7 +89,7 @@ impl DialogRpc {
 
     /// Where a page begins.
     fn place(&self, user: UserId, token: &str) -> Result<Option<ListPlace>, Error> {
-        let place = self.pages.open_bytes(&[QUERY, &user.get().to_be_bytes()], token)?;
+        let place = self.pages.verify_bytes(&[QUERY, &user.get().to_be_bytes()], token)?;
         let read = |bytes: Vec<u8>| ListPlace::of_bytes(&bytes).ok_or_else(Error::internal);
         place.map(read).transpose()
     }

@@ -28,7 +28,7 @@ pub struct OfflineRpc {
 }
 
 impl OfflineRpc {
-    /// Over the logs of a deployment. `tokens` seals cursors.
+    /// Over the logs of a deployment. `tokens` issues cursors.
     #[must_use]
     pub fn new(logs: Option<OfflineLogs>, tokens: PageTokens) -> Self {
         Self { logs, tokens, places: Arc::new(Semaphore::new(WATCHERS_MAX)) }

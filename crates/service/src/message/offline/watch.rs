@@ -66,7 +66,7 @@ pub(super) fn position(tokens: &PageTokens, cursor: &str) -> Result<Option<Offli
     if cursor.len() > CURSOR_CHARS_MAX {
         return Err(refused());
     }
-    tokens.open_all(&[QUERY], cursor).map_err(|_| refused())
+    tokens.verify_numbers(&[QUERY], cursor).map_err(|_| refused())
 }
 
 impl OfflineLogs {
@@ -129,7 +129,7 @@ impl OfflineWatcher {
     }
 
     fn response(&self, news: NextResponse) -> wire::WatchOfflineResponse {
-        let cursor = self.tokens.seal_all(&[QUERY], self.after);
+        let cursor = self.tokens.issue_numbers(&[QUERY], self.after);
         wire::WatchOfflineResponse { messages: news.messages, cursor, missed: news.missed }
     }
 

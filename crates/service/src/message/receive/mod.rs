@@ -63,7 +63,7 @@ struct ReceiversInner {
 }
 
 impl Receiving {
-    /// Creates it over the inboxes to which `delivery` delivers. `tokens` seals cursors. `totals`: of the notices of
+    /// Creates it over the inboxes to which `delivery` delivers. `tokens` issues cursors. `totals`: of the notices of
     /// users.
     #[must_use]
     pub fn new(

@@ -233,7 +233,7 @@ impl Receiver {
             *floor = (first - 1).max(*floor);
         }
         let place = cursor::ResumePoint { generation: self.generation, position: self.position, floors };
-        self.parts.cursors.seal(self.reader.user, &place)
+        self.parts.cursors.issue(self.reader.user, &place)
     }
 
     /// Searches for due deliveries: waits until there may be some, unless the stream is not live yet.

@@ -44,7 +44,7 @@ impl Receiving {
     /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT
     /// if the readers of an audience are no users, UNAVAILABLE if Redis does not answer, or errors of the store.
     pub(super) fn receive(&self, asked: StreamRequest, principal: Principal) -> Result<ReceiveStream, Error> {
-        let cursor = self.0.cursors.open(asked.user, &asked.cursor)?;
+        let cursor = self.0.cursors.verify(asked.user, &asked.cursor)?;
         let place = self.0.hub.enter(asked.user)?;
         let this = self.clone();
         // Within the stream: a call that waits for its answer takes the place of others.
