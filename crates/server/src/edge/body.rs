@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Frame, SizeHint};
-use kith_service::rpc::call::Served;
+use kith_service::rpc::call::AnswerMetadata;
 use tonic::{Code, Status, body::Body};
 
 use super::{answer, connection::WatchPlace, ending::Ending, gate::Slot, methods::CallRecord};
@@ -21,7 +21,7 @@ const AGE: HeaderName = HeaderName::from_static("kith-age-ms");
 /// What the caller reads.
 pub struct EdgeBody {
     inner: Body,
-    served: Option<Served>,
+    served: Option<AnswerMetadata>,
     record: Option<CallRecord>,
     life: Option<Box<StreamBounds>>,
 }
@@ -49,7 +49,7 @@ impl EdgeBody {
     /// Counts the call when the body ends.
     pub(super) const fn new(
         inner: Body,
-        served: Option<Served>,
+        served: Option<AnswerMetadata>,
         record: CallRecord,
         life: Option<Box<StreamBounds>>,
     ) -> Self {
@@ -114,7 +114,7 @@ fn replaced(trailers: &HeaderMap, code: Code) -> Option<Status> {
     answer::instead(code, status.message())
 }
 
-fn say(trailers: &mut HeaderMap, served: Served) {
+fn say(trailers: &mut HeaderMap, served: AnswerMetadata) {
     trailers.insert(TIER, HeaderValue::from_static(served.tier));
     trailers.insert(VERSION, HeaderValue::from(served.version));
     trailers.insert(AGE, HeaderValue::from(u64::try_from(served.age.as_millis()).unwrap_or(u64::MAX)));

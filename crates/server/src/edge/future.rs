@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::{Request, Response};
-use kith_service::rpc::call::Served;
+use kith_service::rpc::call::AnswerMetadata;
 use tonic::{Status, body::Body};
 use tracing::Span;
 
@@ -92,7 +92,7 @@ impl Running {
             self.record.answered_by(other.as_ref().unwrap_or(status));
             return other.map_or_else(|| response.map(EdgeBody::plain), refusal);
         }
-        let served = response.extensions().get::<Served>().copied();
+        let served = response.extensions().get::<AnswerMetadata>().copied();
         let life = match self.record.method().kind {
             Kind::Unary => None,
             Kind::Stream => Some(StreamBounds::new(self.ending, slot, None)),

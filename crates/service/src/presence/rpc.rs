@@ -14,7 +14,7 @@ use super::{
     watch::{PresenceStream, watch_presence},
 };
 use crate::rpc::{
-    answer_size::fitting,
+    answer_size::fit_into_answer,
     batch::Limits,
     call::{Call, RpcResult},
     ids,
@@ -167,7 +167,7 @@ impl PresenceService for PresenceRpc {
         let after = after.map(|id| ids::user("page_token", id)).transpose()?;
         let page = self.active_members.list_active_members(group, after, quota.size, call.principal).await?;
         let members = page.members.iter().map(|member| convert::active_member(member, call.principal));
-        let members = fitting(members);
+        let members = fit_into_answer(members);
         quota.answered(members.len());
         let cut = members.last().filter(|_| members.len() < page.members.len()).map(|member| member.user_id);
         let next = cut.or(page.next.map(UserId::get));

@@ -23,7 +23,7 @@ use crate::{
     group::members::Members,
     rpc::{
         batch::{self, Limits},
-        call::{Call, RpcResult, Served, own},
+        call::{AnswerMetadata, Call, RpcResult, own},
         ids,
         page_token::PageTokens,
         request::{IdempotencyKey, WriteContext},
@@ -227,7 +227,7 @@ impl RelationService for RelationRpc {
         let allowed = denied == 0 && !blocked;
         let answer = wire::CheckPermissionResponse { allowed, denied };
         Ok(match &entry {
-            Some(entry) => Served::of(entry).answer(answer),
+            Some(entry) => AnswerMetadata::of(entry).answer(answer),
             None => Response::new(answer),
         })
     }

@@ -51,7 +51,7 @@ impl ByteBudget {
 }
 
 /// The records of a page that fit into it: all, or the first ones, at least one.
-pub fn fitting<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<M> {
+pub fn fit_into_answer<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<M> {
     let mut budget = ByteBudget::new(ANSWER_BYTES);
     records.into_iter().take_while(|record| budget.takes(record)).collect()
 }
@@ -104,14 +104,14 @@ mod tests {
     #[test]
     fn page_ends_before_first_record_without_room() {
         let third = ANSWER_BYTES / 3;
-        assert_eq!(fitting([third, third, third].map(record)).len(), 3);
-        assert_eq!(fitting([third, third, third + 1, 100].map(record)).len(), 2);
-        assert!(fitting(Vec::<Vec<u8>>::new()).is_empty());
+        assert_eq!(fit_into_answer([third, third, third].map(record)).len(), 3);
+        assert_eq!(fit_into_answer([third, third, third + 1, 100].map(record)).len(), 2);
+        assert!(fit_into_answer(Vec::<Vec<u8>>::new()).is_empty());
     }
 
     #[test]
     fn page_holds_one_record_of_any_size() {
-        assert_eq!(fitting([2 * ANSWER_BYTES, 100].map(record)).len(), 1);
+        assert_eq!(fit_into_answer([2 * ANSWER_BYTES, 100].map(record)).len(), 1);
     }
 
     #[test]

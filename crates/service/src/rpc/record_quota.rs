@@ -4,7 +4,7 @@ use crate::{
     error::Error,
     rpc::{
         call::Call,
-        user_quota::{QuotaKind, Subject, Taken, UserQuota},
+        user_quota::{QuotaKind, Subject, TakenQuota, UserQuota},
     },
 };
 
@@ -20,7 +20,7 @@ pub struct RecordQuota(UserQuota);
 pub struct PageQuota {
     /// Records of the page at most.
     pub size: usize,
-    reserved: Option<(UserQuota, Taken)>,
+    reserved: Option<(UserQuota, TakenQuota)>,
     answered: usize,
 }
 

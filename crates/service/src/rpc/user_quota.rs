@@ -69,7 +69,7 @@ impl QuotaKind {
 /// share the counts.
 ///
 /// A count takes the lock of a sixteenth of the table for one lookup. The table has at most 100,000 users and 4,096 shared counts, about
-/// 5 MB. A user whose bucket is full again takes no place after the next sweep. If all places are taken, further users share counts
+/// 5 MB. A user whose bucket is full again needs no entry after the next sweep. If the table is full, further users share counts
 /// by their ids: each of them is still counted, and may be refused for what another one did.
 #[derive(Clone, Debug)]
 pub struct UserQuota {
@@ -102,7 +102,7 @@ impl Subject {
 
 /// What was counted, so that a part of it can be given back.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenQuota {
     shard: usize,
     subject: Subject,
     many: u32,
@@ -153,7 +153,7 @@ impl UserQuota {
     }
 
     /// Counts `many` together, or none of them. More than the whole quota count as the whole. `None`: nothing is counted.
-    pub(crate) fn take(&self, subject: Subject, many: usize) -> Result<Option<Taken>, Exceeded> {
+    pub(crate) fn take(&self, subject: Subject, many: usize) -> Result<Option<TakenQuota>, Exceeded> {
         let Some(table) = &self.table else { return Ok(None) };
         let many = u32::try_from(many).unwrap_or(u32::MAX).min(table.rate.most);
         table.take(subject, many).map(Some).map_err(|wait| {
@@ -163,7 +163,7 @@ impl UserQuota {
     }
 
     /// Gives back what is above `many`.
-    pub(crate) fn give_back(&self, taken: &Taken, many: usize) {
+    pub(crate) fn give_back(&self, taken: &TakenQuota, many: usize) {
         let many = u32::try_from(many).unwrap_or(u32::MAX);
         if let (Some(table), Some(unused)) = (&self.table, taken.many.checked_sub(many)) {
             table.shards[taken.shard].lock().give_back(taken.subject, table.rate.time_of(unused));
@@ -175,18 +175,18 @@ impl UserQuota {
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     most: u32,
-    of_one: u64,
+    unit_nanos: u64,
 }
 
 impl Rate {
     fn new(period: Duration, most: NonZeroU32) -> Self {
-        let of_one = nanos(period) / u64::from(most.get());
-        Self { most: most.get(), of_one: of_one.max(1) }
+        let unit_nanos = nanos(period) / u64::from(most.get());
+        Self { most: most.get(), unit_nanos: unit_nanos.max(1) }
     }
 
     /// Until so many are available again.
     fn time_of(self, many: u32) -> u64 {
-        self.of_one.saturating_mul(many.into())
+        self.unit_nanos.saturating_mul(many.into())
     }
 }
 
@@ -217,14 +217,14 @@ impl Table {
     }
 
     /// The error is the time to wait.
-    fn take(&self, subject: Subject, many: u32) -> Result<Taken, Duration> {
+    fn take(&self, subject: Subject, many: u32) -> Result<TakenQuota, Duration> {
         let shard = subject.number() % SHARDS;
         let mut part = self.shards[shard].lock();
         // Behind the lock, so that time does not go back for a user.
         let now = nanos(self.start.elapsed());
-        let subject = part.place_of(subject, now);
+        let subject = part.counted_as(subject, now);
         part.take(subject, many, self.rate, now)?;
-        Ok(Taken { shard, subject, many })
+        Ok(TakenQuota { shard, subject, many })
     }
 }
 
@@ -251,7 +251,7 @@ impl Shard {
     }
 
     /// The subject itself while there is room, else users who share a count. Callers are configured, so that there are few.
-    fn place_of(&mut self, subject: Subject, now: u64) -> Subject {
+    fn counted_as(&mut self, subject: Subject, now: u64) -> Subject {
         if self.full_at.len() < self.users_max
             || !matches!(subject, Subject::User(_))
             || self.full_at.contains_key(&subject)

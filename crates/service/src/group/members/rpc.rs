@@ -15,7 +15,7 @@ use crate::{
     rpc::{
         audit_notes::AuditNotes,
         batch::{self, Limits},
-        call::{Call, RpcResult, Served, own},
+        call::{AnswerMetadata, Call, RpcResult, own},
         ids,
         page_token::PageTokens,
         record_quota::PageQuota,
@@ -204,7 +204,7 @@ impl MemberService for MemberRpc {
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let entry = self.members.get_member(key, call.principal, &consistency).await?;
         let member = Some(convert::member_to_wire(&entry.value));
-        Ok(Served::of(&entry).answer(wire::GetMemberResponse { member }))
+        Ok(AnswerMetadata::of(&entry).answer(wire::GetMemberResponse { member }))
     }
 
     async fn batch_is_member(

@@ -76,7 +76,7 @@ impl DialogRpc {
         let page =
             self.dialogs.list(user, after, quota.size, &AtLeast::of_request(&request.at_least)?).await?;
         let left_out = convert::count(u64::try_from(page.left_out).unwrap_or(u64::MAX));
-        let (conversations, next) = fitting(page, call.principal);
+        let (conversations, next) = fit_page(page, call.principal);
         quota.answered(conversations.len());
         let next_page_token = next
             .and_then(|place| self.pages.issue_bytes(&[QUERY, &user.get().to_be_bytes()], &place.to_bytes()));
@@ -213,7 +213,7 @@ impl DialogRpc {
 }
 
 /// The conversations of a page that fit into an answer, and the place of the last one if others follow.
-fn fitting(page: DialogPage, principal: Principal) -> (Vec<wire::Conversation>, Option<ListPlace>) {
+fn fit_page(page: DialogPage, principal: Principal) -> (Vec<wire::Conversation>, Option<ListPlace>) {
     let mut budget = ByteBudget::new(ANSWER_BYTES);
     let (mut conversations, mut last, mut more) = (Vec::with_capacity(page.shown.len()), None, page.more);
     for (place, shown) in page.shown {
