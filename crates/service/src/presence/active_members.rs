@@ -124,8 +124,8 @@ impl ActiveMembers {
         let users: Vec<UserId> = found.iter().map(|one| one.user).collect();
         let among = self.members.users_among(group, &users, &Consistency::Cached).await?;
         let among: HashSet<UserId> = among.into_iter().collect();
-        let strangers = users.into_iter().filter(|user| !among.contains(user));
-        self.sessions.fan_out.left(group, strangers.collect());
+        let former = users.into_iter().filter(|user| !among.contains(user));
+        self.sessions.fan_out.remove_former_members(group, former.collect());
         Ok(found.into_iter().filter(|member| among.contains(&member.user)).collect())
     }
 

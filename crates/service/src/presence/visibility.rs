@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Users with reads ahead at the same time; for others, records are read on request.
-const WARMED_AT_ONCE: usize = 32;
+const WARM_UPS_AT_ONCE: usize = 32;
 
 /// Users, divided by whether they are shown to a principal; both in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,24 +68,24 @@ impl Visibility {
 
 /// Reads ahead the records that a user who comes online requests first. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Warmth {
+pub(super) struct CacheWarmer {
     visibility: Visibility,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Warmth {
+impl CacheWarmer {
     pub(super) fn new(visibility: Visibility) -> Self {
-        Self { visibility, turns: Arc::new(Semaphore::new(WARMED_AT_ONCE)) }
+        Self { visibility, permits: Arc::new(Semaphore::new(WARM_UPS_AT_ONCE)) }
     }
 
-    /// Begins to read ahead, while the caller waits for an answer. The record of the user is cached already, and its
+    /// Starts to read ahead, while the caller waits for an answer. The record of the user is cached already, and its
     /// groups are read by the notification.
-    pub(super) fn begin(&self, user: UserId) {
-        let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() else { return };
+    pub(super) fn start(&self, user: UserId) {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return };
         let Visibility { follows, blocks } = self.visibility.clone();
         tokio::spawn(async move {
             Box::pin(warm(&follows, &blocks, user)).await;
-            drop(turn);
+            drop(permit);
         });
     }
 }

@@ -21,7 +21,7 @@ use kith_service::{
     group::{self, Groups, members::Members},
     message::{Repeats, documents},
     notice::{self, LiveTotals, NoticeCleanup},
-    presence::{Background, Moves},
+    presence::{Background, MembershipForwarder},
     relation::{self, Blocks, Follows, Upkeep},
     rpc::{page_token::PageTokens, secret::SecretHasher},
     schema_agreement::SchemaAgreement,
@@ -233,7 +233,7 @@ async fn build(
     let gateway_tokens = PageTokens::new(shared_key(stores, "gateway_tokens").await?);
 
     let (deletions, deleted) = Deletions::new(stores);
-    let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
+    let (moves, moved) = kith_service::presence::membership_forwarder(config.presence.fan_out_wait);
     let users = users::users(parts, deletions);
     let Lower { domains, closing, sending, upkeep } = lower(parts, users, moves).await?;
     let limits = routes::limits(config);
@@ -318,7 +318,7 @@ struct Lower {
 
 /// Builds users, groups, members and relations, and the append of messages, which they use. `moves`: the listener of
 /// presence for joins and leaves.
-async fn lower(parts: Assembly<'_>, users: Users, moves: Moves) -> Result<Lower, StoreError> {
+async fn lower(parts: Assembly<'_>, users: Users, moves: MembershipForwarder) -> Result<Lower, StoreError> {
     let Assembly { context, config, .. } = parts;
     let stores = context.stores;
     let closing = Closing::new(stores, context.mutations.clone(), config.applications);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use kith_service::{
-    presence::{self, Background, Moved, Online, PresenceRpc},
+    presence::{self, Background, MembershipUpdate, PresenceDependencies, PresenceRpc},
     rpc::{batch::Limits, page_token::PageTokens},
 };
 use tokio::sync::mpsc;
 
 use super::{Assembly, Domains, caches::cache_defaults};
 
-/// What seals the tokens of calls, and bounds calls.
+/// What issues the tokens of calls, and bounds calls.
 pub(super) struct CallRules {
     pub(super) pages: PageTokens,
     pub(super) gateways: PageTokens,
@@ -22,14 +22,14 @@ pub(super) fn presence(
     parts: Assembly<'_>,
     domains: &Domains,
     rules: CallRules,
-    moved: mpsc::Receiver<Moved>,
+    moved: mpsc::Receiver<MembershipUpdate>,
 ) -> (PresenceRpc, Background) {
     let Assembly { context, config, .. } = parts;
     let presences = match parts.cluster {
         Some(cluster) => cluster.presences().clone(),
         None => presence::in_memory(&config.presence),
     };
-    let online = Online {
+    let online = PresenceDependencies {
         stores: presences,
         caches: context.caches,
         policy: presence::cache::policy(&cache_defaults(config)),
@@ -42,7 +42,7 @@ pub(super) fn presence(
         limits: rules.limits,
         coordination: Arc::clone(&context.stores.coordination),
         among: parts.among(),
-        moved,
+        membership_updates: moved,
     };
     presence::build(online, &config.presence)
 }
