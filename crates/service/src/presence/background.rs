@@ -130,7 +130,7 @@ impl BackgroundParts {
     /// swept.
     async fn restore_sessions(&self) {
         let mut changes =
-            self.sessions.recovery.restoring_changes(self.sessions.rules.session_ttl / RESTORED_TTL_PART);
+            self.sessions.recovery.changes_to_restore(self.sessions.rules.session_ttl / RESTORED_TTL_PART);
         tracing::warn!(sessions = changes.len(), "presence was lost; its sessions are restored");
         let mut gateways: Vec<Instance> = changes.iter().map(|change| change.instance.clone()).collect();
         gateways.sort_unstable();

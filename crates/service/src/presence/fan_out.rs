@@ -29,21 +29,14 @@ pub(super) struct FanOut {
     pub(super) active: Active,
     pub(super) members: Members,
     permits: Arc<Semaphore>,
-    queue_permits: Arc<Semaphore>,
+    queue: Arc<Semaphore>,
     at_once: usize,
 }
 
 impl FanOut {
     pub(super) fn new(stores: Presences, active: Active, members: Members, at_once: usize) -> Self {
         let permits = Arc::new(Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)));
-        Self {
-            stores,
-            active,
-            members,
-            permits,
-            queue_permits: Arc::new(Semaphore::new(WAITING_MAX)),
-            at_once,
-        }
+        Self { stores, active, members, permits, queue: Arc::new(Semaphore::new(WAITING_MAX)), at_once }
     }
 
     /// Begins to notify the groups of a user, if they were not notified, and waits for it for at most this time.
@@ -126,7 +119,7 @@ impl FanOut {
         D: FnOnce(Self) -> F + Send + 'static,
         F: Future<Output = ()> + Send,
     {
-        let queued = Arc::clone(&self.queue_permits).try_acquire_owned().ok()?;
+        let queued = Arc::clone(&self.queue).try_acquire_owned().ok()?;
         let (this, permits) = (self.clone(), Arc::clone(&self.permits));
         Some(tokio::spawn(async move {
             let permit = permits.acquire().await;

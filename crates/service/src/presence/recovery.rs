@@ -104,7 +104,7 @@ impl SessionRecovery {
 
     /// The commands that restore all of them, for no longer than this time: one that was closed on another node soon
     /// ends.
-    pub(super) fn restoring_changes(&self, at_most: Duration) -> Vec<Change> {
+    pub(super) fn changes_to_restore(&self, at_most: Duration) -> Vec<Change> {
         let now = Instant::now();
         let mut users = self.users.lock();
         users.with_ended.clear();
@@ -183,12 +183,12 @@ mod tests {
         recovery.note_ended(&event(1, &["a"]));
         recovery.forget_ended(Instant::now());
         assert_eq!(recovery.count(), 1, "the one at b is ended");
-        let changes = recovery.restoring_changes(Duration::from_secs(5));
+        let changes = recovery.changes_to_restore(Duration::from_secs(5));
         assert_eq!(changes.len(), 1);
         assert_eq!(changes[0].instance, at("a"));
         assert_eq!(changes[0].op, Op::Open("x".parse().unwrap(), Duration::from_secs(5)));
         tokio::time::advance(MINUTE).await;
-        assert!(recovery.restoring_changes(MINUTE).is_empty());
+        assert!(recovery.changes_to_restore(MINUTE).is_empty());
         recovery.forget_expired();
         assert_eq!(recovery.count(), 0);
     }
@@ -203,7 +203,7 @@ mod tests {
         recovery.note_ended(&event(1, &["a"]));
         recovery.forget_ended(checked);
         assert_eq!(recovery.count(), 2, "it is not known yet whether all was lost before");
-        assert_eq!(recovery.restoring_changes(MINUTE).len(), 2, "it was");
+        assert_eq!(recovery.changes_to_restore(MINUTE).len(), 2, "it was");
         recovery.forget_ended(Instant::now());
         assert_eq!(recovery.count(), 2);
         recovery.note_ended(&event(1, &["a"]));

@@ -93,9 +93,9 @@ impl Store {
         all.sort_by_key(|state| state.left);
         let (mut swept, mut users) = (Vec::new(), 0);
         for state in all {
-            let of_gateway = self.sweep_gateway(&state).await?;
-            users += of_gateway.len();
-            swept.push((state, of_gateway));
+            let users_of = self.sweep_gateway(&state).await?;
+            users += users_of.len();
+            swept.push((state, users_of));
             if users >= USERS_OF_ALL {
                 break;
             }

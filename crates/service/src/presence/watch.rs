@@ -41,7 +41,7 @@ struct PresenceWatcher {
     /// When visibility is checked.
     check: Interval,
     /// The visible users, and the last state of each that was sent.
-    last_sent: HashMap<UserId, (i64, Option<bool>)>,
+    sent: HashMap<UserId, (i64, Option<bool>)>,
     waiting: VecDeque<wire::WatchPresenceResponse>,
     ended: bool,
 }
@@ -66,18 +66,9 @@ pub(super) async fn watch_presence(
     let hidden = hidden
         .into_iter()
         .map(|user| convert::watched_presence(&UserPresence::unknown(user), &[], principal));
-    let (last_sent, waiting) = (HashMap::new(), hidden.collect());
-    let mut watcher = PresenceWatcher {
-        sessions,
-        hub,
-        principal,
-        registration,
-        users,
-        check,
-        last_sent,
-        waiting,
-        ended: false,
-    };
+    let (sent, waiting) = (HashMap::new(), hidden.collect());
+    let mut watcher =
+        PresenceWatcher { sessions, hub, principal, registration, users, check, sent, waiting, ended: false };
     for now in watcher.read(&shown).await? {
         watcher.push(&now, &now.gateways());
     }
@@ -131,7 +122,7 @@ impl PresenceWatcher {
 
     /// Nothing is reported of a user who is not visible.
     fn handle_event(&mut self, Event { user, version, gateways }: Event) {
-        if self.last_sent.get(&user).is_none_or(|(last, _)| *last >= version) {
+        if self.sent.get(&user).is_none_or(|(last, _)| *last >= version) {
             return;
         }
         let online = self.sessions.is_online(&gateways);
@@ -140,9 +131,9 @@ impl PresenceWatcher {
 
     /// Sends the differences from the last state that was sent.
     async fn read_again(&mut self) -> Result<(), Error> {
-        let users: Vec<UserId> = self.last_sent.keys().copied().collect();
+        let users: Vec<UserId> = self.sent.keys().copied().collect();
         for now in self.read(&users).await? {
-            let (version, online) = self.last_sent.get(&now.user).copied().unwrap_or_default();
+            let (version, online) = self.sent.get(&now.user).copied().unwrap_or_default();
             let older = now.version < version && now.version > 0;
             if older || (now.version <= version && now.online == online) {
                 continue;
@@ -158,7 +149,7 @@ impl PresenceWatcher {
     async fn check_visibility(&mut self) -> Result<(), Error> {
         let Visible { shown, hidden } = self.sessions.visibility.of(&self.users, self.principal).await?;
         for user in hidden {
-            if self.last_sent.remove(&user).is_some() {
+            if self.sent.remove(&user).is_some() {
                 self.waiting.push_back(convert::watched_presence(
                     &UserPresence::unknown(user),
                     &[],
@@ -166,7 +157,7 @@ impl PresenceWatcher {
                 ));
             }
         }
-        let new: Vec<UserId> = shown.into_iter().filter(|user| !self.last_sent.contains_key(user)).collect();
+        let new: Vec<UserId> = shown.into_iter().filter(|user| !self.sent.contains_key(user)).collect();
         if new.is_empty() {
             return Ok(());
         }
@@ -177,7 +168,7 @@ impl PresenceWatcher {
     }
 
     fn push(&mut self, now: &UserPresence, gateways: &[GatewayId]) {
-        self.last_sent.insert(now.user, (now.version, now.online));
+        self.sent.insert(now.user, (now.version, now.online));
         self.waiting.push_back(convert::watched_presence(now, gateways, self.principal));
     }
 }
