@@ -20,7 +20,7 @@ const GROUP: u64 = 0;
 const DIRECT: u64 = 1;
 
 /// For each conversation, the highest number that the client has.
-pub(super) type Floors = HashMap<ConversationId, Seq>;
+pub(super) type SeqFloors = HashMap<ConversationId, Seq>;
 
 /// Where a stream continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) struct ResumePoint {
     pub(super) position: Position,
     /// In later entries, and in conversations that are not in the inbox, the client has the messages up to these
     /// numbers.
-    pub(super) floors: Floors,
+    pub(super) floors: SeqFloors,
 }
 
 /// Issues and verifies cursors.
@@ -86,7 +86,7 @@ impl ResumePoint {
             return None;
         }
         let generation = Generation { epoch: numbers(&mut rest)?, number: numbers(&mut rest)? };
-        let (position, mut floors) = (numbers(&mut rest)?, Floors::new());
+        let (position, mut floors) = (numbers(&mut rest)?, SeqFloors::new());
         while rest.has_remaining() {
             let conversation = match numbers(&mut rest)? {
                 GROUP => ConversationId::Group(GroupId::new(signed(numbers(&mut rest)?)).ok()?),
