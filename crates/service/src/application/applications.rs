@@ -83,7 +83,7 @@ impl<T, Id> ApplicationPage<T, Id> {
 
 /// The domains that decide about effects and apply them.
 #[derive(Clone, Debug)]
-pub struct Deciders {
+pub struct ApplicationDependencies {
     /// Users.
     pub users: Users,
     /// Members of groups.
@@ -99,7 +99,7 @@ impl Applications {
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
-        deciders: Deciders,
+        dependencies: ApplicationDependencies,
         closing: &Closing,
         config: ApplicationsConfig,
         log_kept: Duration,
@@ -107,10 +107,10 @@ impl Applications {
         let DomainContext { stores, mutations, hasher, .. } = context;
         Self {
             store: Arc::clone(&stores.applications),
-            users: deciders.users,
-            members: deciders.members,
-            follows: deciders.follows,
-            blocks: deciders.blocks,
+            users: dependencies.users,
+            members: dependencies.members,
+            follows: dependencies.follows,
+            blocks: dependencies.blocks,
             closing: closing.clone(),
             mutations: mutations.clone(),
             log: Arc::clone(&stores.relation_log),

@@ -25,7 +25,7 @@ mod pending_groups;
 mod rights;
 mod rpc;
 
-pub use applications::{Applications, Deciders};
+pub use applications::{ApplicationDependencies, Applications};
 pub use cleanup_job::cleanup_job;
 pub use closing::Closing;
 pub use config::ApplicationsConfig;

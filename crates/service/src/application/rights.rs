@@ -150,12 +150,12 @@ impl Applications {
                 }
                 Ok(())
             }
-            Asks::Join(group) => self.members.has_room(MemberKey { group, user: found.applicant }).await,
+            Asks::Join(group) => self.members.check_room(MemberKey { group, user: found.applicant }).await,
             Asks::Invite(group, user) => {
                 let edge = Edge { from: found.applicant, to: user };
                 self.is_open_to(edge, Permissions::NONE).await?;
                 self.is_open_to(edge.reversed(), Permissions::NONE).await?;
-                self.members.has_room(MemberKey { group, user }).await
+                self.members.check_room(MemberKey { group, user }).await
             }
         }
     }

@@ -75,5 +75,5 @@ use range::{Bounds, Range, no_conversation, store_error};
 pub use receive::{ReceiveRpc, Receiving, receivers_job};
 pub use rpc::MessageRpc;
 pub(crate) use sent_messages::SentMessages;
-pub use service::{ConversationData, Correspondents, Messages};
+pub use service::{ConversationData, MessageDependencies, Messages};
 pub use upkeep::upkeep_job;

@@ -177,7 +177,7 @@ impl Messages {
         reader: Option<UserId>,
         groups: &[GroupId],
     ) -> Result<Vec<Result<Bounds, Error>>, Error> {
-        let members = &self.correspondents.members;
+        let members = &self.dependencies.members;
         let Some(user) = reader else {
             let exist = members.exist(groups, None).await.into_iter();
             let all = |exists| if exists { Ok(Bounds::ALL) } else { Err(no_conversation()) };
@@ -199,7 +199,7 @@ impl Messages {
         is_asked: bool,
     ) -> Result<Option<Bounds>, Error> {
         let Some(user) = reader.filter(|_| is_asked) else { return Ok(Some(Bounds::ALL)) };
-        let created = self.correspondents.users.created(user, &Consistency::Cached).await?;
+        let created = self.dependencies.users.created(user, &Consistency::Cached).await?;
         Ok(created.map(|_| Bounds::ALL))
     }
 }

@@ -28,7 +28,7 @@ impl Messages {
             (ConversationId::Direct(one, other), Some(sender)) => {
                 self.may_send_direct(sender, [one, other]).await
             }
-            (ConversationId::Group(group), None) => self.correspondents.members.group(group).await.map(drop),
+            (ConversationId::Group(group), None) => self.dependencies.members.group(group).await.map(drop),
             (ConversationId::Group(group), Some(sender)) => self.may_send_to_group(sender, group).await,
             (ConversationId::Offline(_), _) => Err(no_conversation()),
         }
@@ -49,12 +49,12 @@ impl Messages {
     /// Checks that neither of two users has blocked the other, and that `user` accepts messages of `sender`. The error
     /// does not reveal a block.
     async fn takes_messages_of(&self, user: UserId, sender: UserId) -> Result<(), Error> {
-        let blocks = &self.correspondents.blocks;
+        let blocks = &self.dependencies.blocks;
         if blocks.is_either_blocked(Edge { from: sender, to: user }).await? {
             return Err(not_taken());
         }
         if self.config.direct_from == DirectFrom::Friends {
-            let friends = are_friends(&self.correspondents.follows, blocks, sender, &[user]).await?;
+            let friends = are_friends(&self.dependencies.follows, blocks, sender, &[user]).await?;
             if friends != [true] {
                 return Err(not_taken());
             }
@@ -63,7 +63,7 @@ impl Messages {
     }
 
     async fn may_send_to_group(&self, sender: UserId, group: GroupId) -> Result<(), Error> {
-        let members = &self.correspondents.members;
+        let members = &self.dependencies.members;
         let kind = members.group(group).await?.kind;
         let (member, roster) = members.with_roster(MemberKey { group, user: sender }).await?;
         let member =
@@ -78,7 +78,7 @@ impl Messages {
     }
 
     async fn all_exist(&self, users: &[UserId]) -> Result<(), Error> {
-        for found in self.correspondents.users.get_many(users, &Consistency::Cached).await {
+        for found in self.dependencies.users.get_many(users, &Consistency::Cached).await {
             if found?.is_none() {
                 return Err(Error::not_found("user"));
             }

@@ -13,9 +13,9 @@ use crate::{
     write::mutations::Mutations,
 };
 
-/// The parties of messages.
+/// The domains that messages use.
 #[derive(Clone, Debug)]
-pub struct Correspondents {
+pub struct MessageDependencies {
     /// Users.
     pub users: Users,
     /// Members of groups.
@@ -49,7 +49,7 @@ pub struct MessagesInner {
     pub(crate) dialogs: DialogRecords,
     pub(crate) marks: MarkQueue,
     pub(crate) mutations: Mutations,
-    pub(crate) correspondents: Correspondents,
+    pub(crate) dependencies: MessageDependencies,
     pub(crate) config: MessagesConfig,
 }
 
@@ -67,7 +67,7 @@ impl Messages {
     pub fn new(
         context: DomainContext<'_>,
         queue: AppendQueue,
-        correspondents: Correspondents,
+        dependencies: MessageDependencies,
         ConversationData { conversations, dialogs }: ConversationData,
         marked: Arc<dyn MarkListener>,
         config: MessagesConfig,
@@ -79,11 +79,11 @@ impl Messages {
             logs: queue.logs.clone(),
             queue,
             erasures: ErasureStart::new(context),
-            marks: MarkQueue::new(context, dialogs.clone(), heads, correspondents.members.clone(), marked),
+            marks: MarkQueue::new(context, dialogs.clone(), heads, dependencies.members.clone(), marked),
             conversations,
             dialogs,
             mutations: mutations.clone(),
-            correspondents,
+            dependencies,
             config,
         }))
     }

@@ -96,7 +96,7 @@ impl ActiveMembers {
         size: usize,
         principal: Principal,
     ) -> Result<ActivePage, Error> {
-        self.members.is_in(group, principal).await?;
+        self.members.check_member(group, principal).await?;
         // One more, to find out whether others follow.
         let found = self.active.store.active(group, after, size.saturating_add(1)).await;
         let mut found = found.map_err(Error::presence)?;

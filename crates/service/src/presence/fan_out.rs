@@ -160,8 +160,9 @@ impl FanOut {
             return Ok(());
         }
         let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
-        let among = self.members.among(&keys, &Consistency::Cached).await?;
-        for group in groups.iter().filter(|group| among.iter().all(|entry| entry.value.key.group != **group))
+        let members = self.members.get_existing(&keys, &Consistency::Cached).await?;
+        for group in
+            groups.iter().filter(|group| members.iter().all(|entry| entry.value.key.group != **group))
         {
             self.remove_from(*group, &[user]).await?;
         }

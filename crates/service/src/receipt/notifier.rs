@@ -92,7 +92,7 @@ impl Receipts {
 
     async fn is_large(&self, conversation: ConversationId) -> Result<bool, Error> {
         let ConversationId::Group(group) = conversation else { return Ok(false) };
-        let members = &self.0.messages.correspondents.members;
+        let members = &self.0.messages.dependencies.members;
         Ok(members.roster(group, &Consistency::Cached).await?.count > MEMBERS_MAX)
     }
 }

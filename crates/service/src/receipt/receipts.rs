@@ -58,7 +58,7 @@ impl Receipts {
     #[must_use]
     pub fn new(messages: Messages, marks: ReadMarks, config: ReceiptsConfig) -> Self {
         count_from_zero(RECEIPT_LOADS, &["members", "changes", "marks"]);
-        let seats = SeatCopies::new(messages.correspondents.members.clone(), config.kept);
+        let seats = SeatCopies::new(messages.dependencies.members.clone(), config.kept);
         Self(Arc::new(ReceiptsInner { messages, sent: SentCopies::new(), seats, marks, config }))
     }
 
@@ -171,7 +171,7 @@ impl Receipts {
         if one == other {
             return Ok(false);
         }
-        let blocks = &self.0.messages.correspondents.blocks;
+        let blocks = &self.0.messages.dependencies.blocks;
         Box::pin(blocks.is_either_blocked(Edge { from: one, to: other })).await
     }
 }

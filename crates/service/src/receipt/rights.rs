@@ -40,7 +40,7 @@ impl Receipts {
             ConversationId::Direct(..) => Ok(ReceiptVisibility::Sender),
             ConversationId::Offline(_) => Err(Error::not_found("conversation")),
             ConversationId::Group(group) => {
-                let group = self.0.messages.correspondents.members.group(group).await?;
+                let group = self.0.messages.dependencies.members.group(group).await?;
                 Ok(group.receipts.unwrap_or_else(|| self.0.config.shown.into()))
             }
         }

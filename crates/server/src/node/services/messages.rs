@@ -9,9 +9,9 @@ use kith_service::{
     dialog::{self, DialogCleanup, DialogRecords},
     group::members::Roles,
     message::{
-        AppendQueue, ConversationData, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents,
-        Inboxes, Logs, Messages, Notes, OfflineLogs, OfflineRpc, Receiving, Recipients, Repeats, StepNotes,
-        documents, receivers_job, resumption_job, upkeep_job,
+        AppendQueue, ConversationData, Delivery, Dialogs, ErasureCleanup, GroupEvents, Inboxes, Logs,
+        MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, Receiving, Recipients, Repeats,
+        StepNotes, documents, receivers_job, resumption_job, upkeep_job,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, Receipts, notifier_job},
@@ -76,7 +76,7 @@ pub(super) fn talk(parts: Assembly<'_>, sending: Sending, domains: &Domains, str
     let offline = OfflineRpc::new(offline, pages.clone());
     let upkeep = upkeep_job(context, &records.conversations, queue.clone(), &config.messages, parts.among());
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
-    let correspondents = Correspondents {
+    let dependencies = MessageDependencies {
         users: domains.users.clone(),
         members: domains.members.clone(),
         follows: domains.follows.clone(),
@@ -84,7 +84,7 @@ pub(super) fn talk(parts: Assembly<'_>, sending: Sending, domains: &Domains, str
     };
     let marks = ReadMarks::new(Arc::clone(&context.stores.dialogs), config.receipts);
     let (marked, changes) = ChangedReceipts::new(marks.clone());
-    let messages = Messages::new(context, queue, correspondents, records, Arc::new(marked), config.messages);
+    let messages = Messages::new(context, queue, dependencies, records, Arc::new(marked), config.messages);
     let receipts = Receipts::new(messages.clone(), marks, config.receipts);
     let receipt_notifier = notifier_job(receipts.clone(), notes.clone(), changes);
     let dialogs = Dialogs::new(context, messages.clone(), notes);

@@ -366,8 +366,8 @@ struct Domains {
 }
 
 impl Domains {
-    fn deciders(&self) -> application::Deciders {
-        application::Deciders {
+    fn deciders(&self) -> application::ApplicationDependencies {
+        application::ApplicationDependencies {
             users: self.users.clone(),
             members: self.members.clone(),
             follows: self.follows.clone(),

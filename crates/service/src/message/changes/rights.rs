@@ -99,7 +99,7 @@ impl Messages {
 
     /// The roles of users in a group; `None` for a user who is not a member.
     async fn roles(&self, group: GroupId, users: [UserId; 2]) -> Result<[Option<Role>; 2], Error> {
-        let members = &self.correspondents.members;
+        let members = &self.dependencies.members;
         let role = async |user| {
             let member = members.with_roster(MemberKey { group, user }).await?.0;
             Ok::<_, Error>(member.map(|member| member.value.role))

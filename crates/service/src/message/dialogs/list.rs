@@ -63,7 +63,7 @@ impl Dialogs {
     /// # Errors
     /// NOT_FOUND if there is no such user, or errors of the store.
     pub(super) async fn listed(&self, user: UserId, at_least: &AtLeast) -> Result<ListedDialogs, Error> {
-        let users = &self.messages.correspondents.users;
+        let users = &self.messages.dependencies.users;
         let (created, groups, mut dialogs) = tokio::try_join!(
             users.created(user, &Consistency::Cached),
             self.groups_of(user),
@@ -99,7 +99,7 @@ impl Dialogs {
     /// # Errors
     /// NOT_FOUND if there is no such user, or errors of the store.
     pub(in crate::message) async fn conversations(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {
-        let users = &self.messages.correspondents.users;
+        let users = &self.messages.dependencies.users;
         let (created, groups, dialogs) = tokio::try_join!(
             users.created(user, &Consistency::Cached),
             self.groups_of(user),
@@ -111,7 +111,7 @@ impl Dialogs {
 
     /// The groups that a user is in, by rising id.
     pub(in crate::message) async fn groups_of(&self, user: UserId) -> Result<Vec<GroupId>, Error> {
-        let members = &self.messages.correspondents.members;
+        let members = &self.messages.dependencies.members;
         let mut groups: Vec<GroupId> = Vec::new();
         loop {
             let (some, more) = members.groups_after(user, groups.last().copied(), BATCH_MAX).await?;

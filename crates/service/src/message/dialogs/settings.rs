@@ -121,7 +121,7 @@ impl Dialogs {
     async fn may_trim(&self, id: ConversationId, principal: Principal) -> Result<(), Error> {
         let bounds = self.messages.bounds(principal.user(), &[id]).await?;
         bounds.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let (Principal::User(user), members) = (principal, &self.messages.correspondents.members) else {
+        let (Principal::User(user), members) = (principal, &self.messages.dependencies.members) else {
             return Ok(());
         };
         let role = match id {

@@ -72,7 +72,7 @@ impl Receiving {
     ) -> Result<(StreamStart, TotalsWatches), Error> {
         let parts = &self.0;
         let _permit = parts.hub.start_permit().await;
-        let users = &parts.messages.correspondents.users;
+        let users = &parts.messages.dependencies.users;
         let created = users.created(request.user, &Consistency::Cached).await?;
         let created = created.ok_or_else(|| Error::not_found("user"))?;
         let listener: Arc<dyn TotalsListener> = Arc::<ReceiverWaker>::clone(&registration.waker);
