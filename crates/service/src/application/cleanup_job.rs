@@ -122,7 +122,7 @@ impl ApplicationRounds {
         let work = async move {
             if found.effect == ApplicationEffect::Outstanding {
                 metrics::counter!(metric::APPLICATIONS_RESUMED.name).increment(1);
-                return this.finish(found).await.map(drop);
+                return this.finish_effect(found).await.map(drop);
             }
             let change = ApplicationChange::Expire(found.id);
             this.change(found.asks.receiver(), change, Write::at(now)).await.map(drop)
@@ -149,5 +149,5 @@ impl ApplicationRounds {
 }
 
 fn log(error: &Error) {
-    tracing::warn!(%error, "an application could not be brought to its end; it is tried again");
+    tracing::warn!(%error, "an application could not be finished; it is retried");
 }

@@ -27,6 +27,6 @@ mod rpc;
 
 pub use applications::{ApplicationDependencies, Applications};
 pub use cleanup_job::cleanup_job;
-pub use closing::Closing;
+pub use closing::ApplicationCloser;
 pub use config::ApplicationsConfig;
 pub use rpc::ApplicationRpc;

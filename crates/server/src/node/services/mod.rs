@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 use kith_cache::Node;
 use kith_delivery::Windows;
 use kith_service::{
-    application::{self, Applications, Closing},
+    application::{self, ApplicationCloser, Applications},
     conversation, dialog,
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
@@ -311,7 +311,7 @@ impl<'a> Assembly<'a> {
 /// The domains that others are built over, and their further dependencies.
 struct Lower {
     domains: Domains,
-    closing: Closing,
+    closing: ApplicationCloser,
     sending: messages::Sending,
     upkeep: Upkeep,
 }
@@ -321,7 +321,7 @@ struct Lower {
 async fn lower(parts: Assembly<'_>, users: Users, moves: MembershipForwarder) -> Result<Lower, StoreError> {
     let Assembly { context, config, .. } = parts;
     let stores = context.stores;
-    let closing = Closing::new(stores, context.mutations.clone(), config.applications);
+    let closing = ApplicationCloser::new(stores, context.mutations.clone(), config.applications);
     let sending = messages::sending(parts, &users);
     let listeners = groups::Listeners {
         members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(sending.notes.clone())],
