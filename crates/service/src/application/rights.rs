@@ -146,7 +146,7 @@ impl Applications {
                 self.check_allowed_by(edge.reversed(), Permissions::NONE).await?;
                 // The write of the follow checks again, in the store.
                 for edge in [edge, edge.reversed()] {
-                    self.follows.may_begin(edge, Principal::Service, &Consistency::Cached).await?;
+                    self.follows.check_may_follow(edge, Principal::Service, &Consistency::Cached).await?;
                 }
                 Ok(())
             }

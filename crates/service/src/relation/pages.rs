@@ -6,9 +6,9 @@ use kith_store::{BlockList, FollowList, UserId};
 
 use super::{
     RelationRpc,
-    convert::{self, cursor_numbers, cursor_of, place_numbers, place_of},
-    lists::{ListOf, ListPage},
-    set_operations::{Common, common},
+    convert::{self, cursor_numbers, cursor_of, position_numbers, position_of},
+    lists::{ListPage, UserList},
+    set_operations::{CommonUsers, common},
 };
 use crate::{
     error::Error,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A requested page.
-pub(super) struct PageOf {
+pub(super) struct ListPageRequest {
     pub(super) call: Call,
     method: &'static str,
     /// The users of the list, as bytes; the second is empty for a list of one user.
@@ -26,7 +26,7 @@ pub(super) struct PageOf {
     pub(super) consistency: Option<types::Consistency>,
 }
 
-impl PageOf {
+impl ListPageRequest {
     /// A page of the list that this method returns for one user or for two.
     pub(super) fn new(
         call: Call,
@@ -53,36 +53,36 @@ type Entries<T> = (Vec<T>, String);
 impl RelationRpc {
     pub(super) async fn follow_page(
         &self,
-        of: ListOf<FollowList>,
-        page: &PageOf,
+        of: UserList<FollowList>,
+        page: &ListPageRequest,
     ) -> Result<Entries<wire::Follow>, Error> {
-        let (consistency, at, mut quota) = self.begin(page, place_of)?;
+        let (consistency, at, mut quota) = self.begin(page, position_of)?;
         let part = self.follows.lists.part(of, at, &consistency).await?;
         quota.answered(part.entries.len());
         let last = part.entries.last().filter(|_| part.more).map(|follow| follow.place_in(of.list));
-        let next = self.next(page, last.map(place_numbers));
+        let next = self.next(page, last.map(position_numbers));
         Ok((part.entries.iter().map(convert::follow_to_wire).collect(), next))
     }
 
     pub(super) async fn settings_page(
         &self,
-        of: ListOf<BlockList>,
-        page: &PageOf,
+        of: UserList<BlockList>,
+        page: &ListPageRequest,
     ) -> Result<Entries<wire::UserSettings>, Error> {
-        let (consistency, at, mut quota) = self.begin(page, place_of)?;
+        let (consistency, at, mut quota) = self.begin(page, position_of)?;
         let found = self.blocks.list(of, at, &consistency).await?;
         quota.answered(found.blocks.len());
         let settings = found.blocks.iter().map(|block| convert::user_settings(block, &self.blocks)).collect();
-        Ok((settings, self.next(page, found.next.map(place_numbers))))
+        Ok((settings, self.next(page, found.next.map(position_numbers))))
     }
 
     pub(super) async fn common_page(
         &self,
-        lists: [ListOf<FollowList>; 2],
-        page: &PageOf,
+        lists: [UserList<FollowList>; 2],
+        page: &ListPageRequest,
     ) -> Result<(Vec<i64>, String, bool), Error> {
         let (consistency, at, mut quota) = self.begin(page, cursor_of)?;
-        let Common { users, next, partial } = common(&self.follows, lists, at, &consistency).await?;
+        let CommonUsers { users, next, partial } = common(&self.follows, lists, at, &consistency).await?;
         quota.answered(users.len());
         let next = self.next(page, next.map(cursor_numbers));
         Ok((users.into_iter().map(UserId::get).collect(), next, partial))
@@ -91,7 +91,7 @@ impl RelationRpc {
     /// The freshness, the beginning and the size of the page, and its quota.
     fn begin<P, const N: usize>(
         &self,
-        page: &PageOf,
+        page: &ListPageRequest,
         of: fn([i64; N]) -> Option<P>,
     ) -> Result<(Consistency, ListPage<P>, PageQuota), Error> {
         let consistency = self.limits.consistency(page.call, page.consistency.as_ref())?;
@@ -101,7 +101,7 @@ impl RelationRpc {
     }
 
     /// The token of the page after this position; empty: there is none.
-    fn next<const N: usize>(&self, page: &PageOf, after: Option<[i64; N]>) -> String {
+    fn next<const N: usize>(&self, page: &ListPageRequest, after: Option<[i64; N]>) -> String {
         after.map(|after| self.pages.issue_numbers(&page.query(), after)).unwrap_or_default()
     }
 }

@@ -22,7 +22,7 @@ use kith_service::{
     message::{Repeats, documents},
     notice::{self, LiveTotals, NoticeCleanup},
     presence::{Background, MembershipForwarder},
-    relation::{self, Blocks, Follows, Upkeep},
+    relation::{self, Blocks, Follows, RelationUpkeep},
     rpc::{page_token::PageTokens, secret::SecretHasher},
     schema_agreement::SchemaAgreement,
     sequence::SequenceRpc,
@@ -313,7 +313,7 @@ struct Lower {
     domains: Domains,
     closing: ApplicationCloser,
     sending: messages::Sending,
-    upkeep: Upkeep,
+    upkeep: RelationUpkeep,
 }
 
 /// Builds users, groups, members and relations, and the append of messages, which they use. `moves`: the listener of
@@ -336,7 +336,7 @@ async fn lower(parts: Assembly<'_>, users: Users, moves: MembershipForwarder) ->
     let (groups, members) = groups::groups_and_members(parts, below, codes, listeners);
     let follows = relations::follows(parts, &users, &closing, &sending.notes);
     let blocks = sending.blocks.clone();
-    let upkeep = Upkeep::new(stores, context.caches, &follows, &blocks);
+    let upkeep = RelationUpkeep::new(stores, context.caches, &follows, &blocks);
     Ok(Lower { domains: Domains { users, groups, members, follows, blocks }, closing, sending, upkeep })
 }
 
