@@ -10,7 +10,7 @@ use super::{
     sending::{MessageDraft, Sent},
 };
 use crate::{
-    dialog::MarkWish,
+    dialog::MarkRequest,
     error::{Error, Reason},
 };
 
@@ -60,7 +60,7 @@ impl Messages {
             None => return Ok(()),
         };
         let (joined, left) = (bounds.joined(), bounds.left());
-        let wish = MarkWish { key, kind: MarkKind::UpTo(seq), joined, left, exists: true };
-        self.marks.mark(wish).await.map(drop)
+        let request = MarkRequest { key, kind: MarkKind::UpTo(seq), joined, left, exists: true };
+        self.marks.mark(request).await.map(drop)
     }
 }

@@ -105,7 +105,9 @@ impl Messages {
         conversation: ConversationId,
         drafts: Vec<MessageDraft>,
     ) -> Result<Vec<Result<Sent, Error>>, Error> {
-        self.dialogs.make(conversation, drafts.iter().filter_map(|draft| draft.message.sender)).await?;
+        self.dialogs
+            .create_missing(conversation, drafts.iter().filter_map(|draft| draft.message.sender))
+            .await?;
         let times: Vec<Timestamp> = drafts.iter().map(|draft| draft.message.sent).collect();
         let markers: Vec<Option<UserId>> = drafts.iter().map(MessageDraft::marker).collect();
         let messages = drafts.into_iter().map(|draft| draft.message).collect();

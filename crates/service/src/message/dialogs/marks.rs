@@ -12,7 +12,7 @@ use super::{
     shown::View,
 };
 use crate::{
-    dialog::{HeadAfter, MarkWish},
+    dialog::{HeadAfter, MarkRequest},
     error::Error,
     message::AtLeast,
 };
@@ -48,9 +48,9 @@ impl Dialogs {
         let bounds = self.bounds(key).await?;
         let (joined, left) = (bounds.joined(), bounds.left());
         let is_hidden = matches!(kind, MarkKind::Hidden(_));
-        let wish = MarkWish { key, kind, joined, left, exists: false };
+        let request = MarkRequest { key, kind, joined, left, exists: false };
         let queue = self.messages.marks.clone();
-        let work = Box::pin(async move { queue.mark(wish).await });
+        let work = Box::pin(async move { queue.mark(request).await });
         let marked = self.messages.mutations.call(deadline, work).await?;
         if marked.token.is_some() {
             self.notify_of_mark(key, marked.dialog.read.read_seq(), is_hidden);
