@@ -11,7 +11,7 @@ use kith_store::{
 use prost::{Message as _, bytes::Bytes};
 
 use super::{
-    reading::{Back, MessagePage, Pull, SEQS_MAX},
+    reading::{BackwardRead, ForwardRead, MessagePage, SEQS_MAX},
     sending::{MessageDraft, Sent},
 };
 use crate::{
@@ -196,8 +196,8 @@ pub(super) fn mentions(field: &'static str, ids: &[i64]) -> Result<Vec<UserId>, 
     ids::users(field, ids)
 }
 
-pub(super) fn pull(request: &wire::PullMessagesRequest, limit: usize) -> Result<Pull, Error> {
-    let pull = Pull {
+pub(super) fn pull(request: &wire::PullMessagesRequest, limit: usize) -> Result<ForwardRead, Error> {
+    let pull = ForwardRead {
         conversation: conversation(&request.conversation_id)?,
         from: number("from_seq", request.from_seq)?,
         to: number("to_seq", request.to_seq)?,
@@ -210,8 +210,8 @@ pub(super) fn pull(request: &wire::PullMessagesRequest, limit: usize) -> Result<
     Ok(pull)
 }
 
-pub(super) fn back(request: &wire::HistoryRequest, limit: usize) -> Result<Back, Error> {
-    Ok(Back {
+pub(super) fn back(request: &wire::HistoryRequest, limit: usize) -> Result<BackwardRead, Error> {
+    Ok(BackwardRead {
         conversation: conversation(&request.conversation_id)?,
         before: number("before_seq", request.before_seq)?,
         limit,

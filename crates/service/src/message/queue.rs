@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 use super::{
     Delivery, MessagesConfig,
     deliver::Begun,
-    logs::{Added, Logs},
-    waiting::{AppendResult, AppendWaiter, Waiting, answer},
+    logs::{LogAdditions, Logs},
+    waiting::{AppendResult, AppendWaiter, WaitingAppends, answer},
 };
 use crate::{
     error::Error,
@@ -30,7 +30,7 @@ pub struct AppendQueue {
     /// `None`: nothing is delivered.
     delivery: Option<Delivery>,
     mutations: Mutations,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingAppends>,
 }
 
 impl AppendQueue {
@@ -40,7 +40,7 @@ impl AppendQueue {
         count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);
         drop(metrics::histogram!(MESSAGE_APPEND_SECONDS.name));
         drop(metrics::histogram!(MESSAGE_APPEND_SIZE.name));
-        Self { logs, delivery: None, mutations, waiting: Arc::new(Waiting::new(config)) }
+        Self { logs, delivery: None, mutations, waiting: Arc::new(WaitingAppends::new(config)) }
     }
 
     /// The same, which delivers what it appends before it answers.
@@ -107,7 +107,7 @@ impl AppendQueue {
                 tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));
             match appended {
                 Ok(appended) => {
-                    let added = Added::of(&messages, &appended);
+                    let added = LogAdditions::of(&messages, &appended);
                     tokio::join!(
                         self.logs.appended(conversation, &added, began),
                         self.delivered(conversation, &added, begun)
@@ -154,7 +154,7 @@ impl AppendQueue {
         }
     }
 
-    async fn delivered(&self, conversation: ConversationId, added: &Added, begun: Begun) {
+    async fn delivered(&self, conversation: ConversationId, added: &LogAdditions, begun: Begun) {
         if let Some(delivery) = &self.delivery {
             delivery.appended(conversation, added, begun).await;
         }

@@ -22,7 +22,7 @@ const READ_AT_ONCE: usize = 2;
 
 /// A read by rising number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pull {
+pub(super) struct ForwardRead {
     pub(super) conversation: ConversationId,
     /// 0: from the first.
     pub(super) from: Seq,
@@ -35,7 +35,7 @@ pub(super) struct Pull {
 
 /// A read by falling number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Back {
+pub(super) struct BackwardRead {
     pub(super) conversation: ConversationId,
     /// Exclusive; 0: from the end.
     pub(super) before: Seq,
@@ -56,21 +56,21 @@ pub(super) struct MessagePage {
 
 /// The order of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum PageOrder {
     Rising,
     Falling,
 }
 
-/// The state of a page.
+/// A requested page.
 #[derive(Clone, Copy, Debug)]
 enum PageRequest {
-    Pull(Pull),
-    Back(Back),
+    Forward(ForwardRead),
+    Backward(BackwardRead),
 }
 
-/// The logs.
+/// The log that is read.
 #[derive(Clone, Copy, Debug)]
-struct Log<'a> {
+struct LogSource<'a> {
     logs: &'a Logs,
     conversation: ConversationId,
     /// It has messages up to this number.
@@ -98,16 +98,24 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
-    pub(super) async fn pull(&self, reader: Option<UserId>, asked: Pull) -> Result<MessagePage, Error> {
-        self.page(reader, asked.conversation, asked.at_least, PageRequest::Pull(asked)).await
+    pub(super) async fn pull(
+        &self,
+        reader: Option<UserId>,
+        asked: ForwardRead,
+    ) -> Result<MessagePage, Error> {
+        self.page(reader, asked.conversation, asked.at_least, PageRequest::Forward(asked)).await
     }
 
     /// Returns messages by falling number.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
-    pub(super) async fn history(&self, reader: Option<UserId>, asked: Back) -> Result<MessagePage, Error> {
-        self.page(reader, asked.conversation, asked.at_least, PageRequest::Back(asked)).await
+    pub(super) async fn history(
+        &self,
+        reader: Option<UserId>,
+        asked: BackwardRead,
+    ) -> Result<MessagePage, Error> {
+        self.page(reader, asked.conversation, asked.at_least, PageRequest::Backward(asked)).await
     }
 
     /// Returns the messages with these numbers, by rising number.
@@ -131,8 +139,8 @@ impl Messages {
         let parts = spans.flat_map(|span| parts(span, &recent)).collect();
         let mut found = PageContent::default();
         let is_asked = |message: &Message| seqs.binary_search(&message.seq).is_ok();
-        let log = Log { logs: &self.logs, conversation, end: range.max };
-        let more = read(log, parts, Order::Rising, is_asked, &mut found).await?;
+        let log = LogSource { logs: &self.logs, conversation, end: range.max };
+        let more = read(log, parts, PageOrder::Rising, is_asked, &mut found).await?;
         Ok(MessagePage { messages: found.messages, range, more })
     }
 
@@ -159,13 +167,13 @@ impl Messages {
         at_least: Seq,
         asked: PageRequest,
     ) -> Result<MessagePage, Error> {
-        let look = |bounds: Bounds| asked.among_the_last(bounds.with(Seq::MAX));
-        let Readable { range, recent } = self.readable(reader, conversation, at_least, look).await?;
+        let wanted = |bounds: Bounds| asked.wanted_of_last(bounds.with(Seq::MAX));
+        let Readable { range, recent } = self.readable(reader, conversation, at_least, wanted).await?;
         let (first, last, others) = asked.within(range);
         let order = asked.order();
         let parts = ordered(parts(Span { first, last }, &recent), order);
         let mut found = PageContent::default();
-        let log = Log { logs: &self.logs, conversation, end: range.max };
+        let log = LogSource { logs: &self.logs, conversation, end: range.max };
         let is_cut = read(log, parts, order, |_| true, &mut found).await?;
         Ok(MessagePage { messages: found.messages, range, more: is_cut || others })
     }
@@ -173,9 +181,9 @@ impl Messages {
 
 /// Reads parts, one of them ahead, until the page is full. Returns whether its size was the reason.
 async fn read(
-    log: Log<'_>,
+    log: LogSource<'_>,
     parts: Vec<PagePart>,
-    order: Order,
+    order: PageOrder,
     is_asked: impl Fn(&Message) -> bool,
     found: &mut PageContent,
 ) -> Result<bool, Error> {
@@ -194,14 +202,14 @@ async fn read(
     Ok(false)
 }
 
-fn ordered<T>(mut rising: Vec<T>, order: Order) -> Vec<T> {
-    if order == Order::Falling {
+fn ordered<T>(mut rising: Vec<T>, order: PageOrder) -> Vec<T> {
+    if order == PageOrder::Falling {
         rising.reverse();
     }
     rising
 }
 
-impl Pull {
+impl ForwardRead {
     /// First and last number of the page within what may be read, and whether others follow.
     fn within(self, range: Range) -> (Seq, Seq, bool) {
         let to = if self.to == 0 { range.max } else { self.to.min(range.max) };
@@ -211,8 +219,8 @@ impl Pull {
     }
 }
 
-impl Back {
-    /// As [`Pull::within`].
+impl BackwardRead {
+    /// As [`ForwardRead::within`].
     fn within(self, range: Range) -> (Seq, Seq, bool) {
         let last = if self.before == 0 { range.max } else { range.max.min(self.before - 1) };
         let first = range.min.max(last - as_seq(self.limit) + 1);
@@ -221,24 +229,24 @@ impl Back {
 }
 
 impl PageRequest {
-    const fn order(self) -> Order {
+    const fn order(self) -> PageOrder {
         match self {
-            Self::Pull(_) => Order::Rising,
-            Self::Back(_) => Order::Falling,
+            Self::Forward(_) => PageOrder::Rising,
+            Self::Backward(_) => PageOrder::Falling,
         }
     }
 
     /// First and last number of the page within what may be read, and whether others follow.
     fn within(self, range: Range) -> (Seq, Seq, bool) {
         match self {
-            Self::Pull(pull) => pull.within(range),
-            Self::Back(back) => back.within(range),
+            Self::Forward(read) => read.within(range),
+            Self::Backward(read) => read.within(range),
         }
     }
 
     /// The largest part of the page among the last messages, if the end may be anywhere in this range.
-    fn among_the_last(self, range: Range) -> Wanted {
-        if let Self::Back(Back { before: 0, limit, .. }) = self {
+    fn wanted_of_last(self, range: Range) -> Wanted {
+        if let Self::Backward(BackwardRead { before: 0, limit, .. }) = self {
             return Wanted { span: Span { first: range.min, last: range.max }, most: limit };
         }
         let (first, last, _) = self.within(range);

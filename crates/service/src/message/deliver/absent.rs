@@ -8,8 +8,8 @@ use prost::bytes::Bytes;
 
 use super::{
     super::{
-        logs::Added,
-        offline::{Absent, is_announced},
+        logs::LogAdditions,
+        offline::{AbsentRecipients, is_announced},
     },
     Delivery,
     recipients::DeliveryTargets,
@@ -35,7 +35,7 @@ impl Delivery {
     pub(super) async fn announced(
         &self,
         conversation: ConversationId,
-        added: &Added,
+        added: &LogAdditions,
     ) -> Result<Vec<Message>, Error> {
         let Some(offline) = &self.0.offline else { return Ok(Vec::new()) };
         let mut messages = added.runs.concat();
@@ -60,10 +60,10 @@ impl Delivery {
             return Ok(());
         }
         let absent = match fanned {
-            Some(Fanned::Inboxes(absent)) => Absent::All(absent.clone()),
+            Some(Fanned::Inboxes(absent)) => AbsentRecipients::All(absent.clone()),
             Some(Fanned::Registered) => self.absent_of_large(conversation, messages).await?,
             None => match self.0.recipients.of(conversation).await? {
-                DeliveryTargets::Users(users) => Absent::All(users.to_vec()),
+                DeliveryTargets::Users(users) => AbsentRecipients::All(users.to_vec()),
                 DeliveryTargets::Registered => self.absent_of_large(conversation, messages).await?,
             },
         };
@@ -104,7 +104,7 @@ impl Delivery {
         &self,
         conversation: ConversationId,
         messages: &[Message],
-    ) -> Result<Absent, Error> {
+    ) -> Result<AbsentRecipients, Error> {
         let mentioned: BTreeSet<UserId> =
             messages.iter().flat_map(|message| &message.mentions).copied().collect();
         let members = self.0.recipients.members_among(conversation, mentioned.into_iter().collect()).await?;
@@ -114,6 +114,6 @@ impl Delivery {
         let wakes = join_all(wakes).await;
         let absent =
             members.iter().zip(wakes).filter(|(_, wakes)| wakes.as_ref().map_or(true, Vec::is_empty));
-        Ok(Absent::Mentioned(absent.map(|(user, _)| *user).collect()))
+        Ok(AbsentRecipients::Mentioned(absent.map(|(user, _)| *user).collect()))
     }
 }

@@ -31,7 +31,7 @@ use self::{
     recipients::DeliveryTargets,
 };
 pub use self::{notes::StepNotes, recipients::Recipients, repeats::Repeats, resumption::resumption_job};
-use super::{Inboxes, logs::Added, offline::OfflineLogs};
+use super::{Inboxes, logs::LogAdditions, offline::OfflineLogs};
 use crate::{
     error::{Error, Reason},
     metric::{FAN_OUT_SECONDS, MESSAGES_UNDELIVERED},
@@ -123,7 +123,7 @@ impl Delivery {
     }
 
     /// Delivers the messages of an append, also those that an earlier one had stored.
-    pub(super) async fn appended(&self, conversation: ConversationId, added: &Added, begun: Begun) {
+    pub(super) async fn appended(&self, conversation: ConversationId, added: &LogAdditions, begun: Begun) {
         let Some(last) = added.last else { return self.end(begun) };
         let run = added.runs.last().filter(|run| run.last().is_some_and(|message| message.seq == last));
         let sent = self.sent(conversation, last, run.map(Vec::as_slice).unwrap_or_default());
@@ -142,7 +142,7 @@ impl Delivery {
         SentMessages { conversation, last, sent, entries: entries(messages, self.0.limits.wake_bytes) }
     }
 
-    async fn deliver(&self, sent: SentMessages, added: Option<&Added>, begun: Begun) {
+    async fn deliver(&self, sent: SentMessages, added: Option<&LogAdditions>, begun: Begun) {
         let (conversation, last, began) = (sent.conversation, sent.last, Instant::now());
         let fanned = timeout(WAITED, self.fan_out(sent)).await.ok().and_then(Result::ok);
         if fanned.is_some() {

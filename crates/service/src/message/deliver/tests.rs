@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::{
     super::{
-        faulty_inboxes::{Faulty, InboxFault},
+        faulty_inboxes::{FaultyInboxes, InboxFault},
         sample::{group, message, stored},
     },
     recipients::GroupMembers,
@@ -108,7 +108,7 @@ impl FanOutNoteStore for FakeNotes {
 }
 
 struct DeliveryFixture {
-    keeper: Arc<Faulty>,
+    keeper: Arc<FaultyInboxes>,
     members: Arc<FakeMembers>,
     notes: Arc<FakeNotes>,
     in_store: Arc<FakeNotes>,
@@ -123,10 +123,10 @@ impl DeliveryFixture {
 
     async fn with(offline: Option<OfflineLogs>) -> Self {
         let limits = InboxLimits::default();
-        let keeper = Arc::new(Faulty::new());
+        let keeper = Arc::new(FaultyInboxes::new());
         let (members, notes) = (Arc::<FakeMembers>::default(), Arc::<FakeNotes>::default());
         members.change(1, 2, &[1, 2]);
-        let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());
+        let inboxes = Inboxes::new(Arc::<FaultyInboxes>::clone(&keeper), node());
         let recipients = Recipients::new(Arc::<FakeMembers>::clone(&members), 3);
         let in_store = Arc::<FakeNotes>::default();
         let step_notes =
@@ -161,7 +161,7 @@ impl DeliveryFixture {
     async fn append(&self, seq: Seq) {
         let begun = self.delivery.begin(group(9)).await;
         let messages = [message(&seq.to_string(), 5)];
-        self.delivery.appended(group(9), &Added::of(&messages, &[Appended::New(seq)]), begun).await;
+        self.delivery.appended(group(9), &LogAdditions::of(&messages, &[Appended::New(seq)]), begun).await;
         // Notes are removed in the background.
         tokio::task::yield_now().await;
     }
@@ -268,7 +268,7 @@ async fn nothing_appended_leaves_no_note() {
     let begun = stage.delivery.begin(group(9)).await;
     assert_eq!(stage.noted(), 1);
     let messages = [message("x", 5)];
-    stage.delivery.appended(group(9), &Added::of(&messages, &[Appended::OtherContent]), begun).await;
+    stage.delivery.appended(group(9), &LogAdditions::of(&messages, &[Appended::OtherContent]), begun).await;
     tokio::task::yield_now().await;
     assert_eq!(stage.noted(), 0);
     assert_eq!(stage.entries(1).await, [0; 0]);
@@ -279,7 +279,7 @@ async fn replay_is_delivered_again() {
     let stage = DeliveryFixture::new().await;
     let begun = stage.delivery.begin(group(9)).await;
     let (messages, replayed) = ([message("x", 5)], Appended::Replayed { seq: 7, sent: Timestamp(7) });
-    stage.delivery.appended(group(9), &Added::of(&messages, &[replayed]), begun).await;
+    stage.delivery.appended(group(9), &LogAdditions::of(&messages, &[replayed]), begun).await;
     assert_eq!(stage.entries(1).await, [7]);
 }
 

@@ -253,7 +253,7 @@ mod tests {
     use kith_delivery::{FanOut, InboxKeeper as _};
     use kith_store::{NodeName, Timestamp};
 
-    use super::{super::super::faulty_inboxes::Faulty, *};
+    use super::{super::super::faulty_inboxes::FaultyInboxes, *};
     use crate::sample::user;
 
     fn node() -> NodeName {
@@ -264,14 +264,14 @@ mod tests {
         SentMessages { conversation: "g9".parse().unwrap(), last, sent: Timestamp(0), entries: Vec::new() }
     }
 
-    fn hub(most: usize, of_user_max: usize) -> (Arc<ReceiverHub>, Arc<Faulty>) {
-        let keeper = Arc::new(Faulty::new());
-        let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());
+    fn hub(most: usize, of_user_max: usize) -> (Arc<ReceiverHub>, Arc<FaultyInboxes>) {
+        let keeper = Arc::new(FaultyInboxes::new());
+        let inboxes = Inboxes::new(Arc::<FaultyInboxes>::clone(&keeper), node());
         (Arc::new(ReceiverHub::new(inboxes, most, of_user_max)), keeper)
     }
 
     /// Whether a message to user 1 wakes the node.
-    async fn is_woken(keeper: &Faulty, last: i64) -> bool {
+    async fn is_woken(keeper: &FaultyInboxes, last: i64) -> bool {
         let fan_out = FanOut { sent: sent(last), users: &[user(1)] };
         !keeper.fan_out(&fan_out).await.wakes.is_empty()
     }

@@ -9,7 +9,7 @@ use kith_store::{ConversationId, Message, Seq, Timestamp, UserId};
 use super::{
     super::{
         Bounds, Messages, message_to_wire, no_conversation,
-        reading::{MessagePage, PAGE_MAX, Pull},
+        reading::{ForwardRead, MessagePage, PAGE_MAX},
     },
     FRESH_FOR,
     response::Deliveries,
@@ -91,7 +91,7 @@ impl Reader {
         if last < first {
             return Ok(MessagePage::empty());
         }
-        let asked = Pull { conversation, from: first, to: last, limit: PAGE_MAX, at_least: last };
+        let asked = ForwardRead { conversation, from: first, to: last, limit: PAGE_MAX, at_least: last };
         match self.messages().pull(Some(self.user), asked).await {
             // It left the group in between.
             Err(error) if error.reason() == Reason::NotFound => Ok(MessagePage::empty()),

@@ -107,11 +107,11 @@ async fn sweep(hub: Arc<ReceiverHub>) {
 mod tests {
     use tokio::time::timeout;
 
-    use super::{super::super::faulty_inboxes::Faulty, *};
+    use super::{super::super::faulty_inboxes::FaultyInboxes, *};
     use crate::sample::user;
 
     fn hub() -> (Arc<ReceiverHub>, Inboxes) {
-        let inboxes = Inboxes::new(Arc::new(Faulty::new()), "node".parse().unwrap());
+        let inboxes = Inboxes::new(Arc::new(FaultyInboxes::new()), "node".parse().unwrap());
         (Arc::new(ReceiverHub::new(inboxes.clone(), 9, 9)), inboxes)
     }
 
