@@ -62,7 +62,7 @@ mod waiting;
 use at_least::AtLeast;
 pub use config::{DirectFrom, MessagesConfig};
 use convert::{acting_user, conversation, conversations, message_to_wire, number};
-pub use deliver::{Delivery, Recipients, Repeats, StepNotes, resumption_job};
+pub use deliver::{Delivery, FanOutRetries, Recipients, StepNotes, resumption_job};
 pub use dialogs::{DialogRpc, Dialogs};
 pub use erasing::ErasureCleanup;
 pub use group_events::GroupEvents;

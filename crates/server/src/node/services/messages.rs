@@ -9,8 +9,8 @@ use kith_service::{
     dialog::{self, DialogCleanup, DialogRecords},
     group::members::Roles,
     message::{
-        AppendQueue, ConversationData, Delivery, Dialogs, ErasureCleanup, GroupEvents, Inboxes, Logs,
-        MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, Receiving, Recipients, Repeats,
+        AppendQueue, ConversationData, Delivery, Dialogs, ErasureCleanup, FanOutRetries, GroupEvents,
+        Inboxes, Logs, MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, Receiving, Recipients,
         StepNotes, documents, receivers_job, resumption_job, upkeep_job,
     },
     notice::LiveTotals,
@@ -50,7 +50,7 @@ pub(super) struct Talk {
     pub(super) calls: TalkCalls,
     pub(super) upkeep: BackgroundJob,
     pub(super) dialog_cleanup: DialogCleanup,
-    pub(super) repeats: Repeats,
+    pub(super) repeats: FanOutRetries,
     pub(super) resumption: BackgroundJob,
     pub(super) receivers: BackgroundJob,
     pub(super) receipt_notifier: BackgroundJob,
@@ -91,7 +91,7 @@ pub(super) fn talk(parts: Assembly<'_>, sending: Sending, domains: &Domains, str
     let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages, totals);
     let (receivers, resumption) =
         (receivers_job(&receiving), resumption_job(context.stores, delivery.clone(), parts.among()));
-    let repeats = Repeats::new(delivery);
+    let repeats = FanOutRetries::new(delivery);
     let calls = TalkCalls { messages, dialogs, receiving, receipts, offline, agreement: parts.agreement() };
     Talk { calls, upkeep, dialog_cleanup, repeats, resumption, receivers, receipt_notifier }
 }

@@ -19,7 +19,7 @@ use kith_service::{
     conversation, dialog,
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
-    message::{Repeats, documents},
+    message::{FanOutRetries, documents},
     notice::{self, LiveTotals, NoticeCleanup},
     presence::{Background, MembershipForwarder},
     relation::{self, Blocks, Follows, RelationUpkeep},
@@ -73,7 +73,7 @@ pub struct Services {
     /// The completion of applications that a dead node left incomplete.
     pub(crate) applications: BackgroundJob,
     /// Retries of failed deliveries.
-    pub repeats: Repeats,
+    pub repeats: FanOutRetries,
     /// Delivery of messages that other nodes left undelivered.
     pub(crate) resumption: BackgroundJob,
     /// The background tasks of receivers.

@@ -39,7 +39,7 @@ impl Messages {
     ) -> Result<Changed, Error> {
         let writer = Writer { logs: self.logs.clone(), mutations: self.mutations.clone() };
         let event = change.event.clone();
-        let (changed, begun) =
+        let (changed, steps) =
             tokio::join!(writer.change(conversation, change), self.queue.begin(conversation));
         let changed = changed?;
         let event = match changed {
@@ -48,14 +48,14 @@ impl Messages {
         };
         // The change is visible to all readers; its event follows.
         let queue = self.queue.clone();
-        tokio::spawn(async move { queue.deliver(conversation, event.as_ref(), begun).await });
+        tokio::spawn(async move { queue.deliver(conversation, event.as_ref(), steps).await });
         Ok(changed)
     }
 }
 
 impl Writer {
     async fn change(&self, conversation: ConversationId, change: MessageChange) -> Result<Changed, Error> {
-        let hold = self.logs.windows.hold(conversation).await.map_err(|_| away())?;
+        let hold = self.logs.windows.hold(conversation).await.map_err(|_| windows_unavailable())?;
         let event = change.event.clone();
         let changed = match self.write(conversation, change).await {
             // The hold continues: the write may still arrive.
@@ -122,7 +122,7 @@ impl Logs {
     }
 }
 
-fn away() -> Error {
+fn windows_unavailable() -> Error {
     Error::new(Reason::StoreUnavailable, "messages cannot be changed now: Redis does not answer")
 }
 

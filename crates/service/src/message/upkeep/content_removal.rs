@@ -43,7 +43,7 @@ impl ContentRemoval {
 
     async fn removed(self, key: DocumentKey, Erasure { user, begun, .. }: Erasure) -> Result<u64, Error> {
         let Self { store, logs, mutations } = self;
-        let hold = logs.windows.hold(key.conversation).await.map_err(|_| away())?;
+        let hold = logs.windows.hold(key.conversation).await.map_err(|_| windows_unavailable())?;
         let erase = async move { store.erase_document(key.conversation, key.first(), user, begun).await };
         // After an unknown outcome the hold is kept until its end. The erasure processes the document again.
         let erased = mutations.write_all(&logs.documents, vec![key], Box::pin(erase)).await;
@@ -53,7 +53,7 @@ impl ContentRemoval {
     }
 }
 
-fn away() -> Error {
+fn windows_unavailable() -> Error {
     Error::new(Reason::StoreUnavailable, "messages cannot be erased now: Redis does not answer")
 }
 

@@ -34,8 +34,8 @@ impl AnnouncingFixture {
         let mentions = mentions.iter().map(|id| user(*id)).collect();
         let message = NewMessage { sent: Timestamp::now(), mentions, ..message(&seq.to_string(), 5) };
         self.logs.fill(group(9), std::slice::from_ref(&message));
-        let begun = self.stage.delivery.begin(group(9)).await;
-        self.stage.delivery.appended(group(9), &LogAdditions::of(&[message], &[appended]), begun).await;
+        let steps = self.stage.delivery.begin(group(9)).await;
+        self.stage.delivery.appended(group(9), &LogAdditions::of(&[message], &[appended]), steps).await;
         tokio::task::yield_now().await;
     }
 
@@ -73,10 +73,10 @@ async fn failed_entry_is_repeated_and_keeps_its_note() {
     fixture.append(2).await;
     assert_eq!(fixture.entered(), [(2, vec![4])]);
     assert_eq!((fixture.stage.pending(), fixture.stage.noted()), (vec![(group(9), 1)], 1));
-    let repeats = Repeats::new(fixture.stage.delivery.clone());
-    repeats.start();
+    let retries = FanOutRetries::new(fixture.stage.delivery.clone());
+    retries.start();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    repeats.stop().await;
+    retries.stop().await;
     assert_eq!(fixture.entered(), [(2, vec![4]), (1, vec![4])]);
     assert_eq!((fixture.stage.pending(), fixture.stage.noted()), (vec![], 0));
 }
@@ -96,12 +96,12 @@ async fn repeated_send_enters_what_is_missing() {
 async fn repeated_send_of_old_message_enters_nothing() {
     let fixture = AnnouncingFixture::new().await;
     fixture.logs.fill(group(9), &[message("old", 5)]);
-    let begun = fixture.stage.delivery.begin(group(9)).await;
+    let steps = fixture.stage.delivery.begin(group(9)).await;
     let replayed = [Appended::Replayed { seq: 1, sent: Timestamp(7) }];
     fixture
         .stage
         .delivery
-        .appended(group(9), &LogAdditions::of(&[message("old", 5)], &replayed), begun)
+        .appended(group(9), &LogAdditions::of(&[message("old", 5)], &replayed), steps)
         .await;
     assert_eq!(fixture.entered(), []);
 }
