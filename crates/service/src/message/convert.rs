@@ -12,7 +12,7 @@ use prost::{Message as _, bytes::Bytes};
 
 use super::{
     reading::{BackwardRead, ForwardRead, MessagePage, SEQS_MAX},
-    sending::{MessageDraft, Sent},
+    sending::{MessageDraft, SendOutcome},
 };
 use crate::{
     error::{Error, valid},
@@ -239,7 +239,7 @@ pub(crate) fn number(field: &'static str, number: i64) -> Result<Seq, Error> {
     if number < 0 { Err(Error::invalid(field, "must not be below 0")) } else { Ok(number) }
 }
 
-pub(super) fn sent_to_wire(sent: Sent) -> wire::SendMessageResponse {
+pub(super) fn sent_to_wire(sent: SendOutcome) -> wire::SendMessageResponse {
     wire::SendMessageResponse {
         conversation_id: sent.conversation.to_string(),
         seq: sent.seq,
@@ -248,7 +248,7 @@ pub(super) fn sent_to_wire(sent: Sent) -> wire::SendMessageResponse {
     }
 }
 
-pub(super) fn send_result(sent: Result<Sent, Error>) -> wire::SendResult {
+pub(super) fn send_result(sent: Result<SendOutcome, Error>) -> wire::SendResult {
     let result = match sent {
         Ok(sent) => SendAnswer::Sent(sent_to_wire(sent)),
         Err(error) => SendAnswer::Error(error.to_result()),

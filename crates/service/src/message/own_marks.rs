@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     Messages,
-    sending::{MessageDraft, Sent},
+    sending::{MessageDraft, SendOutcome},
 };
 use crate::{
     dialog::MarkRequest,
@@ -29,7 +29,7 @@ impl Messages {
     pub(super) fn mark_own<'a>(
         &self,
         conversation: ConversationId,
-        sent: impl Iterator<Item = (Option<UserId>, &'a Result<Sent, Error>)>,
+        sent: impl Iterator<Item = (Option<UserId>, &'a Result<SendOutcome, Error>)>,
     ) {
         let mut last: BTreeMap<UserId, Seq> = BTreeMap::new();
         for (user, sent) in sent {

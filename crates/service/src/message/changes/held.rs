@@ -22,7 +22,7 @@ const HELD_AGAIN: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(2
 
 /// Writes changes. Cheap to clone.
 #[derive(Clone, Debug)]
-struct Writer {
+struct ChangeWriter {
     logs: Logs,
     mutations: Mutations,
 }
@@ -37,7 +37,7 @@ impl Messages {
         conversation: ConversationId,
         change: MessageChange,
     ) -> Result<Changed, Error> {
-        let writer = Writer { logs: self.logs.clone(), mutations: self.mutations.clone() };
+        let writer = ChangeWriter { logs: self.logs.clone(), mutations: self.mutations.clone() };
         let event = change.event.clone();
         let (changed, steps) =
             tokio::join!(writer.change(conversation, change), self.queue.begin(conversation));
@@ -53,7 +53,7 @@ impl Messages {
     }
 }
 
-impl Writer {
+impl ChangeWriter {
     async fn change(&self, conversation: ConversationId, change: MessageChange) -> Result<Changed, Error> {
         let hold = self.logs.windows.hold(conversation).await.map_err(|_| windows_unavailable())?;
         let event = change.event.clone();

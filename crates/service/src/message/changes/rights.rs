@@ -9,7 +9,7 @@ use super::{
         Messages,
         range::{no_conversation, store_error},
     },
-    Target, no_message, was_recalled,
+    ChangeTarget, no_message, was_recalled,
 };
 use crate::{
     dialog::out_of_range,
@@ -22,7 +22,7 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT, or errors of the store.
-    pub(super) async fn changeable(&self, target: Target) -> Result<Message, Error> {
+    pub(super) async fn get_changeable(&self, target: ChangeTarget) -> Result<Message, Error> {
         let bounds = self.seen_bounds(target.by, &[target.conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
         // As if the log ended there: users who may not read its end must not learn it.
@@ -40,14 +40,14 @@ impl Messages {
     ///
     /// # Errors
     /// PERMISSION_DENIED, FAILED_PRECONDITION, or errors of the store.
-    pub(super) async fn may_recall(&self, target: Target, message: &Message) -> Result<(), Error> {
+    pub(super) async fn may_recall(&self, target: ChangeTarget, message: &Message) -> Result<(), Error> {
         let Some(user) = target.by else { return Ok(()) };
         if message.sender == Some(user) {
             // It is recalled already: no effect.
             let is_recalled = message.recalled.is_some();
             return if is_recalled { Ok(()) } else { in_time(message.sent, self.config.recall_within) };
         }
-        if self.moderates(user, target.conversation, message.sender).await? {
+        if self.may_moderate(user, target.conversation, message.sender).await? {
             return Ok(());
         }
         let why = "only its sender, those with a higher role in the group, and services recall a message";
@@ -58,7 +58,7 @@ impl Messages {
     ///
     /// # Errors
     /// PERMISSION_DENIED, FAILED_PRECONDITION, or errors of the store.
-    pub(super) async fn may_edit(&self, target: Target, message: &Message) -> Result<(), Error> {
+    pub(super) async fn may_edit(&self, target: ChangeTarget, message: &Message) -> Result<(), Error> {
         if let Some(user) = target.by
             && message.sender != Some(user)
         {
@@ -86,7 +86,7 @@ impl Messages {
 
     /// Whether a user has a higher role than the sender of a message. A user who is not a member counts as an ordinary
     /// member.
-    async fn moderates(
+    async fn may_moderate(
         &self,
         user: UserId,
         conversation: ConversationId,

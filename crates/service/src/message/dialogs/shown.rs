@@ -16,7 +16,7 @@ use crate::{
 
 /// The range and the read mark of a user in a conversation, before the end of the log is known.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct DialogView {
     pub(super) dialog: Arc<Dialog>,
     bounds: Bounds,
 }
@@ -35,7 +35,7 @@ pub(super) struct ShownConversation {
     pub(super) peer: Peer,
 }
 
-impl View {
+impl DialogView {
     /// Within `bounds`, as far as the user sees them by its dialog.
     pub(super) fn new(bounds: Bounds, dialog: Arc<Dialog>) -> Self {
         Self { bounds: bounds.of_dialog(&dialog), dialog }
@@ -97,7 +97,7 @@ impl Dialogs {
     ) -> Result<ShownConversation, Error> {
         let (bounds, dialog) =
             tokio::try_join!(self.bounds(key), self.messages.dialogs.get(key, consistency))?;
-        let view = View::new(bounds, dialog);
+        let view = DialogView::new(bounds, dialog);
         let mut shown = self.show(vec![view], consistency, &AtLeast::default()).await?;
         shown.pop().ok_or_else(Error::internal)
     }
@@ -105,11 +105,11 @@ impl Dialogs {
     /// Shows conversations, in their order. Logs are read from the store, and again if they seem to end below `at_least`.
     pub(super) async fn show(
         &self,
-        views: Vec<View>,
+        views: Vec<DialogView>,
         consistency: &Consistency,
         at_least: &AtLeast,
     ) -> Result<Vec<ShownConversation>, Error> {
-        let keys: Vec<DialogKey> = views.iter().map(View::key).collect();
+        let keys: Vec<DialogKey> = views.iter().map(DialogView::key).collect();
         let asked: Vec<(ConversationId, Seq)> =
             views.iter().map(|view| (view.key().conversation, view.read_up_to())).collect();
         let (heads, peers) =
@@ -121,7 +121,12 @@ impl Dialogs {
         Ok(shown)
     }
 
-    async fn show_one(&self, view: View, head: LogHead, peer: Peer) -> Result<ShownConversation, Error> {
+    async fn show_one(
+        &self,
+        view: DialogView,
+        head: LogHead,
+        peer: Peer,
+    ) -> Result<ShownConversation, Error> {
         let end = head.last.as_ref().map_or(0, |last| last.seq);
         let range = view.range(end);
         let (headers, last) = if range.max == end {
@@ -140,7 +145,11 @@ impl Dialogs {
     }
 
     /// The same as a head, for a log that the user sees up to a number below its end.
-    async fn head_up_to(&self, view: &View, max: Seq) -> Result<(Vec<StoredHeader>, Option<Message>), Error> {
+    async fn head_up_to(
+        &self,
+        view: &DialogView,
+        max: Seq,
+    ) -> Result<(Vec<StoredHeader>, Option<Message>), Error> {
         let conversation = view.key().conversation;
         let first = (view.read_up_to() + 1).max(max - DOCUMENT + 1);
         let mut headers = Vec::new();

@@ -105,9 +105,9 @@ async fn entry_is_there_once() {
 }
 
 async fn watch(logs: &OfflineLogs, cursor: &str) -> OfflineStream {
-    let (tokens, places) = (PageTokens::new([7; 32]), Arc::new(Semaphore::new(1)));
-    let place = watch::position(&tokens, cursor).unwrap();
-    logs.watch(place, tokens, places.try_acquire_owned().unwrap()).await.unwrap()
+    let (tokens, permits) = (PageTokens::new([7; 32]), Arc::new(Semaphore::new(1)));
+    let position = watch::position(&tokens, cursor).unwrap();
+    logs.watch(position, tokens, permits.try_acquire_owned().unwrap()).await.unwrap()
 }
 
 async fn next(stream: &mut OfflineStream) -> WatchOfflineResponse {
