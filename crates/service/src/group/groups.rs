@@ -205,9 +205,9 @@ impl Groups {
         let patch = GroupPatch { secrets: self.hasher.hash_all(secrets).await?, ..patch };
         let this = self.clone();
         let work = async move {
-            let name_before = this.name_before(id, &patch).await;
+            let previous_name = this.previous_name(id, &patch).await;
             let written = this.change_for(id, patch, write, context.principal).await?;
-            this.notify_renamed(name_before, &written.record).await;
+            this.notify_renamed(previous_name, &written.record).await;
             Ok(written)
         };
         self.mutations.call(context.deadline, Box::pin(work)).await

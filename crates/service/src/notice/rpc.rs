@@ -145,13 +145,14 @@ impl NoticeService for NoticeRpc {
         for listed in &page.notices {
             let notice = convert::listed_to_wire(listed);
             if !budget.takes(&notice) {
-                last = page.notices.get(notices.len().saturating_sub(1)).map(|listed| listed.place);
+                last = page.notices.get(notices.len().saturating_sub(1)).map(|listed| listed.position);
                 break;
             }
             notices.push(notice);
         }
         quota.answered(notices.len());
-        let next_page_token = last.map(|place| self.pages.issue_numbers(&query, place)).unwrap_or_default();
+        let next_page_token =
+            last.map(|position| self.pages.issue_numbers(&query, position)).unwrap_or_default();
         Ok(Response::new(wire::ListNoticesResponse { notices, next_page_token }))
     }
 

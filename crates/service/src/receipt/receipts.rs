@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::{
     ReadMarks, ReceiptsConfig,
     inputs::{self, ReceiptInputs},
-    marks::Marks,
-    rights::Asker,
+    marks::MarksByOrdinal,
+    rights::ReceiptCaller,
     seat_copies::SeatCopies,
     sent_copies::SentCopies,
 };
@@ -78,10 +78,11 @@ impl Receipts {
     ) -> Result<ReceiptInputs, Error> {
         // Before the seats: a member who joins after it is not a reader of these messages.
         let sent = self.sent(user, conversation, seqs).await?;
-        let (asker, seats) = tokio::try_join!(self.asker(user, conversation), self.0.seats.of(conversation))?;
+        let (caller, seats) =
+            tokio::try_join!(self.caller(user, conversation), self.0.seats.of(conversation))?;
         let most = inputs::most(&seats);
         let message = |(at, seq): (usize, &Seq)| {
-            if at < most { found(&sent, *seq, asker, &seats) } else { Err(left_out()) }
+            if at < most { visible_message(&sent, *seq, caller, &seats) } else { Err(left_out()) }
         };
         let messages: Vec<_> = seqs.iter().enumerate().map(message).collect();
         let marks = self.marks(user, conversation, &seats, &messages, is_fresh).await?;
@@ -157,7 +158,7 @@ impl Receipts {
         seats: &GroupSeats,
         messages: &[Result<SentMessage, Error>],
         is_fresh: bool,
-    ) -> Result<Arc<Marks>, Error> {
+    ) -> Result<Arc<MarksByOrdinal>, Error> {
         let readers = inputs::readers(seats, &inputs::numbers(messages));
         if readers.is_empty() || (user.is_some() && self.is_blocked(conversation).await?) {
             return Ok(Arc::default());
@@ -177,9 +178,14 @@ impl Receipts {
 }
 
 /// A message, if the caller may see its receipt.
-fn found(sent: &SentMessages, seq: Seq, asker: Asker, seats: &GroupSeats) -> Result<SentMessage, Error> {
+fn visible_message(
+    sent: &SentMessages,
+    seq: Seq,
+    caller: ReceiptCaller,
+    seats: &GroupSeats,
+) -> Result<SentMessage, Error> {
     let message = sent.find(seq)?;
-    asker.may_see(message, seats)?;
+    caller.may_see(message, seats)?;
     Ok(message)
 }
 
