@@ -98,12 +98,8 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
-    pub(super) async fn pull(
-        &self,
-        reader: Option<UserId>,
-        asked: ForwardRead,
-    ) -> Result<MessagePage, Error> {
-        self.page(reader, asked.conversation, asked.at_least, PageRequest::Forward(asked)).await
+    pub(super) async fn pull(&self, reader: Option<UserId>, read: ForwardRead) -> Result<MessagePage, Error> {
+        self.page(reader, read.conversation, read.at_least, PageRequest::Forward(read)).await
     }
 
     /// Returns messages by falling number.
@@ -113,9 +109,9 @@ impl Messages {
     pub(super) async fn history(
         &self,
         reader: Option<UserId>,
-        asked: BackwardRead,
+        read: BackwardRead,
     ) -> Result<MessagePage, Error> {
-        self.page(reader, asked.conversation, asked.at_least, PageRequest::Backward(asked)).await
+        self.page(reader, read.conversation, read.at_least, PageRequest::Backward(read)).await
     }
 
     /// Returns the messages with these numbers, by rising number.

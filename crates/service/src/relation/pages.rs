@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A requested page.
-pub(super) struct ListPageRequest {
+pub(super) struct ListQuery {
     pub(super) call: Call,
     method: &'static str,
     /// The users of the list, as bytes; the second is empty for a list of one user.
@@ -26,7 +26,7 @@ pub(super) struct ListPageRequest {
     pub(super) consistency: Option<types::Consistency>,
 }
 
-impl ListPageRequest {
+impl ListQuery {
     /// A page of the list that this method returns for one user or for two.
     pub(super) fn new(
         call: Call,
@@ -54,7 +54,7 @@ impl RelationRpc {
     pub(super) async fn follow_page(
         &self,
         of: UserList<FollowList>,
-        page: &ListPageRequest,
+        page: &ListQuery,
     ) -> Result<Entries<wire::Follow>, Error> {
         let (consistency, at, mut quota) = self.begin(page, position_of)?;
         let part = self.follows.lists.part(of, at, &consistency).await?;
@@ -67,7 +67,7 @@ impl RelationRpc {
     pub(super) async fn settings_page(
         &self,
         of: UserList<BlockList>,
-        page: &ListPageRequest,
+        page: &ListQuery,
     ) -> Result<Entries<wire::UserSettings>, Error> {
         let (consistency, at, mut quota) = self.begin(page, position_of)?;
         let found = self.blocks.list(of, at, &consistency).await?;
@@ -79,7 +79,7 @@ impl RelationRpc {
     pub(super) async fn common_page(
         &self,
         lists: [UserList<FollowList>; 2],
-        page: &ListPageRequest,
+        page: &ListQuery,
     ) -> Result<(Vec<i64>, String, bool), Error> {
         let (consistency, at, mut quota) = self.begin(page, cursor_of)?;
         let CommonUsers { users, next, partial } = common(&self.follows, lists, at, &consistency).await?;
@@ -91,7 +91,7 @@ impl RelationRpc {
     /// The freshness, the beginning and the size of the page, and its quota.
     fn begin<P, const N: usize>(
         &self,
-        page: &ListPageRequest,
+        page: &ListQuery,
         of: fn([i64; N]) -> Option<P>,
     ) -> Result<(Consistency, ListPage<P>, PageQuota), Error> {
         let consistency = self.limits.consistency(page.call, page.consistency.as_ref())?;
@@ -101,7 +101,7 @@ impl RelationRpc {
     }
 
     /// The token of the page after this position; empty: there is none.
-    fn next<const N: usize>(&self, page: &ListPageRequest, after: Option<[i64; N]>) -> String {
+    fn next<const N: usize>(&self, page: &ListQuery, after: Option<[i64; N]>) -> String {
         after.map(|after| self.pages.issue_numbers(&page.query(), after)).unwrap_or_default()
     }
 }

@@ -15,7 +15,7 @@ use super::{
     convert,
     import::import,
     lists::UserList,
-    pages::ListPageRequest,
+    pages::ListQuery,
     pair::{AT_ONCE, PairRecords},
 };
 use crate::{
@@ -72,14 +72,7 @@ impl RelationRpc {
 /// The page that a request asks for, of the list that this method returns for these users.
 macro_rules! page {
     ($call:expr, $method:literal, $request:expr, $users:expr) => {
-        ListPageRequest::new(
-            $call,
-            $method,
-            &$users,
-            $request.page_size,
-            $request.page_token,
-            $request.consistency,
-        )
+        ListQuery::new($call, $method, &$users, $request.page_size, $request.page_token, $request.consistency)
     };
 }
 
