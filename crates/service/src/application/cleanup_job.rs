@@ -42,7 +42,7 @@ pub fn cleanup_job(stores: &Stores, applications: Applications, among: Option<&s
         applications,
         store: Arc::clone(&stores.applications),
         lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
-        led: false,
+        was_leader: false,
         mark: None,
         noted: None,
         forgot: None,
@@ -57,7 +57,7 @@ struct ApplicationRounds {
     /// The lease of the node that searches.
     lease: Lease,
     /// Whether this node did the last search.
-    led: bool,
+    was_leader: bool,
     /// Where the next search begins.
     mark: Option<Vec<u8>>,
     /// When that was stored.
@@ -79,11 +79,11 @@ impl ApplicationRounds {
 
     /// Does the due work, if this node has the lease.
     async fn round(&mut self) -> Result<(), Error> {
-        let led = self.led;
-        if !self.leads().await {
+        let was_leader = self.was_leader;
+        if !self.check_lease().await {
             return Ok(());
         }
-        if !led || self.mark.is_none() {
+        if !was_leader || self.mark.is_none() {
             self.mark = self.lease.mark().await.map_err(store_error)?;
         }
         let now = Timestamp::now();
@@ -92,7 +92,7 @@ impl ApplicationRounds {
         for due in found.due {
             // Others may succeed.
             drop(self.complete(due).await.inspect_err(log));
-            if !self.leads().await {
+            if !self.check_lease().await {
                 return Ok(());
             }
         }
@@ -142,9 +142,9 @@ impl ApplicationRounds {
         }
     }
 
-    async fn leads(&mut self) -> bool {
-        self.led = self.lease.is_held().await.unwrap_or(false);
-        self.led
+    async fn check_lease(&mut self) -> bool {
+        self.was_leader = self.lease.is_held().await.unwrap_or(false);
+        self.was_leader
     }
 }
 

@@ -190,7 +190,7 @@ async fn read(
     let mut reads = stream::iter(reads).buffered(READ_AT_ONCE);
     while let Some(part) = reads.next().await {
         for message in ordered(part?, order).into_iter().filter(&is_asked) {
-            if !found.takes(message) {
+            if !found.admit(message) {
                 return Ok(true);
             }
         }
@@ -259,7 +259,7 @@ impl MessagePage {
 
 impl PageContent {
     /// Whether the page has room for the message, which is in it then.
-    fn takes(&mut self, message: Message) -> bool {
+    fn admit(&mut self, message: Message) -> bool {
         self.bytes += message.weight();
         if self.bytes > PAGE_BYTES && !self.messages.is_empty() {
             return false;

@@ -144,7 +144,7 @@ impl NoticeService for NoticeRpc {
         let (mut notices, mut last) = (Vec::new(), page.more);
         for listed in &page.notices {
             let notice = convert::listed_to_wire(listed);
-            if !budget.takes(&notice) {
+            if !budget.admit(&notice) {
                 last = page.notices.get(notices.len().saturating_sub(1)).map(|listed| listed.position);
                 break;
             }

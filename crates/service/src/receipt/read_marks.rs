@@ -88,7 +88,7 @@ impl ReadMarks {
         metrics::counter!(RECEIPT_LOADS.name, "what" => "marks").increment(1);
         // Before the read: marks that come in between may not be in it. And known as large from now on.
         copied.since.get_or_insert_with(Instant::now);
-        self.kept.lock().weigh(conversation, copied.marks.len() + missing.len());
+        self.kept.lock().set_weight(conversation, copied.marks.len() + missing.len());
         let parts: Vec<Vec<_>> = missing.chunks(BATCH_MAX).map(<[_]>::to_vec).collect();
         let reads = parts.into_iter().map(async |some| self.dialogs(conversation, some).await);
         let mut reads = stream::iter(reads).buffer_unordered(READ_AT_ONCE);

@@ -308,7 +308,7 @@ impl Mutations {
     }
 
     fn overloaded(&self) -> StoreError {
-        self.shed.one_more();
+        self.shed.increment();
         StoreError::Overloaded
     }
 

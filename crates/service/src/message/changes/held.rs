@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// After a change of unknown outcome the window is held again after each of these times: the write may arrive late.
-const HELD_AGAIN: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(60)];
+const HOLD_PAUSES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(60)];
 
 /// Writes changes. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl ChangeWriter {
         };
         match &changed {
             Ok(changed) => self.announce(conversation, event, changed),
-            Err(error) if error.outcome() == Outcome::Unknown => self.hold_again(conversation),
+            Err(error) if error.outcome() == Outcome::Unknown => self.hold_repeatedly(conversation),
             Err(_) => {}
         }
         changed.map_err(store_error)
@@ -93,10 +93,10 @@ impl ChangeWriter {
         tokio::spawn(async move { logs.announce(conversation, event, seq).await });
     }
 
-    fn hold_again(&self, conversation: ConversationId) {
+    fn hold_repeatedly(&self, conversation: ConversationId) {
         let logs = self.logs.clone();
         tokio::spawn(async move {
-            for later in HELD_AGAIN {
+            for later in HOLD_PAUSES {
                 sleep(later).await;
                 if let Ok(hold) = logs.windows.hold(conversation).await {
                     drop(logs.release(hold).await);

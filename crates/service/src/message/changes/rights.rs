@@ -45,7 +45,7 @@ impl Messages {
         if message.sender == Some(user) {
             // It is recalled already: no effect.
             let is_recalled = message.recalled.is_some();
-            return if is_recalled { Ok(()) } else { in_time(message.sent, self.config.recall_within) };
+            return if is_recalled { Ok(()) } else { check_in_time(message.sent, self.config.recall_within) };
         }
         if self.may_moderate(user, target.conversation, message.sender).await? {
             return Ok(());
@@ -68,7 +68,7 @@ impl Messages {
             return Err(was_recalled());
         }
         let Some(user) = target.by else { return Ok(()) };
-        in_time(message.sent, self.config.edit_within)?;
+        check_in_time(message.sent, self.config.edit_within)?;
         self.may_send(Some(user), target.conversation).await
     }
 
@@ -110,7 +110,7 @@ impl Messages {
 }
 
 /// Checks that a message which was sent at this time may still be changed by its sender.
-fn in_time(sent: Timestamp, within: Duration) -> Result<(), Error> {
+fn check_in_time(sent: Timestamp, within: Duration) -> Result<(), Error> {
     let until = sent.after(within);
     if is_within(sent, within, Timestamp::now()) {
         return Ok(());

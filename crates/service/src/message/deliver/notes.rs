@@ -126,8 +126,8 @@ impl NotedSteps {
         self.in_store.is_some_and(|at| at.elapsed() < IN_STORE_COUNTS_FOR)
     }
 
-    /// Both.
-    pub(super) fn and(&mut self, other: Self) {
+    /// Adds other steps.
+    pub(super) fn merge(&mut self, other: Self) {
         let room = KEPT_MAX.saturating_sub(self.notes.len());
         self.notes.extend(other.notes.into_iter().take(room));
         self.is_missing |= other.is_missing;

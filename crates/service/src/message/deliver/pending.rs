@@ -50,7 +50,7 @@ impl Pending {
         }
         let end = ends.entry(conversation).or_default();
         end.due.add(due);
-        end.steps.and(steps);
+        end.steps.merge(steps);
         show(ends.len());
         self.noted.notify_one();
     }

@@ -70,7 +70,7 @@ impl Dialogs {
             self.dialogs_of(user)
         )?;
         created.ok_or_else(|| Error::not_found("user"))?;
-        let (chosen, left_out) = chosen(groups, &dialogs, self.messages.config.conversations_max);
+        let (chosen, left_out) = choose(groups, &dialogs, self.messages.config.conversations_max);
         let (bounds, ends) = tokio::try_join!(
             self.messages.bounds(Some(user), &chosen),
             self.messages.logs.ends(&chosen, at_least)
@@ -106,7 +106,7 @@ impl Dialogs {
             self.dialogs_of(user)
         )?;
         created.ok_or_else(|| Error::not_found("user"))?;
-        Ok(chosen(groups, &dialogs, self.messages.config.conversations_max).0)
+        Ok(choose(groups, &dialogs, self.messages.config.conversations_max).0)
     }
 
     /// The groups that a user is in, by rising id.
@@ -157,7 +157,7 @@ impl Dialogs {
 
 /// The conversations of a user that are read, and the number of the others: pinned ones, then groups, then direct ones
 /// by falling day.
-fn chosen(
+fn choose(
     groups: Vec<GroupId>,
     dialogs: &HashMap<ConversationId, Dialog>,
     most: usize,
@@ -210,7 +210,7 @@ mod tests {
 
     fn chosen_of(groups: &[i64], all: &[(&str, i64, bool)], most: usize) -> (Vec<String>, usize) {
         let groups = groups.iter().map(|id| group(*id)).collect();
-        let (chosen, left_out) = chosen(groups, &dialogs(all), most);
+        let (chosen, left_out) = choose(groups, &dialogs(all), most);
         (chosen.iter().map(ConversationId::to_string).collect(), left_out)
     }
 

@@ -121,7 +121,7 @@ impl DialogRpc {
         let mut budget = ByteBudget::new(ANSWER_BYTES);
         let result = |(conversation, state)| {
             let result = convert::read_result(conversation, state);
-            if budget.takes(&result) { result } else { convert::read_result(conversation, Err(left_out())) }
+            if budget.admit(&result) { result } else { convert::read_result(conversation, Err(left_out())) }
         };
         let results = conversations.into_iter().zip(states).map(result).collect();
         Ok(Response::new(wire::GetReadSeqsResponse { results }))
@@ -219,7 +219,7 @@ fn fit_page(page: DialogPage, principal: Principal) -> (Vec<wire::Conversation>,
     let (mut conversations, mut last, mut more) = (Vec::with_capacity(page.shown.len()), None, page.more);
     for (position, shown) in page.shown {
         let conversation = convert::conversation_to_wire(shown, principal);
-        if !budget.takes(&conversation) {
+        if !budget.admit(&conversation) {
             more = true;
             break;
         }

@@ -72,7 +72,7 @@ impl Retention {
         for (id, first) in firsts {
             // It was hidden by a change that also allows the removal.
             if known.get(&id).is_none_or(|known| *known < first) {
-                self.conversations.run_raise(id, first, Instant::now() + BEGUN_WITHIN).await?;
+                self.conversations.raise_min_seq_in_task(id, first, Instant::now() + BEGUN_WITHIN).await?;
             }
         }
         Ok(())

@@ -141,7 +141,7 @@ impl ReaderCounts {
         match mark {
             ReaderMark::Read(slots) => {
                 if !slots.is_empty() && bitmaps.mark(reader.ordinal, section, slots).await.is_err() {
-                    self.missed(section, slots);
+                    self.repair_later(section, slots);
                 }
             }
             ReaderMark::Unread(slots) => self.invalidate(section, slots).await,
@@ -164,12 +164,12 @@ impl ReaderCounts {
         let Some(bitmaps) = self.0.bitmaps.as_ref().filter(|_| !slots.is_empty()) else { return };
         match bitmaps.invalidate(section, slots).await {
             Ok(()) => self.0.repairs.add(section, slots, repairs::AGAIN),
-            Err(_) => self.missed(section, slots),
+            Err(_) => self.repair_later(section, slots),
         }
     }
 
     /// Handles that Redis did not answer: bitmaps are dropped as soon as it does.
-    fn missed(&self, section: ReaderSection, slots: &[Slot]) {
+    fn repair_later(&self, section: ReaderSection, slots: &[Slot]) {
         let count = u64::try_from(slots.len()).unwrap_or(u64::MAX);
         metrics::counter!(NOTICE_BITMAPS_MISSED.name).increment(count);
         self.0.repairs.add(section, slots, Duration::ZERO);
