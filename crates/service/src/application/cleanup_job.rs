@@ -33,15 +33,15 @@ const LEASE: &str = "applications";
 /// A few times as long as a search takes.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
-/// The job that does the due work. `among`: the id of this node, if there are others.
+/// The job that does the due work. `node_id`: the id of this node, if there are others.
 #[must_use]
-pub fn cleanup_job(stores: &Stores, applications: Applications, among: Option<&str>) -> BackgroundJob {
+pub fn cleanup_job(stores: &Stores, applications: Applications, node_id: Option<&str>) -> BackgroundJob {
     metric::count_from_zero(metric::APPLICATIONS_RESUMED, &[]);
     metric::count_from_zero(metric::APPLICATION_EFFECTS, &["done", "refused", "failed"]);
     let rounds = ApplicationRounds {
         applications,
         store: Arc::clone(&stores.applications),
-        lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
+        lease: Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS),
         was_leader: false,
         mark: None,
         noted: None,

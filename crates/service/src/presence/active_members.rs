@@ -122,11 +122,11 @@ impl ActiveMembers {
         found: Vec<ActiveMember>,
     ) -> Result<Vec<ActiveMember>, Error> {
         let users: Vec<UserId> = found.iter().map(|one| one.user).collect();
-        let among = self.members.users_among(group, &users, &Consistency::Cached).await?;
-        let among: HashSet<UserId> = among.into_iter().collect();
-        let former = users.into_iter().filter(|user| !among.contains(user));
+        let members = self.members.users_among(group, &users, &Consistency::Cached).await?;
+        let members: HashSet<UserId> = members.into_iter().collect();
+        let former = users.into_iter().filter(|user| !members.contains(user));
         self.sessions.fan_out.remove_former_members(group, former.collect());
-        Ok(found.into_iter().filter(|member| among.contains(&member.user)).collect())
+        Ok(found.into_iter().filter(|member| members.contains(&member.user)).collect())
     }
 
     async fn distribution(

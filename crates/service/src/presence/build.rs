@@ -60,7 +60,7 @@ pub struct PresenceDependencies<'a> {
     /// Leases between nodes.
     pub coordination: Arc<dyn Coordination>,
     /// The id of this node, if there are others.
-    pub among: Option<&'a str>,
+    pub node_id: Option<&'a str>,
     /// Joins and leaves of groups.
     pub membership_updates: mpsc::Receiver<MembershipUpdate>,
 }
@@ -85,7 +85,7 @@ pub fn build(deps: PresenceDependencies<'_>, config: &PresenceConfig) -> (Presen
     let active = Active::new(&deps.stores.active, deps.caches, deps.policy);
     let fan_out =
         FanOut::new(deps.stores.clone(), active.clone(), deps.members.clone(), config.fan_outs_at_once);
-    let sweep = Sweep::new(fan_out.clone(), &deps.coordination, deps.among, config.sweep_every);
+    let sweep = Sweep::new(fan_out.clone(), &deps.coordination, deps.node_id, config.sweep_every);
     let visibility = Visibility::new(deps.follows, deps.blocks);
     let sessions = Sessions {
         stores: deps.stores,

@@ -37,12 +37,12 @@ impl Sweep {
     pub(super) fn new(
         fan_out: FanOut,
         coordination: &Arc<dyn Coordination>,
-        among: Option<&str>,
+        node_id: Option<&str>,
         every: Duration,
     ) -> Self {
         let store = Store(Arc::clone(&fan_out.stores.sessions));
         // Short: after a node died, no node sweeps for this time.
-        let lease = Lease::new(coordination, LEASE, among, every * 5 / 2);
+        let lease = Lease::new(coordination, LEASE, node_id, every * 5 / 2);
         Self { store, fan_out, lease }
     }
 

@@ -355,8 +355,8 @@ impl RelationService for RelationRpc {
         self.members.may_see(group, call.principal).await?;
         let (friends, next_page_token, partial) = self.common_page(friends_of(user), &page).await?;
         let users: Vec<UserId> = friends.iter().filter_map(|friend| UserId::new(*friend).ok()).collect();
-        let among = self.members.users_among(group, &users, &consistency).await?;
-        let user_ids: Vec<i64> = among.into_iter().map(UserId::get).collect();
+        let members = self.members.users_among(group, &users, &consistency).await?;
+        let user_ids: Vec<i64> = members.into_iter().map(UserId::get).collect();
         let partial = partial || user_ids.len() < friends.len();
         Ok(Response::new(wire::ListFriendsInGroupResponse { user_ids, next_page_token, partial }))
     }

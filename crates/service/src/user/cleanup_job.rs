@@ -34,20 +34,20 @@ const LEASE: &str = "edge_removals";
 const LEASE_LASTS: Duration = Duration::from_secs(20);
 
 /// The job that removes the data of deleted users in these domains. `begun`: users who were just deleted on this node;
-/// `among`: the id of this node, if there are others.
+/// `node_id`: the id of this node, if there are others.
 #[must_use]
 pub fn cleanup_job(
     stores: &Stores,
     domains: Vec<Arc<dyn AccountCleanup>>,
     begun: mpsc::Receiver<UserId>,
-    among: Option<&str>,
+    node_id: Option<&str>,
 ) -> BackgroundJob {
     let rounds = CleanupRounds {
         domains,
         store: Arc::clone(&stores.edges),
         ids: Arc::clone(&stores.users),
         users: Arc::clone(&stores.strong),
-        lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
+        lease: Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS),
         emptied: HashSet::new(),
         settled: HashSet::new(),
     };

@@ -41,7 +41,7 @@ pub(super) fn presence(
         gateway_tokens: rules.gateways,
         limits: rules.limits,
         coordination: Arc::clone(&context.stores.coordination),
-        among: parts.among(),
+        node_id: parts.among(),
         membership_updates: moved,
     };
     presence::build(online, &config.presence)

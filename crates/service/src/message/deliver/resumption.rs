@@ -37,13 +37,13 @@ pub(super) struct ResumptionRounds {
 }
 
 /// The job that delivers messages that other nodes left undelivered: a message is in the inboxes of its recipients
-/// within 11 s of the death of its node. It has no work if there are no other nodes. `among`: the id of this node, if there
+/// within 11 s of the death of its node. It has no work if there are no other nodes. `node_id`: the id of this node, if there
 /// are others.
 #[must_use]
-pub fn resumption_job(stores: &Stores, delivery: Delivery, among: Option<&str>) -> BackgroundJob {
+pub fn resumption_job(stores: &Stores, delivery: Delivery, node_id: Option<&str>) -> BackgroundJob {
     count_from_zero(FAN_OUTS_RESUMED, &NoteStorage::ALL.map(NoteStorage::name));
     let notes = delivery.0.notes.clone();
-    let lease = Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS);
+    let lease = Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS);
     let store = Arc::clone(&stores.messages);
     let rounds = notes.map(|notes| ResumptionRounds { delivery, notes, store, lease });
     BackgroundJob::new(rounds.map(|rounds| rounds.run().boxed()))

@@ -54,7 +54,7 @@ impl Erasures {
         context: DomainContext<'_>,
         queue: AppendQueue,
         documents_per_second: u32,
-        among: Option<&str>,
+        node_id: Option<&str>,
     ) -> Self {
         let DomainContext { stores, mutations, .. } = context;
         let store = Arc::clone(&stores.message_upkeep);
@@ -65,7 +65,7 @@ impl Erasures {
             store,
             queue,
             mutations: mutations.clone(),
-            lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
+            lease: Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS),
             pause: Duration::from_secs(1) / documents_per_second.max(1),
         }
     }
