@@ -71,13 +71,13 @@ pub(super) struct RunningStep(Arc<WaitingMarks>);
 /// The marks that wait.
 #[derive(Debug, Default)]
 pub(super) struct WaitingMarks {
-    queue: Mutex<Queue>,
+    queue: Mutex<MarkWaitQueue>,
     /// Notified when a step may begin.
     may_begin: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct MarkWaitQueue {
     waiters: VecDeque<MarkWaiter>,
     /// Whether a task takes steps.
     has_task: bool,
@@ -85,7 +85,7 @@ struct Queue {
     running: usize,
 }
 
-impl Queue {
+impl MarkWaitQueue {
     /// A caller waits for a mark, so it begins at once if none is being made. Those of senders, for which no caller waits, begin with
     /// it.
     fn may_begin(&self) -> bool {

@@ -71,7 +71,7 @@ pub use logs::Logs;
 pub use notes::Notes;
 pub use offline::{OfflineLogs, OfflineRpc};
 pub use queue::AppendQueue;
-use range::{Bounds, Range, no_conversation, store_error};
+use range::{ReadBounds, ReadRange, no_conversation, store_error};
 pub use receive::{ReceiveRpc, Receiving, receivers_job};
 pub use rpc::MessageRpc;
 pub(crate) use sent_messages::SentMessages;

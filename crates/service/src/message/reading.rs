@@ -5,9 +5,9 @@ use kith_delivery::{Span, Wanted};
 use kith_store::{ConversationId, Message, Seq, Timestamp, UserId, document_of, document_parts};
 
 use super::{
-    Bounds, Messages,
+    Messages, ReadBounds,
     logs::{self, Logs},
-    range::{Range, Readable, store_error},
+    range::{ReadRange, ReadableLog, store_error},
 };
 use crate::error::Error;
 
@@ -49,7 +49,7 @@ pub(super) struct BackwardRead {
 pub(super) struct MessagePage {
     pub(super) messages: Vec<Message>,
     /// The range of the reader.
-    pub(super) range: Range,
+    pub(super) range: ReadRange,
     /// Whether others follow.
     pub(super) more: bool,
 }
@@ -128,7 +128,7 @@ impl Messages {
         seqs.dedup();
         let asked =
             Span { first: seqs.first().copied().unwrap_or(1), last: seqs.last().copied().unwrap_or(0) };
-        let Readable { range, recent } = self.readable(reader, conversation, 0, |_| asked.into()).await?;
+        let ReadableLog { range, recent } = self.readable(reader, conversation, 0, |_| asked.into()).await?;
         seqs.retain(|seq| range.contains(*seq));
         let of_one = seqs.chunk_by(|one, next| document_of(*one) == document_of(*next));
         let spans = of_one.filter_map(|seqs| Some(Span { first: *seqs.first()?, last: *seqs.last()? }));
@@ -163,8 +163,8 @@ impl Messages {
         at_least: Seq,
         asked: PageRequest,
     ) -> Result<MessagePage, Error> {
-        let wanted = |bounds: Bounds| asked.wanted_of_last(bounds.with(Seq::MAX));
-        let Readable { range, recent } = self.readable(reader, conversation, at_least, wanted).await?;
+        let wanted = |bounds: ReadBounds| asked.wanted_of_last(bounds.with(Seq::MAX));
+        let ReadableLog { range, recent } = self.readable(reader, conversation, at_least, wanted).await?;
         let (first, last, others) = asked.within(range);
         let order = asked.order();
         let parts = ordered(parts(Span { first, last }, &recent), order);
@@ -207,7 +207,7 @@ fn ordered<T>(mut rising: Vec<T>, order: PageOrder) -> Vec<T> {
 
 impl ForwardRead {
     /// First and last number of the page within what may be read, and whether others follow.
-    fn within(self, range: Range) -> (Seq, Seq, bool) {
+    fn within(self, range: ReadRange) -> (Seq, Seq, bool) {
         let to = if self.to == 0 { range.max } else { self.to.min(range.max) };
         let first = self.from.max(range.min);
         let last = to.min(first.saturating_add(as_seq(self.limit) - 1));
@@ -217,7 +217,7 @@ impl ForwardRead {
 
 impl BackwardRead {
     /// As [`ForwardRead::within`].
-    fn within(self, range: Range) -> (Seq, Seq, bool) {
+    fn within(self, range: ReadRange) -> (Seq, Seq, bool) {
         let last = if self.before == 0 { range.max } else { range.max.min(self.before - 1) };
         let first = range.min.max(last - as_seq(self.limit) + 1);
         (first, last, range.min < first)
@@ -233,7 +233,7 @@ impl PageRequest {
     }
 
     /// First and last number of the page within what may be read, and whether others follow.
-    fn within(self, range: Range) -> (Seq, Seq, bool) {
+    fn within(self, range: ReadRange) -> (Seq, Seq, bool) {
         match self {
             Self::Forward(read) => read.within(range),
             Self::Backward(read) => read.within(range),
@@ -241,7 +241,7 @@ impl PageRequest {
     }
 
     /// The largest part of the page among the last messages, if the end may be anywhere in this range.
-    fn wanted_of_last(self, range: Range) -> Wanted {
+    fn wanted_of_last(self, range: ReadRange) -> Wanted {
         if let Self::Backward(BackwardRead { before: 0, limit, .. }) = self {
             return Wanted { span: Span { first: range.min, last: range.max }, most: limit };
         }
@@ -253,7 +253,7 @@ impl PageRequest {
 impl MessagePage {
     /// An empty page.
     pub(super) const fn empty() -> Self {
-        Self { messages: Vec::new(), range: Range { min: 1, max: 0 }, more: false }
+        Self { messages: Vec::new(), range: ReadRange { min: 1, max: 0 }, more: false }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use super::{MessagesConfig, dialogs::Heads, erasing::ErasureStart, logs::Logs, queue::AppendQueue, sending};
+use super::{
+    MessagesConfig, dialogs::LogHeads, erasing::ErasureStart, logs::Logs, queue::AppendQueue, sending,
+};
 use crate::{
     conversation::ConversationRecords,
     dialog::{DialogRecords, MarkListener, MarkQueue},
@@ -73,7 +75,7 @@ impl Messages {
         config: MessagesConfig,
     ) -> Self {
         let mutations = context.mutations;
-        let heads = Arc::new(Heads::new(queue.logs.clone()));
+        let heads = Arc::new(LogHeads::new(queue.logs.clone()));
         sending::count_from_zero();
         Self(Arc::new(MessagesInner {
             logs: queue.logs.clone(),

@@ -17,7 +17,7 @@ const WARM_UPS_AT_ONCE: usize = 32;
 
 /// Users, divided by whether they are shown to a principal; both in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Visible {
+pub(super) struct VisibleUsers {
     pub(super) shown: Vec<UserId>,
     pub(super) hidden: Vec<UserId>,
 }
@@ -36,16 +36,16 @@ impl Visibility {
 
     /// Divides users into those who are shown to the principal, and the others. Services see all users; a user sees
     /// itself and its friends.
-    pub(super) async fn of(&self, users: &[UserId], principal: Principal) -> Result<Visible, Error> {
+    pub(super) async fn of(&self, users: &[UserId], principal: Principal) -> Result<VisibleUsers, Error> {
         let Principal::User(principal) = principal else {
-            return Ok(Visible { shown: users.to_vec(), hidden: Vec::new() });
+            return Ok(VisibleUsers { shown: users.to_vec(), hidden: Vec::new() });
         };
         let others: Vec<UserId> = users.iter().copied().filter(|user| *user != principal).collect();
         let friends = are_friends(&self.follows, &self.blocks, principal, &others).await?;
         let mut friends = friends.into_iter();
         let is_shown = |user: &UserId| *user == principal || friends.next().unwrap_or_default();
         let (shown, hidden) = users.iter().copied().partition(is_shown);
-        Ok(Visible { shown, hidden })
+        Ok(VisibleUsers { shown, hidden })
     }
 
     /// The users among these who have blocked the principal; for a service, none.

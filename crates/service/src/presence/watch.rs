@@ -17,7 +17,7 @@ use super::{
     convert,
     hub::{PresenceHub, PresenceUpdate, WatchRegistration},
     sessions::{Sessions, UserPresence},
-    visibility::Visible,
+    visibility::VisibleUsers,
 };
 use crate::{
     error::{Error, Reason},
@@ -60,7 +60,7 @@ pub(super) async fn watch_presence(
 ) -> Result<PresenceStream, Error> {
     users.sort_unstable();
     users.dedup();
-    let Visible { shown, hidden } = sessions.visibility.of(&users, principal).await?;
+    let VisibleUsers { shown, hidden } = sessions.visibility.of(&users, principal).await?;
     let registration = hub.watch(users.clone(), LIVE_WITHIN).await?;
     let check = checks(sessions.rules.visibility_every);
     let hidden = hidden
@@ -147,7 +147,7 @@ impl PresenceWatcher {
 
     /// Reports UNKNOWN for users who are no longer visible, and the state of users who are visible again.
     async fn check_visibility(&mut self) -> Result<(), Error> {
-        let Visible { shown, hidden } = self.sessions.visibility.of(&self.users, self.principal).await?;
+        let VisibleUsers { shown, hidden } = self.sessions.visibility.of(&self.users, self.principal).await?;
         for user in hidden {
             if self.sent.remove(&user).is_some() {
                 self.waiting.push_back(convert::watched_presence(

@@ -3,7 +3,7 @@
 use kith_proto::relation::v1 as wire;
 use kith_store::{Block, Edge, Follow, ListPosition, Permissions, Timestamp, UserId};
 
-use super::{Blocks, pair::PairRelation, set_operations::Cursor};
+use super::{Blocks, pair::PairRelation, set_operations::CommonCursor};
 use crate::{
     error::{Error, valid},
     rpc::{call::Principal, ids, versions::wire_time},
@@ -71,15 +71,19 @@ pub(super) fn position_of([at, user]: [i64; 2]) -> Option<ListPosition> {
 }
 
 /// The same for the cursor of two lists.
-pub(super) fn cursor_numbers(Cursor { second, page, after }: Cursor) -> [i64; 5] {
+pub(super) fn cursor_numbers(CommonCursor { second, page, after }: CommonCursor) -> [i64; 5] {
     // No user is number 0.
     let [begins, user] = page.map_or([0; 2], position_numbers);
     let [at, last] = position_numbers(after);
     [i64::from(second), begins, user, at, last]
 }
 
-pub(super) fn cursor_of([second, begins, user, at, last]: [i64; 5]) -> Option<Cursor> {
-    Some(Cursor { second: second != 0, page: position_of([begins, user]), after: position_of([at, last])? })
+pub(super) fn cursor_of([second, begins, user, at, last]: [i64; 5]) -> Option<CommonCursor> {
+    Some(CommonCursor {
+        second: second != 0,
+        page: position_of([begins, user]),
+        after: position_of([at, last])?,
+    })
 }
 
 #[cfg(test)]
@@ -92,7 +96,7 @@ mod tests {
         assert_eq!(position_of(position_numbers(after)), Some(after));
         let before = ListPosition { at: Timestamp(9), user: UserId::new(8).unwrap() };
         for (second, page) in [(false, None), (true, Some(before))] {
-            let cursor = Cursor { second, page, after };
+            let cursor = CommonCursor { second, page, after };
             assert_eq!(cursor_of(cursor_numbers(cursor)), Some(cursor));
         }
     }

@@ -48,14 +48,14 @@ impl ListQuery {
 }
 
 /// Entries of a list as wire types, and the token of the next page.
-type Entries<T> = (Vec<T>, String);
+type ListEntries<T> = (Vec<T>, String);
 
 impl RelationRpc {
     pub(super) async fn follow_page(
         &self,
         of: UserList<FollowList>,
         page: &ListQuery,
-    ) -> Result<Entries<wire::Follow>, Error> {
+    ) -> Result<ListEntries<wire::Follow>, Error> {
         let (consistency, at, mut quota) = self.begin(page, position_of)?;
         let part = self.follows.lists.part(of, at, &consistency).await?;
         quota.answered(part.entries.len());
@@ -68,7 +68,7 @@ impl RelationRpc {
         &self,
         of: UserList<BlockList>,
         page: &ListQuery,
-    ) -> Result<Entries<wire::UserSettings>, Error> {
+    ) -> Result<ListEntries<wire::UserSettings>, Error> {
         let (consistency, at, mut quota) = self.begin(page, position_of)?;
         let found = self.blocks.list(of, at, &consistency).await?;
         quota.answered(found.blocks.len());

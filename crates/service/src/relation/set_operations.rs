@@ -27,7 +27,7 @@ const SCANNED_MAX: usize = 20_000;
 
 /// The position at which an answer continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub(super) struct CommonCursor {
     /// Whether the second list is scanned. Stored, because the shorter list may change meanwhile.
     pub(super) second: bool,
     /// The entry after which the page of the list with this position begins, so that the same page is read again, from
@@ -42,7 +42,7 @@ pub(super) struct CommonUsers {
     /// In the order of the scanned list.
     pub(super) users: Vec<UserId>,
     /// `None`: there are no more.
-    pub(super) next: Option<Cursor>,
+    pub(super) next: Option<CommonCursor>,
     /// Fewer than requested because the maximum of entries was scanned.
     pub(super) partial: bool,
 }
@@ -51,7 +51,7 @@ pub(super) struct CommonUsers {
 pub(super) async fn common(
     follows: &Follows,
     lists: [UserList<FollowList>; 2],
-    asked: ListPage<Cursor>,
+    asked: ListPage<CommonCursor>,
     consistency: &Consistency,
 ) -> Result<CommonUsers, Error> {
     let ListPage { after, size } = asked;
@@ -115,7 +115,7 @@ impl PositionReader<'_> {
     async fn begin(
         &self,
         lists: [UserList<FollowList>; 2],
-        after: Option<Cursor>,
+        after: Option<CommonCursor>,
     ) -> Result<[PositionPage; 2], Error> {
         let begins = |second| after.filter(|cursor| cursor.second == second).and_then(|cursor| cursor.page);
         let (first, second) =
@@ -206,7 +206,7 @@ impl ListScan<'_> {
     async fn run(
         &self,
         mut page: PositionPage,
-        after: Option<Cursor>,
+        after: Option<CommonCursor>,
         size: usize,
     ) -> Result<CommonUsers, Error> {
         let (mut common, mut scanned) = (CommonUsers::default(), 0);
@@ -240,7 +240,7 @@ impl ListScan<'_> {
         }
     }
 
-    fn cursor(&self, page: Option<ListPosition>, after: Option<ListPosition>) -> Option<Cursor> {
-        after.map(|after| Cursor { second: self.second, page, after })
+    fn cursor(&self, page: Option<ListPosition>, after: Option<ListPosition>) -> Option<CommonCursor> {
+        after.map(|after| CommonCursor { second: self.second, page, after })
     }
 }

@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout};
 pub(super) use self::notes::NotedSteps;
 use self::{
     absent::FanOutResult,
-    pending::{Pending, UndeliveredMessages},
+    pending::{PendingDeliveries, UndeliveredMessages},
     recipients::DeliveryTargets,
 };
 pub use self::{
@@ -52,7 +52,7 @@ struct DeliveryInner {
     inboxes: Inboxes,
     recipients: Recipients,
     limits: InboxLimits,
-    pending: Pending,
+    pending: PendingDeliveries,
     /// `None`: this node is the only one, and its inboxes end with it.
     notes: Option<StepNotes>,
     /// `None`: recipients without a receiver are not entered.
@@ -76,7 +76,7 @@ impl Delivery {
             inboxes,
             recipients,
             limits,
-            pending: Pending::default(),
+            pending: PendingDeliveries::default(),
             notes,
             offline,
         }))

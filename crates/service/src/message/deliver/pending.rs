@@ -27,7 +27,7 @@ pub(super) struct UndeliveredMessages {
 
 /// The undelivered messages of each conversation.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingDeliveries {
     ends: Mutex<HashMap<ConversationId, PendingConversation>>,
     noted: Notify,
 }
@@ -38,7 +38,7 @@ struct PendingConversation {
     steps: NotedSteps,
 }
 
-impl Pending {
+impl PendingDeliveries {
     /// Records that these messages are not delivered.
     pub(super) fn note(&self, conversation: ConversationId, due: UndeliveredMessages, steps: NotedSteps) {
         let mut ends = self.ends.lock();
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn newest_end_is_pending_until_it_is_delivered() {
-        let pending = Pending::default();
+        let pending = PendingDeliveries::default();
         pending.note(group(9), up_to(7), NotedSteps::default());
         pending.note(group(9), up_to(5), NotedSteps::default());
         assert_eq!(pending.all(), [(group(9), up_to(7))]);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn unannounced_messages_stay_pending() {
-        let pending = Pending::default();
+        let pending = PendingDeliveries::default();
         pending.note(group(9), from(6, 7), NotedSteps::default());
         pending.note(group(9), from(4, 5), NotedSteps::default());
         assert_eq!(pending.all(), [(group(9), from(4, 7))]);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn pending_deliveries_are_bounded() {
-        let pending = Pending::default();
+        let pending = PendingDeliveries::default();
         (1..=10_001).for_each(|id| pending.note(group(id), up_to(1), NotedSteps::default()));
         assert_eq!(pending.all().len(), MOST);
         pending.note(group(1), up_to(2), NotedSteps::default());

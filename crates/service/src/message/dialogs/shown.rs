@@ -11,21 +11,21 @@ use kith_store::{
 use super::{Dialogs, peers::Peer};
 use crate::{
     error::Error,
-    message::{AtLeast, Bounds, Range},
+    message::{AtLeast, ReadBounds, ReadRange},
 };
 
 /// The range and the read mark of a user in a conversation, before the end of the log is known.
 #[derive(Clone, Debug)]
 pub(super) struct DialogView {
     pub(super) dialog: Arc<Dialog>,
-    bounds: Bounds,
+    bounds: ReadBounds,
 }
 
 /// A conversation as it is shown to a user.
 #[derive(Clone, Debug)]
 pub(super) struct ShownConversation {
     pub(super) dialog: Arc<Dialog>,
-    pub(super) range: Range,
+    pub(super) range: ReadRange,
     /// Unread ones of the last [`DOCUMENT`] messages that the user may read.
     pub(super) unread: Unread,
     /// Whether there may be other unread ones before.
@@ -37,7 +37,7 @@ pub(super) struct ShownConversation {
 
 impl DialogView {
     /// Within `bounds`, as far as the user sees them by its dialog.
-    pub(super) fn new(bounds: Bounds, dialog: Arc<Dialog>) -> Self {
+    pub(super) fn new(bounds: ReadBounds, dialog: Arc<Dialog>) -> Self {
         Self { bounds: bounds.of_dialog(&dialog), dialog }
     }
 
@@ -46,7 +46,7 @@ impl DialogView {
     }
 
     /// The range that the user may read of a log with this end.
-    pub(super) fn range(&self, end: Seq) -> Range {
+    pub(super) fn range(&self, end: Seq) -> ReadRange {
         self.bounds.with(end)
     }
 
@@ -69,12 +69,12 @@ impl DialogView {
     }
 
     /// Whether there may be unread messages before the last [`DOCUMENT`] ones that the user may read.
-    fn has_more(&self, range: Range) -> bool {
+    fn has_more(&self, range: ReadRange) -> bool {
         self.read_up_to() < range.max - DOCUMENT
     }
 
     /// Counts the unread ones of these messages.
-    pub(super) fn count(&self, range: Range, headers: &[StoredHeader]) -> Unread {
+    pub(super) fn count(&self, range: ReadRange, headers: &[StoredHeader]) -> Unread {
         let range = UnreadRange {
             user: self.dialog.key.user,
             read_seq: self.dialog.read.read_seq(),

@@ -10,8 +10,8 @@ use super::{
     *,
 };
 
-fn range(min: Seq, max: Seq) -> Range {
-    Range { min, max }
+fn range(min: Seq, max: Seq) -> ReadRange {
+    ReadRange { min, max }
 }
 
 fn pull(from: Seq, to: Seq, limit: usize) -> ForwardRead {

@@ -8,7 +8,7 @@ use kith_store::{ConversationId, Message, Seq, Timestamp, UserId};
 
 use super::{
     super::{
-        Bounds, Messages, message_to_wire, no_conversation,
+        Messages, ReadBounds, message_to_wire, no_conversation,
         reading::{ForwardRead, MessagePage, PAGE_MAX},
     },
     FRESH_FOR,
@@ -77,7 +77,7 @@ impl Reader {
     }
 
     /// The bounds of the user; `None`: it may read nothing of the conversation.
-    async fn bounds(&self, conversation: ConversationId) -> Result<Option<Bounds>, Error> {
+    async fn bounds(&self, conversation: ConversationId) -> Result<Option<ReadBounds>, Error> {
         let bounds = self.messages().seen_bounds(Some(self.user), &[conversation]).await?;
         match bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation())) {
             Ok(bounds) => Ok(Some(bounds)),

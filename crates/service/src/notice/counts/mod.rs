@@ -25,7 +25,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::{repairs::Repairs, scan::Scanned};
+use self::{repairs::BitmapRepairs, scan::ScannedCounts};
 use super::{NoticesConfig, records::reader_error};
 use crate::{
     error::Error,
@@ -53,8 +53,8 @@ struct ReaderCountsInner {
     store: Arc<dyn NoticeReaderStore>,
     /// `None`: this node shares none with others.
     bitmaps: Option<Arc<dyn ReaderBitmaps>>,
-    repairs: Repairs,
-    scanned: Mutex<HashMap<SectionPage, Result<Scanned, StoreError>>>,
+    repairs: BitmapRepairs,
+    scanned: Mutex<HashMap<SectionPage, Result<ScannedCounts, StoreError>>>,
     extents: Mutex<HashMap<AudienceId, (Instant, ReaderExtent)>>,
     running: Mutex<HashSet<SectionPage>>,
     ended: Notify,
@@ -91,7 +91,7 @@ impl ReaderCounts {
         Self(Arc::new(ReaderCountsInner {
             store,
             bitmaps,
-            repairs: Repairs::default(),
+            repairs: BitmapRepairs::default(),
             scanned: Mutex::default(),
             extents: Mutex::default(),
             running: Mutex::default(),
@@ -163,7 +163,7 @@ impl ReaderCounts {
     async fn invalidate(&self, section: ReaderSection, slots: &[Slot]) {
         let Some(bitmaps) = self.0.bitmaps.as_ref().filter(|_| !slots.is_empty()) else { return };
         match bitmaps.invalidate(section, slots).await {
-            Ok(()) => self.0.repairs.add(section, slots, repairs::AGAIN),
+            Ok(()) => self.0.repairs.add(section, slots, repairs::DROPPED_AGAIN_AFTER),
             Err(_) => self.repair_later(section, slots),
         }
     }
