@@ -19,9 +19,9 @@ const MOST: usize = 100_000;
 
 /// Bitmaps to be dropped, with the times.
 #[derive(Debug, Default)]
-pub(super) struct Repairs(Mutex<HashMap<(ReaderSection, Slot), Instant>>);
+pub(super) struct BitmapRepairs(Mutex<HashMap<(ReaderSection, Slot), Instant>>);
 
-impl Repairs {
+impl BitmapRepairs {
     /// Drops these after this time.
     pub(super) fn add(&self, section: ReaderSection, slots: &[Slot], after: Duration) {
         let at = Instant::now() + after;
