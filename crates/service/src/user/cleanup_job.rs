@@ -191,7 +191,7 @@ enum ClearOutcome {
     Empty,
     /// Something is left, because a service does not answer now.
     Later,
-    /// Nothing was removed: the user is not deleted.
+    /// The user is not deleted: its deletion was not applied, or the id has another user.
     NotDeleted,
 }
 
