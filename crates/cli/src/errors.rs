@@ -2,7 +2,7 @@
 
 use clap::Args;
 use kith_server::{edge::code_name, start_error::StartError};
-use kith_service::error::{Entry, Reason};
+use kith_service::error::{Reason, ReasonEntry};
 use serde::Serialize;
 
 use super::{
@@ -59,7 +59,7 @@ const ALIKE: f64 = 0.8;
 
 impl ReasonInfo {
     fn of(reason: Reason) -> Self {
-        let Entry { name, code, cause, fix, retry, .. } = *reason.entry();
+        let ReasonEntry { name, code, cause, fix, retry, .. } = *reason.entry();
         let (code, retry) = (code_name(code), retry.to_string());
         Self { reason: name, code, cause, fix, retry, link: reason.link() }
     }

@@ -15,7 +15,7 @@ use kith_cache::{
     },
 };
 use kith_delivery::{EpochSource, RedisSequences, SequenceLimits, Sequences};
-use kith_service::sequence::Spawned;
+use kith_service::sequence::TokioBackground;
 use kith_store::{Epoch, SequenceStore};
 use tokio::{
     task::JoinSet,
@@ -125,5 +125,5 @@ pub(crate) async fn sequences(
     let runner = Arc::new(ScriptRunner::connect(options).await?);
     let numbers = RedisSequences::over(runner, Arc::new(node));
     let (clock, limits) = (Arc::new(SystemClock::new()), SequenceLimits::default());
-    Ok(Sequences::new(store, Arc::new(numbers), clock, Arc::new(Spawned), limits))
+    Ok(Sequences::new(store, Arc::new(numbers), clock, Arc::new(TokioBackground), limits))
 }

@@ -1,7 +1,7 @@
 //! `docs/errors.md`.
 
 use kith_server::edge::code_name;
-use kith_service::error::{Entry, Reason};
+use kith_service::error::{Reason, ReasonEntry};
 
 use super::markdown::{begin, code, ended, table};
 
@@ -25,7 +25,7 @@ If the outcome is `unknown`, the write may have been applied: repeat it with the
 pub(super) fn write() -> String {
     let mut text = begin("Errors", "`crates/service/src/error/table.rs`") + HEAD;
     let rows = Reason::ALL.map(|reason| {
-        let Entry { name, code: number, retry, .. } = *reason.entry();
+        let ReasonEntry { name, code: number, retry, .. } = *reason.entry();
         [format!("[{name}](#{})", reason.anchor()), code_name(number).to_owned(), retry.to_string()]
     });
     text += &table(["reason", "code", "try again"], &rows);
@@ -36,7 +36,7 @@ pub(super) fn write() -> String {
 }
 
 fn entry(reason: Reason) -> String {
-    let Entry { name, code: number, cause, fix, retry, .. } = *reason.entry();
+    let ReasonEntry { name, code: number, cause, fix, retry, .. } = *reason.entry();
     format!(
         "## {name}\n\n{cause}\n\n- Code: {}\n- Fix: {fix}\n- Try again: {retry}\n\n",
         code(code_name(number))

@@ -168,7 +168,11 @@ impl WindowKeeper for RedisWindows {
         let epoch = self.runner.followed_epoch()?;
         self.hold_in(&epoch, conversation, token, Duration::ZERO).await?;
         // Of a later epoch nothing is known: a window there may have been filled before the change was committed.
-        if self.runner.settled_epoch().await == Some(epoch.number) { Ok(()) } else { Err(SharedError::Unavailable) }
+        if self.runner.settled_epoch().await == Some(epoch.number) {
+            Ok(())
+        } else {
+            Err(SharedError::Unavailable)
+        }
     }
 
     async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>> {

@@ -7,7 +7,7 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use kith_proto::admin::v1 as wire;
 use kith_service::{
     error::{Error, Reason},
-    relation::Upkeep,
+    relation::RelationUpkeep,
 };
 use kith_store::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgesVerified, Invalid};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,14 +24,14 @@ pub(super) type ProgressStream<M> = BoxStream<'static, Result<M, Status>>;
 /// Upkeep of edges on this node, one run of each kind at a time.
 #[derive(Clone, Debug)]
 pub(super) struct EdgeRuns {
-    upkeep: Upkeep,
+    upkeep: RelationUpkeep,
     verify: SingleRun,
     repair: SingleRun,
     recount: SingleRun,
 }
 
 impl EdgeRuns {
-    pub(super) fn new(upkeep: Upkeep) -> Self {
+    pub(super) fn new(upkeep: RelationUpkeep) -> Self {
         let [verify, repair, recount] = ["VerifyEdges", "RepairEdges", "RebuildCounts"].map(SingleRun::new);
         Self { upkeep, verify, repair, recount }
     }
@@ -121,7 +121,7 @@ fn steps<R: SteppedRun>(run: R) -> ProgressStream<R::Message> {
 
 /// A running comparison.
 struct Comparison {
-    upkeep: Upkeep,
+    upkeep: RelationUpkeep,
     repair: bool,
     next: Option<Vec<u8>>,
     /// Totals of all steps so far.
@@ -152,7 +152,7 @@ impl SteppedRun for Comparison {
 
 /// A running recount. Its sums are its progress.
 struct Recount {
-    upkeep: Upkeep,
+    upkeep: RelationUpkeep,
     sums: CountsRebuilt,
     _permit: OwnedSemaphorePermit,
 }

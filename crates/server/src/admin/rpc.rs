@@ -7,7 +7,7 @@ use kith_cache::{CacheError, Depth, Namespace};
 use kith_proto::admin::v1::{self as wire, admin_service_server::AdminService};
 use kith_service::{
     error::{Error, Reason},
-    relation::Upkeep,
+    relation::RelationUpkeep,
     rpc::{audit_notes::AuditNotes, call::Call},
     write::mutations::Mutations,
 };
@@ -60,7 +60,7 @@ impl AdminRpc {
         mutations: Mutations,
         node_status: NodeStatus,
         watchers: usize,
-        upkeep: Upkeep,
+        upkeep: RelationUpkeep,
     ) -> Self {
         let (watchers, edges) = (Watchers::new(watchers), EdgeRuns::new(upkeep));
         Self { context, facts, mutations, node_status, watchers, edges }

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Frame, SizeHint};
-use kith_service::rpc::call::Served;
+use kith_service::rpc::call::AnswerMetadata;
 use tonic::{Code, Status, body::Body};
 
 use super::{answer, connection::WatchPermit, ending::EndConditions, gate::Slot, methods::CallRecord};
@@ -21,7 +21,7 @@ const AGE: HeaderName = HeaderName::from_static("kith-age-ms");
 /// What the caller reads.
 pub struct EdgeBody {
     inner: Body,
-    served: Option<Served>,
+    served: Option<AnswerMetadata>,
     record: Option<CallRecord>,
     life: Option<Box<StreamBounds>>,
 }
@@ -53,7 +53,7 @@ impl EdgeBody {
     /// Counts the call when the body ends.
     pub(super) const fn new(
         inner: Body,
-        served: Option<Served>,
+        served: Option<AnswerMetadata>,
         record: CallRecord,
         life: Option<Box<StreamBounds>>,
     ) -> Self {
@@ -118,7 +118,7 @@ fn replacement(trailers: &HeaderMap, code: Code) -> Option<Status> {
     answer::replacement(code, status.message())
 }
 
-fn add_served_metadata(trailers: &mut HeaderMap, served: Served) {
+fn add_served_metadata(trailers: &mut HeaderMap, served: AnswerMetadata) {
     trailers.insert(TIER, HeaderValue::from_static(served.tier));
     trailers.insert(VERSION, HeaderValue::from(served.version));
     trailers.insert(AGE, HeaderValue::from(u64::try_from(served.age.as_millis()).unwrap_or(u64::MAX)));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::{Request, Response};
-use kith_service::rpc::call::Served;
+use kith_service::rpc::call::AnswerMetadata;
 use tonic::{Status, body::Body};
 use tracing::Span;
 
@@ -92,7 +92,7 @@ impl RunningCall {
             self.record.answered_with(other.as_ref().unwrap_or(status));
             return other.map_or_else(|| response.map(EdgeBody::plain), refusal);
         }
-        let served = response.extensions().get::<Served>().copied();
+        let served = response.extensions().get::<AnswerMetadata>().copied();
         let life = match self.record.method().kind {
             MethodKind::Unary => None,
             MethodKind::Stream => Some(StreamBounds::new(self.end_conditions, slot, None)),

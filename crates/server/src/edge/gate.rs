@@ -67,7 +67,7 @@ impl CallGate {
         }
         let place = QueuePlace::take(&self.waiting);
         if place.before >= self.most || self.wait.is_zero() {
-            self.shed.one_more();
+            self.shed.increment();
             return SlotRequest::Refused;
         }
         let (slots, wait, shed) = (Arc::clone(&self.slots), self.wait, self.shed.clone());
@@ -75,7 +75,7 @@ impl CallGate {
             let slot = timeout(wait, slots.acquire_owned()).await.ok().and_then(Result::ok);
             drop(place);
             if slot.is_none() {
-                shed.one_more();
+                shed.increment();
             }
             slot
         }))

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use kith_server::{config::Config, descriptors};
-use kith_service::write::mutations::patience;
+use kith_service::write::mutations::answer_wait;
 use prost_reflect::DescriptorPool;
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ fn node_answers_within_half_the_deadline() {
         let timeout = Duration::from_secs_f64(seconds(&entry["timeout"]));
         let names = named(entry);
         if names.iter().any(|name| name.ends_with("/UpdateUser")) {
-            let answered = limits.queue_wait + patience(limits.write_answer, timeout);
+            let answered = limits.queue_wait + answer_wait(limits.write_answer, timeout);
             assert!(answered < timeout / 2, "{answered:?} of {timeout:?}");
         }
         // What the store does not answer: a read by a load, what reads or writes no record by the search for a server.

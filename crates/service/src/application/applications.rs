@@ -9,7 +9,7 @@ use kith_store::{
     NewApplication, PendingRequests, Receiver, RelationLog, StoreError, Text, Timestamp, UserId, Write,
 };
 
-use super::{ApplicationsConfig, Closing};
+use super::{ApplicationCloser, ApplicationsConfig};
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
@@ -36,7 +36,7 @@ pub struct Applications {
     pub(super) members: Members,
     pub(super) follows: Follows,
     pub(super) blocks: Blocks,
-    pub(super) closing: Closing,
+    pub(super) closer: ApplicationCloser,
     pub(super) mutations: Mutations,
     pub(super) log: Arc<dyn RelationLog>,
     hasher: SecretHasher,
@@ -57,7 +57,7 @@ pub(super) struct ApplicationDraft {
 
 /// A decided application.
 #[derive(Clone, Debug)]
-pub(super) struct Decided {
+pub(super) struct DecidedApplication {
     pub(super) application: Application,
     /// The token of its effect.
     pub(super) token: Option<Token>,
@@ -83,7 +83,7 @@ impl<T, Id> ApplicationPage<T, Id> {
 
 /// The domains that decide about effects and apply them.
 #[derive(Clone, Debug)]
-pub struct Deciders {
+pub struct ApplicationDependencies {
     /// Users.
     pub users: Users,
     /// Members of groups.
@@ -99,19 +99,19 @@ impl Applications {
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
-        deciders: Deciders,
-        closing: &Closing,
+        dependencies: ApplicationDependencies,
+        closer: &ApplicationCloser,
         config: ApplicationsConfig,
         log_kept: Duration,
     ) -> Self {
         let DomainContext { stores, mutations, hasher, .. } = context;
         Self {
             store: Arc::clone(&stores.applications),
-            users: deciders.users,
-            members: deciders.members,
-            follows: deciders.follows,
-            blocks: deciders.blocks,
-            closing: closing.clone(),
+            users: dependencies.users,
+            members: dependencies.members,
+            follows: dependencies.follows,
+            blocks: dependencies.blocks,
+            closer: closer.clone(),
             mutations: mutations.clone(),
             log: Arc::clone(&stores.relation_log),
             hasher: hasher.clone(),
@@ -135,15 +135,15 @@ impl Applications {
             let receiver = draft.purpose.receiver();
             let basis = match this.may_apply(&draft, context.principal).await {
                 Ok(basis) => basis,
-                Err(error) => return this.again(receiver, write, error).await,
+                Err(error) => return this.replay_or_refuse(receiver, write, error).await,
             };
-            let new = this.made(draft, basis, write.now).await?;
+            let new = this.new_application(draft, basis, write.now).await?;
             let applied = this.change(receiver, ApplicationChange::Apply(new), write).await?;
             if applied.replayed {
                 return Ok(applied.record);
             }
             // Its preconditions may have ended after they were read, and before there was an application to close.
-            this.settled(applied.record).await
+            this.recheck(applied.record).await
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
@@ -158,20 +158,20 @@ impl Applications {
         key: ApplicationKey,
         decision: Decision,
         context: WriteContext,
-    ) -> Result<Decided, Error> {
+    ) -> Result<DecidedApplication, Error> {
         let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
-            let found = this.decidable(key, context.principal).await?;
+            let found = this.get_decidable(key, context.principal).await?;
             if decision == Decision::Accept && found.is_open(write.now) {
-                this.must_hold(&found).await?;
-                this.is_possible(&found).await?;
+                this.check_basis(&found).await?;
+                this.check_effect(&found).await?;
             }
             let change = ApplicationChange::Decide(key.id, decision, context.principal.user());
             let applied = this.change(key.receiver, change, write).await?;
             // The stored answer is of the time of the decision: the effect may be done since.
             let decided = if applied.replayed { this.find(key).await? } else { applied.record };
-            Ok(this.brought_about(decided).await)
+            Ok(this.with_effect(decided).await)
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
@@ -213,7 +213,7 @@ impl Applications {
         let after = after.map_or(first, |after| after.max(first));
         let found = self.store.list_applications(list, after, size.saturating_add(1)).await;
         let page = ApplicationPage::cut(found.map_err(store_error)?, size, |listed| listed.application.id);
-        Ok(ApplicationPage { found: self.settled_list(list, page.found).await?, last: page.last })
+        Ok(ApplicationPage { found: self.recheck_list(list, page.found).await?, last: page.last })
     }
 
     /// Marks applications in a user's received list as received or read now. Requires that user.
@@ -266,7 +266,12 @@ impl Applications {
     }
 
     /// The earlier answer to a request, or else a refusal for this reason.
-    async fn again(&self, receiver: Receiver, write: Write, refused: Error) -> Result<Application, Error> {
+    async fn replay_or_refuse(
+        &self,
+        receiver: Receiver,
+        write: Write,
+        refused: Error,
+    ) -> Result<Application, Error> {
         if write.request.is_none() {
             return Err(refused);
         }
@@ -277,7 +282,7 @@ impl Applications {
         }
     }
 
-    async fn made(
+    async fn new_application(
         &self,
         draft: ApplicationDraft,
         basis: ApplicationBasis,

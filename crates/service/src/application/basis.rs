@@ -18,26 +18,26 @@ impl Applications {
     ///
     /// # Errors
     /// FAILED_PRECONDITION with the state `closed`, or errors of the store.
-    pub(super) async fn must_hold(&self, found: &Application) -> Result<(), Error> {
-        if self.holds(found).await? {
+    pub(super) async fn check_basis(&self, found: &Application) -> Result<(), Error> {
+        if self.basis_holds(found).await? {
             return Ok(());
         }
-        self.closing.close(found).await?;
+        self.closer.close(found).await?;
         let refusal = ApplicationRefusal::Decided(ApplicationState::Closed, None);
         Err(store_error(StoreError::Application(refusal)))
     }
 
     /// The application after a check of its preconditions in the store: closed if they have ended.
-    pub(super) async fn settled(&self, found: Application) -> Result<Application, Error> {
-        if found.state != ApplicationState::Pending || self.holds(&found).await? {
+    pub(super) async fn recheck(&self, found: Application) -> Result<Application, Error> {
+        if found.state != ApplicationState::Pending || self.basis_holds(&found).await? {
             return Ok(found);
         }
-        self.closing.close(&found).await?;
+        self.closer.close(&found).await?;
         self.find(found.key()).await
     }
 
     /// The same for a page of a list. For a group, without applications to an earlier group with the same id.
-    pub(super) async fn settled_list(
+    pub(super) async fn recheck_list(
         &self,
         list: ApplicationList,
         mut page: Vec<ListedApplication>,
@@ -49,22 +49,22 @@ impl Applications {
                 noted.is_none_or(|noted| Some(noted.created) == created)
             });
         }
-        let settled = page.into_iter().map(|listed| self.settled_in_list(listed));
-        stream::iter(settled).buffered(AT_ONCE).try_collect().await
+        let checks = page.into_iter().map(|listed| self.recheck_listed(listed));
+        stream::iter(checks).buffered(AT_ONCE).try_collect().await
     }
 
     /// The store is read only if memory shows that something has ended.
-    async fn settled_in_list(&self, listed: ListedApplication) -> Result<ListedApplication, Error> {
+    async fn recheck_listed(&self, listed: ListedApplication) -> Result<ListedApplication, Error> {
         let found = &listed.application;
-        if found.state != ApplicationState::Pending || self.seems_to_hold(found).await? {
+        if found.state != ApplicationState::Pending || self.basis_holds_cached(found).await? {
             return Ok(listed);
         }
-        let application = self.settled(listed.application).await?;
+        let application = self.recheck(listed.application).await?;
         Ok(ListedApplication { application, ..listed })
     }
 
     /// Whether accounts and group are still those of the time of the application.
-    pub(super) async fn parties_stay(
+    pub(super) async fn parties_unchanged(
         &self,
         found: &Application,
         consistency: &Consistency,
@@ -92,8 +92,8 @@ impl Applications {
         Ok(created.map_or(Timestamp(i64::MIN), account_begins))
     }
 
-    async fn holds(&self, found: &Application) -> Result<bool, Error> {
-        if !self.parties_stay(found, &Consistency::Strong).await? {
+    async fn basis_holds(&self, found: &Application) -> Result<bool, Error> {
+        if !self.parties_unchanged(found, &Consistency::Strong).await? {
             return Ok(false);
         }
         let Some(key) = membership(found) else { return Ok(true) };
@@ -104,8 +104,8 @@ impl Applications {
         self.may_still_invite(found).await
     }
 
-    async fn seems_to_hold(&self, found: &Application) -> Result<bool, Error> {
-        if !self.parties_stay(found, &Consistency::Cached).await? {
+    async fn basis_holds_cached(&self, found: &Application) -> Result<bool, Error> {
+        if !self.parties_unchanged(found, &Consistency::Cached).await? {
             return Ok(false);
         }
         let Some(key) = membership(found) else { return Ok(true) };

@@ -33,16 +33,16 @@ const LEASE: &str = "applications";
 /// A few times as long as a search takes.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
-/// The job that does the due work. `among`: the id of this node, if there are others.
+/// The job that does the due work. `node_id`: the id of this node, if there are others.
 #[must_use]
-pub fn cleanup_job(stores: &Stores, applications: Applications, among: Option<&str>) -> BackgroundJob {
+pub fn cleanup_job(stores: &Stores, applications: Applications, node_id: Option<&str>) -> BackgroundJob {
     metric::count_from_zero(metric::APPLICATIONS_RESUMED, &[]);
     metric::count_from_zero(metric::APPLICATION_EFFECTS, &["done", "refused", "failed"]);
     let rounds = ApplicationRounds {
         applications,
         store: Arc::clone(&stores.applications),
-        lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
-        led: false,
+        lease: Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS),
+        was_leader: false,
         mark: None,
         noted: None,
         forgot: None,
@@ -57,7 +57,7 @@ struct ApplicationRounds {
     /// The lease of the node that searches.
     lease: Lease,
     /// Whether this node did the last search.
-    led: bool,
+    was_leader: bool,
     /// Where the next search begins.
     mark: Option<Vec<u8>>,
     /// When that was stored.
@@ -79,11 +79,11 @@ impl ApplicationRounds {
 
     /// Does the due work, if this node has the lease.
     async fn round(&mut self) -> Result<(), Error> {
-        let led = self.led;
-        if !self.leads().await {
+        let was_leader = self.was_leader;
+        if !self.check_lease().await {
             return Ok(());
         }
-        if !led || self.mark.is_none() {
+        if !was_leader || self.mark.is_none() {
             self.mark = self.lease.mark().await.map_err(store_error)?;
         }
         let now = Timestamp::now();
@@ -92,7 +92,7 @@ impl ApplicationRounds {
         for due in found.due {
             // Others may succeed.
             drop(self.complete(due).await.inspect_err(log));
-            if !self.leads().await {
+            if !self.check_lease().await {
                 return Ok(());
             }
         }
@@ -122,7 +122,7 @@ impl ApplicationRounds {
         let work = async move {
             if found.effect == ApplicationEffect::Outstanding {
                 metrics::counter!(metric::APPLICATIONS_RESUMED.name).increment(1);
-                return this.finish(found).await.map(drop);
+                return this.finish_effect(found).await.map(drop);
             }
             let change = ApplicationChange::Expire(found.id);
             this.change(found.purpose.receiver(), change, Write::at(now)).await.map(drop)
@@ -142,12 +142,12 @@ impl ApplicationRounds {
         }
     }
 
-    async fn leads(&mut self) -> bool {
-        self.led = self.lease.is_held().await.unwrap_or(false);
-        self.led
+    async fn check_lease(&mut self) -> bool {
+        self.was_leader = self.lease.is_held().await.unwrap_or(false);
+        self.was_leader
     }
 }
 
 fn log(error: &Error) {
-    tracing::warn!(%error, "an application could not be brought to its end; it is tried again");
+    tracing::warn!(%error, "an application could not be finished; it is retried");
 }

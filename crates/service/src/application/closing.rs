@@ -31,13 +31,13 @@ const AT_ONCE: usize = 16;
 
 /// Closes pending applications. Cheap to clone. All methods must run within [`Mutations::run`].
 #[derive(Clone, Debug)]
-pub struct Closing {
+pub struct ApplicationCloser {
     store: Arc<dyn ApplicationStore>,
     mutations: Mutations,
     config: ApplicationsConfig,
 }
 
-impl Closing {
+impl ApplicationCloser {
     /// Creates it over `stores`.
     #[must_use]
     pub fn new(stores: &Stores, mutations: Mutations, config: ApplicationsConfig) -> Self {
@@ -46,43 +46,43 @@ impl Closing {
 
     /// Closes an application, if it is still pending.
     pub(super) async fn close(&self, found: &Application) -> Result<(), Error> {
-        self.close_asked(found.purpose, found.applicant, found.created).await
+        self.close_pending(found.purpose, found.applicant, found.created).await
     }
 
     /// Closes the invites that a user made by its role in a group, which it no longer has. Reads the user's whole list
     /// of sent applications, a page at a time.
-    async fn of_inviter(&self, key: MemberKey) -> Result<(), Error> {
+    async fn close_invites_of(&self, key: MemberKey) -> Result<(), Error> {
         let is_void = |found: &Application| {
             let by_role = found.basis.is_some_and(|basis| basis.by_role);
             by_role && matches!(found.purpose, ApplicationPurpose::Invite(group, _) if group == key.group)
         };
-        self.close_in(ApplicationList::Sent(key.user), is_void).await
+        self.close_in_list(ApplicationList::Sent(key.user), is_void).await
     }
 
     /// Closes the applications for the memberships of these users, who joined one group. Costs one read for the group
     /// and one for each member if nothing is pending.
-    async fn of_members(&self, group: GroupId, members: &[Member]) -> Result<(), Error> {
+    async fn close_of_members(&self, group: GroupId, members: &[Member]) -> Result<(), Error> {
         let is_asked = self.count_pending(Receiver::Group(group)).await?.requests > 0;
         for members in members.chunks(AT_ONCE) {
             let mut closings = Vec::with_capacity(members.len());
             for member in members {
-                closings.push(self.of_member(member, is_asked));
+                closings.push(self.close_of_member(member, is_asked));
             }
             try_join_all(closings).await?;
         }
         Ok(())
     }
 
-    async fn of_member(&self, member: &Member, is_group_asked: bool) -> Result<(), Error> {
+    async fn close_of_member(&self, member: &Member, is_group_asked: bool) -> Result<(), Error> {
         let MemberKey { group, user } = member.key;
         if is_group_asked {
-            self.close_asked(ApplicationPurpose::Join(group), user, member.joined).await?;
+            self.close_pending(ApplicationPurpose::Join(group), user, member.joined).await?;
         }
         if self.count_pending(Receiver::User(user)).await?.invites == 0 {
             return Ok(());
         }
         // An invite is found by its group only.
-        self.close_asked(ApplicationPurpose::Invite(group, user), user, member.joined).await
+        self.close_pending(ApplicationPurpose::Invite(group, user), user, member.joined).await
     }
 
     async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, Error> {
@@ -90,7 +90,7 @@ impl Closing {
     }
 
     /// Reads a whole list, a page at a time. If it fails, some may be closed.
-    async fn close_in(
+    async fn close_in_list(
         &self,
         list: ApplicationList,
         is_void: impl Fn(&Application) -> bool + Send + Sync,
@@ -111,7 +111,7 @@ impl Closing {
     }
 
     /// Closes a pending application of this applicant that was made by this time.
-    pub(super) async fn close_asked(
+    pub(super) async fn close_pending(
         &self,
         purpose: ApplicationPurpose,
         applicant: UserId,
@@ -129,21 +129,21 @@ impl Closing {
 }
 
 #[async_trait]
-impl MembershipListener for Closing {
+impl MembershipListener for ApplicationCloser {
     /// An application that cannot be closed now is closed when it is decided or listed.
     async fn changed(&self, event: &MembershipEvent) -> Result<(), Error> {
         match event {
             MembershipEvent::Joined { members, .. } if members.is_empty() => {}
-            MembershipEvent::Joined { group, members, .. } => self.of_members(*group, members).await?,
+            MembershipEvent::Joined { group, members, .. } => self.close_of_members(*group, members).await?,
             MembershipEvent::Left { deciders: inviters, .. } | MembershipEvent::Demoted(inviters) => {
                 for inviter in inviters {
-                    self.of_inviter(*inviter).await?;
+                    self.close_invites_of(*inviter).await?;
                 }
             }
             // The former owner is an admin.
             MembershipEvent::OwnerChanged { .. } => {}
             MembershipEvent::Dismissed(group) => {
-                self.close_in(ApplicationList::Group(*group), |_| true).await?
+                self.close_in_list(ApplicationList::Group(*group), |_| true).await?
             }
         }
         Ok(())
@@ -151,17 +151,17 @@ impl MembershipListener for Closing {
 }
 
 #[async_trait]
-impl FriendshipListener for Closing {
+impl FriendshipListener for ApplicationCloser {
     async fn declined(&self, edge: Edge) -> Result<(), Error> {
         if self.count_pending(Receiver::User(edge.to)).await?.requests == 0 {
             return Ok(());
         }
-        self.close_asked(ApplicationPurpose::Friend(edge.to), edge.from, Timestamp::now()).await
+        self.close_pending(ApplicationPurpose::Friend(edge.to), edge.from, Timestamp::now()).await
     }
 }
 
 #[async_trait]
-impl AccountCleanup for Closing {
+impl AccountCleanup for ApplicationCloser {
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
         let this = self.clone();
         let work = async move {
@@ -169,7 +169,7 @@ impl AccountCleanup for Closing {
                 found.applicant == user || found.purpose.receiver() == Receiver::User(user)
             };
             for list in [ApplicationList::Sent(user), ApplicationList::Received(user)] {
-                or_none(this.close_in(list, is_of_user).await)?;
+                or_none(this.close_in_list(list, is_of_user).await)?;
             }
             Ok(())
         };

@@ -9,7 +9,7 @@ use kith_store::{
 };
 use tokio::time::Instant;
 
-use super::{Applications, applications::Decided};
+use super::{Applications, applications::DecidedApplication};
 use crate::{
     error::{Error, Reason},
     metric::APPLICATION_EFFECTS,
@@ -24,13 +24,13 @@ const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
 impl Applications {
     /// Applies the effect of an acceptance. If that fails it stays outstanding, and is retried.
-    pub(super) async fn brought_about(&self, application: Application) -> Decided {
-        match self.finish(application.clone()).await {
+    pub(super) async fn with_effect(&self, application: Application) -> DecidedApplication {
+        match self.finish_effect(application.clone()).await {
             Ok(decided) => decided,
             Err(error) => {
                 count("failed");
-                tracing::warn!(%error, "what was accepted could not be brought about; it is tried again");
-                Decided { application, token: None }
+                tracing::warn!(%error, "the effect of an acceptance could not be applied; it is retried");
+                DecidedApplication { application, token: None }
             }
         }
     }
@@ -40,37 +40,40 @@ impl Applications {
     ///
     /// # Errors
     /// Errors of the store: the effect is still outstanding then.
-    pub(super) async fn finish(&self, application: Application) -> Result<Decided, Error> {
+    pub(super) async fn finish_effect(&self, application: Application) -> Result<DecidedApplication, Error> {
         if application.effect != ApplicationEffect::Outstanding {
             // The token of the effect is no longer known: a read with this one reads the store.
             let done = application.effect == ApplicationEffect::Done;
-            return Ok(Decided { application, token: done.then(|| self.mutations.token_without_publish()) });
+            return Ok(DecidedApplication {
+                application,
+                token: done.then(|| self.mutations.token_without_publish()),
+            });
         }
-        let brought = if self.parties_stay(&application, &Consistency::Strong).await? {
-            Box::pin(self.bring_about(&application)).await
+        let applied = if self.parties_unchanged(&application, &Consistency::Strong).await? {
+            Box::pin(self.apply_effect(&application)).await
         } else {
             Err(Error::not_found("party"))
         };
-        let (effect, token) = match brought {
+        let (effect, token) = match applied {
             Ok(token) => (ApplicationEffect::Done, Some(token)),
             Err(error) if is_refused(&error) => (ApplicationEffect::Refused, None),
             Err(error) => return Err(error),
         };
         if effect == ApplicationEffect::Done {
-            let (purpose, applicant) = crossed(&application);
+            let (purpose, applicant) = opposite(&application);
             let by_then = application.decided.unwrap_or(application.created);
-            self.closing.close_asked(purpose, applicant, by_then).await?;
+            self.closer.close_pending(purpose, applicant, by_then).await?;
         }
         let change = ApplicationChange::RecordEffect(application.id, effect);
         let change = self.change(application.purpose.receiver(), change, Write::at(Timestamp::now()));
         let application = change.await?.record;
         count(if effect == ApplicationEffect::Done { "done" } else { "refused" });
-        Ok(Decided { application, token })
+        Ok(DecidedApplication { application, token })
     }
 
     /// The effect itself, with request ids that are always the same: if the user left or unfollowed since, it is not
     /// repeated.
-    async fn bring_about(&self, application: &Application) -> Result<Token, Error> {
+    async fn apply_effect(&self, application: &Application) -> Result<Token, Error> {
         let key = match application.purpose {
             ApplicationPurpose::Friend(user) => {
                 let edge = Edge { from: application.applicant, to: user };
@@ -88,7 +91,7 @@ impl Applications {
 
 /// The application in the other direction with the same purpose, and its applicant. For an invite the applicant does
 /// not matter.
-const fn crossed(application: &Application) -> (ApplicationPurpose, UserId) {
+const fn opposite(application: &Application) -> (ApplicationPurpose, UserId) {
     let applicant = application.applicant;
     match application.purpose {
         ApplicationPurpose::Friend(user) => (ApplicationPurpose::Friend(applicant), user),

@@ -25,8 +25,8 @@ mod pending_groups;
 mod rights;
 mod rpc;
 
-pub use applications::{Applications, Deciders};
+pub use applications::{ApplicationDependencies, Applications};
 pub use cleanup_job::cleanup_job;
-pub use closing::Closing;
+pub use closing::ApplicationCloser;
 pub use config::ApplicationsConfig;
 pub use rpc::ApplicationRpc;

@@ -35,8 +35,8 @@ impl Applications {
             ApplicationPurpose::Friend(user) => {
                 basis.user = Some(self.account(user, "user_id").await?);
                 let edge = Edge { from: applicant, to: user };
-                self.has_not_blocked(edge).await?;
-                self.is_open_to(edge, Permissions::ADD_FRIEND).await?;
+                self.check_not_blocked(edge).await?;
+                self.check_allowed_by(edge, Permissions::ADD_FRIEND).await?;
                 if self.follows.are_friends(edge).await? {
                     return Err(Error::new(Reason::StateForbids, "the users are friends already"));
                 }
@@ -52,8 +52,8 @@ impl Applications {
                 self.members.may_invite(MemberKey { group, user }, principal).await?;
                 basis.user = Some(self.account(user, "user_id").await?);
                 let edge = Edge { from: applicant, to: user };
-                self.has_not_blocked(edge).await?;
-                self.is_open_to(edge, Permissions::NONE).await?;
+                self.check_not_blocked(edge).await?;
+                self.check_allowed_by(edge, Permissions::NONE).await?;
             }
         }
         Ok(basis)
@@ -63,7 +63,7 @@ impl Applications {
     ///
     /// # Errors
     /// PERMISSION_DENIED whether or not there is such an application, NOT_FOUND, or errors of the store.
-    pub(super) async fn decidable(
+    pub(super) async fn get_decidable(
         &self,
         key: ApplicationKey,
         principal: Principal,
@@ -138,26 +138,26 @@ impl Applications {
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
-    pub(super) async fn is_possible(&self, found: &Application) -> Result<(), Error> {
+    pub(super) async fn check_effect(&self, found: &Application) -> Result<(), Error> {
         match found.purpose {
             ApplicationPurpose::Friend(user) => {
                 let edge = Edge { from: found.applicant, to: user };
-                self.is_open_to(edge, Permissions::NONE).await?;
-                self.is_open_to(edge.reversed(), Permissions::NONE).await?;
+                self.check_allowed_by(edge, Permissions::NONE).await?;
+                self.check_allowed_by(edge.reversed(), Permissions::NONE).await?;
                 // The write of the follow checks again, in the store.
                 for edge in [edge, edge.reversed()] {
-                    self.follows.may_begin(edge, Principal::Service, &Consistency::Cached).await?;
+                    self.follows.check_may_follow(edge, Principal::Service, &Consistency::Cached).await?;
                 }
                 Ok(())
             }
             ApplicationPurpose::Join(group) => {
-                self.members.has_room(MemberKey { group, user: found.applicant }).await
+                self.members.check_room(MemberKey { group, user: found.applicant }).await
             }
             ApplicationPurpose::Invite(group, user) => {
                 let edge = Edge { from: found.applicant, to: user };
-                self.is_open_to(edge, Permissions::NONE).await?;
-                self.is_open_to(edge.reversed(), Permissions::NONE).await?;
-                self.members.has_room(MemberKey { group, user }).await
+                self.check_allowed_by(edge, Permissions::NONE).await?;
+                self.check_allowed_by(edge.reversed(), Permissions::NONE).await?;
+                self.members.check_room(MemberKey { group, user }).await
             }
         }
     }
@@ -174,7 +174,7 @@ impl Applications {
     }
 
     /// Checks that `edge.from`, the applicant, has not blocked `edge.to`.
-    async fn has_not_blocked(&self, edge: Edge) -> Result<(), Error> {
+    async fn check_not_blocked(&self, edge: Edge) -> Result<(), Error> {
         if self.blocks.is_blocked(edge).await? {
             return Err(Error::new(Reason::StateForbids, "the applicant has blocked the user"));
         }
@@ -182,7 +182,7 @@ impl Applications {
     }
 
     /// Checks that `edge.to` has not blocked `edge.from`, and permits the request.
-    async fn is_open_to(&self, edge: Edge, asked: Permissions) -> Result<(), Error> {
+    async fn check_allowed_by(&self, edge: Edge, asked: Permissions) -> Result<(), Error> {
         let set = self.blocks.get(edge.reversed(), &Consistency::Cached).await?;
         let (denied, blocked) = self.blocks.denied(set.as_ref().map(|entry| &*entry.value), asked);
         if denied == 0 && !blocked {

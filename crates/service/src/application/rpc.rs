@@ -8,9 +8,9 @@ use super::{Applications, convert};
 use crate::{
     error::Error,
     rpc::{
-        answer_size::fitting,
+        answer_size::fit_into_answer,
         batch::Limits,
-        call::{Call, RpcResult, Served},
+        call::{AnswerMetadata, Call, RpcResult},
         ids,
         page_token::PageTokens,
         request::WriteContext,
@@ -81,8 +81,8 @@ impl ApplicationService for ApplicationRpc {
         let key = convert::key(request.receiver, request.application_id)?;
         let found = self.applications.get_application(key, call.principal).await?;
         let application = convert::application_to_wire(&found);
-        let served = Served::by_store(application.version);
-        Ok(served.answer(wire::GetApplicationResponse { application: Some(application) }))
+        let metadata = AnswerMetadata::from_store(application.version);
+        Ok(metadata.answer(wire::GetApplicationResponse { application: Some(application) }))
     }
 
     async fn list_applications(
@@ -96,14 +96,14 @@ impl ApplicationService for ApplicationRpc {
         let (kind, owner) = list.numbers();
         let from = request.after_id.to_be_bytes();
         let query = [&b"ListApplications"[..], &kind.to_be_bytes(), &owner.to_be_bytes(), &from];
-        let next = self.pages.open(&query, &request.page_token)?.and_then(|id| ApplicationId::new(id).ok());
+        let next = self.pages.verify(&query, &request.page_token)?.and_then(|id| ApplicationId::new(id).ok());
         let page =
             self.applications.list_applications(list, next.or(after), quota.size, call.principal).await?;
-        let applications = fitting(page.found.iter().map(convert::listed_to_wire));
+        let applications = fit_into_answer(page.found.iter().map(convert::listed_to_wire));
         quota.answered(applications.len());
         let cut = page.found[..applications.len()].last().filter(|_| applications.len() < page.found.len());
         let last = cut.map(|listed| listed.application.id).or(page.last);
-        let next_page_token = last.map(|last| self.pages.seal(&query, last.get())).unwrap_or_default();
+        let next_page_token = last.map(|last| self.pages.issue(&query, last.get())).unwrap_or_default();
         Ok(Response::new(wire::ListApplicationsResponse { applications, next_page_token }))
     }
 
@@ -117,13 +117,14 @@ impl ApplicationService for ApplicationRpc {
         let mut quota = self.limits.page(call, request.page_size)?;
         let from = request.after_id.to_be_bytes();
         let query = [&b"ListRelationLog"[..], &user.get().to_be_bytes(), &from];
-        let next = self.pages.open(&query, &request.page_token)?.and_then(|id| RelationEventId::new(id).ok());
+        let next =
+            self.pages.verify(&query, &request.page_token)?.and_then(|id| RelationEventId::new(id).ok());
         let page =
             self.applications.list_relation_log(user, next.or(after), quota.size, call.principal).await?;
         quota.answered(page.found.len());
         Ok(Response::new(wire::ListRelationLogResponse {
             events: page.found.iter().map(convert::event_to_wire).collect(),
-            next_page_token: page.last.map(|last| self.pages.seal(&query, last.get())).unwrap_or_default(),
+            next_page_token: page.last.map(|last| self.pages.issue(&query, last.get())).unwrap_or_default(),
         }))
     }
 

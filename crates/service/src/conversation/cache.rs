@@ -4,7 +4,7 @@ use kith_cache::Policy;
 use kith_store::Conversation;
 
 use super::CONVERSATIONS;
-use crate::write::cache_defaults::{CacheDefaults, seldom_there};
+use crate::write::cache_defaults::{CacheDefaults, often_absent};
 
 /// Share of the memory: with 256 MiB, some 15,000 conversations. Nearly all of them are absences.
 pub const SHARES: u64 = 1;
@@ -13,5 +13,5 @@ pub const SHARES: u64 = 1;
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<Conversation> {
     let policy = defaults.policy(CONVERSATIONS, SHARES, |_| size_of::<Conversation>());
-    Policy { strict: true, ..seldom_there(policy) }
+    Policy { strict: true, ..often_absent(policy) }
 }

@@ -74,7 +74,7 @@ impl ConversationRecords {
     ///
     /// # Errors
     /// As there.
-    pub(crate) async fn run_raise(
+    pub(crate) async fn raise_min_seq_in_task(
         &self,
         id: ConversationId,
         min_seq: Seq,

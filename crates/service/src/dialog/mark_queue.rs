@@ -27,7 +27,7 @@ use crate::{
     write::mutations::unknown,
 };
 
-pub(crate) use super::waiting_marks::MarkWish;
+pub(crate) use super::waiting_marks::MarkRequest;
 
 /// Ends that are read again at the same time.
 const READ_AT_ONCE: usize = 16;
@@ -69,9 +69,9 @@ impl MarkQueue {
     ///
     /// # Errors
     /// OUT_OF_RANGE, RESOURCE_EXHAUSTED, or errors of the store.
-    pub(crate) async fn mark(&self, wish: MarkWish) -> Result<MarkResult, Error> {
+    pub(crate) async fn mark(&self, request: MarkRequest) -> Result<MarkResult, Error> {
         let (answer, answered) = oneshot::channel();
-        if self.waiting.push(MarkWaiter { wish, answer })? {
+        if self.waiting.push(MarkWaiter { request, answer })? {
             // A task of its own: the marks of others must not depend on this call.
             tokio::spawn(self.clone().gather());
         }
@@ -84,7 +84,7 @@ impl MarkQueue {
             let this = self.clone();
             // Marks commute: the next step need not wait for this one.
             tokio::spawn(async move {
-                this.make(waiters).await;
+                this.run_step(waiters).await;
                 drop(running);
             });
             if !others_wait {
@@ -94,18 +94,18 @@ impl MarkQueue {
     }
 
     /// Makes the marks of a step.
-    async fn make(&self, step: Vec<MarkWaiter>) {
-        let wishes: Vec<&MarkWish> = step.iter().map(|waiter| &waiter.wish).collect();
-        let known = match self.known(&wishes).await {
+    async fn run_step(&self, step: Vec<MarkWaiter>) {
+        let requests: Vec<&MarkRequest> = step.iter().map(|waiter| &waiter.request).collect();
+        let known = match self.known(&requests).await {
             Ok(known) => known,
             Err(error) => return answer_all(step, &error),
         };
         let mut writes = Vec::with_capacity(step.len());
         for waiter in step {
-            match known.decide(&waiter.wish) {
-                Ok(Decision::Write(mark)) => writes.push((waiter, mark)),
-                Ok(Decision::IsMarked(dialog)) => {
-                    let end = known.end(&waiter.wish);
+            match known.decide(&waiter.request) {
+                Ok(MarkDecision::Write(mark)) => writes.push((waiter, mark)),
+                Ok(MarkDecision::AlreadyMarked(dialog)) => {
+                    let end = known.end(&waiter.request);
                     answer(waiter, Ok(MarkResult { dialog, token: None, end, head: None }));
                 }
                 Err(error) => answer(waiter, Err(error)),
@@ -120,7 +120,7 @@ impl MarkQueue {
         metrics::histogram!(DIALOG_MARKS_SIZE.name).record(as_f64(writes.len()));
         let (waiters, marks): (Vec<MarkWaiter>, Vec<ReadMark>) = writes.into_iter().unzip();
         let of = |(waiter, mark): (&MarkWaiter, &ReadMark)| DialogMark {
-            key: waiter.wish.key,
+            key: waiter.request.key,
             mark: mark.clone(),
         };
         let written = match self.records.mark(waiters.iter().zip(&marks).map(of).collect()).await {
@@ -129,11 +129,11 @@ impl MarkQueue {
         };
         let heads = self.heads_after(&waiters, &known).await;
         for ((waiter, mark), made) in waiters.into_iter().zip(&marks).zip(written.record.iter()) {
-            let (key, end) = (waiter.wish.key, known.end(&waiter.wish));
+            let (key, end) = (waiter.request.key, known.end(&waiter.request));
             let head = heads.get(&key.conversation).cloned();
             let dialog = known.dialogs.entry(key).or_insert_with(|| Arc::new(Dialog::absent(key)));
             let made = made.clone().map_err(store_error).map(|()| {
-                if let Some(seqs) = seen_by_others(dialog, mark, waiter.wish.exists) {
+                if let Some(seqs) = seen_by_others(dialog, mark, waiter.request.exists) {
                     self.marked.marked(key.conversation, seqs);
                 }
                 if let Ok(Some(marked)) = dialog.marked(mark, Timestamp::now()) {
@@ -153,10 +153,10 @@ impl MarkQueue {
         known: &MarkStepState,
     ) -> HashMap<ConversationId, HeadAfter> {
         let mut asked: HashMap<ConversationId, Seq> = HashMap::new();
-        for wish in waiters.iter().map(|waiter| &waiter.wish) {
-            if !wish.exists && wish.highest() < known.end(wish) {
-                let after = asked.entry(wish.key.conversation).or_insert(Seq::MAX);
-                *after = wish.read_up_to().min(*after);
+        for request in waiters.iter().map(|waiter| &waiter.request) {
+            if !request.exists && request.highest() < known.end(request) {
+                let after = asked.entry(request.key.conversation).or_insert(Seq::MAX);
+                *after = request.read_up_to().min(*after);
             }
         }
         if asked.is_empty() {
@@ -171,26 +171,26 @@ impl MarkQueue {
     }
 
     /// Reads what decides the marks: dialogs through the tiers; of logs and stays only what is not known yet.
-    async fn known(&self, wishes: &[&MarkWish]) -> Result<MarkStepState, Error> {
-        let keys: HashSet<DialogKey> = wishes.iter().map(|wish| wish.key).collect();
+    async fn known(&self, requests: &[&MarkRequest]) -> Result<MarkStepState, Error> {
+        let keys: HashSet<DialogKey> = requests.iter().map(|request| request.key).collect();
         let keys: Vec<DialogKey> = keys.into_iter().collect();
         let (dialogs, ends) =
-            tokio::try_join!(self.records.get_many(&keys, &Consistency::Cached), self.ends(wishes))?;
+            tokio::try_join!(self.records.get_many(&keys, &Consistency::Cached), self.ends(requests))?;
         let dialogs: HashMap<DialogKey, Arc<Dialog>> = keys.into_iter().zip(dialogs).collect();
-        let needs_stays = |wish: &&&MarkWish| wish.needs_stays(&dialogs);
+        let needs_stays = |request: &&&MarkRequest| request.needs_stays(&dialogs);
         let stays: HashSet<MemberKey> =
-            wishes.iter().filter(needs_stays).filter_map(|wish| wish.member()).collect();
+            requests.iter().filter(needs_stays).filter_map(|request| request.member()).collect();
         let stays = self.members.stays(&stays.into_iter().collect::<Vec<_>>()).await?;
         Ok(MarkStepState { dialogs, ends, stays })
     }
 
     /// The ends of the logs whose numbers are not known to exist. Those that seem to be below a mark are read again: for some
     /// seconds after a failover of the store, a log may seem to lack messages that its readers have.
-    async fn ends(&self, wishes: &[&MarkWish]) -> Result<HashMap<ConversationId, Seq>, Error> {
+    async fn ends(&self, requests: &[&MarkRequest]) -> Result<HashMap<ConversationId, Seq>, Error> {
         let mut highest: HashMap<ConversationId, Seq> = HashMap::new();
-        for wish in wishes.iter().filter(|wish| !wish.exists) {
-            let seq = highest.entry(wish.key.conversation).or_default();
-            *seq = wish.highest().max(*seq);
+        for request in requests.iter().filter(|request| !request.exists) {
+            let seq = highest.entry(request.key.conversation).or_default();
+            *seq = request.highest().max(*seq);
         }
         let asked: Vec<ConversationId> = highest.keys().copied().collect();
         let mut ends = HashMap::with_capacity(asked.len());
@@ -207,43 +207,43 @@ impl MarkQueue {
 }
 
 /// The outcome of a mark.
-enum Decision {
+enum MarkDecision {
     /// It must be written.
     Write(ReadMark),
     /// All of it is marked already. Marks only grow, so a copy of any age is sufficient to decide this.
-    IsMarked(Dialog),
+    AlreadyMarked(Dialog),
 }
 
 impl MarkStepState {
-    fn decide(&self, wish: &MarkWish) -> Result<Decision, Error> {
-        if !wish.exists && wish.highest() > self.end(wish) {
+    fn decide(&self, request: &MarkRequest) -> Result<MarkDecision, Error> {
+        if !request.exists && request.highest() > self.end(request) {
             return Err(out_of_range());
         }
-        let mark = self.mark(wish)?;
-        let Some(dialog) = self.dialogs.get(&wish.key) else { return Ok(Decision::Write(mark)) };
+        let mark = self.mark(request)?;
+        let Some(dialog) = self.dialogs.get(&request.key) else { return Ok(MarkDecision::Write(mark)) };
         match dialog.marked(&mark, Timestamp::now()) {
-            Ok(None) => Ok(Decision::IsMarked(Dialog::clone(dialog))),
+            Ok(None) => Ok(MarkDecision::AlreadyMarked(Dialog::clone(dialog))),
             // The store decides by its stored state.
-            Ok(Some(_)) | Err(_) => Ok(Decision::Write(mark)),
+            Ok(Some(_)) | Err(_) => Ok(MarkDecision::Write(mark)),
         }
     }
 
     /// The end of the log, as far as it was read.
-    fn end(&self, wish: &MarkWish) -> Seq {
-        self.ends.get(&wish.key.conversation).copied().unwrap_or_default()
+    fn end(&self, request: &MarkRequest) -> Seq {
+        self.ends.get(&request.key.conversation).copied().unwrap_or_default()
     }
 
-    fn mark(&self, wish: &MarkWish) -> Result<ReadMark, Error> {
-        let stays = wish.member().and_then(|member| self.stays.get(&member));
-        let joined = wish.joined.or_else(|| stays.map(|stays| stays.joined));
+    fn mark(&self, request: &MarkRequest) -> Result<ReadMark, Error> {
+        let stays = request.member().and_then(|member| self.stays.get(&member));
+        let joined = request.joined.or_else(|| stays.map(|stays| stays.joined));
         let joined = joined.ok_or_else(|| Error::not_found("conversation"))?;
         // For a member who left and joined since its row was read, the stays below the begin at that time.
         let earlier = stays.map(|stays| stays.below(joined)).unwrap_or_default();
-        Ok(ReadMark { joined, earlier, kind: wish.clipped() })
+        Ok(ReadMark { joined, earlier, kind: request.clipped() })
     }
 }
 
-impl MarkWish {
+impl MarkRequest {
     /// Whether the mark depends on earlier stays: for a former member, also on the begin of the last one.
     fn needs_stays(&self, dialogs: &HashMap<DialogKey, Arc<Dialog>>) -> bool {
         let read_seq = dialogs.get(&self.key).map_or(0, |dialog| dialog.read.read_seq());
@@ -304,8 +304,8 @@ fn answer_all(waiters: Vec<MarkWaiter>, error: &Error) {
 mod tests {
     use super::*;
 
-    fn wish(kind: MarkKind, joined: Option<Seq>, left: Option<Seq>) -> MarkWish {
-        MarkWish { key: "7,g9".parse().unwrap(), kind, joined, left, exists: false }
+    fn request(kind: MarkKind, joined: Option<Seq>, left: Option<Seq>) -> MarkRequest {
+        MarkRequest { key: "7,g9".parse().unwrap(), kind, joined, left, exists: false }
     }
 
     fn range(first: Seq, last: Seq) -> SeqRange {
@@ -315,7 +315,7 @@ mod tests {
     /// The log ends at 90; the user was in the group from 3 to 5, and from 8 on.
     fn known() -> MarkStepState {
         let key: DialogKey = "7,g9".parse().unwrap();
-        let member = wish(MarkKind::UpTo(1), None, None).member().unwrap();
+        let member = request(MarkKind::UpTo(1), None, None).member().unwrap();
         MarkStepState {
             dialogs: HashMap::from([(key, Arc::new(Dialog::absent(key)))]),
             ends: HashMap::from([(key.conversation, 90)]),
@@ -323,10 +323,10 @@ mod tests {
         }
     }
 
-    fn written(wish: &MarkWish) -> ReadMark {
-        match known().decide(wish) {
-            Ok(Decision::Write(mark)) => mark,
-            Ok(Decision::IsMarked(dialog)) => panic!("{dialog:?}"),
+    fn written(request: &MarkRequest) -> ReadMark {
+        match known().decide(request) {
+            Ok(MarkDecision::Write(mark)) => mark,
+            Ok(MarkDecision::AlreadyMarked(dialog)) => panic!("{dialog:?}"),
             Err(error) => panic!("{error}"),
         }
     }
@@ -336,10 +336,10 @@ mod tests {
         for kind in
             [MarkKind::UpTo(91), MarkKind::Hidden(91), MarkKind::Ranges(vec![range(1, 2), range(91, 91)])]
         {
-            let refused = known().decide(&wish(kind, Some(8), None)).err().unwrap();
+            let refused = known().decide(&request(kind, Some(8), None)).err().unwrap();
             assert_eq!(refused.reason(), Reason::SeqOutOfRange);
         }
-        let own = MarkWish { exists: true, ..wish(MarkKind::UpTo(91), Some(8), None) };
+        let own = MarkRequest { exists: true, ..request(MarkKind::UpTo(91), Some(8), None) };
         assert_eq!(written(&own).kind, MarkKind::UpTo(91), "the message of a sender is known to exist");
     }
 
@@ -354,7 +354,7 @@ mod tests {
             ),
         ];
         for (asked, expected) in marks {
-            let mark = written(&wish(asked, None, Some(20)));
+            let mark = written(&request(asked, None, Some(20)));
             assert_eq!(mark, ReadMark { joined: 8, earlier: vec![range(3, 5)], kind: expected });
         }
     }
@@ -363,7 +363,7 @@ mod tests {
     fn earlier_stays_are_below_the_current_one() {
         let marks = [(8, vec![range(3, 5)]), (5, vec![]), (3, vec![])];
         for (joined, earlier) in marks {
-            assert_eq!(written(&wish(MarkKind::UpTo(9), Some(joined), None)).earlier, earlier, "{joined}");
+            assert_eq!(written(&request(MarkKind::UpTo(9), Some(joined), None)).earlier, earlier, "{joined}");
         }
     }
 
@@ -374,14 +374,15 @@ mod tests {
             let read = kith_store::ReadRanges::new(read_seq, Vec::new()).unwrap();
             HashMap::from([(key, Arc::new(Dialog { read, ..Dialog::absent(key) }))])
         };
-        let needs = |joined, read_seq| wish(MarkKind::UpTo(9), joined, None).needs_stays(&dialogs(read_seq));
+        let needs =
+            |joined, read_seq| request(MarkKind::UpTo(9), joined, None).needs_stays(&dialogs(read_seq));
         assert_eq!([needs(Some(1), 0), needs(Some(8), 6), needs(Some(8), 7)], [false, true, false]);
         assert!(needs(None, 90), "of a former member the begin is not known");
     }
 
     #[test]
     fn headers_are_needed_above_what_a_mark_reads() {
-        let above = |kind| wish(kind, Some(8), None).read_up_to();
+        let above = |kind| request(kind, Some(8), None).read_up_to();
         assert_eq!([above(MarkKind::UpTo(9)), above(MarkKind::Hidden(9))], [9, 9]);
         assert_eq!(above(MarkKind::Ranges(vec![range(8, 9)])), 0, "what is below the range may be unread");
     }
@@ -393,8 +394,8 @@ mod tests {
         let read = kith_store::ReadRanges::new(9, Vec::new()).unwrap();
         let dialog = Dialog { read, ..Dialog::new(key, Timestamp(1)) };
         known.dialogs.insert(key, Arc::new(dialog));
-        let decided = |kind| known.decide(&wish(kind, Some(8), None)).ok().unwrap();
-        assert!(matches!(decided(MarkKind::UpTo(9)), Decision::IsMarked(_)));
-        assert!(matches!(decided(MarkKind::UpTo(10)), Decision::Write(_)));
+        let decided = |kind| known.decide(&request(kind, Some(8), None)).ok().unwrap();
+        assert!(matches!(decided(MarkKind::UpTo(9)), MarkDecision::AlreadyMarked(_)));
+        assert!(matches!(decided(MarkKind::UpTo(10)), MarkDecision::Write(_)));
     }
 }

@@ -20,7 +20,7 @@ pub use cleanup::DialogCleanup;
 pub use feed::feed_mappings;
 pub(crate) use head_reader::{HeadAfter, HeadReader};
 pub use mark_listener::MarkListener;
-pub(crate) use mark_queue::{MarkQueue, MarkWish, out_of_range};
+pub(crate) use mark_queue::{MarkQueue, MarkRequest, out_of_range};
 pub use records::DialogRecords;
 
 /// The namespace of the records.

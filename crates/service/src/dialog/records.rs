@@ -23,10 +23,10 @@ use crate::{
     write::record_codec::RecordCodec,
 };
 
-/// Most dialogs that are remembered as made. Of some 6 MB.
-const MADE_MAX: usize = 100_000;
-/// Most concurrent creations of dialogs. Creations of the same dialogs are serial.
-const MAKINGS: usize = 64;
+/// Most dialogs that are known to exist. Some 6 MB.
+const KNOWN_MAX: usize = 100_000;
+/// Locks for creations of dialogs. Creations of the same dialogs are serial.
+const CREATION_LOCKS: usize = 64;
 
 /// The dialogs of users, through the tiers of this node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -35,9 +35,9 @@ pub struct DialogRecords {
     store: Arc<dyn DialogStore>,
     mutations: Mutations,
     /// Dialogs that exist. They are never removed.
-    made: Arc<Mutex<HashSet<DialogKey>>>,
+    known: Arc<Mutex<HashSet<DialogKey>>>,
     /// Concurrent sends to a new conversation find no dialog: the first one creates it, and the others wait.
-    makings: Arc<[tokio::sync::Mutex<()>; MAKINGS]>,
+    creation_locks: Arc<[tokio::sync::Mutex<()>; CREATION_LOCKS]>,
 }
 
 impl DialogRecords {
@@ -50,8 +50,8 @@ impl DialogRecords {
             cache: context.caches.namespace(policy, loader, RecordCodec::DIALOG),
             store,
             mutations: context.mutations.clone(),
-            made: Arc::default(),
-            makings: Arc::new(std::array::from_fn(|_| tokio::sync::Mutex::default())),
+            known: Arc::default(),
+            creation_locks: Arc::new(std::array::from_fn(|_| tokio::sync::Mutex::default())),
         }
     }
 
@@ -78,7 +78,7 @@ impl DialogRecords {
 
     /// Creates the missing dialogs of these users about a conversation; for a direct conversation, those of both of its
     /// users. Writes only dialogs that this node does not know to exist. Must be called within [`Mutations::run`].
-    pub(crate) async fn make(
+    pub(crate) async fn create_missing(
         &self,
         conversation: ConversationId,
         users: impl Iterator<Item = UserId> + Send,
@@ -88,24 +88,24 @@ impl DialogRecords {
         keys.sort_unstable();
         keys.dedup();
         let Some(keys) = self.not_known(keys) else { return Ok(None) };
-        let _making = self.makings[place(conversation)].lock().await;
+        let _creation = self.creation_locks[creation_lock(conversation)].lock().await;
         let Some(keys) = self.not_known(keys) else { return Ok(None) };
         let (store, asked) = (Arc::clone(&self.store), keys.clone());
         let write = Box::pin(async move { store.make_dialogs(&asked, Timestamp::now()).await });
         let written =
             self.mutations.write_all(&self.cache, keys.clone(), write).await.map_err(store_error)?;
-        let mut made = self.made.lock();
-        if made.len() + keys.len() > MADE_MAX {
-            made.clear();
+        let mut known = self.known.lock();
+        if known.len() + keys.len() > KNOWN_MAX {
+            known.clear();
         }
-        made.extend(keys);
+        known.extend(keys);
         Ok(Some(written.token))
     }
 
     /// The dialogs that are not known to exist; `None`: all are.
     fn not_known(&self, keys: Vec<DialogKey>) -> Option<Vec<DialogKey>> {
-        let made = self.made.lock();
-        let keys: Vec<DialogKey> = keys.into_iter().filter(|key| !made.contains(key)).collect();
+        let known = self.known.lock();
+        let keys: Vec<DialogKey> = keys.into_iter().filter(|key| !known.contains(key)).collect();
         (!keys.is_empty()).then_some(keys)
     }
 
@@ -173,10 +173,10 @@ impl DialogRecords {
 }
 
 /// The creations that those of this conversation must follow.
-fn place(conversation: ConversationId) -> usize {
+fn creation_lock(conversation: ConversationId) -> usize {
     let mut hasher = DefaultHasher::new();
     conversation.hash(&mut hasher);
-    usize::try_from(hasher.finish() % MAKINGS as u64).unwrap_or_default()
+    usize::try_from(hasher.finish() % CREATION_LOCKS as u64).unwrap_or_default()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]

@@ -20,7 +20,7 @@ const WAITING_MAX: usize = 10_000;
 
 /// A mark to be made.
 #[derive(Clone, Debug)]
-pub(crate) struct MarkWish {
+pub(crate) struct MarkRequest {
     /// The dialog.
     pub(crate) key: DialogKey,
     /// The extent.
@@ -50,7 +50,7 @@ pub(crate) struct MarkResult {
 /// A mark and its waiting caller.
 #[derive(Debug)]
 pub(super) struct MarkWaiter {
-    pub(super) wish: MarkWish,
+    pub(super) request: MarkRequest,
     pub(super) answer: oneshot::Sender<Result<MarkResult, Error>>,
 }
 
@@ -61,36 +61,36 @@ pub(super) struct MarkStep {
     /// Whether others wait; if not, the next mark begins a task again.
     pub(super) others_wait: bool,
     /// Dropped when the step is made.
-    pub(super) running: Running,
+    pub(super) running: RunningStep,
 }
 
 /// A step that is being made.
 #[derive(Debug)]
-pub(super) struct Running(Arc<WaitingMarks>);
+pub(super) struct RunningStep(Arc<WaitingMarks>);
 
 /// The marks that wait.
 #[derive(Debug, Default)]
 pub(super) struct WaitingMarks {
-    queue: Mutex<Queue>,
+    queue: Mutex<MarkWaitQueue>,
     /// Notified when a step may begin.
     may_begin: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct MarkWaitQueue {
     waiters: VecDeque<MarkWaiter>,
     /// Whether a task takes steps.
-    is_gathered: bool,
+    has_task: bool,
     /// Steps that are being made.
     running: usize,
 }
 
-impl Queue {
+impl MarkWaitQueue {
     /// A caller waits for a mark, so it begins at once if none is being made. Those of senders, for which no caller waits, begin with
     /// it.
     fn may_begin(&self) -> bool {
         self.waiters.len() >= MARKS_AT_ONCE
-            || (self.running == 0 && self.waiters.iter().any(|waiter| !waiter.wish.exists))
+            || (self.running == 0 && self.waiters.iter().any(|waiter| !waiter.request.exists))
     }
 }
 
@@ -108,7 +108,7 @@ impl WaitingMarks {
         if queue.may_begin() {
             self.may_begin.notify_one();
         }
-        Ok(!std::mem::replace(&mut queue.is_gathered, true))
+        Ok(!std::mem::replace(&mut queue.has_task, true))
     }
 
     /// Takes the next step, of at most [`MARKS_AT_ONCE`] marks: when so many wait, when a caller waits and no step is being made, or
@@ -123,13 +123,13 @@ impl WaitingMarks {
         let mut queue = self.queue.lock();
         let count = queue.waiters.len().min(MARKS_AT_ONCE);
         let waiters = queue.waiters.drain(..count).collect();
-        queue.is_gathered = !queue.waiters.is_empty();
+        queue.has_task = !queue.waiters.is_empty();
         queue.running += 1;
-        MarkStep { waiters, others_wait: queue.is_gathered, running: Running(Arc::clone(self)) }
+        MarkStep { waiters, others_wait: queue.has_task, running: RunningStep(Arc::clone(self)) }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningStep {
     fn drop(&mut self) {
         let mut queue = self.0.queue.lock();
         queue.running -= 1;
@@ -154,14 +154,14 @@ mod tests {
     }
 
     fn waiter(user: usize, exists: bool) -> MarkWaiter {
-        let wish = MarkWish {
+        let request = MarkRequest {
             key: format!("{user},g9").parse().unwrap(),
             kind: MarkKind::UpTo(1),
             joined: Some(1),
             left: None,
             exists,
         };
-        MarkWaiter { wish, answer: oneshot::channel().0 }
+        MarkWaiter { request, answer: oneshot::channel().0 }
     }
 
     fn fill(waiting: &WaitingMarks, count: usize) {

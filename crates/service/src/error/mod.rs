@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 pub use link::docs_at;
-pub use reason::{Entry, Reason, Retry};
+pub use reason::{Reason, ReasonEntry, Retry};
 
 /// `google.rpc.ErrorInfo.domain` of every error.
 pub const ERROR_DOMAIN: &str = "kith";

@@ -108,7 +108,7 @@ pub enum Retry {
 
 /// A row of the table of reasons, which errors, the reference and `kith errors` share.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct ReasonEntry {
     /// The reason.
     pub reason: Reason,
     /// The name in `google.rpc.ErrorInfo.reason`.
@@ -137,7 +137,7 @@ impl Reason {
 
     /// Its row of the table.
     #[must_use]
-    pub const fn entry(self) -> &'static Entry {
+    pub const fn entry(self) -> &'static ReasonEntry {
         &TABLE[self as usize]
     }
 

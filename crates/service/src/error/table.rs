@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::Code;
 
-use super::reason::{Entry, Reason, Retry};
+use super::reason::{Reason, ReasonEntry, Retry};
 
 /// Long enough for a burst to pass, short enough for a caller who waits within its own deadline.
 const SOON: Retry = Retry::After(Duration::from_millis(200));
@@ -14,8 +14,8 @@ const NEXT_SECOND: Retry = Retry::After(Duration::from_secs(1));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 41] = [
-    Entry {
+pub(super) const TABLE: [ReasonEntry; 41] = [
+    ReasonEntry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
         code: Code::InvalidArgument,
@@ -23,7 +23,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Correct the field that `BadRequest` names; the message says what it must be.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::InvalidMetadata,
         name: "INVALID_METADATA",
         code: Code::InvalidArgument,
@@ -31,7 +31,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Correct the entry that `BadRequest` names, or leave it out.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::MalformedMessage,
         name: "MALFORMED_MESSAGE",
         code: Code::InvalidArgument,
@@ -39,7 +39,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Send the type that the contract names for this method, with a client generated from `proto/`.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::MessageTooLarge,
         name: "MESSAGE_TOO_LARGE",
         code: Code::ResourceExhausted,
@@ -48,7 +48,7 @@ pub(super) const TABLE: [Entry; 41] = [
               for batches and imports.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::AnswerTooLarge,
         name: "ANSWER_TOO_LARGE",
         code: Code::ResourceExhausted,
@@ -57,7 +57,7 @@ pub(super) const TABLE: [Entry; 41] = [
               not answered: ask for them again.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::EncodingUnknown,
         name: "ENCODING_UNKNOWN",
         code: Code::Unimplemented,
@@ -65,7 +65,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Send it uncompressed, or in one of the encodings that `grpc-accept-encoding` of the answer lists.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::MethodUnknown,
         name: "METHOD_UNKNOWN",
         code: Code::Unimplemented,
@@ -74,7 +74,7 @@ pub(super) const TABLE: [Entry; 41] = [
               node may not have it yet.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::NotPosted,
         name: "NOT_POSTED",
         code: Code::Unimplemented,
@@ -82,7 +82,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Send it with POST, with the message as its body (`curl -d '{...}'` does).",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::MediaTypeUnknown,
         name: "MEDIA_TYPE_UNKNOWN",
         code: Code::Unimplemented,
@@ -91,7 +91,7 @@ pub(super) const TABLE: [Entry; 41] = [
               gRPC-Web.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::RequestIdReused,
         name: "REQUEST_ID_REUSED",
         code: Code::InvalidArgument,
@@ -99,7 +99,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Use a new id for each new request or message; use one again only with exactly the same body.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::NotFound,
         name: "NOT_FOUND",
         code: Code::NotFound,
@@ -108,7 +108,7 @@ pub(super) const TABLE: [Entry; 41] = [
               `consistency_token` of its write.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::IdTaken,
         name: "ID_TAKEN",
         code: Code::AlreadyExists,
@@ -116,7 +116,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Choose another id, or send 0 for one that the node chooses.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::NameTaken,
         name: "NAME_TAKEN",
         code: Code::AlreadyExists,
@@ -125,7 +125,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Choose another name. The name of a deleted user is free again after `users.name_kept`.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::VersionConflict,
         name: "VERSION_CONFLICT",
         code: Code::Aborted,
@@ -133,7 +133,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Read the record, apply the change to what you read, and send the version that you read.",
         retry: Retry::AfterReading,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::StateForbids,
         name: "STATE_FORBIDS",
         code: Code::FailedPrecondition,
@@ -141,7 +141,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Read the record and change its state first; the message names the state that forbids this.",
         retry: Retry::AfterReading,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::Banned,
         name: "BANNED",
         code: Code::FailedPrecondition,
@@ -150,7 +150,7 @@ pub(super) const TABLE: [Entry; 41] = [
               (`UnbanMembers`); they see all bans with `ListBans`.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::Muted,
         name: "MUTED",
         code: Code::FailedPrecondition,
@@ -159,7 +159,7 @@ pub(super) const TABLE: [Entry; 41] = [
               end the mute (`MuteMember`, `MuteGroup`).",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::CredentialsMissing,
         name: "CREDENTIALS_MISSING",
         code: Code::Unauthenticated,
@@ -168,7 +168,7 @@ pub(super) const TABLE: [Entry; 41] = [
               from `KITH_API_KEY_FILE`.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::CredentialsRefused,
         name: "CREDENTIALS_REFUSED",
         code: Code::Unauthenticated,
@@ -177,7 +177,7 @@ pub(super) const TABLE: [Entry; 41] = [
               after 11 s at most. With a token of a user: get a new one from its issuer.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::ScopeMissing,
         name: "SCOPE_MISSING",
         code: Code::PermissionDenied,
@@ -186,7 +186,7 @@ pub(super) const TABLE: [Entry; 41] = [
               names. `docs/authorization.md` lists methods and scopes.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::ActingUserNeeded,
         name: "ACTING_USER_NEEDED",
         code: Code::PermissionDenied,
@@ -194,7 +194,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Name the user in `kith-acting-user`. A caller that acts for itself needs the scope `own` of the domain.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::ActingUserRefused,
         name: "ACTING_USER_REFUSED",
         code: Code::PermissionDenied,
@@ -202,7 +202,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Leave out `kith-acting-user`, or ask the operator to give the caller the scope `act`.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::NotAllowed,
         name: "NOT_ALLOWED",
         code: Code::PermissionDenied,
@@ -210,7 +210,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Ask a user who may (the message says which users), or call as a service, without `kith-acting-user`.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::OriginRefused,
         name: "ORIGIN_REFUSED",
         code: Code::PermissionDenied,
@@ -218,7 +218,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Operators add the origin to `http.cors.origins`. Programs that are no browsers send no `origin` header.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::TooManyTries,
         name: "TOO_MANY_TRIES",
         code: Code::ResourceExhausted,
@@ -227,7 +227,7 @@ pub(super) const TABLE: [Entry; 41] = [
               `members.code_tries_per_minute`, for searches `limits.searches_per_minute`.",
         retry: NEXT_TRY,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::QuotaExceeded,
         name: "QUOTA_EXCEEDED",
         code: Code::ResourceExhausted,
@@ -236,7 +236,7 @@ pub(super) const TABLE: [Entry; 41] = [
               `limits.user_writes_per_second` and `limits.user_records_per_minute`. Services have none of these quotas.",
         retry: NEXT_SECOND,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::TooManySessions,
         name: "TOO_MANY_SESSIONS",
         code: Code::ResourceExhausted,
@@ -245,7 +245,7 @@ pub(super) const TABLE: [Entry; 41] = [
               `presence.sessions_max` or `presence.gateways_max`.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::TooManyPending,
         name: "TOO_MANY_PENDING",
         code: Code::ResourceExhausted,
@@ -253,7 +253,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Apply again after some of them were decided. Operators set `applications.pending_max`.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::SeqOutOfRange,
         name: "SEQ_OUT_OF_RANGE",
         code: Code::OutOfRange,
@@ -261,7 +261,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Use numbers of messages that exist: `GetMaxSeqs` returns the last one.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::TooManyRanges,
         name: "TOO_MANY_RANGES",
         code: Code::ResourceExhausted,
@@ -269,7 +269,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Mark everything up to a number as read, which is never refused; then mark ranges again.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::TooManyReceivers,
         name: "TOO_MANY_RECEIVERS",
         code: Code::ResourceExhausted,
@@ -278,7 +278,7 @@ pub(super) const TABLE: [Entry; 41] = [
               `messages.receivers_of_user` or `messages.receivers`.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::TooManyNotices,
         name: "TOO_MANY_NOTICES",
         code: Code::ResourceExhausted,
@@ -287,7 +287,7 @@ pub(super) const TABLE: [Entry; 41] = [
               `notices.live_max` or `notices.audiences_max`.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::TooManyReaders,
         name: "TOO_MANY_READERS",
         code: Code::ResourceExhausted,
@@ -295,7 +295,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Spread the readers over several audiences. Operators raise `notices.readers_max`, at most to 16000000.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::Overloaded,
         name: "OVERLOADED",
         code: Code::ResourceExhausted,
@@ -304,7 +304,7 @@ pub(super) const TABLE: [Entry; 41] = [
               `limits.in_flight` if the machine has spare capacity.",
         retry: SOON,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::StoreFull,
         name: "STORE_FULL",
         code: Code::ResourceExhausted,
@@ -312,7 +312,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Ask the operator to free space on the disk of the data folder or of the database.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::StoreUnavailable,
         name: "STORE_UNAVAILABLE",
         code: Code::Unavailable,
@@ -321,7 +321,7 @@ pub(super) const TABLE: [Entry; 41] = [
               `unknown` it may have been applied. Operators look at `/readyz`.",
         retry: SOON,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::NotConfigured,
         name: "NOT_CONFIGURED",
         code: Code::FailedPrecondition,
@@ -331,7 +331,7 @@ pub(super) const TABLE: [Entry; 41] = [
               `messages.offline` turns WatchOffline on.",
         retry: Retry::Never,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::Starting,
         name: "STARTING",
         code: Code::Unavailable,
@@ -339,7 +339,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Wait as long as `RetryInfo` says, or call another node. Operators see at `/readyz` what it waits for.",
         retry: SOON,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::Stopping,
         name: "STOPPING",
         code: Code::Unavailable,
@@ -347,7 +347,7 @@ pub(super) const TABLE: [Entry; 41] = [
         fix: "Open the stream again, on another node.",
         retry: SOON,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::DeadlineExceeded,
         name: "DEADLINE_EXCEEDED",
         code: Code::DeadlineExceeded,
@@ -356,7 +356,7 @@ pub(super) const TABLE: [Entry; 41] = [
               it may have been applied.",
         retry: Retry::WithMoreTime,
     },
-    Entry {
+    ReasonEntry {
         reason: Reason::Internal,
         name: "INTERNAL",
         code: Code::Internal,

@@ -42,13 +42,13 @@ impl Audience {
         let Principal::User(user) = principal else { return Ok(HashSet::new()) };
         let mut hidden = HashSet::new();
         for groups in groups.chunks(AT_ONCE) {
-            let mut strange = Vec::with_capacity(groups.len());
+            let mut unknown = Vec::with_capacity(groups.len());
             for group in groups {
                 if group.visibility == Visibility::Private {
-                    strange.push(self.unless_in(group, user));
+                    unknown.push(self.unless_member(group, user));
                 }
             }
-            hidden.extend(try_join_all(strange).await?.into_iter().flatten());
+            hidden.extend(try_join_all(unknown).await?.into_iter().flatten());
         }
         if hidden.is_empty() {
             return Ok(hidden);
@@ -61,7 +61,7 @@ impl Audience {
     }
 
     /// The group, if the user is not a member.
-    async fn unless_in(&self, group: &Group, user: UserId) -> Result<Option<GroupId>, Error> {
+    async fn unless_member(&self, group: &Group, user: UserId) -> Result<Option<GroupId>, Error> {
         let is_in = match self.members.role(group, user).await {
             // Without a store of members, only the creator of the group is known.
             Err(error) if error.reason() == Reason::NotConfigured => group.creator == Some(user),

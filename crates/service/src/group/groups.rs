@@ -26,7 +26,7 @@ use crate::{
         call::Principal,
         ids,
         request::WriteContext,
-        secret::{InviteCodes, PlainSecrets, SecretHasher, Tries},
+        secret::{AttemptLimiter, InviteCodes, PlainSecrets, SecretHasher},
         versions::{deleted, put},
     },
     write::{
@@ -55,7 +55,7 @@ pub struct Groups {
     roles: Roles,
     pub(super) renames: Option<Arc<dyn RenameListener>>,
     ids: Arc<Ids>,
-    tries: Arc<Tries<(GroupId, String)>>,
+    attempts: Arc<AttemptLimiter<(GroupId, String)>>,
     pub(super) secret_params: Arc<BTreeSet<String>>,
     pub(super) user_params: Arc<BTreeSet<String>>,
 }
@@ -116,7 +116,7 @@ impl Groups {
             roles,
             renames,
             ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::Group, id_block)),
-            tries: Arc::new(Tries::per_minute(tries_per_minute)),
+            attempts: Arc::new(AttemptLimiter::per_minute(tries_per_minute)),
             secret_params: Arc::new(secret_params),
             user_params: Arc::new(user_params),
         }
@@ -183,7 +183,7 @@ impl Groups {
     ) -> Result<Committed<Group>, Error> {
         let request = context.seed.as_ref().map(|seed| seed.id().to_owned());
         let write = context.write_with(&secrets, &self.hasher).await?;
-        let secrets = self.hasher.seal(secrets).await?;
+        let secrets = self.hasher.hash_all(secrets).await?;
         let this = self.clone();
         let work = async move { this.insert(draft, secrets, request.as_deref(), write).await };
         self.mutations.call(context.deadline, work).await
@@ -202,12 +202,12 @@ impl Groups {
         context: WriteContext,
     ) -> Result<Committed<Group>, Error> {
         let write = context.write_with(&secrets, &self.hasher).await?;
-        let patch = GroupPatch { secrets: self.hasher.seal(secrets).await?, ..patch };
+        let patch = GroupPatch { secrets: self.hasher.hash_all(secrets).await?, ..patch };
         let this = self.clone();
         let work = async move {
-            let name_before = this.name_before(id, &patch).await;
+            let previous_name = this.previous_name(id, &patch).await;
             let written = this.change_for(id, patch, write, context.principal).await?;
-            this.notify_renamed(name_before, &written.record).await;
+            this.notify_renamed(previous_name, &written.record).await;
             Ok(written)
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
@@ -272,7 +272,7 @@ impl Groups {
             return Err(Error::invalid("name", "must be the name of a secret parameter"));
         }
         self.allow(id, principal, Role::Admin).await?;
-        self.tries.count(&(id, name.to_owned()))?;
+        self.attempts.count(&(id, name.to_owned()))?;
         let stored = self.secrets.secret(SecretOwner::Group(id), name).await.map_err(store_error)?;
         self.hasher.verify(stored, secret).await
     }
@@ -309,7 +309,7 @@ impl Groups {
     ) -> Result<(String, Committed<Group>), Error> {
         let request = context.seed.as_ref().map(|seed| seed.id().to_owned());
         let write = context.write(&self.hasher).await?;
-        let code = self.codes.make(id, request.as_deref());
+        let code = self.codes.generate(id, request.as_deref());
         let sealed = self.codes.seal(id, &code)?;
         let this = self.clone();
         let work = async move {
@@ -349,7 +349,7 @@ impl Groups {
             };
             let mut secrets = secrets.clone();
             if needs_code(draft.visibility, draft.join_policy) {
-                let code = self.codes.make(id, request);
+                let code = self.codes.generate(id, request);
                 secrets.insert(CODE.to_owned(), Some(self.codes.seal(id, &code)?));
             }
             let (store, write) = (Arc::clone(&self.store), write.clone());
@@ -395,7 +395,7 @@ impl Groups {
         let visibility = patch.visibility.unwrap_or(group.visibility);
         let after = needs_code(visibility, patch.join_policy.unwrap_or(group.join_policy));
         let change = match (before, after) {
-            (false, true) => Some(Some(self.codes.seal(group.id, &self.codes.make(group.id, None))?)),
+            (false, true) => Some(Some(self.codes.seal(group.id, &self.codes.generate(group.id, None))?)),
             (true, false) => Some(None),
             (true, true) | (false, false) => None,
         };

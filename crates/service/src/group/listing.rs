@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use kith_store::{Group, GroupId, GroupPatch, NewGroup, StoreError, Visibility};
 
-use super::{Groups, search::Bucket};
+use super::{Groups, search::SearchBucket};
 use crate::write::{invalidation_scope::write_with_invalidations, mutations::Committed};
 
 /// The buckets of searches that a write may change: those of the words that the group has before and after.
@@ -12,22 +12,22 @@ use crate::write::{invalidation_scope::write_with_invalidations, mutations::Comm
 /// The buckets of the new words must be included, and are: a change of name or tags has them itself, and a change of
 /// visibility is bound to the version of `before`. The buckets of the old words may be missing, if there is no copy: a
 /// group that is no longer listed is not shown, because searches compare the records.
-pub(super) fn buckets(patch: &GroupPatch, before: Option<&Group>) -> Vec<Bucket> {
+pub(super) fn buckets(patch: &GroupPatch, before: Option<&Group>) -> Vec<SearchBucket> {
     let had = before.into_iter().flat_map(|group| group.tags.iter().chain([&group.name]));
-    Bucket::of_words(patch.tags.iter().flatten().chain(&patch.name).chain(had))
+    SearchBucket::of_words(patch.tags.iter().flatten().chain(&patch.name).chain(had))
 }
 
 /// The buckets of searches that find a new group.
-pub(super) fn buckets_of_new(group: &NewGroup) -> Vec<Bucket> {
+pub(super) fn buckets_of_new(group: &NewGroup) -> Vec<SearchBucket> {
     let public = group.visibility == Visibility::Public;
-    Bucket::of_words(group.tags.iter().chain([&group.name]).filter(|_| public))
+    SearchBucket::of_words(group.tags.iter().chain([&group.name]).filter(|_| public))
 }
 
 impl Groups {
     /// Runs a write, and invalidates the pages of these buckets around it.
     pub(super) async fn listed<T: Send + Sync>(
         &self,
-        buckets: Vec<Bucket>,
+        buckets: Vec<SearchBucket>,
         write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
     ) -> Result<Committed<T>, StoreError> {
         if buckets.is_empty() {
@@ -52,9 +52,9 @@ mod tests {
     fn new_name_is_notified_for_unknown_groups_too() {
         let name = GroupWords::name("Go").unwrap();
         let changed = buckets(&GroupPatch { name: Some(name.clone()), ..GroupPatch::default() }, None);
-        assert_eq!(changed, Bucket::of_words([&name]));
+        assert_eq!(changed, SearchBucket::of_words([&name]));
         let tags = vec![Text::from("chess"), Text::from("go")];
         let changed = buckets(&GroupPatch { tags: Some(tags.clone()), ..GroupPatch::default() }, None);
-        assert_eq!(changed, Bucket::of_words(&tags));
+        assert_eq!(changed, SearchBucket::of_words(&tags));
     }
 }

@@ -18,20 +18,20 @@ pub trait RenameListener: Debug + Send + Sync {
 
 /// The name of a group before a change that may rename it.
 #[derive(Debug)]
-pub(super) struct NameBefore(Option<Text>);
+pub(super) struct PreviousName(Option<Text>);
 
 impl Groups {
-    /// The name before a change; `NameBefore(None)` if the change leaves it alone, or it cannot be read.
-    pub(super) async fn name_before(&self, id: GroupId, patch: &GroupPatch) -> NameBefore {
+    /// The name before a change; `PreviousName(None)` if the change leaves it alone, or it cannot be read.
+    pub(super) async fn previous_name(&self, id: GroupId, patch: &GroupPatch) -> PreviousName {
         if patch.name.is_none() || self.renames.is_none() {
-            return NameBefore(None);
+            return PreviousName(None);
         }
         let group = self.get_group(id, &Consistency::Cached).await.ok();
-        NameBefore(group.map(|group| group.value.name.clone()))
+        PreviousName(group.map(|group| group.value.name.clone()))
     }
 
     /// Notifies the listener if the name has changed.
-    pub(super) async fn notify_renamed(&self, NameBefore(before): NameBefore, group: &Group) {
+    pub(super) async fn notify_renamed(&self, PreviousName(before): PreviousName, group: &Group) {
         if let (Some(listener), Some(before)) = (&self.renames, before)
             && before != group.name
         {

@@ -22,10 +22,10 @@ use crate::{
     error::{Error, valid},
     group::members::Members,
     rpc::{
-        answer_size::{ANSWER_BYTES, ByteBudget, fitting},
+        answer_size::{ANSWER_BYTES, ByteBudget, fit_into_answer},
         audit_notes::AuditNotes,
         batch::{self, Limits},
-        call::{Call, Principal, RpcResult, Served},
+        call::{AnswerMetadata, Call, Principal, RpcResult},
         ids,
         page_token::PageTokens,
         params::{check_user_params, check_user_paths, sees_param, take_secrets},
@@ -170,7 +170,7 @@ impl GroupService for GroupRpc {
         self.limits.records.count(call, 1)?;
         let entry = self.group_for(id, call.principal, &consistency).await?;
         let group = Some(self.shown(&entry.value, call));
-        Ok(Served::of(&entry).answer(wire::GetGroupResponse { group }))
+        Ok(AnswerMetadata::of(&entry).answer(wire::GetGroupResponse { group }))
     }
 
     async fn batch_get_groups(
@@ -254,13 +254,13 @@ impl GroupService for GroupRpc {
         let keyword = convert::keyword(&request.keyword, request.r#match)?;
         let mut page = self.limits.page(call, request.page_size)?;
         let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];
-        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
+        let after = self.pages.verify(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
         let found = self.groups.search_groups(&keyword, after, page.size, &consistency).await?;
-        let groups = fitting(found.groups.iter().map(|group| self.shown(group, call)));
+        let groups = fit_into_answer(found.groups.iter().map(|group| self.shown(group, call)));
         page.answered(groups.len());
         let cut = groups.last().filter(|_| groups.len() < found.groups.len()).map(|group| group.group_id);
         let next = cut.or(found.next.map(GroupId::get));
-        let next_page_token = next.map(|id| self.pages.seal(&query, id)).unwrap_or_default();
+        let next_page_token = next.map(|id| self.pages.issue(&query, id)).unwrap_or_default();
         Ok(Response::new(wire::SearchGroupsResponse { groups, next_page_token }))
     }
 

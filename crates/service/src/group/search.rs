@@ -32,9 +32,9 @@ const BUCKET_CHARS: usize = 3;
 
 /// Search keys that are invalidated together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Bucket(String);
+pub(super) struct SearchBucket(String);
 
-impl Bucket {
+impl SearchBucket {
     /// The bucket of a search key.
     fn of_key(key: &str) -> Self {
         // The first character says how the rest is compared, and the bucket has both.
@@ -57,13 +57,13 @@ impl Bucket {
     }
 }
 
-impl fmt::Display for Bucket {
+impl fmt::Display for SearchBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl FromStr for Bucket {
+impl FromStr for SearchBucket {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
@@ -87,20 +87,20 @@ impl fmt::Display for SearchPageKey {
 
 /// The text is no key of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the text is not a place in a search")]
-pub(super) struct NotASearchPageKey;
+#[error("the text is not the key of a search page")]
+pub(super) struct InvalidSearchPageKey;
 
 impl FromStr for SearchPageKey {
-    type Err = NotASearchPageKey;
+    type Err = InvalidSearchPageKey;
 
-    fn from_str(text: &str) -> Result<Self, NotASearchPageKey> {
+    fn from_str(text: &str) -> Result<Self, InvalidSearchPageKey> {
         let mut parts = text.splitn(3, ':');
-        let mut part = || parts.next().ok_or(NotASearchPageKey);
+        let mut part = || parts.next().ok_or(InvalidSearchPageKey);
         let after = match part()? {
             "0" => None,
-            id => Some(id.parse().map_err(|_| NotASearchPageKey)?),
+            id => Some(id.parse().map_err(|_| InvalidSearchPageKey)?),
         };
-        let size = part()?.parse().map_err(|_| NotASearchPageKey)?;
+        let size = part()?.parse().map_err(|_| InvalidSearchPageKey)?;
         Ok(Self { after, size, key: part()?.to_owned() })
     }
 }
@@ -108,7 +108,7 @@ impl FromStr for SearchPageKey {
 /// Pages of the ids of public groups under search keys, through the tiers of this node.
 #[derive(Clone, Debug)]
 pub(super) struct GroupSearch {
-    pages: PagedList<Bucket, SearchPageKey, GroupId>,
+    pages: PagedList<SearchBucket, SearchPageKey, GroupId>,
 }
 
 impl GroupSearch {
@@ -129,13 +129,13 @@ impl GroupSearch {
         size: usize,
         consistency: &Consistency,
     ) -> Result<Arc<Page<GroupId>>, CacheError> {
-        let place = SearchPageKey { after, size, key: keyword.key().to_owned() };
-        let paged = self.pages.page(&Bucket::of_key(&place.key), &place, consistency).await?;
+        let page_key = SearchPageKey { after, size, key: keyword.key().to_owned() };
+        let paged = self.pages.page(&SearchBucket::of_key(&page_key.key), &page_key, consistency).await?;
         Ok(paged.entry.value)
     }
 
     /// Must be called before a write that may list a group in these buckets is sent to the store.
-    pub(super) async fn begin_write(&self, buckets: &[Bucket]) -> ListWrite<Bucket> {
+    pub(super) async fn begin_write(&self, buckets: &[SearchBucket]) -> ListWrite<SearchBucket> {
         self.pages.begin_write(buckets).await
     }
 }
@@ -151,25 +151,26 @@ pub fn page_weight(page: &Page<GroupId>) -> usize {
 #[must_use]
 pub fn search_invalidations(group: &Group) -> Vec<Invalidation> {
     let words = group.tags.iter().chain([&group.name]).filter(|_| group.visibility == Visibility::Public);
-    Bucket::of_words(words).into_iter().map(|bucket| invalidation(SEARCH_EPOCHS, bucket.0)).collect()
+    SearchBucket::of_words(words).into_iter().map(|bucket| invalidation(SEARCH_EPOCHS, bucket.0)).collect()
 }
 
 #[derive(Debug)]
 struct SearchLoader(Arc<dyn GroupStore>);
 
 #[async_trait::async_trait]
-impl PageLoader<Bucket, SearchPageKey, GroupId> for SearchLoader {
+impl PageLoader<SearchBucket, SearchPageKey, GroupId> for SearchLoader {
     async fn page(
         &self,
-        _bucket: &Bucket,
-        place: &SearchPageKey,
+        _bucket: &SearchBucket,
+        page_key: &SearchPageKey,
         _options: LoadOptions,
     ) -> Result<Page<GroupId>, LoadError> {
         // One more, to find out whether there is a next page.
-        let found = self.0.search_groups(&place.key, place.after, place.size.saturating_add(1)).await;
+        let found =
+            self.0.search_groups(&page_key.key, page_key.after, page_key.size.saturating_add(1)).await;
         let found = found.map_err(LoadError::new)?;
-        let more = found.len() > place.size;
-        Ok(Page { items: found.iter().take(place.size).map(|group| group.id).collect(), more })
+        let more = found.len() > page_key.size;
+        Ok(Page { items: found.iter().take(page_key.size).map(|group| group.id).collect(), more })
     }
 }
 
@@ -186,7 +187,7 @@ mod tests {
 
     fn buckets(words: &[&str]) -> Vec<String> {
         let words: Vec<Text> = words.iter().map(|word| Text::from(*word)).collect();
-        Bucket::of_words(&words).into_iter().map(|bucket| bucket.0).collect()
+        SearchBucket::of_words(&words).into_iter().map(|bucket| bucket.0).collect()
     }
 
     #[test]
@@ -206,9 +207,9 @@ mod tests {
             // Only these form words: see `GroupWords`.
             prop_assume!(tags.iter().chain([&name]).all(|word| !fold(word).is_empty()));
             let words: Vec<Text> = tags.iter().chain([&name]).map(|word| Text::from(word.as_str())).collect();
-            let buckets = Bucket::of_words(&words);
+            let buckets = SearchBucket::of_words(&words);
             for key in group_search_keys(&name, &tags, Visibility::Public) {
-                prop_assert!(buckets.contains(&Bucket::of_key(&key)), "{key:?}");
+                prop_assert!(buckets.contains(&SearchBucket::of_key(&key)), "{key:?}");
             }
         }
     }
@@ -247,19 +248,19 @@ mod tests {
             GroupKeyword::prefix("CHE"),
             GroupKeyword::prefix("chessboard, large"),
         ] {
-            assert_eq!(Bucket::of_key(keyword.key()).0, "che", "{keyword:?}");
+            assert_eq!(SearchBucket::of_key(keyword.key()).0, "che", "{keyword:?}");
         }
-        assert_eq!(Bucket::of_key(GroupKeyword::prefix("c").key()).0, "c");
+        assert_eq!(SearchBucket::of_key(GroupKeyword::prefix("c").key()).0, "c");
     }
 
     #[test]
     fn page_keys_are_read_back() {
         for (after, key) in [(None, "=a"), (Some(id(7)), "^a:b"), (Some(id(i64::MAX)), "=")] {
-            let place = SearchPageKey { after, size: 50, key: key.to_owned() };
-            assert_eq!(place.to_string().parse(), Ok(place));
+            let page_key = SearchPageKey { after, size: 50, key: key.to_owned() };
+            assert_eq!(page_key.to_string().parse(), Ok(page_key));
         }
         for other in ["", "0", "0:1", "-1:1:=a", "x:1:=a", "1:x:=a"] {
-            assert_eq!(other.parse::<SearchPageKey>(), Err(NotASearchPageKey), "{other:?}");
+            assert_eq!(other.parse::<SearchPageKey>(), Err(InvalidSearchPageKey), "{other:?}");
         }
     }
 }

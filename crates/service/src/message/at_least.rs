@@ -55,7 +55,7 @@ impl AtLeast {
         let seqs = ends.iter().map(|end| end.seq);
         for (index, seq) in self.raised(store, conversations.iter().copied().zip(seqs).collect()).await? {
             let read = store.messages(conversations[index], seq, seq).await.map_err(store_error)?;
-            let last = read.first().ok_or_else(|| store_error(behind()))?;
+            let last = read.first().ok_or_else(|| store_error(message_missing()))?;
             ends[index] = LogEnd { seq, sent: Some(last.sent) };
         }
         Ok(())
@@ -77,7 +77,7 @@ impl AtLeast {
         let again = store.heads(&again).await.map_err(store_error)?;
         for ((index, seq), head) in raised.into_iter().zip(again) {
             if end_of(&head) < seq {
-                return Err(store_error(behind()));
+                return Err(store_error(message_missing()));
             }
             heads[index] = head;
         }
@@ -103,7 +103,7 @@ impl AtLeast {
 }
 
 /// The error for a store that does not return a message that it has acknowledged.
-fn behind() -> StoreError {
+fn message_missing() -> StoreError {
     let source = Box::<dyn error::Error + Send + Sync>::from("the last message of a log is not there");
     StoreError::Unavailable { outcome: Outcome::NotApplied, source: Arc::from(source) }
 }

@@ -11,8 +11,8 @@ use kith_store::{
 use prost::{Message as _, bytes::Bytes};
 
 use super::{
-    reading::{Back, MessagePage, Pull, SEQS_MAX},
-    sending::{MessageDraft, Sent},
+    reading::{BackwardRead, ForwardRead, MessagePage, SEQS_MAX},
+    sending::{MessageDraft, SendOutcome},
 };
 use crate::{
     error::{Error, valid},
@@ -196,8 +196,8 @@ pub(super) fn mentions(field: &'static str, ids: &[i64]) -> Result<Vec<UserId>, 
     ids::users(field, ids)
 }
 
-pub(super) fn pull(request: &wire::PullMessagesRequest, limit: usize) -> Result<Pull, Error> {
-    let pull = Pull {
+pub(super) fn pull(request: &wire::PullMessagesRequest, limit: usize) -> Result<ForwardRead, Error> {
+    let pull = ForwardRead {
         conversation: conversation(&request.conversation_id)?,
         from: number("from_seq", request.from_seq)?,
         to: number("to_seq", request.to_seq)?,
@@ -210,8 +210,8 @@ pub(super) fn pull(request: &wire::PullMessagesRequest, limit: usize) -> Result<
     Ok(pull)
 }
 
-pub(super) fn back(request: &wire::HistoryRequest, limit: usize) -> Result<Back, Error> {
-    Ok(Back {
+pub(super) fn back(request: &wire::HistoryRequest, limit: usize) -> Result<BackwardRead, Error> {
+    Ok(BackwardRead {
         conversation: conversation(&request.conversation_id)?,
         before: number("before_seq", request.before_seq)?,
         limit,
@@ -239,7 +239,7 @@ pub(crate) fn number(field: &'static str, number: i64) -> Result<Seq, Error> {
     if number < 0 { Err(Error::invalid(field, "must not be below 0")) } else { Ok(number) }
 }
 
-pub(super) fn sent_to_wire(sent: Sent) -> wire::SendMessageResponse {
+pub(super) fn sent_to_wire(sent: SendOutcome) -> wire::SendMessageResponse {
     wire::SendMessageResponse {
         conversation_id: sent.conversation.to_string(),
         seq: sent.seq,
@@ -248,7 +248,7 @@ pub(super) fn sent_to_wire(sent: Sent) -> wire::SendMessageResponse {
     }
 }
 
-pub(super) fn send_result(sent: Result<Sent, Error>) -> wire::SendResult {
+pub(super) fn send_result(sent: Result<SendOutcome, Error>) -> wire::SendResult {
     let result = match sent {
         Ok(sent) => SendAnswer::Sent(sent_to_wire(sent)),
         Err(error) => SendAnswer::Error(error.to_result()),

@@ -21,17 +21,17 @@ pub(super) enum InboxFault {
 }
 
 /// What another task does in between.
-type Meanwhile = Box<dyn FnOnce() + Send>;
+type InterleavedAction = Box<dyn FnOnce() + Send>;
 
 /// Inboxes in memory.
-pub(super) struct Faulty {
+pub(super) struct FaultyInboxes {
     inboxes: MemoryInboxes,
     pub(super) fault: Mutex<InboxFault>,
     /// Before the next inbox is closed.
-    pub(super) before_close: Mutex<Option<Meanwhile>>,
+    pub(super) before_close: Mutex<Option<InterleavedAction>>,
 }
 
-impl Faulty {
+impl FaultyInboxes {
     /// Without a fault.
     pub(super) fn new() -> Self {
         Self {
@@ -42,19 +42,21 @@ impl Faulty {
     }
 }
 
-impl fmt::Debug for Faulty {
+impl fmt::Debug for FaultyInboxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Faulty").field("fault", &self.fault).finish_non_exhaustive()
+        f.debug_struct("FaultyInboxes").field("fault", &self.fault).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl InboxKeeper for Faulty {
+impl InboxKeeper for FaultyInboxes {
     async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult {
         let fault = *self.fault.lock();
         match fault {
             InboxFault::None => self.inboxes.fan_out(fan_out).await,
-            InboxFault::Away => FanOutResult { failed: Some(SharedError::Unavailable), ..FanOutResult::default() },
+            InboxFault::Away => {
+                FanOutResult { failed: Some(SharedError::Unavailable), ..FanOutResult::default() }
+            }
             InboxFault::Hangs => std::future::pending().await,
         }
     }
@@ -64,9 +66,9 @@ impl InboxKeeper for Faulty {
     }
 
     async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError> {
-        let meanwhile = self.before_close.lock().take();
-        if let Some(meanwhile) = meanwhile {
-            meanwhile();
+        let action = self.before_close.lock().take();
+        if let Some(action) = action {
+            action();
         }
         self.inboxes.close(node, user).await
     }

@@ -21,7 +21,7 @@ use crate::{
     error::Error,
     group::{
         RenameListener,
-        members::{Ended, Leaving, MembershipEvent, MembershipListener},
+        members::{EndedMemberships, LeaveReason, MembershipEvent, MembershipListener},
     },
     metric::{MESSAGE_EVENTS, count_from_zero},
 };
@@ -99,14 +99,14 @@ impl GroupEvent {
         Some(Self::of_members(group, version, What::Joined(MembersJoined { user_ids })))
     }
 
-    fn left(group: GroupId, ended: &Ended) -> Option<Self> {
+    fn left(group: GroupId, ended: &EndedMemberships) -> Option<Self> {
         if ended.users.is_empty() {
             return None;
         }
         let user_ids = ended.users.iter().copied().map(UserId::get).collect();
-        let event = match ended.how {
-            Leaving::Left => What::Left(MembersLeft { user_ids }),
-            Leaving::Removed => What::Removed(MembersRemoved { user_ids }),
+        let event = match ended.reason {
+            LeaveReason::Left => What::Left(MembersLeft { user_ids }),
+            LeaveReason::Removed => What::Removed(MembersRemoved { user_ids }),
         };
         Some(Self::of_members(group, ended.version, event))
     }

@@ -8,7 +8,7 @@ use prost::{Message as _, bytes::Bytes};
 
 use super::{
     Messages, convert,
-    sending::{MessageDraft, Sent},
+    sending::{MessageDraft, SendOutcome},
     waiting::STEP_MAX,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
 
 /// A message that is to be appended.
 #[derive(Debug)]
-struct Imported {
+struct ImportedMessage {
     conversation: ConversationId,
     /// Its number; 0: the next one.
     seq: Seq,
@@ -30,7 +30,7 @@ struct Imported {
 }
 
 /// The end of the log after the previous records.
-struct LogState {
+struct ImportLog {
     conversation: ConversationId,
     end: Result<Seq, Error>,
 }
@@ -55,8 +55,9 @@ pub(super) async fn import(
 }
 
 /// The number of records in the next step: the first ones, of one conversation.
-fn step_of(records: &[Result<Imported, Error>]) -> usize {
-    let of = |record: &Result<Imported, Error>| record.as_ref().ok().map(|imported| imported.conversation);
+fn step_of(records: &[Result<ImportedMessage, Error>]) -> usize {
+    let of =
+        |record: &Result<ImportedMessage, Error>| record.as_ref().ok().map(|imported| imported.conversation);
     let first = records.iter().find_map(of);
     let same =
         records.iter().take(STEP_MAX).take_while(|record| of(record).is_none_or(|id| Some(id) == first));
@@ -65,23 +66,23 @@ fn step_of(records: &[Result<Imported, Error>]) -> usize {
 
 impl Messages {
     /// Appends messages of one conversation, at most [`STEP_MAX`]. A record that is an error already keeps it.
-    async fn import_step(&self, records: Vec<Result<Imported, Error>>) -> Vec<Result<Seq, Error>> {
+    async fn import_step(&self, records: Vec<Result<ImportedMessage, Error>>) -> Vec<Result<Seq, Error>> {
         let conversation = records.iter().flatten().map(|imported| imported.conversation).next();
         let mut log = match conversation {
-            Some(conversation) => LogState { conversation, end: self.end_of_existing(conversation).await },
+            Some(conversation) => ImportLog { conversation, end: self.end_of_existing(conversation).await },
             None => return records.into_iter().map(|record| record.and(Err(Error::internal()))).collect(),
         };
         let conversation = log.conversation;
         let mut results: Vec<Result<Seq, Error>> = Vec::with_capacity(records.len());
-        let (mut places, mut drafts) = (Vec::new(), Vec::new());
+        let (mut indices, mut drafts) = (Vec::new(), Vec::new());
         for record in records {
             let due = record.and_then(|imported| log.next(imported.seq).map(|seq| (seq, imported)));
             if let Ok((seq, imported)) = &due {
-                places.push((results.len(), (imported.seq > 0).then_some(*seq)));
+                indices.push((results.len(), (imported.seq > 0).then_some(*seq)));
             }
             // Replaced below, unless it is an error.
             results.push(due.as_ref().map(|(seq, _)| *seq).map_err(Clone::clone));
-            drafts.extend(due.map(|(_, Imported { message, .. })| MessageDraft {
+            drafts.extend(due.map(|(_, ImportedMessage { message, .. })| MessageDraft {
                 conversation,
                 message,
                 keeps_unread: false,
@@ -89,12 +90,12 @@ impl Messages {
         }
         let appended =
             if drafts.is_empty() { Ok(Vec::new()) } else { self.append(conversation, drafts).await };
-        for (at, (place, wanted)) in places.into_iter().enumerate() {
-            results[place] = match &appended {
+        for (at, (index, wanted)) in indices.into_iter().enumerate() {
+            results[index] = match &appended {
                 Ok(sent) => sent.get(at).cloned().unwrap_or_else(|| Err(Error::internal())),
                 Err(error) => Err(error.clone()),
             }
-            .and_then(|sent| kept(wanted, sent));
+            .and_then(|sent| check_seq(wanted, sent));
         }
         results
     }
@@ -106,7 +107,7 @@ impl Messages {
     }
 }
 
-impl LogState {
+impl ImportLog {
     /// The number of the next message, if it equals `wanted` or any number is accepted.
     fn next(&mut self, wanted: Seq) -> Result<Seq, Error> {
         let next = self.end.clone()?.saturating_add(1);
@@ -123,7 +124,7 @@ impl LogState {
 }
 
 /// The number of an appended message, which is the wanted one.
-fn kept(wanted: Option<Seq>, sent: Sent) -> Result<Seq, Error> {
+fn check_seq(wanted: Option<Seq>, sent: SendOutcome) -> Result<Seq, Error> {
     match wanted {
         Some(wanted) if wanted != sent.seq => {
             let why = format!(
@@ -137,14 +138,14 @@ fn kept(wanted: Option<Seq>, sent: Sent) -> Result<Seq, Error> {
 }
 
 /// The message of a record.
-fn read(record: wire::ImportMessage) -> Result<Imported, Error> {
+fn read(record: wire::ImportMessage) -> Result<ImportedMessage, Error> {
     let message = record.message.ok_or_else(|| missing("message"))?;
     let key = key_of_request(&record.request_id)?;
     imported(&message, key).map_err(|error| error.within("message"))
 }
 
 /// `key`: for a message without a number and an id.
-fn imported(message: &wire::Message, key: MessageKey) -> Result<Imported, Error> {
+fn imported(message: &wire::Message, key: MessageKey) -> Result<ImportedMessage, Error> {
     let conversation = convert::conversation(&message.conversation_id)?;
     let sender = sender(message.sender_id, conversation)?;
     let seq = convert::number("seq", message.seq)?;
@@ -171,7 +172,7 @@ fn imported(message: &wire::Message, key: MessageKey) -> Result<Imported, Error>
         reply_to: Some(convert::number("reply_to_seq", message.reply_to_seq)?).filter(|seq| *seq > 0),
         client_message_id,
     };
-    Ok(Imported { conversation, seq, message: new })
+    Ok(ImportedMessage { conversation, seq, message: new })
 }
 
 /// The sender; `None`: a service.

@@ -14,7 +14,7 @@ use super::{
     documents::{DocumentCodec, DocumentLoader},
     event::is_erasure,
     range::store_error,
-    unseen::Unseen,
+    unseen::UnseenEnds,
 };
 use crate::{error::Error, write::caches::CacheFactory};
 
@@ -24,12 +24,12 @@ pub struct Logs {
     pub(super) store: Arc<dyn MessageStore>,
     pub(super) windows: Windows,
     pub(super) documents: TieredCache<DocumentKey, LogDocument>,
-    unseen: Arc<Unseen>,
+    unseen: Arc<UnseenEnds>,
 }
 
 /// The additions of an append to a log.
 #[derive(Debug)]
-pub(super) struct Added {
+pub(super) struct LogAdditions {
     /// The messages that were appended, each run of contiguous numbers separately: between two runs are messages of
     /// others, or existing ones.
     pub(super) runs: Vec<Vec<Message>>,
@@ -120,7 +120,7 @@ impl Logs {
 
     /// Adds the messages of an append that began at this time to the window. Until the window has it, reads of this
     /// node compare the window with the store.
-    pub(super) async fn appended(&self, conversation: ConversationId, added: &Added, began: Moment) {
+    pub(super) async fn appended(&self, conversation: ConversationId, added: &LogAdditions, began: Moment) {
         if !self.windows.is_enabled() {
             return;
         }
@@ -147,7 +147,7 @@ impl Logs {
     }
 }
 
-impl Added {
+impl LogAdditions {
     /// The lowest number; `None`: none of them has one.
     pub(super) fn first(&self) -> Option<Seq> {
         let new = self.runs.iter().flatten().map(|message| message.seq);
@@ -168,7 +168,7 @@ impl Added {
     }
 }
 
-/// See [`Added::runs`].
+/// See [`LogAdditions::runs`].
 fn runs(messages: &[NewMessage], appended: &[Appended]) -> Vec<Vec<Message>> {
     let mut runs: Vec<Vec<Message>> = Vec::new();
     for (new, appended) in messages.iter().zip(appended) {

@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::{
     Messages,
-    sending::{MessageDraft, Sent},
+    sending::{MessageDraft, SendOutcome},
 };
 use crate::{
-    dialog::MarkWish,
+    dialog::MarkRequest,
     error::{Error, Reason},
 };
 
@@ -29,7 +29,7 @@ impl Messages {
     pub(super) fn mark_own<'a>(
         &self,
         conversation: ConversationId,
-        sent: impl Iterator<Item = (Option<UserId>, &'a Result<Sent, Error>)>,
+        sent: impl Iterator<Item = (Option<UserId>, &'a Result<SendOutcome, Error>)>,
     ) {
         let mut last: BTreeMap<UserId, Seq> = BTreeMap::new();
         for (user, sent) in sent {
@@ -60,7 +60,7 @@ impl Messages {
             None => return Ok(()),
         };
         let (joined, left) = (bounds.joined(), bounds.left());
-        let wish = MarkWish { key, kind: MarkKind::UpTo(seq), joined, left, exists: true };
-        self.marks.mark(wish).await.map(drop)
+        let request = MarkRequest { key, kind: MarkKind::UpTo(seq), joined, left, exists: true };
+        self.marks.mark(request).await.map(drop)
     }
 }

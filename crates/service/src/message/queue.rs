@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Delivery, MessagesConfig,
-    deliver::Begun,
-    logs::{Added, Logs},
-    waiting::{AppendResult, AppendWaiter, Waiting, answer},
+    deliver::NotedSteps,
+    logs::{LogAdditions, Logs},
+    waiting::{AppendResult, AppendWaiter, WaitingAppends, answer},
 };
 use crate::{
     error::Error,
@@ -30,7 +30,7 @@ pub struct AppendQueue {
     /// `None`: nothing is delivered.
     delivery: Option<Delivery>,
     mutations: Mutations,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingAppends>,
 }
 
 impl AppendQueue {
@@ -40,7 +40,7 @@ impl AppendQueue {
         count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);
         drop(metrics::histogram!(MESSAGE_APPEND_SECONDS.name));
         drop(metrics::histogram!(MESSAGE_APPEND_SIZE.name));
-        Self { logs, delivery: None, mutations, waiting: Arc::new(Waiting::new(config)) }
+        Self { logs, delivery: None, mutations, waiting: Arc::new(WaitingAppends::new(config)) }
     }
 
     /// The same, which delivers what it appends before it answers.
@@ -50,18 +50,23 @@ impl AppendQueue {
     }
 
     /// Notes that messages are being appended.
-    pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
+    pub(super) async fn begin(&self, conversation: ConversationId) -> NotedSteps {
         match &self.delivery {
             Some(delivery) => delivery.begin(conversation).await,
-            None => Begun::default(),
+            None => NotedSteps::default(),
         }
     }
 
     /// Delivers the event of a change, which was not appended by this queue; `None`: there is none.
-    pub(super) async fn deliver(&self, conversation: ConversationId, event: Option<&Message>, begun: Begun) {
+    pub(super) async fn deliver(
+        &self,
+        conversation: ConversationId,
+        event: Option<&Message>,
+        steps: NotedSteps,
+    ) {
         match (&self.delivery, event) {
-            (Some(delivery), Some(event)) => delivery.appended_one(conversation, event, begun).await,
-            (Some(delivery), None) => delivery.end(begun),
+            (Some(delivery), Some(event)) => delivery.appended_one(conversation, event, steps).await,
+            (Some(delivery), None) => delivery.end(steps),
             (None, _) => {}
         }
     }
@@ -103,24 +108,24 @@ impl AppendQueue {
             let (messages, callers): (Vec<NewMessage>, Vec<_>) =
                 step.into_iter().map(|AppendWaiter { message, callers }| (message, callers)).unzip();
             let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
-            let (appended, begun) =
+            let (appended, steps) =
                 tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));
             match appended {
                 Ok(appended) => {
-                    let added = Added::of(&messages, &appended);
+                    let added = LogAdditions::of(&messages, &appended);
                     tokio::join!(
                         self.logs.appended(conversation, &added, began),
-                        self.delivered(conversation, &added, begun)
+                        self.delivered(conversation, &added, steps)
                     );
                     callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
                 }
                 Err(error) => {
                     if error.outcome() == Outcome::Unknown {
                         // They may have been appended; another node delivers them then.
-                        drop(begun);
+                        drop(steps);
                         self.logs.doubt(conversation).await;
                     } else {
-                        self.deliver(conversation, None, begun).await;
+                        self.deliver(conversation, None, steps).await;
                     }
                     callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone())));
                 }
@@ -154,9 +159,9 @@ impl AppendQueue {
         }
     }
 
-    async fn delivered(&self, conversation: ConversationId, added: &Added, begun: Begun) {
+    async fn delivered(&self, conversation: ConversationId, added: &LogAdditions, steps: NotedSteps) {
         if let Some(delivery) = &self.delivery {
-            delivery.appended(conversation, added, begun).await;
+            delivery.appended(conversation, added, steps).await;
         }
     }
 

@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// The messages that a reader may read; none if `max` is below `min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
+pub(crate) struct ReadRange {
     /// The lowest number.
     pub(crate) min: Seq,
     /// The highest number.
@@ -18,13 +18,13 @@ pub(crate) struct Range {
 
 /// The range of a reader, and the messages that were read with it.
 #[derive(Debug)]
-pub(super) struct Readable {
-    pub(super) range: Range,
+pub(super) struct ReadableLog {
+    pub(super) range: ReadRange,
     /// Some of the last messages, with contiguous numbers that rise.
     pub(super) recent: Vec<Message>,
 }
 
-impl Range {
+impl ReadRange {
     pub(crate) const fn contains(&self, seq: Seq) -> bool {
         self.min <= seq && seq <= self.max
     }
@@ -32,7 +32,7 @@ impl Range {
 
 /// The bounds of a reader besides the end of the log.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct ReadBounds {
     from: Seq,
     /// The last message before the reader left the group; `None`: it has not left.
     left: Option<Seq>,
@@ -42,13 +42,13 @@ pub(crate) struct Bounds {
     joined: Option<Seq>,
 }
 
-impl Bounds {
+impl ReadBounds {
     const ALL: Self = Self { from: 1, left: None, to: None, joined: Some(1) };
 
     /// The range of a log with this end.
-    pub(crate) fn with(self, end: Seq) -> Range {
+    pub(crate) fn with(self, end: Seq) -> ReadRange {
         let max = [self.left, self.to].into_iter().flatten().fold(end, Seq::min);
-        Range { min: self.from.max(1), max }
+        ReadRange { min: self.from.max(1), max }
     }
 
     /// The same, as far as the reader sees it by its dialog.
@@ -74,7 +74,7 @@ impl Bounds {
 
 impl Messages {
     /// Returns what a reader (`None`: a service, which may read everything) may read of a conversation, and the last
-    /// messages that `look` requests. If the log seems to end below `at_least`, its end is read again in a way that a
+    /// messages that `wanted` requests. If the log seems to end below `at_least`, its end is read again in a way that a
     /// failover of the store does not affect.
     ///
     /// # Errors
@@ -84,20 +84,20 @@ impl Messages {
         reader: Option<UserId>,
         conversation: ConversationId,
         at_least: Seq,
-        look: impl FnOnce(Bounds) -> RequestedMessages + Send,
-    ) -> Result<Readable, Error> {
+        wanted: impl FnOnce(ReadBounds) -> RequestedMessages + Send,
+    ) -> Result<ReadableLog, Error> {
         let bounds = self.seen_bounds(reader, &[conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
         if let Some(left) = bounds.left {
-            return Ok(Readable { range: bounds.with(left), recent: Vec::new() });
+            return Ok(ReadableLog { range: bounds.with(left), recent: Vec::new() });
         }
         let RecentMessages { span, messages } =
-            self.logs.recent(conversation, look(bounds), at_least).await?;
+            self.logs.recent(conversation, wanted(bounds), at_least).await?;
         if span.last >= at_least {
-            return Ok(Readable { range: bounds.with(span.last), recent: messages });
+            return Ok(ReadableLog { range: bounds.with(span.last), recent: messages });
         }
         let end = self.logs.strong_end(conversation).await?;
-        Ok(Readable { range: bounds.with(end), recent: messages })
+        Ok(ReadableLog { range: bounds.with(end), recent: messages })
     }
 
     /// Returns the highest number of each of these conversations that a reader may read, in their order; 0: there is none. Ends
@@ -112,7 +112,7 @@ impl Messages {
         let open = conversations.iter().zip(&bounds).filter(|(_, bounds)| is_open(bounds));
         let open: Vec<_> = open.map(|(conversation, _)| *conversation).collect();
         let mut ends = self.logs.ends(&open, at_least).await?.into_iter();
-        let max = |bounds: Result<Bounds, Error>| {
+        let max = |bounds: Result<ReadBounds, Error>| {
             let end = if is_open(&bounds) { ends.next().unwrap_or_default() } else { LogEnd::default() };
             bounds.map(|bounds| highest(bounds, end))
         };
@@ -124,7 +124,7 @@ impl Messages {
         &self,
         reader: Option<UserId>,
         conversations: &[ConversationId],
-    ) -> Result<Vec<Result<Bounds, Error>>, Error> {
+    ) -> Result<Vec<Result<ReadBounds, Error>>, Error> {
         let Some(user) = reader else { return self.bounds(None, conversations).await };
         let keys: Vec<DialogKey> = conversations
             .iter()
@@ -134,7 +134,7 @@ impl Messages {
             self.bounds(reader, conversations),
             self.dialogs.get_many(&keys, &Consistency::Cached)
         )?;
-        let of_dialog = |(bounds, dialog): (Result<Bounds, Error>, _)| Ok(bounds?.of_dialog(dialog));
+        let of_dialog = |(bounds, dialog): (Result<ReadBounds, Error>, _)| Ok(bounds?.of_dialog(dialog));
         Ok(bounds.into_iter().zip(dialogs.iter().map(AsRef::as_ref)).map(of_dialog).collect())
     }
 
@@ -144,12 +144,12 @@ impl Messages {
         &self,
         reader: Option<UserId>,
         conversations: &[ConversationId],
-    ) -> Result<Vec<Result<Bounds, Error>>, Error> {
+    ) -> Result<Vec<Result<ReadBounds, Error>>, Error> {
         let (bounds, min_seqs) = tokio::try_join!(
             self.bounds_of_membership(reader, conversations),
             self.conversations.min_seqs(conversations)
         )?;
-        let raised = |(bounds, min): (Result<Bounds, Error>, Seq)| Ok(bounds?.raised_to(min));
+        let raised = |(bounds, min): (Result<ReadBounds, Error>, Seq)| Ok(bounds?.raised_to(min));
         Ok(bounds.into_iter().zip(min_seqs).map(raised).collect())
     }
 
@@ -157,7 +157,7 @@ impl Messages {
         &self,
         reader: Option<UserId>,
         conversations: &[ConversationId],
-    ) -> Result<Vec<Result<Bounds, Error>>, Error> {
+    ) -> Result<Vec<Result<ReadBounds, Error>>, Error> {
         let groups: Vec<GroupId> =
             conversations.iter().filter_map(|conversation| group_of(*conversation)).collect();
         let of_groups = self.bounds_in_groups(reader, &groups).await?;
@@ -177,17 +177,17 @@ impl Messages {
         &self,
         reader: Option<UserId>,
         groups: &[GroupId],
-    ) -> Result<Vec<Result<Bounds, Error>>, Error> {
-        let members = &self.correspondents.members;
+    ) -> Result<Vec<Result<ReadBounds, Error>>, Error> {
+        let members = &self.dependencies.members;
         let Some(user) = reader else {
             let exist = members.exist(groups, None).await.into_iter();
-            let all = |exists| if exists { Ok(Bounds::ALL) } else { Err(no_conversation()) };
+            let all = |exists| if exists { Ok(ReadBounds::ALL) } else { Err(no_conversation()) };
             return Ok(exist.map(|exists| exists.and_then(all)).collect());
         };
         let ranges = members.message_ranges(user, groups).await?.into_iter();
         let bounds = ranges.map(|range| {
             let range = range?.ok_or_else(no_conversation)?;
-            Ok(Bounds { from: range.from, left: range.to, joined: range.joined, ..Bounds::ALL })
+            Ok(ReadBounds { from: range.from, left: range.to, joined: range.joined, ..ReadBounds::ALL })
         });
         Ok(bounds.collect())
     }
@@ -198,19 +198,19 @@ impl Messages {
         &self,
         reader: Option<UserId>,
         is_asked: bool,
-    ) -> Result<Option<Bounds>, Error> {
-        let Some(user) = reader.filter(|_| is_asked) else { return Ok(Some(Bounds::ALL)) };
-        let created = self.correspondents.users.created(user, &Consistency::Cached).await?;
-        Ok(created.map(|_| Bounds::ALL))
+    ) -> Result<Option<ReadBounds>, Error> {
+        let Some(user) = reader.filter(|_| is_asked) else { return Ok(Some(ReadBounds::ALL)) };
+        let created = self.dependencies.users.created(user, &Consistency::Cached).await?;
+        Ok(created.map(|_| ReadBounds::ALL))
     }
 }
 
-const fn is_open(bounds: &Result<Bounds, Error>) -> bool {
-    matches!(bounds, Ok(Bounds { left: None, .. }))
+const fn is_open(bounds: &Result<ReadBounds, Error>) -> bool {
+    matches!(bounds, Ok(ReadBounds { left: None, .. }))
 }
 
 /// The highest number within the bounds, for a log with this end; 0: none.
-fn highest(bounds: Bounds, end: LogEnd) -> Seq {
+fn highest(bounds: ReadBounds, end: LogEnd) -> Seq {
     let range = bounds.with(bounds.left.unwrap_or(end.seq));
     if range.max < range.min { 0 } else { range.max }
 }

@@ -5,9 +5,9 @@ use kith_delivery::{RequestedMessages, Span};
 use kith_store::{ConversationId, Message, Seq, Timestamp, UserId, document_of, document_parts};
 
 use super::{
-    Bounds, Messages,
+    Messages, ReadBounds,
     logs::{self, Logs},
-    range::{Range, Readable, store_error},
+    range::{ReadRange, ReadableLog, store_error},
 };
 use crate::error::Error;
 
@@ -22,7 +22,7 @@ const READ_AT_ONCE: usize = 2;
 
 /// A read by rising number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pull {
+pub(super) struct ForwardRead {
     pub(super) conversation: ConversationId,
     /// 0: from the first.
     pub(super) from: Seq,
@@ -35,7 +35,7 @@ pub(super) struct Pull {
 
 /// A read by falling number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Back {
+pub(super) struct BackwardRead {
     pub(super) conversation: ConversationId,
     /// Exclusive; 0: from the end.
     pub(super) before: Seq,
@@ -49,28 +49,28 @@ pub(super) struct Back {
 pub(super) struct MessagePage {
     pub(super) messages: Vec<Message>,
     /// The range of the reader.
-    pub(super) range: Range,
+    pub(super) range: ReadRange,
     /// Whether others follow.
     pub(super) more: bool,
 }
 
 /// The order of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum PageOrder {
     Rising,
     Falling,
 }
 
-/// The state of a page.
+/// A requested page.
 #[derive(Clone, Copy, Debug)]
 enum PageRequest {
-    Pull(Pull),
-    Back(Back),
+    Forward(ForwardRead),
+    Backward(BackwardRead),
 }
 
-/// The logs.
+/// The log that is read.
 #[derive(Clone, Copy, Debug)]
-struct Log<'a> {
+struct LogSource<'a> {
     logs: &'a Logs,
     conversation: ConversationId,
     /// It has messages up to this number.
@@ -98,16 +98,20 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
-    pub(super) async fn pull(&self, reader: Option<UserId>, asked: Pull) -> Result<MessagePage, Error> {
-        self.page(reader, asked.conversation, asked.at_least, PageRequest::Pull(asked)).await
+    pub(super) async fn pull(&self, reader: Option<UserId>, read: ForwardRead) -> Result<MessagePage, Error> {
+        self.page(reader, read.conversation, read.at_least, PageRequest::Forward(read)).await
     }
 
     /// Returns messages by falling number.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
-    pub(super) async fn history(&self, reader: Option<UserId>, asked: Back) -> Result<MessagePage, Error> {
-        self.page(reader, asked.conversation, asked.at_least, PageRequest::Back(asked)).await
+    pub(super) async fn history(
+        &self,
+        reader: Option<UserId>,
+        read: BackwardRead,
+    ) -> Result<MessagePage, Error> {
+        self.page(reader, read.conversation, read.at_least, PageRequest::Backward(read)).await
     }
 
     /// Returns the messages with these numbers, by rising number.
@@ -124,15 +128,15 @@ impl Messages {
         seqs.dedup();
         let asked =
             Span { first: seqs.first().copied().unwrap_or(1), last: seqs.last().copied().unwrap_or(0) };
-        let Readable { range, recent } = self.readable(reader, conversation, 0, |_| asked.into()).await?;
+        let ReadableLog { range, recent } = self.readable(reader, conversation, 0, |_| asked.into()).await?;
         seqs.retain(|seq| range.contains(*seq));
         let of_one = seqs.chunk_by(|one, next| document_of(*one) == document_of(*next));
         let spans = of_one.filter_map(|seqs| Some(Span { first: *seqs.first()?, last: *seqs.last()? }));
         let parts = spans.flat_map(|span| parts(span, &recent)).collect();
         let mut found = PageContent::default();
         let is_asked = |message: &Message| seqs.binary_search(&message.seq).is_ok();
-        let log = Log { logs: &self.logs, conversation, end: range.max };
-        let more = read(log, parts, Order::Rising, is_asked, &mut found).await?;
+        let log = LogSource { logs: &self.logs, conversation, end: range.max };
+        let more = read(log, parts, PageOrder::Rising, is_asked, &mut found).await?;
         Ok(MessagePage { messages: found.messages, range, more })
     }
 
@@ -159,13 +163,13 @@ impl Messages {
         at_least: Seq,
         asked: PageRequest,
     ) -> Result<MessagePage, Error> {
-        let look = |bounds: Bounds| asked.among_the_last(bounds.with(Seq::MAX));
-        let Readable { range, recent } = self.readable(reader, conversation, at_least, look).await?;
+        let wanted = |bounds: ReadBounds| asked.wanted_of_last(bounds.with(Seq::MAX));
+        let ReadableLog { range, recent } = self.readable(reader, conversation, at_least, wanted).await?;
         let (first, last, others) = asked.within(range);
         let order = asked.order();
         let parts = ordered(parts(Span { first, last }, &recent), order);
         let mut found = PageContent::default();
-        let log = Log { logs: &self.logs, conversation, end: range.max };
+        let log = LogSource { logs: &self.logs, conversation, end: range.max };
         let is_cut = read(log, parts, order, |_| true, &mut found).await?;
         Ok(MessagePage { messages: found.messages, range, more: is_cut || others })
     }
@@ -173,9 +177,9 @@ impl Messages {
 
 /// Reads parts, one of them ahead, until the page is full. Returns whether its size was the reason.
 async fn read(
-    log: Log<'_>,
+    log: LogSource<'_>,
     parts: Vec<PagePart>,
-    order: Order,
+    order: PageOrder,
     is_asked: impl Fn(&Message) -> bool,
     found: &mut PageContent,
 ) -> Result<bool, Error> {
@@ -186,7 +190,7 @@ async fn read(
     let mut reads = stream::iter(reads).buffered(READ_AT_ONCE);
     while let Some(part) = reads.next().await {
         for message in ordered(part?, order).into_iter().filter(&is_asked) {
-            if !found.takes(message) {
+            if !found.admit(message) {
                 return Ok(true);
             }
         }
@@ -194,16 +198,16 @@ async fn read(
     Ok(false)
 }
 
-fn ordered<T>(mut rising: Vec<T>, order: Order) -> Vec<T> {
-    if order == Order::Falling {
+fn ordered<T>(mut rising: Vec<T>, order: PageOrder) -> Vec<T> {
+    if order == PageOrder::Falling {
         rising.reverse();
     }
     rising
 }
 
-impl Pull {
+impl ForwardRead {
     /// First and last number of the page within what may be read, and whether others follow.
-    fn within(self, range: Range) -> (Seq, Seq, bool) {
+    fn within(self, range: ReadRange) -> (Seq, Seq, bool) {
         let to = if self.to == 0 { range.max } else { self.to.min(range.max) };
         let first = self.from.max(range.min);
         let last = to.min(first.saturating_add(as_seq(self.limit) - 1));
@@ -211,9 +215,9 @@ impl Pull {
     }
 }
 
-impl Back {
-    /// As [`Pull::within`].
-    fn within(self, range: Range) -> (Seq, Seq, bool) {
+impl BackwardRead {
+    /// As [`ForwardRead::within`].
+    fn within(self, range: ReadRange) -> (Seq, Seq, bool) {
         let last = if self.before == 0 { range.max } else { range.max.min(self.before - 1) };
         let first = range.min.max(last - as_seq(self.limit) + 1);
         (first, last, range.min < first)
@@ -221,24 +225,24 @@ impl Back {
 }
 
 impl PageRequest {
-    const fn order(self) -> Order {
+    const fn order(self) -> PageOrder {
         match self {
-            Self::Pull(_) => Order::Rising,
-            Self::Back(_) => Order::Falling,
+            Self::Forward(_) => PageOrder::Rising,
+            Self::Backward(_) => PageOrder::Falling,
         }
     }
 
     /// First and last number of the page within what may be read, and whether others follow.
-    fn within(self, range: Range) -> (Seq, Seq, bool) {
+    fn within(self, range: ReadRange) -> (Seq, Seq, bool) {
         match self {
-            Self::Pull(pull) => pull.within(range),
-            Self::Back(back) => back.within(range),
+            Self::Forward(read) => read.within(range),
+            Self::Backward(read) => read.within(range),
         }
     }
 
     /// The largest part of the page among the last messages, if the end may be anywhere in this range.
-    fn among_the_last(self, range: Range) -> RequestedMessages {
-        if let Self::Back(Back { before: 0, limit, .. }) = self {
+    fn wanted_of_last(self, range: ReadRange) -> RequestedMessages {
+        if let Self::Backward(BackwardRead { before: 0, limit, .. }) = self {
             return RequestedMessages { span: Span { first: range.min, last: range.max }, most: limit };
         }
         let (first, last, _) = self.within(range);
@@ -249,13 +253,13 @@ impl PageRequest {
 impl MessagePage {
     /// An empty page.
     pub(super) const fn empty() -> Self {
-        Self { messages: Vec::new(), range: Range { min: 1, max: 0 }, more: false }
+        Self { messages: Vec::new(), range: ReadRange { min: 1, max: 0 }, more: false }
     }
 }
 
 impl PageContent {
     /// Whether the page has room for the message, which is in it then.
-    fn takes(&mut self, message: Message) -> bool {
+    fn admit(&mut self, message: Message) -> bool {
         self.bytes += message.weight();
         if self.bytes > PAGE_BYTES && !self.messages.is_empty() {
             return false;

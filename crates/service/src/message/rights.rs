@@ -24,11 +24,11 @@ impl Messages {
         conversation: ConversationId,
     ) -> Result<(), Error> {
         match (conversation, sender) {
-            (ConversationId::Direct(one, other), None) => self.all_exist(&[one, other]).await,
+            (ConversationId::Direct(one, other), None) => self.check_users_exist(&[one, other]).await,
             (ConversationId::Direct(one, other), Some(sender)) => {
                 self.may_send_direct(sender, [one, other]).await
             }
-            (ConversationId::Group(group), None) => self.correspondents.members.group(group).await.map(drop),
+            (ConversationId::Group(group), None) => self.dependencies.members.group(group).await.map(drop),
             (ConversationId::Group(group), Some(sender)) => self.may_send_to_group(sender, group).await,
             (ConversationId::Offline(_), _) => Err(no_conversation()),
         }
@@ -40,30 +40,31 @@ impl Messages {
         }
         let Some(other) = users.into_iter().find(|user| *user != sender) else {
             // Notes to oneself.
-            return self.all_exist(&[sender]).await;
+            return self.check_users_exist(&[sender]).await;
         };
-        let (exist, takes) = tokio::join!(self.all_exist(&users), self.takes_messages_of(other, sender));
-        exist.and(takes)
+        let (exist, allowed) =
+            tokio::join!(self.check_users_exist(&users), self.check_receiver_allows(other, sender));
+        exist.and(allowed)
     }
 
     /// Checks that neither of two users has blocked the other, and that `user` accepts messages of `sender`. The error
     /// does not reveal a block.
-    async fn takes_messages_of(&self, user: UserId, sender: UserId) -> Result<(), Error> {
-        let blocks = &self.correspondents.blocks;
+    async fn check_receiver_allows(&self, user: UserId, sender: UserId) -> Result<(), Error> {
+        let blocks = &self.dependencies.blocks;
         if blocks.is_either_blocked(Edge { from: sender, to: user }).await? {
-            return Err(not_taken());
+            return Err(not_allowed_by_receiver());
         }
         if self.config.direct_from == DirectFrom::Friends {
-            let friends = are_friends(&self.correspondents.follows, blocks, sender, &[user]).await?;
+            let friends = are_friends(&self.dependencies.follows, blocks, sender, &[user]).await?;
             if friends != [true] {
-                return Err(not_taken());
+                return Err(not_allowed_by_receiver());
             }
         }
         Ok(())
     }
 
     async fn may_send_to_group(&self, sender: UserId, group: GroupId) -> Result<(), Error> {
-        let members = &self.correspondents.members;
+        let members = &self.dependencies.members;
         let kind = members.group(group).await?.kind;
         let (member, roster) = members.with_roster(MemberKey { group, user: sender }).await?;
         let member =
@@ -77,8 +78,8 @@ impl Messages {
         }
     }
 
-    async fn all_exist(&self, users: &[UserId]) -> Result<(), Error> {
-        for found in self.correspondents.users.get_many(users, &Consistency::Cached).await {
+    async fn check_users_exist(&self, users: &[UserId]) -> Result<(), Error> {
+        for found in self.dependencies.users.get_many(users, &Consistency::Cached).await {
             if found?.is_none() {
                 return Err(Error::not_found("user"));
             }
@@ -99,7 +100,7 @@ fn muted(until: Timestamp) -> Error {
         .with("until", wire_time(until).to_string())
 }
 
-fn not_taken() -> Error {
+fn not_allowed_by_receiver() -> Error {
     Error::new(Reason::StateForbids, "the other user does not allow it")
 }
 

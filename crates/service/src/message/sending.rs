@@ -23,7 +23,7 @@ pub(super) struct MessageDraft {
 
 /// A message that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sent {
+pub(super) struct SendOutcome {
     pub(super) conversation: ConversationId,
     pub(super) seq: Seq,
     pub(super) time: Timestamp,
@@ -37,7 +37,7 @@ impl Messages {
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, INVALID_ARGUMENT for an id with another content,
     /// RESOURCE_EXHAUSTED, or errors of the store.
-    pub(super) async fn send(&self, draft: MessageDraft, deadline: Instant) -> Result<Sent, Error> {
+    pub(super) async fn send(&self, draft: MessageDraft, deadline: Instant) -> Result<SendOutcome, Error> {
         let this = self.clone();
         let work = async move {
             this.may_send(draft.message.sender, draft.conversation).await?;
@@ -56,15 +56,15 @@ impl Messages {
         &self,
         drafts: Vec<Result<MessageDraft, Error>>,
         deadline: Instant,
-    ) -> Result<Vec<Result<Sent, Error>>, Error> {
+    ) -> Result<Vec<Result<SendOutcome, Error>>, Error> {
         let this = self.clone();
         let work = async move { Ok(this.send_all(without_repeated_ids(drafts)).await) };
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    async fn send_all(&self, drafts: Vec<Result<MessageDraft, Error>>) -> Vec<Result<Sent, Error>> {
+    async fn send_all(&self, drafts: Vec<Result<MessageDraft, Error>>) -> Vec<Result<SendOutcome, Error>> {
         let rights = self.rights_of(&drafts).await;
-        let mut results: Vec<Result<Sent, Error>> = Vec::with_capacity(drafts.len());
+        let mut results: Vec<Result<SendOutcome, Error>> = Vec::with_capacity(drafts.len());
         let mut allowed: BTreeMap<ConversationId, Vec<(usize, MessageDraft)>> = BTreeMap::new();
         for (at, draft) in drafts.into_iter().enumerate() {
             let right = draft.and_then(|draft| {
@@ -78,12 +78,12 @@ impl Messages {
             }
         }
         let sends = allowed.into_iter().map(async |(conversation, drafts)| {
-            let (places, drafts): (Vec<usize>, Vec<MessageDraft>) = drafts.into_iter().unzip();
+            let (indices, drafts): (Vec<usize>, Vec<MessageDraft>) = drafts.into_iter().unzip();
             let sent = self.append(conversation, drafts).await;
-            places.into_iter().enumerate().map(|(at, place)| (place, one_of(&sent, at))).collect::<Vec<_>>()
+            indices.into_iter().enumerate().map(|(at, index)| (index, one_of(&sent, at))).collect::<Vec<_>>()
         });
-        for (place, sent) in join_all(sends).await.into_iter().flatten() {
-            results[place] = sent;
+        for (index, sent) in join_all(sends).await.into_iter().flatten() {
+            results[index] = sent;
         }
         results
     }
@@ -104,13 +104,15 @@ impl Messages {
         &self,
         conversation: ConversationId,
         drafts: Vec<MessageDraft>,
-    ) -> Result<Vec<Result<Sent, Error>>, Error> {
-        self.dialogs.make(conversation, drafts.iter().filter_map(|draft| draft.message.sender)).await?;
+    ) -> Result<Vec<Result<SendOutcome, Error>>, Error> {
+        self.dialogs
+            .create_missing(conversation, drafts.iter().filter_map(|draft| draft.message.sender))
+            .await?;
         let times: Vec<Timestamp> = drafts.iter().map(|draft| draft.message.sent).collect();
         let markers: Vec<Option<UserId>> = drafts.iter().map(MessageDraft::marker).collect();
         let messages = drafts.into_iter().map(|draft| draft.message).collect();
         let answers = self.queue.append(conversation, messages).await?;
-        let sent: Vec<Result<Sent, Error>> =
+        let sent: Vec<Result<SendOutcome, Error>> =
             answers.into_iter().zip(times).map(|(answer, time)| sent(conversation, answer, time)).collect();
         self.mark_own(conversation, markers.into_iter().zip(&sent));
         Ok(sent)
@@ -143,7 +145,7 @@ fn repeated_id() -> Error {
 }
 
 /// The result of one of the messages that were appended together.
-fn one_of(sent: &Result<Vec<Result<Sent, Error>>, Error>, at: usize) -> Result<Sent, Error> {
+fn one_of(sent: &Result<Vec<Result<SendOutcome, Error>>, Error>, at: usize) -> Result<SendOutcome, Error> {
     match sent {
         Ok(sent) => sent.get(at).cloned().unwrap_or_else(|| Err(Error::internal())),
         Err(error) => Err(error.clone()),
@@ -151,15 +153,15 @@ fn one_of(sent: &Result<Vec<Result<Sent, Error>>, Error>, at: usize) -> Result<S
 }
 
 /// The result of a message that was sent at `time`.
-fn sent(conversation: ConversationId, answer: AppendResult, time: Timestamp) -> Result<Sent, Error> {
+fn sent(conversation: ConversationId, answer: AppendResult, time: Timestamp) -> Result<SendOutcome, Error> {
     match answer.map_err(store_error)? {
         Appended::New(seq) => {
             metrics::counter!(MESSAGES_SENT.name, "kind" => kind(conversation)).increment(1);
-            Ok(Sent { conversation, seq, time, replayed: false })
+            Ok(SendOutcome { conversation, seq, time, replayed: false })
         }
         Appended::Replayed { seq, sent } => {
             metrics::counter!(MESSAGES_REPLAYED.name).increment(1);
-            Ok(Sent { conversation, seq, time: sent, replayed: true })
+            Ok(SendOutcome { conversation, seq, time: sent, replayed: true })
         }
         Appended::OtherContent => Err(Error::new(
             Reason::RequestIdReused,

@@ -4,7 +4,7 @@ use kith_store::{ConversationId, MessageKind, SentMessage, Seq, UserId};
 
 use super::{
     Messages,
-    range::{Range, no_conversation},
+    range::{ReadRange, no_conversation},
 };
 use crate::{dialog::out_of_range, error::Error};
 
@@ -13,7 +13,7 @@ use crate::{dialog::out_of_range, error::Error};
 pub(crate) struct SentMessages {
     /// By rising number, without events.
     messages: Vec<SentMessage>,
-    range: Range,
+    range: ReadRange,
 }
 
 impl Messages {

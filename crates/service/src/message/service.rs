@@ -2,7 +2,9 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use super::{MessagesConfig, dialogs::Heads, erasing::ErasureStart, logs::Logs, queue::AppendQueue, sending};
+use super::{
+    MessagesConfig, dialogs::LogHeads, erasing::ErasureStart, logs::Logs, queue::AppendQueue, sending,
+};
 use crate::{
     conversation::ConversationRecords,
     dialog::{DialogRecords, MarkListener, MarkQueue},
@@ -13,9 +15,9 @@ use crate::{
     write::mutations::Mutations,
 };
 
-/// The parties of messages.
+/// The domains that messages use.
 #[derive(Clone, Debug)]
-pub struct Correspondents {
+pub struct MessageDependencies {
     /// Users.
     pub users: Users,
     /// Members of groups.
@@ -49,7 +51,7 @@ pub struct MessagesInner {
     pub(crate) dialogs: DialogRecords,
     pub(crate) marks: MarkQueue,
     pub(crate) mutations: Mutations,
-    pub(crate) correspondents: Correspondents,
+    pub(crate) dependencies: MessageDependencies,
     pub(crate) config: MessagesConfig,
 }
 
@@ -67,23 +69,23 @@ impl Messages {
     pub fn new(
         context: DomainContext<'_>,
         queue: AppendQueue,
-        correspondents: Correspondents,
+        dependencies: MessageDependencies,
         ConversationData { conversations, dialogs }: ConversationData,
         marked: Arc<dyn MarkListener>,
         config: MessagesConfig,
     ) -> Self {
         let mutations = context.mutations;
-        let heads = Arc::new(Heads::new(queue.logs.clone()));
+        let heads = Arc::new(LogHeads::new(queue.logs.clone()));
         sending::count_from_zero();
         Self(Arc::new(MessagesInner {
             logs: queue.logs.clone(),
             queue,
             erasures: ErasureStart::new(context),
-            marks: MarkQueue::new(context, dialogs.clone(), heads, correspondents.members.clone(), marked),
+            marks: MarkQueue::new(context, dialogs.clone(), heads, dependencies.members.clone(), marked),
             conversations,
             dialogs,
             mutations: mutations.clone(),
-            correspondents,
+            dependencies,
             config,
         }))
     }

@@ -30,18 +30,18 @@ pub(super) enum StepFault {
 
 /// A store and windows that record their steps, each with its second.
 #[derive(Debug)]
-pub(super) struct Steps {
+pub(super) struct StepRecorder {
     fault: Option<StepFault>,
     began: Instant,
-    made: Mutex<Vec<RecordedStep>>,
+    recorded: Mutex<Vec<RecordedStep>>,
 }
 
 /// A step, and the second in which it was made.
 pub(super) type RecordedStep = (u64, &'static str);
 
-impl Steps {
+impl StepRecorder {
     pub(super) fn new(fault: Option<StepFault>) -> Arc<Self> {
-        Arc::new(Self { fault, began: Instant::now(), made: Mutex::default() })
+        Arc::new(Self { fault, began: Instant::now(), recorded: Mutex::default() })
     }
 
     /// The messages of the store, with the windows.
@@ -56,15 +56,15 @@ impl Steps {
 
     /// The steps that were made since the last call.
     pub(super) fn take(&self) -> Vec<RecordedStep> {
-        std::mem::take(&mut *self.made.lock())
+        std::mem::take(&mut *self.recorded.lock())
     }
 
-    fn make(&self, step: &'static str) {
-        self.made.lock().push((self.began.elapsed().as_secs(), step));
+    fn record(&self, step: &'static str) {
+        self.recorded.lock().push((self.began.elapsed().as_secs(), step));
     }
 
     fn write(&self) -> Result<(), StoreError> {
-        self.make("write");
+        self.record("write");
         let outcome = match self.fault {
             Some(StepFault::NotWritten) => Outcome::NotApplied,
             Some(StepFault::PerhapsWritten) => Outcome::Unknown,
@@ -79,7 +79,7 @@ impl Steps {
 }
 
 #[async_trait]
-impl WindowKeeper for Steps {
+impl WindowKeeper for StepRecorder {
     async fn look_up(&self, _: ConversationId, _: Span, _: LeaseToken) -> Result<WindowLookup, SharedError> {
         unreachable!("nothing is read")
     }
@@ -90,17 +90,17 @@ impl WindowKeeper for Steps {
 
     async fn append(&self, _: ConversationId, append: &Append) -> Result<(), SharedError> {
         assert!(append.changes && append.span == Span { first: 9, last: 9 }, "{append:?}");
-        self.make("append");
+        self.record("append");
         Ok(())
     }
 
     async fn hold(&self, _: ConversationId, _: HoldToken, _: Duration) -> Result<(), SharedError> {
-        self.make("hold");
+        self.record("hold");
         self.fails(StepFault::Hold)
     }
 
     async fn release(&self, _: ConversationId, _: HoldToken) -> Result<(), SharedError> {
-        self.make("release");
+        self.record("release");
         self.fails(StepFault::Release)
     }
 
@@ -118,7 +118,7 @@ impl WindowKeeper for Steps {
 }
 
 #[async_trait]
-impl MessageStore for Steps {
+impl MessageStore for StepRecorder {
     async fn append(&self, _: ConversationId, _: &[NewMessage]) -> Result<Vec<Appended>, StoreError> {
         unreachable!("nothing is appended")
     }
@@ -164,7 +164,7 @@ impl MessageStore for Steps {
 }
 
 #[async_trait]
-impl MessageUpkeep for Steps {
+impl MessageUpkeep for StepRecorder {
     async fn trim(&self, _: ConversationId, _: Seq, _: Timestamp) -> Result<TrimResult, StoreError> {
         unreachable!("nothing is removed")
     }

@@ -13,7 +13,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The ends of logs that windows may not know.
 #[derive(Debug, Default)]
-pub(super) struct Unseen(Mutex<HashMap<ConversationId, UnseenEnd>>);
+pub(super) struct UnseenEnds(Mutex<HashMap<ConversationId, UnseenEnd>>);
 
 #[derive(Clone, Copy, Debug)]
 struct UnseenEnd {
@@ -21,7 +21,7 @@ struct UnseenEnd {
     at: Instant,
 }
 
-impl Unseen {
+impl UnseenEnds {
     /// A number up to which the log is known to have messages; 0: nothing is noted.
     pub(super) fn end(&self, conversation: ConversationId) -> Seq {
         let ends = self.0.lock();
@@ -56,7 +56,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn noted_end_is_known_until_the_window_has_it() {
-        let unseen = Unseen::default();
+        let unseen = UnseenEnds::default();
         unseen.note(group(9), 7);
         unseen.note(group(9), 5);
         assert_eq!((unseen.end(group(9)), unseen.end(group(8))), (7, 0));
@@ -68,7 +68,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn noted_ends_are_bounded() {
-        let unseen = Unseen::default();
+        let unseen = UnseenEnds::default();
         (1..=10_001).for_each(|id| unseen.note(group(id), 1));
         assert_eq!((unseen.end(group(10_000)), unseen.end(group(10_001))), (1, 0));
         unseen.note(group(1), 2);

@@ -75,7 +75,7 @@ pub(super) async fn answer(answered: oneshot::Receiver<AppendResult>) -> AppendR
 
 /// The queues of all conversations. A conversation is in the map as long as it has a turn.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingAppends {
     queues: Mutex<Queues>,
     /// Most messages of all conversations together.
     most: usize,
@@ -90,7 +90,7 @@ struct Queues {
     count: usize,
 }
 
-impl Waiting {
+impl WaitingAppends {
     pub(super) fn new(config: &MessagesConfig) -> Self {
         Self {
             queues: Mutex::default(),
@@ -125,20 +125,20 @@ impl Waiting {
     }
 
     /// Begins to append to a conversation.
-    pub(super) const fn turn(&self, conversation: ConversationId) -> Turn<'_> {
-        Turn { waiting: self, conversation, ended: false }
+    pub(super) const fn turn(&self, conversation: ConversationId) -> AppendTurn<'_> {
+        AppendTurn { waiting: self, conversation, ended: false }
     }
 }
 
 /// The right of one task to append to a conversation on this node, until nothing waits for it.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
-    waiting: &'a Waiting,
+pub(super) struct AppendTurn<'a> {
+    waiting: &'a WaitingAppends,
     conversation: ConversationId,
     ended: bool,
 }
 
-impl Turn<'_> {
+impl AppendTurn<'_> {
     /// The next step, in the order in which its messages came; `None`: nothing waits, and the turn has ended.
     pub(super) fn next_step(&mut self) -> Option<Vec<AppendWaiter>> {
         let mut queues = self.waiting.queues.lock();
@@ -155,7 +155,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for AppendTurn<'_> {
     /// If the turn was cut short, waiting callers get an error, and the next message begins another turn.
     fn drop(&mut self) {
         if self.ended {
@@ -171,9 +171,9 @@ impl Drop for Turn<'_> {
 /// As many messages as are appended at once, without repeated keys: a store does not compare the messages of one append
 /// with each other.
 fn step_of(queue: &mut VecDeque<AppendWaiter>) -> Vec<AppendWaiter> {
-    let (mut step, mut bytes, mut places) = (Vec::<AppendWaiter>::new(), 0, HashMap::new());
+    let (mut step, mut bytes, mut positions) = (Vec::<AppendWaiter>::new(), 0, HashMap::new());
     while let Some(next) = queue.front() {
-        let first = places.get(&next.message.key).map(|at: &usize| &mut step[*at]);
+        let first = positions.get(&next.message.key).map(|at: &usize| &mut step[*at]);
         match first {
             Some(first) if next.repeats(first) => {
                 first.callers.repeats.extend(queue.pop_front().map(|next| next.callers.first));
@@ -186,7 +186,7 @@ fn step_of(queue: &mut VecDeque<AppendWaiter>) -> Vec<AppendWaiter> {
         if !step.is_empty() && (step.len() >= STEP_MAX || bytes > STEP_BYTES) {
             break;
         }
-        places.insert(next.message.key, step.len());
+        positions.insert(next.message.key, step.len());
         step.extend(queue.pop_front());
     }
     step
@@ -205,8 +205,12 @@ mod tests {
         *,
     };
 
-    fn waiting(most: usize, most_of_one: usize) -> Waiting {
-        Waiting::new(&MessagesConfig { queue: most, queue_of_one: most_of_one, ..MessagesConfig::default() })
+    fn waiting(most: usize, most_of_one: usize) -> WaitingAppends {
+        WaitingAppends::new(&MessagesConfig {
+            queue: most,
+            queue_of_one: most_of_one,
+            ..MessagesConfig::default()
+        })
     }
 
     /// Messages with these ids and bodies of this size.
@@ -219,7 +223,7 @@ mod tests {
         some(ids.iter().map(String::as_str), bytes)
     }
 
-    fn steps(waiting: &Waiting) -> Vec<Vec<String>> {
+    fn steps(waiting: &WaitingAppends) -> Vec<Vec<String>> {
         let mut turn = waiting.turn(group(9));
         let id = |waiter: &AppendWaiter| waiter.message.client_message_id.as_deref().unwrap().to_owned();
         std::iter::from_fn(|| turn.next_step()).map(|step| step.iter().map(id).collect()).collect()

@@ -4,7 +4,7 @@ use kith_cache::Policy;
 use kith_store::{Audience, Notice, NoticeReader};
 
 use super::{AUDIENCES, NOTICES, READERS};
-use crate::write::cache_defaults::{CacheDefaults, seldom_there};
+use crate::write::cache_defaults::{CacheDefaults, often_absent};
 
 const AUDIENCE_SHARES: u64 = 1;
 const NOTICE_SHARES: u64 = 3;
@@ -30,6 +30,6 @@ pub fn policies(defaults: &CacheDefaults) -> NoticePolicies {
     NoticePolicies {
         audiences: defaults.policy(AUDIENCES, AUDIENCE_SHARES, Audience::weight),
         notices: defaults.policy(NOTICES, NOTICE_SHARES, Notice::weight),
-        readers: seldom_there(defaults.policy(READERS, READER_SHARES, NoticeReader::weight)),
+        readers: often_absent(defaults.policy(READERS, READER_SHARES, NoticeReader::weight)),
     }
 }

@@ -13,15 +13,15 @@ use crate::{
     rpc::call::{Principal, only_services},
 };
 
-/// The place of a notice in a list: whether it is pinned (1 or 0), its publish time, its id.
-pub(super) type NoticePlace = [i64; 3];
+/// The position of a notice in a list: whether it is pinned (1 or 0), its publish time, its id.
+pub(super) type NoticePosition = [i64; 3];
 
 /// A notice of a list, with the marks of the reader.
 #[derive(Clone, Debug)]
 pub(super) struct ListedNotice {
     pub(super) notice: Arc<Notice>,
     pub(super) state: NoticeReadState,
-    pub(super) place: NoticePlace,
+    pub(super) position: NoticePosition,
 }
 
 /// The page of a list that a call requests.
@@ -31,7 +31,7 @@ pub(super) struct NoticeListRequest {
     /// `None`: all notices, for a service.
     pub(super) reader: Option<ReaderId>,
     /// `None`: from the beginning.
-    pub(super) after: Option<NoticePlace>,
+    pub(super) after: Option<NoticePosition>,
     /// Maximum notices.
     pub(super) size: usize,
 }
@@ -40,12 +40,12 @@ pub(super) struct NoticeListRequest {
 #[derive(Clone, Debug)]
 pub(super) struct NoticePage {
     pub(super) notices: Vec<ListedNotice>,
-    /// The place of the last notice that was examined, if more follow.
-    pub(super) more: Option<NoticePlace>,
+    /// The position of the last notice that was examined, if more follow.
+    pub(super) more: Option<NoticePosition>,
 }
 
 impl NoticeRecords {
-    /// Reads notices of an audience after a place, at most `size`: notices that a reader sees, or all for a service.
+    /// Reads notices of an audience after a position, at most `size`: notices that a reader sees, or all for a service.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -69,15 +69,15 @@ impl NoticeRecords {
             }
         };
         let mut entries = entries(&audience, view.as_ref());
-        entries.retain(|entry| after.is_none_or(|after| place(entry) < after));
-        let more = entries.get(size).and_then(|_| entries.get(size.saturating_sub(1))).map(place);
+        entries.retain(|entry| after.is_none_or(|after| position(entry) < after));
+        let more = entries.get(size).and_then(|_| entries.get(size.saturating_sub(1))).map(position);
         entries.truncate(size);
         let ids: Vec<NoticeId> = entries.iter().map(|entry| entry.notice).collect();
         let found = self.notices_of(&ids, consistency).await?;
         let view = view.unwrap_or_else(|| ReaderView { since: Timestamp(0), bits: ReadBits::default() });
         // A notice that was deleted in between is left out.
         let listed = entries.iter().zip(found).filter_map(|(entry, notice)| {
-            Some(ListedNotice { notice: notice?, state: view.state(entry), place: place(entry) })
+            Some(ListedNotice { notice: notice?, state: view.state(entry), position: position(entry) })
         });
         Ok(NoticePage { notices: listed.collect(), more })
     }
@@ -95,6 +95,6 @@ fn entries(audience: &Audience, view: Option<&ReaderView>) -> Vec<AudienceEntry>
 }
 
 /// Places descend along the list.
-fn place(entry: &AudienceEntry) -> NoticePlace {
+fn position(entry: &AudienceEntry) -> NoticePosition {
     [i64::from(entry.pinned), entry.publish.0, entry.notice.get()]
 }

@@ -135,7 +135,7 @@ impl NoticeService for NoticeRpc {
             .transpose()?;
         let query =
             [b"notices".as_slice(), &request.audience_id.to_be_bytes(), &request.reader_id.to_be_bytes()];
-        let after = self.pages.open_all(&query, &request.page_token)?;
+        let after = self.pages.verify_numbers(&query, &request.page_token)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let mut quota = self.limits.records.page(call, PAGES.of(request.page_size)?)?;
         let list = NoticeListRequest { audience, reader, after, size: quota.size };
@@ -144,14 +144,15 @@ impl NoticeService for NoticeRpc {
         let (mut notices, mut last) = (Vec::new(), page.more);
         for listed in &page.notices {
             let notice = convert::listed_to_wire(listed);
-            if !budget.takes(&notice) {
-                last = page.notices.get(notices.len().saturating_sub(1)).map(|listed| listed.place);
+            if !budget.admit(&notice) {
+                last = page.notices.get(notices.len().saturating_sub(1)).map(|listed| listed.position);
                 break;
             }
             notices.push(notice);
         }
         quota.answered(notices.len());
-        let next_page_token = last.map(|place| self.pages.seal_all(&query, place)).unwrap_or_default();
+        let next_page_token =
+            last.map(|position| self.pages.issue_numbers(&query, position)).unwrap_or_default();
         Ok(Response::new(wire::ListNoticesResponse { notices, next_page_token }))
     }
 
@@ -256,13 +257,13 @@ impl NoticeService for NoticeRpc {
             &request.notice_id.to_be_bytes(),
             &request.state.to_be_bytes(),
         ];
-        let from = self.pages.open(&query, &request.page_token)?.unwrap_or(0);
+        let from = self.pages.verify(&query, &request.page_token)?.unwrap_or(0);
         let from = ReaderOrdinal::try_from(from).unwrap_or(ReaderOrdinal::MAX);
         let size = self.limits.pages.of(request.page_size)?;
         let page = self.records.readers(audience, notice, state, from, size).await?;
         Ok(Response::new(wire::ListReadersResponse {
             reader_ids: page.readers.iter().map(|reader| reader.get()).collect(),
-            next_page_token: page.next.map(|next| self.pages.seal(&query, next.into())).unwrap_or_default(),
+            next_page_token: page.next.map(|next| self.pages.issue(&query, next.into())).unwrap_or_default(),
         }))
     }
 }

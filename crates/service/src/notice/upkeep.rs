@@ -25,10 +25,14 @@ const AT_ONCE: usize = 100;
 /// Deadline by which a write must have begun. Once begun, it runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
-/// The job that removes expired entries and notices, and repairs counts. `among`: the id of this node in a cluster.
+/// The job that removes expired entries and notices, and repairs counts. `node_id`: the id of this node in a cluster.
 #[must_use]
-pub fn upkeep_job(context: DomainContext<'_>, records: NoticeRecords, among: Option<&str>) -> BackgroundJob {
-    let lease = Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS);
+pub fn upkeep_job(
+    context: DomainContext<'_>,
+    records: NoticeRecords,
+    node_id: Option<&str>,
+) -> BackgroundJob {
+    let lease = Lease::new(&context.stores.coordination, LEASE, node_id, LEASE_LASTS);
     let counts = records.counts.clone();
     let repairs = async move { counts.run_repairs().await };
     BackgroundJob::new([NoticeUpkeepRounds { records, lease }.run().boxed(), repairs.boxed()])

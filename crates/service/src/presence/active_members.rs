@@ -96,7 +96,7 @@ impl ActiveMembers {
         size: usize,
         principal: Principal,
     ) -> Result<ActivePage, Error> {
-        self.members.is_in(group, principal).await?;
+        self.members.check_member(group, principal).await?;
         // One more, to find out whether others follow.
         let found = self.active.store.active(group, after, size.saturating_add(1)).await;
         let mut found = found.map_err(Error::presence)?;
@@ -122,11 +122,11 @@ impl ActiveMembers {
         found: Vec<ActiveMember>,
     ) -> Result<Vec<ActiveMember>, Error> {
         let users: Vec<UserId> = found.iter().map(|one| one.user).collect();
-        let among = self.members.users_among(group, &users, &Consistency::Cached).await?;
-        let among: HashSet<UserId> = among.into_iter().collect();
-        let strangers = users.into_iter().filter(|user| !among.contains(user));
-        self.sessions.fan_out.left(group, strangers.collect());
-        Ok(found.into_iter().filter(|member| among.contains(&member.user)).collect())
+        let members = self.members.users_among(group, &users, &Consistency::Cached).await?;
+        let members: HashSet<UserId> = members.into_iter().collect();
+        let former = users.into_iter().filter(|user| !members.contains(user));
+        self.sessions.fan_out.remove_former_members(group, former.collect());
+        Ok(found.into_iter().filter(|member| members.contains(&member.user)).collect())
     }
 
     async fn distribution(

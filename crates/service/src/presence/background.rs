@@ -11,25 +11,25 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{hub::PresenceHub, membership_listener::Moved, sessions::Sessions, sweep::Sweep};
+use super::{hub::PresenceHub, membership_listener::MembershipUpdate, sessions::Sessions, sweep::Sweep};
 use crate::{
     metric::{self, Metric},
     write::tasks::BackgroundJob,
 };
 
 /// Pause before the next attempt to subscribe.
-const AGAIN: Duration = Duration::from_millis(500);
+const RESUBSCRIBE_PAUSE: Duration = Duration::from_millis(500);
 /// After this many checks, ended sessions are forgotten.
 const FORGET_EVERY: u32 = 60;
 /// Sessions that are restored in one step.
-const BROUGHT_AT_ONCE: usize = 500;
+const RESTORED_AT_ONCE: usize = 500;
 /// Attempts to notify a group of a join or leave: no other event would do it.
-const MOVED_TRIES: usize = 5;
+const MEMBERSHIP_UPDATE_TRIES: usize = 5;
 /// Joins and leaves that are processed at the same time.
-const MOVES_AT_ONCE: usize = 32;
+const MEMBERSHIP_UPDATES_AT_ONCE: usize = 32;
 /// Unless its gateway renews it, a restored session lasts for this part of the usual time: it may have been closed on
 /// another node.
-const BROUGHT_PART: u32 = 5;
+const RESTORED_TTL_PART: u32 = 5;
 
 /// Its counters, without labels.
 const COUNTED: [Metric; 5] = [
@@ -57,16 +57,20 @@ pub(super) struct BackgroundParts {
 
 impl Background {
     /// Creates it without starting it.
-    pub(super) fn new(parts: BackgroundParts, sweep: Sweep, moved: mpsc::Receiver<Moved>) -> Self {
+    pub(super) fn new(
+        parts: BackgroundParts,
+        sweep: Sweep,
+        updates: mpsc::Receiver<MembershipUpdate>,
+    ) -> Self {
         metric::count_from_zero(metric::PRESENCE_CHANGES, &["open", "renew", "close"]);
         for counter in COUNTED {
             metric::count_from_zero(counter, &[]);
         }
         let job = BackgroundJob::new([
-            parts.clone().look().boxed(),
-            parts.clone().hear().boxed(),
+            parts.clone().check_gateways().boxed(),
+            parts.clone().receive_events().boxed(),
             parts.clone().sweep(sweep).boxed(),
-            parts.clone().notify_moved(moved).boxed(),
+            parts.clone().notify_membership_updates(updates).boxed(),
         ]);
         Self { parts, job }
     }
@@ -95,38 +99,39 @@ impl Background {
 
 impl BackgroundParts {
     /// Reads the live gateways, and whether presence was lost.
-    async fn look(self) {
+    async fn check_gateways(self) {
         let mut ticks = interval(self.look_every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut was_settled, mut looks) = (true, 0_u32);
+        let (mut was_settled, mut checks) = (true, 0_u32);
         loop {
             ticks.tick().await;
             let begun = Instant::now();
             // While it cannot be read, the last state is used.
-            let is_seen = self.sessions.look().await.is_ok();
+            let is_read = self.sessions.refresh_gateways().await.is_ok();
             if self.sessions.gateways.was_lost() {
-                Box::pin(self.bring_back()).await;
+                Box::pin(self.restore_sessions()).await;
                 self.hub.read_again();
-            } else if is_seen {
-                self.sessions.recovery.settle(begun);
+            } else if is_read {
+                self.sessions.recovery.forget_ended(begun);
             }
             let is_settled = self.sessions.is_settled();
             if is_settled && !was_settled {
                 self.hub.read_again();
             }
             was_settled = is_settled;
-            looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(FORGET_EVERY) {
-                self.sessions.recovery.forget();
+            checks = checks.wrapping_add(1);
+            if checks.is_multiple_of(FORGET_EVERY) {
+                self.sessions.recovery.forget_expired();
             }
         }
     }
 
     /// After a loss: restores the sessions that this node knows. Gateways that send no heartbeat die again, and are
     /// swept.
-    async fn bring_back(&self) {
-        let mut changes = self.sessions.recovery.again(self.sessions.rules.session_ttl / BROUGHT_PART);
-        tracing::warn!(sessions = changes.len(), "presence was lost; it is brought back");
+    async fn restore_sessions(&self) {
+        let mut changes =
+            self.sessions.recovery.changes_to_restore(self.sessions.rules.session_ttl / RESTORED_TTL_PART);
+        tracing::warn!(sessions = changes.len(), "presence was lost; its sessions are restored");
         let mut gateways: Vec<Instance> = changes.iter().map(|change| change.instance.clone()).collect();
         gateways.sort_unstable();
         gateways.dedup();
@@ -141,16 +146,16 @@ impl BackgroundParts {
         }
         changes.retain(|change| claimed.contains(&change.instance));
         let mut states = Vec::with_capacity(changes.len());
-        for changes in changes.chunks(BROUGHT_AT_ONCE) {
-            states.extend(self.bring(changes).await);
+        for changes in changes.chunks(RESTORED_AT_ONCE) {
+            states.extend(self.restore(changes).await);
         }
         // First all are online again, then their groups are notified, which takes longer. Users who are left out are
         // found by their heartbeats.
         let fan_out = self.sessions.fan_out.clone();
-        tokio::spawn(async move { drop(Box::pin(fan_out.all(states)).await) });
+        tokio::spawn(async move { drop(Box::pin(fan_out.notify_groups_of_all(states)).await) });
     }
 
-    async fn bring(&self, changes: &[Change]) -> Vec<(UserId, UserState)> {
+    async fn restore(&self, changes: &[Change]) -> Vec<(UserId, UserState)> {
         let changed = self.sessions.stores.sessions.change(changes).await;
         if changed.contains(&Err(PresenceError::Unavailable)) {
             tracing::warn!("not all sessions could be restored; gateways learn this when they renew them");
@@ -160,16 +165,16 @@ impl BackgroundParts {
     }
 
     /// Receives the changes, for all watchers on this node.
-    async fn hear(self) {
+    async fn receive_events(self) {
         loop {
-            if let Ok(mut heard) = self.sessions.stores.feed.subscribe().await {
-                self.hub.hears(true);
-                while let Some(event) = heard.next().await {
+            if let Ok(mut events) = self.sessions.stores.feed.subscribe().await {
+                self.hub.set_live(true);
+                while let Some(event) = events.next().await {
                     metrics::counter!(metric::PRESENCE_EVENTS.name).increment(1);
                     self.sessions.recovery.note_ended(&event);
                     self.hub.notify(&event);
                 }
-                self.hub.hears(false);
+                self.hub.set_live(false);
             }
             sleep(pause()).await;
         }
@@ -187,21 +192,21 @@ impl BackgroundParts {
     }
 
     /// Notifies groups of users who joined or left them while they are online.
-    async fn notify_moved(self, moved: mpsc::Receiver<Moved>) {
+    async fn notify_membership_updates(self, updates: mpsc::Receiver<MembershipUpdate>) {
         let fan_out = &self.sessions.fan_out;
-        let each = |Moved { group, users, done }: Moved| async move {
-            for _ in 0..MOVED_TRIES {
-                let Err(error) = Box::pin(fan_out.moved(group, &users)).await else { break };
+        let each = |MembershipUpdate { group, users, done }: MembershipUpdate| async move {
+            for _ in 0..MEMBERSHIP_UPDATE_TRIES {
+                let Err(error) = Box::pin(fan_out.update_membership(group, &users)).await else { break };
                 tracing::debug!(%error, "a group could not be notified who joined or left it while online");
                 sleep(pause()).await;
             }
             drop(done);
         };
-        ReceiverStream::new(moved).for_each_concurrent(MOVES_AT_ONCE, each).await;
+        ReceiverStream::new(updates).for_each_concurrent(MEMBERSHIP_UPDATES_AT_ONCE, each).await;
     }
 }
 
 /// Random, so that not all nodes come at the same time.
 fn pause() -> Duration {
-    AGAIN.mul_f64(rand::random_range(0.5..1.0))
+    RESUBSCRIBE_PAUSE.mul_f64(rand::random_range(0.5..1.0))
 }

@@ -15,11 +15,11 @@ use super::{
     fan_out::FanOut,
     gateways::KnownGateways,
     hub::PresenceHub,
-    membership_listener::Moved,
+    membership_listener::MembershipUpdate,
     recovery::SessionRecovery,
-    sessions::{Rules, Sessions},
+    sessions::{SessionRules, Sessions},
     sweep::Sweep,
-    visibility::{Visibility, Warmth},
+    visibility::{CacheWarmer, Visibility},
 };
 use crate::{
     group::members::Members,
@@ -36,7 +36,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// The dependencies of presence.
 #[derive(Debug)]
-pub struct Online<'a> {
+pub struct PresenceDependencies<'a> {
     /// The storage of presence.
     pub stores: Presences,
     /// The caches of this node.
@@ -51,18 +51,18 @@ pub struct Online<'a> {
     pub follows: Follows,
     /// Blocks.
     pub blocks: Blocks,
-    /// Seals the tokens of pages.
+    /// Issues the tokens of pages.
     pub page_tokens: PageTokens,
-    /// Seals the tokens of gateways.
+    /// Issues the tokens of gateways.
     pub gateway_tokens: PageTokens,
     /// The limits of batches and pages.
     pub limits: Limits,
     /// Leases between nodes.
     pub coordination: Arc<dyn Coordination>,
     /// The id of this node, if there are others.
-    pub among: Option<&'a str>,
+    pub node_id: Option<&'a str>,
     /// Joins and leaves of groups.
-    pub moved: mpsc::Receiver<Moved>,
+    pub membership_updates: mpsc::Receiver<MembershipUpdate>,
 }
 
 /// The limits for the storage of presence.
@@ -81,36 +81,37 @@ pub fn in_memory(config: &PresenceConfig) -> Presences {
 }
 
 /// The service, and its background tasks.
-pub fn build(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Background) {
-    let active = Active::new(&of.stores.active, of.caches, of.policy);
-    let fan_out = FanOut::new(of.stores.clone(), active.clone(), of.members.clone(), config.fan_outs_at_once);
-    let sweep = Sweep::new(fan_out.clone(), &of.coordination, of.among, config.sweep_every);
-    let visibility = Visibility::new(of.follows, of.blocks);
+pub fn build(deps: PresenceDependencies<'_>, config: &PresenceConfig) -> (PresenceRpc, Background) {
+    let active = Active::new(&deps.stores.active, deps.caches, deps.policy);
+    let fan_out =
+        FanOut::new(deps.stores.clone(), active.clone(), deps.members.clone(), config.fan_outs_at_once);
+    let sweep = Sweep::new(fan_out.clone(), &deps.coordination, deps.node_id, config.sweep_every);
+    let visibility = Visibility::new(deps.follows, deps.blocks);
     let sessions = Sessions {
-        stores: of.stores,
+        stores: deps.stores,
         gateways: Arc::new(KnownGateways::default()),
         recovery: Arc::new(SessionRecovery::new(config.sessions_held)),
         fan_out,
-        users: of.users,
-        warmth: Warmth::new(visibility.clone()),
+        users: deps.users,
+        cache_warmer: CacheWarmer::new(visibility.clone()),
         visibility,
-        tokens: of.gateway_tokens,
+        tokens: deps.gateway_tokens,
         rules: rules(config),
     };
     let hub = Arc::new(PresenceHub::new(config.watchers, config.watch_behind));
-    let parts = BackgroundParts {
+    let background = BackgroundParts {
         sessions: sessions.clone(),
         hub: Arc::clone(&hub),
         look_every: config.look_every,
         sweep_every: config.sweep_every,
     };
-    let active_members = ActiveMembers { active, members: of.members, sessions: sessions.clone() };
-    let rpc = PresenceRpc { sessions, active_members, hub, pages: of.page_tokens, limits: of.limits };
-    (rpc, Background::new(parts, sweep, of.moved))
+    let active_members = ActiveMembers { active, members: deps.members, sessions: sessions.clone() };
+    let rpc = PresenceRpc { sessions, active_members, hub, pages: deps.page_tokens, limits: deps.limits };
+    (rpc, Background::new(background, sweep, deps.membership_updates))
 }
 
-const fn rules(config: &PresenceConfig) -> Rules {
-    Rules {
+const fn rules(config: &PresenceConfig) -> SessionRules {
+    SessionRules {
         session_ttl: config.session_ttl,
         gateway_ttl: config.gateway_ttl,
         unknown_for: config.unknown_for,

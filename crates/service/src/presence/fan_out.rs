@@ -17,9 +17,9 @@ const PAGE: usize = 500;
 /// cached counts of the previous ones are invalidated.
 const PART: usize = 100;
 const PARTS_AT_ONCE: usize = 2;
-/// Users that may wait for their turn; others are found by their heartbeats and the sweep.
+/// Users that may wait for a permit; others are found by their heartbeats and the sweep.
 const WAITING_MAX: usize = 10_000;
-/// Repetitions for a user that changes in between, before other users have their turn.
+/// Repetitions for a user that changes in between, before other users get a permit.
 const TRIES: usize = 5;
 
 /// Notifies groups. Cheap to clone.
@@ -28,20 +28,20 @@ pub(super) struct FanOut {
     pub(super) stores: Presences,
     pub(super) active: Active,
     pub(super) members: Members,
-    turns: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
+    queue: Arc<Semaphore>,
     at_once: usize,
 }
 
 impl FanOut {
     pub(super) fn new(stores: Presences, active: Active, members: Members, at_once: usize) -> Self {
-        let turns = Arc::new(Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)));
-        Self { stores, active, members, turns, waiting: Arc::new(Semaphore::new(WAITING_MAX)), at_once }
+        let permits = Arc::new(Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)));
+        Self { stores, active, members, permits, queue: Arc::new(Semaphore::new(WAITING_MAX)), at_once }
     }
 
     /// Begins to notify the groups of a user, if they were not notified, and waits for it for at most this time.
-    pub(super) async fn within(&self, limit: Duration, user: UserId, state: UserState) {
-        if let Some(notifying) = self.begin(user, state) {
+    pub(super) async fn notify_within(&self, limit: Duration, user: UserId, state: UserState) {
+        if let Some(notifying) = self.spawn_notification(user, state) {
             // It continues.
             drop(timeout(limit, notifying).await);
         }
@@ -51,7 +51,7 @@ impl FanOut {
     pub(super) fn resume(&self, user: UserId, state: UserState) {
         if state.needs_fan_out() {
             metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
-            drop(self.begin(user, state));
+            drop(self.spawn_notification(user, state));
         }
     }
 
@@ -59,7 +59,7 @@ impl FanOut {
     ///
     /// # Errors
     /// As [`Self::notify_groups`], of one of them; the groups of the others were notified nevertheless.
-    pub(super) async fn all(&self, users: Vec<(UserId, UserState)>) -> Result<(), Error> {
+    pub(super) async fn notify_groups_of_all(&self, users: Vec<(UserId, UserState)>) -> Result<(), Error> {
         let pending = users.into_iter().filter(|(_, state)| state.needs_fan_out());
         all_of(pending.map(|(user, state)| self.notify_groups(user, state)), self.at_once).await
     }
@@ -85,52 +85,52 @@ impl FanOut {
     ///
     /// # Errors
     /// As [`Self::notify_groups`].
-    pub(super) async fn moved(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
-        let in_it = self.members.users_among(group, users, &Consistency::Cached).await?;
-        let out: Vec<UserId> = users.iter().copied().filter(|user| !in_it.contains(user)).collect();
-        self.add_to(group, in_it).await?;
-        self.remove_from(group, &out).await
+    pub(super) async fn update_membership(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
+        let members = self.members.users_among(group, users, &Consistency::Cached).await?;
+        let others: Vec<UserId> = users.iter().copied().filter(|user| !members.contains(user)).collect();
+        self.add_to(group, members).await?;
+        self.remove_from(group, &others).await
     }
 
     /// Begins to remove these users from a group, of which they are not members: the node that should have done it may
     /// have died.
-    pub(super) fn left(&self, group: GroupId, users: Vec<UserId>) {
+    pub(super) fn remove_former_members(&self, group: GroupId, users: Vec<UserId>) {
         if users.is_empty() {
             return;
         }
         // If it fails, it is detected again.
-        drop(self.aside(async move |this| drop(this.moved(group, &users).await)));
+        drop(self.spawn_limited(async move |this| drop(this.update_membership(group, &users).await)));
     }
 
-    fn begin(&self, user: UserId, state: UserState) -> Option<JoinHandle<()>> {
+    fn spawn_notification(&self, user: UserId, state: UserState) -> Option<JoinHandle<()>> {
         if !state.needs_fan_out() {
             return None;
         }
-        self.aside(async move |this| {
+        self.spawn_limited(async move |this| {
             if let Err(error) = this.notify_groups(user, state).await {
                 tracing::debug!(%error, "groups could not be notified who is online; this is retried");
             }
         })
     }
 
-    /// Runs it in its turn, in the background; `None` if too many wait.
-    fn aside<D, F>(&self, work: D) -> Option<JoinHandle<()>>
+    /// Runs it with a permit, in the background; `None` if too many wait.
+    fn spawn_limited<D, F>(&self, work: D) -> Option<JoinHandle<()>>
     where
         D: FnOnce(Self) -> F + Send + 'static,
         F: Future<Output = ()> + Send,
     {
-        let place = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
-        let (this, turns) = (self.clone(), Arc::clone(&self.turns));
+        let queued = Arc::clone(&self.queue).try_acquire_owned().ok()?;
+        let (this, permits) = (self.clone(), Arc::clone(&self.permits));
         Some(tokio::spawn(async move {
-            let turn = turns.acquire().await;
+            let permit = permits.acquire().await;
             Box::pin(work(this)).await;
-            drop((turn, place));
+            drop((permit, queued));
         }))
     }
 
     async fn state_of(&self, user: UserId) -> Result<UserState, Error> {
         let found = self.stores.sessions.sessions(&[user]).await.map_err(Error::presence)?;
-        Ok(found.users.into_iter().next().map(of).unwrap_or_default())
+        Ok(found.users.into_iter().next().map(user_state).unwrap_or_default())
     }
 
     async fn notify_all(&self, user: UserId, state: &UserState) -> Result<(), Error> {
@@ -160,8 +160,9 @@ impl FanOut {
             return Ok(());
         }
         let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
-        let among = self.members.among(&keys, &Consistency::Cached).await?;
-        for group in groups.iter().filter(|group| among.iter().all(|entry| entry.value.key.group != **group))
+        let members = self.members.get_existing(&keys, &Consistency::Cached).await?;
+        for group in
+            groups.iter().filter(|group| members.iter().all(|entry| entry.value.key.group != **group))
         {
             self.remove_from(*group, &[user]).await?;
         }
@@ -174,7 +175,7 @@ impl FanOut {
         let notifying = async move {
             let found = self.stores.sessions.sessions(&users).await.map_err(Error::presence)?;
             for (user, seen) in users.iter().zip(found.users).filter(|(_, seen)| seen.version > 0) {
-                self.notify_part(*user, &of(seen), &[group]).await?;
+                self.notify_part(*user, &user_state(seen), &[group]).await?;
             }
             Ok(())
         };
@@ -184,8 +185,8 @@ impl FanOut {
     /// A user who came back during the removal is added after it: by this, or by the notification of the join.
     async fn remove_from(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
         self.leave(group, users).await?;
-        let back = self.members.users_among(group, users, &Consistency::Cached).await?;
-        if back.is_empty() { Ok(()) } else { self.add_to(group, back).await }
+        let returned = self.members.users_among(group, users, &Consistency::Cached).await?;
+        if returned.is_empty() { Ok(()) } else { self.add_to(group, returned).await }
     }
 
     async fn leave(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
@@ -210,7 +211,7 @@ async fn all_of<F: Future<Output = Result<(), Error>>>(
 }
 
 /// The gateways of a user, by its sessions.
-fn of(seen: UserSessions) -> UserState {
+fn user_state(seen: UserSessions) -> UserState {
     let mut gateways: Vec<_> = seen.sessions.into_iter().map(|session| session.instance.gateway).collect();
     gateways.sort_unstable();
     gateways.dedup();

@@ -36,7 +36,7 @@ pub(super) struct GatewayPage {
 
 impl KnownGateways {
     /// Stores the result of a check.
-    pub(super) fn take(&self, seen: Gateways) {
+    pub(super) fn update(&self, seen: Gateways) {
         let now = Instant::now();
         let (mut dead, mut living) = (HashSet::new(), BTreeMap::new());
         for state in seen.all {
@@ -87,14 +87,14 @@ impl KnownGateways {
     }
 
     /// A page of the live gateways. A position contains the number of gateways before it, and a shortened id of the
-    /// last one: if that one died in between, the list continues from its place.
+    /// last one: if that one died in between, the list continues from its position.
     pub(super) fn page(&self, position: Option<[i64; 3]>, size: usize) -> GatewayPage {
         let all = self.living("", usize::MAX);
-        let from = position.map_or(0, |position| after(&all, position));
+        let from = position.map_or(0, |position| index_after(&all, position));
         let gateways: Vec<_> = all.iter().skip(from).take(size).cloned().collect();
         let until = from + gateways.len();
         let last = all.get(until.saturating_sub(1)).filter(|_| until < all.len());
-        GatewayPage { gateways, next: last.map(|(last, _)| place_of(until, last)) }
+        GatewayPage { gateways, next: last.map(|(last, _)| position_after(until, last)) }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -108,7 +108,7 @@ impl KnownGateways {
 }
 
 /// The number of earlier gateways, and 16 bytes that identify the last of them.
-fn place_of(before: usize, last: &GatewayId) -> [i64; 3] {
+fn position_after(before: usize, last: &GatewayId) -> [i64; 3] {
     let hash = Sha256::digest(last.as_str());
     let (numbers, _) = hash.as_chunks::<8>();
     let number = |at: usize| numbers.get(at).map_or(0, |bytes| i64::from_be_bytes(*bytes));
@@ -116,9 +116,9 @@ fn place_of(before: usize, last: &GatewayId) -> [i64; 3] {
 }
 
 /// The index of the first gateway after this position.
-fn after<T>(all: &[(GatewayId, T)], place: [i64; 3]) -> usize {
-    let [before, ..] = place;
-    let last = all.iter().position(|(id, _)| place_of(0, id)[1..] == place[1..]);
+fn index_after<T>(all: &[(GatewayId, T)], position: [i64; 3]) -> usize {
+    let [before, ..] = position;
+    let last = all.iter().position(|(id, _)| position_after(0, id)[1..] == position[1..]);
     last.map(|at| at + 1).unwrap_or_else(|| usize::try_from(before).unwrap_or(0).saturating_sub(1))
 }
 
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn returned_gateway_is_not_dead() {
         let known = KnownGateways::default();
-        known.take(seen(1, 0, &[("a", 1, 0), ("a", 2, 9), ("b", 1, 0)]));
+        known.update(seen(1, 0, &[("a", 1, 0), ("a", 2, 9), ("b", 1, 0)]));
         let ids: Vec<GatewayId> = ["a", "b", "c"].map(|id| id.parse().unwrap()).to_vec();
         assert_eq!(known.without_dead(&ids), [ids[0].clone(), ids[2].clone()]);
         let living: Vec<_> = known.living("", 9).into_iter().map(|(id, _)| id.to_string()).collect();
@@ -154,12 +154,12 @@ mod tests {
         let known = KnownGateways::default();
         let thirty = Duration::from_secs(30);
         assert!(!known.is_settled(thirty), "nothing is known yet");
-        known.take(seen(1, 20, &[]));
+        known.update(seen(1, 20, &[]));
         assert!(!known.is_settled(thirty) && !known.was_lost());
         tokio::time::advance(Duration::from_secs(10)).await;
         assert!(known.is_settled(thirty));
-        known.take(seen(2, 0, &[]));
-        known.take(seen(2, 0, &[]));
+        known.update(seen(2, 0, &[]));
+        known.update(seen(2, 0, &[]));
         assert!(!known.is_settled(thirty));
         assert!(known.was_lost() && !known.was_lost());
     }
@@ -170,11 +170,11 @@ mod tests {
 
     #[test]
     fn list_continues_after_its_last_gateway() {
-        let place = place_of(2, &"b".parse().unwrap());
-        assert_eq!(after(&all(&["a", "b", "c"]), place), 2);
-        assert_eq!(after(&all(&["0", "a", "b", "c"]), place), 3);
-        assert_eq!(after(&all(&["b", "c"]), place), 1);
-        assert_eq!(after(&all(&["a", "c"]), place), 1, "the last one is gone: from its place");
-        assert_eq!(after(&all(&[]), place), 1);
+        let position = position_after(2, &"b".parse().unwrap());
+        assert_eq!(index_after(&all(&["a", "b", "c"]), position), 2);
+        assert_eq!(index_after(&all(&["0", "a", "b", "c"]), position), 3);
+        assert_eq!(index_after(&all(&["b", "c"]), position), 1);
+        assert_eq!(index_after(&all(&["a", "c"]), position), 1, "the last one is gone: from its position");
+        assert_eq!(index_after(&all(&[]), position), 1);
     }
 }

@@ -39,17 +39,17 @@ pub(super) enum PresenceUpdate {
 /// Notifies watchers.
 #[derive(Debug)]
 pub(super) struct PresenceHub {
-    places: Arc<Semaphore>,
-    readers: Semaphore,
-    behind_max: usize,
-    watching: Mutex<Watchers>,
+    watcher_permits: Arc<Semaphore>,
+    read_permits: Semaphore,
+    queue_max: usize,
+    registered: Mutex<RegisteredWatchers>,
     next: AtomicU64,
     /// Whether the node receives changes.
     live: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
-struct Watchers {
+struct RegisteredWatchers {
     watchers: HashMap<u64, mpsc::Sender<PresenceUpdate>>,
     of_user: HashMap<UserId, HashSet<u64>>,
 }
@@ -57,7 +57,7 @@ struct Watchers {
 /// The registration of a watcher, which ends when it is dropped. It receives no more if it does not keep up.
 #[derive(Debug)]
 pub(super) struct WatchRegistration {
-    pub(super) news: mpsc::Receiver<PresenceUpdate>,
+    pub(super) updates: mpsc::Receiver<PresenceUpdate>,
     hub: Arc<PresenceHub>,
     number: u64,
     users: Vec<UserId>,
@@ -65,18 +65,18 @@ pub(super) struct WatchRegistration {
 }
 
 impl PresenceHub {
-    pub(super) fn new(most: usize, behind_max: usize) -> Self {
+    pub(super) fn new(most: usize, queue_max: usize) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
-            readers: Semaphore::new(READERS),
-            behind_max,
-            watching: Mutex::default(),
+            watcher_permits: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            read_permits: Semaphore::new(READERS),
+            queue_max,
+            registered: Mutex::default(),
             next: AtomicU64::new(0),
             live: watch::Sender::default(),
         }
     }
 
-    /// Begins to notify of changes of these users. Each change after the call returned is delivered. Waits at most this
+    /// Subscribes to changes of these users. Each change after the call returned is delivered. Waits at most this
     /// time until the node receives events.
     ///
     /// # Errors
@@ -88,63 +88,63 @@ impl PresenceHub {
     ) -> Result<WatchRegistration, Error> {
         let full =
             |_| Error::new(Reason::Overloaded, "presence is watched by as many as may (presence.watchers)");
-        let permit = Arc::clone(&self.places).try_acquire_owned().map_err(full)?;
+        let permit = Arc::clone(&self.watcher_permits).try_acquire_owned().map_err(full)?;
         let mut live = self.live.subscribe();
-        let hears = timeout(limit, live.wait_for(|live| *live)).await;
-        if !matches!(hears, Ok(Ok(_))) {
-            return Err(Error::new(Reason::StoreUnavailable, "changes of presence cannot be heard now"));
+        let is_live = timeout(limit, live.wait_for(|live| *live)).await;
+        if !matches!(is_live, Ok(Ok(_))) {
+            return Err(Error::new(Reason::StoreUnavailable, "changes of presence cannot be received now"));
         }
-        let (sender, news) = mpsc::channel(self.behind_max);
+        let (sender, updates) = mpsc::channel(self.queue_max);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut watching = self.watching.lock();
-        watching.watchers.insert(number, sender);
+        let mut registered = self.registered.lock();
+        registered.watchers.insert(number, sender);
         for user in &users {
-            watching.of_user.entry(*user).or_default().insert(number);
+            registered.of_user.entry(*user).or_default().insert(number);
         }
-        drop(watching);
-        Ok(WatchRegistration { news, hub: Arc::clone(self), number, users, _permit: permit })
+        drop(registered);
+        Ok(WatchRegistration { updates, hub: Arc::clone(self), number, users, _permit: permit })
     }
 
     /// Notifies the watchers of the user.
     pub(super) fn notify(&self, event: &Event) {
-        let mut watching = self.watching.lock();
-        let watchers = watching.of_user.get(&event.user).map(|all| all.iter().copied().collect::<Vec<_>>());
+        let mut registered = self.registered.lock();
+        let watchers = registered.of_user.get(&event.user).map(|all| all.iter().copied().collect::<Vec<_>>());
         for number in watchers.unwrap_or_default() {
-            watching.send(number, PresenceUpdate::Event(event.clone()));
+            registered.send(number, PresenceUpdate::Event(event.clone()));
         }
     }
 
     /// Notifies all watchers to read again.
     pub(super) fn read_again(&self) {
-        let mut watching = self.watching.lock();
-        let all: Vec<u64> = watching.watchers.keys().copied().collect();
+        let mut registered = self.registered.lock();
+        let all: Vec<u64> = registered.watchers.keys().copied().collect();
         for number in all {
-            watching.send(number, PresenceUpdate::ReadAgain);
+            registered.send(number, PresenceUpdate::ReadAgain);
         }
     }
 
-    /// A turn to read, released when it is dropped. Never `None`.
-    pub(super) async fn reading(&self) -> Option<SemaphorePermit<'_>> {
-        self.readers.acquire().await.ok()
+    /// A permit to read, released when it is dropped. Never `None`.
+    pub(super) async fn read_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.read_permits.acquire().await.ok()
     }
 
     /// Sets whether the node receives changes. If it did not before, all watchers read again.
-    pub(super) fn hears(&self, hears: bool) {
-        let before = self.live.send_replace(hears);
-        if hears && !before {
+    pub(super) fn set_live(&self, live: bool) {
+        let before = self.live.send_replace(live);
+        if live && !before {
             self.read_again();
         }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.watching.lock().watchers.len()
+        self.registered.lock().watchers.len()
     }
 }
 
-impl Watchers {
+impl RegisteredWatchers {
     /// A watcher that does not keep up receives no more.
-    fn send(&mut self, number: u64, news: PresenceUpdate) {
-        let sent = self.watchers.get(&number).map(|watcher| watcher.try_send(news));
+    fn send(&mut self, number: u64, update: PresenceUpdate) {
+        let sent = self.watchers.get(&number).map(|watcher| watcher.try_send(update));
         if matches!(sent, Some(Err(TrySendError::Full(_)))) {
             self.watchers.remove(&number);
         }
@@ -153,13 +153,13 @@ impl Watchers {
 
 impl Drop for WatchRegistration {
     fn drop(&mut self) {
-        let mut watching = self.hub.watching.lock();
-        watching.watchers.remove(&self.number);
+        let mut registered = self.hub.registered.lock();
+        registered.watchers.remove(&self.number);
         for user in &self.users {
-            if let Some(numbers) = watching.of_user.get_mut(user) {
+            if let Some(numbers) = registered.of_user.get_mut(user) {
                 numbers.remove(&self.number);
                 if numbers.is_empty() {
-                    watching.of_user.remove(user);
+                    registered.of_user.remove(user);
                 }
             }
         }
@@ -178,29 +178,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn slow_watcher_is_dropped_and_others_stay() {
         let hub = Arc::new(PresenceHub::new(2, 2));
-        hub.hears(true);
+        hub.set_live(true);
         let mut slow = hub.watch(vec![user(1), user(2)], Duration::ZERO).await.unwrap();
         let mut quick = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
         for version in 1..=3 {
             hub.notify(&event(1, version));
             assert!(
-                matches!(quick.news.recv().await, Some(PresenceUpdate::Event(event)) if event.version == version)
+                matches!(quick.updates.recv().await, Some(PresenceUpdate::Event(event)) if event.version == version)
             );
         }
         hub.notify(&event(2, 9));
-        assert!(slow.news.recv().await.is_some() && slow.news.recv().await.is_some());
-        assert!(slow.news.recv().await.is_none(), "its news have ended");
+        assert!(slow.updates.recv().await.is_some() && slow.updates.recv().await.is_some());
+        assert!(slow.updates.recv().await.is_none(), "its channel is closed");
         assert_eq!(hub.count(), 1);
         drop((slow, quick));
-        assert!(hub.watching.lock().of_user.is_empty());
+        assert!(hub.registered.lock().of_user.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn watchers_are_bounded_and_need_events() {
         let hub = Arc::new(PresenceHub::new(1, 2));
-        let away = hub.watch(vec![user(1)], Duration::from_secs(2)).await.unwrap_err();
-        assert_eq!(away.reason(), Reason::StoreUnavailable);
-        hub.hears(true);
+        let unavailable = hub.watch(vec![user(1)], Duration::from_secs(2)).await.unwrap_err();
+        assert_eq!(unavailable.reason(), Reason::StoreUnavailable);
+        hub.set_live(true);
         let first = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
         let full = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap_err();
         assert_eq!(full.reason(), Reason::Overloaded);
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_read_again_once_it_is_heard_again() {
+    async fn all_read_again_after_a_reconnection() {
         let hub = Arc::new(PresenceHub::new(1, 4));
-        hub.hears(true);
+        hub.set_live(true);
         let mut one = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
-        hub.hears(true);
-        hub.hears(false);
-        hub.hears(true);
-        assert!(matches!(one.news.try_recv(), Ok(PresenceUpdate::ReadAgain)));
-        assert!(one.news.try_recv().is_err());
+        hub.set_live(true);
+        hub.set_live(false);
+        hub.set_live(true);
+        assert!(matches!(one.updates.try_recv(), Ok(PresenceUpdate::ReadAgain)));
+        assert!(one.updates.try_recv().is_err());
     }
 }

@@ -19,9 +19,9 @@ use crate::{
 /// next change of each user.
 const WAITING_MAX: usize = 10_000;
 
-/// A change: users joined or left a group.
+/// Users who joined or left a group.
 #[derive(Debug)]
-pub struct Moved {
+pub struct MembershipUpdate {
     pub(super) group: GroupId,
     pub(super) users: Vec<UserId>,
     /// Dropped after it was processed.
@@ -30,19 +30,19 @@ pub struct Moved {
 
 /// Passes joins and leaves on to presence.
 #[derive(Debug)]
-pub struct Moves {
-    sender: mpsc::Sender<Moved>,
+pub struct MembershipForwarder {
+    sender: mpsc::Sender<MembershipUpdate>,
     wait: Duration,
 }
 
 /// The listener, which waits at most `wait` until presence has handled a change, and the changes that it passes on.
-pub fn moves(wait: Duration) -> (Moves, mpsc::Receiver<Moved>) {
+pub fn membership_forwarder(wait: Duration) -> (MembershipForwarder, mpsc::Receiver<MembershipUpdate>) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
-    (Moves { sender, wait }, receiver)
+    (MembershipForwarder { sender, wait }, receiver)
 }
 
 #[async_trait]
-impl MembershipListener for Moves {
+impl MembershipListener for MembershipForwarder {
     /// Waits until the change is processed, but no longer than configured.
     async fn changed(&self, event: &MembershipEvent) -> Result<(), Error> {
         let (MembershipEvent::Joined { group, users, .. } | MembershipEvent::Left { group, users, .. }) =
@@ -51,13 +51,13 @@ impl MembershipListener for Moves {
             return Ok(());
         };
         let (group, users) = (*group, users.clone());
-        let (done, dealt_with) = oneshot::channel();
-        if self.sender.try_send(Moved { group, users, done }).is_err() {
+        let (done, processed) = oneshot::channel();
+        if self.sender.try_send(MembershipUpdate { group, users, done }).is_err() {
             metrics::counter!(metric::PRESENCE_MOVES_DROPPED.name).increment(1);
             return Ok(());
         }
         // It continues.
-        drop(timeout(self.wait, dealt_with).await);
+        drop(timeout(self.wait, processed).await);
         Ok(())
     }
 }

@@ -29,8 +29,8 @@ mod watch;
 
 pub use active::{ACTIVE, active_weight};
 pub use background::Background;
-pub use build::{Online, build, in_memory, limits};
+pub use build::{PresenceDependencies, build, in_memory, limits};
 pub use config::PresenceConfig;
-pub use membership_listener::{Moved, Moves, moves};
+pub use membership_listener::{MembershipForwarder, MembershipUpdate, membership_forwarder};
 pub use rpc::PresenceRpc;
 pub use sessions::Sessions;

@@ -19,7 +19,7 @@ struct Session {
     /// When it ends.
     until: Instant,
     /// When it ended, by the events that all nodes received. Not reliable if presence was lost before.
-    gone: Option<Instant>,
+    ended: Option<Instant>,
 }
 
 /// Bounded: further sessions are not remembered, and are restored by their gateways only.
@@ -32,9 +32,9 @@ pub(super) struct SessionRecovery {
 #[derive(Debug, Default)]
 struct RecoverableSessions {
     count: usize,
-    of: HashMap<UserId, Vec<Session>>,
+    by_user: HashMap<UserId, Vec<Session>>,
     /// Users with ended sessions, and perhaps others.
-    with_gone: HashSet<UserId>,
+    with_ended: HashSet<UserId>,
 }
 
 impl SessionRecovery {
@@ -46,15 +46,15 @@ impl SessionRecovery {
         let until = Instant::now() + lasts;
         let mut users = self.users.lock();
         let room = users.count < self.most;
-        let sessions = users.of.entry(user).or_default();
+        let sessions = users.by_user.entry(user).or_default();
         let known = sessions.iter_mut().find(|session| session.is(instance, device));
         match known {
-            Some(known) => (known.until, known.gone) = (until, None),
+            Some(known) => (known.until, known.ended) = (until, None),
             None if room => {
-                sessions.push(Session { at: instance.clone(), device: device.clone(), until, gone: None });
+                sessions.push(Session { at: instance.clone(), device: device.clone(), until, ended: None });
                 users.count += 1;
             }
-            None => users.tidy(user),
+            None => users.remove_if_empty(user),
         }
     }
 
@@ -69,49 +69,49 @@ impl SessionRecovery {
         let now = Instant::now();
         let mut users = self.users.lock();
         let users = &mut *users;
-        let Some(sessions) = users.of.get_mut(&event.user) else { return };
+        let Some(sessions) = users.by_user.get_mut(&event.user) else { return };
         for session in &mut *sessions {
-            let goes_on = event.gateways.contains(&session.at.gateway);
-            session.gone = if goes_on { None } else { session.gone.or(Some(now)) };
+            let continues = event.gateways.contains(&session.at.gateway);
+            session.ended = if continues { None } else { session.ended.or(Some(now)) };
         }
-        if sessions.iter().any(|session| session.gone.is_some()) {
-            users.with_gone.insert(event.user);
+        if sessions.iter().any(|session| session.ended.is_some()) {
+            users.with_ended.insert(event.user);
         }
     }
 
     /// Nothing was lost until this time: forgets sessions that ended before it by events.
-    pub(super) fn settle(&self, until: Instant) {
+    pub(super) fn forget_ended(&self, until: Instant) {
         let mut users = self.users.lock();
-        for user in mem::take(&mut users.with_gone) {
-            users.retain(user, |session| session.gone.is_none_or(|gone| gone > until));
-            let sessions = users.of.get(&user);
-            if sessions.is_some_and(|sessions| sessions.iter().any(|session| session.gone.is_some())) {
-                users.with_gone.insert(user);
+        for user in mem::take(&mut users.with_ended) {
+            users.retain(user, |session| session.ended.is_none_or(|ended| ended > until));
+            let sessions = users.by_user.get(&user);
+            if sessions.is_some_and(|sessions| sessions.iter().any(|session| session.ended.is_some())) {
+                users.with_ended.insert(user);
             }
         }
     }
 
     /// Forgets expired sessions.
-    pub(super) fn forget(&self) {
+    pub(super) fn forget_expired(&self) {
         let now = Instant::now();
         let mut users = self.users.lock();
-        users.of.retain(|_, sessions| {
+        users.by_user.retain(|_, sessions| {
             sessions.retain(|session| session.until > now);
             !sessions.is_empty()
         });
-        users.count = users.of.values().map(Vec::len).sum();
+        users.count = users.by_user.values().map(Vec::len).sum();
     }
 
     /// The commands that restore all of them, for no longer than this time: one that was closed on another node soon
     /// ends.
-    pub(super) fn again(&self, at_most: Duration) -> Vec<Change> {
+    pub(super) fn changes_to_restore(&self, at_most: Duration) -> Vec<Change> {
         let now = Instant::now();
         let mut users = self.users.lock();
-        users.with_gone.clear();
+        users.with_ended.clear();
         let mut changes = Vec::with_capacity(users.count);
-        for (user, sessions) in &mut users.of {
+        for (user, sessions) in &mut users.by_user {
             for session in sessions {
-                session.gone = None;
+                session.ended = None;
                 let left = session.until.checked_duration_since(now).filter(|left| !left.is_zero());
                 let Some(left) = left else { continue };
                 let op = SessionOp::Open(session.device.clone(), left.min(at_most));
@@ -128,16 +128,16 @@ impl SessionRecovery {
 
 impl RecoverableSessions {
     fn retain(&mut self, user: UserId, keep: impl Fn(&Session) -> bool) {
-        let Some(sessions) = self.of.get_mut(&user) else { return };
+        let Some(sessions) = self.by_user.get_mut(&user) else { return };
         let before = sessions.len();
         sessions.retain(keep);
         self.count -= before - sessions.len();
-        self.tidy(user);
+        self.remove_if_empty(user);
     }
 
-    fn tidy(&mut self, user: UserId) {
-        if self.of.get(&user).is_some_and(Vec::is_empty) {
-            self.of.remove(&user);
+    fn remove_if_empty(&mut self, user: UserId) {
+        if self.by_user.get(&user).is_some_and(Vec::is_empty) {
+            self.by_user.remove(&user);
         }
     }
 }
@@ -161,8 +161,8 @@ mod tests {
         Instance { gateway: id.parse().unwrap(), incarnation: Incarnation::new(1).unwrap() }
     }
 
-    fn put(held: &SessionRecovery, id: i64, gateway: &str, device: &str) {
-        held.put(user(id), &at(gateway), &device.parse().unwrap(), MINUTE);
+    fn put(recovery: &SessionRecovery, id: i64, gateway: &str, device: &str) {
+        recovery.put(user(id), &at(gateway), &device.parse().unwrap(), MINUTE);
     }
 
     fn event(id: i64, gateways: &[&str]) -> Event {
@@ -171,47 +171,47 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_goes_on_is_brought_back_and_nothing_else() {
-        let held = SessionRecovery::new(3);
+    async fn only_open_sessions_are_restored() {
+        let recovery = SessionRecovery::new(3);
         for (id, gateway, device) in
             [(1, "a", "x"), (1, "a", "y"), (1, "b", "x"), (2, "a", "x"), (1, "a", "x")]
         {
-            put(&held, id, gateway, device);
+            put(&recovery, id, gateway, device);
         }
-        assert_eq!(held.count(), 3, "no more than may be");
-        held.remove(user(1), &at("a"), &"y".parse().unwrap());
-        held.note_ended(&event(1, &["a"]));
-        held.settle(Instant::now());
-        assert_eq!(held.count(), 1, "the one at b is gone");
-        let again = held.again(Duration::from_secs(5));
-        assert_eq!(again.len(), 1);
-        assert_eq!(again[0].instance, at("a"));
-        assert_eq!(again[0].op, SessionOp::Open("x".parse().unwrap(), Duration::from_secs(5)));
+        assert_eq!(recovery.count(), 3, "no more than may be");
+        recovery.remove(user(1), &at("a"), &"y".parse().unwrap());
+        recovery.note_ended(&event(1, &["a"]));
+        recovery.forget_ended(Instant::now());
+        assert_eq!(recovery.count(), 1, "the one at b is ended");
+        let changes = recovery.changes_to_restore(Duration::from_secs(5));
+        assert_eq!(changes.len(), 1);
+        assert_eq!(changes[0].instance, at("a"));
+        assert_eq!(changes[0].op, SessionOp::Open("x".parse().unwrap(), Duration::from_secs(5)));
         tokio::time::advance(MINUTE).await;
-        assert!(held.again(MINUTE).is_empty());
-        held.forget();
-        assert_eq!(held.count(), 0);
+        assert!(recovery.changes_to_restore(MINUTE).is_empty());
+        recovery.forget_expired();
+        assert_eq!(recovery.count(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn recovery_keeps_sessions_another_node_restored() {
-        let held = SessionRecovery::new(9);
-        put(&held, 1, "a", "x");
-        put(&held, 1, "b", "y");
-        let looked = Instant::now();
+        let recovery = SessionRecovery::new(9);
+        put(&recovery, 1, "a", "x");
+        put(&recovery, 1, "b", "y");
+        let checked = Instant::now();
         tokio::time::advance(Duration::from_millis(500)).await;
-        held.note_ended(&event(1, &["a"]));
-        held.settle(looked);
-        assert_eq!(held.count(), 2, "it is not known yet whether all was lost before");
-        assert_eq!(held.again(MINUTE).len(), 2, "it was");
-        held.settle(Instant::now());
-        assert_eq!(held.count(), 2);
-        held.note_ended(&event(1, &["a"]));
-        held.note_ended(&event(1, &["a", "b"]));
-        held.settle(Instant::now());
-        assert_eq!(held.count(), 2, "the later event says that it is there");
-        held.note_ended(&event(1, &[]));
-        held.settle(Instant::now());
-        assert_eq!(held.count(), 0);
+        recovery.note_ended(&event(1, &["a"]));
+        recovery.forget_ended(checked);
+        assert_eq!(recovery.count(), 2, "it is not known yet whether all was lost before");
+        assert_eq!(recovery.changes_to_restore(MINUTE).len(), 2, "it was");
+        recovery.forget_ended(Instant::now());
+        assert_eq!(recovery.count(), 2);
+        recovery.note_ended(&event(1, &["a"]));
+        recovery.note_ended(&event(1, &["a", "b"]));
+        recovery.forget_ended(Instant::now());
+        assert_eq!(recovery.count(), 2, "the later event says that it is there");
+        recovery.note_ended(&event(1, &[]));
+        recovery.forget_ended(Instant::now());
+        assert_eq!(recovery.count(), 0);
     }
 }

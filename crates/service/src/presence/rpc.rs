@@ -14,7 +14,7 @@ use super::{
     watch::{PresenceStream, watch_presence},
 };
 use crate::rpc::{
-    answer_size::fitting,
+    answer_size::fit_into_answer,
     batch::Limits,
     call::{Call, RpcResult},
     ids,
@@ -125,7 +125,7 @@ impl PresenceService for PresenceRpc {
         let request = request.into_inner();
         let size = self.limits.pages.of(request.page_size)?;
         let query = [&b"ListGateways"[..]];
-        let position = self.pages.open_all(&query, &request.page_token)?;
+        let position = self.pages.verify_numbers(&query, &request.page_token)?;
         let page = self.sessions.list_gateways(position, size).await?;
         let gateways = page
             .gateways
@@ -133,7 +133,7 @@ impl PresenceService for PresenceRpc {
             .map(|(id, ttl)| wire::Gateway { gateway_id: id.to_string(), ttl: Some(wire_duration(*ttl)) });
         Ok(Response::new(wire::ListGatewaysResponse {
             gateways: gateways.collect(),
-            next_page_token: page.next.map(|next| self.pages.seal_all(&query, next)).unwrap_or_default(),
+            next_page_token: page.next.map(|next| self.pages.issue_numbers(&query, next)).unwrap_or_default(),
         }))
     }
 
@@ -163,16 +163,16 @@ impl PresenceService for PresenceRpc {
         let group = ids::group(request.group_id)?;
         let query = [&b"ListActiveMembers"[..], &group.get().to_be_bytes()[..]];
         let mut quota = self.limits.page(call, request.page_size)?;
-        let after = self.pages.open(&query, &request.page_token)?;
+        let after = self.pages.verify(&query, &request.page_token)?;
         let after = after.map(|id| ids::user("page_token", id)).transpose()?;
         let page = self.active_members.list_active_members(group, after, quota.size, call.principal).await?;
         let members = page.members.iter().map(|member| convert::active_member(member, call.principal));
-        let members = fitting(members);
+        let members = fit_into_answer(members);
         quota.answered(members.len());
         let cut = members.last().filter(|_| members.len() < page.members.len()).map(|member| member.user_id);
         let next = cut.or(page.next.map(UserId::get));
         Ok(Response::new(wire::ListActiveMembersResponse {
-            next_page_token: next.map(|id| self.pages.seal(&query, id)).unwrap_or_default(),
+            next_page_token: next.map(|id| self.pages.issue(&query, id)).unwrap_or_default(),
             members,
             incomplete: page.incomplete,
         }))

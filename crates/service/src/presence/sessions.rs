@@ -14,7 +14,7 @@ use super::{
     fan_out::FanOut,
     gateways::{GatewayPage, KnownGateways},
     recovery::SessionRecovery,
-    visibility::{Visibility, Warmth},
+    visibility::{CacheWarmer, Visibility},
 };
 use crate::{
     error::Error,
@@ -28,7 +28,7 @@ use crate::{
 
 /// The configuration of sessions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct SessionRules {
     pub(super) session_ttl: Duration,
     pub(super) gateway_ttl: Duration,
     pub(super) unknown_for: Duration,
@@ -45,10 +45,10 @@ pub struct Sessions {
     pub(super) fan_out: FanOut,
     pub(super) users: Users,
     pub(super) visibility: Visibility,
-    pub(super) warmth: Warmth,
-    /// Sealed with their own key.
+    pub(super) cache_warmer: CacheWarmer,
+    /// The tokens of gateways, with their own key.
     pub(super) tokens: PageTokens,
-    pub(super) rules: Rules,
+    pub(super) rules: SessionRules,
 }
 
 /// A device of a user.
@@ -86,7 +86,7 @@ pub(super) struct Heartbeat {
 
 /// A verified gateway, and its token.
 #[derive(Debug)]
-struct Admitted {
+struct AdmittedGateway {
     instance: Instance,
     token: String,
 }
@@ -120,18 +120,18 @@ impl Sessions {
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED above the limit of gateways, UNAVAILABLE.
-    async fn admit(&self, gateway: GatewayId, token: &str) -> Result<Admitted, Error> {
+    async fn admit(&self, gateway: GatewayId, token: &str) -> Result<AdmittedGateway, Error> {
         let denied =
             || Error::not_allowed("the gateway_id is that of another gateway: its gateway_token is needed");
         let query = [&b"gateway"[..], gateway.as_str().as_bytes()];
-        let offered = self.tokens.open(&query, token).map_err(|_| denied())?;
+        let offered = self.tokens.verify(&query, token).map_err(|_| denied())?;
         let offered = offered.map(|number| Incarnation::new(number).ok_or_else(denied)).transpose()?;
         let claim = Claim { gateway: gateway.clone(), offered, lasts: self.rules.gateway_ttl };
         match self.stores.sessions.claim(&claim).await.map_err(Error::presence)? {
             ClaimOutcome::Denied => Err(denied()),
             ClaimOutcome::Held(incarnation) => {
-                let token = self.tokens.seal(&query, incarnation.get());
-                Ok(Admitted { instance: Instance { gateway, incarnation }, token })
+                let token = self.tokens.issue(&query, incarnation.get());
+                Ok(AdmittedGateway { instance: Instance { gateway, incarnation }, token })
             }
         }
     }
@@ -147,14 +147,14 @@ impl Sessions {
     ) -> Result<SessionChanged, Error> {
         let SessionRequest { user, device, gateway, gateway_token } = request;
         own(user, principal)?;
-        let Admitted { instance, token } = self.admit(gateway, &gateway_token).await?;
+        let AdmittedGateway { instance, token } = self.admit(gateway, &gateway_token).await?;
         self.users.get(user, &Consistency::Cached).await?;
         let op = SessionOp::Open(device.clone(), self.rules.session_ttl);
         let changed = self.change(Change { user, instance: instance.clone(), op }, "open").await?;
         self.recovery.put(user, &instance, &device, self.rules.session_ttl);
-        self.warmth.begin(user);
+        self.cache_warmer.start(user);
         let version = changed.state.version;
-        self.fan_out.within(self.rules.fan_out_wait, user, changed.state).await;
+        self.fan_out.notify_within(self.rules.fan_out_wait, user, changed.state).await;
         Ok(SessionChanged { version, gateway_token: token })
     }
 
@@ -168,7 +168,7 @@ impl Sessions {
         gateway_token: &str,
         sessions: Vec<UserDevice>,
     ) -> Result<Heartbeat, Error> {
-        let Admitted { instance, token } = self.admit(gateway, gateway_token).await?;
+        let AdmittedGateway { instance, token } = self.admit(gateway, gateway_token).await?;
         let unknown = self.renew(&instance, sessions).await?;
         Ok(Heartbeat { gateway_token: token, unknown })
     }
@@ -184,11 +184,11 @@ impl Sessions {
     ) -> Result<SessionChanged, Error> {
         let SessionRequest { user, device, gateway, gateway_token } = request;
         own(user, principal)?;
-        let Admitted { instance, token } = self.admit(gateway, &gateway_token).await?;
+        let AdmittedGateway { instance, token } = self.admit(gateway, &gateway_token).await?;
         self.recovery.remove(user, &instance, &device);
         let changed = self.change(Change { user, instance, op: SessionOp::Close(device) }, "close").await?;
         let version = changed.state.version;
-        self.fan_out.within(self.rules.fan_out_wait, user, changed.state).await;
+        self.fan_out.notify_within(self.rules.fan_out_wait, user, changed.state).await;
         Ok(SessionChanged { version, gateway_token: token })
     }
 
@@ -220,7 +220,7 @@ impl Sessions {
         }
         for instance in instances {
             let changed = self.change(Change { user, instance, op: SessionOp::End }, "close").await?;
-            self.fan_out.within(self.rules.fan_out_wait, user, changed.state).await;
+            self.fan_out.notify_within(self.rules.fan_out_wait, user, changed.state).await;
         }
         Ok(())
     }
@@ -263,7 +263,7 @@ impl Sessions {
         position: Option<[i64; 3]>,
         size: usize,
     ) -> Result<GatewayPage, Error> {
-        self.look().await?;
+        self.refresh_gateways().await?;
         Ok(self.gateways.page(position, size))
     }
 
@@ -271,8 +271,8 @@ impl Sessions {
     ///
     /// # Errors
     /// UNAVAILABLE.
-    pub(super) async fn look(&self) -> Result<(), Error> {
-        self.gateways.take(self.stores.sessions.gateways().await.map_err(Error::presence)?);
+    pub(super) async fn refresh_gateways(&self) -> Result<(), Error> {
+        self.gateways.update(self.stores.sessions.gateways().await.map_err(Error::presence)?);
         Ok(())
     }
 
@@ -293,8 +293,8 @@ impl Sessions {
             let living =
                 seen.sessions.into_iter().filter(|session| !self.gateways.is_dead(&session.instance));
             let mut sessions: Vec<Session> = living.collect();
-            let place = |session: &Session| (session.instance.gateway.clone(), session.device.clone());
-            sessions.sort_unstable_by_key(place);
+            let order = |session: &Session| (session.instance.gateway.clone(), session.device.clone());
+            sessions.sort_unstable_by_key(order);
             let online = if sessions.is_empty() && !settled { None } else { Some(!sessions.is_empty()) };
             UserPresence { user: *user, online, version: seen.version, sessions }
         });

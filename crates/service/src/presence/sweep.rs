@@ -30,19 +30,19 @@ pub(super) struct Sweep {
 struct Store(Arc<dyn PresenceStore>);
 
 /// Users that were processed, with the result.
-type Looked = Vec<(UserId, ChangeOutcome)>;
+type SweptUsers = Vec<(UserId, ChangeOutcome)>;
 
 impl Sweep {
     /// `every`: the period of rounds.
     pub(super) fn new(
         fan_out: FanOut,
         coordination: &Arc<dyn Coordination>,
-        among: Option<&str>,
+        node_id: Option<&str>,
         every: Duration,
     ) -> Self {
         let store = Store(Arc::clone(&fan_out.stores.sessions));
         // Short: after a node died, no node sweeps for this time.
-        let lease = Lease::new(coordination, LEASE, among, every * 5 / 2);
+        let lease = Lease::new(coordination, LEASE, node_id, every * 5 / 2);
         Self { store, fan_out, lease }
     }
 
@@ -56,9 +56,9 @@ impl Sweep {
             return Ok(());
         }
         let mut notified = Ok(());
-        for (state, looked) in self.store.look().await? {
+        for (state, swept) in self.store.sweep_gateways().await? {
             // A gateway whose groups cannot be notified does not delay the others.
-            notified = notified.and(self.notify_groups(&state, looked).await);
+            notified = notified.and(self.notify_groups(&state, swept).await);
         }
         notified
     }
@@ -67,13 +67,13 @@ impl Sweep {
     async fn notify_groups(
         &self,
         GatewayState { instance, left }: &GatewayState,
-        looked: Looked,
+        swept: SweptUsers,
     ) -> Result<(), Error> {
         let mut all_notified = Ok(());
-        for looked in looked.chunks(PAGE) {
-            let states = looked.iter().map(|(user, changed)| (*user, changed.state.clone())).collect();
-            all_notified = all_notified.and(self.fan_out.all(states).await);
-            let users = looked.iter().map(|(user, _)| *user).collect();
+        for swept in swept.chunks(PAGE) {
+            let states = swept.iter().map(|(user, changed)| (*user, changed.state.clone())).collect();
+            all_notified = all_notified.and(self.fan_out.notify_groups_of_all(states).await);
+            let users = swept.iter().map(|(user, _)| *user).collect();
             // In between, the gateway may have returned and opened sessions again.
             let now = self.store.change(instance, users, &SessionOp::Expire).await?;
             let noted = now.iter().filter(|(_, changed)| !changed.state.needs_fan_out());
@@ -87,38 +87,41 @@ impl Sweep {
 
 impl Store {
     /// Ends expired sessions at all gateways, and forgets dead gateways that have no user left.
-    async fn look(&self) -> Result<Vec<(GatewayState, Looked)>, Error> {
+    async fn sweep_gateways(&self) -> Result<Vec<(GatewayState, SweptUsers)>, Error> {
         let mut all = self.0.gateways().await.map_err(Error::presence)?.all;
         // Dead gateways first: their users wait.
         all.sort_by_key(|state| state.left);
-        let (mut looked, mut users) = (Vec::new(), 0);
+        let (mut swept, mut users) = (Vec::new(), 0);
         for state in all {
-            let of_one = self.look_at(&state).await?;
-            users += of_one.len();
-            looked.push((state, of_one));
+            let users_of = self.sweep_gateway(&state).await?;
+            users += users_of.len();
+            swept.push((state, users_of));
             if users >= USERS_OF_ALL {
                 break;
             }
         }
-        Ok(looked)
+        Ok(swept)
     }
 
-    async fn look_at(&self, GatewayState { instance, left }: &GatewayState) -> Result<Looked, Error> {
+    async fn sweep_gateway(
+        &self,
+        GatewayState { instance, left }: &GatewayState,
+    ) -> Result<SweptUsers, Error> {
         let is_dead = left.is_zero();
         let users = self.0.users_to_check(instance, USERS, is_dead).await.map_err(Error::presence)?;
         if users.is_empty() && is_dead {
             self.0.forget(instance).await.map_err(Error::presence)?;
         }
         let op = if is_dead { SessionOp::End } else { SessionOp::Expire };
-        let looked = self.change(instance, users, &op).await?;
-        for (_, changed) in &looked {
+        let swept = self.change(instance, users, &op).await?;
+        for (_, changed) in &swept {
             if changed.published {
                 metrics::counter!(metric::PRESENCE_SWEPT.name).increment(1);
             } else if changed.state.needs_fan_out() {
                 metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
             }
         }
-        Ok(looked)
+        Ok(swept)
     }
 
     /// A few at a time: the wait for each answer is limited. Users who cannot be changed are left out, and processed
@@ -126,21 +129,26 @@ impl Store {
     ///
     /// # Errors
     /// UNAVAILABLE if none can be changed.
-    async fn change(&self, instance: &Instance, users: Vec<UserId>, op: &SessionOp) -> Result<Looked, Error> {
+    async fn change(
+        &self,
+        instance: &Instance,
+        users: Vec<UserId>,
+        op: &SessionOp,
+    ) -> Result<SweptUsers, Error> {
         let change = |user: &UserId| Change { user: *user, instance: instance.clone(), op: op.clone() };
-        let (mut looked, mut failed) = (Looked::with_capacity(users.len()), None);
+        let (mut swept, mut failed) = (SweptUsers::with_capacity(users.len()), None);
         for some in users.chunks(PAGE) {
             let changes: Vec<Change> = some.iter().map(change).collect();
             for (user, changed) in some.iter().zip(self.0.change(&changes).await) {
                 match changed {
-                    Ok(changed) => looked.push((*user, changed)),
+                    Ok(changed) => swept.push((*user, changed)),
                     Err(error) => failed = Some(error),
                 }
             }
         }
-        match failed.filter(|_| looked.is_empty()) {
+        match failed.filter(|_| swept.is_empty()) {
             Some(error) => Err(Error::presence(error)),
-            None => Ok(looked),
+            None => Ok(swept),
         }
     }
 }
@@ -155,33 +163,35 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn watchers_are_notified_before_groups() {
         let presences = MemoryPresence::new(limits(&PresenceConfig::default())).presences();
-        let (mut heard, mut held) = (presences.feed.subscribe().await.unwrap(), Vec::new());
+        let (mut events, mut instances) = (presences.feed.subscribe().await.unwrap(), Vec::new());
         for gateway in ["a", "b"] {
             let lasts = Duration::from_secs(20);
             let claim = Claim { gateway: gateway.parse().unwrap(), offered: None, lasts };
             let ClaimOutcome::Held(incarnation) = presences.sessions.claim(&claim).await.unwrap() else {
                 panic!("it is free")
             };
-            held.push(Instance { gateway: claim.gateway, incarnation });
+            instances.push(Instance { gateway: claim.gateway, incarnation });
         }
         let users: Vec<UserId> = (1..=900).map(|id| UserId::new(id).unwrap()).collect();
         for user in &users {
-            let instance = held[usize::from(user.get() % 2 == 0)].clone();
+            let instance = instances[usize::from(user.get() % 2 == 0)].clone();
             let op = SessionOp::Open("phone".parse().unwrap(), Duration::from_secs(600));
             let opened = presences.sessions.change(&[Change { user: *user, instance, op }]).await;
             assert!(opened[0].as_ref().unwrap().published);
-            heard.next().await.unwrap();
+            events.next().await.unwrap();
         }
         tokio::time::advance(Duration::from_secs(21)).await;
         let store = Store(presences.sessions);
-        let looked = store.look().await.unwrap();
-        assert_eq!(looked.iter().map(|(_, looked)| looked.len()).sum::<usize>(), users.len());
+        let swept = store.sweep_gateways().await.unwrap();
+        assert_eq!(swept.iter().map(|(_, swept)| swept.len()).sum::<usize>(), users.len());
         for _ in &users {
-            assert!(heard.next().await.unwrap().gateways.is_empty());
+            assert!(events.next().await.unwrap().gateways.is_empty());
         }
-        assert!(
-            looked.iter().flat_map(|(_, looked)| looked).all(|(_, changed)| changed.state.needs_fan_out())
+        assert!(swept.iter().flat_map(|(_, swept)| swept).all(|(_, changed)| changed.state.needs_fan_out()));
+        assert_eq!(
+            store.sweep_gateways().await.unwrap().len(),
+            2,
+            "none is forgotten whose users are not noted"
         );
-        assert_eq!(store.look().await.unwrap().len(), 2, "none is forgotten whose users are not noted");
     }
 }

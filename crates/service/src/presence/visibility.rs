@@ -13,11 +13,11 @@ use crate::{
 };
 
 /// Users with reads ahead at the same time; for others, records are read on request.
-const WARMED_AT_ONCE: usize = 32;
+const WARM_UPS_AT_ONCE: usize = 32;
 
 /// Users, divided by whether they are shown to a principal; both in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Visible {
+pub(super) struct VisibleUsers {
     pub(super) shown: Vec<UserId>,
     pub(super) hidden: Vec<UserId>,
 }
@@ -36,16 +36,16 @@ impl Visibility {
 
     /// Divides users into those who are shown to the principal, and the others. Services see all users; a user sees
     /// itself and its friends.
-    pub(super) async fn of(&self, users: &[UserId], principal: Principal) -> Result<Visible, Error> {
+    pub(super) async fn of(&self, users: &[UserId], principal: Principal) -> Result<VisibleUsers, Error> {
         let Principal::User(principal) = principal else {
-            return Ok(Visible { shown: users.to_vec(), hidden: Vec::new() });
+            return Ok(VisibleUsers { shown: users.to_vec(), hidden: Vec::new() });
         };
         let others: Vec<UserId> = users.iter().copied().filter(|user| *user != principal).collect();
         let friends = are_friends(&self.follows, &self.blocks, principal, &others).await?;
         let mut friends = friends.into_iter();
         let is_shown = |user: &UserId| *user == principal || friends.next().unwrap_or_default();
         let (shown, hidden) = users.iter().copied().partition(is_shown);
-        Ok(Visible { shown, hidden })
+        Ok(VisibleUsers { shown, hidden })
     }
 
     /// The users among these who have blocked the principal; for a service, none.
@@ -68,24 +68,24 @@ impl Visibility {
 
 /// Reads ahead the records that a user who comes online requests first. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Warmth {
+pub(super) struct CacheWarmer {
     visibility: Visibility,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Warmth {
+impl CacheWarmer {
     pub(super) fn new(visibility: Visibility) -> Self {
-        Self { visibility, turns: Arc::new(Semaphore::new(WARMED_AT_ONCE)) }
+        Self { visibility, permits: Arc::new(Semaphore::new(WARM_UPS_AT_ONCE)) }
     }
 
-    /// Begins to read ahead, while the caller waits for an answer. The record of the user is cached already, and its
+    /// Starts to read ahead, while the caller waits for an answer. The record of the user is cached already, and its
     /// groups are read by the notification.
-    pub(super) fn begin(&self, user: UserId) {
-        let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() else { return };
+    pub(super) fn start(&self, user: UserId) {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return };
         let Visibility { follows, blocks } = self.visibility.clone();
         tokio::spawn(async move {
             Box::pin(warm(&follows, &blocks, user)).await;
-            drop(turn);
+            drop(permit);
         });
     }
 }

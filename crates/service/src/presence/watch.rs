@@ -17,7 +17,7 @@ use super::{
     convert,
     hub::{PresenceHub, PresenceUpdate, WatchRegistration},
     sessions::{Sessions, UserPresence},
-    visibility::Visible,
+    visibility::VisibleUsers,
 };
 use crate::{
     error::{Error, Reason},
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How long a watcher waits until the node receives changes.
-const HEARS_WITHIN: Duration = Duration::from_secs(2);
+const LIVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The stream to the caller.
 pub(super) type PresenceStream = BoxStream<'static, Result<wire::WatchPresenceResponse, Status>>;
@@ -35,15 +35,15 @@ struct PresenceWatcher {
     sessions: Sessions,
     hub: Arc<PresenceHub>,
     principal: Principal,
-    place: WatchRegistration,
+    registration: WatchRegistration,
     /// All requested users. Their visibility may change.
     users: Vec<UserId>,
     /// When visibility is checked.
     check: Interval,
     /// The visible users, and the last state of each that was sent.
-    last: HashMap<UserId, (i64, Option<bool>)>,
+    sent: HashMap<UserId, (i64, Option<bool>)>,
     waiting: VecDeque<wire::WatchPresenceResponse>,
-    over: bool,
+    ended: bool,
 }
 
 /// Returns the presence of users as a stream: first the present state, then each change. Visibility is checked again
@@ -60,15 +60,15 @@ pub(super) async fn watch_presence(
 ) -> Result<PresenceStream, Error> {
     users.sort_unstable();
     users.dedup();
-    let Visible { shown, hidden } = sessions.visibility.of(&users, principal).await?;
-    let place = hub.watch(users.clone(), HEARS_WITHIN).await?;
+    let VisibleUsers { shown, hidden } = sessions.visibility.of(&users, principal).await?;
+    let registration = hub.watch(users.clone(), LIVE_WITHIN).await?;
     let check = checks(sessions.rules.visibility_every);
     let hidden = hidden
         .into_iter()
         .map(|user| convert::watched_presence(&UserPresence::unknown(user), &[], principal));
-    let (last, waiting) = (HashMap::new(), hidden.collect());
+    let (sent, waiting) = (HashMap::new(), hidden.collect());
     let mut watcher =
-        PresenceWatcher { sessions, hub, principal, place, users, check, last, waiting, over: false };
+        PresenceWatcher { sessions, hub, principal, registration, users, check, sent, waiting, ended: false };
     for now in watcher.read(&shown).await? {
         watcher.push(&now, &now.gateways());
     }
@@ -84,33 +84,33 @@ fn checks(period: Duration) -> Interval {
 impl PresenceWatcher {
     /// A few watchers at a time, because all of them read again at once.
     async fn read(&self, users: &[UserId]) -> Result<Vec<UserPresence>, Error> {
-        let turn = self.hub.reading().await;
+        let permit = self.hub.read_permit().await;
         let found = self.sessions.try_get_many(users).await;
-        drop(turn);
+        drop(permit);
         found
     }
 
     async fn next(mut self) -> Option<(Result<wire::WatchPresenceResponse, Status>, Self)> {
-        while !self.over {
+        while !self.ended {
             if let Some(presence) = self.waiting.pop_front() {
                 return Some((Ok(presence), self));
             }
             let done = tokio::select! {
-                news = self.place.news.recv() => self.take(news).await,
+                update = self.registration.updates.recv() => self.handle_update(update).await,
                 _ = self.check.tick() => self.check_visibility().await,
             };
             if let Err(error) = done {
-                self.over = true;
+                self.ended = true;
                 return Some((Err(error.into()), self));
             }
         }
         None
     }
 
-    async fn take(&mut self, news: Option<PresenceUpdate>) -> Result<(), Error> {
-        match news {
+    async fn handle_update(&mut self, update: Option<PresenceUpdate>) -> Result<(), Error> {
+        match update {
             Some(PresenceUpdate::Event(event)) => {
-                self.hear(event);
+                self.handle_event(event);
                 Ok(())
             }
             Some(PresenceUpdate::ReadAgain) => self.read_again().await,
@@ -121,8 +121,8 @@ impl PresenceWatcher {
     }
 
     /// Nothing is reported of a user who is not visible.
-    fn hear(&mut self, Event { user, version, gateways }: Event) {
-        if self.last.get(&user).is_none_or(|(last, _)| *last >= version) {
+    fn handle_event(&mut self, Event { user, version, gateways }: Event) {
+        if self.sent.get(&user).is_none_or(|(last, _)| *last >= version) {
             return;
         }
         let online = self.sessions.is_online(&gateways);
@@ -131,9 +131,9 @@ impl PresenceWatcher {
 
     /// Sends the differences from the last state that was sent.
     async fn read_again(&mut self) -> Result<(), Error> {
-        let users: Vec<UserId> = self.last.keys().copied().collect();
+        let users: Vec<UserId> = self.sent.keys().copied().collect();
         for now in self.read(&users).await? {
-            let (version, online) = self.last.get(&now.user).copied().unwrap_or_default();
+            let (version, online) = self.sent.get(&now.user).copied().unwrap_or_default();
             let older = now.version < version && now.version > 0;
             if older || (now.version <= version && now.online == online) {
                 continue;
@@ -147,9 +147,9 @@ impl PresenceWatcher {
 
     /// Reports UNKNOWN for users who are no longer visible, and the state of users who are visible again.
     async fn check_visibility(&mut self) -> Result<(), Error> {
-        let Visible { shown, hidden } = self.sessions.visibility.of(&self.users, self.principal).await?;
+        let VisibleUsers { shown, hidden } = self.sessions.visibility.of(&self.users, self.principal).await?;
         for user in hidden {
-            if self.last.remove(&user).is_some() {
+            if self.sent.remove(&user).is_some() {
                 self.waiting.push_back(convert::watched_presence(
                     &UserPresence::unknown(user),
                     &[],
@@ -157,7 +157,7 @@ impl PresenceWatcher {
                 ));
             }
         }
-        let new: Vec<UserId> = shown.into_iter().filter(|user| !self.last.contains_key(user)).collect();
+        let new: Vec<UserId> = shown.into_iter().filter(|user| !self.sent.contains_key(user)).collect();
         if new.is_empty() {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl PresenceWatcher {
     }
 
     fn push(&mut self, now: &UserPresence, gateways: &[GatewayId]) {
-        self.last.insert(now.user, (now.version, now.online));
+        self.sent.insert(now.user, (now.version, now.online));
         self.waiting.push_back(convert::watched_presence(now, gateways, self.principal));
     }
 }

@@ -16,16 +16,16 @@ const WAITING_MAX: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct ChangedReceipts {
     marks: ReadMarks,
-    changed: mpsc::Sender<Change>,
+    changed: mpsc::Sender<ReceiptChange>,
 }
 
 /// The changes as they come.
 #[derive(Debug)]
-pub struct Changes(pub(super) mpsc::Receiver<Change>);
+pub struct ReceiptChanges(pub(super) mpsc::Receiver<ReceiptChange>);
 
 /// Messages of a conversation whose receipts may have changed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Change {
+pub(super) struct ReceiptChange {
     pub(super) conversation: ConversationId,
     pub(super) seqs: SeqRange,
 }
@@ -33,10 +33,10 @@ pub(super) struct Change {
 impl ChangedReceipts {
     /// Creates it over the copies of marks.
     #[must_use]
-    pub fn new(marks: ReadMarks) -> (Self, Changes) {
+    pub fn new(marks: ReadMarks) -> (Self, ReceiptChanges) {
         count_from_zero(RECEIPT_NOTIFICATIONS, &["sent", "failed", "dropped"]);
         let (changed, changes) = mpsc::channel(WAITING_MAX);
-        (Self { marks, changed }, Changes(changes))
+        (Self { marks, changed }, ReceiptChanges(changes))
     }
 }
 
@@ -48,7 +48,7 @@ impl MarkListener for ChangedReceipts {
             return;
         }
         // Closed: senders are not notified by the configuration.
-        if let Err(TrySendError::Full(_)) = self.changed.try_send(Change { conversation, seqs }) {
+        if let Err(TrySendError::Full(_)) = self.changed.try_send(ReceiptChange { conversation, seqs }) {
             metrics::counter!(RECEIPT_NOTIFICATIONS.name, "outcome" => "dropped").increment(1);
         }
     }

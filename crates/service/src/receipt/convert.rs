@@ -72,7 +72,7 @@ pub(super) fn results_to_wire(
             }
             Err(why) => error(*seq, why),
         };
-        if budget.takes(&found) { found } else { error(*seq, &left_out()) }
+        if budget.admit(&found) { found } else { error(*seq, &left_out()) }
     };
     seqs.iter().zip(&inputs.messages).map(result).collect()
 }

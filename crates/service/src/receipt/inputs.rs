@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kith_store::{MembershipAtSend, Receipt, Seat, SentMessage, Seq, UserId};
 
-use super::marks::Marks;
+use super::marks::MarksByOrdinal;
 use crate::{error::Error, group::members::GroupSeats};
 
 /// Most steps of one call: a step for each ordinal and message.
@@ -16,7 +16,7 @@ pub(super) struct ReceiptInputs {
     /// The requested messages, in their order; or the reason for which one has no receipt for the caller.
     pub(super) messages: Vec<Result<SentMessage, Error>>,
     pub(super) seats: Arc<GroupSeats>,
-    pub(super) marks: Arc<Marks>,
+    pub(super) marks: Arc<MarksByOrdinal>,
 }
 
 impl ReceiptInputs {

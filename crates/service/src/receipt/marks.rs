@@ -6,12 +6,12 @@ use kith_store::{ReadRanges, Seq, UserId};
 
 /// The read marks of the users of a conversation. Contains only users whom a call has requested.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Marks(
+pub(super) struct MarksByOrdinal(
     /// By rising ordinal: a receipt merges them with the seats, which is several times cheaper than a lookup of each.
     Vec<(usize, ReadRanges)>,
 );
 
-impl Marks {
+impl MarksByOrdinal {
     /// Number of users in it.
     pub(super) const fn len(&self) -> usize {
         self.0.len()
@@ -49,8 +49,8 @@ impl Marks {
 mod tests {
     use super::*;
 
-    fn marks(of: &[(usize, Seq)]) -> Marks {
-        let mut marks = Marks::default();
+    fn marks(of: &[(usize, Seq)]) -> MarksByOrdinal {
+        let mut marks = MarksByOrdinal::default();
         marks.add(of.iter().map(|(at, seq)| (*at, ReadRanges::new(*seq, Vec::new()).unwrap())).collect());
         marks
     }
@@ -75,6 +75,6 @@ mod tests {
         let marks = marks(&[(2, 1), (4, 1), (7, 1)]);
         let missing = marks.missing([0, 2, 3, 7, 9].map(user).to_vec());
         assert_eq!(missing, [0, 3, 9].map(user));
-        assert_eq!(Marks::default().missing(vec![user(5)]), [user(5)]);
+        assert_eq!(MarksByOrdinal::default().missing(vec![user(5)]), [user(5)]);
     }
 }

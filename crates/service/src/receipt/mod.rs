@@ -23,7 +23,7 @@ mod seat_copies;
 mod sent_copies;
 mod weighted_copies;
 
-pub use changed_receipts::{ChangedReceipts, Changes};
+pub use changed_receipts::{ChangedReceipts, ReceiptChanges};
 pub use config::{ReceiptsConfig, ReceiptsShown};
 pub use notifier::notifier_job;
 pub use read_marks::ReadMarks;

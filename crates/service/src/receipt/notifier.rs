@@ -13,11 +13,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Changes, Receipts, changed_receipts::Change};
+use super::{ReceiptChanges, Receipts, changed_receipts::ReceiptChange};
 use crate::{error::Error, message::Notes, metric::RECEIPT_NOTIFICATIONS, write::tasks::BackgroundJob};
 
 /// Number of the newest messages that are considered: those in windows, so that the store is not read for them.
-const LOOKED_AT_MAX: i64 = 100;
+const NEWEST_MAX: i64 = 100;
 /// In larger groups senders must ask: a notification reads the marks of all members from the store.
 const MEMBERS_MAX: u32 = 500;
 /// The newest messages of one sender.
@@ -35,12 +35,12 @@ struct DueConversations {
 /// The job that notifies the senders of groups who receive, at most once in `receipts.notify_every` for each conversation.
 /// It has no work if this is off by the configuration. Due notifications are not sent after it has stopped.
 #[must_use]
-pub fn notifier_job(receipts: Receipts, notes: Notes, changes: Changes) -> BackgroundJob {
+pub fn notifier_job(receipts: Receipts, notes: Notes, changes: ReceiptChanges) -> BackgroundJob {
     let is_on = !receipts.0.config.notify_every.is_zero() && receipts.0.messages.config.signals;
     BackgroundJob::new(is_on.then(|| run(receipts, notes, changes).boxed()))
 }
 
-async fn run(receipts: Receipts, notes: Notes, Changes(mut changes): Changes) {
+async fn run(receipts: Receipts, notes: Notes, ReceiptChanges(mut changes): ReceiptChanges) {
     let (mut due, at_once) = (DueConversations::default(), Arc::new(Semaphore::new(AT_ONCE)));
     loop {
         let next = due.next();
@@ -50,7 +50,7 @@ async fn run(receipts: Receipts, notes: Notes, Changes(mut changes): Changes) {
                 None => return,
             },
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
-                let Some((conversation, seqs)) = due.take() else { continue };
+                let Some((conversation, seqs)) = due.pop() else { continue };
                 let Ok(permit) = Arc::clone(&at_once).acquire_owned().await else { return };
                 let (receipts, notes) = (receipts.clone(), notes.clone());
                 tokio::spawn(async move {
@@ -73,7 +73,7 @@ impl Receipts {
         if self.is_large(conversation).await? {
             return Ok(());
         }
-        let first = seqs.first.max(seqs.last - LOOKED_AT_MAX + 1);
+        let first = seqs.first.max(seqs.last - NEWEST_MAX + 1);
         let newest: Vec<_> = (first..=seqs.last).rev().collect();
         let inputs = self.inputs(None, conversation, &newest, false).await?;
         let mut of_senders: BTreeMap<UserId, Vec<Receipt>> = BTreeMap::new();
@@ -92,14 +92,14 @@ impl Receipts {
 
     async fn is_large(&self, conversation: ConversationId) -> Result<bool, Error> {
         let ConversationId::Group(group) = conversation else { return Ok(false) };
-        let members = &self.0.messages.correspondents.members;
+        let members = &self.0.messages.dependencies.members;
         Ok(members.roster(group, &Consistency::Cached).await?.count > MEMBERS_MAX)
     }
 }
 
 impl DueConversations {
     /// Adds a change, which is due at this time unless the conversation has one already.
-    fn add(&mut self, Change { conversation, seqs }: Change, then: Instant) {
+    fn add(&mut self, ReceiptChange { conversation, seqs }: ReceiptChange, then: Instant) {
         if let Some(known) = self.seqs.get_mut(&conversation) {
             known.first = known.first.min(seqs.first);
             known.last = known.last.max(seqs.last);
@@ -115,7 +115,7 @@ impl DueConversations {
     }
 
     /// The next one.
-    fn take(&mut self) -> Option<(ConversationId, SeqRange)> {
+    fn pop(&mut self) -> Option<(ConversationId, SeqRange)> {
         let (_, conversation) = self.order.pop_front()?;
         Some((conversation, self.seqs.remove(&conversation)?))
     }
@@ -125,8 +125,8 @@ impl DueConversations {
 mod tests {
     use super::*;
 
-    fn change(conversation: &str, first: i64, last: i64) -> Change {
-        Change { conversation: conversation.parse().unwrap(), seqs: SeqRange { first, last } }
+    fn change(conversation: &str, first: i64, last: i64) -> ReceiptChange {
+        ReceiptChange { conversation: conversation.parse().unwrap(), seqs: SeqRange { first, last } }
     }
 
     #[test]
@@ -138,10 +138,10 @@ mod tests {
         due.add(change("g9", 9, 9), later);
         due.add(change("g9", 3, 4), later);
         assert_eq!(due.next(), Some(now));
-        assert_eq!(due.take(), Some(("g9".parse().unwrap(), SeqRange { first: 3, last: 9 })));
-        assert_eq!(due.take(), Some(("g8".parse().unwrap(), SeqRange { first: 1, last: 1 })));
-        assert_eq!((due.next(), due.take()), (None, None));
+        assert_eq!(due.pop(), Some(("g9".parse().unwrap(), SeqRange { first: 3, last: 9 })));
+        assert_eq!(due.pop(), Some(("g8".parse().unwrap(), SeqRange { first: 1, last: 1 })));
+        assert_eq!((due.next(), due.pop()), (None, None));
         due.add(change("g9", 10, 10), later);
-        assert_eq!(due.take(), Some(("g9".parse().unwrap(), SeqRange { first: 10, last: 10 })));
+        assert_eq!(due.pop(), Some(("g9".parse().unwrap(), SeqRange { first: 10, last: 10 })));
     }
 }

@@ -7,7 +7,7 @@ use kith_store::{BATCH_MAX, ConversationId, Dialog, DialogKey, DialogStore, Read
 use parking_lot::Mutex;
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
-use super::{ReceiptsConfig, marks::Marks, weighted_copies::WeightedCopies};
+use super::{ReceiptsConfig, marks::MarksByOrdinal, weighted_copies::WeightedCopies};
 use crate::{error::Error, metric::RECEIPT_LOADS};
 
 /// A conversation with more marks is large.
@@ -31,7 +31,7 @@ type MarksCell = Arc<tokio::sync::Mutex<CopiedMarks>>;
 struct CopiedMarks {
     /// When the first of them was read; `None`: there are none.
     since: Option<Instant>,
-    marks: Arc<Marks>,
+    marks: Arc<MarksByOrdinal>,
 }
 
 impl ReadMarks {
@@ -48,7 +48,7 @@ impl ReadMarks {
         conversation: ConversationId,
         users: Vec<(usize, UserId)>,
         is_fresh: bool,
-    ) -> Result<Arc<Marks>, Error> {
+    ) -> Result<Arc<MarksByOrdinal>, Error> {
         let slot = if is_fresh { MarksCell::default() } else { self.kept.lock().get(conversation) };
         if is_fresh {
             self.kept.lock().put(conversation, Arc::clone(&slot));
@@ -84,11 +84,11 @@ impl ReadMarks {
         conversation: ConversationId,
         missing: Vec<(usize, UserId)>,
         mut copied: OwnedMutexGuard<CopiedMarks>,
-    ) -> Result<Arc<Marks>, Error> {
+    ) -> Result<Arc<MarksByOrdinal>, Error> {
         metrics::counter!(RECEIPT_LOADS.name, "what" => "marks").increment(1);
         // Before the read: marks that come in between may not be in it. And known as large from now on.
         copied.since.get_or_insert_with(Instant::now);
-        self.kept.lock().weigh(conversation, copied.marks.len() + missing.len());
+        self.kept.lock().set_weight(conversation, copied.marks.len() + missing.len());
         let parts: Vec<Vec<_>> = missing.chunks(BATCH_MAX).map(<[_]>::to_vec).collect();
         let reads = parts.into_iter().map(async |some| self.dialogs(conversation, some).await);
         let mut reads = stream::iter(reads).buffer_unordered(READ_AT_ONCE);

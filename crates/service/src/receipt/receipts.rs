@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::{
     ReadMarks, ReceiptsConfig,
     inputs::{self, ReceiptInputs},
-    marks::Marks,
-    rights::Asker,
+    marks::MarksByOrdinal,
+    rights::ReceiptCaller,
     seat_copies::SeatCopies,
     sent_copies::SentCopies,
 };
@@ -58,7 +58,7 @@ impl Receipts {
     #[must_use]
     pub fn new(messages: Messages, marks: ReadMarks, config: ReceiptsConfig) -> Self {
         count_from_zero(RECEIPT_LOADS, &["members", "changes", "marks"]);
-        let seats = SeatCopies::new(messages.correspondents.members.clone(), config.kept);
+        let seats = SeatCopies::new(messages.dependencies.members.clone(), config.kept);
         Self(Arc::new(ReceiptsInner { messages, sent: SentCopies::new(), seats, marks, config }))
     }
 
@@ -78,10 +78,11 @@ impl Receipts {
     ) -> Result<ReceiptInputs, Error> {
         // Before the seats: a member who joins after it is not a reader of these messages.
         let sent = self.sent(user, conversation, seqs).await?;
-        let (asker, seats) = tokio::try_join!(self.asker(user, conversation), self.0.seats.of(conversation))?;
+        let (caller, seats) =
+            tokio::try_join!(self.caller(user, conversation), self.0.seats.of(conversation))?;
         let most = inputs::most(&seats);
         let message = |(at, seq): (usize, &Seq)| {
-            if at < most { found(&sent, *seq, asker, &seats) } else { Err(left_out()) }
+            if at < most { visible_message(&sent, *seq, caller, &seats) } else { Err(left_out()) }
         };
         let messages: Vec<_> = seqs.iter().enumerate().map(message).collect();
         let marks = self.marks(user, conversation, &seats, &messages, is_fresh).await?;
@@ -157,7 +158,7 @@ impl Receipts {
         seats: &GroupSeats,
         messages: &[Result<SentMessage, Error>],
         is_fresh: bool,
-    ) -> Result<Arc<Marks>, Error> {
+    ) -> Result<Arc<MarksByOrdinal>, Error> {
         let readers = inputs::readers(seats, &inputs::numbers(messages));
         if readers.is_empty() || (user.is_some() && self.is_blocked(conversation).await?) {
             return Ok(Arc::default());
@@ -171,15 +172,20 @@ impl Receipts {
         if one == other {
             return Ok(false);
         }
-        let blocks = &self.0.messages.correspondents.blocks;
+        let blocks = &self.0.messages.dependencies.blocks;
         Box::pin(blocks.is_either_blocked(Edge { from: one, to: other })).await
     }
 }
 
 /// A message, if the caller may see its receipt.
-fn found(sent: &SentMessages, seq: Seq, asker: Asker, seats: &GroupSeats) -> Result<SentMessage, Error> {
+fn visible_message(
+    sent: &SentMessages,
+    seq: Seq,
+    caller: ReceiptCaller,
+    seats: &GroupSeats,
+) -> Result<SentMessage, Error> {
     let message = sent.find(seq)?;
-    asker.may_see(message, seats)?;
+    caller.may_see(message, seats)?;
     Ok(message)
 }
 

@@ -10,7 +10,7 @@ use crate::{
 
 /// The caller of a read of receipts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(super) enum ReceiptCaller {
     /// A service.
     Service,
     /// A user, in a conversation that shows its receipts to these users.
@@ -22,13 +22,13 @@ impl Receipts {
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
-    pub(super) async fn asker(
+    pub(super) async fn caller(
         &self,
         user: Option<UserId>,
         conversation: ConversationId,
-    ) -> Result<Asker, Error> {
-        let Some(user) = user else { return Ok(Asker::Service) };
-        Ok(Asker::User(user, self.shown(conversation).await?))
+    ) -> Result<ReceiptCaller, Error> {
+        let Some(user) = user else { return Ok(ReceiptCaller::Service) };
+        Ok(ReceiptCaller::User(user, self.shown(conversation).await?))
     }
 
     /// The users to whom a conversation shows its receipts.
@@ -40,14 +40,14 @@ impl Receipts {
             ConversationId::Direct(..) => Ok(ReceiptVisibility::Sender),
             ConversationId::Offline(_) => Err(Error::not_found("conversation")),
             ConversationId::Group(group) => {
-                let group = self.0.messages.correspondents.members.group(group).await?;
+                let group = self.0.messages.dependencies.members.group(group).await?;
                 Ok(group.receipts.unwrap_or_else(|| self.0.config.shown.into()))
             }
         }
     }
 }
 
-impl Asker {
+impl ReceiptCaller {
     /// Checks that the caller may see the receipt of a message that it can read.
     ///
     /// # Errors

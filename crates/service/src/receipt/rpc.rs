@@ -77,13 +77,13 @@ impl ReceiptRpc {
         token: &str,
     ) -> Result<(OrdinalPage, PageQuota), Error> {
         let quota = self.limits.page(call, size)?;
-        let from = self.pages.open(query, token)?.unwrap_or_default();
+        let from = self.pages.verify(query, token)?.unwrap_or_default();
         let from = u32::try_from(from).map_err(|_| Error::internal())?;
         Ok((OrdinalPage { from, size: quota.size }, quota))
     }
 
     fn token(&self, query: &[&[u8]], next: Option<u32>) -> String {
-        next.map(|next| self.pages.seal(query, next.into())).unwrap_or_default()
+        next.map(|next| self.pages.issue(query, next.into())).unwrap_or_default()
     }
 }
 

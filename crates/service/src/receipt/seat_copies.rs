@@ -61,7 +61,7 @@ impl SeatCopies {
         // Taken out: it has no other owner then, and changes are made in place.
         let seats = self.members.seats(group, known.take()).await?;
         *known = Some(Arc::clone(&seats));
-        self.kept.lock().weigh(group, seats.seats.len());
+        self.kept.lock().set_weight(group, seats.seats.len());
         Ok(seats)
     }
 }

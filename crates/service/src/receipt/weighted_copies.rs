@@ -51,7 +51,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
     }
 
     /// Sets the weight of the content of a copy, and drops others, or this one, until there is room.
-    pub(super) fn weigh(&mut self, key: K, content: usize) {
+    pub(super) fn set_weight(&mut self, key: K, content: usize) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let weight = BASE + content;
         self.weight = self.weight - entry.weight + weight;
@@ -96,11 +96,11 @@ mod tests {
         let mut kept: WeightedCopies<u8, String> = WeightedCopies::new(100);
         assert_eq!(kept.get(1), "");
         kept.put(1, "a".to_owned());
-        kept.weigh(1, 5);
+        kept.set_weight(1, 5);
         assert_eq!((kept.get(1), kept.content(1)), ("a".to_owned(), 5));
         kept.remove(1);
         assert_eq!((kept.get(1), kept.content(1)), (String::new(), 0));
-        kept.weigh(2, 500);
+        kept.set_weight(2, 500);
         assert_eq!(kept.weight, BASE, "there is no copy with the key");
     }
 
@@ -109,11 +109,11 @@ mod tests {
         let mut kept: WeightedCopies<u8, u8> = WeightedCopies::new(80);
         for key in 1..=4 {
             kept.put(key, key);
-            kept.weigh(key, 10);
+            kept.set_weight(key, 10);
         }
         assert_eq!(kept.get(1), 1);
         kept.put(5, 5);
-        kept.weigh(5, 10);
+        kept.set_weight(5, 10);
         let found: Vec<u8> = (1..=5).filter(|key| kept.entries.contains_key(key)).collect();
         assert_eq!((found, kept.weight), (vec![1, 4, 5], 54));
     }
@@ -122,7 +122,7 @@ mod tests {
     fn copy_that_is_too_large_is_not_kept() {
         let mut kept: WeightedCopies<u8, u8> = WeightedCopies::new(80);
         kept.put(1, 1);
-        kept.weigh(1, 100);
+        kept.set_weight(1, 100);
         assert_eq!((kept.entries.len(), kept.weight), (0, 0));
     }
 
@@ -131,7 +131,7 @@ mod tests {
         let mut kept: WeightedCopies<u16, u8> = WeightedCopies::new(80);
         for key in 0..1_000 {
             kept.get(key);
-            kept.weigh(key, 0);
+            kept.set_weight(key, 0);
         }
         assert!(kept.entries.len() <= 10, "{}", kept.entries.len());
     }

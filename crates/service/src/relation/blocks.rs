@@ -10,7 +10,7 @@ use kith_store::{
 
 use super::{
     BlockLists, DoNotDisturbListener, Follows,
-    lists::{ListOf, ListPage},
+    lists::{ListPage, UserList},
     loader::BlockLoader,
 };
 use crate::{
@@ -140,15 +140,19 @@ impl Blocks {
         let (this, follows) = (self.clone(), follows.clone());
         let work = async move {
             let (blocks, lists) = (patch.blocked == Some(true), lists_of(&patch));
-            let sets_noise = patch.do_not_disturb.is_some();
+            let sets_do_not_disturb = patch.do_not_disturb.is_some();
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.set_block(edge, patch, write).await });
             let job = RecordWrite { key: edge, write, change: put };
             let write = Box::pin(this.mutations.write(&this.cache, job));
-            let write = Box::pin(this.listed(edge.from, lists, write));
-            let written = if blocks { cutting(edge.reversed(), &follows, write).await } else { write.await };
+            let write = Box::pin(this.write_with_lists(edge.from, lists, write));
+            let written = if blocks {
+                write_ending_follow(edge.reversed(), &follows, write).await
+            } else {
+                write.await
+            };
             let written = written.map_err(store_error)?;
-            if sets_noise {
+            if sets_do_not_disturb {
                 this.listener.do_not_disturb_changed(edge);
             }
             if blocks {
@@ -163,13 +167,13 @@ impl Blocks {
     /// returned that no longer belongs to the list.
     pub(super) async fn list(
         &self,
-        of: ListOf<BlockList>,
+        of: UserList<BlockList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
     ) -> Result<BlockPage, Error> {
         let part = self.lists.part(of, page, consistency).await;
         let part = part.map_err(|error| Error::cache("list", &error))?;
-        let edge = |place: &ListPosition| Edge { from: of.user, to: place.user };
+        let edge = |position: &ListPosition| Edge { from: of.user, to: position.user };
         let edges: Vec<Edge> = part.entries.iter().map(edge).collect();
         let mut blocks = Vec::with_capacity(edges.len());
         for record in self.get_many(&edges, consistency).await {
@@ -180,7 +184,7 @@ impl Blocks {
         Ok(BlockPage { blocks, next: part.entries.last().filter(|_| part.more).copied() })
     }
 
-    async fn listed<T: Send + Sync>(
+    async fn write_with_lists<T: Send + Sync>(
         &self,
         user: UserId,
         lists: Vec<BlockList>,
@@ -194,13 +198,13 @@ impl Blocks {
 }
 
 /// Runs the write of a block that may end this follow.
-async fn cutting<T: Send + Sync>(
+async fn write_ending_follow<T: Send + Sync>(
     follow: Edge,
     follows: &Follows,
     write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
 ) -> Result<Committed<T>, StoreError> {
     let lists = follows.lists.begin_write(&[follow]).await;
-    let record = follows.may_end(follow).await;
+    let record = follows.begin_write(follow).await;
     write_with_invalidations(lists, write_with_invalidations(record, write)).await
 }
 

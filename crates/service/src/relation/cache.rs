@@ -9,7 +9,7 @@ use super::{
     BLOCK_EPOCHS, BLOCK_PAGES, BLOCKS, FOLLOW_EPOCHS, FOLLOW_PAGES, FOLLOWS, RelationPolicies,
     block_page_weight, follow_page_weight,
 };
-use crate::write::cache_defaults::{CacheDefaults, half, seldom_there};
+use crate::write::cache_defaults::{CacheDefaults, halved, often_absent};
 
 /// Records of pairs are small: with 256 MiB, some 200,000 follows, or 280,000 absences.
 const FOLLOW_SHARES: u64 = 8;
@@ -31,16 +31,16 @@ const FOLLOW_PAGE_AGE_MAX: Duration = Duration::from_secs(9);
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> RelationPolicies {
     let pages = defaults.policy(FOLLOW_PAGES, FOLLOW_PAGE_SHARES, follow_page_weight);
-    let blocks = seldom_there(defaults.policy(BLOCKS, BLOCK_SHARES, Block::weight));
+    let blocks = often_absent(defaults.policy(BLOCKS, BLOCK_SHARES, Block::weight));
     RelationPolicies {
-        follows: seldom_there(defaults.policy(FOLLOWS, FOLLOW_SHARES, Follow::weight)),
+        follows: often_absent(defaults.policy(FOLLOWS, FOLLOW_SHARES, Follow::weight)),
         blocks: Policy { strict: true, ..blocks },
         follow_lists: ListPolicies {
-            epochs: half(defaults.policy(FOLLOW_EPOCHS, EPOCH_SHARES, ListEpoch::weight)),
+            epochs: halved(defaults.policy(FOLLOW_EPOCHS, EPOCH_SHARES, ListEpoch::weight)),
             pages: Policy { age_max: Some(FOLLOW_PAGE_AGE_MAX), ..pages },
         },
         block_lists: ListPolicies {
-            epochs: half(defaults.policy(BLOCK_EPOCHS, EPOCH_SHARES, ListEpoch::weight)),
+            epochs: halved(defaults.policy(BLOCK_EPOCHS, EPOCH_SHARES, ListEpoch::weight)),
             pages: defaults.policy(BLOCK_PAGES, BLOCK_PAGE_SHARES, block_page_weight),
         },
     }

@@ -3,7 +3,7 @@
 use kith_proto::relation::v1 as wire;
 use kith_store::{Block, Edge, Follow, ListPosition, Permissions, Timestamp, UserId};
 
-use super::{Blocks, pair::PairRelation, set_operations::Cursor};
+use super::{Blocks, pair::PairRelation, set_operations::CommonCursor};
 use crate::{
     error::{Error, valid},
     rpc::{call::Principal, ids, versions::wire_time},
@@ -62,24 +62,28 @@ pub(super) fn relation(between: PairRelation<'_>, blocks: &Blocks, principal: Pr
 }
 
 /// A position, as in page tokens.
-pub(super) fn place_numbers(place: ListPosition) -> [i64; 2] {
-    [place.at.0, place.user.get()]
+pub(super) fn position_numbers(position: ListPosition) -> [i64; 2] {
+    [position.at.0, position.user.get()]
 }
 
-pub(super) fn place_of([at, user]: [i64; 2]) -> Option<ListPosition> {
+pub(super) fn position_of([at, user]: [i64; 2]) -> Option<ListPosition> {
     Some(ListPosition { at: Timestamp(at), user: UserId::new(user).ok()? })
 }
 
 /// The same for the cursor of two lists.
-pub(super) fn cursor_numbers(Cursor { second, page, after }: Cursor) -> [i64; 5] {
+pub(super) fn cursor_numbers(CommonCursor { second, page, after }: CommonCursor) -> [i64; 5] {
     // No user is number 0.
-    let [begins, user] = page.map_or([0; 2], place_numbers);
-    let [at, last] = place_numbers(after);
+    let [begins, user] = page.map_or([0; 2], position_numbers);
+    let [at, last] = position_numbers(after);
     [i64::from(second), begins, user, at, last]
 }
 
-pub(super) fn cursor_of([second, begins, user, at, last]: [i64; 5]) -> Option<Cursor> {
-    Some(Cursor { second: second != 0, page: place_of([begins, user]), after: place_of([at, last])? })
+pub(super) fn cursor_of([second, begins, user, at, last]: [i64; 5]) -> Option<CommonCursor> {
+    Some(CommonCursor {
+        second: second != 0,
+        page: position_of([begins, user]),
+        after: position_of([at, last])?,
+    })
 }
 
 #[cfg(test)]
@@ -89,10 +93,10 @@ mod tests {
     #[test]
     fn cursors_come_back_as_they_were() {
         let after = ListPosition { at: Timestamp(-5), user: UserId::new(7).unwrap() };
-        assert_eq!(place_of(place_numbers(after)), Some(after));
+        assert_eq!(position_of(position_numbers(after)), Some(after));
         let before = ListPosition { at: Timestamp(9), user: UserId::new(8).unwrap() };
         for (second, page) in [(false, None), (true, Some(before))] {
-            let cursor = Cursor { second, page, after };
+            let cursor = CommonCursor { second, page, after };
             assert_eq!(cursor_of(cursor_numbers(cursor)), Some(cursor));
         }
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     Blocks, FollowListener, FollowLists, FriendshipListener, ListReaders, RelationListItem, RelationMode,
-    lists::{ListOf, ListPage},
+    lists::{ListPage, UserList},
     loader::FollowLoader,
 };
 use crate::{
@@ -104,7 +104,7 @@ impl Follows {
         context: WriteContext,
     ) -> Result<Committed<Follow>, Error> {
         own(edge.from, context.principal)?;
-        self.may_begin(edge, context.principal, &Consistency::Strong).await?;
+        self.check_may_follow(edge, context.principal, &Consistency::Strong).await?;
         // The store checks this, too, and has the answer to a request that is repeated after a block.
         if context.seed.is_none() && blocks.is_blocked(edge.reversed()).await? {
             return Err(store_error(StoreError::Blocked));
@@ -198,7 +198,7 @@ impl Follows {
     }
 
     /// The invalidations for a write of another record that may end this follow.
-    pub(super) async fn may_end(&self, edge: Edge) -> RecordInvalidations<Edge, Follow> {
+    pub(super) async fn begin_write(&self, edge: Edge) -> RecordInvalidations<Edge, Follow> {
         RecordInvalidations { guard: self.cache.begin_write(&[edge]).await, keys: vec![edge] }
     }
 
@@ -219,7 +219,7 @@ impl Follows {
 
     /// Checks that both users exist; in friend mode also that the caller is a service, which has obtained consent, and
     /// that neither limit of friends is exceeded.
-    pub(crate) async fn may_begin(
+    pub(crate) async fn check_may_follow(
         &self,
         edge: Edge,
         principal: Principal,
@@ -234,7 +234,7 @@ impl Follows {
         if principal != Principal::Service {
             return Err(Error::new(Reason::StateForbids, "friends are made by consent, not by following"));
         }
-        let of = ListOf { list: FollowList::Following, user: edge.from };
+        let of = UserList { list: FollowList::Following, user: edge.from };
         // Read and not counted, because counts are some seconds behind.
         let most = usize::try_from(self.rules.friends_max).unwrap_or(usize::MAX);
         let friends =

@@ -5,7 +5,7 @@ use kith_store::{BlockList, Edge, FollowList, UserId};
 
 use super::{
     Blocks, Follows,
-    lists::{ListOf, ListPage},
+    lists::{ListPage, UserList},
     pair::{AT_ONCE, PairRecords, PairRelation},
 };
 use crate::error::Error;
@@ -36,8 +36,8 @@ pub(crate) async fn are_friends(
 pub(crate) async fn warm(follows: &Follows, blocks: &Blocks, user: UserId) {
     let first = ListPage { after: None, size: READ_AHEAD };
     let cached = Consistency::Cached;
-    let follows = |list| follows.lists.part(ListOf { list, user }, first, &cached);
-    let blocks = |list| blocks.list(ListOf { list, user }, first, &cached);
+    let follows = |list| follows.lists.part(UserList { list, user }, first, &cached);
+    let blocks = |list| blocks.list(UserList { list, user }, first, &cached);
     drop(follows(FollowList::Following).await);
     drop(follows(FollowList::Fans).await);
     drop(blocks(BlockList::Blocked).await);

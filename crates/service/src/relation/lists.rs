@@ -24,34 +24,34 @@ pub enum RelationListItem {
     /// An entry of the list.
     Follow(Follow),
     /// The position of an entry, for comparisons of lists.
-    Place(ListPosition),
+    Position(ListPosition),
     /// The length of the list: the only item of a page for `RelationPageKey::Count`.
     Count(u64),
 }
 
 /// A list of one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct ListOf<L> {
+pub(super) struct UserList<L> {
     pub(super) list: L,
     pub(super) user: UserId,
 }
 
 /// Kinds of lists by their names in keys.
-pub(super) trait Listing: Copy + 'static {
+pub(super) trait ListKind: Copy + 'static {
     /// All of them.
     const ALL: [(Self, &'static str); 2];
 }
 
-impl Listing for FollowList {
+impl ListKind for FollowList {
     const ALL: [(Self, &'static str); 2] = [(Self::Following, "following"), (Self::Fans, "fans")];
 }
 
-impl Listing for BlockList {
+impl ListKind for BlockList {
     const ALL: [(Self, &'static str); 2] =
         [(Self::Blocked, "blocked"), (Self::DoNotDisturb, "do_not_disturb")];
 }
 
-impl<L: Listing + PartialEq> fmt::Display for ListOf<L> {
+impl<L: ListKind + PartialEq> fmt::Display for UserList<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = L::ALL.iter().find(|(list, _)| *list == self.list).map_or("", |(_, name)| name);
         write!(f, "{name}:{}", self.user)
@@ -61,16 +61,16 @@ impl<L: Listing + PartialEq> fmt::Display for ListOf<L> {
 /// The text names no list, or no page of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text is not that of a list of relations")]
-pub(super) struct NotAList;
+pub(super) struct InvalidListKey;
 
-impl<L: Listing> FromStr for ListOf<L> {
-    type Err = NotAList;
+impl<L: ListKind> FromStr for UserList<L> {
+    type Err = InvalidListKey;
 
-    fn from_str(text: &str) -> Result<Self, NotAList> {
-        let (name, user) = text.split_once(':').ok_or(NotAList)?;
+    fn from_str(text: &str) -> Result<Self, InvalidListKey> {
+        let (name, user) = text.split_once(':').ok_or(InvalidListKey)?;
         let found = L::ALL.into_iter().find(|(_, of)| *of == name);
-        let (list, _) = found.ok_or(NotAList)?;
-        Ok(Self { list, user: user.parse().map_err(|_| NotAList)? })
+        let (list, _) = found.ok_or(InvalidListKey)?;
+        Ok(Self { list, user: user.parse().map_err(|_| InvalidListKey)? })
     }
 }
 
@@ -80,21 +80,21 @@ pub(super) enum RelationPageKey {
     /// A number of entries after a position.
     Entries { after: Option<ListPosition>, size: usize },
     /// Only their positions.
-    Places { after: Option<ListPosition>, size: usize },
+    Positions { after: Option<ListPosition>, size: usize },
     /// Its length.
     Count,
 }
 
-/// The first character of the text of [`RelationPageKey::Places`].
-const PLACES: char = 'p';
+/// The first character of the text of [`RelationPageKey::Positions`].
+const POSITIONS: char = 'p';
 
 impl fmt::Display for RelationPageKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (after, size) = match *self {
             Self::Count => return f.write_str("count"),
             Self::Entries { after, size } => (after, size),
-            Self::Places { after, size } => {
-                write!(f, "{PLACES}")?;
+            Self::Positions { after, size } => {
+                write!(f, "{POSITIONS}")?;
                 (after, size)
             }
         };
@@ -106,29 +106,29 @@ impl fmt::Display for RelationPageKey {
 }
 
 impl FromStr for RelationPageKey {
-    type Err = NotAList;
+    type Err = InvalidListKey;
 
-    fn from_str(text: &str) -> Result<Self, NotAList> {
+    fn from_str(text: &str) -> Result<Self, InvalidListKey> {
         if text == "count" {
             return Ok(Self::Count);
         }
-        if let Some(text) = text.strip_prefix(PLACES) {
-            return begin_and_size(text).map(|(after, size)| Self::Places { after, size });
+        if let Some(text) = text.strip_prefix(POSITIONS) {
+            return begin_and_size(text).map(|(after, size)| Self::Positions { after, size });
         }
         begin_and_size(text).map(|(after, size)| Self::Entries { after, size })
     }
 }
 
-fn begin_and_size(text: &str) -> Result<(Option<ListPosition>, usize), NotAList> {
+fn begin_and_size(text: &str) -> Result<(Option<ListPosition>, usize), InvalidListKey> {
     let mut parts = text.splitn(3, ':');
-    let size = parts.next().and_then(|size| size.parse().ok()).ok_or(NotAList)?;
+    let size = parts.next().and_then(|size| size.parse().ok()).ok_or(InvalidListKey)?;
     let after = match (parts.next(), parts.next()) {
         (None, None) => None,
         (Some(at), Some(user)) => {
-            let at = Timestamp(at.parse().map_err(|_| NotAList)?);
-            Some(ListPosition { at, user: user.parse().map_err(|_| NotAList)? })
+            let at = Timestamp(at.parse().map_err(|_| InvalidListKey)?);
+            Some(ListPosition { at, user: user.parse().map_err(|_| InvalidListKey)? })
         }
-        _ => return Err(NotAList),
+        _ => return Err(InvalidListKey),
     };
     Ok((after, size))
 }
@@ -154,7 +154,7 @@ pub(super) struct ListPage<P> {
 /// Lists of follows, through the tiers of this node.
 #[derive(Clone, Debug)]
 pub struct FollowLists {
-    pages: PagedList<ListOf<FollowList>, RelationPageKey, RelationListItem>,
+    pages: PagedList<UserList<FollowList>, RelationPageKey, RelationListItem>,
 }
 
 impl FollowLists {
@@ -169,42 +169,42 @@ impl FollowLists {
     /// A part of a list, the newest first.
     pub(super) async fn part(
         &self,
-        of: ListOf<FollowList>,
+        of: UserList<FollowList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
     ) -> Result<RelationListPart<Follow>, Error> {
         let asked = RelationPageKey::Entries { after: page.after, size: page.size };
         let follow = |listed: &RelationListItem| match listed {
             RelationListItem::Follow(follow) => Some(follow.clone()),
-            RelationListItem::Place(_) | RelationListItem::Count(_) => None,
+            RelationListItem::Position(_) | RelationListItem::Count(_) => None,
         };
         self.read(of, asked, follow, consistency).await
     }
 
     /// The same for the positions of its entries.
-    pub(super) async fn places(
+    pub(super) async fn positions(
         &self,
-        of: ListOf<FollowList>,
+        of: UserList<FollowList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
     ) -> Result<RelationListPart<ListPosition>, Error> {
-        let asked = RelationPageKey::Places { after: page.after, size: page.size };
-        let place = |listed: &RelationListItem| match listed {
-            RelationListItem::Place(place) => Some(*place),
+        let asked = RelationPageKey::Positions { after: page.after, size: page.size };
+        let position = |listed: &RelationListItem| match listed {
+            RelationListItem::Position(position) => Some(*position),
             RelationListItem::Follow(_) | RelationListItem::Count(_) => None,
         };
-        self.read(of, asked, place, consistency).await
+        self.read(of, asked, position, consistency).await
     }
 
     /// The length of a list: exact for a list that has not changed for some seconds.
     pub(super) async fn count(
         &self,
-        of: ListOf<FollowList>,
+        of: UserList<FollowList>,
         consistency: &Consistency,
     ) -> Result<u64, Error> {
         let count = |listed: &RelationListItem| match listed {
             RelationListItem::Count(count) => Some(*count),
-            RelationListItem::Follow(_) | RelationListItem::Place(_) => None,
+            RelationListItem::Follow(_) | RelationListItem::Position(_) => None,
         };
         let found = self.read(of, RelationPageKey::Count, count, consistency).await?;
         Ok(found.entries.first().copied().unwrap_or_default())
@@ -212,7 +212,7 @@ impl FollowLists {
 
     async fn read<T>(
         &self,
-        of: ListOf<FollowList>,
+        of: UserList<FollowList>,
         asked: RelationPageKey,
         item: fn(&RelationListItem) -> Option<T>,
         consistency: &Consistency,
@@ -223,23 +223,23 @@ impl FollowLists {
     }
 
     /// Must be called before a write of the follows of these edges is sent to the store.
-    pub(super) async fn begin_write(&self, edges: &[Edge]) -> ListWrite<ListOf<FollowList>> {
-        let mut lists: Vec<_> = edges.iter().flat_map(|edge| lists_of(*edge)).collect();
+    pub(super) async fn begin_write(&self, edges: &[Edge]) -> ListWrite<UserList<FollowList>> {
+        let mut lists: Vec<_> = edges.iter().flat_map(|edge| lists_of_edge(*edge)).collect();
         lists.sort_unstable();
         lists.dedup();
         self.pages.begin_write(&lists).await
     }
 
     /// The same for both lists of each of these users.
-    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<ListOf<FollowList>> {
-        self.pages.begin_write(&both_of(users)).await
+    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<UserList<FollowList>> {
+        self.pages.begin_write(&lists_of_users(users)).await
     }
 }
 
 /// Lists of blocks, through the tiers of this node: they say who may be in them, the records say who is.
 #[derive(Clone, Debug)]
 pub struct BlockLists {
-    pages: PagedList<ListOf<BlockList>, RelationPageKey, ListPosition>,
+    pages: PagedList<UserList<BlockList>, RelationPageKey, ListPosition>,
 }
 
 impl BlockLists {
@@ -257,7 +257,7 @@ impl BlockLists {
     /// If the store does not answer.
     pub(super) async fn part(
         &self,
-        of: ListOf<BlockList>,
+        of: UserList<BlockList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
     ) -> Result<RelationListPart<ListPosition>, CacheError> {
@@ -274,14 +274,14 @@ impl BlockLists {
         &self,
         user: UserId,
         lists: &[BlockList],
-    ) -> ListWrite<ListOf<BlockList>> {
-        let lists: Vec<_> = lists.iter().map(|list| ListOf { list: *list, user }).collect();
+    ) -> ListWrite<UserList<BlockList>> {
+        let lists: Vec<_> = lists.iter().map(|list| UserList { list: *list, user }).collect();
         self.pages.begin_write(&lists).await
     }
 
     /// The same for both lists of each of these users.
-    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<ListOf<BlockList>> {
-        self.pages.begin_write(&both_of(users)).await
+    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<UserList<BlockList>> {
+        self.pages.begin_write(&lists_of_users(users)).await
     }
 }
 
@@ -299,26 +299,26 @@ pub fn block_page_weight(page: &Page<ListPosition>) -> usize {
 
 /// What has to be invalidated for lists when another program changed a follow; the record itself is invalidated first.
 pub fn follow_invalidations(edge: Edge) -> Vec<Invalidation> {
-    lists_of(edge).into_iter().map(|list| invalidation(FOLLOW_EPOCHS, list.to_string())).collect()
+    lists_of_edge(edge).into_iter().map(|list| invalidation(FOLLOW_EPOCHS, list.to_string())).collect()
 }
 
 /// The same for a change of what a user has set about another one.
 pub fn block_invalidations(edge: Edge) -> Vec<Invalidation> {
-    let list = |(list, _)| invalidation(BLOCK_EPOCHS, ListOf { list, user: edge.from }.to_string());
-    <BlockList as Listing>::ALL.into_iter().map(list).collect()
+    let list = |(list, _)| invalidation(BLOCK_EPOCHS, UserList { list, user: edge.from }.to_string());
+    <BlockList as ListKind>::ALL.into_iter().map(list).collect()
 }
 
 /// Both lists of each of these users.
-fn both_of<L: Listing>(users: &[UserId]) -> Vec<ListOf<L>> {
-    let both = |user: &UserId| L::ALL.map(|(list, _)| ListOf { list, user: *user });
+fn lists_of_users<L: ListKind>(users: &[UserId]) -> Vec<UserList<L>> {
+    let both = |user: &UserId| L::ALL.map(|(list, _)| UserList { list, user: *user });
     users.iter().flat_map(both).collect()
 }
 
 /// The lists of an edge.
-fn lists_of(edge: Edge) -> [ListOf<FollowList>; 2] {
+fn lists_of_edge(edge: Edge) -> [UserList<FollowList>; 2] {
     [
-        ListOf { list: FollowList::Following, user: edge.from },
-        ListOf { list: FollowList::Fans, user: edge.to },
+        UserList { list: FollowList::Following, user: edge.from },
+        UserList { list: FollowList::Fans, user: edge.to },
     ]
 }
 
@@ -326,10 +326,10 @@ fn lists_of(edge: Edge) -> [ListOf<FollowList>; 2] {
 struct FollowPages(Arc<dyn FollowStore>);
 
 #[async_trait::async_trait]
-impl PageLoader<ListOf<FollowList>, RelationPageKey, RelationListItem> for FollowPages {
+impl PageLoader<UserList<FollowList>, RelationPageKey, RelationListItem> for FollowPages {
     async fn page(
         &self,
-        of: &ListOf<FollowList>,
+        of: &UserList<FollowList>,
         asked: &RelationPageKey,
         _options: LoadOptions,
     ) -> Result<Page<RelationListItem>, LoadError> {
@@ -341,9 +341,9 @@ impl PageLoader<ListOf<FollowList>, RelationPageKey, RelationListItem> for Follo
                 let found = self.0.follow_list(user, list, after, size.saturating_add(1)).await;
                 Ok(page_of(found.map_err(LoadError::new)?, size, RelationListItem::Follow))
             }
-            RelationPageKey::Places { after, size } => {
+            RelationPageKey::Positions { after, size } => {
                 let found = self.0.follow_positions(user, list, after, size.saturating_add(1)).await;
-                Ok(page_of(found.map_err(LoadError::new)?, size, RelationListItem::Place))
+                Ok(page_of(found.map_err(LoadError::new)?, size, RelationListItem::Position))
             }
         }
     }
@@ -355,7 +355,7 @@ fn page_of<T>(found: Vec<T>, size: usize, listed: fn(T) -> RelationListItem) -> 
 }
 
 impl FollowPages {
-    async fn count(&self, of: ListOf<FollowList>) -> Result<Page<RelationListItem>, LoadError> {
+    async fn count(&self, of: UserList<FollowList>) -> Result<Page<RelationListItem>, LoadError> {
         let counts = self.0.follow_counts(&[of.user]).await.map_err(LoadError::new)?;
         let counts = counts.first().copied().unwrap_or_default();
         let count = match of.list {
@@ -370,10 +370,10 @@ impl FollowPages {
 struct BlockPages(Arc<dyn BlockStore>);
 
 #[async_trait::async_trait]
-impl PageLoader<ListOf<BlockList>, RelationPageKey, ListPosition> for BlockPages {
+impl PageLoader<UserList<BlockList>, RelationPageKey, ListPosition> for BlockPages {
     async fn page(
         &self,
-        of: &ListOf<BlockList>,
+        of: &UserList<BlockList>,
         asked: &RelationPageKey,
         _options: LoadOptions,
     ) -> Result<Page<ListPosition>, LoadError> {
@@ -383,8 +383,8 @@ impl PageLoader<ListOf<BlockList>, RelationPageKey, ListPosition> for BlockPages
         let found = self.0.block_list(of.user, of.list, after, size.saturating_add(1)).await;
         let found = found.map_err(LoadError::new)?;
         let more = found.len() > size;
-        let places = found.iter().take(size).filter_map(|block| block.position_in(of.list));
-        Ok(Page { items: places.collect(), more })
+        let positions = found.iter().take(size).filter_map(|block| block.position_in(of.list));
+        Ok(Page { items: positions.collect(), more })
     }
 }
 
@@ -406,18 +406,18 @@ mod tests {
             placed: Timestamp(4),
         };
         assert_form(RecordCodec::LISTED, &RelationListItem::Follow(follow), "000efeffffffffffffffff01040508");
-        assert_form(RecordCodec::LISTED, &RelationListItem::Place(position), "010110");
+        assert_form(RecordCodec::LISTED, &RelationListItem::Position(position), "010110");
         assert_form(RecordCodec::LISTED, &RelationListItem::Count(u64::MAX), "02ffffffffffffffffff01");
     }
 
     #[test]
     fn lists_and_what_is_asked_of_them_are_read_back() {
-        for (list, _) in <FollowList as Listing>::ALL {
-            let of = ListOf { list, user: user(7) };
+        for (list, _) in <FollowList as ListKind>::ALL {
+            let of = UserList { list, user: user(7) };
             assert_eq!(of.to_string().parse(), Ok(of));
         }
-        for (list, _) in <BlockList as Listing>::ALL {
-            let of = ListOf { list, user: user(i64::MAX) };
+        for (list, _) in <BlockList as ListKind>::ALL {
+            let of = UserList { list, user: user(i64::MAX) };
             assert_eq!(of.to_string().parse(), Ok(of));
         }
         let after = Some(ListPosition { at: Timestamp(-5), user: user(8) });
@@ -425,8 +425,8 @@ mod tests {
             RelationPageKey::Count,
             RelationPageKey::Entries { after: None, size: 50 },
             RelationPageKey::Entries { after, size: 1 },
-            RelationPageKey::Places { after: None, size: 50 },
-            RelationPageKey::Places { after, size: 1 },
+            RelationPageKey::Positions { after: None, size: 50 },
+            RelationPageKey::Positions { after, size: 1 },
         ] {
             assert_eq!(asked.to_string().parse(), Ok(asked));
         }
@@ -435,10 +435,10 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         for text in ["", "fans", "fans:", "fans:0", "friends:7", ":7", "7"] {
-            assert_eq!(text.parse::<ListOf<FollowList>>(), Err(NotAList), "{text:?}");
+            assert_eq!(text.parse::<UserList<FollowList>>(), Err(InvalidListKey), "{text:?}");
         }
         for text in ["", "x", "p", "pp5", "5:1", "5:1:0", "5:x:1", "5:1:1:1", "-1"] {
-            assert_eq!(text.parse::<RelationPageKey>(), Err(NotAList), "{text:?}");
+            assert_eq!(text.parse::<RelationPageKey>(), Err(InvalidListKey), "{text:?}");
         }
     }
 

@@ -31,16 +31,16 @@ const INVALIDATED_AT_ONCE: usize = 500;
 
 /// Upkeep of the edges of a deployment, through one node. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Upkeep {
+pub struct RelationUpkeep {
     store: Arc<dyn EdgeUpkeep>,
     follows: Follows,
     blocks: Blocks,
     mutations: Mutations,
     node: Node,
-    figures: Arc<Figures>,
+    counters: Arc<UpkeepCounters>,
 }
 
-impl Upkeep {
+impl RelationUpkeep {
     /// Over `stores` and the caches of this node.
     #[must_use]
     pub fn new(stores: &Stores, caches: &CacheFactory, follows: &Follows, blocks: &Blocks) -> Self {
@@ -50,7 +50,7 @@ impl Upkeep {
             blocks: blocks.clone(),
             mutations: follows.mutations.clone(),
             node: caches.node().clone(),
-            figures: Arc::new(Figures::new()),
+            counters: Arc::new(UpkeepCounters::new()),
         }
     }
 
@@ -63,12 +63,12 @@ impl Upkeep {
         let work = async move {
             let step = this.store.verify_edges(after.as_deref(), STEP, repair).await;
             let step = step.map_err(|error| this.failed(&error))?;
-            let mended = step.differences.iter().filter(|one| one.repaired);
-            this.invalidate_follows(mended.map(|one| one.edge).collect()).await;
-            this.figures.compared(&step);
+            let repaired = step.differences.iter().filter(|one| one.repaired);
+            this.invalidate_follows(repaired.map(|one| one.edge).collect()).await;
+            this.counters.count_comparison(&step);
             Ok(step)
         };
-        if repair { self.settled(work).await } else { work.await }
+        if repair { self.run_to_end(work).await } else { work.await }
     }
 
     /// One step of a recount, see [`EdgeUpkeep::rebuild_counts`].
@@ -84,10 +84,10 @@ impl Upkeep {
                 // What could not be published to other nodes now is published later.
                 drop(this.follows.lists.begin_write_of(users).await.committed().await);
             }
-            this.figures.corrected.increment(step.corrected);
+            this.counters.corrected.increment(step.corrected);
             Ok(step)
         };
-        self.settled(work).await
+        self.run_to_end(work).await
     }
 
     /// Ends some of the follows and blocks of a user, from and to it. False: there was none.
@@ -97,17 +97,17 @@ impl Upkeep {
             let removed = this.store.remove_edges(user, REMOVED_STEP).await;
             let removed = removed.map_err(|error| this.failed(&error))?;
             let more = !removed.is_empty();
-            this.figures.follows_removed.increment(count(removed.follows.len()));
-            this.figures.blocks_removed.increment(count(removed.blocks.len()));
+            this.counters.follows_removed.increment(count(removed.follows.len()));
+            this.counters.blocks_removed.increment(count(removed.blocks.len()));
             this.invalidate_blocks(removed.blocks).await;
             this.invalidate_follows(removed.follows).await;
             Ok(more)
         };
-        self.settled(work).await
+        self.run_to_end(work).await
     }
 
     /// Runs a step to its end, even if no caller waits for it any more: its changes have to be invalidated.
-    async fn settled<T: Send + 'static>(
+    async fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
@@ -151,14 +151,14 @@ impl Upkeep {
 }
 
 #[async_trait]
-impl AccountCleanup for Upkeep {
+impl AccountCleanup for RelationUpkeep {
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
         Ok(if self.remove_edges(user).await? { Cleaned::Some } else { Cleaned::All })
     }
 }
 
-/// Its metrics.
-struct Figures {
+/// The metrics of upkeep.
+struct UpkeepCounters {
     checked: Counter,
     differences: [(EdgeDifferenceKind, Counter); 4],
     corrected: Counter,
@@ -166,7 +166,7 @@ struct Figures {
     blocks_removed: Counter,
 }
 
-impl Figures {
+impl UpkeepCounters {
     /// Zero. They go to the recorder that is installed now.
     fn new() -> Self {
         use EdgeDifferenceKind::{NotAmongFans, NotInFollowing, StrayAmongFans, StrayInFollowing};
@@ -182,7 +182,7 @@ impl Figures {
         }
     }
 
-    fn compared(&self, step: &EdgesVerified) {
+    fn count_comparison(&self, step: &EdgesVerified) {
         self.checked.increment(step.checked);
         for (kind, counter) in &self.differences {
             counter.increment(count(step.differences.iter().filter(|one| one.kind == *kind).count()));
@@ -190,9 +190,9 @@ impl Figures {
     }
 }
 
-impl std::fmt::Debug for Figures {
+impl std::fmt::Debug for UpkeepCounters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Figures").finish_non_exhaustive()
+        f.debug_struct("UpkeepCounters").finish_non_exhaustive()
     }
 }
 

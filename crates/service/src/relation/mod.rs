@@ -34,7 +34,7 @@ pub(crate) use friends::{are_friends, warm};
 pub use friendship_events::{DoNotDisturbListener, FollowListener, FriendshipListener};
 pub use lists::{BlockLists, FollowLists, RelationListItem, block_page_weight, follow_page_weight};
 pub use lists::{block_invalidations, follow_invalidations};
-pub use maintenance::Upkeep;
+pub use maintenance::RelationUpkeep;
 pub use rpc::RelationRpc;
 
 /// Namespace of follows.

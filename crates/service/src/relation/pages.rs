@@ -6,9 +6,9 @@ use kith_store::{BlockList, FollowList, UserId};
 
 use super::{
     RelationRpc,
-    convert::{self, cursor_numbers, cursor_of, place_numbers, place_of},
-    lists::{ListOf, ListPage},
-    set_operations::{Common, common},
+    convert::{self, cursor_numbers, cursor_of, position_numbers, position_of},
+    lists::{ListPage, UserList},
+    set_operations::{CommonUsers, common},
 };
 use crate::{
     error::Error,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A requested page.
-pub(super) struct PageOf {
+pub(super) struct ListQuery {
     pub(super) call: Call,
     method: &'static str,
     /// The users of the list, as bytes; the second is empty for a list of one user.
@@ -26,7 +26,7 @@ pub(super) struct PageOf {
     pub(super) consistency: Option<types::Consistency>,
 }
 
-impl PageOf {
+impl ListQuery {
     /// A page of the list that this method returns for one user or for two.
     pub(super) fn new(
         call: Call,
@@ -48,41 +48,41 @@ impl PageOf {
 }
 
 /// Entries of a list as wire types, and the token of the next page.
-type Entries<T> = (Vec<T>, String);
+type ListEntries<T> = (Vec<T>, String);
 
 impl RelationRpc {
     pub(super) async fn follow_page(
         &self,
-        of: ListOf<FollowList>,
-        page: &PageOf,
-    ) -> Result<Entries<wire::Follow>, Error> {
-        let (consistency, at, mut quota) = self.begin(page, place_of)?;
+        of: UserList<FollowList>,
+        page: &ListQuery,
+    ) -> Result<ListEntries<wire::Follow>, Error> {
+        let (consistency, at, mut quota) = self.begin(page, position_of)?;
         let part = self.follows.lists.part(of, at, &consistency).await?;
         quota.answered(part.entries.len());
         let last = part.entries.last().filter(|_| part.more).map(|follow| follow.position_in(of.list));
-        let next = self.next(page, last.map(place_numbers));
+        let next = self.next(page, last.map(position_numbers));
         Ok((part.entries.iter().map(convert::follow_to_wire).collect(), next))
     }
 
     pub(super) async fn settings_page(
         &self,
-        of: ListOf<BlockList>,
-        page: &PageOf,
-    ) -> Result<Entries<wire::UserSettings>, Error> {
-        let (consistency, at, mut quota) = self.begin(page, place_of)?;
+        of: UserList<BlockList>,
+        page: &ListQuery,
+    ) -> Result<ListEntries<wire::UserSettings>, Error> {
+        let (consistency, at, mut quota) = self.begin(page, position_of)?;
         let found = self.blocks.list(of, at, &consistency).await?;
         quota.answered(found.blocks.len());
         let settings = found.blocks.iter().map(|block| convert::user_settings(block, &self.blocks)).collect();
-        Ok((settings, self.next(page, found.next.map(place_numbers))))
+        Ok((settings, self.next(page, found.next.map(position_numbers))))
     }
 
     pub(super) async fn common_page(
         &self,
-        lists: [ListOf<FollowList>; 2],
-        page: &PageOf,
+        lists: [UserList<FollowList>; 2],
+        page: &ListQuery,
     ) -> Result<(Vec<i64>, String, bool), Error> {
         let (consistency, at, mut quota) = self.begin(page, cursor_of)?;
-        let Common { users, next, partial } = common(&self.follows, lists, at, &consistency).await?;
+        let CommonUsers { users, next, partial } = common(&self.follows, lists, at, &consistency).await?;
         quota.answered(users.len());
         let next = self.next(page, next.map(cursor_numbers));
         Ok((users.into_iter().map(UserId::get).collect(), next, partial))
@@ -91,17 +91,17 @@ impl RelationRpc {
     /// The freshness, the beginning and the size of the page, and its quota.
     fn begin<P, const N: usize>(
         &self,
-        page: &PageOf,
+        page: &ListQuery,
         of: fn([i64; N]) -> Option<P>,
     ) -> Result<(Consistency, ListPage<P>, PageQuota), Error> {
         let consistency = self.limits.consistency(page.call, page.consistency.as_ref())?;
         let quota = self.limits.page(page.call, page.size)?;
-        let after = self.pages.open_all(&page.query(), &page.token)?.and_then(of);
+        let after = self.pages.verify_numbers(&page.query(), &page.token)?.and_then(of);
         Ok((consistency, ListPage { after, size: quota.size }, quota))
     }
 
     /// The token of the page after this position; empty: there is none.
-    fn next<const N: usize>(&self, page: &PageOf, after: Option<[i64; N]>) -> String {
-        after.map(|after| self.pages.seal_all(&page.query(), after)).unwrap_or_default()
+    fn next<const N: usize>(&self, page: &ListQuery, after: Option<[i64; N]>) -> String {
+        after.map(|after| self.pages.issue_numbers(&page.query(), after)).unwrap_or_default()
     }
 }

@@ -14,8 +14,8 @@ use super::{
     batch_encoder::{self, AnswerContext},
     convert,
     import::import,
-    lists::ListOf,
-    pages::PageOf,
+    lists::UserList,
+    pages::ListQuery,
     pair::{AT_ONCE, PairRecords},
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     group::members::Members,
     rpc::{
         batch::{self, Limits},
-        call::{Call, RpcResult, Served, own},
+        call::{AnswerMetadata, Call, RpcResult, own},
         ids,
         page_token::PageTokens,
         request::{IdempotencyKey, WriteContext},
@@ -54,9 +54,14 @@ impl RelationRpc {
     }
 
     /// Changes what a user has set about another one.
-    async fn set(&self, edge: Edge, patch: BlockPatch, context: WriteContext) -> Result<Changed, Error> {
+    async fn set(
+        &self,
+        edge: Edge,
+        patch: BlockPatch,
+        context: WriteContext,
+    ) -> Result<SettingsChange, Error> {
         let changed = self.blocks.set_block(edge, patch, &self.follows, context).await?;
-        Ok(Changed {
+        Ok(SettingsChange {
             settings: Some(convert::user_settings(&changed.record.block, &self.blocks)),
             follow_ended: changed.record.cut.is_some(),
             consistency_token: changed.token.to_string(),
@@ -67,12 +72,12 @@ impl RelationRpc {
 /// The page that a request asks for, of the list that this method returns for these users.
 macro_rules! page {
     ($call:expr, $method:literal, $request:expr, $users:expr) => {
-        PageOf::new($call, $method, &$users, $request.page_size, $request.page_token, $request.consistency)
+        ListQuery::new($call, $method, &$users, $request.page_size, $request.page_token, $request.consistency)
     };
 }
 
 /// The answer to a change of settings.
-struct Changed {
+struct SettingsChange {
     settings: Option<wire::UserSettings>,
     follow_ended: bool,
     consistency_token: String,
@@ -108,7 +113,7 @@ impl RelationService for RelationRpc {
     ) -> RpcResult<wire::RemoveFanResponse> {
         let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.fan_id, "fan_id")?;
-        let Changed { settings, consistency_token, .. } =
+        let SettingsChange { settings, consistency_token, .. } =
             self.set(edge, BlockPatch::blocked(true), context).await?;
         Ok(Response::new(wire::RemoveFanResponse { settings, consistency_token }))
     }
@@ -132,14 +137,14 @@ impl RelationService for RelationRpc {
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         let remark = valid("remark", Block::remark(&request.remark))?;
         let patch = BlockPatch { remark: Some(remark), ..BlockPatch::default() };
-        let Changed { settings, consistency_token, .. } = self.set(edge, patch, context).await?;
+        let SettingsChange { settings, consistency_token, .. } = self.set(edge, patch, context).await?;
         Ok(Response::new(wire::SetRemarkResponse { settings, consistency_token }))
     }
 
     async fn block(&self, request: Request<wire::BlockRequest>) -> RpcResult<wire::BlockResponse> {
         let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
-        let Changed { settings, follow_ended, consistency_token } =
+        let SettingsChange { settings, follow_ended, consistency_token } =
             self.set(edge, BlockPatch::blocked(true), context).await?;
         Ok(Response::new(wire::BlockResponse { settings, follow_ended, consistency_token }))
     }
@@ -147,7 +152,7 @@ impl RelationService for RelationRpc {
     async fn unblock(&self, request: Request<wire::UnblockRequest>) -> RpcResult<wire::UnblockResponse> {
         let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
-        let Changed { settings, consistency_token, .. } =
+        let SettingsChange { settings, consistency_token, .. } =
             self.set(edge, BlockPatch::blocked(false), context).await?;
         Ok(Response::new(wire::UnblockResponse { settings, consistency_token }))
     }
@@ -160,7 +165,7 @@ impl RelationService for RelationRpc {
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         let permissions = request.permissions.map(convert::permissions).transpose()?;
         let patch = BlockPatch { permissions: Some(permissions), ..BlockPatch::default() };
-        let Changed { settings, consistency_token, .. } = self.set(edge, patch, context).await?;
+        let SettingsChange { settings, consistency_token, .. } = self.set(edge, patch, context).await?;
         Ok(Response::new(wire::SetPermissionsResponse { settings, consistency_token }))
     }
 
@@ -171,7 +176,7 @@ impl RelationService for RelationRpc {
         let (request, context) = WriteContext::open(request)?;
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         let patch = BlockPatch { do_not_disturb: Some(request.do_not_disturb), ..BlockPatch::default() };
-        let Changed { settings, consistency_token, .. } = self.set(edge, patch, context).await?;
+        let SettingsChange { settings, consistency_token, .. } = self.set(edge, patch, context).await?;
         Ok(Response::new(wire::SetDoNotDisturbResponse { settings, consistency_token }))
     }
 
@@ -227,7 +232,7 @@ impl RelationService for RelationRpc {
         let allowed = denied == 0 && !blocked;
         let answer = wire::CheckPermissionResponse { allowed, denied };
         Ok(match &entry {
-            Some(entry) => Served::of(entry).answer(answer),
+            Some(entry) => AnswerMetadata::of(entry).answer(answer),
             None => Response::new(answer),
         })
     }
@@ -240,7 +245,7 @@ impl RelationService for RelationRpc {
         let user = ids::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
         let page = page!(call, "ListFollowing", request, [user]);
-        let of = ListOf { list: FollowList::Following, user };
+        let of = UserList { list: FollowList::Following, user };
         let (follows, next_page_token) = self.follow_page(of, &page).await?;
         Ok(Response::new(wire::ListFollowingResponse { follows, next_page_token }))
     }
@@ -250,7 +255,7 @@ impl RelationService for RelationRpc {
         let user = ids::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
         let page = page!(call, "ListFans", request, [user]);
-        let of = ListOf { list: FollowList::Fans, user };
+        let of = UserList { list: FollowList::Fans, user };
         let (follows, next_page_token) = self.follow_page(of, &page).await?;
         Ok(Response::new(wire::ListFansResponse { follows, next_page_token }))
     }
@@ -275,7 +280,7 @@ impl RelationService for RelationRpc {
         let user = ids::user("user_id", request.user_id)?;
         own(user, call.principal)?;
         let page = page!(call, "ListBlocks", request, [user]);
-        let of = ListOf { list: BlockList::Blocked, user };
+        let of = UserList { list: BlockList::Blocked, user };
         let (settings, next_page_token) = self.settings_page(of, &page).await?;
         Ok(Response::new(wire::ListBlocksResponse { settings, next_page_token }))
     }
@@ -288,7 +293,7 @@ impl RelationService for RelationRpc {
         let user = ids::user("user_id", request.user_id)?;
         own(user, call.principal)?;
         let page = page!(call, "ListDoNotDisturb", request, [user]);
-        let of = ListOf { list: BlockList::DoNotDisturb, user };
+        let of = UserList { list: BlockList::DoNotDisturb, user };
         let (settings, next_page_token) = self.settings_page(of, &page).await?;
         Ok(Response::new(wire::ListDoNotDisturbResponse { settings, next_page_token }))
     }
@@ -301,7 +306,7 @@ impl RelationService for RelationRpc {
         let user = ids::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let count = |list| self.follows.lists.count(ListOf { list, user }, &consistency);
+        let count = |list| self.follows.lists.count(UserList { list, user }, &consistency);
         let (following, fans) = tokio::join!(count(FollowList::Following), count(FollowList::Fans));
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         Ok(Response::new(wire::CountRelationsResponse { following: number(following?), fans: number(fans?) }))
@@ -315,7 +320,7 @@ impl RelationService for RelationRpc {
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
         self.may_list(&[edge.from, edge.to], call.principal).await?;
         let page = page!(call, "ListCommonFollowing", request, [edge.from, edge.to]);
-        let lists = [edge.from, edge.to].map(|user| ListOf { list: FollowList::Following, user });
+        let lists = [edge.from, edge.to].map(|user| UserList { list: FollowList::Following, user });
         let (user_ids, next_page_token, partial) = self.common_page(lists, &page).await?;
         Ok(Response::new(wire::ListCommonFollowingResponse { user_ids, next_page_token, partial }))
     }
@@ -329,8 +334,8 @@ impl RelationService for RelationRpc {
         self.may_list(&[edge.from, edge.to], call.principal).await?;
         let page = page!(call, "ListFansIFollow", request, [edge.from, edge.to]);
         let lists = [
-            ListOf { list: FollowList::Following, user: edge.from },
-            ListOf { list: FollowList::Fans, user: edge.to },
+            UserList { list: FollowList::Following, user: edge.from },
+            UserList { list: FollowList::Fans, user: edge.to },
         ];
         let (user_ids, next_page_token, partial) = self.common_page(lists, &page).await?;
         Ok(Response::new(wire::ListFansIFollowResponse { user_ids, next_page_token, partial }))
@@ -350,8 +355,8 @@ impl RelationService for RelationRpc {
         self.members.may_see(group, call.principal).await?;
         let (friends, next_page_token, partial) = self.common_page(friends_of(user), &page).await?;
         let users: Vec<UserId> = friends.iter().filter_map(|friend| UserId::new(*friend).ok()).collect();
-        let among = self.members.users_among(group, &users, &consistency).await?;
-        let user_ids: Vec<i64> = among.into_iter().map(UserId::get).collect();
+        let members = self.members.users_among(group, &users, &consistency).await?;
+        let user_ids: Vec<i64> = members.into_iter().map(UserId::get).collect();
         let partial = partial || user_ids.len() < friends.len();
         Ok(Response::new(wire::ListFriendsInGroupResponse { user_ids, next_page_token, partial }))
     }
@@ -368,6 +373,6 @@ impl RelationService for RelationRpc {
 }
 
 /// The two lists whose intersection are the user's friends.
-fn friends_of(user: UserId) -> [ListOf<FollowList>; 2] {
-    [FollowList::Following, FollowList::Fans].map(|list| ListOf { list, user })
+fn friends_of(user: UserId) -> [UserList<FollowList>; 2] {
+    [FollowList::Following, FollowList::Fans].map(|list| UserList { list, user })
 }

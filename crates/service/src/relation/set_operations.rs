@@ -3,7 +3,7 @@
 //! The shorter list is read, by pages, and each of its users is looked up in the other one. The other one, if it is
 //! short, too, is read whole, through the tiers; if it is long, the store is asked for the follows that would be in it,
 //! some hundred at a time. So memory is bounded whatever the lengths, Redis contains nothing but pages, and a page of
-//! the answer reads no more than [`WALKED_MAX`] entries: an answer that is short because of that says so.
+//! the answer reads no more than [`SCANNED_MAX`] entries: an answer that is short because of that says so.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use kith_store::{BATCH_MAX, Edge, FollowList, FollowStore, ListPosition, Stored,
 
 use super::{
     Follows,
-    lists::{ListOf, ListPage, RelationListPart},
+    lists::{ListPage, RelationListPart, UserList},
 };
 use crate::error::Error;
 
 /// Maximum entries of a page that is read: for most users, one page is the whole list.
 const PAGE: usize = 2_000;
 /// Minimum entries of a page that is scanned.
-const WALKED_AT_ONCE: usize = 200;
+const SCANNED_AT_ONCE: usize = 200;
 /// A list of at most this length is read whole.
 const WHOLE_MAX: u64 = 10_000;
 /// Maximum entries that are scanned for one answer.
-const WALKED_MAX: usize = 20_000;
+const SCANNED_MAX: usize = 20_000;
 
 /// The position at which an answer continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub(super) struct CommonCursor {
     /// Whether the second list is scanned. Stored, because the shorter list may change meanwhile.
     pub(super) second: bool,
     /// The entry after which the page of the list with this position begins, so that the same page is read again, from
@@ -38,11 +38,11 @@ pub(super) struct Cursor {
 
 /// Some of the users in both lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Common {
+pub(super) struct CommonUsers {
     /// In the order of the scanned list.
     pub(super) users: Vec<UserId>,
     /// `None`: there are no more.
-    pub(super) next: Option<Cursor>,
+    pub(super) next: Option<CommonCursor>,
     /// Fewer than requested because the maximum of entries was scanned.
     pub(super) partial: bool,
 }
@@ -50,27 +50,27 @@ pub(super) struct Common {
 /// Up to `size` users in both lists, after a cursor.
 pub(super) async fn common(
     follows: &Follows,
-    lists: [ListOf<FollowList>; 2],
-    asked: ListPage<Cursor>,
+    lists: [UserList<FollowList>; 2],
+    asked: ListPage<CommonCursor>,
     consistency: &Consistency,
-) -> Result<Common, Error> {
+) -> Result<CommonUsers, Error> {
     let ListPage { after, size } = asked;
     // About half of the followed users follow back: mostly one page of the list is enough for a page of the answer.
-    let page = size.saturating_mul(2).clamp(WALKED_AT_ONCE, PAGE);
-    let reads = Reads { follows, consistency, page };
-    let [first, second] = reads.begin(lists, after).await?;
-    let lengths = tokio::try_join!(reads.length(&first), reads.length(&second))?;
-    let walks_second = after.map_or(lengths.1 < lengths.0, |cursor| cursor.second);
-    let (walked, sought, length) =
-        if walks_second { (second, first, lengths.0) } else { (first, second, lengths.1) };
-    let other = reads.other(sought, length).await?;
-    let walk = Walk { reads, other, second: walks_second };
-    walk.run(walked, after, size).await
+    let page = size.saturating_mul(2).clamp(SCANNED_AT_ONCE, PAGE);
+    let reader = PositionReader { follows, consistency, page };
+    let [first, second] = reader.begin(lists, after).await?;
+    let lengths = tokio::try_join!(reader.length(&first), reader.length(&second))?;
+    let scans_second = after.map_or(lengths.1 < lengths.0, |cursor| cursor.second);
+    let (scanned, sought, length) =
+        if scans_second { (second, first, lengths.0) } else { (first, second, lengths.1) };
+    let other = reader.other(sought, length).await?;
+    let scan = ListScan { reader, other, second: scans_second };
+    scan.run(scanned, after, size).await
 }
 
 /// A page of a list.
 struct PositionPage {
-    of: ListOf<FollowList>,
+    of: UserList<FollowList>,
     /// The entry after which it begins.
     begins: Option<ListPosition>,
     part: RelationListPart<ListPosition>,
@@ -82,10 +82,10 @@ impl PositionPage {
     }
 
     /// The positions of its users, from the first one after this position on.
-    fn places_after(&self, after: Option<ListPosition>) -> Vec<ListPosition> {
+    fn positions_after(&self, after: Option<ListPosition>) -> Vec<ListPosition> {
         // The newest are first.
-        let places = self.part.entries.iter().copied();
-        places.filter(|place| after.is_none_or(|after| *place < after)).collect()
+        let positions = self.part.entries.iter().copied();
+        positions.filter(|position| after.is_none_or(|after| *position < after)).collect()
     }
 
     /// The position of the last one.
@@ -95,14 +95,14 @@ impl PositionPage {
 }
 
 /// How lists are read.
-struct Reads<'a> {
+struct PositionReader<'a> {
     follows: &'a Follows,
     consistency: &'a Consistency,
     /// Entries of one read.
     page: usize,
 }
 
-impl Reads<'_> {
+impl PositionReader<'_> {
     /// The length of the list of this page, without a read if the page is the whole list.
     async fn length(&self, page: &PositionPage) -> Result<u64, Error> {
         if page.is_whole() {
@@ -114,8 +114,8 @@ impl Reads<'_> {
     /// The first pages of both lists, for most users the whole lists; of the scanned list the page at the cursor.
     async fn begin(
         &self,
-        lists: [ListOf<FollowList>; 2],
-        after: Option<Cursor>,
+        lists: [UserList<FollowList>; 2],
+        after: Option<CommonCursor>,
     ) -> Result<[PositionPage; 2], Error> {
         let begins = |second| after.filter(|cursor| cursor.second == second).and_then(|cursor| cursor.page);
         let (first, second) =
@@ -125,59 +125,59 @@ impl Reads<'_> {
 
     async fn page(
         &self,
-        of: ListOf<FollowList>,
+        of: UserList<FollowList>,
         begins: Option<ListPosition>,
     ) -> Result<PositionPage, Error> {
         let asked = ListPage { after: begins, size: self.page };
-        let part = self.follows.lists.places(of, asked, self.consistency).await?;
+        let part = self.follows.lists.positions(of, asked, self.consistency).await?;
         Ok(PositionPage { of, begins, part })
     }
 
     /// The list that is not scanned, from its first page.
-    async fn other(&self, mut page: PositionPage, length: u64) -> Result<Other, Error> {
+    async fn other(&self, mut page: PositionPage, length: u64) -> Result<OtherList, Error> {
         if length > WHOLE_MAX {
-            return Ok(Other::Asked(Arc::clone(&self.follows.store), page.of));
+            return Ok(OtherList::InStore(Arc::clone(&self.follows.store), page.of));
         }
         let mut users = Vec::new();
         loop {
-            users.extend(page.part.entries.iter().map(|place| place.user));
+            users.extend(page.part.entries.iter().map(|position| position.user));
             // A list that has just grown is still read to its end, up to a limit.
-            if !page.part.more || users.len() > WALKED_MAX {
+            if !page.part.more || users.len() > SCANNED_MAX {
                 break;
             }
             let (of, begins) = (page.of, page.end());
             let asked = ListPage { after: begins, size: PAGE };
-            let part = self.follows.lists.places(of, asked, self.consistency).await?;
+            let part = self.follows.lists.positions(of, asked, self.consistency).await?;
             page = PositionPage { of, begins, part };
         }
         users.sort_unstable();
-        Ok(Other::Whole(users))
+        Ok(OtherList::InMemory(users))
     }
 }
 
 /// The list that is not scanned.
-enum Other {
+enum OtherList {
     /// All its users, by rising id.
-    Whole(Vec<UserId>),
+    InMemory(Vec<UserId>),
     /// Looked up in the store.
-    Asked(Arc<dyn FollowStore>, ListOf<FollowList>),
+    InStore(Arc<dyn FollowStore>, UserList<FollowList>),
 }
 
-impl Other {
+impl OtherList {
     /// Which of these users are in it, in their order.
-    async fn among(&self, users: &[UserId]) -> Result<Vec<UserId>, Error> {
+    async fn filter(&self, users: &[UserId]) -> Result<Vec<UserId>, Error> {
         match self {
-            Self::Whole(all) => {
+            Self::InMemory(all) => {
                 Ok(users.iter().filter(|user| all.binary_search(user).is_ok()).copied().collect())
             }
-            Self::Asked(store, list) => asked(store, *list, users).await,
+            Self::InStore(store, list) => users_in_store(store, *list, users).await,
         }
     }
 }
 
-async fn asked(
+async fn users_in_store(
     store: &Arc<dyn FollowStore>,
-    list: ListOf<FollowList>,
+    list: UserList<FollowList>,
     users: &[UserId],
 ) -> Result<Vec<UserId>, Error> {
     let edge = |user: UserId| list.list.edge(list.user, user);
@@ -195,27 +195,32 @@ async fn asked(
 }
 
 /// The scan of one list, and the other list.
-struct Walk<'a> {
-    reads: Reads<'a>,
-    other: Other,
+struct ListScan<'a> {
+    reader: PositionReader<'a>,
+    other: OtherList,
     second: bool,
 }
 
-impl Walk<'_> {
+impl ListScan<'_> {
     /// Continues from this page of the list, after a position in it.
-    async fn run(&self, mut page: PositionPage, after: Option<Cursor>, size: usize) -> Result<Common, Error> {
-        let (mut common, mut walked) = (Common::default(), 0);
+    async fn run(
+        &self,
+        mut page: PositionPage,
+        after: Option<CommonCursor>,
+        size: usize,
+    ) -> Result<CommonUsers, Error> {
+        let (mut common, mut scanned) = (CommonUsers::default(), 0);
         let mut after = after.map(|cursor| cursor.after);
         loop {
-            let places = page.places_after(after);
-            walked += page.part.entries.len();
-            let users: Vec<UserId> = places.iter().map(|place| place.user).collect();
-            let found = self.other.among(&users).await?;
+            let positions = page.positions_after(after);
+            scanned += page.part.entries.len();
+            let users: Vec<UserId> = positions.iter().map(|position| position.user).collect();
+            let found = self.other.filter(&users).await?;
             let missing = size - common.users.len();
             if found.len() > missing {
                 common.users.extend(&found[..missing]);
                 let last = common.users.last().copied();
-                let last = places.into_iter().find(|place| Some(place.user) == last);
+                let last = positions.into_iter().find(|position| Some(position.user) == last);
                 common.next = self.cursor(page.begins, last);
                 return Ok(common);
             }
@@ -226,16 +231,16 @@ impl Walk<'_> {
             let end = page.end();
             // If newer entries have shifted the page, it may end before this position.
             after = end.map(|end| after.map_or(end, |after| after.min(end)));
-            if common.users.len() == size || walked >= WALKED_MAX {
+            if common.users.len() == size || scanned >= SCANNED_MAX {
                 common.partial = common.users.len() < size;
                 common.next = self.cursor(end, after);
                 return Ok(common);
             }
-            page = self.reads.page(page.of, end).await?;
+            page = self.reader.page(page.of, end).await?;
         }
     }
 
-    fn cursor(&self, page: Option<ListPosition>, after: Option<ListPosition>) -> Option<Cursor> {
-        after.map(|after| Cursor { second: self.second, page, after })
+    fn cursor(&self, page: Option<ListPosition>, after: Option<ListPosition>) -> Option<CommonCursor> {
+        after.map(|after| CommonCursor { second: self.second, page, after })
     }
 }

@@ -35,12 +35,12 @@ impl ByteBudget {
             return Err(left_out());
         }
         let record = record();
-        if self.takes(&record) { Ok(record) } else { Err(left_out()) }
+        if self.admit(&record) { Ok(record) } else { Err(left_out()) }
     }
 
-    /// Whether the message takes the record, which counts if so. The first record is always taken; after one that does
+    /// Counts the record if the message takes it, and returns whether it does. The first record is always taken; after one that does
     /// not fit, no other one is, so that the end of the list is left out.
-    pub fn takes(&mut self, record: &impl Message) -> bool {
+    pub fn admit(&mut self, record: &impl Message) -> bool {
         let bytes = record.encoded_len();
         let bytes = 1 + length_delimiter_len(bytes) + bytes;
         let fits = self.is_empty || bytes <= self.left;
@@ -51,9 +51,9 @@ impl ByteBudget {
 }
 
 /// The records of a page that fit into it: all, or the first ones, at least one.
-pub fn fitting<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<M> {
+pub fn fit_into_answer<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<M> {
     let mut budget = ByteBudget::new(ANSWER_BYTES);
-    records.into_iter().take_while(|record| budget.takes(record)).collect()
+    records.into_iter().take_while(|record| budget.admit(record)).collect()
 }
 
 /// Splits records into the messages of a stream, in their order. None is empty.
@@ -61,10 +61,10 @@ pub fn split<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<Vec<M>> {
     let (mut messages, mut message) = (Vec::new(), Vec::new());
     let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
     for record in records {
-        if !budget.takes(&record) {
+        if !budget.admit(&record) {
             messages.push(std::mem::take(&mut message));
             budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
-            budget.takes(&record);
+            budget.admit(&record);
         }
         message.push(record);
     }
@@ -104,14 +104,14 @@ mod tests {
     #[test]
     fn page_ends_before_first_record_without_room() {
         let third = ANSWER_BYTES / 3;
-        assert_eq!(fitting([third, third, third].map(record)).len(), 3);
-        assert_eq!(fitting([third, third, third + 1, 100].map(record)).len(), 2);
-        assert!(fitting(Vec::<Vec<u8>>::new()).is_empty());
+        assert_eq!(fit_into_answer([third, third, third].map(record)).len(), 3);
+        assert_eq!(fit_into_answer([third, third, third + 1, 100].map(record)).len(), 2);
+        assert!(fit_into_answer(Vec::<Vec<u8>>::new()).is_empty());
     }
 
     #[test]
     fn page_holds_one_record_of_any_size() {
-        assert_eq!(fitting([2 * ANSWER_BYTES, 100].map(record)).len(), 1);
+        assert_eq!(fit_into_answer([2 * ANSWER_BYTES, 100].map(record)).len(), 1);
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub(crate) fn only_services(principal: Principal) -> Result<(), Error> {
 
 /// Put into the extensions of an answer by a handler; the edge makes trailing metadata of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Served {
+pub struct AnswerMetadata {
     /// `memory`, `redis` or `store`.
     pub tier: &'static str,
     /// Version of the record.
@@ -132,7 +132,7 @@ pub struct Served {
     pub age: Duration,
 }
 
-impl Served {
+impl AnswerMetadata {
     /// The metadata of an entry.
     #[must_use]
     pub fn of<V>(entry: &kith_cache::Entry<V>) -> Self {
@@ -142,7 +142,7 @@ impl Served {
 
     /// The metadata of a record that was read from the store for this answer.
     #[must_use]
-    pub const fn by_store(version: i64) -> Self {
+    pub const fn from_store(version: i64) -> Self {
         Self { tier: "store", version, age: Duration::ZERO }
     }
 

@@ -1,4 +1,4 @@
-//! Page tokens: the position at which a list continues, sealed so that only Kith can create one.
+//! Page tokens: the position at which a list continues, with a MAC so that only Kith can issue one.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac as _};
@@ -10,11 +10,11 @@ use crate::error::Error;
 const NUMBERS: u8 = 1;
 /// First byte of a token whose position is bytes.
 const BYTES: u8 = 2;
-const SEAL_BYTES: usize = 16;
-/// Longest position that [`PageTokens::seal_bytes`] seals, in bytes.
-pub const PLACE_BYTES_MAX: usize = 2048;
+const MAC_BYTES: usize = 16;
+/// Longest position of a token of [`PageTokens::issue_bytes`], in bytes.
+pub const POSITION_BYTES_MAX: usize = 2048;
 /// Longest text of a token; a longer one is refused before it is decoded.
-const TOKEN_CHARS_MAX: usize = (1 + PLACE_BYTES_MAX + SEAL_BYTES).div_ceil(3) * 4;
+const TOKEN_CHARS_MAX: usize = (1 + POSITION_BYTES_MAX + MAC_BYTES).div_ceil(3) * 4;
 
 /// Sizes of a page.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl PageSizes {
     }
 }
 
-/// Makes and reads page tokens. Each is bound to the query that it belongs to: with another one it is refused.
+/// Issues and verifies page tokens. Each is bound to the query that it belongs to: with another one it is refused.
 #[derive(Clone)]
 pub struct PageTokens {
     key: [u8; 32],
@@ -60,66 +60,70 @@ impl PageTokens {
 
     /// The token for the rest of the answer to `query` above the id `after`.
     #[must_use]
-    pub fn seal(&self, query: &[&[u8]], after: i64) -> String {
-        self.seal_all(query, [after])
+    pub fn issue(&self, query: &[&[u8]], after: i64) -> String {
+        self.issue_numbers(query, [after])
     }
 
     /// The id above which the answer to `query` continues; `None` for the first page.
     ///
     /// # Errors
-    /// If the token was not made for this query.
-    pub fn open(&self, query: &[&[u8]], token: &str) -> Result<Option<i64>, Error> {
-        Ok(self.open_all(query, token)?.map(|[after]| after))
+    /// If the token was not issued for this query.
+    pub fn verify(&self, query: &[&[u8]], token: &str) -> Result<Option<i64>, Error> {
+        Ok(self.verify_numbers(query, token)?.map(|[after]| after))
     }
 
-    /// As [`Self::seal`], for a position of several numbers. At most 128 numbers.
+    /// As [`Self::issue`], for a position of several numbers. At most 128 numbers.
     #[must_use]
-    pub fn seal_all<const N: usize>(&self, query: &[&[u8]], after: [i64; N]) -> String {
-        const { assert!(8 * N <= PLACE_BYTES_MAX, "a token of so many numbers is not opened again") };
-        let place: Vec<u8> = after.iter().flat_map(|number| number.to_be_bytes()).collect();
-        self.sealed(NUMBERS, query, &place)
+    pub fn issue_numbers<const N: usize>(&self, query: &[&[u8]], after: [i64; N]) -> String {
+        const { assert!(8 * N <= POSITION_BYTES_MAX, "a token of so many numbers cannot be verified") };
+        let position: Vec<u8> = after.iter().flat_map(|number| number.to_be_bytes()).collect();
+        self.encode(NUMBERS, query, &position)
     }
 
-    /// As [`Self::open`], for a position of several numbers.
+    /// As [`Self::verify`], for a position of several numbers.
     ///
     /// # Errors
     /// As there.
-    pub fn open_all<const N: usize>(&self, query: &[&[u8]], token: &str) -> Result<Option<[i64; N]>, Error> {
-        let Some(place) = self.opened(NUMBERS, query, token)? else { return Ok(None) };
-        let (numbers, rest) = place.as_chunks::<8>();
+    pub fn verify_numbers<const N: usize>(
+        &self,
+        query: &[&[u8]],
+        token: &str,
+    ) -> Result<Option<[i64; N]>, Error> {
+        let Some(position) = self.decode(NUMBERS, query, token)? else { return Ok(None) };
+        let (numbers, rest) = position.as_chunks::<8>();
         if numbers.len() != N || !rest.is_empty() {
             return Err(refused());
         }
         Ok(Some(std::array::from_fn(|at| i64::from_be_bytes(numbers[at]))))
     }
 
-    /// As [`Self::seal`], for a position of variable length. Anyone can read the position in the token; no other
-    /// program can change it. `None` if the position is longer than [`PLACE_BYTES_MAX`].
+    /// As [`Self::issue`], for a position of variable length. Anyone can read the position in the token; no other
+    /// program can change it. `None` if the position is longer than [`POSITION_BYTES_MAX`].
     #[must_use]
-    pub fn seal_bytes(&self, query: &[&[u8]], place: &[u8]) -> Option<String> {
-        (place.len() <= PLACE_BYTES_MAX).then(|| self.sealed(BYTES, query, place))
+    pub fn issue_bytes(&self, query: &[&[u8]], position: &[u8]) -> Option<String> {
+        (position.len() <= POSITION_BYTES_MAX).then(|| self.encode(BYTES, query, position))
     }
 
-    /// As [`Self::open`], for a token of [`Self::seal_bytes`]. The position has at most [`PLACE_BYTES_MAX`] bytes.
+    /// As [`Self::verify`], for a token of [`Self::issue_bytes`]. The position has at most [`POSITION_BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// If the token was not made by [`Self::seal_bytes`] for this query, or is too long to be one.
-    pub fn open_bytes(&self, query: &[&[u8]], token: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.opened(BYTES, query, token)
+    /// If the token was not issued by [`Self::issue_bytes`] for this query, or is too long to be one.
+    pub fn verify_bytes(&self, query: &[&[u8]], token: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.decode(BYTES, query, token)
     }
 
-    /// The token of a position, with the kind before it and the seal after it.
-    fn sealed(&self, kind: u8, query: &[&[u8]], place: &[u8]) -> String {
-        let mut token = Vec::with_capacity(1 + place.len() + SEAL_BYTES);
+    /// The token of a position, with the kind before it and the MAC after it.
+    fn encode(&self, kind: u8, query: &[&[u8]], position: &[u8]) -> String {
+        let mut token = Vec::with_capacity(1 + position.len() + MAC_BYTES);
         token.push(kind);
-        token.extend(place);
-        let seal = self.mac(query, &token).finalize().into_bytes();
-        token.extend(&seal[..SEAL_BYTES]);
+        token.extend(position);
+        let mac = self.mac(query, &token).finalize().into_bytes();
+        token.extend(&mac[..MAC_BYTES]);
         URL_SAFE_NO_PAD.encode(token)
     }
 
     /// The position in a token of this kind; `None` for the first page.
-    fn opened(&self, kind: u8, query: &[&[u8]], token: &str) -> Result<Option<Vec<u8>>, Error> {
+    fn decode(&self, kind: u8, query: &[&[u8]], token: &str) -> Result<Option<Vec<u8>>, Error> {
         if token.is_empty() {
             return Ok(None);
         }
@@ -127,12 +131,12 @@ impl PageTokens {
             return Err(refused());
         }
         let mut body = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused())?;
-        let end = body.len().checked_sub(SEAL_BYTES).ok_or_else(refused)?;
-        let seal = body.split_off(end);
-        self.mac(query, &body).verify_truncated_left(&seal).map_err(|_| refused())?;
+        let end = body.len().checked_sub(MAC_BYTES).ok_or_else(refused)?;
+        let mac = body.split_off(end);
+        self.mac(query, &body).verify_truncated_left(&mac).map_err(|_| refused())?;
         match body.split_first() {
-            Some((found, place)) if *found == kind && place.len() <= PLACE_BYTES_MAX => {
-                Ok(Some(place.to_vec()))
+            Some((found, position)) if *found == kind && position.len() <= POSITION_BYTES_MAX => {
+                Ok(Some(position.to_vec()))
             }
             Some(_) | None => Err(refused()),
         }
@@ -161,74 +165,76 @@ mod tests {
     const TOKENS: PageTokens = PageTokens::new([7; 32]);
 
     #[test]
-    fn a_token_opens_for_its_own_query_alone() {
-        let token = TOKENS.seal(&[b"users", b"ann"], 42);
-        assert_eq!(TOKENS.open(&[b"users", b"ann"], &token), Ok(Some(42)));
-        assert!(TOKENS.open(&[b"users", b"bob"], &token).is_err());
-        assert!(TOKENS.open(&[b"user", b"sann"], &token).is_err());
-        assert!(PageTokens::new([8; 32]).open(&[b"users", b"ann"], &token).is_err());
+    fn token_is_valid_for_its_own_query_only() {
+        let token = TOKENS.issue(&[b"users", b"ann"], 42);
+        assert_eq!(TOKENS.verify(&[b"users", b"ann"], &token), Ok(Some(42)));
+        assert!(TOKENS.verify(&[b"users", b"bob"], &token).is_err());
+        assert!(TOKENS.verify(&[b"user", b"sann"], &token).is_err());
+        assert!(PageTokens::new([8; 32]).verify(&[b"users", b"ann"], &token).is_err());
     }
 
     #[test]
-    fn token_of_numbers_opens_as_itself_alone() {
-        let token = TOKENS.seal_all(&[b"q"], [1, -2, i64::MAX]);
-        assert_eq!(TOKENS.open_all(&[b"q"], &token), Ok(Some([1, -2, i64::MAX])));
-        assert!(TOKENS.open(&[b"q"], &token).is_err() && TOKENS.open_all::<2>(&[b"q"], &token).is_err());
+    fn token_of_numbers_is_valid_as_itself_only() {
+        let token = TOKENS.issue_numbers(&[b"q"], [1, -2, i64::MAX]);
+        assert_eq!(TOKENS.verify_numbers(&[b"q"], &token), Ok(Some([1, -2, i64::MAX])));
+        assert!(
+            TOKENS.verify(&[b"q"], &token).is_err() && TOKENS.verify_numbers::<2>(&[b"q"], &token).is_err()
+        );
     }
 
     #[test]
     fn no_bit_of_a_token_can_be_changed() {
-        let bytes = URL_SAFE_NO_PAD.decode(TOKENS.seal(&[b"q"], 42)).unwrap();
+        let bytes = URL_SAFE_NO_PAD.decode(TOKENS.issue(&[b"q"], 42)).unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut forged = bytes.clone();
             forged[bit / 8] ^= 1 << (bit % 8);
-            assert!(TOKENS.open(&[b"q"], &URL_SAFE_NO_PAD.encode(forged)).is_err(), "bit {bit}");
+            assert!(TOKENS.verify(&[b"q"], &URL_SAFE_NO_PAD.encode(forged)).is_err(), "bit {bit}");
         }
         for length in 0..bytes.len() {
             let cut = URL_SAFE_NO_PAD.encode(&bytes[..length]);
-            assert!(length == 0 || TOKENS.open(&[b"q"], &cut).is_err(), "{length} bytes");
+            assert!(length == 0 || TOKENS.verify(&[b"q"], &cut).is_err(), "{length} bytes");
         }
     }
 
     #[test]
-    fn places_of_any_length_are_read_back() {
-        for length in [0, 1, 8, 9, PLACE_BYTES_MAX] {
-            let place = vec![0xa5; length];
-            let token = TOKENS.seal_bytes(&[b"q"], &place).unwrap();
-            assert_eq!(TOKENS.open_bytes(&[b"q"], &token), Ok(Some(place)), "{length} bytes");
+    fn positions_of_any_length_are_read_back() {
+        for length in [0, 1, 8, 9, POSITION_BYTES_MAX] {
+            let position = vec![0xa5; length];
+            let token = TOKENS.issue_bytes(&[b"q"], &position).unwrap();
+            assert_eq!(TOKENS.verify_bytes(&[b"q"], &token), Ok(Some(position)), "{length} bytes");
         }
-        assert_eq!(TOKENS.open_bytes(&[b"q"], ""), Ok(None));
+        assert_eq!(TOKENS.verify_bytes(&[b"q"], ""), Ok(None));
     }
 
     #[test]
     fn a_token_of_another_kind_is_refused() {
-        let numbers = TOKENS.seal(&[b"q"], 42);
-        let bytes = TOKENS.seal_bytes(&[b"q"], &42i64.to_be_bytes()).unwrap();
-        assert!(TOKENS.open_bytes(&[b"q"], &numbers).is_err());
-        assert!(TOKENS.open(&[b"q"], &bytes).is_err());
-        assert!(TOKENS.open_bytes(&[b"r"], &bytes).is_err(), "another query");
+        let numbers = TOKENS.issue(&[b"q"], 42);
+        let bytes = TOKENS.issue_bytes(&[b"q"], &42i64.to_be_bytes()).unwrap();
+        assert!(TOKENS.verify_bytes(&[b"q"], &numbers).is_err());
+        assert!(TOKENS.verify(&[b"q"], &bytes).is_err());
+        assert!(TOKENS.verify_bytes(&[b"r"], &bytes).is_err(), "another query");
     }
 
     #[test]
-    fn a_changed_place_is_refused() {
-        let token = TOKENS.seal_bytes(&[b"q"], b"three").unwrap();
+    fn changed_position_is_refused() {
+        let token = TOKENS.issue_bytes(&[b"q"], b"three").unwrap();
         let bytes = URL_SAFE_NO_PAD.decode(token).unwrap();
         for at in 0..bytes.len() {
             let mut forged = bytes.clone();
             forged[at] ^= 1;
-            assert!(TOKENS.open_bytes(&[b"q"], &URL_SAFE_NO_PAD.encode(&forged)).is_err(), "byte {at}");
+            assert!(TOKENS.verify_bytes(&[b"q"], &URL_SAFE_NO_PAD.encode(&forged)).is_err(), "byte {at}");
             let cut = URL_SAFE_NO_PAD.encode(&bytes[..at]);
-            assert!(at == 0 || TOKENS.open_bytes(&[b"q"], &cut).is_err(), "{at} bytes");
+            assert!(at == 0 || TOKENS.verify_bytes(&[b"q"], &cut).is_err(), "{at} bytes");
         }
     }
 
     #[test]
-    fn a_place_that_is_too_long_is_refused() {
-        let long = [7; PLACE_BYTES_MAX + 1];
-        assert_eq!(TOKENS.seal_bytes(&[b"q"], &long), None);
-        // Its seal is valid: only its length is wrong.
-        assert!(TOKENS.open_bytes(&[b"q"], &TOKENS.sealed(BYTES, &[b"q"], &long)).is_err());
-        assert!(TOKENS.open_bytes(&[b"q"], &"A".repeat(TOKEN_CHARS_MAX + 1)).is_err());
+    fn too_long_position_is_refused() {
+        let long = [7; POSITION_BYTES_MAX + 1];
+        assert_eq!(TOKENS.issue_bytes(&[b"q"], &long), None);
+        // Its MAC is valid: only its length is wrong.
+        assert!(TOKENS.verify_bytes(&[b"q"], &TOKENS.encode(BYTES, &[b"q"], &long)).is_err());
+        assert!(TOKENS.verify_bytes(&[b"q"], &"A".repeat(TOKEN_CHARS_MAX + 1)).is_err());
     }
 
     #[test]

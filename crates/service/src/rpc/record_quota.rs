@@ -4,7 +4,7 @@ use crate::{
     error::Error,
     rpc::{
         call::Call,
-        user_quota::{QuotaKind, Subject, Taken, UserQuota},
+        user_quota::{QuotaKind, QuotaSubject, TakenQuota, UserQuota},
     },
 };
 
@@ -20,7 +20,7 @@ pub struct RecordQuota(UserQuota);
 pub struct PageQuota {
     /// Records of the page at most.
     pub size: usize,
-    reserved: Option<(UserQuota, Taken)>,
+    reserved: Option<(UserQuota, TakenQuota)>,
     answered: usize,
 }
 
@@ -37,7 +37,7 @@ impl RecordQuota {
     /// QUOTA_EXCEEDED; then none of them is counted.
     pub fn count(&self, call: Call, many: usize) -> Result<(), Error> {
         let Some(user) = call.user_itself() else { return Ok(()) };
-        self.0.take(Subject::User(user), many).map(drop).map_err(Error::from)
+        self.0.take(QuotaSubject::User(user), many).map(drop).map_err(Error::from)
     }
 
     /// A page of at most `size` records. The page of a user is no larger than its whole quota.
@@ -49,7 +49,7 @@ impl RecordQuota {
             return Ok(PageQuota { size, reserved: None, answered: 0 });
         };
         let size = self.0.most().map_or(size, |most| size.min(most));
-        let taken = self.0.take(Subject::User(user), size.max(1))?;
+        let taken = self.0.take(QuotaSubject::User(user), size.max(1))?;
         Ok(PageQuota { size, reserved: taken.map(|taken| (self.0.clone(), taken)), answered: 0 })
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     rpc::{
         call::{Call, Principal},
         rights::Scope,
-        user_quota::{QuotaKind, Subject, UserQuota},
+        user_quota::{QuotaKind, QuotaSubject, UserQuota},
     },
 };
 
@@ -31,7 +31,7 @@ impl SearchQuota {
     pub fn count_of_users(&self, call: Call) -> Result<(), Error> {
         match call.principal {
             Principal::Service if !call.rights.has(Scope::UserContact) => self.take(
-                Subject::Caller(call.caller),
+                QuotaSubject::Caller(call.caller),
                 "too many searches within a minute by a caller without the scope user:contact",
             ),
             principal => self.count(principal),
@@ -44,10 +44,10 @@ impl SearchQuota {
     /// RESOURCE_EXHAUSTED if the user made too many.
     pub fn count(&self, principal: Principal) -> Result<(), Error> {
         let Principal::User(user) = principal else { return Ok(()) };
-        self.take(Subject::User(user), "too many searches by this user within a minute")
+        self.take(QuotaSubject::User(user), "too many searches by this user within a minute")
     }
 
-    fn take(&self, subject: Subject, text: &'static str) -> Result<(), Error> {
+    fn take(&self, subject: QuotaSubject, text: &'static str) -> Result<(), Error> {
         let within = self.0.take(subject, 1);
         within.map(drop).map_err(|_| Error::new(Reason::TooManyTries, text))
     }

@@ -1,4 +1,4 @@
-//! Secrets: hashed so that they can only be checked, or sealed so that only Kith can read them.
+//! Secrets: hashed so that they can only be checked, or encrypted so that only Kith can read them.
 
 use std::{collections::BTreeMap, hash::Hash, num::NonZeroU32, sync::Arc};
 
@@ -25,8 +25,8 @@ const SECRET_BYTES_MAX: usize = 1024;
 /// The hash that a secret is compared with if none is stored: of the same cost, and not the hash of any secret.
 const NO_SECRET: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-/// Number of attempts between sweeps of unused counters.
-const TRIES_A_SWEEP: usize = 10_000;
+/// Attempts between sweeps of unused counters.
+const ATTEMPTS_PER_SWEEP: usize = 10_000;
 
 /// Checks a secret of a request.
 ///
@@ -42,14 +42,14 @@ pub fn check_secret(secret: &str) -> Result<(), Invalid> {
 /// Hashes and checks secrets (argon2id with its recommended cost), at most as many at the same time as there are cores.
 #[derive(Clone, Debug)]
 pub struct SecretHasher {
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl SecretHasher {
     /// At most `at_once` hashes at the same time; the others wait.
     #[must_use]
     pub fn new(at_once: usize) -> Self {
-        Self { turns: Arc::new(Semaphore::new(at_once.max(1))) }
+        Self { permits: Arc::new(Semaphore::new(at_once.max(1))) }
     }
 
     /// A salted hash. Takes tens of milliseconds of a core, off the runtime.
@@ -65,17 +65,17 @@ impl SecretHasher {
         .await
     }
 
-    /// The stored form of the secrets. An empty one means its removal.
+    /// The stored form of the secrets: their hashes. An empty secret is to be removed.
     ///
     /// # Errors
     /// INTERNAL if hashing fails.
-    pub async fn seal(&self, secrets: PlainSecrets) -> Result<SecretChange, Error> {
-        let mut sealed = SecretChange::new();
+    pub async fn hash_all(&self, secrets: PlainSecrets) -> Result<SecretChange, Error> {
+        let mut hashed = SecretChange::new();
         for (name, secret) in secrets {
             let change = if secret.is_empty() { None } else { Some(self.hash(secret).await?) };
-            sealed.insert(name, change);
+            hashed.insert(name, change);
         }
-        Ok(sealed)
+        Ok(hashed)
     }
 
     /// Whether `secret` is the one that was hashed; compared in constant time. Takes the same time if none is stored,
@@ -116,23 +116,23 @@ impl SecretHasher {
         work: impl FnOnce() -> Option<T> + Send + 'static,
     ) -> Result<T, Error> {
         let failed = Error::internal;
-        let _turn = self.turns.acquire().await.map_err(|_| failed())?;
+        let _permit = self.permits.acquire().await.map_err(|_| failed())?;
         tokio::task::spawn_blocking(work).await.ok().flatten().ok_or_else(failed)
     }
 }
 
 /// Counts the attempts to guess a secret, by the key of the secret, on this node.
 #[derive(Debug)]
-pub struct Tries<K: Clone + Eq + Hash> {
+pub struct AttemptLimiter<K: Clone + Eq + Hash> {
     limiter: DefaultKeyedRateLimiter<K>,
     since_sweep: std::sync::atomic::AtomicUsize,
 }
 
-impl<K: Clone + Eq + Hash> Tries<K> {
+impl<K: Clone + Eq + Hash> AttemptLimiter<K> {
     /// This many within a minute.
     #[must_use]
-    pub fn per_minute(tries: NonZeroU32) -> Self {
-        Self { limiter: RateLimiter::keyed(Quota::per_minute(tries)), since_sweep: 0.into() }
+    pub fn per_minute(attempts: NonZeroU32) -> Self {
+        Self { limiter: RateLimiter::keyed(Quota::per_minute(attempts)), since_sweep: 0.into() }
     }
 
     /// Counts one attempt.
@@ -141,7 +141,7 @@ impl<K: Clone + Eq + Hash> Tries<K> {
     /// RESOURCE_EXHAUSTED if there were too many.
     pub fn count(&self, secret: &K) -> Result<(), Error> {
         use std::sync::atomic::Ordering::Relaxed;
-        if self.since_sweep.fetch_add(1, Relaxed) >= TRIES_A_SWEEP {
+        if self.since_sweep.fetch_add(1, Relaxed) >= ATTEMPTS_PER_SWEEP {
             self.since_sweep.store(0, Relaxed);
             self.limiter.retain_recent();
         }
@@ -150,7 +150,7 @@ impl<K: Clone + Eq + Hash> Tries<K> {
     }
 }
 
-/// Creates and seals invite codes: encrypted with ChaCha20-Poly1305 and bound to their group.
+/// Generates and seals invite codes: encrypted with ChaCha20-Poly1305 and bound to their group.
 #[derive(Clone)]
 pub struct InviteCodes {
     cipher: ChaCha20Poly1305,
@@ -173,7 +173,7 @@ impl InviteCodes {
     /// A new code of 12 characters (60 bits) without look-alikes. With a request id it is derived from the request, so
     /// that a repeated call has the same answer.
     #[must_use]
-    pub fn make(&self, group: GroupId, request: Option<&str>) -> Zeroizing<String> {
+    pub fn generate(&self, group: GroupId, request: Option<&str>) -> Zeroizing<String> {
         use hmac::{Hmac, Mac as _};
         const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
         let mut bytes = [0_u8; 32];
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_hash_verifies_its_own_secret_alone() {
+    async fn hash_verifies_its_own_secret_only() {
         let hasher = SecretHasher::new(2);
         let stored = hasher.hash(Zeroizing::new("correct horse".to_owned())).await.unwrap();
         assert!(stored.expose().starts_with("$argon2id$"));
@@ -236,12 +236,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn absent_secret_costs_a_turn_and_the_same_hash() {
+    async fn absent_secret_costs_permit_and_same_hash() {
         let hasher = SecretHasher::new(1);
-        let turn = hasher.turns.acquire().await.unwrap();
+        let permit = hasher.permits.acquire().await.unwrap();
         let mut verified = Box::pin(hasher.verify(None, Zeroizing::new("guess".to_owned())));
-        assert!(futures::poll!(&mut verified).is_pending(), "it waits for its turn to hash");
-        drop(turn);
+        assert!(futures::poll!(&mut verified).is_pending(), "it waits for a permit to hash");
+        drop(permit);
         assert!(!verified.await.unwrap());
         let stored = hasher.hash(Zeroizing::new("guess".to_owned())).await.unwrap();
         let cost = |text: &str| text.rsplitn(3, '$').last().unwrap().to_owned();
@@ -250,10 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_code_opens_for_its_own_group_alone() {
+    fn sealed_code_opens_for_its_own_group_only() {
         let codes = InviteCodes::new([3; 32]);
         let (one, two) = (GroupId::new(1).unwrap(), GroupId::new(2).unwrap());
-        let code = codes.make(one, None);
+        let code = codes.generate(one, None);
         let sealed = codes.seal(one, &code).unwrap();
         assert_eq!(codes.open(one, &sealed).unwrap(), *code);
         assert!(codes.open(two, &sealed).is_err());
@@ -264,18 +264,18 @@ mod tests {
     fn codes_repeat_for_the_same_request_alone() {
         let codes = InviteCodes::new([3; 32]);
         let group = GroupId::new(1).unwrap();
-        assert_ne!(codes.make(group, None), codes.make(group, None));
-        assert_eq!(codes.make(group, Some("a")), codes.make(group, Some("a")));
-        assert_ne!(codes.make(group, Some("a")), codes.make(group, Some("b")));
+        assert_ne!(codes.generate(group, None), codes.generate(group, None));
+        assert_eq!(codes.generate(group, Some("a")), codes.generate(group, Some("a")));
+        assert_ne!(codes.generate(group, Some("a")), codes.generate(group, Some("b")));
     }
 
     #[test]
-    fn the_sixth_try_within_a_minute_is_refused() {
-        let tries = Tries::per_minute(NonZeroU32::new(5).unwrap());
+    fn sixth_attempt_within_a_minute_is_refused() {
+        let attempts = AttemptLimiter::per_minute(NonZeroU32::new(5).unwrap());
         for _ in 0..5 {
-            tries.count(&(1, "pwd")).unwrap();
+            attempts.count(&(1, "pwd")).unwrap();
         }
-        assert_eq!(tries.count(&(1, "pwd")).unwrap_err().reason(), Reason::TooManyTries);
-        assert!(tries.count(&(2, "pwd")).is_ok() && tries.count(&(1, "sid")).is_ok());
+        assert_eq!(attempts.count(&(1, "pwd")).unwrap_err().reason(), Reason::TooManyTries);
+        assert!(attempts.count(&(2, "pwd")).is_ok() && attempts.count(&(1, "sid")).is_ok());
     }
 }

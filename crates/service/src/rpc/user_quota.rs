@@ -69,26 +69,26 @@ impl QuotaKind {
 /// share the counts.
 ///
 /// A count takes the lock of a sixteenth of the table for one lookup. The table has at most 100,000 users and 4,096 shared counts, about
-/// 5 MB. A user whose bucket is full again takes no place after the next sweep. If all places are taken, further users share counts
+/// 5 MB. A user whose bucket is full again needs no entry after the next sweep. If the table is full, further users share counts
 /// by their ids: each of them is still counted, and may be refused for what another one did.
 #[derive(Clone, Debug)]
 pub struct UserQuota {
     kind: QuotaKind,
     /// `None`: nothing is counted.
-    table: Option<Arc<Table>>,
+    table: Option<Arc<QuotaTable>>,
     refused: Counter,
 }
 
 /// Who is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Subject {
+pub(crate) enum QuotaSubject {
     User(UserId),
     Caller(CallerId),
     /// Users who share a count.
     Shared(usize),
 }
 
-impl Subject {
+impl QuotaSubject {
     /// Consecutive for users, so that they spread evenly over the parts of the table.
     fn number(self) -> usize {
         let id = match self {
@@ -102,23 +102,23 @@ impl Subject {
 
 /// What was counted, so that a part of it can be given back.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenQuota {
     shard: usize,
-    subject: Subject,
+    subject: QuotaSubject,
     many: u32,
 }
 
 /// A quota that is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exceeded {
+pub(crate) struct QuotaExceeded {
     kind: QuotaKind,
     /// Until what was asked for is within the quota.
     wait: Duration,
 }
 
-impl From<Exceeded> for Error {
-    fn from(exceeded: Exceeded) -> Self {
-        let Exceeded { kind, wait } = exceeded;
+impl From<QuotaExceeded> for Error {
+    fn from(exceeded: QuotaExceeded) -> Self {
+        let QuotaExceeded { kind, wait } = exceeded;
         Self::new(Reason::QuotaExceeded, kind.text()).with("quota", kind.name()).after(wait)
     }
 }
@@ -131,7 +131,7 @@ impl UserQuota {
     }
 
     fn with_room_for(users_max: usize, kind: QuotaKind, most: u32) -> Self {
-        let table = |most| Arc::new(Table::new(users_max, Rate::new(kind.period(), most)));
+        let table = |most| Arc::new(QuotaTable::new(users_max, QuotaRate::new(kind.period(), most)));
         let refused = metrics::counter!(metric::USER_QUOTA_REFUSED.name, "quota" => kind.name());
         Self { kind, table: NonZeroU32::new(most).map(table), refused }
     }
@@ -142,7 +142,7 @@ impl UserQuota {
     /// QUOTA_EXCEEDED, with the time until one is available again.
     pub fn count(&self, user: Option<UserId>) -> Result<(), Error> {
         match user {
-            Some(user) => self.take(Subject::User(user), 1).map(drop).map_err(Error::from),
+            Some(user) => self.take(QuotaSubject::User(user), 1).map(drop).map_err(Error::from),
             None => Ok(()),
         }
     }
@@ -153,17 +153,21 @@ impl UserQuota {
     }
 
     /// Counts `many` together, or none of them. More than the whole quota count as the whole. `None`: nothing is counted.
-    pub(crate) fn take(&self, subject: Subject, many: usize) -> Result<Option<Taken>, Exceeded> {
+    pub(crate) fn take(
+        &self,
+        subject: QuotaSubject,
+        many: usize,
+    ) -> Result<Option<TakenQuota>, QuotaExceeded> {
         let Some(table) = &self.table else { return Ok(None) };
         let many = u32::try_from(many).unwrap_or(u32::MAX).min(table.rate.most);
         table.take(subject, many).map(Some).map_err(|wait| {
             self.refused.increment(1);
-            Exceeded { kind: self.kind, wait }
+            QuotaExceeded { kind: self.kind, wait }
         })
     }
 
     /// Gives back what is above `many`.
-    pub(crate) fn give_back(&self, taken: &Taken, many: usize) {
+    pub(crate) fn give_back(&self, taken: &TakenQuota, many: usize) {
         let many = u32::try_from(many).unwrap_or(u32::MAX);
         if let (Some(table), Some(unused)) = (&self.table, taken.many.checked_sub(many)) {
             table.shards[taken.shard].lock().give_back(taken.subject, table.rate.time_of(unused));
@@ -173,20 +177,20 @@ impl UserQuota {
 
 /// How fast a bucket fills. Times are nanoseconds.
 #[derive(Clone, Copy, Debug)]
-struct Rate {
+struct QuotaRate {
     most: u32,
-    of_one: u64,
+    unit_nanos: u64,
 }
 
-impl Rate {
+impl QuotaRate {
     fn new(period: Duration, most: NonZeroU32) -> Self {
-        let of_one = nanos(period) / u64::from(most.get());
-        Self { most: most.get(), of_one: of_one.max(1) }
+        let unit_nanos = nanos(period) / u64::from(most.get());
+        Self { most: most.get(), unit_nanos: unit_nanos.max(1) }
     }
 
     /// Until so many are available again.
     fn time_of(self, many: u32) -> u64 {
-        self.of_one.saturating_mul(many.into())
+        self.unit_nanos.saturating_mul(many.into())
     }
 }
 
@@ -195,42 +199,43 @@ fn nanos(time: Duration) -> u64 {
 }
 
 #[derive(Debug)]
-struct Table {
-    rate: Rate,
+struct QuotaTable {
+    rate: QuotaRate,
     start: Instant,
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [Mutex<QuotaShard>; SHARDS],
 }
 
 /// The buckets of a part of the users. One that is not in here is full.
 #[derive(Debug)]
-struct Shard {
+struct QuotaShard {
     /// When the bucket is full again, in nanoseconds since the start of the table.
-    full_at: HashMap<Subject, u64>,
+    full_at: HashMap<QuotaSubject, u64>,
     users_max: usize,
     swept: u64,
 }
 
-impl Table {
-    fn new(users_max: usize, rate: Rate) -> Self {
-        let shard = || Shard { full_at: HashMap::new(), users_max: users_max.div_ceil(SHARDS), swept: 0 };
+impl QuotaTable {
+    fn new(users_max: usize, rate: QuotaRate) -> Self {
+        let shard =
+            || QuotaShard { full_at: HashMap::new(), users_max: users_max.div_ceil(SHARDS), swept: 0 };
         Self { rate, start: Instant::now(), shards: std::array::from_fn(|_| Mutex::new(shard())) }
     }
 
     /// The error is the time to wait.
-    fn take(&self, subject: Subject, many: u32) -> Result<Taken, Duration> {
+    fn take(&self, subject: QuotaSubject, many: u32) -> Result<TakenQuota, Duration> {
         let shard = subject.number() % SHARDS;
         let mut part = self.shards[shard].lock();
         // Behind the lock, so that time does not go back for a user.
         let now = nanos(self.start.elapsed());
-        let subject = part.place_of(subject, now);
+        let subject = part.counted_as(subject, now);
         part.take(subject, many, self.rate, now)?;
-        Ok(Taken { shard, subject, many })
+        Ok(TakenQuota { shard, subject, many })
     }
 }
 
-impl Shard {
+impl QuotaShard {
     /// Takes `many` from a bucket. The error is the time to wait.
-    fn take(&mut self, subject: Subject, many: u32, rate: Rate, now: u64) -> Result<(), Duration> {
+    fn take(&mut self, subject: QuotaSubject, many: u32, rate: QuotaRate, now: u64) -> Result<(), Duration> {
         let (time, whole) = (rate.time_of(many), rate.time_of(rate.most));
         let full_at = self.full_at.get(&subject).copied().unwrap_or_default().max(now);
         let after = full_at.saturating_add(time);
@@ -244,16 +249,16 @@ impl Shard {
         Ok(())
     }
 
-    fn give_back(&mut self, subject: Subject, time: u64) {
+    fn give_back(&mut self, subject: QuotaSubject, time: u64) {
         if let Some(full_at) = self.full_at.get_mut(&subject) {
             *full_at = full_at.saturating_sub(time);
         }
     }
 
     /// The subject itself while there is room, else users who share a count. Callers are configured, so that there are few.
-    fn place_of(&mut self, subject: Subject, now: u64) -> Subject {
+    fn counted_as(&mut self, subject: QuotaSubject, now: u64) -> QuotaSubject {
         if self.full_at.len() < self.users_max
-            || !matches!(subject, Subject::User(_))
+            || !matches!(subject, QuotaSubject::User(_))
             || self.full_at.contains_key(&subject)
         {
             return subject;
@@ -262,7 +267,7 @@ impl Shard {
         if self.full_at.len() < self.users_max {
             return subject;
         }
-        Subject::Shared(subject.number() / SHARDS % SHARED)
+        QuotaSubject::Shared(subject.number() / SHARDS % SHARED)
     }
 
     /// Forgets buckets that are full.
@@ -283,8 +288,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn subject(number: i64) -> Subject {
-        Subject::User(user(number))
+    fn subject(number: i64) -> QuotaSubject {
+        QuotaSubject::User(user(number))
     }
 
     /// How many are counted until one is refused, and how long to wait then.

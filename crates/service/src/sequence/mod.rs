@@ -3,11 +3,11 @@
 //! The store allocates blocks; Redis, or the memory of a node without one, issues their numbers. See
 //! [`kith_delivery::Sequences`].
 
+mod background;
 mod config;
 mod convert;
 mod rpc;
-mod spawned;
 
+pub use background::TokioBackground;
 pub use config::SequencesConfig;
 pub use rpc::SequenceRpc;
-pub use spawned::Spawned;

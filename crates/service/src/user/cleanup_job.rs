@@ -34,20 +34,20 @@ const LEASE: &str = "edge_removals";
 const LEASE_LASTS: Duration = Duration::from_secs(20);
 
 /// The job that removes the data of deleted users in these domains. `begun`: users who were just deleted on this node;
-/// `among`: the id of this node, if there are others.
+/// `node_id`: the id of this node, if there are others.
 #[must_use]
 pub fn cleanup_job(
     stores: &Stores,
     domains: Vec<Arc<dyn AccountCleanup>>,
     begun: mpsc::Receiver<UserId>,
-    among: Option<&str>,
+    node_id: Option<&str>,
 ) -> BackgroundJob {
     let rounds = CleanupRounds {
         domains,
         store: Arc::clone(&stores.edges),
         ids: Arc::clone(&stores.users),
         users: Arc::clone(&stores.strong),
-        lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
+        lease: Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS),
         emptied: HashSet::new(),
         settled: HashSet::new(),
     };
@@ -90,7 +90,7 @@ impl CleanupRounds {
     /// Removes the data of a user that was just deleted. The note in the store, if there is one, holds the id for
     /// longer.
     async fn begin(&self, user: UserId) -> Result<(), Error> {
-        if self.clear(user).await? == Left::Nothing && !self.store.keeps_removals() {
+        if self.clear(user).await? == ClearOutcome::Empty && !self.store.keeps_removals() {
             self.ids.release_id(user, Timestamp::now()).await.map_err(store_error)?;
         }
         Ok(())
@@ -129,15 +129,15 @@ impl CleanupRounds {
             return self.finish(user, noted).await;
         }
         match self.clear(user).await? {
-            Left::Later => return Ok(()),
-            Left::Nothing if young => drop(self.emptied.insert(note)),
-            Left::Nothing => {
+            ClearOutcome::Later => return Ok(()),
+            ClearOutcome::Empty if young => drop(self.emptied.insert(note)),
+            ClearOutcome::Empty => {
                 self.settled.insert(note);
                 self.finish(user, noted).await?;
             }
             // Its deletion may still be applied.
-            Left::User if young => {}
-            Left::User => self.store.end_removal(user, noted).await.map_err(store_error)?,
+            ClearOutcome::NotDeleted if young => {}
+            ClearOutcome::NotDeleted => self.store.end_removal(user, noted).await.map_err(store_error)?,
         }
         Ok(())
     }
@@ -154,16 +154,16 @@ impl CleanupRounds {
     }
 
     /// Removes the data of a deleted user.
-    async fn clear(&self, user: UserId) -> Result<Left, Error> {
+    async fn clear(&self, user: UserId) -> Result<ClearOutcome, Error> {
         // Read before each step: the deletion may not have been applied, and the id may belong to another user.
         while self.is_deleted(user).await? {
             match self.step(user).await? {
                 Cleaned::Some => {}
-                Cleaned::All => return Ok(Left::Nothing),
-                Cleaned::Later => return Ok(Left::Later),
+                Cleaned::All => return Ok(ClearOutcome::Empty),
+                Cleaned::Later => return Ok(ClearOutcome::Later),
             }
         }
-        Ok(Left::User)
+        Ok(ClearOutcome::NotDeleted)
     }
 
     /// Removes some data of a user, in the first domain that has any.
@@ -185,14 +185,14 @@ impl CleanupRounds {
     }
 }
 
-/// The remainder of a user after a clean-up.
+/// The result of a clean-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    Nothing,
-    /// Something, because a service does not answer now.
+enum ClearOutcome {
+    Empty,
+    /// Something is left, because a service does not answer now.
     Later,
-    /// Everything: the user is not deleted.
-    User,
+    /// The user is not deleted: its deletion was not applied, or the id has another user.
+    NotDeleted,
 }
 
 fn log(error: &Error) {

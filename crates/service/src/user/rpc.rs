@@ -18,10 +18,10 @@ use super::{
 use crate::{
     error::{Error, valid},
     rpc::{
-        answer_size::{ANSWER_BYTES, ByteBudget, fitting},
+        answer_size::{ANSWER_BYTES, ByteBudget, fit_into_answer},
         audit_notes::AuditNotes,
         batch::{self, Limits},
-        call::{Call, RpcResult, Served, own},
+        call::{AnswerMetadata, Call, RpcResult, own},
         ids,
         page_token::PageTokens,
         params::{check_user_paths, take_secrets},
@@ -116,7 +116,7 @@ impl UserService for UserRpc {
         self.limits.records.count(call, 1)?;
         let entry = self.users.get(id, &self.limits.consistency(call, request.consistency.as_ref())?).await?;
         let user = batch_encoder::answer(&entry.value, Viewer::of(call), &self.users.rules);
-        Ok(Served::of(&entry).answer(user))
+        Ok(AnswerMetadata::of(&entry).answer(user))
     }
 
     async fn batch_get_users(
@@ -182,9 +182,9 @@ impl UserService for UserRpc {
         let request = request.get_ref();
         self.limits.consistency(call, request.consistency.as_ref())?;
         let user = self.users.find_user_by_name(&convert::user_name(&request.user_name)?).await?;
-        let served = Served::by_store(user.version.get());
+        let metadata = AnswerMetadata::from_store(user.version.get());
         let user = Some(self.shown(&user, Viewer::of(call)));
-        Ok(served.answer(wire::FindUserByNameResponse { user }))
+        Ok(metadata.answer(wire::FindUserByNameResponse { user }))
     }
 
     async fn search_users(
@@ -197,12 +197,13 @@ impl UserService for UserRpc {
         self.limits.consistency(call, request.consistency.as_ref())?;
         let mut page = self.limits.page(call, request.page_size)?;
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
-        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let after = self.pages.verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let found = self.users.search_users(&keyword, after, page.size + 1).await?;
-        let users = fitting(found.iter().take(page.size).map(|user| self.shown(user, Viewer::of(call))));
+        let users =
+            fit_into_answer(found.iter().take(page.size).map(|user| self.shown(user, Viewer::of(call))));
         page.answered(users.len());
         let last = users.last().filter(|_| users.len() < found.len());
-        let next_page_token = last.map(|user| self.pages.seal(&query, user.user_id)).unwrap_or_default();
+        let next_page_token = last.map(|user| self.pages.issue(&query, user.user_id)).unwrap_or_default();
         Ok(Response::new(wire::SearchUsersResponse { users, next_page_token }))
     }
 

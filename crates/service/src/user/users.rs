@@ -16,7 +16,7 @@ use crate::{
     rpc::{
         ids,
         request::WriteContext,
-        secret::{PlainSecrets, SecretHasher, Tries},
+        secret::{AttemptLimiter, PlainSecrets, SecretHasher},
         versions::{deleted, put},
     },
     write::{
@@ -60,7 +60,7 @@ pub struct Users {
     mutations: Mutations,
     hasher: SecretHasher,
     ids: Arc<Ids>,
-    tries: Arc<Tries<(UserId, String)>>,
+    attempts: Arc<AttemptLimiter<(UserId, String)>>,
     reserved: Arc<BTreeSet<String>>,
     pub(super) rules: Arc<UserRules>,
 }
@@ -84,7 +84,7 @@ impl Users {
             mutations: mutations.clone(),
             hasher: hasher.clone(),
             ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::User, rules.id_block)),
-            tries: Arc::new(Tries::per_minute(rules.tries_per_minute)),
+            attempts: Arc::new(AttemptLimiter::per_minute(rules.tries_per_minute)),
             reserved: Arc::new(reserved),
             rules: Arc::new(rules),
         }
@@ -165,7 +165,7 @@ impl Users {
     ) -> Result<Committed<User>, Error> {
         self.check_name(&draft.user_name)?;
         let write = context.write_with(&secrets, &self.hasher).await?;
-        let secrets = self.hasher.seal(secrets).await?;
+        let secrets = self.hasher.hash_all(secrets).await?;
         let this = self.clone();
         self.mutations.call(context.deadline, async move { this.insert(draft, secrets, write).await }).await
     }
@@ -185,7 +185,7 @@ impl Users {
             self.check_name(name)?;
         }
         let write = context.write_with(&secrets, &self.hasher).await?;
-        let patch = UserPatch { secrets: self.hasher.seal(secrets).await?, ..patch };
+        let patch = UserPatch { secrets: self.hasher.hash_all(secrets).await?, ..patch };
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.update_user(id, patch, write).await });
         let write = RecordWrite { key: id, write, change: put };
@@ -233,7 +233,7 @@ impl Users {
         if !self.rules.secret_params.contains(name) {
             return Err(Error::invalid("name", "must be the name of a secret parameter"));
         }
-        self.tries.count(&(id, name.to_owned()))?;
+        self.attempts.count(&(id, name.to_owned()))?;
         let stored = self.secrets.secret(SecretOwner::User(id), name).await;
         self.hasher.verify(stored.map_err(|error| Error::store(KIND, &error))?, secret).await
     }

@@ -50,13 +50,13 @@ impl CacheDefaults {
 }
 
 /// Of two namespaces that share what one is given.
-pub(crate) fn half<V>(mut policy: Policy<V>) -> Policy<V> {
+pub(crate) fn halved<V>(mut policy: Policy<V>) -> Policy<V> {
     policy.memory_bytes /= 2;
     policy
 }
 
 /// Of records that most pairs of ids do not have: their absence is asked for as often, and kept as long as a record.
-pub(crate) fn seldom_there<V>(mut policy: Policy<V>) -> Policy<V> {
+pub(crate) fn often_absent<V>(mut policy: Policy<V>) -> Policy<V> {
     policy.negative_ttl = policy.ttl;
     policy
 }

@@ -7,7 +7,7 @@ use kith_store::{Outcome, StoreError};
 
 use crate::write::mutations::{Committed, unknown};
 
-/// Marked before a write, and given its verdict after.
+/// Invalidations that begin before a write, and end with its outcome.
 pub(crate) trait InvalidationScope: Send {
     /// Whether the write is acknowledged only after this is published to the other nodes.
     fn is_strict(&self) -> bool {
@@ -17,10 +17,10 @@ pub(crate) trait InvalidationScope: Send {
     /// The write is committed: its copies in memory are dropped, and it is published to the other nodes.
     fn committed(self) -> impl Future<Output = Result<Token, CacheError>> + Send;
 
-    /// The write may stand, or may yet.
+    /// The outcome of the write is unknown: it may be applied now or later.
     fn unknown(self) -> impl Future<Output = Result<Token, CacheError>> + Send;
 
-    /// The write does not stand.
+    /// The write was not applied.
     fn aborted(self) -> impl Future<Output = ()> + Send;
 }
 

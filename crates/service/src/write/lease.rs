@@ -8,28 +8,28 @@ use tokio::time::Instant;
 /// Who holds a lease where there are no other nodes.
 const ALONE: &str = "alone";
 
-/// This node's side of a lease. That two nodes believe to hold it, for as long as it lasts, must be no harm: it spares work.
+/// This node's side of a lease. While it lasts, two nodes may both believe that they hold it: a lease only spares work.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     coordination: Arc<dyn Coordination>,
     name: &'static str,
     /// The id of this node, where there are others.
-    among: Option<String>,
+    node_id: Option<String>,
     lasts: Duration,
     /// When it was last asked for and given.
     held: Option<Instant>,
 }
 
 impl Lease {
-    /// One that is not held yet. `among`: the id of this node, where there are others.
+    /// One that is not held yet. `node_id`: the id of this node, where there are others.
     pub(crate) fn new(
         coordination: &Arc<dyn Coordination>,
         name: &'static str,
-        among: Option<&str>,
+        node_id: Option<&str>,
         lasts: Duration,
     ) -> Self {
-        let (coordination, among) = (Arc::clone(coordination), among.map(str::to_owned));
-        Self { coordination, name, among, lasts, held: None }
+        let (coordination, node_id) = (Arc::clone(coordination), node_id.map(str::to_owned));
+        Self { coordination, name, node_id, lasts, held: None }
     }
 
     /// Whether the work is this node's part, as it is where there are no others. The store is asked again when a fifth of
@@ -62,10 +62,10 @@ impl Lease {
     /// # Errors
     /// If the store cannot answer.
     pub(crate) async fn set_mark(&self, mark: &[u8]) -> Result<bool, StoreError> {
-        if self.among.is_none() && !self.coordination.lease(self.name, ALONE, self.lasts).await? {
+        if self.node_id.is_none() && !self.coordination.lease(self.name, ALONE, self.lasts).await? {
             return Ok(false);
         }
-        self.coordination.set_mark(self.name, self.among.as_deref().unwrap_or(ALONE), mark).await
+        self.coordination.set_mark(self.name, self.node_id.as_deref().unwrap_or(ALONE), mark).await
     }
 }
 
@@ -74,9 +74,9 @@ mod tests {
     use super::*;
     use crate::sample::OneLease;
 
-    fn lease(store: &Arc<OneLease>, among: Option<&str>) -> Lease {
+    fn lease(store: &Arc<OneLease>, node_id: Option<&str>) -> Lease {
         let store: Arc<dyn Coordination> = Arc::<OneLease>::clone(store);
-        Lease::new(&store, "work", among, Duration::from_secs(10))
+        Lease::new(&store, "work", node_id, Duration::from_secs(10))
     }
 
     #[tokio::test(start_paused = true)]

@@ -39,7 +39,7 @@ pub struct Mutations {
     shed: ShedCounter,
     /// See [`WriteLimits::takes`].
     limit: Duration,
-    /// See [`patience`].
+    /// See [`answer_wait`].
     answer: Duration,
     /// Notified of each acknowledged write.
     listener: Option<Arc<dyn WriteListener>>,
@@ -54,14 +54,14 @@ pub struct WriteLimits {
     pub wait: Duration,
     /// How long the store may take before the outcome counts as unknown.
     pub takes: Duration,
-    /// See [`patience`].
+    /// See [`answer_wait`].
     pub answer: Duration,
 }
 
 /// How long a call that writes waits for its answer: `least`, or two fifths of the time `left` to its deadline if that
 /// is longer. Less than half, so that its caller has time for another node.
 #[must_use]
-pub fn patience(least: Duration, left: Duration) -> Duration {
+pub fn answer_wait(least: Duration, left: Duration) -> Duration {
     least.max(left.mul_f64(0.4))
 }
 
@@ -151,7 +151,7 @@ impl Mutations {
         }
     }
 
-    /// As [`Self::run`], for the call of a client: answers it after [`patience`] even if the work continues. Every step
+    /// As [`Self::run`], for the call of a client: answers it after [`answer_wait`] even if the work continues. Every step
     /// counts, including ids, reads and confirmations of other nodes.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl Mutations {
         deadline: Instant,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        let limit = patience(self.answer, deadline.saturating_duration_since(Instant::now()));
+        let limit = answer_wait(self.answer, deadline.saturating_duration_since(Instant::now()));
         match timeout(limit, self.run(deadline, work)).await {
             Ok(result) => result,
             Err(_late) => Err(Error::store("write", &unknown("no answer in time"))),
@@ -226,8 +226,8 @@ impl Mutations {
             (change, true) => Change::Invalidate { version: change.version() },
         };
         let version = change.version();
-        let settled = guard.committed(vec![(key.clone(), change)]).await;
-        let token = match settled {
+        let published = guard.committed(vec![(key.clone(), change)]).await;
+        let token = match published {
             Ok(token) => token,
             Err(_) if cache.is_strict() => return Err(unknown("other nodes may not know of the write yet")),
             Err(_) => self.token_without_publish(),
@@ -265,7 +265,7 @@ impl Mutations {
         keys: Vec<MemberKey>,
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<Committed<T>, StoreError> {
-        let _permit = self.queue_permits.take(group).await.ok_or_else(|| self.overloaded())?;
+        let _permit = self.queue_permits.acquire(group).await.ok_or_else(|| self.overloaded())?;
         self.write_invalidating(cache, keys, None, write).await
     }
 
@@ -308,7 +308,7 @@ impl Mutations {
     }
 
     fn overloaded(&self) -> StoreError {
-        self.shed.one_more();
+        self.shed.increment();
         StoreError::Overloaded
     }
 
@@ -440,10 +440,10 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_less_than_half_of_a_long_deadline() {
-        assert_eq!(patience(2 * SECOND, SECOND), 2 * SECOND);
-        assert_eq!(patience(2 * SECOND, 5 * SECOND), 2 * SECOND);
-        assert_eq!(patience(2 * SECOND, 10 * SECOND), 4 * SECOND);
+    fn answer_wait_is_below_half_of_long_deadline() {
+        assert_eq!(answer_wait(2 * SECOND, SECOND), 2 * SECOND);
+        assert_eq!(answer_wait(2 * SECOND, 5 * SECOND), 2 * SECOND);
+        assert_eq!(answer_wait(2 * SECOND, 10 * SECOND), 4 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,13 +13,13 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 /// `None` in it: no permit can be expected, for no writer of the queue.
-type Cell = OnceCell<Option<OwnedPermit>>;
+type PermitCell = OnceCell<Option<OwnedPermit>>;
 
 /// Permits that the writes of a queue share.
 #[derive(Debug)]
 pub(super) struct QueuePermits {
     admission: Arc<AdmissionQueue>,
-    queues: Mutex<HashMap<GroupId, Weak<Cell>>>,
+    queues: Mutex<HashMap<GroupId, Weak<PermitCell>>>,
 }
 
 impl QueuePermits {
@@ -30,12 +30,12 @@ impl QueuePermits {
 
     /// A part of the permit of this group, which the first writer takes, and the last one releases; `None`: there is
     /// none, or none can be expected.
-    pub(super) async fn take(&self, group: GroupId) -> Option<SharedPermit<'_>> {
+    pub(super) async fn acquire(&self, group: GroupId) -> Option<SharedPermit<'_>> {
         let cell = {
             let mut queues = self.queues.lock();
             let known = queues.get(&group).and_then(Weak::upgrade);
             known.unwrap_or_else(|| {
-                let cell = Arc::new(Cell::new());
+                let cell = Arc::new(PermitCell::new());
                 queues.insert(group, Arc::downgrade(&cell));
                 cell
             })
@@ -52,7 +52,7 @@ impl QueuePermits {
 pub(super) struct SharedPermit<'a> {
     of: &'a QueuePermits,
     group: GroupId,
-    cell: Option<Arc<Cell>>,
+    cell: Option<Arc<PermitCell>>,
 }
 
 impl Drop for SharedPermit<'_> {
@@ -82,7 +82,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn hundred_writes_of_a_group_leave_other_permits() {
         let (permits, queues) = permits(2);
-        let held = join_all((0..100).map(|_| queues.take(group(1)))).await;
+        let held = join_all((0..100).map(|_| queues.acquire(group(1)))).await;
         assert!(held.iter().all(Option::is_some));
         assert!(permits.acquire().await.is_some(), "the second permit is free");
     }
@@ -90,7 +90,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn last_writer_of_a_group_returns_the_permit() {
         let (permits, queues) = permits(1);
-        let (first, second) = (queues.take(group(1)).await, queues.take(group(1)).await);
+        let (first, second) = (queues.acquire(group(1)).await, queues.acquire(group(1)).await);
         drop(first);
         assert!(permits.acquire().await.is_none(), "the second one still has it");
         drop(second);
@@ -103,7 +103,7 @@ mod tests {
         let (permits, queues) = permits(1);
         let _held = permits.acquire().await.unwrap();
         let begun = tokio::time::Instant::now();
-        let refused = join_all((0..100).map(|_| queues.take(group(1)))).await;
+        let refused = join_all((0..100).map(|_| queues.acquire(group(1)))).await;
         assert!(refused.iter().all(Option::is_none));
         assert_eq!(begun.elapsed(), Duration::from_millis(500));
         drop(refused);

@@ -23,7 +23,7 @@ impl ShedCounter {
     }
 
     /// Counts one.
-    pub fn one_more(&self) {
+    pub fn increment(&self) {
         self.counter.increment(1);
         self.number.fetch_add(1, Ordering::Relaxed);
     }

@@ -6,7 +6,9 @@ use kith_service::{
     conversation::ConversationRecords,
     group::{
         GroupRules, Groups, RenameListener, cache,
-        members::{self, Among, MemberRules, Members, MembershipListener, MembershipListeners, Roles},
+        members::{
+            self, MemberDependencies, MemberRules, Members, MembershipListener, MembershipListeners, Roles,
+        },
     },
     message::GroupEvents,
     rpc::secret::InviteCodes,
@@ -53,8 +55,8 @@ pub(super) fn groups_and_members(
     let policies = members::cache::policies(&defaults);
     let groups =
         Groups::new(context, cache::policies(&defaults), roles.clone(), codes, group_rules(config), renames);
-    let among = Among { roles, groups: groups.clone(), users, conversations };
-    let members = Members::new(context, policies.lists, among, listeners, member_rules(config));
+    let dependencies = MemberDependencies { roles, groups: groups.clone(), users, conversations };
+    let members = Members::new(context, policies.lists, dependencies, listeners, member_rules(config));
     (groups, members)
 }
 

@@ -9,9 +9,9 @@ use kith_service::{
     dialog::{self, DialogCleanup, DialogRecords},
     group::members::Roles,
     message::{
-        AppendQueue, ConversationData, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents,
-        Inboxes, Logs, Messages, Notes, OfflineLogs, OfflineRpc, Receiving, Recipients, Repeats, StepNotes,
-        documents, receivers_job, resumption_job, upkeep_job,
+        AppendQueue, ConversationData, Delivery, Dialogs, ErasureCleanup, FanOutRetries, GroupEvents,
+        Inboxes, Logs, MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, Receiving, Recipients,
+        StepNotes, documents, receivers_job, resumption_job, upkeep_job,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, Receipts, notifier_job},
@@ -50,7 +50,7 @@ pub(super) struct Messaging {
     pub(super) calls: MessagingCalls,
     pub(super) upkeep: BackgroundJob,
     pub(super) dialog_cleanup: DialogCleanup,
-    pub(super) repeats: Repeats,
+    pub(super) repeats: FanOutRetries,
     pub(super) resumption: BackgroundJob,
     pub(super) receivers: BackgroundJob,
     pub(super) receipt_notifier: BackgroundJob,
@@ -81,7 +81,7 @@ pub(super) fn messaging(
     let offline = OfflineRpc::new(offline, pages.clone());
     let upkeep = upkeep_job(context, &records.conversations, queue.clone(), &config.messages, parts.among());
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
-    let correspondents = Correspondents {
+    let dependencies = MessageDependencies {
         users: domains.users.clone(),
         members: domains.members.clone(),
         follows: domains.follows.clone(),
@@ -89,14 +89,14 @@ pub(super) fn messaging(
     };
     let marks = ReadMarks::new(Arc::clone(&context.stores.dialogs), config.receipts);
     let (marked, changes) = ChangedReceipts::new(marks.clone());
-    let messages = Messages::new(context, queue, correspondents, records, Arc::new(marked), config.messages);
+    let messages = Messages::new(context, queue, dependencies, records, Arc::new(marked), config.messages);
     let receipts = Receipts::new(messages.clone(), marks, config.receipts);
     let receipt_notifier = notifier_job(receipts.clone(), notes.clone(), changes);
     let dialogs = Dialogs::new(context, messages.clone(), notes);
     let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages, totals);
     let (receivers, resumption) =
         (receivers_job(&receiving), resumption_job(context.stores, delivery.clone(), parts.among()));
-    let repeats = Repeats::new(delivery);
+    let repeats = FanOutRetries::new(delivery);
     let calls =
         MessagingCalls { messages, dialogs, receiving, receipts, offline, agreement: parts.agreement() };
     Messaging { calls, upkeep, dialog_cleanup, repeats, resumption, receivers, receipt_notifier }

@@ -15,14 +15,14 @@ use std::{sync::Arc, time::Duration};
 use kith_cache::Node;
 use kith_delivery::Windows;
 use kith_service::{
-    application::{self, Applications, Closing},
+    application::{self, ApplicationCloser, Applications},
     conversation, dialog,
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
-    message::{Repeats, documents},
+    message::{FanOutRetries, documents},
     notice::{self, LiveTotals, NoticeCleanup},
-    presence::{Background, Moves},
-    relation::{self, Blocks, Follows, Upkeep},
+    presence::{Background, MembershipForwarder},
+    relation::{self, Blocks, Follows, RelationUpkeep},
     rpc::{page_token::PageTokens, secret::SecretHasher},
     schema_agreement::SchemaAgreement,
     sequence::SequenceRpc,
@@ -73,7 +73,7 @@ pub struct Services {
     /// The completion of applications that a dead node left incomplete.
     pub(crate) applications: BackgroundJob,
     /// Retries of failed deliveries.
-    pub repeats: Repeats,
+    pub repeats: FanOutRetries,
     /// Delivery of messages that other nodes left undelivered.
     pub(crate) resumption: BackgroundJob,
     /// The background tasks of receivers.
@@ -233,7 +233,7 @@ async fn build(
     let gateway_tokens = PageTokens::new(shared_key(stores, "gateway_tokens").await?);
 
     let (deletions, deleted) = Deletions::new(stores);
-    let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
+    let (moves, moved) = kith_service::presence::membership_forwarder(config.presence.fan_out_wait);
     let users = users::users(parts, deletions);
     let LowerDomains { domains, closing, sending, upkeep } = lower_domains(parts, users, moves).await?;
     let limits = routes::limits(config);
@@ -311,17 +311,21 @@ impl<'a> Assembly<'a> {
 /// The domains that others are built over, and their further dependencies.
 struct LowerDomains {
     domains: Domains,
-    closing: Closing,
+    closing: ApplicationCloser,
     sending: messages::Sending,
-    upkeep: Upkeep,
+    upkeep: RelationUpkeep,
 }
 
 /// Builds users, groups, members and relations, and the append of messages, which they use. `moves`: the listener of
 /// presence for joins and leaves.
-async fn lower_domains(parts: Assembly<'_>, users: Users, moves: Moves) -> Result<LowerDomains, StoreError> {
+async fn lower_domains(
+    parts: Assembly<'_>,
+    users: Users,
+    moves: MembershipForwarder,
+) -> Result<LowerDomains, StoreError> {
     let Assembly { context, config, .. } = parts;
     let stores = context.stores;
-    let closing = Closing::new(stores, context.mutations.clone(), config.applications);
+    let closing = ApplicationCloser::new(stores, context.mutations.clone(), config.applications);
     let sending = messages::sending(parts, &users);
     let listeners = groups::GroupListeners {
         members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(sending.notes.clone())],
@@ -336,7 +340,7 @@ async fn lower_domains(parts: Assembly<'_>, users: Users, moves: Moves) -> Resul
     let (groups, members) = groups::groups_and_members(parts, dependencies, codes, listeners);
     let follows = relations::follows(parts, &users, &closing, &sending.notes);
     let blocks = sending.blocks.clone();
-    let upkeep = Upkeep::new(stores, context.caches, &follows, &blocks);
+    let upkeep = RelationUpkeep::new(stores, context.caches, &follows, &blocks);
     Ok(LowerDomains {
         domains: Domains { users, groups, members, follows, blocks },
         closing,
@@ -371,8 +375,8 @@ struct Domains {
 }
 
 impl Domains {
-    fn deciders(&self) -> application::Deciders {
-        application::Deciders {
+    fn deciders(&self) -> application::ApplicationDependencies {
+        application::ApplicationDependencies {
             users: self.users.clone(),
             members: self.members.clone(),
             follows: self.follows.clone(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kith_service::{
-    presence::{self, Background, Moved, Online, PresenceRpc},
+    presence::{self, Background, MembershipUpdate, PresenceDependencies, PresenceRpc},
     rpc::{batch::Limits, page_token::PageTokens},
 };
 use tokio::sync::mpsc;
@@ -22,14 +22,14 @@ pub(super) fn presence(
     parts: Assembly<'_>,
     domains: &Domains,
     rules: CallRules,
-    moved: mpsc::Receiver<Moved>,
+    moved: mpsc::Receiver<MembershipUpdate>,
 ) -> (PresenceRpc, Background) {
     let Assembly { context, config, .. } = parts;
     let presences = match parts.cluster {
         Some(cluster) => cluster.presences().clone(),
         None => presence::in_memory(&config.presence),
     };
-    let online = Online {
+    let online = PresenceDependencies {
         stores: presences,
         caches: context.caches,
         policy: presence::cache::policy(&cache_defaults(config)),
@@ -41,8 +41,8 @@ pub(super) fn presence(
         gateway_tokens: rules.gateways,
         limits: rules.limits,
         coordination: Arc::clone(&context.stores.coordination),
-        among: parts.among(),
-        moved,
+        node_id: parts.among(),
+        membership_updates: moved,
     };
     presence::build(online, &config.presence)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kith_service::{
-    application::Closing,
+    application::ApplicationCloser,
     message::Notes,
     relation::{Blocks, FollowListeners, Follows, RelationRules, cache},
     user::Users,
@@ -19,7 +19,12 @@ pub(super) fn blocks(parts: Assembly<'_>, notes: &Notes) -> Blocks {
     Blocks::new(parts.context, policies.blocks, policies.block_lists, default, Arc::new(notes.clone()))
 }
 
-pub(super) fn follows(parts: Assembly<'_>, users: &Users, requests: &Closing, notes: &Notes) -> Follows {
+pub(super) fn follows(
+    parts: Assembly<'_>,
+    users: &Users,
+    requests: &ApplicationCloser,
+    notes: &Notes,
+) -> Follows {
     let (rules, policies) = (rules(parts.config), cache::policies(&cache_defaults(parts.config)));
     let (records, lists) = (policies.follows, policies.follow_lists);
     let listeners =

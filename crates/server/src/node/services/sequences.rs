@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kith_cache::SystemClock;
 use kith_delivery::{MemorySequences, SequenceKeeper, Sequences};
-use kith_service::sequence::Spawned;
+use kith_service::sequence::TokioBackground;
 
 use super::Assembly;
 
@@ -15,5 +15,5 @@ pub(super) fn sequences(parts: Assembly<'_>) -> Sequences {
         None => Arc::new(MemorySequences::new(limits.names)),
     };
     let (store, clock) = (Arc::clone(&parts.context.stores.sequences), Arc::new(SystemClock::new()));
-    Sequences::new(store, keeper, clock, Arc::new(Spawned), limits)
+    Sequences::new(store, keeper, clock, Arc::new(TokioBackground), limits)
 }

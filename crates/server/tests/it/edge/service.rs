@@ -27,7 +27,7 @@ use kith_proto::user::v1::{
     user_service_server::{UserService, UserServiceServer},
 };
 use kith_server::edge::Routes;
-use kith_service::rpc::call::{Call, Principal, Served};
+use kith_service::rpc::call::{AnswerMetadata, Call, Principal};
 use tokio::sync::Semaphore;
 use tonic::{
     Request, Response, Status, Streaming, body::Body, codec::CompressionEncoding, server::NamedService,
@@ -120,7 +120,11 @@ pub fn get(user_id: i64) -> GetUserRequest {
 
 fn served(version: i64) -> Response<GetUserResponse> {
     let mut response = Response::new(GetUserResponse::default());
-    response.extensions_mut().insert(Served { tier: "memory", version, age: Duration::from_millis(1500) });
+    response.extensions_mut().insert(AnswerMetadata {
+        tier: "memory",
+        version,
+        age: Duration::from_millis(1500),
+    });
     response
 }
 

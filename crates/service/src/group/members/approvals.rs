@@ -55,7 +55,7 @@ impl Members {
 
     /// Whether a user is a member. Sees every acknowledged change.
     pub(crate) async fn is_member(&self, key: MemberKey) -> Result<bool, Error> {
-        let members = self.among(&[key], &Consistency::Cached).await?;
+        let members = self.get_existing(&[key], &Consistency::Cached).await?;
         Ok(!members.is_empty())
     }
 
@@ -66,14 +66,14 @@ impl Members {
     /// store.
     pub(crate) async fn may_apply(&self, key: MemberKey, code: &str) -> Result<(), Error> {
         let group = self.group(key.group).await?;
-        self.not_in(&group, key.user).await?;
-        self.not_banned(key).await?;
+        self.check_not_member(&group, key.user).await?;
+        self.check_not_banned(key).await?;
         match (group.join_policy, group.visibility) {
             (JoinPolicy::Open, Visibility::Public) => Err(closed("without approval: join it")),
             (JoinPolicy::Invite, _) => Err(closed("by invitation: its admins invite")),
             (JoinPolicy::Approval, _) if code.is_empty() => Ok(()),
             (JoinPolicy::Approval | JoinPolicy::Code, _) | (JoinPolicy::Open, Visibility::Private) => {
-                self.is_code(key, code).await
+                self.check_code(key, code).await
             }
         }
     }
@@ -86,8 +86,8 @@ impl Members {
     pub(crate) async fn may_invite(&self, key: MemberKey, principal: Principal) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         self.roles.allow(&group, principal, least_inviter(&group)).await?;
-        self.not_in(&group, key.user).await?;
-        self.not_banned(key).await
+        self.check_not_member(&group, key.user).await?;
+        self.check_not_banned(key).await
     }
 
     /// Whether the principal may invite users into a group, if the group exists.
@@ -122,12 +122,12 @@ impl Members {
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
-    pub(crate) async fn has_room(&self, key: MemberKey) -> Result<(), Error> {
+    pub(crate) async fn check_room(&self, key: MemberKey) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         if self.roles.of(&group, key.user).await?.is_some() {
             return Ok(());
         }
-        self.not_banned(key).await?;
+        self.check_not_banned(key).await?;
         let roster = self.roster(key.group, &Consistency::Cached).await?;
         if roster.count < self.rules.members_max {
             return Ok(());
@@ -147,7 +147,7 @@ impl Members {
         self.apply_change(key.group, MemberChange::Add(vec![key.user]), context).await
     }
 
-    async fn not_in(&self, group: &Group, user: UserId) -> Result<(), Error> {
+    async fn check_not_member(&self, group: &Group, user: UserId) -> Result<(), Error> {
         match self.roles.of(group, user).await? {
             None => Ok(()),
             Some(_) => Err(Error::new(Reason::StateForbids, "the user is a member of the group already")),

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::{
     Members,
-    service::{FOUNDED_WITHIN, store_error},
+    service::{BACKGROUND_LIMIT, store_error},
 };
 use crate::{
     error::{Error, Reason},
@@ -20,7 +20,7 @@ impl Members {
     ///
     /// # Errors
     /// FAILED_PRECONDITION, or errors of the store.
-    pub(super) async fn not_banned(&self, key: MemberKey) -> Result<(), Error> {
+    pub(super) async fn check_not_banned(&self, key: MemberKey) -> Result<(), Error> {
         match self.store.ban(key, Timestamp::now()).await.map_err(store_error)? {
             None => Ok(()),
             Some(_) => Err(Error::new(Reason::Banned, "the user is banned from the group")),
@@ -48,10 +48,11 @@ impl Members {
     async fn end_ban(&self, key: MemberKey) -> Result<bool, Error> {
         let this = self.clone();
         let work = async move {
-            let (change, terms) = (MemberChange::Unban(vec![key.user]), this.terms(Principal::Service));
-            let done = this.change(key.group, change, terms, Write::at(Timestamp::now())).await?;
+            let (change, context) =
+                (MemberChange::Unban(vec![key.user]), this.change_context(Principal::Service));
+            let done = this.change(key.group, change, context, Write::at(Timestamp::now())).await?;
             Ok(!done.record.bans.is_empty())
         };
-        self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await
+        self.mutations.run(Instant::now() + BACKGROUND_LIMIT, Box::pin(work)).await
     }
 }

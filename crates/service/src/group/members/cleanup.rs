@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     Members,
     membership_events::{EventKind, MembershipEvent},
-    service::{FOUNDED_WITHIN, store_error},
+    service::{BACKGROUND_LIMIT, store_error},
 };
 use crate::{
     error::{Error, Reason, or_none},
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Groups that a deleted user leaves in one step.
-const DEPARTED_AT_ONCE: usize = 20;
+const LEFT_AT_ONCE: usize = 20;
 /// Members of a dismissed group that end in one step.
 const ENDED_AT_ONCE: usize = 100;
 /// Pauses before the attempts to end the members of a dismissed group.
@@ -33,7 +33,7 @@ const TRIED_AFTER: [Duration; 4] =
 
 /// Dismissed groups whose members are being ended.
 #[derive(Debug, Default)]
-pub(super) struct Ending {
+pub(super) struct EndingGroups {
     groups: Mutex<HashSet<GroupId>>,
     /// Held during a step. Invariant: when a group is created again, no step that found it dismissed is in progress.
     step: tokio::sync::Mutex<()>,
@@ -66,7 +66,7 @@ impl Members {
 
     /// Must be called before a group is created under an id that the caller chose. If the id is that of a dismissed
     /// group, its members are ended and its messages hidden when the call returns.
-    pub(super) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
+    pub(super) async fn clear_dismissed(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());
         }
@@ -92,7 +92,11 @@ impl Members {
 
     /// Returns those of these groups that exist, in their order. For the others, starts to end their members again: the
     /// node that was doing so may have died.
-    pub(super) async fn existing(&self, groups: &[GroupId], consistency: &Consistency) -> Vec<GroupId> {
+    pub(super) async fn existing_groups(
+        &self,
+        groups: &[GroupId],
+        consistency: &Consistency,
+    ) -> Vec<GroupId> {
         let found = self.groups.get_many(groups, consistency).await;
         let mut existing = Vec::with_capacity(groups.len());
         for (group, found) in groups.iter().zip(found) {
@@ -108,22 +112,22 @@ impl Members {
     /// Removes a user whose account has ended from some of its groups, and then ends its bans. Returns false if there
     /// was none of either. A group that it owned gets an admin as its owner, or a member, or no owner if there is
     /// neither.
-    async fn depart_some(&self, user: UserId) -> Result<bool, Error> {
+    async fn remove_from_some_groups(&self, user: UserId) -> Result<bool, Error> {
         let mut after = None;
         loop {
-            let groups = self.store.memberships(user, after, DEPARTED_AT_ONCE).await.map_err(store_error);
+            let groups = self.store.memberships(user, after, LEFT_AT_ONCE).await.map_err(store_error);
             let groups = or_none(groups)?;
-            let mut departed = false;
+            let mut removed = false;
             for group in &groups {
                 let (this, group) = (self.clone(), *group);
-                let work = async move { this.depart(group, user).await };
-                departed |= self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await?;
+                let work = async move { this.remove_from_group(group, user).await };
+                removed |= self.mutations.run(Instant::now() + BACKGROUND_LIMIT, Box::pin(work)).await?;
             }
             // The list may be old: all groups of this page may have been left before, and others may follow.
-            if departed {
+            if removed {
                 return Ok(true);
             }
-            if groups.len() < DEPARTED_AT_ONCE {
+            if groups.len() < LEFT_AT_ONCE {
                 return or_none(self.end_bans_of(user).await);
             }
             after = groups.last().copied();
@@ -132,29 +136,29 @@ impl Members {
 
     /// Removes a user from a group; if the user is its owner, transfers the group first. Returns false if the user was not
     /// a member.
-    async fn depart(&self, group: GroupId, user: UserId) -> Result<bool, Error> {
-        let terms = self.terms(Principal::Service);
+    async fn remove_from_group(&self, group: GroupId, user: UserId) -> Result<bool, Error> {
+        let context = self.change_context(Principal::Service);
         let write = || Write::at(Timestamp::now());
         if self.roster(group, &Consistency::Strong).await?.owner == Some(user)
-            && let Some(heir) = self.heir(group, user).await?
+            && let Some(owner) = self.next_owner(group, user).await?
         {
-            match self.change(group, MemberChange::Transfer(heir), terms, write()).await {
+            match self.change(group, MemberChange::Transfer(owner), context, write()).await {
                 // The new owner left meanwhile: then the group has no owner.
                 Err(error) if error.reason() == Reason::NotFound => {}
                 changed => drop(changed?),
             }
         }
-        let departed = self.change(group, MemberChange::AccountDeleted(user), terms, write()).await;
-        departed.map(|done| !done.record.rows.is_empty())
+        let removed = self.change(group, MemberChange::AccountDeleted(user), context, write()).await;
+        removed.map(|done| !done.record.rows.is_empty())
     }
 
     /// The next owner of the group: the admin with the lowest id, or else the member with the lowest id.
-    async fn heir(&self, group: GroupId, user: UserId) -> Result<Option<UserId>, Error> {
+    async fn next_owner(&self, group: GroupId, user: UserId) -> Result<Option<UserId>, Error> {
         for least in [Role::Admin, Role::Member] {
             let some = self.store.member_list(group, least, None, 2).await.map_err(store_error)?;
             let others = some.iter().map(|member| member.key.user).filter(|other| *other != user);
-            if let Some(heir) = others.min() {
-                return Ok(Some(heir));
+            if let Some(owner) = others.min() {
+                return Ok(Some(owner));
             }
         }
         Ok(None)
@@ -191,7 +195,7 @@ impl Members {
             or_none(this.end_all(group).await)?;
             hidden
         };
-        self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await
+        self.mutations.run(Instant::now() + BACKGROUND_LIMIT, Box::pin(work)).await
     }
 
     /// Ends members first, then bans and the mutes of former members, in steps. Invalidates the copies of the members of a
@@ -243,6 +247,6 @@ impl Members {
 #[async_trait]
 impl AccountCleanup for Members {
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
-        Ok(if self.depart_some(user).await? { Cleaned::Some } else { Cleaned::All })
+        Ok(if self.remove_from_some_groups(user).await? { Cleaned::Some } else { Cleaned::All })
     }
 }

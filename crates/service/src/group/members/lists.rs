@@ -17,7 +17,7 @@ use crate::{
 /// The text is not the key of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text is not the key of a page of members")]
-pub(super) struct NotAPage;
+pub(super) struct InvalidMemberPageKey;
 
 /// The key of a page: at most `size` entries with the role `least` or a higher one, by rising id, above the id `after`.
 /// 0: from the first one.
@@ -35,14 +35,14 @@ impl fmt::Display for MemberPageKey {
 }
 
 impl FromStr for MemberPageKey {
-    type Err = NotAPage;
+    type Err = InvalidMemberPageKey;
 
-    fn from_str(text: &str) -> Result<Self, NotAPage> {
+    fn from_str(text: &str) -> Result<Self, InvalidMemberPageKey> {
         let parts: Vec<&str> = text.splitn(3, ':').collect();
-        let [least, after, size] = parts[..] else { return Err(NotAPage) };
-        let least = least.parse().ok().and_then(Role::of).ok_or(NotAPage)?;
-        let after = after.parse().ok().filter(|after| *after >= 0).ok_or(NotAPage)?;
-        Ok(Self { least, after, size: size.parse().map_err(|_| NotAPage)? })
+        let [least, after, size] = parts[..] else { return Err(InvalidMemberPageKey) };
+        let least = least.parse().ok().and_then(Role::of).ok_or(InvalidMemberPageKey)?;
+        let after = after.parse().ok().filter(|after| *after >= 0).ok_or(InvalidMemberPageKey)?;
+        Ok(Self { least, after, size: size.parse().map_err(|_| InvalidMemberPageKey)? })
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
             assert_eq!(asked.to_string().parse(), Ok(asked));
         }
         for text in ["", "1", "1:2", "0:2:3", "4:2:3", "1:-1:3", "1:2:x", "1:2:3:4"] {
-            assert_eq!(text.parse::<MemberPageKey>(), Err(NotAPage), "{text:?}");
+            assert_eq!(text.parse::<MemberPageKey>(), Err(InvalidMemberPageKey), "{text:?}");
         }
     }
 

@@ -29,7 +29,7 @@ pub enum MembershipEvent {
         /// The ones who were its owner or admins.
         deciders: Vec<MemberKey>,
         /// The memberships that the change ended.
-        ended: Ended,
+        ended: EndedMemberships,
     },
     /// A member became the owner of a group.
     OwnerChanged {
@@ -48,9 +48,9 @@ pub enum MembershipEvent {
 
 /// Memberships that one change ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedMemberships {
     /// The reason.
-    pub how: Leaving,
+    pub reason: LeaveReason,
     /// The version of the roster after the change. [`Version::NONE`] if no membership ended, and for a dismissed group.
     pub version: Version,
     /// The users, by rising id, without those who were not members. Empty for a dismissed group.
@@ -59,7 +59,7 @@ pub struct Ended {
 
 /// The reason for which members leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
+pub enum LeaveReason {
     /// They left, or their account ended.
     Left,
     /// They were removed or banned, or the group is dismissed.
@@ -105,7 +105,7 @@ impl MembershipListeners {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventKind {
     Joined,
-    Left(Leaving),
+    Left(LeaveReason),
     Demoted,
     OwnerChanged,
     None,
@@ -115,8 +115,8 @@ impl EventKind {
     pub(super) const fn of(change: &MemberChange) -> Self {
         match change {
             MemberChange::AddFounder(_) | MemberChange::Join(_) | MemberChange::Add(_) => Self::Joined,
-            MemberChange::Remove(_) | MemberChange::Ban(..) => Self::Left(Leaving::Removed),
-            MemberChange::Leave(_) | MemberChange::AccountDeleted(_) => Self::Left(Leaving::Left),
+            MemberChange::Remove(_) | MemberChange::Ban(..) => Self::Left(LeaveReason::Removed),
+            MemberChange::Leave(_) | MemberChange::AccountDeleted(_) => Self::Left(LeaveReason::Left),
             MemberChange::SetRole(_, Role::Member) => Self::Demoted,
             MemberChange::Transfer(_) => Self::OwnerChanged,
             MemberChange::SetRole(..)
@@ -128,7 +128,7 @@ impl EventKind {
     }
 
     /// Whether it adds or removes members.
-    pub(super) const fn moves(self) -> bool {
+    pub(super) const fn changes_members(self) -> bool {
         matches!(self, Self::Joined | Self::Left(_))
     }
 
@@ -149,9 +149,14 @@ impl EventKind {
                 let members = rows.iter().filter(|row| row.live).map(|row| row.member.clone()).collect();
                 Some(MembershipEvent::Joined { group, users, members })
             }
-            Self::Left(how) => {
+            Self::Left(reason) => {
                 let deciders = keys(|row| !row.live && row.member.role >= Role::Admin);
-                Some(MembershipEvent::Left { group, users, deciders, ended: Ended::of(how, rows) })
+                Some(MembershipEvent::Left {
+                    group,
+                    users,
+                    deciders,
+                    ended: EndedMemberships::of(reason, rows),
+                })
             }
             Self::OwnerChanged => {
                 let owner = rows.iter().find(|row| row.live && row.member.role == Role::Owner)?;
@@ -164,11 +169,11 @@ impl EventKind {
     }
 }
 
-impl Ended {
-    fn of(how: Leaving, rows: &[MemberRow]) -> Self {
+impl EndedMemberships {
+    fn of(reason: LeaveReason, rows: &[MemberRow]) -> Self {
         let ended = || rows.iter().filter(|row| !row.live).map(|row| &row.member);
         let version = ended().map(|member| member.version).max().unwrap_or(Version::NONE);
-        Self { how, version, users: ended().map(|member| member.key.user).collect() }
+        Self { reason, version, users: ended().map(|member| member.key.user).collect() }
     }
 }
 
@@ -201,15 +206,15 @@ mod tests {
     #[test]
     fn leave_differs_from_removal() {
         let user = UserId::new(2).unwrap();
-        for (change, how) in [
-            (MemberChange::Leave(user), Leaving::Left),
-            (MemberChange::AccountDeleted(user), Leaving::Left),
-            (MemberChange::Remove(vec![user]), Leaving::Removed),
-            (MemberChange::Ban(vec![user], None), Leaving::Removed),
+        for (change, reason) in [
+            (MemberChange::Leave(user), LeaveReason::Left),
+            (MemberChange::AccountDeleted(user), LeaveReason::Left),
+            (MemberChange::Remove(vec![user]), LeaveReason::Removed),
+            (MemberChange::Ban(vec![user], None), LeaveReason::Removed),
         ] {
             let event = event(&change, &[row(2, Role::Member, false)]);
             let Some(MembershipEvent::Left { ended, .. }) = event else { panic!("{change:?}: {event:?}") };
-            assert_eq!(ended, Ended { how, version: Version::FIRST, users: vec![user] });
+            assert_eq!(ended, EndedMemberships { reason, version: Version::FIRST, users: vec![user] });
         }
     }
 

@@ -48,9 +48,9 @@ impl Members {
         user: UserId,
         groups: &[GroupId],
     ) -> Result<Vec<Result<Option<MessageRange>, Error>>, Error> {
-        let seen = self.seen(user, groups).await;
+        let seen = self.known_memberships(user, groups).await;
         let absent: Vec<MemberKey> = seen.iter().filter_map(absent).collect();
-        let former = self.former(user, &absent).await?;
+        let former = self.former_members(user, &absent).await?;
         let range = |seen| match seen {
             KnownMembership::NoGroup => None,
             KnownMembership::Member(member) => {
@@ -94,7 +94,11 @@ impl Members {
         exist
     }
 
-    async fn seen(&self, user: UserId, groups: &[GroupId]) -> Vec<Result<KnownMembership, Error>> {
+    async fn known_memberships(
+        &self,
+        user: UserId,
+        groups: &[GroupId],
+    ) -> Vec<Result<KnownMembership, Error>> {
         let exist = self.exist(groups, Some(user)).await;
         let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
         let members = self.get_many(&keys, &Consistency::Cached).await;
@@ -110,7 +114,7 @@ impl Members {
 
     /// The ranges that a user may read in groups that it has left. A stay that began before the account was created
     /// belongs to an earlier user with the same id.
-    async fn former(
+    async fn former_members(
         &self,
         user: UserId,
         keys: &[MemberKey],

@@ -29,12 +29,14 @@ mod writes;
 pub use config::MembersConfig;
 pub use lists::{member_invalidations, roster_invalidations};
 pub use lists::{member_page_weight, membership_page_weight};
-pub use membership_events::{Ended, Leaving, MembershipEvent, MembershipListener, MembershipListeners};
+pub use membership_events::{
+    EndedMemberships, LeaveReason, MembershipEvent, MembershipListener, MembershipListeners,
+};
 pub(crate) use message_ranges::KnownStays;
 pub use roles::Roles;
 pub use rpc::MemberRpc;
 pub(crate) use seats::GroupSeats;
-pub use service::{Among, MemberRules, Members};
+pub use service::{MemberDependencies, MemberRules, Members};
 
 use kith_cache::{ListPolicies, Policy};
 use kith_store::{GroupId, Member, Roster, UserId};

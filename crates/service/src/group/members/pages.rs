@@ -47,8 +47,8 @@ impl Members {
         self.may_see(group, principal).await?;
         let part = self.lists.members_of(group, asked, consistency).await?;
         let keys: Vec<MemberKey> = part.ids.iter().map(|user| MemberKey { group, user: *user }).collect();
-        let among = self.among(&keys, consistency).await?;
-        let members = among.into_iter().map(|entry| entry.value);
+        let existing = self.get_existing(&keys, consistency).await?;
+        let members = existing.into_iter().map(|entry| entry.value);
         let items = members.filter(|member| member.role >= asked.least).collect();
         Ok(MemberListPage { items, next: next(&part, UserId::get) })
     }
@@ -140,9 +140,9 @@ impl Members {
         consistency: &Consistency,
     ) -> Result<Vec<GroupId>, Error> {
         let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
-        let among = self.among(&keys, consistency).await?;
-        let groups: Vec<GroupId> = among.iter().map(|entry| entry.value.key.group).collect();
-        Ok(self.existing(&groups, consistency).await)
+        let existing = self.get_existing(&keys, consistency).await?;
+        let groups: Vec<GroupId> = existing.iter().map(|entry| entry.value.key.group).collect();
+        Ok(self.existing_groups(&groups, consistency).await)
     }
 }
 

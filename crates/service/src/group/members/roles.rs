@@ -78,12 +78,12 @@ impl Roles {
         if let Some(member) = member.map_err(|error| Error::cache("member", &error))? {
             return Ok(Some(member.value.role));
         }
-        let owns = group.creator == Some(user) && self.founder(group).await?.is_some();
+        let owns = group.creator == Some(user) && self.provisional_owner(group).await?.is_some();
         Ok(owns.then_some(Role::Owner))
     }
 
     /// The creator, if the group has neither members nor an owner: it counts as the owner then.
-    pub(super) async fn founder(&self, group: &Group) -> Result<Option<UserId>, Error> {
+    pub(super) async fn provisional_owner(&self, group: &Group) -> Result<Option<UserId>, Error> {
         if group.creator.is_none() || self.was_founded(group.id).await? {
             return Ok(None);
         }

@@ -15,7 +15,7 @@ use crate::{
     rpc::{
         audit_notes::AuditNotes,
         batch::{self, Limits},
-        call::{Call, RpcResult, Served, own},
+        call::{AnswerMetadata, Call, RpcResult, own},
         ids,
         page_token::PageTokens,
         record_quota::PageQuota,
@@ -48,13 +48,13 @@ impl MemberRpc {
         token: &str,
     ) -> Result<(MemberPageKey, PageQuota), Error> {
         let page = self.limits.page(call, size)?;
-        let after = self.pages.open(query, token)?.unwrap_or_default();
+        let after = self.pages.verify(query, token)?.unwrap_or_default();
         Ok((MemberPageKey { least, after, size: page.size }, page))
     }
 
     /// The token of the page after the id `next`. Empty if there is none.
     fn next_page_token(&self, query: &[&[u8]], next: Option<i64>) -> String {
-        next.map(|last| self.pages.seal(query, last)).unwrap_or_default()
+        next.map(|last| self.pages.issue(query, last)).unwrap_or_default()
     }
 }
 
@@ -110,7 +110,7 @@ impl MemberService for MemberRpc {
         let group = ids::group(request.group_id)?;
         let query = [&b"ListBans"[..], &group.get().to_be_bytes()[..]];
         let mut page = self.limits.page(call, request.page_size)?;
-        let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let after = self.pages.verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let listed = self.members.list_bans(group, call.principal, after, page.size).await?;
         page.answered(listed.items.len());
         Ok(Response::new(wire::ListBansResponse {
@@ -204,7 +204,7 @@ impl MemberService for MemberRpc {
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let entry = self.members.get_member(key, call.principal, &consistency).await?;
         let member = Some(convert::member_to_wire(&entry.value));
-        Ok(Served::of(&entry).answer(wire::GetMemberResponse { member }))
+        Ok(AnswerMetadata::of(&entry).answer(wire::GetMemberResponse { member }))
     }
 
     async fn batch_is_member(
@@ -316,7 +316,7 @@ impl MemberService for MemberRpc {
         let roster = self.members.roster(group, &Consistency::Strong).await?;
         let query = [&b"SyncMembers"[..], &group.get().to_be_bytes()[..], &known.get().to_be_bytes()[..]];
         let mut page = self.limits.page(call, request.page_size)?;
-        let position = self.pages.open_all(&query, &request.page_token)?;
+        let position = self.pages.verify_numbers(&query, &request.page_token)?;
         let SyncPosition { after, until } = convert::sync_position(position, known, roster.version)?;
         let Some(changes) = self.members.sync_members(group, after, page.size).await? else {
             return Ok(Response::new(convert::full_list_needed(&roster)));
@@ -326,7 +326,7 @@ impl MemberService for MemberRpc {
         Ok(Response::new(wire::SyncMembersResponse {
             members: changes.members.iter().map(|member| convert::member_to_wire(member)).collect(),
             left_user_ids: changes.left.into_iter().map(UserId::get).collect(),
-            next_page_token: next.map(|next| self.pages.seal_all(&query, next)).unwrap_or_default(),
+            next_page_token: next.map(|next| self.pages.issue_numbers(&query, next)).unwrap_or_default(),
             version: until,
             full_list_needed: false,
         }))

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     MemberListPolicies, Roles,
-    cleanup::Ending,
+    cleanup::EndingGroups,
     lists::{MemberLists, MemberPageKey},
     membership_events::MembershipListeners,
 };
@@ -23,7 +23,7 @@ use crate::{
     rpc::{
         call::Principal,
         request::WriteContext,
-        secret::{PlainSecrets, SecretHasher, Tries},
+        secret::{AttemptLimiter, PlainSecrets, SecretHasher},
     },
     user::Users,
     write::mutations::{Committed, Mutations},
@@ -31,9 +31,9 @@ use crate::{
 
 pub(super) const KIND: &str = "member";
 /// Time limit of work without the deadline of a request: founding a group, ending members or bans.
-pub(super) const FOUNDED_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const BACKGROUND_LIMIT: Duration = Duration::from_secs(10);
 /// How long CreateGroup waits until the group is founded.
-const CREATED_WITHIN: Duration = Duration::from_millis(500);
+const FOUNDING_WAIT: Duration = Duration::from_millis(500);
 
 /// The configuration of members.
 #[derive(Clone, Copy, Debug)]
@@ -59,17 +59,17 @@ pub struct Members {
     pub(super) users: Users,
     pub(super) mutations: Mutations,
     pub(super) hasher: SecretHasher,
-    pub(super) tries: Arc<Tries<MemberKey>>,
+    pub(super) attempts: Arc<AttemptLimiter<MemberKey>>,
     pub(super) rules: MemberRules,
     /// Dismissed groups whose members are being ended.
-    pub(super) ending: Arc<Ending>,
+    pub(super) ending: Arc<EndingGroups>,
     /// Notified of joins, leaves, demotions and dismissals.
     pub(super) listeners: MembershipListeners,
 }
 
-/// The records that members refer to.
+/// The domains that members use.
 #[derive(Clone, Debug)]
-pub struct Among {
+pub struct MemberDependencies {
     /// Roles in groups.
     pub roles: Roles,
     /// Groups.
@@ -86,22 +86,22 @@ impl Members {
     pub fn new(
         context: DomainContext<'_>,
         lists: MemberListPolicies,
-        among: Among,
+        dependencies: MemberDependencies,
         listeners: MembershipListeners,
         rules: MemberRules,
     ) -> Self {
         let DomainContext { stores, caches, mutations, hasher } = context;
         Self {
-            roles: among.roles,
+            roles: dependencies.roles,
             lists: MemberLists::new(&stores.members, caches, lists),
-            groups: among.groups,
+            groups: dependencies.groups,
             store: Arc::clone(&stores.members),
             messages: Arc::clone(&stores.messages),
-            conversations: among.conversations,
-            users: among.users,
+            conversations: dependencies.conversations,
+            users: dependencies.users,
             mutations: mutations.clone(),
             hasher: hasher.clone(),
-            tries: Arc::new(Tries::per_minute(rules.code_tries_per_minute)),
+            attempts: Arc::new(AttemptLimiter::per_minute(rules.code_tries_per_minute)),
             rules,
             ending: Arc::default(),
             listeners,
@@ -131,7 +131,7 @@ impl Members {
     }
 
     /// Returns the members that these keys name, in their order. Does not check whether their groups exist.
-    pub(crate) async fn among(
+    pub(crate) async fn get_existing(
         &self,
         keys: &[MemberKey],
         consistency: &Consistency,
@@ -148,8 +148,8 @@ impl Members {
         consistency: &Consistency,
     ) -> Result<Vec<UserId>, Error> {
         let keys: Vec<MemberKey> = users.iter().map(|user| MemberKey { group, user: *user }).collect();
-        let among = self.among(&keys, consistency).await?;
-        Ok(among.iter().map(|entry| entry.value.key.user).collect())
+        let members = self.get_existing(&keys, consistency).await?;
+        Ok(members.iter().map(|entry| entry.value.key.user).collect())
     }
 
     /// Returns the group. If it has neither members nor an owner, makes its creator the owner first.
@@ -158,7 +158,7 @@ impl Members {
     /// NOT_FOUND, or errors of the store.
     pub async fn group(&self, id: GroupId) -> Result<Arc<Group>, Error> {
         let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
-        if let Some(creator) = self.roles.founder(&group).await?
+        if let Some(creator) = self.roles.provisional_owner(&group).await?
             && self.has_account(creator).await?
         {
             self.ensure_owner(&group, creator).await?;
@@ -178,17 +178,17 @@ impl Members {
         context: WriteContext,
     ) -> Result<Committed<Group>, Error> {
         if let Some(id) = draft.id {
-            self.make_way(id, context.deadline).await?;
+            self.clear_dismissed(id, context.deadline).await?;
         }
         let written = self.groups.create_group(draft, secrets, context).await?;
-        self.created(written.record.id).await;
+        self.make_creator_owner(written.record.id).await;
         Ok(written)
     }
 
     /// Makes the creator the owner of a group after its creation. No effect if the group was dismissed since: the request
-    /// may be a late repetition. Ignores errors, and waits at most [`CREATED_WITHIN`]: [`Self::group`] founds the group
+    /// may be a late repetition. Ignores errors, and waits at most [`FOUNDING_WAIT`]: [`Self::group`] founds the group
     /// for the next caller.
-    async fn created(&self, id: GroupId) {
+    async fn make_creator_owner(&self, id: GroupId) {
         let founded = async {
             let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
             if let Some(creator) = self.roles.creator(&group).await? {
@@ -196,7 +196,7 @@ impl Members {
             }
             Ok::<(), Error>(())
         };
-        drop(timeout(CREATED_WITHIN, founded).await);
+        drop(timeout(FOUNDING_WAIT, founded).await);
     }
 
     /// Whether the account of a user exists. A creator whose account was deleted must not become the owner again.
@@ -210,11 +210,12 @@ impl Members {
     /// # Errors
     /// Errors of the store.
     pub async fn ensure_owner(&self, group: &Group, creator: UserId) -> Result<(), Error> {
-        let (this, terms, group) = (self.clone(), self.terms_of(group, Principal::Service), group.id);
-        let deadline = Instant::now() + FOUNDED_WITHIN;
+        let (this, context, group) =
+            (self.clone(), self.change_context_of(group, Principal::Service), group.id);
+        let deadline = Instant::now() + BACKGROUND_LIMIT;
         let work = async move {
             let write = Write::at(Timestamp::now());
-            match this.change(group, MemberChange::AddFounder(creator), terms, write).await {
+            match this.change(group, MemberChange::AddFounder(creator), context, write).await {
                 // Another call has founded the group.
                 Err(error) if error.reason() == Reason::StateForbids => Ok(()),
                 changed => changed.map(drop),
@@ -240,7 +241,7 @@ impl Members {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
-    pub(crate) async fn is_in(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
+    pub(crate) async fn check_member(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
         self.roles.allow(&group, principal, Role::Member).await
     }
@@ -255,14 +256,14 @@ impl Members {
         self.roles.roster(group, consistency).await
     }
 
-    /// The terms of a change of this group: the acting user, the limits, and whether new members may read earlier
+    /// The context of a change of this group: the acting user, the limits, and whether new members may read earlier
     /// messages.
-    pub(super) fn terms_of(&self, group: &Group, principal: Principal) -> ChangeContext {
-        ChangeContext { history: group.history_for_new_members, ..self.terms(principal) }
+    pub(super) fn change_context_of(&self, group: &Group, principal: Principal) -> ChangeContext {
+        ChangeContext { history: group.history_for_new_members, ..self.change_context(principal) }
     }
 
     /// The same for a change by which no user joins.
-    pub(super) const fn terms(&self, principal: Principal) -> ChangeContext {
+    pub(super) const fn change_context(&self, principal: Principal) -> ChangeContext {
         ChangeContext {
             by: principal.user(),
             members_max: self.rules.members_max,

@@ -46,9 +46,9 @@ impl Members {
         let this = self.clone();
         let work = async move {
             let group = this.group(id).await?;
-            this.all_live(&change).await?;
-            let terms = this.terms_of(&group, context.principal);
-            this.change(id, change, terms, write).await
+            this.check_users_exist(&change).await?;
+            let change_context = this.change_context_of(&group, context.principal);
+            this.change(id, change, change_context, write).await
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
@@ -100,7 +100,7 @@ impl Members {
                 return Err(Error::not_allowed("users join for themselves"));
             }
             let group = self.group(key.group).await?;
-            self.lets_in(&group, user, code).await?;
+            self.check_join_policy(&group, user, code).await?;
         }
         self.change_member(key, MemberChange::Join(key.user), context).await
     }
@@ -128,7 +128,7 @@ impl Members {
         &self,
         group: GroupId,
         change: MemberChange,
-        terms: ChangeContext,
+        context: ChangeContext,
         write: Write,
     ) -> Result<Committed<MembersUpdated>, Error> {
         let keys: Vec<MemberKey> = self.keys(group, &change).await?;
@@ -136,7 +136,8 @@ impl Members {
         let invalidations = self.invalidations_for(group, &change).await;
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {
-            let applied: Applied<MembersUpdated> = store.change_members(group, change, terms, write).await?;
+            let applied: Applied<MembersUpdated> =
+                store.change_members(group, change, context, write).await?;
             Ok(applied.record)
         });
         let done = self.write_invalidating(invalidations, keys.clone(), write).await?;
@@ -157,7 +158,7 @@ impl Members {
         if rest.is_empty() {
             return Ok(done);
         }
-        // Without a turn: the write is committed, and must not be reported as refused.
+        // Without a permit: the write is committed, and must not be reported as refused.
         let invalidations =
             RecordInvalidations { guard: self.roles.members.begin_write(&rest).await, keys: rest };
         write_with_invalidations(invalidations, ready(Ok(done))).await.map_err(store_error)
@@ -203,7 +204,7 @@ impl Members {
         change: &MemberChange,
     ) -> MemberInvalidations {
         let (members, groups) = match change {
-            change if EventKind::of(change).moves() => (true, true),
+            change if EventKind::of(change).changes_members() => (true, true),
             MemberChange::SetRole(..) | MemberChange::Transfer(_) => (true, false),
             _ => (false, false),
         };
@@ -219,7 +220,7 @@ impl Members {
     }
 
     /// Checks that the users whom the change adds, bans or makes owner exist.
-    async fn all_live(&self, change: &MemberChange) -> Result<(), Error> {
+    async fn check_users_exist(&self, change: &MemberChange) -> Result<(), Error> {
         let coming = match change {
             MemberChange::Join(_)
             | MemberChange::Add(_)
@@ -235,23 +236,25 @@ impl Members {
         Ok(())
     }
 
-    async fn lets_in(&self, group: &Group, user: UserId, code: &str) -> Result<(), Error> {
+    async fn check_join_policy(&self, group: &Group, user: UserId, code: &str) -> Result<(), Error> {
         let key = MemberKey { group: group.id, user };
         if self.roles.of(group, user).await?.is_some() {
             return Ok(());
         }
         match (group.join_policy, group.visibility) {
             (JoinPolicy::Open, Visibility::Public) => Ok(()),
-            (JoinPolicy::Code, _) | (JoinPolicy::Open, Visibility::Private) => self.is_code(key, code).await,
+            (JoinPolicy::Code, _) | (JoinPolicy::Open, Visibility::Private) => {
+                self.check_code(key, code).await
+            }
             (JoinPolicy::Approval, _) => Err(closed("by approval: apply for it")),
             (JoinPolicy::Invite, _) => Err(closed("by invitation")),
         }
     }
 
     /// Checks that a user knows the code of a group.
-    pub(super) async fn is_code(&self, key: MemberKey, code: &str) -> Result<(), Error> {
+    pub(super) async fn check_code(&self, key: MemberKey, code: &str) -> Result<(), Error> {
         // Counted before the comparison: after too many attempts, the error must not show whether the code is correct.
-        self.tries.count(&key)?;
+        self.attempts.count(&key)?;
         if self.groups.is_code(key.group, code).await? {
             return Ok(());
         }

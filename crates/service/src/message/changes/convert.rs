@@ -5,7 +5,7 @@ use kith_store::{ConversationId, NewMessage};
 
 use super::{
     super::convert::{self, check_content, message_to_wire},
-    ChangedMessage, Edit, Target,
+    ChangeTarget, ChangedMessage, MessageEdit,
 };
 use crate::{
     error::{Error, valid},
@@ -18,23 +18,23 @@ pub(super) fn target(
     conversation_id: &str,
     seq: i64,
     principal: Principal,
-) -> Result<Target, Error> {
+) -> Result<ChangeTarget, Error> {
     if seq < 1 {
         return Err(Error::invalid("seq", "must be above 0"));
     }
     let conversation = convert::conversation(conversation_id)?;
-    Ok(Target { conversation, seq, by: convert::acting_user(user_id, principal)? })
+    Ok(ChangeTarget { conversation, seq, by: convert::acting_user(user_id, principal)? })
 }
 
 /// The new content of an edit.
-pub(super) fn edit(request: wire::EditMessageRequest, body_bytes_max: usize) -> Result<Edit, Error> {
+pub(super) fn edit(request: wire::EditMessageRequest, body_bytes_max: usize) -> Result<MessageEdit, Error> {
     let content_type = valid("content_type", NewMessage::content_type(&request.content_type))?;
     check_content(&content_type, &request.body, body_bytes_max)?;
     let mentions = request.mentions.map(|mentions| {
         convert::mentions("mentions.user_ids", &mentions.user_ids).map(|users| (users, mentions.all))
     });
     let expected = request.expected_edits.map(u32::try_from).transpose();
-    Ok(Edit {
+    Ok(MessageEdit {
         content_type,
         body: request.body,
         mentions: mentions.transpose()?,

@@ -19,11 +19,11 @@ use crate::{
 };
 
 /// After a change of unknown outcome the window is held again after each of these times: the write may arrive late.
-const HELD_AGAIN: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(60)];
+const HOLD_PAUSES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(60)];
 
 /// Writes changes. Cheap to clone.
 #[derive(Clone, Debug)]
-struct Writer {
+struct ChangeWriter {
     logs: Logs,
     mutations: Mutations,
 }
@@ -38,9 +38,9 @@ impl Messages {
         conversation: ConversationId,
         change: MessageChange,
     ) -> Result<MessageChangeOutcome, Error> {
-        let writer = Writer { logs: self.logs.clone(), mutations: self.mutations.clone() };
+        let writer = ChangeWriter { logs: self.logs.clone(), mutations: self.mutations.clone() };
         let event = change.event.clone();
-        let (changed, begun) =
+        let (changed, steps) =
             tokio::join!(writer.change(conversation, change), self.queue.begin(conversation));
         let changed = changed?;
         let event = match changed {
@@ -49,18 +49,18 @@ impl Messages {
         };
         // The change is visible to all readers; its event follows.
         let queue = self.queue.clone();
-        tokio::spawn(async move { queue.deliver(conversation, event.as_ref(), begun).await });
+        tokio::spawn(async move { queue.deliver(conversation, event.as_ref(), steps).await });
         Ok(changed)
     }
 }
 
-impl Writer {
+impl ChangeWriter {
     async fn change(
         &self,
         conversation: ConversationId,
         change: MessageChange,
     ) -> Result<MessageChangeOutcome, Error> {
-        let hold = self.logs.windows.hold(conversation).await.map_err(|_| away())?;
+        let hold = self.logs.windows.hold(conversation).await.map_err(|_| windows_unavailable())?;
         let event = change.event.clone();
         let changed = match self.write(conversation, change).await {
             // The hold continues: the write may still arrive.
@@ -72,7 +72,7 @@ impl Writer {
         };
         match &changed {
             Ok(changed) => self.announce(conversation, event, changed),
-            Err(error) if error.outcome() == Outcome::Unknown => self.hold_again(conversation),
+            Err(error) if error.outcome() == Outcome::Unknown => self.hold_repeatedly(conversation),
             Err(_) => {}
         }
         changed.map_err(store_error)
@@ -98,10 +98,10 @@ impl Writer {
         tokio::spawn(async move { logs.announce(conversation, event, seq).await });
     }
 
-    fn hold_again(&self, conversation: ConversationId) {
+    fn hold_repeatedly(&self, conversation: ConversationId) {
         let logs = self.logs.clone();
         tokio::spawn(async move {
-            for later in HELD_AGAIN {
+            for later in HOLD_PAUSES {
                 sleep(later).await;
                 if let Ok(hold) = logs.windows.hold(conversation).await {
                     drop(logs.release(hold).await);
@@ -127,7 +127,7 @@ impl Logs {
     }
 }
 
-fn away() -> Error {
+fn windows_unavailable() -> Error {
     Error::new(Reason::StoreUnavailable, "messages cannot be changed now: Redis does not answer")
 }
 

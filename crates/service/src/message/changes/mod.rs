@@ -23,7 +23,7 @@ use crate::error::{Error, Reason};
 
 /// A message to be changed, and the user who changes it.
 #[derive(Clone, Copy, Debug)]
-struct Target {
+struct ChangeTarget {
     conversation: ConversationId,
     seq: Seq,
     /// `None`: a service as itself.
@@ -32,7 +32,7 @@ struct Target {
 
 /// The new content of an edit.
 #[derive(Clone, Debug)]
-struct Edit {
+struct MessageEdit {
     content_type: Text,
     body: Bytes,
     /// The mentioned users, and whether all readers are; `None`: unchanged.
@@ -56,10 +56,10 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, INVALID_ARGUMENT, or errors of the store.
-    async fn recall(&self, target: Target, deadline: Instant) -> Result<ChangedMessage, Error> {
+    async fn recall(&self, target: ChangeTarget, deadline: Instant) -> Result<ChangedMessage, Error> {
         let this = self.clone();
         let work = async move {
-            let message = this.changeable(target).await?;
+            let message = this.get_changeable(target).await?;
             this.may_recall(target, &message).await?;
             recalled(this.change(target.conversation, recall(target, Timestamp::now())).await?)
         };
@@ -70,10 +70,15 @@ impl Messages {
     ///
     /// # Errors
     /// As [`Self::recall`]; ABORTED if it was edited meanwhile, and those of a send.
-    async fn edit(&self, target: Target, edit: Edit, deadline: Instant) -> Result<ChangedMessage, Error> {
+    async fn edit(
+        &self,
+        target: ChangeTarget,
+        edit: MessageEdit,
+        deadline: Instant,
+    ) -> Result<ChangedMessage, Error> {
         let this = self.clone();
         let work = async move {
-            let message = this.changeable(target).await?;
+            let message = this.get_changeable(target).await?;
             this.may_edit(target, &message).await?;
             let edit = edit.of(&message, Timestamp::now());
             edited(this.change(target.conversation, edit).await?)
@@ -82,7 +87,7 @@ impl Messages {
     }
 }
 
-fn recall(target: Target, now: Timestamp) -> MessageChange {
+fn recall(target: ChangeTarget, now: Timestamp) -> MessageChange {
     let by = target.by.map_or(RecalledBy::Service, RecalledBy::User);
     let user_id = target.by.map_or(0, UserId::get);
     let what = What::Recalled(MessageRecalled { seq: target.seq, user_id });
@@ -94,7 +99,7 @@ fn recall(target: Target, now: Timestamp) -> MessageChange {
     }
 }
 
-impl Edit {
+impl MessageEdit {
     /// The edit of a message, from its read state.
     fn of(self, message: &Message, now: Timestamp) -> MessageChange {
         let edits_before = self.edits_before(message);

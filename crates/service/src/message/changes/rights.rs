@@ -9,7 +9,7 @@ use super::{
         Messages,
         range::{no_conversation, store_error},
     },
-    Target, no_message, was_recalled,
+    ChangeTarget, no_message, was_recalled,
 };
 use crate::{
     dialog::out_of_range,
@@ -22,7 +22,7 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT, or errors of the store.
-    pub(super) async fn changeable(&self, target: Target) -> Result<Message, Error> {
+    pub(super) async fn get_changeable(&self, target: ChangeTarget) -> Result<Message, Error> {
         let bounds = self.seen_bounds(target.by, &[target.conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
         // As if the log ended there: users who may not read its end must not learn it.
@@ -40,14 +40,14 @@ impl Messages {
     ///
     /// # Errors
     /// PERMISSION_DENIED, FAILED_PRECONDITION, or errors of the store.
-    pub(super) async fn may_recall(&self, target: Target, message: &Message) -> Result<(), Error> {
+    pub(super) async fn may_recall(&self, target: ChangeTarget, message: &Message) -> Result<(), Error> {
         let Some(user) = target.by else { return Ok(()) };
         if message.sender == Some(user) {
             // It is recalled already: no effect.
             let is_recalled = message.recalled.is_some();
-            return if is_recalled { Ok(()) } else { in_time(message.sent, self.config.recall_within) };
+            return if is_recalled { Ok(()) } else { check_in_time(message.sent, self.config.recall_within) };
         }
-        if self.moderates(user, target.conversation, message.sender).await? {
+        if self.may_moderate(user, target.conversation, message.sender).await? {
             return Ok(());
         }
         let why = "only its sender, those with a higher role in the group, and services recall a message";
@@ -58,7 +58,7 @@ impl Messages {
     ///
     /// # Errors
     /// PERMISSION_DENIED, FAILED_PRECONDITION, or errors of the store.
-    pub(super) async fn may_edit(&self, target: Target, message: &Message) -> Result<(), Error> {
+    pub(super) async fn may_edit(&self, target: ChangeTarget, message: &Message) -> Result<(), Error> {
         if let Some(user) = target.by
             && message.sender != Some(user)
         {
@@ -68,7 +68,7 @@ impl Messages {
             return Err(was_recalled());
         }
         let Some(user) = target.by else { return Ok(()) };
-        in_time(message.sent, self.config.edit_within)?;
+        check_in_time(message.sent, self.config.edit_within)?;
         self.may_send(Some(user), target.conversation).await
     }
 
@@ -86,7 +86,7 @@ impl Messages {
 
     /// Whether a user has a higher role than the sender of a message. A user who is not a member counts as an ordinary
     /// member.
-    async fn moderates(
+    async fn may_moderate(
         &self,
         user: UserId,
         conversation: ConversationId,
@@ -99,7 +99,7 @@ impl Messages {
 
     /// The roles of users in a group; `None` for a user who is not a member.
     async fn roles(&self, group: GroupId, users: [UserId; 2]) -> Result<[Option<Role>; 2], Error> {
-        let members = &self.correspondents.members;
+        let members = &self.dependencies.members;
         let role = async |user| {
             let member = members.with_roster(MemberKey { group, user }).await?.0;
             Ok::<_, Error>(member.map(|member| member.value.role))
@@ -110,7 +110,7 @@ impl Messages {
 }
 
 /// Checks that a message which was sent at this time may still be changed by its sender.
-fn in_time(sent: Timestamp, within: Duration) -> Result<(), Error> {
+fn check_in_time(sent: Timestamp, within: Duration) -> Result<(), Error> {
     let until = sent.after(within);
     if is_within(sent, within, Timestamp::now()) {
         return Ok(());

@@ -9,8 +9,8 @@ use crate::sample::user;
 
 const NOW: Timestamp = Timestamp(9);
 
-fn edit(body: &'static str) -> Edit {
-    Edit { content_type: "".into(), body: body.into(), mentions: None, expected_edits: None }
+fn edit(body: &'static str) -> MessageEdit {
+    MessageEdit { content_type: "".into(), body: body.into(), mentions: None, expected_edits: None }
 }
 
 /// A message with this number of edits and this body.
@@ -37,7 +37,7 @@ fn edit_to_the_original_content_is_an_edit() {
 #[test]
 fn expected_edits_decide() {
     for expected in [0, 2, 7] {
-        let edit = Edit { expected_edits: Some(expected), ..edit("new") };
+        let edit = MessageEdit { expected_edits: Some(expected), ..edit("new") };
         let ContentChange::Edit(content) = edit.of(&message(2, "new"), NOW).content else { panic!() };
         assert_eq!(content.edits_before, expected);
     }
@@ -47,7 +47,7 @@ fn expected_edits_decide() {
 fn mentions_stay_unless_they_are_given() {
     let mentioning = Message { mentions: vec![user(7)], mention_all: true, ..message(0, "old") };
     let with = |mentions| {
-        let edit = Edit { mentions, ..edit("new") };
+        let edit = MessageEdit { mentions, ..edit("new") };
         let ContentChange::Edit(content) = edit.of(&mentioning, NOW).content else { panic!() };
         (content.mentions, content.mention_all)
     };
@@ -58,13 +58,13 @@ fn mentions_stay_unless_they_are_given() {
 
 #[test]
 fn edits_with_other_mentions_are_not_the_same() {
-    let hash = |mentions| Edit { mentions, ..edit("new") }.of(&message(0, "old"), NOW).event.hash;
+    let hash = |mentions| MessageEdit { mentions, ..edit("new") }.of(&message(0, "old"), NOW).event.hash;
     let all = [None, Some((vec![], true)), Some((vec![user(7)], false)), Some((vec![user(8)], false))];
     let hashes: Vec<_> = all.into_iter().map(hash).collect();
     for (at, one) in hashes.iter().enumerate() {
         assert!(!hashes[..at].contains(one), "{at}");
     }
-    let repeated = Edit { mentions: Some((vec![user(7)], false)), ..edit("new") };
+    let repeated = MessageEdit { mentions: Some((vec![user(7)], false)), ..edit("new") };
     let mentioning = Message { mentions: vec![user(7)], ..message(1, "new") };
     assert_eq!(repeated.edits_before(&mentioning), 0);
     assert_eq!(repeated.edits_before(&message(1, "new")), 1, "another edit");
@@ -72,7 +72,7 @@ fn edits_with_other_mentions_are_not_the_same() {
 
 #[test]
 fn event_is_silent_and_says_which_message() {
-    let target = Target { conversation: super::super::sample::group(9), seq: 5, by: Some(user(7)) };
+    let target = ChangeTarget { conversation: super::super::sample::group(9), seq: 5, by: Some(user(7)) };
     let recalled = recall(target, NOW);
     let edited = edit("new").of(&message(0, "old"), NOW);
     assert_eq!(recalled.event.key, MessageKey::of_recall(5));

@@ -8,8 +8,8 @@ use prost::bytes::Bytes;
 
 use super::{
     super::{
-        logs::Added,
-        offline::{Absent, is_announced},
+        logs::LogAdditions,
+        offline::{AbsentRecipients, is_announced},
     },
     Delivery,
     recipients::DeliveryTargets,
@@ -23,7 +23,7 @@ const OLDER: Duration = Duration::from_secs(60);
 
 /// The recipients of a fan-out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fanned {
+pub(super) enum FanOutResult {
     /// All recipients were entered; these have no receiver.
     Inboxes(Vec<UserId>),
     /// The nodes that read the conversation were woken.
@@ -32,10 +32,10 @@ pub(super) enum Fanned {
 
 impl Delivery {
     /// The messages of a step whose recipients may have to be notified.
-    pub(super) async fn announced(
+    pub(super) async fn messages_to_announce(
         &self,
         conversation: ConversationId,
-        added: &Added,
+        added: &LogAdditions,
     ) -> Result<Vec<Message>, Error> {
         let Some(offline) = &self.0.offline else { return Ok(Vec::new()) };
         let mut messages = added.runs.concat();
@@ -53,18 +53,18 @@ impl Delivery {
         &self,
         conversation: ConversationId,
         messages: &[Message],
-        fanned: Option<&Fanned>,
+        fanned: Option<&FanOutResult>,
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
         if !messages.iter().any(is_announced) {
             return Ok(());
         }
         let absent = match fanned {
-            Some(Fanned::Inboxes(absent)) => Absent::All(absent.clone()),
-            Some(Fanned::Registered) => self.absent_of_large(conversation, messages).await?,
+            Some(FanOutResult::Inboxes(absent)) => AbsentRecipients::All(absent.clone()),
+            Some(FanOutResult::Registered) => self.absent_of_large_group(conversation, messages).await?,
             None => match self.0.recipients.of(conversation).await? {
-                DeliveryTargets::Users(users) => Absent::All(users.to_vec()),
-                DeliveryTargets::Registered => self.absent_of_large(conversation, messages).await?,
+                DeliveryTargets::Users(users) => AbsentRecipients::All(users.to_vec()),
+                DeliveryTargets::Registered => self.absent_of_large_group(conversation, messages).await?,
             },
         };
         offline.enter(conversation, messages, &absent).await
@@ -75,7 +75,7 @@ impl Delivery {
         &self,
         conversation: ConversationId,
         seqs: SeqRange,
-        fanned: &Fanned,
+        fanned: &FanOutResult,
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
         for (first, last) in document_parts(seqs.first.max(1), seqs.last) {
@@ -91,7 +91,7 @@ impl Delivery {
         conversation: ConversationId,
         end: Seq,
         noted: Duration,
-        fanned: &Fanned,
+        fanned: &FanOutResult,
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
         let first = offline.sent_within(conversation, noted + OLDER).await?.max(end - RESUMED_MAX + 1);
@@ -100,11 +100,11 @@ impl Delivery {
 
     /// The members of a large group whom messages mention and who have no receiver. A member with unknown receivers
     /// counts as one without.
-    async fn absent_of_large(
+    async fn absent_of_large_group(
         &self,
         conversation: ConversationId,
         messages: &[Message],
-    ) -> Result<Absent, Error> {
+    ) -> Result<AbsentRecipients, Error> {
         let mentioned: BTreeSet<UserId> =
             messages.iter().flat_map(|message| &message.mentions).copied().collect();
         let members = self.0.recipients.members_among(conversation, mentioned.into_iter().collect()).await?;
@@ -114,6 +114,6 @@ impl Delivery {
         let wakes = join_all(wakes).await;
         let absent =
             members.iter().zip(wakes).filter(|(_, wakes)| wakes.as_ref().map_or(true, Vec::is_empty));
-        Ok(Absent::Mentioned(absent.map(|(user, _)| *user).collect()))
+        Ok(AbsentRecipients::Mentioned(absent.map(|(user, _)| *user).collect()))
     }
 }

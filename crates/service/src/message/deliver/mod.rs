@@ -2,7 +2,7 @@
 //! receive are woken.
 //!
 //! A fan-out may be repeated, late or lost: the ranges of an inbox are contiguous, so the next one repairs it. One that fails
-//! is repeated until it succeeds (`pending.rs`), and neither fails nor delays a send beyond [`WAITED`]. If its node dies first, another
+//! is retried until it succeeds (`pending.rs`), and neither fails nor delays a send beyond [`FAN_OUT_WAIT`]. If its node dies first, another
 //! one finds the note of the step (`notes.rs`) and resumes it (`resumption.rs`).
 //!
 //! Recipients without a receiver are entered for a service that notifies them, if that is configured (`absent.rs`).
@@ -11,8 +11,8 @@ mod absent;
 mod notes;
 mod pending;
 mod recipients;
-mod repeats;
 mod resumption;
+mod retries;
 #[cfg(test)]
 mod tests;
 
@@ -24,14 +24,16 @@ use kith_store::{ConversationId, GroupId, Message, Seq, SeqRange, Timestamp, Use
 use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
-pub(super) use self::notes::Begun;
+pub(super) use self::notes::NotedSteps;
 use self::{
-    absent::Fanned,
-    pending::{Pending, Undelivered},
+    absent::FanOutResult,
+    pending::{PendingDeliveries, UndeliveredMessages},
     recipients::DeliveryTargets,
 };
-pub use self::{notes::StepNotes, recipients::Recipients, repeats::Repeats, resumption::resumption_job};
-use super::{Inboxes, logs::Added, offline::OfflineLogs};
+pub use self::{
+    notes::StepNotes, recipients::Recipients, resumption::resumption_job, retries::FanOutRetries,
+};
+use super::{Inboxes, logs::LogAdditions, offline::OfflineLogs};
 use crate::{
     error::{Error, Reason},
     metric::{FAN_OUT_SECONDS, MESSAGES_UNDELIVERED},
@@ -39,7 +41,7 @@ use crate::{
 
 /// How long a send waits for its fan-out, as long again until recipients without a receiver are entered, and as long again until
 /// the store has the note of a step that failed.
-const WAITED: Duration = Duration::from_secs(1);
+const FAN_OUT_WAIT: Duration = Duration::from_secs(1);
 
 /// Brings messages to the inboxes of their recipients. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -50,7 +52,7 @@ struct DeliveryInner {
     inboxes: Inboxes,
     recipients: Recipients,
     limits: InboxLimits,
-    pending: Pending,
+    pending: PendingDeliveries,
     /// `None`: this node is the only one, and its inboxes end with it.
     notes: Option<StepNotes>,
     /// `None`: recipients without a receiver are not entered.
@@ -74,7 +76,7 @@ impl Delivery {
             inboxes,
             recipients,
             limits,
-            pending: Pending::default(),
+            pending: PendingDeliveries::default(),
             notes,
             offline,
         }))
@@ -108,78 +110,90 @@ impl Delivery {
 
     /// Writes a note that messages of a conversation are being appended, so that they are delivered also if this node
     /// dies.
-    pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
+    pub(super) async fn begin(&self, conversation: ConversationId) -> NotedSteps {
         match &self.0.notes {
             Some(notes) => notes.begin(conversation).await,
-            None => Begun::default(),
+            None => NotedSteps::default(),
         }
     }
 
     /// Ends a step of which nothing is left to be delivered.
-    pub(super) fn end(&self, begun: Begun) {
+    pub(super) fn end(&self, steps: NotedSteps) {
         if let Some(notes) = &self.0.notes {
-            notes.end(begun);
+            notes.end(steps);
         }
     }
 
     /// Delivers the messages of an append, also those that an earlier one had stored.
-    pub(super) async fn appended(&self, conversation: ConversationId, added: &Added, begun: Begun) {
-        let Some(last) = added.last else { return self.end(begun) };
+    pub(super) async fn appended(
+        &self,
+        conversation: ConversationId,
+        added: &LogAdditions,
+        steps: NotedSteps,
+    ) {
+        let Some(last) = added.last else { return self.end(steps) };
         let run = added.runs.last().filter(|run| run.last().is_some_and(|message| message.seq == last));
-        let sent = self.sent(conversation, last, run.map(Vec::as_slice).unwrap_or_default());
-        self.deliver(sent, Some(added), begun).await;
+        let sent = self.sent_messages(conversation, last, run.map(Vec::as_slice).unwrap_or_default());
+        self.deliver(sent, Some(added), steps).await;
     }
 
     /// Delivers a stored message, for which no user without a receiver is notified.
-    pub(super) async fn appended_one(&self, conversation: ConversationId, message: &Message, begun: Begun) {
-        let sent = self.sent(conversation, message.seq, std::slice::from_ref(message));
-        self.deliver(sent, None, begun).await;
+    pub(super) async fn appended_one(
+        &self,
+        conversation: ConversationId,
+        message: &Message,
+        steps: NotedSteps,
+    ) {
+        let sent = self.sent_messages(conversation, message.seq, std::slice::from_ref(message));
+        self.deliver(sent, None, steps).await;
     }
 
     /// The wake for messages up to `last`. `messages`: the last ones, with contiguous numbers; some or none.
-    fn sent(&self, conversation: ConversationId, last: Seq, messages: &[Message]) -> SentMessages {
+    fn sent_messages(&self, conversation: ConversationId, last: Seq, messages: &[Message]) -> SentMessages {
         let sent = messages.last().map_or_else(Timestamp::now, |message| message.sent);
         SentMessages { conversation, last, sent, entries: entries(messages, self.0.limits.wake_bytes) }
     }
 
-    async fn deliver(&self, sent: SentMessages, added: Option<&Added>, begun: Begun) {
+    async fn deliver(&self, sent: SentMessages, added: Option<&LogAdditions>, steps: NotedSteps) {
         let (conversation, last, began) = (sent.conversation, sent.last, Instant::now());
-        let fanned = timeout(WAITED, self.fan_out(sent)).await.ok().and_then(Result::ok);
+        let fanned = timeout(FAN_OUT_WAIT, self.fan_out(sent)).await.ok().and_then(Result::ok);
         if fanned.is_some() {
             metrics::histogram!(FAN_OUT_SECONDS.name).record(began.elapsed());
         }
         let announced = async {
             let Some(added) = added else { return Ok(()) };
-            let messages = self.announced(conversation, added).await?;
+            let messages = self.messages_to_announce(conversation, added).await?;
             self.announce(conversation, &messages, fanned.as_ref()).await
         };
-        let is_announced = matches!(timeout(WAITED, announced).await, Ok(Ok(())));
+        let is_announced = matches!(timeout(FAN_OUT_WAIT, announced).await, Ok(Ok(())));
         let unannounced = added.filter(|_| !is_announced).map(|added| added.first().unwrap_or(last));
-        let undelivered = Undelivered { last, unannounced };
+        let undelivered = UndeliveredMessages { last, unannounced };
         if fanned.is_some() && is_announced {
             self.done(conversation, undelivered);
-            self.end(begun);
+            self.end(steps);
         } else {
-            let begun = self.kept(conversation, begun).await;
-            self.0.pending.note(conversation, undelivered, begun);
+            let steps = self.keep_missing_notes(conversation, steps).await;
+            self.0.pending.note(conversation, undelivered, steps);
         }
     }
 
     /// Writes the notes that Redis did not take into the store, so that another node delivers the messages if this one
     /// dies.
-    async fn kept(&self, conversation: ConversationId, mut begun: Begun) -> Begun {
-        let Some(notes) = &self.0.notes else { return begun };
-        if begun.is_missing() && !self.0.pending.is_in_store(conversation) {
-            drop(timeout(WAITED, notes.keep(&mut begun)).await);
+    async fn keep_missing_notes(&self, conversation: ConversationId, mut steps: NotedSteps) -> NotedSteps {
+        let Some(notes) = &self.0.notes else { return steps };
+        if steps.is_missing() && !self.0.pending.is_in_store(conversation) {
+            drop(timeout(FAN_OUT_WAIT, notes.keep(&mut steps)).await);
         }
-        begun
+        steps
     }
 
     /// Enters messages into the inboxes of their recipients. Returns once they are in all; their nodes are woken after that.
-    async fn fan_out(&self, sent: SentMessages) -> Result<Fanned, Error> {
+    async fn fan_out(&self, sent: SentMessages) -> Result<FanOutResult, Error> {
         match self.0.recipients.of(sent.conversation).await? {
-            DeliveryTargets::Users(users) => self.fan_out_to(&users, &sent).await.map(Fanned::Inboxes),
-            DeliveryTargets::Registered => self.wake_registered(sent).await.map(|()| Fanned::Registered),
+            DeliveryTargets::Users(users) => self.fan_out_to(&users, &sent).await.map(FanOutResult::Inboxes),
+            DeliveryTargets::Registered => {
+                self.wake_registered(sent).await.map(|()| FanOutResult::Registered)
+            }
         }
     }
 
@@ -197,26 +211,26 @@ impl Delivery {
             absent.append(&mut done.without_receiver);
         }
         inboxes.publish(wakes);
-        if has_failed { Err(away()) } else { Ok(absent) }
+        if has_failed { Err(inboxes_unavailable()) } else { Ok(absent) }
     }
 
     async fn wake_registered(&self, sent: SentMessages) -> Result<(), Error> {
         let inboxes = &self.0.inboxes;
-        let nodes = inboxes.keeper.registered(sent.conversation).await.map_err(|_| away())?;
+        let nodes = inboxes.keeper.registered(sent.conversation).await.map_err(|_| inboxes_unavailable())?;
         let wake = |node| NodeWake { node, wake: Wake::Conversation(sent.clone()) };
         inboxes.publish(nodes.into_iter().map(wake).collect());
         Ok(())
     }
 
-    /// Repeats all fan-outs that failed, once.
-    async fn repeat_all(&self) {
-        for some in self.0.pending.all().chunks(pending::REPEATED_AT_ONCE) {
-            join_all(some.iter().map(|(conversation, due)| self.repeat(*conversation, *due))).await;
+    /// Retries all fan-outs that failed, once.
+    async fn retry_all(&self) {
+        for some in self.0.pending.all().chunks(pending::RETRIED_AT_ONCE) {
+            join_all(some.iter().map(|(conversation, due)| self.retry(*conversation, *due))).await;
         }
     }
 
-    async fn repeat(&self, conversation: ConversationId, due: Undelivered) {
-        let Ok(fanned) = self.fan_out(self.sent(conversation, due.last, &[])).await else { return };
+    async fn retry(&self, conversation: ConversationId, due: UndeliveredMessages) {
+        let Ok(fanned) = self.fan_out(self.sent_messages(conversation, due.last, &[])).await else { return };
         let announced = match due.unannounced {
             Some(first) => {
                 self.announce_stored(conversation, SeqRange { first, last: due.last }, &fanned).await
@@ -228,9 +242,9 @@ impl Delivery {
         }
     }
 
-    fn done(&self, conversation: ConversationId, done: Undelivered) {
-        if let Some(begun) = self.0.pending.done(conversation, done) {
-            self.end(begun);
+    fn done(&self, conversation: ConversationId, done: UndeliveredMessages) {
+        if let Some(steps) = self.0.pending.done(conversation, done) {
+            self.end(steps);
         }
     }
 }
@@ -249,6 +263,6 @@ fn entries(messages: &[Message], bytes_max: usize) -> Vec<Bytes> {
     entries
 }
 
-fn away() -> Error {
+fn inboxes_unavailable() -> Error {
     Error::new(Reason::StoreUnavailable, "inboxes cannot be written now: Redis does not answer")
 }

@@ -12,7 +12,7 @@ use kith_delivery::FanOutNotes;
 use kith_store::{ConversationId, DueNote, FanOutNote, FanOutNoteStore, NodeName};
 use tokio::time::Instant;
 
-use super::away;
+use super::inboxes_unavailable;
 use crate::{error::Error, message::store_error};
 
 /// Most notes of steps that are removed together; further ones are left to the node that looks for notes.
@@ -40,7 +40,7 @@ pub(super) enum NoteStorage {
 /// Steps that are noted. Their notes are removed when their messages are delivered.
 #[derive(Debug, Default)]
 #[must_use = "the notes are removed when the messages are delivered"]
-pub(in crate::message) struct Begun {
+pub(in crate::message) struct NotedSteps {
     notes: Vec<FanOutNote>,
     /// Whether Redis has not taken one of them.
     is_missing: bool,
@@ -56,33 +56,33 @@ impl StepNotes {
     }
 
     /// Notes a step. If Redis does not answer, the step goes on without a note.
-    pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
+    pub(super) async fn begin(&self, conversation: ConversationId) -> NotedSteps {
         let step = self.next.fetch_add(1, Ordering::Relaxed);
         let note = FanOutNote { conversation, node: self.node.clone(), step };
         // It may be stored also after an error.
         let is_missing = self.keeper.begin(&note).await.is_err();
-        Begun { notes: vec![note], is_missing, in_store: None }
+        NotedSteps { notes: vec![note], is_missing, in_store: None }
     }
 
     /// Writes notes that Redis has not taken into the store. If it does not answer either, there is none.
-    pub(super) async fn keep(&self, begun: &mut Begun) {
-        begun.in_store = Some(Instant::now());
-        for note in &begun.notes {
+    pub(super) async fn keep(&self, steps: &mut NotedSteps) {
+        steps.in_store = Some(Instant::now());
+        for note in &steps.notes {
             self.store.keep_fan_out_note(note).await.ok();
         }
     }
 
     /// Removes the notes of steps, in the background. A note that is left is found later, and its conversation is
     /// delivered again.
-    pub(super) fn end(&self, begun: Begun) {
-        if begun.notes.is_empty() {
+    pub(super) fn end(&self, steps: NotedSteps) {
+        if steps.notes.is_empty() {
             return;
         }
         let this = self.clone();
         tokio::spawn(async move {
-            this.remove(NoteStorage::Redis, &begun.notes).await.ok();
-            if begun.in_store.is_some() {
-                this.remove(NoteStorage::Store, &begun.notes).await.ok();
+            this.remove(NoteStorage::Redis, &steps.notes).await.ok();
+            if steps.in_store.is_some() {
+                this.remove(NoteStorage::Store, &steps.notes).await.ok();
             }
         });
     }
@@ -93,12 +93,12 @@ impl StepNotes {
     /// If Redis or the store does not answer.
     pub(super) async fn due(
         &self,
-        place: NoteStorage,
+        storage: NoteStorage,
         age: Duration,
         most: usize,
     ) -> Result<Vec<DueNote>, Error> {
-        match place {
-            NoteStorage::Redis => self.keeper.due(age, most).await.map_err(|_| away()),
+        match storage {
+            NoteStorage::Redis => self.keeper.due(age, most).await.map_err(|_| inboxes_unavailable()),
             NoteStorage::Store => self.store.due_fan_out_notes(age, most).await.map_err(store_error),
         }
     }
@@ -107,15 +107,15 @@ impl StepNotes {
     ///
     /// # Errors
     /// If Redis or the store does not answer.
-    pub(super) async fn remove(&self, place: NoteStorage, notes: &[FanOutNote]) -> Result<(), Error> {
-        match place {
-            NoteStorage::Redis => self.keeper.end(notes).await.map_err(|_| away()),
+    pub(super) async fn remove(&self, storage: NoteStorage, notes: &[FanOutNote]) -> Result<(), Error> {
+        match storage {
+            NoteStorage::Redis => self.keeper.end(notes).await.map_err(|_| inboxes_unavailable()),
             NoteStorage::Store => self.store.remove_fan_out_notes(notes).await.map_err(store_error),
         }
     }
 }
 
-impl Begun {
+impl NotedSteps {
     /// Whether notes are missing in both.
     pub(super) const fn is_missing(&self) -> bool {
         self.is_missing
@@ -126,8 +126,8 @@ impl Begun {
         self.in_store.is_some_and(|at| at.elapsed() < IN_STORE_COUNTS_FOR)
     }
 
-    /// Both.
-    pub(super) fn and(&mut self, other: Self) {
+    /// Adds other steps.
+    pub(super) fn merge(&mut self, other: Self) {
         let room = KEPT_MAX.saturating_sub(self.notes.len());
         self.notes.extend(other.notes.into_iter().take(room));
         self.is_missing |= other.is_missing;

@@ -6,7 +6,7 @@ use kith_store::{ConversationId, Seq};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::sleep};
 
-use super::Begun;
+use super::NotedSteps;
 use crate::metric::{MESSAGES_UNDELIVERED, as_f64};
 
 /// Most conversations. The messages of others are delivered with the next message of their conversation.
@@ -14,11 +14,11 @@ const MOST: usize = 10_000;
 /// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Conversations that are retried at the same time.
-pub(super) const REPEATED_AT_ONCE: usize = 16;
+pub(super) const RETRIED_AT_ONCE: usize = 16;
 
 /// The undelivered messages of a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Undelivered {
+pub(super) struct UndeliveredMessages {
     /// The highest number.
     pub(super) last: Seq,
     /// The lowest number of a message whose recipients without a receiver are not entered; `None`: all are.
@@ -27,20 +27,20 @@ pub(super) struct Undelivered {
 
 /// The undelivered messages of each conversation.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
-    ends: Mutex<HashMap<ConversationId, End>>,
+pub(super) struct PendingDeliveries {
+    ends: Mutex<HashMap<ConversationId, PendingConversation>>,
     noted: Notify,
 }
 
 #[derive(Debug, Default)]
-struct End {
-    due: Undelivered,
-    begun: Begun,
+struct PendingConversation {
+    due: UndeliveredMessages,
+    steps: NotedSteps,
 }
 
-impl Pending {
+impl PendingDeliveries {
     /// Records that these messages are not delivered.
-    pub(super) fn note(&self, conversation: ConversationId, due: Undelivered, begun: Begun) {
+    pub(super) fn note(&self, conversation: ConversationId, due: UndeliveredMessages, steps: NotedSteps) {
         let mut ends = self.ends.lock();
         if ends.len() >= MOST && !ends.contains_key(&conversation) {
             tracing::warn!(
@@ -50,27 +50,27 @@ impl Pending {
         }
         let end = ends.entry(conversation).or_default();
         end.due.add(due);
-        end.begun.and(begun);
+        end.steps.merge(steps);
         show(ends.len());
         self.noted.notify_one();
     }
 
     /// Records that these messages are delivered. Returns the steps that have ended by it.
-    pub(super) fn done(&self, conversation: ConversationId, done: Undelivered) -> Option<Begun> {
+    pub(super) fn done(&self, conversation: ConversationId, done: UndeliveredMessages) -> Option<NotedSteps> {
         let mut ends = self.ends.lock();
         ends.get(&conversation).filter(|end| end.due.is_within(done))?;
         let end = ends.remove(&conversation);
         show(ends.len());
-        end.map(|end| end.begun)
+        end.map(|end| end.steps)
     }
 
     /// Whether a note in the store counts for what is appended to the conversation now.
     pub(super) fn is_in_store(&self, conversation: ConversationId) -> bool {
-        self.ends.lock().get(&conversation).is_some_and(|end| end.begun.counts_in_store())
+        self.ends.lock().get(&conversation).is_some_and(|end| end.steps.counts_in_store())
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> Vec<(ConversationId, Undelivered)> {
+    pub(super) fn all(&self) -> Vec<(ConversationId, UndeliveredMessages)> {
         self.ends.lock().iter().map(|(conversation, end)| (*conversation, end.due)).collect()
     }
 
@@ -83,7 +83,7 @@ impl Pending {
     }
 }
 
-impl Undelivered {
+impl UndeliveredMessages {
     fn add(&mut self, other: Self) {
         self.last = other.last.max(self.last);
         self.unannounced = [self.unannounced, other.unannounced].into_iter().flatten().min();
@@ -105,19 +105,19 @@ fn show(count: usize) {
 mod tests {
     use super::{super::super::sample::group, *};
 
-    const fn up_to(last: Seq) -> Undelivered {
-        Undelivered { last, unannounced: None }
+    const fn up_to(last: Seq) -> UndeliveredMessages {
+        UndeliveredMessages { last, unannounced: None }
     }
 
-    const fn from(first: Seq, last: Seq) -> Undelivered {
-        Undelivered { last, unannounced: Some(first) }
+    const fn from(first: Seq, last: Seq) -> UndeliveredMessages {
+        UndeliveredMessages { last, unannounced: Some(first) }
     }
 
     #[test]
     fn newest_end_is_pending_until_it_is_delivered() {
-        let pending = Pending::default();
-        pending.note(group(9), up_to(7), Begun::default());
-        pending.note(group(9), up_to(5), Begun::default());
+        let pending = PendingDeliveries::default();
+        pending.note(group(9), up_to(7), NotedSteps::default());
+        pending.note(group(9), up_to(5), NotedSteps::default());
         assert_eq!(pending.all(), [(group(9), up_to(7))]);
         assert!(pending.done(group(9), up_to(6)).is_none());
         assert_eq!(pending.all(), [(group(9), up_to(7))], "an earlier message was delivered");
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn unannounced_messages_stay_pending() {
-        let pending = Pending::default();
-        pending.note(group(9), from(6, 7), Begun::default());
-        pending.note(group(9), from(4, 5), Begun::default());
+        let pending = PendingDeliveries::default();
+        pending.note(group(9), from(6, 7), NotedSteps::default());
+        pending.note(group(9), from(4, 5), NotedSteps::default());
         assert_eq!(pending.all(), [(group(9), from(4, 7))]);
         assert!(pending.done(group(9), up_to(8)).is_none(), "a later message was delivered");
         assert!(pending.done(group(9), from(6, 8)).is_none(), "the first one is left");
@@ -138,10 +138,10 @@ mod tests {
 
     #[test]
     fn pending_deliveries_are_bounded() {
-        let pending = Pending::default();
-        (1..=10_001).for_each(|id| pending.note(group(id), up_to(1), Begun::default()));
+        let pending = PendingDeliveries::default();
+        (1..=10_001).for_each(|id| pending.note(group(id), up_to(1), NotedSteps::default()));
         assert_eq!(pending.all().len(), MOST);
-        pending.note(group(1), up_to(2), Begun::default());
+        pending.note(group(1), up_to(2), NotedSteps::default());
         assert!(pending.all().contains(&(group(1), up_to(2))), "one that is known is noted");
     }
 }

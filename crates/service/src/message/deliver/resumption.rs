@@ -37,13 +37,13 @@ pub(super) struct ResumptionRounds {
 }
 
 /// The job that delivers messages that other nodes left undelivered: a message is in the inboxes of its recipients
-/// within 11 s of the death of its node. It has no work if there are no other nodes. `among`: the id of this node, if there
+/// within 11 s of the death of its node. It has no work if there are no other nodes. `node_id`: the id of this node, if there
 /// are others.
 #[must_use]
-pub fn resumption_job(stores: &Stores, delivery: Delivery, among: Option<&str>) -> BackgroundJob {
+pub fn resumption_job(stores: &Stores, delivery: Delivery, node_id: Option<&str>) -> BackgroundJob {
     count_from_zero(FAN_OUTS_RESUMED, &NoteStorage::ALL.map(NoteStorage::name));
     let notes = delivery.0.notes.clone();
-    let lease = Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS);
+    let lease = Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS);
     let store = Arc::clone(&stores.messages);
     let rounds = notes.map(|notes| ResumptionRounds { delivery, notes, store, lease });
     BackgroundJob::new(rounds.map(|rounds| rounds.run().boxed()))
@@ -64,14 +64,14 @@ impl ResumptionRounds {
         if !self.lease.is_held().await.map_err(store_error)? {
             return Ok(());
         }
-        for place in NoteStorage::ALL {
-            self.resume_all(place).await?;
+        for storage in NoteStorage::ALL {
+            self.resume_all(storage).await?;
         }
         Ok(())
     }
 
-    async fn resume_all(&self, place: NoteStorage) -> Result<(), Error> {
-        let due = self.notes.due(place, DUE_AFTER, DUE_MAX).await?;
+    async fn resume_all(&self, storage: NoteStorage) -> Result<(), Error> {
+        let due = self.notes.due(storage, DUE_AFTER, DUE_MAX).await?;
         let mut conversations: HashMap<ConversationId, Vec<DueNote>> = HashMap::new();
         for due in due {
             conversations.entry(due.note.conversation).or_default().push(due);
@@ -81,7 +81,7 @@ impl ResumptionRounds {
             let ends = self.store.ends(some).await.map_err(store_error)?;
             let ends = some.iter().zip(ends).map(|(conversation, end)| (*conversation, end.seq));
             let each = ends.map(|(conversation, end)| {
-                self.resume(place, conversation, end, &conversations[&conversation])
+                self.resume(storage, conversation, end, &conversations[&conversation])
             });
             stream::iter(each.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
         }
@@ -90,20 +90,20 @@ impl ResumptionRounds {
 
     /// Delivers a conversation up to its end, and removes the notes of steps that have ended. A conversation that fails
     /// is due again.
-    async fn resume(&self, place: NoteStorage, conversation: ConversationId, end: Seq, due: &[DueNote]) {
+    async fn resume(&self, storage: NoteStorage, conversation: ConversationId, end: Seq, due: &[DueNote]) {
         if end > 0 && self.deliver(conversation, end, due).await.is_err() {
             return;
         }
         let ended = due.iter().filter(|due| due.age >= ENDED_AFTER);
         let ended: Vec<FanOutNote> = ended.map(|due| due.note.clone()).collect();
-        if !ended.is_empty() && self.notes.remove(place, &ended).await.is_ok() {
+        if !ended.is_empty() && self.notes.remove(storage, &ended).await.is_ok() {
             let count = u64::try_from(ended.len()).unwrap_or_default();
-            metrics::counter!(FAN_OUTS_RESUMED.name, "source" => place.name()).increment(count);
+            metrics::counter!(FAN_OUTS_RESUMED.name, "source" => storage.name()).increment(count);
         }
     }
 
     async fn deliver(&self, conversation: ConversationId, end: Seq, due: &[DueNote]) -> Result<(), Error> {
-        let fanned = self.delivery.fan_out(self.delivery.sent(conversation, end, &[])).await?;
+        let fanned = self.delivery.fan_out(self.delivery.sent_messages(conversation, end, &[])).await?;
         let oldest = due.iter().map(|due| due.age).max().unwrap_or_default();
         self.delivery.announce_resumed(conversation, end, oldest, &fanned).await
     }

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::{
     super::{
-        faulty_inboxes::{Faulty, InboxFault},
+        faulty_inboxes::{FaultyInboxes, InboxFault},
         sample::{group, message, stored},
     },
     recipients::GroupMembers,
@@ -108,7 +108,7 @@ impl FanOutNoteStore for FakeNotes {
 }
 
 struct DeliveryFixture {
-    keeper: Arc<Faulty>,
+    keeper: Arc<FaultyInboxes>,
     members: Arc<FakeMembers>,
     notes: Arc<FakeNotes>,
     in_store: Arc<FakeNotes>,
@@ -123,10 +123,10 @@ impl DeliveryFixture {
 
     async fn with(offline: Option<OfflineLogs>) -> Self {
         let limits = InboxLimits::default();
-        let keeper = Arc::new(Faulty::new());
+        let keeper = Arc::new(FaultyInboxes::new());
         let (members, notes) = (Arc::<FakeMembers>::default(), Arc::<FakeNotes>::default());
         members.change(1, 2, &[1, 2]);
-        let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());
+        let inboxes = Inboxes::new(Arc::<FaultyInboxes>::clone(&keeper), node());
         let recipients = Recipients::new(Arc::<FakeMembers>::clone(&members), 3);
         let in_store = Arc::<FakeNotes>::default();
         let step_notes =
@@ -159,9 +159,9 @@ impl DeliveryFixture {
     }
 
     async fn append(&self, seq: Seq) {
-        let begun = self.delivery.begin(group(9)).await;
+        let steps = self.delivery.begin(group(9)).await;
         let messages = [message(&seq.to_string(), 5)];
-        self.delivery.appended(group(9), &Added::of(&messages, &[Appended::New(seq)]), begun).await;
+        self.delivery.appended(group(9), &LogAdditions::of(&messages, &[Appended::New(seq)]), steps).await;
         // Notes are removed in the background.
         tokio::task::yield_now().await;
     }
@@ -190,21 +190,21 @@ async fn message_is_in_all_inboxes_before_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_fan_out_is_repeated_until_it_succeeds() {
+async fn failed_fan_out_is_retried_until_it_succeeds() {
     let stage = DeliveryFixture::new().await;
     *stage.keeper.fault.lock() = InboxFault::Away;
     stage.append(1).await;
     stage.append(2).await;
     assert_eq!((stage.pending(), stage.noted()), (vec![(group(9), 2)], 2));
-    let repeats = Repeats::new(stage.delivery.clone());
-    repeats.start();
+    let retries = FanOutRetries::new(stage.delivery.clone());
+    retries.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(stage.entries(1).await, [0; 0]);
     *stage.keeper.fault.lock() = InboxFault::None;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(stage.entries(1).await, [2]);
     assert_eq!((stage.pending(), stage.noted()), (vec![], 0));
-    repeats.stop().await;
+    retries.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,7 +213,7 @@ async fn node_that_stops_tries_once_more() {
     *stage.keeper.fault.lock() = InboxFault::Away;
     stage.append(1).await;
     *stage.keeper.fault.lock() = InboxFault::None;
-    Repeats::new(stage.delivery.clone()).stop().await;
+    FanOutRetries::new(stage.delivery.clone()).stop().await;
     assert_eq!((stage.entries(1).await, stage.pending()), (vec![1], vec![]));
 }
 
@@ -223,7 +223,7 @@ async fn hung_fan_out_delays_a_send_within_a_bound() {
     *stage.keeper.fault.lock() = InboxFault::Hangs;
     let began = Instant::now();
     stage.append(1).await;
-    assert_eq!(began.elapsed(), WAITED);
+    assert_eq!(began.elapsed(), FAN_OUT_WAIT);
     assert_eq!(stage.pending(), [(group(9), 1)]);
 }
 
@@ -265,10 +265,10 @@ async fn large_group_wakes_the_nodes_that_read_it() {
 #[tokio::test(start_paused = true)]
 async fn nothing_appended_leaves_no_note() {
     let stage = DeliveryFixture::new().await;
-    let begun = stage.delivery.begin(group(9)).await;
+    let steps = stage.delivery.begin(group(9)).await;
     assert_eq!(stage.noted(), 1);
     let messages = [message("x", 5)];
-    stage.delivery.appended(group(9), &Added::of(&messages, &[Appended::OtherContent]), begun).await;
+    stage.delivery.appended(group(9), &LogAdditions::of(&messages, &[Appended::OtherContent]), steps).await;
     tokio::task::yield_now().await;
     assert_eq!(stage.noted(), 0);
     assert_eq!(stage.entries(1).await, [0; 0]);
@@ -277,9 +277,9 @@ async fn nothing_appended_leaves_no_note() {
 #[tokio::test(start_paused = true)]
 async fn replay_is_delivered_again() {
     let stage = DeliveryFixture::new().await;
-    let begun = stage.delivery.begin(group(9)).await;
+    let steps = stage.delivery.begin(group(9)).await;
     let (messages, replayed) = ([message("x", 5)], Appended::Replayed { seq: 7, sent: Timestamp(7) });
-    stage.delivery.appended(group(9), &Added::of(&messages, &[replayed]), begun).await;
+    stage.delivery.appended(group(9), &LogAdditions::of(&messages, &[replayed]), steps).await;
     assert_eq!(stage.entries(1).await, [7]);
 }
 

@@ -6,7 +6,7 @@ use kith_store::{
     Timestamp, UserId,
 };
 
-use super::{marks::DialogReadState, shown::ShownConversation, unread::Count};
+use super::{marks::DialogReadState, shown::ShownConversation, unread::UnreadCount};
 use crate::{
     error::Error,
     message::{acting_user, conversation, message_to_wire, number},
@@ -150,12 +150,12 @@ pub(super) fn settings_to_wire(dialog: &Dialog) -> wire::DialogSettings {
     }
 }
 
-pub(super) fn counts_to_wire(counts: &[Count]) -> wire::CountUnreadResponse {
+pub(super) fn counts_to_wire(counts: &[UnreadCount]) -> wire::CountUnreadResponse {
     let total = |muted: bool| {
         let some = counts.iter().filter(|one| one.do_not_disturb == muted);
         count(some.map(|one| one.unread).sum())
     };
-    let one = |one: &Count| wire::UnreadCount {
+    let one = |one: &UnreadCount| wire::UnreadCount {
         conversation_id: one.conversation.to_string(),
         unread: count(one.unread),
         more: one.more,
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn totals_are_apart_by_do_not_disturb() {
-        let of = |id: &str, unread, more, do_not_disturb| Count {
+        let of = |id: &str, unread, more, do_not_disturb| UnreadCount {
             conversation: id.parse().unwrap(),
             unread,
             more,

@@ -14,11 +14,11 @@ use crate::{
 
 /// Reads of logs for lists and counts. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(in crate::message) struct Heads {
+pub(in crate::message) struct LogHeads {
     logs: Logs,
 }
 
-impl Heads {
+impl LogHeads {
     pub(in crate::message) const fn new(logs: Logs) -> Self {
         Self { logs }
     }
@@ -87,7 +87,7 @@ impl Heads {
 }
 
 #[async_trait::async_trait]
-impl HeadReader for Heads {
+impl HeadReader for LogHeads {
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, Error> {
         Self::heads(self, asked, &AtLeast::default()).await
     }

@@ -7,8 +7,8 @@ use kith_store::{BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, 
 
 use super::{
     Dialogs,
-    order::ListPlace,
-    shown::{ShownConversation, View},
+    order::DialogPosition,
+    shown::{DialogView, ShownConversation},
 };
 use crate::{
     error::{Error, Reason},
@@ -23,54 +23,54 @@ const SCANNED_MAX: usize = 10_000;
 /// A page of a list.
 #[derive(Debug)]
 pub(super) struct DialogPage {
-    pub(super) shown: Vec<(ListPlace, ShownConversation)>,
+    pub(super) shown: Vec<(DialogPosition, ShownConversation)>,
     /// Whether others follow.
     pub(super) more: bool,
     /// Number of conversations that are not listed because there are too many; a lower bound.
     pub(super) left_out: usize,
 }
 
-/// All listed conversations of a user, by their place.
+/// All listed conversations of a user, by their position.
 pub(super) struct ListedDialogs {
-    pub(super) views: Vec<(ListPlace, View, LogEnd)>,
+    pub(super) views: Vec<(DialogPosition, DialogView, LogEnd)>,
     pub(super) left_out: usize,
 }
 
 impl Dialogs {
-    /// Returns the conversations of a user after a place. Logs that seem to end below `at_least` are read again.
+    /// Returns the conversations of a user after a position. Logs that seem to end below `at_least` are read again.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
     pub(super) async fn list(
         &self,
         user: UserId,
-        after: Option<ListPlace>,
+        after: Option<DialogPosition>,
         size: usize,
         at_least: &AtLeast,
     ) -> Result<DialogPage, Error> {
         let ListedDialogs { mut views, left_out } = self.listed(user, at_least).await?;
-        views.retain(|(place, ..)| after.is_none_or(|after| after < *place));
+        views.retain(|(position, ..)| after.is_none_or(|after| after < *position));
         let more = views.len() > size;
         views.truncate(size);
-        let (places, views): (Vec<_>, Vec<_>) =
-            views.into_iter().map(|(place, view, _)| (place, view)).unzip();
+        let (positions, views): (Vec<_>, Vec<_>) =
+            views.into_iter().map(|(position, view, _)| (position, view)).unzip();
         let shown = self.show(views, &Consistency::Cached, at_least).await?;
-        Ok(DialogPage { shown: places.into_iter().zip(shown).collect(), more, left_out })
+        Ok(DialogPage { shown: positions.into_iter().zip(shown).collect(), more, left_out })
     }
 
-    /// All listed conversations of a user, by their place. Dialogs and ends are read from the store.
+    /// All listed conversations of a user, by their position. Dialogs and ends are read from the store.
     ///
     /// # Errors
     /// NOT_FOUND if there is no such user, or errors of the store.
     pub(super) async fn listed(&self, user: UserId, at_least: &AtLeast) -> Result<ListedDialogs, Error> {
-        let users = &self.messages.correspondents.users;
+        let users = &self.messages.dependencies.users;
         let (created, groups, mut dialogs) = tokio::try_join!(
             users.created(user, &Consistency::Cached),
             self.groups_of(user),
             self.dialogs_of(user)
         )?;
         created.ok_or_else(|| Error::not_found("user"))?;
-        let (chosen, left_out) = chosen(groups, &dialogs, self.messages.config.conversations_max);
+        let (chosen, left_out) = choose(groups, &dialogs, self.messages.config.conversations_max);
         let (bounds, ends) = tokio::try_join!(
             self.messages.bounds(Some(user), &chosen),
             self.messages.logs.ends(&chosen, at_least)
@@ -80,16 +80,16 @@ impl Dialogs {
             let key = DialogKey { user, conversation };
             let dialog = dialogs.remove(&conversation).unwrap_or_else(|| Dialog::absent(key));
             let view = match bounds {
-                Ok(bounds) => View::new(bounds, Arc::new(dialog)),
+                Ok(bounds) => DialogView::new(bounds, Arc::new(dialog)),
                 // It just left the group, or the group was dismissed.
                 Err(error) if error.reason() == Reason::NotFound => continue,
                 Err(error) => return Err(error),
             };
             if !view.is_of_former_member() && is_listed(&view, end) {
-                views.push((place(&view, end), view, end));
+                views.push((position(&view, end), view, end));
             }
         }
-        views.sort_unstable_by_key(|(place, ..)| *place);
+        views.sort_unstable_by_key(|(position, ..)| *position);
         Ok(ListedDialogs { views, left_out })
     }
 
@@ -99,19 +99,19 @@ impl Dialogs {
     /// # Errors
     /// NOT_FOUND if there is no such user, or errors of the store.
     pub(in crate::message) async fn conversations(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {
-        let users = &self.messages.correspondents.users;
+        let users = &self.messages.dependencies.users;
         let (created, groups, dialogs) = tokio::try_join!(
             users.created(user, &Consistency::Cached),
             self.groups_of(user),
             self.dialogs_of(user)
         )?;
         created.ok_or_else(|| Error::not_found("user"))?;
-        Ok(chosen(groups, &dialogs, self.messages.config.conversations_max).0)
+        Ok(choose(groups, &dialogs, self.messages.config.conversations_max).0)
     }
 
     /// The groups that a user is in, by rising id.
     pub(in crate::message) async fn groups_of(&self, user: UserId) -> Result<Vec<GroupId>, Error> {
-        let members = &self.messages.correspondents.members;
+        let members = &self.messages.dependencies.members;
         let mut groups: Vec<GroupId> = Vec::new();
         loop {
             let (some, more) = members.groups_after(user, groups.last().copied(), BATCH_MAX).await?;
@@ -157,7 +157,7 @@ impl Dialogs {
 
 /// The conversations of a user that are read, and the number of the others: pinned ones, then groups, then direct ones
 /// by falling day.
-fn chosen(
+fn choose(
     groups: Vec<GroupId>,
     dialogs: &HashMap<ConversationId, Dialog>,
     most: usize,
@@ -179,14 +179,14 @@ fn chosen(
 }
 
 /// Groups are listed also while they are empty.
-fn is_listed(view: &View, end: LogEnd) -> bool {
+fn is_listed(view: &DialogView, end: LogEnd) -> bool {
     let is_empty = end.seq == 0 && matches!(view.key().conversation, ConversationId::Direct(..));
     let is_hidden = view.dialog.hidden_seq.is_some_and(|hidden| end.seq <= hidden);
     !is_empty && !is_hidden
 }
 
-fn place(view: &View, end: LogEnd) -> ListPlace {
-    ListPlace {
+fn position(view: &DialogView, end: LogEnd) -> DialogPosition {
+    DialogPosition {
         pinned: view.dialog.pinned.is_some(),
         time: end.sent.unwrap_or(Timestamp(i64::MIN)),
         conversation: view.key().conversation,
@@ -210,7 +210,7 @@ mod tests {
 
     fn chosen_of(groups: &[i64], all: &[(&str, i64, bool)], most: usize) -> (Vec<String>, usize) {
         let groups = groups.iter().map(|id| group(*id)).collect();
-        let (chosen, left_out) = chosen(groups, &dialogs(all), most);
+        let (chosen, left_out) = choose(groups, &dialogs(all), most);
         (chosen.iter().map(ConversationId::to_string).collect(), left_out)
     }
 

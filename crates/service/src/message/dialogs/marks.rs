@@ -9,10 +9,10 @@ use super::{
     Dialogs,
     peers::{Peer, peer_of},
     service::keys_of,
-    shown::View,
+    shown::DialogView,
 };
 use crate::{
-    dialog::{HeadAfter, MarkWish},
+    dialog::{HeadAfter, MarkRequest},
     error::Error,
     message::AtLeast,
 };
@@ -48,14 +48,14 @@ impl Dialogs {
         let bounds = self.bounds(key).await?;
         let (joined, left) = (bounds.joined(), bounds.left());
         let is_hidden = matches!(kind, MarkKind::Hidden(_));
-        let wish = MarkWish { key, kind, joined, left, exists: false };
+        let request = MarkRequest { key, kind, joined, left, exists: false };
         let queue = self.messages.marks.clone();
-        let work = Box::pin(async move { queue.mark(wish).await });
+        let work = Box::pin(async move { queue.mark(request).await });
         let marked = self.messages.mutations.call(deadline, work).await?;
         if marked.token.is_some() {
             self.notify_of_mark(key, marked.dialog.read.read_seq(), is_hidden);
         }
-        let view = View::new(bounds, Arc::new(marked.dialog));
+        let view = DialogView::new(bounds, Arc::new(marked.dialog));
         Ok(MarkedRead {
             read_seq: view.dialog.read.read_seq(),
             unread: self.unread_of(view, marked.end, marked.head).await?,
@@ -78,7 +78,12 @@ impl Dialogs {
     }
 
     /// What is unread after a mark, when the log ended so.
-    async fn unread_of(&self, view: View, end: Seq, head: Option<HeadAfter>) -> Result<(u64, bool), Error> {
+    async fn unread_of(
+        &self,
+        view: DialogView,
+        end: Seq,
+        head: Option<HeadAfter>,
+    ) -> Result<(u64, bool), Error> {
         if view.range(end).max <= view.read_up_to() {
             return Ok((0, false));
         }

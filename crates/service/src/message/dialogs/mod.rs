@@ -20,6 +20,6 @@ mod shown;
 mod unread;
 
 pub(super) use convert::user;
-pub(super) use heads::Heads;
+pub(super) use heads::LogHeads;
 pub use rpc::DialogRpc;
 pub use service::Dialogs;

@@ -4,16 +4,16 @@ use std::cmp::{Ordering, Reverse};
 
 use kith_store::{ConversationId, Timestamp};
 
-/// The place of a conversation in the list of a user: pinned ones first, then by the time of the last message, the latest first.
+/// The position of a conversation in the list of a user: pinned ones first, then by the time of the last message, the latest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ListPlace {
+pub(super) struct DialogPosition {
     pub(super) pinned: bool,
     /// When the last message was sent; of an empty log, the smallest number.
     pub(super) time: Timestamp,
     pub(super) conversation: ConversationId,
 }
 
-impl ListPlace {
+impl DialogPosition {
     /// The form in page tokens.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let Self { pinned, time, conversation } = self;
@@ -36,13 +36,13 @@ impl ListPlace {
     }
 }
 
-impl Ord for ListPlace {
+impl Ord for DialogPosition {
     fn cmp(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())
     }
 }
 
-impl PartialOrd for ListPlace {
+impl PartialOrd for DialogPosition {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -52,30 +52,30 @@ impl PartialOrd for ListPlace {
 mod tests {
     use super::*;
 
-    fn place(pinned: bool, time: i64, conversation: &str) -> ListPlace {
-        ListPlace { pinned, time: Timestamp(time), conversation: conversation.parse().unwrap() }
+    fn position(pinned: bool, time: i64, conversation: &str) -> DialogPosition {
+        DialogPosition { pinned, time: Timestamp(time), conversation: conversation.parse().unwrap() }
     }
 
     #[test]
     fn pinned_ones_come_first_then_the_latest() {
         let rising = [
-            place(true, 9, "g9"),
-            place(true, i64::MIN, "g8"),
-            place(false, 10, "d7-8"),
-            place(false, 9, "d7-8"),
-            place(false, 9, "g7"),
-            place(false, i64::MIN, "g7"),
+            position(true, 9, "g9"),
+            position(true, i64::MIN, "g8"),
+            position(false, 10, "d7-8"),
+            position(false, 9, "d7-8"),
+            position(false, 9, "g7"),
+            position(false, i64::MIN, "g7"),
         ];
         assert!(rising.is_sorted());
     }
 
     #[test]
-    fn place_comes_back_from_its_bytes() {
-        for place in [place(true, -5, "g9"), place(false, i64::MAX, "d7-9223372036854775807")] {
-            assert_eq!(ListPlace::of_bytes(&place.to_bytes()), Some(place));
+    fn position_survives_its_bytes() {
+        for position in [position(true, -5, "g9"), position(false, i64::MAX, "d7-9223372036854775807")] {
+            assert_eq!(DialogPosition::of_bytes(&position.to_bytes()), Some(position));
         }
         for wrong in [&b""[..], &[1; 8], &[0; 9], b"\x01\0\0\0\0\0\0\0\x05x9"] {
-            assert_eq!(ListPlace::of_bytes(wrong), None);
+            assert_eq!(DialogPosition::of_bytes(wrong), None);
         }
     }
 }

@@ -32,7 +32,7 @@ impl Dialogs {
         let both: Vec<Edge> = edges.iter().flat_map(|edge| [*edge, edge.reversed()]).collect();
         let theirs: Vec<DialogKey> = edges.iter().map(|edge| dialog_of_peer(*edge)).collect();
         let (blocks, dialogs) = tokio::join!(
-            self.messages.correspondents.blocks.get_many(&both, &Consistency::Cached),
+            self.messages.dependencies.blocks.get_many(&both, &Consistency::Cached),
             self.messages.dialogs.get_many(&theirs, consistency)
         );
         let mut set: HashMap<Edge, Arc<Block>> = HashMap::with_capacity(both.len());

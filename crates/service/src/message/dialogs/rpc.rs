@@ -7,7 +7,7 @@ use tonic::{Request, Response};
 use super::{
     Dialogs, convert,
     list::{DialogPage, PAGE_MAX},
-    order::ListPlace,
+    order::DialogPosition,
 };
 use crate::{
     error::Error,
@@ -72,14 +72,15 @@ impl DialogRpc {
         let user = convert::user(request.user_id, call.principal)?;
         let size = self.limits.pages.of(request.page_size)?.min(PAGE_MAX);
         let mut quota = self.limits.records.page(call, size)?;
-        let after = self.place(user, &request.page_token)?;
+        let after = self.position(user, &request.page_token)?;
         let page =
             self.dialogs.list(user, after, quota.size, &AtLeast::of_request(&request.at_least)?).await?;
         let left_out = convert::count(u64::try_from(page.left_out).unwrap_or(u64::MAX));
-        let (conversations, next) = fitting(page, call.principal);
+        let (conversations, next) = fit_page(page, call.principal);
         quota.answered(conversations.len());
-        let next_page_token = next
-            .and_then(|place| self.pages.seal_bytes(&[QUERY, &user.get().to_be_bytes()], &place.to_bytes()));
+        let next_page_token = next.and_then(|position| {
+            self.pages.issue_bytes(&[QUERY, &user.get().to_be_bytes()], &position.to_bytes())
+        });
         Ok(Response::new(wire::ListConversationsResponse {
             conversations,
             next_page_token: next_page_token.unwrap_or_default(),
@@ -88,10 +89,10 @@ impl DialogRpc {
     }
 
     /// Where a page begins.
-    fn place(&self, user: UserId, token: &str) -> Result<Option<ListPlace>, Error> {
-        let place = self.pages.open_bytes(&[QUERY, &user.get().to_be_bytes()], token)?;
-        let read = |bytes: Vec<u8>| ListPlace::of_bytes(&bytes).ok_or_else(Error::internal);
-        place.map(read).transpose()
+    fn position(&self, user: UserId, token: &str) -> Result<Option<DialogPosition>, Error> {
+        let position = self.pages.verify_bytes(&[QUERY, &user.get().to_be_bytes()], token)?;
+        let read = |bytes: Vec<u8>| DialogPosition::of_bytes(&bytes).ok_or_else(Error::internal);
+        position.map(read).transpose()
     }
 
     pub(crate) async fn count_unread(
@@ -120,7 +121,7 @@ impl DialogRpc {
         let mut budget = ByteBudget::new(ANSWER_BYTES);
         let result = |(conversation, state)| {
             let result = convert::read_result(conversation, state);
-            if budget.takes(&result) { result } else { convert::read_result(conversation, Err(left_out())) }
+            if budget.admit(&result) { result } else { convert::read_result(conversation, Err(left_out())) }
         };
         let results = conversations.into_iter().zip(states).map(result).collect();
         Ok(Response::new(wire::GetReadSeqsResponse { results }))
@@ -212,18 +213,18 @@ impl DialogRpc {
     }
 }
 
-/// The conversations of a page that fit into an answer, and the place of the last one if others follow.
-fn fitting(page: DialogPage, principal: Principal) -> (Vec<wire::Conversation>, Option<ListPlace>) {
+/// The conversations of a page that fit into an answer, and the position of the last one if others follow.
+fn fit_page(page: DialogPage, principal: Principal) -> (Vec<wire::Conversation>, Option<DialogPosition>) {
     let mut budget = ByteBudget::new(ANSWER_BYTES);
     let (mut conversations, mut last, mut more) = (Vec::with_capacity(page.shown.len()), None, page.more);
-    for (place, shown) in page.shown {
+    for (position, shown) in page.shown {
         let conversation = convert::conversation_to_wire(shown, principal);
-        if !budget.takes(&conversation) {
+        if !budget.admit(&conversation) {
             more = true;
             break;
         }
         conversations.push(conversation);
-        last = Some(place);
+        last = Some(position);
     }
     (conversations, last.filter(|_| more))
 }

@@ -2,11 +2,11 @@
 
 use kith_store::{ConversationId, DialogKey, UserId};
 
-use super::heads::Heads;
+use super::heads::LogHeads;
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    message::{Bounds, Messages, Notes, no_conversation},
+    message::{Messages, Notes, ReadBounds, no_conversation},
     rpc::secret::SecretHasher,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Dialogs {
     pub(super) messages: Messages,
-    pub(super) heads: Heads,
+    pub(super) heads: LogHeads,
     pub(super) notes: Notes,
     pub(super) hasher: SecretHasher,
 }
@@ -23,7 +23,7 @@ impl Dialogs {
     /// Over the messages of a deployment. `notes` notifies the devices of users.
     #[must_use]
     pub fn new(context: DomainContext<'_>, messages: Messages, notes: Notes) -> Self {
-        let heads = Heads::new(messages.logs.clone());
+        let heads = LogHeads::new(messages.logs.clone());
         Self { messages, heads, notes, hasher: context.hasher.clone() }
     }
 
@@ -31,7 +31,7 @@ impl Dialogs {
     ///
     /// # Errors
     /// NOT_FOUND if it may read nothing of it, or errors of the store.
-    pub(super) async fn bounds(&self, key: DialogKey) -> Result<Bounds, Error> {
+    pub(super) async fn bounds(&self, key: DialogKey) -> Result<ReadBounds, Error> {
         let bounds = self.messages.bounds(Some(key.user), &[key.conversation]).await?;
         bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))
     }

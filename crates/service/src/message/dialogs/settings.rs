@@ -30,7 +30,8 @@ impl Dialogs {
     ) -> Result<(ShownConversation, Option<kith_cache::Token>), Error> {
         self.messages.may_send(Some(key.user), key.conversation).await?;
         let records = self.messages.dialogs.clone();
-        let work = Box::pin(async move { records.make(key.conversation, std::iter::empty()).await });
+        let work =
+            Box::pin(async move { records.create_missing(key.conversation, std::iter::empty()).await });
         let token = self.messages.mutations.call(deadline, work).await?;
         Ok((self.get(key, &Consistency::Cached).await?, token))
     }
@@ -121,7 +122,7 @@ impl Dialogs {
     async fn may_trim(&self, id: ConversationId, principal: Principal) -> Result<(), Error> {
         let bounds = self.messages.bounds(principal.user(), &[id]).await?;
         bounds.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let (Principal::User(user), members) = (principal, &self.messages.correspondents.members) else {
+        let (Principal::User(user), members) = (principal, &self.messages.dependencies.members) else {
             return Ok(());
         };
         let role = match id {

@@ -11,21 +11,21 @@ use kith_store::{
 use super::{Dialogs, peers::Peer};
 use crate::{
     error::Error,
-    message::{AtLeast, Bounds, Range},
+    message::{AtLeast, ReadBounds, ReadRange},
 };
 
 /// The range and the read mark of a user in a conversation, before the end of the log is known.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct DialogView {
     pub(super) dialog: Arc<Dialog>,
-    bounds: Bounds,
+    bounds: ReadBounds,
 }
 
 /// A conversation as it is shown to a user.
 #[derive(Clone, Debug)]
 pub(super) struct ShownConversation {
     pub(super) dialog: Arc<Dialog>,
-    pub(super) range: Range,
+    pub(super) range: ReadRange,
     /// Unread ones of the last [`DOCUMENT`] messages that the user may read.
     pub(super) unread: Unread,
     /// Whether there may be other unread ones before.
@@ -35,9 +35,9 @@ pub(super) struct ShownConversation {
     pub(super) peer: Peer,
 }
 
-impl View {
+impl DialogView {
     /// Within `bounds`, as far as the user sees them by its dialog.
-    pub(super) fn new(bounds: Bounds, dialog: Arc<Dialog>) -> Self {
+    pub(super) fn new(bounds: ReadBounds, dialog: Arc<Dialog>) -> Self {
         Self { bounds: bounds.of_dialog(&dialog), dialog }
     }
 
@@ -46,7 +46,7 @@ impl View {
     }
 
     /// The range that the user may read of a log with this end.
-    pub(super) fn range(&self, end: Seq) -> Range {
+    pub(super) fn range(&self, end: Seq) -> ReadRange {
         self.bounds.with(end)
     }
 
@@ -69,12 +69,12 @@ impl View {
     }
 
     /// Whether there may be unread messages before the last [`DOCUMENT`] ones that the user may read.
-    fn has_more(&self, range: Range) -> bool {
+    fn has_more(&self, range: ReadRange) -> bool {
         self.read_up_to() < range.max - DOCUMENT
     }
 
     /// Counts the unread ones of these messages.
-    pub(super) fn count(&self, range: Range, headers: &[StoredHeader]) -> Unread {
+    pub(super) fn count(&self, range: ReadRange, headers: &[StoredHeader]) -> Unread {
         let range = UnreadRange {
             user: self.dialog.key.user,
             read_seq: self.dialog.read.read_seq(),
@@ -97,7 +97,7 @@ impl Dialogs {
     ) -> Result<ShownConversation, Error> {
         let (bounds, dialog) =
             tokio::try_join!(self.bounds(key), self.messages.dialogs.get(key, consistency))?;
-        let view = View::new(bounds, dialog);
+        let view = DialogView::new(bounds, dialog);
         let mut shown = self.show(vec![view], consistency, &AtLeast::default()).await?;
         shown.pop().ok_or_else(Error::internal)
     }
@@ -105,11 +105,11 @@ impl Dialogs {
     /// Shows conversations, in their order. Logs are read from the store, and again if they seem to end below `at_least`.
     pub(super) async fn show(
         &self,
-        views: Vec<View>,
+        views: Vec<DialogView>,
         consistency: &Consistency,
         at_least: &AtLeast,
     ) -> Result<Vec<ShownConversation>, Error> {
-        let keys: Vec<DialogKey> = views.iter().map(View::key).collect();
+        let keys: Vec<DialogKey> = views.iter().map(DialogView::key).collect();
         let asked: Vec<(ConversationId, Seq)> =
             views.iter().map(|view| (view.key().conversation, view.read_up_to())).collect();
         let (heads, peers) =
@@ -121,7 +121,12 @@ impl Dialogs {
         Ok(shown)
     }
 
-    async fn show_one(&self, view: View, head: LogHead, peer: Peer) -> Result<ShownConversation, Error> {
+    async fn show_one(
+        &self,
+        view: DialogView,
+        head: LogHead,
+        peer: Peer,
+    ) -> Result<ShownConversation, Error> {
         let end = head.last.as_ref().map_or(0, |last| last.seq);
         let range = view.range(end);
         let (headers, last) = if range.max == end {
@@ -140,7 +145,11 @@ impl Dialogs {
     }
 
     /// The same as a head, for a log that the user sees up to a number below its end.
-    async fn head_up_to(&self, view: &View, max: Seq) -> Result<(Vec<StoredHeader>, Option<Message>), Error> {
+    async fn head_up_to(
+        &self,
+        view: &DialogView,
+        max: Seq,
+    ) -> Result<(Vec<StoredHeader>, Option<Message>), Error> {
         let conversation = view.key().conversation;
         let first = (view.read_up_to() + 1).max(max - DOCUMENT + 1);
         let mut headers = Vec::new();

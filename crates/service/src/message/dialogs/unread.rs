@@ -3,7 +3,7 @@
 use kith_cache::Consistency;
 use kith_store::{ConversationId, DOCUMENT, DialogKey, LogHead, Seq, SeqRange, UserId, document_parts};
 
-use super::{Dialogs, list::ListedDialogs, service::keys_of, shown::View};
+use super::{Dialogs, list::ListedDialogs, service::keys_of, shown::DialogView};
 use crate::{
     error::{Error, Reason},
     message::AtLeast,
@@ -16,7 +16,7 @@ const PARTS_MAX: usize = 200;
 
 /// The unread count of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct UnreadCount {
     pub(super) conversation: ConversationId,
     /// Above 0, unless there may be other unread messages that were not counted.
     pub(super) unread: u64,
@@ -33,7 +33,7 @@ impl Dialogs {
         user: UserId,
         conversations: Vec<ConversationId>,
         at_least: &AtLeast,
-    ) -> Result<Vec<Count>, Error> {
+    ) -> Result<Vec<UnreadCount>, Error> {
         let mut views = if conversations.is_empty() {
             self.views_of_all(user, at_least).await?
         } else {
@@ -47,7 +47,7 @@ impl Dialogs {
         for ((view, _), head) in views.into_iter().zip(heads) {
             let (unread, more) = self.count_one(&view, head, &mut parts_left).await?;
             let (conversation, do_not_disturb) = (view.key().conversation, view.dialog.do_not_disturb);
-            counts.extend((unread > 0 || more).then_some(Count {
+            counts.extend((unread > 0 || more).then_some(UnreadCount {
                 conversation,
                 unread,
                 more,
@@ -58,7 +58,11 @@ impl Dialogs {
     }
 
     /// Adds the do-not-disturb settings of direct conversations.
-    async fn with_peers(&self, user: UserId, mut counts: Vec<Count>) -> Result<Vec<Count>, Error> {
+    async fn with_peers(
+        &self,
+        user: UserId,
+        mut counts: Vec<UnreadCount>,
+    ) -> Result<Vec<UnreadCount>, Error> {
         let keys: Vec<DialogKey> =
             counts.iter().map(|count| DialogKey { user, conversation: count.conversation }).collect();
         let peers = self.peers(&keys, &Consistency::Cached).await?;
@@ -69,7 +73,7 @@ impl Dialogs {
     }
 
     /// All that are listed, each with the end of its log.
-    async fn views_of_all(&self, user: UserId, at_least: &AtLeast) -> Result<Vec<(View, Seq)>, Error> {
+    async fn views_of_all(&self, user: UserId, at_least: &AtLeast) -> Result<Vec<(DialogView, Seq)>, Error> {
         let ListedDialogs { views, .. } = self.listed(user, at_least).await?;
         Ok(views.into_iter().map(|(_, view, end)| (view, end.seq)).collect())
     }
@@ -80,7 +84,7 @@ impl Dialogs {
         user: UserId,
         conversations: Vec<ConversationId>,
         at_least: &AtLeast,
-    ) -> Result<Vec<(View, Seq)>, Error> {
+    ) -> Result<Vec<(DialogView, Seq)>, Error> {
         let keys = keys_of(user, &conversations);
         let (bounds, dialogs, ends) = tokio::try_join!(
             self.messages.bounds(Some(user), &conversations),
@@ -90,7 +94,7 @@ impl Dialogs {
         let mut views = Vec::with_capacity(conversations.len());
         for ((bounds, dialog), end) in bounds.into_iter().zip(dialogs).zip(ends) {
             match bounds {
-                Ok(bounds) => views.push((View::new(bounds, dialog), end.seq)),
+                Ok(bounds) => views.push((DialogView::new(bounds, dialog), end.seq)),
                 Err(error) if error.reason() == Reason::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -101,7 +105,7 @@ impl Dialogs {
     /// The number of unread messages, and whether there may be others.
     async fn count_one(
         &self,
-        view: &View,
+        view: &DialogView,
         head: LogHead,
         parts_left: &mut usize,
     ) -> Result<(u64, bool), Error> {

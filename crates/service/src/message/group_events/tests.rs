@@ -52,7 +52,7 @@ fn no_client_id_is_the_key_of_an_event() {
 #[test]
 fn dismissed_group_gets_no_events() {
     assert_eq!(GroupEvent::of(&MembershipEvent::Dismissed(group_id(9))), None);
-    let ended = Ended { how: Leaving::Removed, version: Version::NONE, users: Vec::new() };
+    let ended = EndedMemberships { reason: LeaveReason::Removed, version: Version::NONE, users: Vec::new() };
     let left = MembershipEvent::Left { group: group_id(9), users: Vec::new(), deciders: Vec::new(), ended };
     assert_eq!(GroupEvent::of(&left), None);
 }

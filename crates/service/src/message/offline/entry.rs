@@ -6,7 +6,7 @@ use kith_store::{
 };
 use prost::{Message as _, bytes::Bytes};
 
-use super::{Absent, recipient_state::RecipientState};
+use super::{AbsentRecipients, recipient_state::RecipientState};
 use crate::rpc::versions::wire_time;
 
 /// The same for all entries, so that a second entry of a message is a replay, also if it names other users.
@@ -16,11 +16,11 @@ const HASH: ContentHash = ContentHash([0; 8]);
 pub(super) fn of(
     conversation: ConversationId,
     message: &Message,
-    absent: &Absent,
+    absent: &AbsentRecipients,
     known: &[(UserId, RecipientState)],
 ) -> Option<NewMessage> {
     let is_mentioned = |user: &UserId| message.mentions.contains(user);
-    let only_mentioned = matches!(absent, Absent::Mentioned(_));
+    let only_mentioned = matches!(absent, AbsentRecipients::Mentioned(_));
     let is_named = |(user, state): &&(UserId, RecipientState)| {
         message.sender != Some(*user)
             && state.read_seq < message.seq

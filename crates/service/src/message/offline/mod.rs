@@ -49,7 +49,7 @@ struct OfflineLogsInner {
 
 /// Recipients of messages who have no receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Absent {
+pub(super) enum AbsentRecipients {
     /// These.
     All(Vec<UserId>),
     /// The mentioned ones among these: the group is too large to name all.
@@ -89,7 +89,7 @@ impl OfflineLogs {
         &self,
         conversation: ConversationId,
         messages: &[Message],
-        absent: &Absent,
+        absent: &AbsentRecipients,
     ) -> Result<(), Error> {
         let states = self.0.states.of(conversation, absent.users()).await?;
         let known: Vec<_> = absent.users().iter().copied().zip(states).collect();
@@ -134,7 +134,7 @@ impl OfflineLogs {
     }
 }
 
-impl Absent {
+impl AbsentRecipients {
     fn users(&self) -> &[UserId] {
         let (Self::All(users) | Self::Mentioned(users)) = self;
         users

@@ -24,14 +24,14 @@ pub struct OfflineRpc {
     /// `None`: they are off.
     logs: Option<OfflineLogs>,
     tokens: PageTokens,
-    places: Arc<Semaphore>,
+    watcher_permits: Arc<Semaphore>,
 }
 
 impl OfflineRpc {
-    /// Over the logs of a deployment. `tokens` seals cursors.
+    /// Over the logs of a deployment. `tokens` issues cursors.
     #[must_use]
     pub fn new(logs: Option<OfflineLogs>, tokens: PageTokens) -> Self {
-        Self { logs, tokens, places: Arc::new(Semaphore::new(WATCHERS_MAX)) }
+        Self { logs, tokens, watcher_permits: Arc::new(Semaphore::new(WATCHERS_MAX)) }
     }
 
     pub(crate) async fn watch_offline(
@@ -39,14 +39,14 @@ impl OfflineRpc {
         request: Request<wire::WatchOfflineRequest>,
     ) -> RpcResult<OfflineStream> {
         let request = request.into_inner();
-        let logs = self.logs.as_ref().ok_or_else(off)?;
+        let logs = self.logs.as_ref().ok_or_else(offline_disabled)?;
         let position = position(&self.tokens, &request.cursor)?;
-        let permit = Arc::clone(&self.places).try_acquire_owned().map_err(|_| too_many())?;
+        let permit = Arc::clone(&self.watcher_permits).try_acquire_owned().map_err(|_| too_many())?;
         Ok(Response::new(logs.watch(position, self.tokens.clone(), permit).await?))
     }
 }
 
-fn off() -> Error {
+fn offline_disabled() -> Error {
     Error::new(Reason::NotConfigured, "messages.offline is not set").with("setting", "messages.offline")
 }
 

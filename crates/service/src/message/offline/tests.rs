@@ -51,7 +51,11 @@ fn sent_by(seq: Seq, sender: i64, mentions: &[i64]) -> Message {
 }
 
 /// The users who are named for a message, and the mentioned ones of them.
-fn named(message: &Message, absent: &Absent, known: &[(i64, Seq, bool)]) -> Option<(Vec<i64>, Vec<i64>)> {
+fn named(
+    message: &Message,
+    absent: &AbsentRecipients,
+    known: &[(i64, Seq, bool)],
+) -> Option<(Vec<i64>, Vec<i64>)> {
     let state = |(id, read_seq, do_not_disturb): &(i64, Seq, bool)| {
         (user(*id), RecipientState { read_seq: *read_seq, do_not_disturb: *do_not_disturb })
     };
@@ -63,7 +67,7 @@ fn named(message: &Message, absent: &Absent, known: &[(i64, Seq, bool)]) -> Opti
 
 #[test]
 fn sender_and_readers_are_left_out() {
-    let absent = Absent::All(users(&[1, 2, 3, 4]));
+    let absent = AbsentRecipients::All(users(&[1, 2, 3, 4]));
     let known = [(4, 0, false), (1, 0, false), (2, 7, false), (3, 6, false)];
     assert_eq!(named(&sent_by(7, 1, &[]), &absent, &known), Some((vec![3, 4], vec![])));
     assert_eq!(named(&sent_by(7, 1, &[1, 2]), &absent, &known), Some((vec![3, 4], vec![])));
@@ -72,7 +76,7 @@ fn sender_and_readers_are_left_out() {
 
 #[test]
 fn do_not_disturb_yields_to_a_mention() {
-    let absent = Absent::All(users(&[2, 3]));
+    let absent = AbsentRecipients::All(users(&[2, 3]));
     let known = [(2, 0, true), (3, 0, true)];
     assert_eq!(named(&sent_by(7, 1, &[3]), &absent, &known), Some((vec![3], vec![3])));
     let all = Message { mention_all: true, ..sent_by(7, 1, &[]) };
@@ -81,7 +85,7 @@ fn do_not_disturb_yields_to_a_mention() {
 
 #[test]
 fn large_groups_name_only_mentioned_users() {
-    let absent = Absent::Mentioned(users(&[2, 3]));
+    let absent = AbsentRecipients::Mentioned(users(&[2, 3]));
     let known = [(2, 0, false), (3, 0, false)];
     assert_eq!(named(&sent_by(7, 1, &[3]), &absent, &known), Some((vec![3], vec![3])));
     assert_eq!(named(&sent_by(8, 1, &[]), &absent, &known), None);
@@ -92,18 +96,18 @@ async fn entry_is_there_once() {
     let store = Arc::<FakeLogs>::default();
     let logs = over(&store);
     for absent in [&[2, 3][..], &[2], &[2, 3, 4]] {
-        logs.enter(group(9), &[sent_by(7, 1, &[])], &Absent::All(users(absent))).await.unwrap();
+        logs.enter(group(9), &[sent_by(7, 1, &[])], &AbsentRecipients::All(users(absent))).await.unwrap();
     }
     assert_eq!(entered(&store, group(9)), [(7, vec![2, 3])]);
     let silent = Message { silent: true, ..sent_by(8, 1, &[]) };
-    logs.enter(group(9), &[silent], &Absent::All(users(&[2]))).await.unwrap();
+    logs.enter(group(9), &[silent], &AbsentRecipients::All(users(&[2]))).await.unwrap();
     assert_eq!(entered(&store, group(9)).len(), 1);
 }
 
 async fn watch(logs: &OfflineLogs, cursor: &str) -> OfflineStream {
-    let (tokens, places) = (PageTokens::new([7; 32]), Arc::new(Semaphore::new(1)));
-    let place = watch::position(&tokens, cursor).unwrap();
-    logs.watch(place, tokens, places.try_acquire_owned().unwrap()).await.unwrap()
+    let (tokens, permits) = (PageTokens::new([7; 32]), Arc::new(Semaphore::new(1)));
+    let position = watch::position(&tokens, cursor).unwrap();
+    logs.watch(position, tokens, permits.try_acquire_owned().unwrap()).await.unwrap()
 }
 
 async fn next(stream: &mut OfflineStream) -> WatchOfflineResponse {
@@ -117,7 +121,7 @@ fn seqs(response: &WatchOfflineResponse) -> Vec<Seq> {
 /// Enters messages of a group with these numbers, all for one user.
 async fn enter(logs: &OfflineLogs, id: i64, seqs: std::ops::RangeInclusive<Seq>) {
     let messages: Vec<Message> = seqs.map(|seq| sent_by(seq, 1, &[])).collect();
-    logs.enter(group(id), &messages, &Absent::All(users(&[2]))).await.unwrap();
+    logs.enter(group(id), &messages, &AbsentRecipients::All(users(&[2]))).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +210,7 @@ async fn no_log_waits_for_another() {
     let begin = next(&mut watch(&logs, "").await).await.cursor;
     let many = users(&(1_000_000_000_000..1_000_000_000_500).collect::<Vec<_>>());
     for seq in 1..=600 {
-        logs.enter(group(8), &[sent_by(seq, 1, &[])], &Absent::All(many.clone())).await.unwrap();
+        logs.enter(group(8), &[sent_by(seq, 1, &[])], &AbsentRecipients::All(many.clone())).await.unwrap();
     }
     enter(&logs, 9, 1..=1).await;
     let mut stream = watch(&logs, &begin).await;

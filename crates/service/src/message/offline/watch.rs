@@ -1,4 +1,4 @@
-//! A stream of users without a receiver: a place in each log.
+//! A stream of users without a receiver: a position in each log.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ struct OfflineWatcher {
     /// Number of reads of the logs: each read begins with another one.
     rounds: usize,
     has_begun: bool,
-    is_over: bool,
+    ended: bool,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -66,19 +66,19 @@ pub(super) fn position(tokens: &PageTokens, cursor: &str) -> Result<Option<Offli
     if cursor.len() > CURSOR_CHARS_MAX {
         return Err(refused());
     }
-    tokens.open_all(&[QUERY], cursor).map_err(|_| refused())
+    tokens.verify_numbers(&[QUERY], cursor).map_err(|_| refused())
 }
 
 impl OfflineLogs {
-    /// The entries after a place, or from now on, as a stream.
+    /// The entries after a position, or from now on, as a stream.
     pub(super) async fn watch(
         &self,
-        place: Option<OfflinePosition>,
+        position: Option<OfflinePosition>,
         tokens: PageTokens,
         permit: OwnedSemaphorePermit,
     ) -> Result<OfflineStream, Error> {
-        let after = match place {
-            Some(place) => place,
+        let after = match position {
+            Some(position) => position,
             None => self.ends().await?.map(|end| end.seq),
         };
         let watcher = OfflineWatcher {
@@ -88,7 +88,7 @@ impl OfflineLogs {
             entered: self.0.entered.subscribe(),
             rounds: 0,
             has_begun: false,
-            is_over: false,
+            ended: false,
             _permit: permit,
         };
         Ok(stream::unfold(watcher, OfflineWatcher::next).boxed())
@@ -103,13 +103,13 @@ impl OfflineLogs {
 impl OfflineWatcher {
     async fn next(mut self) -> Option<(Result<wire::WatchOfflineResponse, Status>, Self)> {
         let mut tries = 0;
-        while !self.is_over {
+        while !self.ended {
             // Before the read: an entry during the read makes the next one begin at once.
             self.entered.mark_unchanged();
             match self.read().await {
-                Ok(news) if !self.has_begun || news.is_some() => {
+                Ok(next) if !self.has_begun || next.is_some() => {
                     self.has_begun = true;
-                    return Some((Ok(self.response(news)), self));
+                    return Some((Ok(self.response(next)), self));
                 }
                 Ok(_) => {
                     tries = 0;
@@ -120,7 +120,7 @@ impl OfflineWatcher {
                     sleep(PAUSE.mul_f64(rand::random_range(0.5..1.0))).await;
                 }
                 Err(error) => {
-                    self.is_over = true;
+                    self.ended = true;
                     return Some((Err(error.into()), self));
                 }
             }
@@ -128,30 +128,30 @@ impl OfflineWatcher {
         None
     }
 
-    fn response(&self, news: NextResponse) -> wire::WatchOfflineResponse {
-        let cursor = self.tokens.seal_all(&[QUERY], self.after);
-        wire::WatchOfflineResponse { messages: news.messages, cursor, missed: news.missed }
+    fn response(&self, next: NextResponse) -> wire::WatchOfflineResponse {
+        let cursor = self.tokens.issue_numbers(&[QUERY], self.after);
+        wire::WatchOfflineResponse { messages: next.messages, cursor, missed: next.missed }
     }
 
-    /// Reads the entries after the place, as many as fit into a response, and advances the place.
+    /// Reads the entries after the position, as many as fit into a response, and advances the position.
     async fn read(&mut self) -> Result<NextResponse, Error> {
-        let (ends, mut news) = (self.logs.ends().await?, NextResponse::default());
+        let (ends, mut next) = (self.logs.ends().await?, NextResponse::default());
         self.rounds += 1;
         for at in 0..LOGS {
             let log = (self.rounds + at) % LOGS;
-            if self.read_log(log, ends[log].seq, &mut news).await? {
+            if self.read_log(log, ends[log].seq, &mut next).await? {
                 break;
             }
         }
-        Ok(news)
+        Ok(next)
     }
 
     /// True: the response is full.
-    async fn read_log(&mut self, log: usize, end: Seq, news: &mut NextResponse) -> Result<bool, Error> {
+    async fn read_log(&mut self, log: usize, end: Seq, next: &mut NextResponse) -> Result<bool, Error> {
         let after = self.after[log];
         if after > end {
             // The store was set back to a backup.
-            (self.after[log], news.missed) = (end, true);
+            (self.after[log], next.missed) = (end, true);
         }
         let Some((first, last)) = document_parts(after + 1, end).next() else { return Ok(false) };
         let found = self.logs.stored(ConversationId::OFFLINE[log], SeqRange { first, last }).await?;
@@ -160,11 +160,11 @@ impl OfflineWatcher {
             None => self.kept_from(log, last).await?.min(end + 1),
         };
         if begins > first {
-            (self.after[log], news.missed) = (begins - 1, true);
+            (self.after[log], next.missed) = (begins - 1, true);
         }
         for entry in found {
             self.after[log] = entry.seq;
-            if news.is_full_with(entry::read(&entry)) {
+            if next.is_full_with(entry::read(&entry)) {
                 return Ok(true);
             }
         }

@@ -10,16 +10,16 @@ use super::{
     *,
 };
 
-fn range(min: Seq, max: Seq) -> Range {
-    Range { min, max }
+fn range(min: Seq, max: Seq) -> ReadRange {
+    ReadRange { min, max }
 }
 
-fn pull(from: Seq, to: Seq, limit: usize) -> Pull {
-    Pull { conversation: group(9), from, to, limit, at_least: 0 }
+fn pull(from: Seq, to: Seq, limit: usize) -> ForwardRead {
+    ForwardRead { conversation: group(9), from, to, limit, at_least: 0 }
 }
 
-fn back(before: Seq, limit: usize) -> Back {
-    Back { conversation: group(9), before, limit, at_least: 0 }
+fn back(before: Seq, limit: usize) -> BackwardRead {
+    BackwardRead { conversation: group(9), before, limit, at_least: 0 }
 }
 
 #[test]
@@ -86,24 +86,24 @@ fn known_messages_are_not_read() {
 fn last_messages_are_asked_for_with_the_end() {
     let unknown_end = range(11, Seq::MAX);
     let span = |asked: PageRequest| {
-        let Span { first, last } = asked.among_the_last(unknown_end).span;
+        let Span { first, last } = asked.wanted_of_last(unknown_end).span;
         (first, last)
     };
-    assert_eq!(span(PageRequest::Pull(pull(0, 0, 20))), (11, 30));
-    assert_eq!(span(PageRequest::Pull(pull(100, 105, 20))), (100, 105));
-    assert_eq!(span(PageRequest::Back(back(100, 20))), (80, 99));
-    assert_eq!(span(PageRequest::Back(back(0, 20))), (11, Seq::MAX), "the last 20, wherever they are");
-    assert_eq!(PageRequest::Back(back(0, 20)).among_the_last(unknown_end).most, 20);
+    assert_eq!(span(PageRequest::Forward(pull(0, 0, 20))), (11, 30));
+    assert_eq!(span(PageRequest::Forward(pull(100, 105, 20))), (100, 105));
+    assert_eq!(span(PageRequest::Backward(back(100, 20))), (80, 99));
+    assert_eq!(span(PageRequest::Backward(back(0, 20))), (11, Seq::MAX), "the last 20, wherever they are");
+    assert_eq!(PageRequest::Backward(back(0, 20)).wanted_of_last(unknown_end).most, 20);
 }
 
 /// The numbers of a page, whether it was cut, and the reads for it.
-async fn page(bytes: usize, order: Order, first: Seq, last: Seq) -> (Vec<Seq>, bool, Vec<(Seq, Seq)>) {
+async fn page(bytes: usize, order: PageOrder, first: Seq, last: Seq) -> (Vec<Seq>, bool, Vec<(Seq, Seq)>) {
     let (end, store) = (last, Arc::<FakeLogs>::default());
     store.fill(group(9), &vec![message("any", bytes); usize::try_from(end).unwrap()]);
     let mut found = PageContent::default();
     let parts = ordered(parts(Span { first, last }, &[]), order);
     let logs = logs(Arc::<FakeLogs>::clone(&store));
-    let log = Log { logs: &logs, conversation: group(9), end };
+    let log = LogSource { logs: &logs, conversation: group(9), end };
     let cut = read(log, parts, order, |_| true, &mut found).await.unwrap();
     let seqs = found.messages.iter().map(|message| message.seq).collect();
     (seqs, cut, store.reads())
@@ -111,27 +111,27 @@ async fn page(bytes: usize, order: Order, first: Seq, last: Seq) -> (Vec<Seq>, b
 
 #[tokio::test]
 async fn page_within_a_document_reads_that_part_alone() {
-    let (seqs, cut, reads) = page(10, Order::Rising, 120, 180).await;
+    let (seqs, cut, reads) = page(10, PageOrder::Rising, 120, 180).await;
     assert_eq!((seqs, cut), ((120..=180).collect(), false));
     assert_eq!(reads, [(120, 180)]);
 }
 
 #[tokio::test]
 async fn page_of_1000_reads_11_documents() {
-    let (seqs, cut, reads) = page(10, Order::Rising, 51, 1_050).await;
+    let (seqs, cut, reads) = page(10, PageOrder::Rising, 51, 1_050).await;
     assert_eq!((seqs, cut, reads.len()), ((51..=1_050).collect(), false, 11));
-    let (seqs, cut, reads) = page(10, Order::Falling, 51, 1_050).await;
+    let (seqs, cut, reads) = page(10, PageOrder::Falling, 51, 1_050).await;
     assert_eq!((seqs, cut, reads.len()), ((51..=1_050).rev().collect(), false, 11));
 }
 
 #[tokio::test]
 async fn cut_page_reads_one_document_more_at_most() {
     let sixteenth = PAGE_BYTES / 16;
-    let (seqs, cut, reads) = page(sixteenth, Order::Rising, 91, 1_050).await;
+    let (seqs, cut, reads) = page(sixteenth, PageOrder::Rising, 91, 1_050).await;
     assert_eq!((seqs, cut), ((91..=105).collect(), true));
     assert_eq!(reads[..2], [(1, 100), (101, 200)], "documents are read whole");
     assert!(reads.len() <= 3, "{reads:?}");
-    let (seqs, cut, reads) = page(sixteenth, Order::Falling, 91, 1_010).await;
+    let (seqs, cut, reads) = page(sixteenth, PageOrder::Falling, 91, 1_010).await;
     assert_eq!((seqs, cut), ((996..=1_010).rev().collect(), true));
     assert_eq!(reads[..2], [(1_001, 1_010), (901, 1_000)]);
     assert!(reads.len() <= 3, "{reads:?}");
@@ -139,6 +139,6 @@ async fn cut_page_reads_one_document_more_at_most() {
 
 #[tokio::test]
 async fn page_has_one_message_of_any_size() {
-    let (seqs, cut, _) = page(2 * PAGE_BYTES, Order::Rising, 1, 10).await;
+    let (seqs, cut, _) = page(2 * PAGE_BYTES, PageOrder::Rising, 1, 10).await;
     assert_eq!((seqs, cut), (vec![1], true));
 }

@@ -11,10 +11,10 @@ use kith_store::{ConversationId, Seq, UserId};
 use super::{
     super::AtLeast,
     ReceiversInner, Receiving,
-    cursor::Floors,
+    cursor::SeqFloors,
     range::DueRange,
-    receiver::{DueDelivery, DueWhat},
-    start::away,
+    receiver::{DueContent, DueDelivery},
+    start::inboxes_unavailable,
 };
 use crate::error::Error;
 
@@ -39,21 +39,21 @@ impl Receiving {
     pub(super) async fn marks(
         &self,
         user: UserId,
-        positions: &Floors,
+        positions: &SeqFloors,
         opened: OpenedInbox,
     ) -> Result<Option<CatchUp>, Error> {
         let first_position = opened.position;
-        let mut caught = CatchUp { first_position, last_position: first_position, marks: Vec::new() };
+        let mut catch_up = CatchUp { first_position, last_position: first_position, marks: Vec::new() };
         for _ in 0..ROUNDS {
-            let ends = self.ends(user, positions, &caught).await?;
-            let Some(known) = self.mark(user, opened, &ends, &mut caught).await? else { return Ok(None) };
-            let has_all = usize::try_from(known).is_ok_and(|known| known <= caught.marks.len());
+            let ends = self.ends(user, positions, &catch_up).await?;
+            let Some(known) = self.mark(user, opened, &ends, &mut catch_up).await? else { return Ok(None) };
+            let has_all = usize::try_from(known).is_ok_and(|known| known <= catch_up.marks.len());
             if opened.complete || has_all {
                 break;
             }
             // Another receiver began at the same time, and knew of more conversations.
         }
-        Ok(Some(caught))
+        Ok(Some(catch_up))
     }
 
     /// Marks conversations. Returns how many have a mark; `None`: the inbox has ended.
@@ -62,7 +62,7 @@ impl Receiving {
         user: UserId,
         opened: OpenedInbox,
         ends: &[Mark],
-        caught: &mut CatchUp,
+        catch_up: &mut CatchUp,
     ) -> Result<Option<u64>, Error> {
         let size = self.0.limits().marks_at_once.max(1);
         let calls = ends.len().div_ceil(size).max(1);
@@ -70,18 +70,23 @@ impl Receiving {
         for call in 1..=calls {
             let ends = some.next().unwrap_or_default();
             let marked = self.0.keeper().mark(user, opened.generation, ends, call == calls).await;
-            let MarkOutcome::Marks(marked) = marked.map_err(away)? else { return Ok(None) };
+            let MarkOutcome::Marks(marked) = marked.map_err(inboxes_unavailable)? else { return Ok(None) };
             self.0.inboxes().publish(marked.wakes);
-            (caught.last_position, conversations) = (marked.position, marked.conversations);
-            caught.marks.extend(ends.iter().map(|mark| mark.conversation).zip(marked.marks));
+            (catch_up.last_position, conversations) = (marked.position, marked.conversations);
+            catch_up.marks.extend(ends.iter().map(|mark| mark.conversation).zip(marked.marks));
         }
         Ok(Some(conversations))
     }
 
     /// The ends of all conversations of a user that are not marked yet, and of those with a position that it has left.
-    async fn ends(&self, user: UserId, positions: &Floors, caught: &CatchUp) -> Result<Vec<Mark>, Error> {
+    async fn ends(
+        &self,
+        user: UserId,
+        positions: &SeqFloors,
+        catch_up: &CatchUp,
+    ) -> Result<Vec<Mark>, Error> {
         let ReceiversInner { dialogs, messages, .. } = &*self.0;
-        let mut known: HashSet<ConversationId> = caught.marks.iter().map(|(known, _)| *known).collect();
+        let mut known: HashSet<ConversationId> = catch_up.marks.iter().map(|(known, _)| *known).collect();
         let mut conversations = dialogs.conversations(user).await?;
         conversations.retain(|conversation| known.insert(*conversation));
         let left: Vec<_> = positions.keys().copied().filter(|left| !known.contains(left)).collect();
@@ -97,7 +102,7 @@ impl Receiving {
 impl CatchUp {
     /// The messages that a client with these positions lacks. For a conversation without a position, only that there
     /// are messages.
-    pub(super) fn due(&self, positions: &Floors) -> VecDeque<DueDelivery> {
+    pub(super) fn due(&self, positions: &SeqFloors) -> VecDeque<DueDelivery> {
         let due = self.marks.iter().filter_map(|(conversation, mark)| {
             let position = positions.get(conversation).copied();
             let first = position.unwrap_or_default().saturating_add(1);
@@ -105,12 +110,12 @@ impl CatchUp {
                 conversation: *conversation,
                 first: Some(first),
                 last: *mark,
-                of_log: false,
-                only_named: position.is_none(),
+                from_log: false,
+                pull_only: position.is_none(),
                 fresh: None,
             })
         });
-        due.map(|range| DueDelivery { what: DueWhat::Range(Box::new(range)), position: None }).collect()
+        due.map(|range| DueDelivery { content: DueContent::Range(Box::new(range)), position: None }).collect()
     }
 }
 
@@ -122,11 +127,11 @@ mod tests {
     fn client_gets_what_is_above_its_positions() {
         let marks = [("g1", 5), ("g2", 5), ("g3", 5), ("g4", 0)];
         let marks = marks.map(|(conversation, mark)| (conversation.parse().unwrap(), mark)).into();
-        let caught = CatchUp { first_position: 1, last_position: 2, marks };
+        let catch_up = CatchUp { first_position: 1, last_position: 2, marks };
         let positions = [("g1", 3), ("g2", 5)].map(|(id, seq)| (id.parse().unwrap(), seq)).into();
-        let due = caught.due(&positions).into_iter().map(|due| match due.what {
-            DueWhat::Range(range) => {
-                (range.conversation.to_string(), range.first.unwrap(), range.last, range.only_named)
+        let due = catch_up.due(&positions).into_iter().map(|due| match due.content {
+            DueContent::Range(range) => {
+                (range.conversation.to_string(), range.first.unwrap(), range.last, range.pull_only)
             }
             other => panic!("{other:?}"),
         });

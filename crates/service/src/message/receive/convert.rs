@@ -12,7 +12,7 @@ use prost::{Message as _, bytes::Bytes};
 
 use super::{
     super::{conversation, dialogs, number},
-    cursor::Floors,
+    cursor::SeqFloors,
 };
 use crate::{
     error::{Error, valid},
@@ -32,7 +32,7 @@ const CURSOR_CHARS_MAX: usize = 4_096;
 pub(super) struct StreamRequest {
     pub(super) user: UserId,
     pub(super) cursor: String,
-    pub(super) positions: Floors,
+    pub(super) positions: SeqFloors,
     pub(super) now: bool,
     /// Each once.
     pub(super) notice_audiences: Vec<AudienceId>,
@@ -50,7 +50,10 @@ pub(super) struct Activity {
 ///
 /// # Errors
 /// INVALID_ARGUMENT, PERMISSION_DENIED.
-pub(super) fn asked(request: wire::ReceiveRequest, principal: Principal) -> Result<StreamRequest, Error> {
+pub(super) fn stream_request(
+    request: wire::ReceiveRequest,
+    principal: Principal,
+) -> Result<StreamRequest, Error> {
     let user = dialogs::user(request.user_id, principal)?;
     if request.cursor.len() > CURSOR_CHARS_MAX {
         return Err(Error::invalid("cursor", &format!("must have at most {CURSOR_CHARS_MAX} characters")));
@@ -76,9 +79,9 @@ fn audiences(ids: &[i32]) -> Result<Vec<AudienceId>, Error> {
     Ok(audiences)
 }
 
-fn positions(positions: &[wire::Position]) -> Result<Floors, Error> {
+fn positions(positions: &[wire::Position]) -> Result<SeqFloors, Error> {
     check_count("positions", positions.len(), POSITIONS_MAX)?;
-    let mut floors = Floors::with_capacity(positions.len());
+    let mut floors = SeqFloors::with_capacity(positions.len());
     for position in positions {
         let conversation = conversation(&position.conversation_id).map_err(|_| {
             Error::invalid("positions.conversation_id", "must be a conversation, as d7-8 or g9")
@@ -184,7 +187,7 @@ mod tests {
 
     fn refused(request: wire::ReceiveRequest) -> bool {
         let request = wire::ReceiveRequest { user_id: 7, ..request };
-        asked(request, Principal::Service).is_err()
+        stream_request(request, Principal::Service).is_err()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Cursors: where a stream continues, sealed for one user.
+//! Cursors: where a stream continues, with a MAC, bound to one user.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ const GROUP: u64 = 0;
 const DIRECT: u64 = 1;
 
 /// For each conversation, the highest number that the client has.
-pub(super) type Floors = HashMap<ConversationId, Seq>;
+pub(super) type SeqFloors = HashMap<ConversationId, Seq>;
 
 /// Where a stream continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +30,10 @@ pub(super) struct ResumePoint {
     pub(super) position: Position,
     /// In later entries, and in conversations that are not in the inbox, the client has the messages up to these
     /// numbers.
-    pub(super) floors: Floors,
+    pub(super) floors: SeqFloors,
 }
 
-/// Makes and reads cursors.
+/// Issues and verifies cursors.
 #[derive(Clone, Debug)]
 pub(super) struct Cursors(PageTokens);
 
@@ -42,19 +42,20 @@ impl Cursors {
         Self(tokens)
     }
 
-    /// The cursor of a place; empty if the place has too many floors to be sealed.
-    pub(super) fn seal(&self, user: UserId, place: &ResumePoint) -> String {
-        self.0.seal_bytes(&[QUERY, &user.get().to_be_bytes()], &place.to_bytes()).unwrap_or_default()
+    /// The cursor of a resume point; empty if it has too many floors for a token.
+    pub(super) fn issue(&self, user: UserId, point: &ResumePoint) -> String {
+        self.0.issue_bytes(&[QUERY, &user.get().to_be_bytes()], &point.to_bytes()).unwrap_or_default()
     }
 
-    /// The place of a cursor; `None`: there is no cursor.
+    /// The resume point of a cursor; `None`: there is no cursor.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT if it was not made for this user.
-    pub(super) fn open(&self, user: UserId, cursor: &str) -> Result<Option<ResumePoint>, Error> {
+    /// INVALID_ARGUMENT if it was not issued to this user.
+    pub(super) fn verify(&self, user: UserId, cursor: &str) -> Result<Option<ResumePoint>, Error> {
         let refused = || Error::invalid("cursor", "must be one that Receive returned to this user");
-        let place = self.0.open_bytes(&[QUERY, &user.get().to_be_bytes()], cursor).map_err(|_| refused())?;
-        place.map(|bytes| ResumePoint::of_bytes(&bytes).ok_or_else(refused)).transpose()
+        let point =
+            self.0.verify_bytes(&[QUERY, &user.get().to_be_bytes()], cursor).map_err(|_| refused())?;
+        point.map(|bytes| ResumePoint::of_bytes(&bytes).ok_or_else(refused)).transpose()
     }
 }
 
@@ -85,7 +86,7 @@ impl ResumePoint {
             return None;
         }
         let generation = Generation { epoch: numbers(&mut rest)?, number: numbers(&mut rest)? };
-        let (position, mut floors) = (numbers(&mut rest)?, Floors::new());
+        let (position, mut floors) = (numbers(&mut rest)?, SeqFloors::new());
         while rest.has_remaining() {
             let conversation = match numbers(&mut rest)? {
                 GROUP => ConversationId::Group(GroupId::new(signed(numbers(&mut rest)?)).ok()?),
@@ -119,35 +120,35 @@ mod tests {
     use super::*;
     use crate::sample::user;
 
-    fn place(floors: &[(&str, Seq)]) -> ResumePoint {
+    fn point(floors: &[(&str, Seq)]) -> ResumePoint {
         let floors = floors.iter().map(|(conversation, seq)| (conversation.parse().unwrap(), *seq)).collect();
         ResumePoint { generation: Generation { epoch: 3, number: u64::MAX }, position: 58, floors }
     }
 
     #[test]
-    fn place_comes_back_from_its_cursor() {
+    fn resume_point_survives_the_cursor() {
         let cursors = Cursors::new(PageTokens::new([7; 32]));
-        for place in [place(&[]), place(&[("g9", 5), ("d7-9223372036854775807", i64::MAX)])] {
-            let cursor = cursors.seal(user(7), &place);
-            assert_eq!(cursors.open(user(7), &cursor).unwrap(), Some(place));
+        for point in [point(&[]), point(&[("g9", 5), ("d7-9223372036854775807", i64::MAX)])] {
+            let cursor = cursors.issue(user(7), &point);
+            assert_eq!(cursors.verify(user(7), &cursor).unwrap(), Some(point));
         }
-        assert_eq!(cursors.open(user(7), "").unwrap(), None);
+        assert_eq!(cursors.verify(user(7), "").unwrap(), None);
     }
 
     #[test]
     fn cursor_of_another_user_is_refused() {
         let cursors = Cursors::new(PageTokens::new([7; 32]));
-        let cursor = cursors.seal(user(7), &place(&[]));
-        assert!(cursors.open(user(8), &cursor).is_err());
-        assert!(cursors.open(user(7), &format!("{cursor}A")).is_err());
-        assert!(Cursors::new(PageTokens::new([8; 32])).open(user(7), &cursor).is_err());
+        let cursor = cursors.issue(user(7), &point(&[]));
+        assert!(cursors.verify(user(8), &cursor).is_err());
+        assert!(cursors.verify(user(7), &format!("{cursor}A")).is_err());
+        assert!(Cursors::new(PageTokens::new([8; 32])).verify(user(7), &cursor).is_err());
     }
 
     #[test]
-    fn damaged_place_is_none() {
-        let whole = place(&[("g9", 5)]).to_bytes();
+    fn damaged_resume_point_is_refused() {
+        let whole = point(&[("g9", 5)]).to_bytes();
         for length in 0..whole.len() {
-            let without_floor = length == place(&[]).to_bytes().len();
+            let without_floor = length == point(&[]).to_bytes().len();
             assert_eq!(ResumePoint::of_bytes(&whole[..length]).is_some(), without_floor, "{length}");
         }
         assert_eq!(ResumePoint::of_bytes(&[&[2], &whole[1..]].concat()), None);
@@ -156,10 +157,10 @@ mod tests {
     #[test]
     fn cursor_has_room_for_all_large_groups() {
         let group = |id: i64| (ConversationId::Group(GroupId::new(i64::MAX - id).unwrap()), i64::MAX - id);
-        let place = ResumePoint { floors: (0..64).map(group).collect(), ..place(&[]) };
+        let point = ResumePoint { floors: (0..64).map(group).collect(), ..point(&[]) };
         let cursors = Cursors::new(PageTokens::new([7; 32]));
-        let cursor = cursors.seal(user(7), &place);
+        let cursor = cursors.issue(user(7), &point);
         assert!(!cursor.is_empty() && cursor.len() <= 4096, "{} characters", cursor.len());
-        assert_eq!(cursors.open(user(7), &cursor).unwrap(), Some(place));
+        assert_eq!(cursors.verify(user(7), &cursor).unwrap(), Some(point));
     }
 }

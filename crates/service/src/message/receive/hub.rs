@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{
     super::Inboxes,
-    bell::{Bell, Fresh, WokenEntry},
+    waker::{FreshMessages, ReceiverWaker, WokenEntry},
 };
 use crate::{
     error::{Error, Reason},
@@ -33,30 +33,30 @@ const READERS: usize = 8;
 /// Receivers that deliver the messages of a wake at the same time: a message to a large group is one for all of its
 /// members on the node.
 const DELIVERERS: usize = 64;
-/// Receivers that begin at the same time. Each reads its user, its inbox and the groups of the user, one with a backlog
-/// also the ends of all conversations: after the death of a node, ten thousand may begin on another one.
-const BEGINNERS: usize = 8;
+/// Receivers that start at the same time. Each reads its user, its inbox and the groups of the user, one with a backlog
+/// also the ends of all conversations: after the death of a node, ten thousand may start on another one.
+const STARTERS: usize = 8;
 
 /// Wakes the receivers of this node.
 #[derive(Debug)]
 pub(super) struct ReceiverHub {
     inboxes: Inboxes,
-    places: Arc<Semaphore>,
+    receiver_permits: Arc<Semaphore>,
     /// Most receivers of one user.
     of_user_max: usize,
-    readers: Semaphore,
-    deliverers: Semaphore,
-    beginners: Semaphore,
-    users: Mutex<HashMap<UserId, HashMap<u64, Arc<Bell>>>>,
+    read_permits: Semaphore,
+    delivery_permits: Semaphore,
+    start_permits: Semaphore,
+    users: Mutex<HashMap<UserId, HashMap<u64, Arc<ReceiverWaker>>>>,
     /// The receivers that read conversations without their inboxes.
-    logs: Mutex<HashMap<ConversationId, HashMap<u64, Arc<Bell>>>>,
+    logs: Mutex<HashMap<ConversationId, HashMap<u64, Arc<ReceiverWaker>>>>,
     next: AtomicU64,
 }
 
 /// The registration of a receiver in the hub, which ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct ReceiverRegistration {
-    pub(super) bell: Arc<Bell>,
+    pub(super) waker: Arc<ReceiverWaker>,
     hub: Arc<ReceiverHub>,
     user: UserId,
     number: u64,
@@ -69,34 +69,34 @@ impl ReceiverHub {
     pub(super) fn new(inboxes: Inboxes, most: usize, of_user_max: usize) -> Self {
         Self {
             inboxes,
-            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            receiver_permits: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             of_user_max,
-            readers: Semaphore::new(READERS),
-            deliverers: Semaphore::new(DELIVERERS),
-            beginners: Semaphore::new(BEGINNERS),
+            read_permits: Semaphore::new(READERS),
+            delivery_permits: Semaphore::new(DELIVERERS),
+            start_permits: Semaphore::new(STARTERS),
             users: Mutex::default(),
             logs: Mutex::default(),
             next: AtomicU64::new(0),
         }
     }
 
-    /// Makes room for a receiver of this user. It is woken from now on for what this node is woken for.
+    /// Registers a receiver of this user. From now on, wakes of this node reach it.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if the user, or the node, has as many as it may.
-    pub(super) fn enter(self: &Arc<Self>, user: UserId) -> Result<ReceiverRegistration, Error> {
+    pub(super) fn register(self: &Arc<Self>, user: UserId) -> Result<ReceiverRegistration, Error> {
         let full = |_| too_many("the node has as many receivers as it may (messages.receivers)");
-        let permit = Arc::clone(&self.places).try_acquire_owned().map_err(full)?;
-        let (bell, number) = (Arc::<Bell>::default(), self.next.fetch_add(1, Ordering::Relaxed));
+        let permit = Arc::clone(&self.receiver_permits).try_acquire_owned().map_err(full)?;
+        let (waker, number) = (Arc::<ReceiverWaker>::default(), self.next.fetch_add(1, Ordering::Relaxed));
         let mut users = self.users.lock();
         let of_user = users.entry(user).or_default();
         if of_user.len() >= self.of_user_max {
             return Err(too_many("the user has as many receivers as it may (messages.receivers_of_user)"));
         }
-        of_user.insert(number, Arc::clone(&bell));
+        of_user.insert(number, Arc::clone(&waker));
         metrics::gauge!(RECEIVERS.name).increment(1.0);
         let (hub, logs) = (Arc::clone(self), HashSet::new());
-        Ok(ReceiverRegistration { bell, hub, user, number, logs, _permit: permit })
+        Ok(ReceiverRegistration { waker, hub, user, number, logs, _permit: permit })
     }
 
     /// Wakes the receivers that a wake of this node is for.
@@ -104,29 +104,29 @@ impl ReceiverHub {
         match wake {
             Wake::Messages { sent, woken, lost } => {
                 self.wake_all(sent, &woken);
-                lost.into_iter().for_each(|user| self.ring(user, Bell::lost));
+                lost.into_iter().for_each(|user| self.wake_user(user, ReceiverWaker::inbox_lost));
             }
             // The inbox must be read: there may be any entries.
-            Wake::Entries { user, .. } => self.ring(user, Bell::read),
-            Wake::Lost { user } => self.ring(user, Bell::lost),
+            Wake::Entries { user, .. } => self.wake_user(user, ReceiverWaker::request_read),
+            Wake::Lost { user } => self.wake_user(user, ReceiverWaker::inbox_lost),
             Wake::Signal { user, signal } => self.signal(user, &signal),
-            Wake::Conversation(sent) => self.log(sent),
+            Wake::Conversation(sent) => self.add_log(sent),
         }
     }
 
     /// Makes all receivers read: wakes may be lost.
     pub(super) fn read_again(&self) {
-        self.users.lock().values().flat_map(HashMap::values).for_each(|bell| bell.read());
+        self.users.lock().values().flat_map(HashMap::values).for_each(|waker| waker.request_read());
     }
 
-    /// Makes the receivers of this user read.
-    pub(super) fn read(&self, user: UserId) {
-        self.ring(user, Bell::read);
+    /// Makes the receivers of this user read their inbox.
+    pub(super) fn request_read(&self, user: UserId) {
+        self.wake_user(user, ReceiverWaker::request_read);
     }
 
     /// The inbox of this user was renewed, in this generation.
-    pub(super) fn renewed(&self, user: UserId, generation: Generation) {
-        self.ring(user, |bell| bell.renewed(generation));
+    pub(super) fn inbox_renewed(&self, user: UserId, generation: Generation) {
+        self.wake_user(user, |waker| waker.inbox_renewed(generation));
     }
 
     /// The users that have receivers.
@@ -134,40 +134,40 @@ impl ReceiverHub {
         self.users.lock().keys().copied().collect()
     }
 
-    /// A turn to read, released when it is dropped. Never `None`.
-    pub(super) async fn reading(&self) -> Option<SemaphorePermit<'_>> {
-        self.readers.acquire().await.ok()
+    /// A permit to read, released when it is dropped. Never `None`.
+    pub(super) async fn read_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.read_permits.acquire().await.ok()
     }
 
-    /// A turn to deliver the messages of a wake, in the same way.
-    pub(super) async fn delivering(&self) -> Option<SemaphorePermit<'_>> {
-        self.deliverers.acquire().await.ok()
+    /// A permit to deliver the messages of a wake, in the same way.
+    pub(super) async fn delivery_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.delivery_permits.acquire().await.ok()
     }
 
-    /// A turn to begin, in the same way. A task with one of these turns must not wait for another of the same kind.
-    pub(super) async fn beginning(&self) -> Option<SemaphorePermit<'_>> {
-        self.beginners.acquire().await.ok()
+    /// A permit to start, in the same way. A task with one of these permits must not wait for another of the same kind.
+    pub(super) async fn start_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.start_permits.acquire().await.ok()
     }
 
     fn wake_all(&self, sent: SentMessages, woken: &[WokenUser]) {
-        let fresh = Fresh { sent: Arc::new(sent), heard: Instant::now() };
+        let fresh = FreshMessages { sent: Arc::new(sent), received_at: Instant::now() };
         for WokenUser { user, generation, position, first } in woken {
             let (generation, position, first) = (*generation, *position, *first);
-            self.ring(*user, |bell| {
-                bell.entry(WokenEntry { generation, position, first, fresh: fresh.clone() });
+            self.wake_user(*user, |waker| {
+                waker.add_entry(WokenEntry { generation, position, first, fresh: fresh.clone() });
             });
         }
     }
 
     fn signal(&self, user: UserId, signal: &Bytes) {
-        self.ring(user, |bell| bell.signal(signal));
+        self.wake_user(user, |waker| waker.add_signal(signal));
     }
 
     /// A conversation that is not written to inboxes has these messages.
-    pub(super) fn log(&self, sent: SentMessages) {
-        let fresh = Fresh { sent: Arc::new(sent), heard: Instant::now() };
+    pub(super) fn add_log(&self, sent: SentMessages) {
+        let fresh = FreshMessages { sent: Arc::new(sent), received_at: Instant::now() };
         if let Some(readers) = self.logs.lock().get(&fresh.sent.conversation) {
-            readers.values().for_each(|bell| bell.log(&fresh));
+            readers.values().for_each(|waker| waker.add_log(&fresh));
         }
     }
 
@@ -176,9 +176,9 @@ impl ReceiverHub {
         self.logs.lock().keys().copied().collect()
     }
 
-    fn ring(&self, user: UserId, ring: impl Fn(&Bell)) {
+    fn wake_user(&self, user: UserId, wake: impl Fn(&ReceiverWaker)) {
         if let Some(of_user) = self.users.lock().get(&user) {
-            of_user.values().for_each(|bell| ring(bell));
+            of_user.values().for_each(|waker| wake(waker));
         }
     }
 
@@ -195,17 +195,17 @@ impl ReceiverHub {
         // A receiver that began in between may have opened the inbox before it was closed.
         if self.has(user) {
             drop(self.inboxes.keeper.open(&self.inboxes.node, &[user]).await);
-            self.read(user);
+            self.request_read(user);
         }
     }
 }
 
 impl ReceiverRegistration {
     /// Begins to wake the receiver for messages of these conversations.
-    pub(super) fn read_logs(&mut self, conversations: &[ConversationId]) {
+    pub(super) fn subscribe_logs(&mut self, conversations: &[ConversationId]) {
         let mut logs = self.hub.logs.lock();
         for conversation in conversations {
-            logs.entry(*conversation).or_default().insert(self.number, Arc::clone(&self.bell));
+            logs.entry(*conversation).or_default().insert(self.number, Arc::clone(&self.waker));
             self.logs.insert(*conversation);
         }
     }
@@ -253,7 +253,7 @@ mod tests {
     use kith_delivery::{FanOut, InboxKeeper as _};
     use kith_store::{NodeName, Timestamp};
 
-    use super::{super::super::faulty_inboxes::Faulty, *};
+    use super::{super::super::faulty_inboxes::FaultyInboxes, *};
     use crate::sample::user;
 
     fn node() -> NodeName {
@@ -264,14 +264,14 @@ mod tests {
         SentMessages { conversation: "g9".parse().unwrap(), last, sent: Timestamp(0), entries: Vec::new() }
     }
 
-    fn hub(most: usize, of_user_max: usize) -> (Arc<ReceiverHub>, Arc<Faulty>) {
-        let keeper = Arc::new(Faulty::new());
-        let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());
+    fn hub(most: usize, of_user_max: usize) -> (Arc<ReceiverHub>, Arc<FaultyInboxes>) {
+        let keeper = Arc::new(FaultyInboxes::new());
+        let inboxes = Inboxes::new(Arc::<FaultyInboxes>::clone(&keeper), node());
         (Arc::new(ReceiverHub::new(inboxes, most, of_user_max)), keeper)
     }
 
     /// Whether a message to user 1 wakes the node.
-    async fn is_woken(keeper: &Faulty, last: i64) -> bool {
+    async fn is_woken(keeper: &FaultyInboxes, last: i64) -> bool {
         let fan_out = FanOut { sent: sent(last), users: &[user(1)] };
         !keeper.fan_out(&fan_out).await.wakes.is_empty()
     }
@@ -279,53 +279,54 @@ mod tests {
     #[tokio::test]
     async fn receivers_are_bounded() {
         let (hub, _) = hub(3, 2);
-        let first = [hub.enter(user(1)).unwrap(), hub.enter(user(1)).unwrap()];
-        assert_eq!(hub.enter(user(1)).unwrap_err().reason(), Reason::TooManyReceivers);
-        let _other = hub.enter(user(2)).unwrap();
-        assert_eq!(hub.enter(user(3)).unwrap_err().reason(), Reason::TooManyReceivers);
+        let first = [hub.register(user(1)).unwrap(), hub.register(user(1)).unwrap()];
+        assert_eq!(hub.register(user(1)).unwrap_err().reason(), Reason::TooManyReceivers);
+        let _other = hub.register(user(2)).unwrap();
+        assert_eq!(hub.register(user(3)).unwrap_err().reason(), Reason::TooManyReceivers);
         drop(first);
-        assert!(hub.enter(user(3)).is_ok() && hub.enter(user(1)).is_ok());
+        assert!(hub.register(user(3)).is_ok() && hub.register(user(1)).is_ok());
     }
 
     #[tokio::test]
     async fn wake_reaches_the_receivers_of_its_users() {
         let (hub, _) = hub(9, 9);
-        let places = [hub.enter(user(1)).unwrap(), hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap()];
+        let registered =
+            [hub.register(user(1)).unwrap(), hub.register(user(1)).unwrap(), hub.register(user(2)).unwrap()];
         let generation = Generation { epoch: 1, number: 1 };
         let woken = vec![WokenUser { user: user(1), generation, position: 5, first: Some(7) }];
         hub.wake(Wake::Messages { sent: sent(7), woken, lost: vec![user(2)] });
-        for place in &places[..2] {
-            let entry = place.bell.news().await.entry.unwrap();
+        for receiver in &registered[..2] {
+            let entry = receiver.waker.next_work().await.entry.unwrap();
             assert_eq!((entry.position, entry.first, entry.fresh.sent.last), (5, Some(7), 7));
         }
-        assert!(places[2].bell.news().await.lost);
+        assert!(registered[2].waker.next_work().await.lost);
     }
 
     #[tokio::test]
     async fn wake_without_messages_makes_receivers_read() {
         let (hub, _) = hub(9, 9);
-        let (place, other) = (hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap());
+        let (receiver, other) = (hub.register(user(1)).unwrap(), hub.register(user(2)).unwrap());
         let generation = Generation { epoch: 1, number: 1 };
         hub.wake(Wake::Entries { user: user(1), generation, position: 5 });
-        let news = place.bell.news().await;
-        assert!(news.read && !news.lost);
+        let work = receiver.waker.next_work().await;
+        assert!(work.read && !work.lost);
         hub.wake(Wake::Lost { user: user(1) });
-        let news = place.bell.news().await;
-        assert!(news.lost && !news.read);
-        assert!(futures::poll!(Box::pin(other.bell.news())).is_pending());
+        let work = receiver.waker.next_work().await;
+        assert!(work.lost && !work.read);
+        assert!(futures::poll!(Box::pin(other.waker.next_work())).is_pending());
     }
 
     #[tokio::test]
     async fn conversation_wake_reaches_its_readers() {
         let (hub, _) = hub(9, 9);
-        let (mut reader, other) = (hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap());
-        reader.read_logs(&["g9".parse().unwrap(), "g8".parse().unwrap()]);
+        let (mut reader, other) = (hub.register(user(1)).unwrap(), hub.register(user(2)).unwrap());
+        reader.subscribe_logs(&["g9".parse().unwrap(), "g8".parse().unwrap()]);
         hub.wake(Wake::Conversation(sent(7)));
-        assert_eq!(reader.bell.news().await.logs[0].sent.last, 7);
-        assert!(futures::poll!(Box::pin(other.bell.news())).is_pending());
+        assert_eq!(reader.waker.next_work().await.logs[0].sent.last, 7);
+        assert!(futures::poll!(Box::pin(other.waker.next_work())).is_pending());
         reader.retain_logs(|kept| *kept != "g9".parse().unwrap());
         hub.wake(Wake::Conversation(sent(8)));
-        assert!(futures::poll!(Box::pin(reader.bell.news())).is_pending());
+        assert!(futures::poll!(Box::pin(reader.waker.next_work())).is_pending());
         assert_eq!(hub.logs(), ["g8".parse().unwrap()]);
         drop(reader);
         assert_eq!(hub.logs(), []);
@@ -334,9 +335,9 @@ mod tests {
     #[tokio::test]
     async fn inbox_is_closed_with_its_last_receiver() {
         let (hub, keeper) = hub(9, 9);
-        let places = [hub.enter(user(1)).unwrap(), hub.enter(user(1)).unwrap()];
+        let registered = [hub.register(user(1)).unwrap(), hub.register(user(1)).unwrap()];
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
-        let [first, second] = places;
+        let [first, second] = registered;
         drop(first);
         tokio::task::yield_now().await;
         assert!(is_woken(&keeper, 1).await);
@@ -348,11 +349,11 @@ mod tests {
     #[tokio::test]
     async fn receiver_that_comes_at_the_close_is_woken() {
         let (hub, keeper) = hub(9, 9);
-        let first = hub.enter(user(1)).unwrap();
+        let first = hub.register(user(1)).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         drop(first);
         // Its close has not begun.
-        let second = hub.enter(user(1)).unwrap();
+        let second = hub.register(user(1)).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         tokio::task::yield_now().await;
         assert!(is_woken(&keeper, 1).await);
@@ -362,18 +363,18 @@ mod tests {
     #[tokio::test]
     async fn receiver_during_the_close_is_woken_and_reads() {
         let (hub, keeper) = hub(9, 9);
-        let first = hub.enter(user(1)).unwrap();
+        let first = hub.register(user(1)).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         let (to, from) = std::sync::mpsc::channel();
         let (at, inboxes) = (Arc::clone(&hub), Arc::clone(&keeper));
         *keeper.before_close.lock() = Some(Box::new(move || {
-            to.send(at.enter(user(1)).unwrap()).unwrap();
+            to.send(at.register(user(1)).unwrap()).unwrap();
             inboxes.open(&node(), &[user(1)]).now_or_never().unwrap()[0].as_ref().unwrap();
         }));
         drop(first);
         tokio::task::yield_now().await;
         let second = from.try_recv().unwrap();
         assert!(is_woken(&keeper, 1).await);
-        assert!(second.bell.news().await.read, "what came while the inbox was closed");
+        assert!(second.waker.next_work().await.read, "what came while the inbox was closed");
     }
 }

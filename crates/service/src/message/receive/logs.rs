@@ -13,9 +13,9 @@ use kith_store::{ConversationId, GroupId, Seq, UserId};
 use super::{
     super::AtLeast,
     ReceiversInner,
-    bell::{Fresh, keep_newest},
     range::DueRange,
-    receiver::{DueDelivery, DueWhat, Receiver},
+    receiver::{DueContent, DueDelivery, Receiver},
+    waker::{FreshMessages, keep_newest},
 };
 use crate::error::Error;
 
@@ -26,15 +26,15 @@ const ROSTERS_AT_ONCE: usize = 16;
 
 /// The conversations that a stream reads itself.
 #[derive(Debug, Default)]
-pub(super) struct ReadLogs {
-    all: HashMap<ConversationId, ReadLog>,
-    news: Vec<Fresh>,
+pub(super) struct TrackedLogs {
+    all: HashMap<ConversationId, TrackedLog>,
+    new_ends: Vec<FreshMessages>,
     /// Whether the list of these conversations must be read.
     pub(super) must_track: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct ReadLog {
+struct TrackedLog {
     /// The inbox has everything up to this number, in entries up to this position.
     base: Seq,
     base_at: Position,
@@ -42,19 +42,19 @@ struct ReadLog {
     sent: Seq,
 }
 
-impl ReadLogs {
+impl TrackedLogs {
     /// None yet; the list must be read.
     pub(super) fn unknown() -> Self {
         Self { must_track: true, ..Self::default() }
     }
 
     /// Messages were sent to these conversations.
-    pub(super) fn add_news(&mut self, logs: &[Fresh]) {
-        logs.iter().for_each(|fresh| keep_newest(&mut self.news, fresh));
+    pub(super) fn add_ends(&mut self, logs: &[FreshMessages]) {
+        logs.iter().for_each(|fresh| keep_newest(&mut self.new_ends, fresh));
     }
 
-    pub(super) const fn has_news(&self) -> bool {
-        !self.news.is_empty()
+    pub(super) const fn has_new_ends(&self) -> bool {
+        !self.new_ends.is_empty()
     }
 
     /// The number up to which the conversation is sent, or will be by entries of the inbox.
@@ -79,19 +79,19 @@ impl ReadLogs {
 
     fn add(&mut self, conversations: &[ConversationId], marks: &Marks) {
         for (conversation, mark) in conversations.iter().zip(&marks.marks) {
-            let log = ReadLog { base: *mark, base_at: marks.position, sent: 0 };
+            let log = TrackedLog { base: *mark, base_at: marks.position, sent: 0 };
             self.all.insert(*conversation, log);
         }
     }
 
     /// Takes the ends of conversations of which the stream has all entries up to the base. `position`: that of the
     /// stream.
-    fn take(&mut self, position: Position) -> Vec<Fresh> {
-        let (ready, waiting) = mem::take(&mut self.news)
+    fn take_ready(&mut self, position: Position) -> Vec<FreshMessages> {
+        let (ready, waiting) = mem::take(&mut self.new_ends)
             .into_iter()
             .filter(|fresh| self.end(fresh.sent.conversation) < fresh.sent.last)
             .partition(|fresh| self.all[&fresh.sent.conversation].base_at <= position);
-        self.news = waiting;
+        self.new_ends = waiting;
         ready
     }
 }
@@ -99,20 +99,20 @@ impl ReadLogs {
 impl Receiver {
     /// Determines the conversations that the stream must read itself, and begins with new ones. Failures are retried
     /// when the inbox is renewed.
-    pub(super) async fn track(&mut self) {
+    pub(super) async fn track_large_groups(&mut self) {
         self.logs.must_track = false;
         let begins_now = mem::take(&mut self.begins_now);
         let parts = Arc::clone(&self.parts);
-        let _turn = parts.hub.beginning().await;
+        let _permit = parts.hub.start_permit().await;
         let Ok(large) = self.parts.large_groups(self.reader.user).await else { return };
-        self.end_logs(&large);
+        self.stop_tracking(&large);
         let room = LOGS_MAX.saturating_sub(self.logs.all.len());
         let new = large.into_iter().filter(|large| !self.logs.all.contains_key(large));
         let new: Vec<ConversationId> = new.take(room).collect();
         if new.is_empty() {
             return;
         }
-        match self.begin_logs(&new).await {
+        match self.start_tracking(&new).await {
             Some(MarkOutcome::Marks(marks)) => {
                 self.logs.add(&new, &marks);
                 if begins_now {
@@ -121,27 +121,27 @@ impl Receiver {
                 self.live_at = self.live_at.map(|live_at| marks.position.max(live_at));
             }
             Some(MarkOutcome::Reset) => self.reset("lost"),
-            None => self.place.retain_logs(|kept| !new.contains(kept)),
+            None => self.registration.retain_logs(|kept| !new.contains(kept)),
         }
     }
 
     /// Ends the reads of conversations that are written to the inbox again. Its next entry has also what was sent
     /// without it.
-    fn end_logs(&mut self, large: &[ConversationId]) {
+    fn stop_tracking(&mut self, large: &[ConversationId]) {
         for (conversation, sent) in self.logs.all_sent().filter(|(known, _)| !large.contains(known)) {
             self.carried.insert(conversation, sent);
         }
         self.logs.all.retain(|known, _| large.contains(known));
-        self.place.retain_logs(|known| large.contains(known));
+        self.registration.retain_logs(|known| large.contains(known));
     }
 
     /// Registers at conversations, then marks their ends in the inbox: the node is notified of later messages. `None`:
     /// failed.
-    async fn begin_logs(&mut self, conversations: &[ConversationId]) -> Option<MarkOutcome> {
+    async fn start_tracking(&mut self, conversations: &[ConversationId]) -> Option<MarkOutcome> {
         let parts = &self.parts;
         // So that they are in memory when the next message reaches all members at once.
         parts.messages.seen_bounds(Some(self.reader.user), conversations).await.ok()?;
-        self.place.read_logs(conversations);
+        self.registration.subscribe_logs(conversations);
         parts.keeper().register(&parts.inboxes().node, conversations).await.ok()?;
         let ends = parts.messages.logs.ends(conversations, &AtLeast::default()).await.ok()?;
         let ends = conversations.iter().zip(ends);
@@ -155,26 +155,26 @@ impl Receiver {
     }
 
     /// Takes the new messages of these conversations. Entries of the inbox come first.
-    pub(super) async fn look_at_logs(&mut self) {
-        let ready = self.logs.take(self.position);
+    pub(super) async fn queue_log_ranges(&mut self) {
+        let ready = self.logs.take_ready(self.position);
         for fresh in ready {
             let (conversation, last) = (fresh.sent.conversation, fresh.sent.last);
             let range = DueRange {
                 conversation,
                 first: Some(1),
                 last,
-                of_log: true,
-                only_named: false,
+                from_log: true,
+                pull_only: false,
                 fresh: Some(fresh),
             };
-            self.due.push_back(DueDelivery { what: DueWhat::Range(Box::new(range)), position: None });
+            self.due.push_back(DueDelivery { content: DueContent::Range(Box::new(range)), position: None });
         }
-        if self.due.is_empty() && self.logs.has_news() {
+        if self.due.is_empty() && self.logs.has_new_ends() {
             self.read().await;
         }
         // Redis does not answer: retried with the next event.
         if self.due.is_empty() {
-            self.logs.news.clear();
+            self.logs.new_ends.clear();
         }
     }
 }

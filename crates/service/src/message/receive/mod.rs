@@ -15,7 +15,6 @@
 //! **Rights.** A range is cut to what the user may read when it is delivered, by the strict member record. Messages are
 //! read then, too; those of a wake are used for [`FRESH_FOR`] after they were sent.
 
-mod bell;
 mod catch_up;
 mod convert;
 mod cursor;
@@ -28,6 +27,7 @@ mod response;
 mod rpc;
 mod signals;
 mod start;
+mod waker;
 
 use std::{sync::Arc, time::Duration};
 
@@ -63,7 +63,7 @@ struct ReceiversInner {
 }
 
 impl Receiving {
-    /// Creates it over the inboxes to which `delivery` delivers. `tokens` seals cursors. `totals`: of the notices of
+    /// Creates it over the inboxes to which `delivery` delivers. `tokens` issues cursors. `totals`: of the notices of
     /// users.
     #[must_use]
     pub fn new(

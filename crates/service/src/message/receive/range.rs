@@ -8,12 +8,12 @@ use kith_store::{ConversationId, Message, Seq, Timestamp, UserId};
 
 use super::{
     super::{
-        Bounds, Messages, message_to_wire, no_conversation,
-        reading::{MessagePage, PAGE_MAX, Pull},
+        Messages, ReadBounds, message_to_wire, no_conversation,
+        reading::{ForwardRead, MessagePage, PAGE_MAX},
     },
     FRESH_FOR,
-    bell::Fresh,
     response::Deliveries,
+    waker::FreshMessages,
 };
 use crate::{
     error::{Error, Reason},
@@ -28,11 +28,11 @@ pub(super) struct DueRange {
     pub(super) first: Option<Seq>,
     pub(super) last: Seq,
     /// Whether the stream reads them without the inbox.
-    pub(super) of_log: bool,
+    pub(super) from_log: bool,
     /// Whether none of them is sent: the client has to pull them.
-    pub(super) only_named: bool,
+    pub(super) pull_only: bool,
     /// The messages from a wake.
-    pub(super) fresh: Option<Fresh>,
+    pub(super) fresh: Option<FreshMessages>,
 }
 
 /// The user, and the most messages of one conversation at once.
@@ -64,7 +64,7 @@ impl Reader {
         let range = bounds.with(due.last);
         let begin = due.first.unwrap_or_else(|| bounds.joined().unwrap_or_default());
         let (first, last) = (begin.max(floor.saturating_add(1)).max(range.min), range.max);
-        let sent_from = if due.only_named { last + 1 } else { first.max(last - self.backlog() + 1) };
+        let sent_from = if due.pull_only { last + 1 } else { first.max(last - self.backlog() + 1) };
         let missed = (first < sent_from).then_some((first, sent_from - 1));
         if let Some(messages) = fresh(due, sent_from, last) {
             self.push(missed, conversation, messages, out);
@@ -77,7 +77,7 @@ impl Reader {
     }
 
     /// The bounds of the user; `None`: it may read nothing of the conversation.
-    async fn bounds(&self, conversation: ConversationId) -> Result<Option<Bounds>, Error> {
+    async fn bounds(&self, conversation: ConversationId) -> Result<Option<ReadBounds>, Error> {
         let bounds = self.messages().seen_bounds(Some(self.user), &[conversation]).await?;
         match bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation())) {
             Ok(bounds) => Ok(Some(bounds)),
@@ -91,7 +91,7 @@ impl Reader {
         if last < first {
             return Ok(MessagePage::empty());
         }
-        let asked = Pull { conversation, from: first, to: last, limit: PAGE_MAX, at_least: last };
+        let asked = ForwardRead { conversation, from: first, to: last, limit: PAGE_MAX, at_least: last };
         match self.messages().pull(Some(self.user), asked).await {
             // It left the group in between.
             Err(error) if error.reason() == Reason::NotFound => Ok(MessagePage::empty()),
@@ -122,9 +122,9 @@ impl Reader {
 /// The messages from `first` to `last`, if they are in a recent wake: an older one may have been recalled. The clocks
 /// of the nodes may differ; the messages are used only if the time of sending is near the time of this node.
 fn fresh(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Message>> {
-    let Fresh { sent, heard } = due.fresh.as_ref().filter(|_| first <= last)?;
+    let FreshMessages { sent, received_at } = due.fresh.as_ref().filter(|_| first <= last)?;
     let age = Timestamp::now().0.abs_diff(sent.sent.0);
-    if u128::from(age) >= FRESH_FOR.as_millis() || heard.elapsed() >= FRESH_FOR {
+    if u128::from(age) >= FRESH_FOR.as_millis() || received_at.elapsed() >= FRESH_FOR {
         return None;
     }
     let count = Seq::try_from(sent.entries.len()).ok()?;
@@ -149,8 +149,8 @@ mod tests {
         let entries = [5, 6, 7].map(|seq| entry::encode(&stored(seq, 3)).unwrap()).into();
         let sent = Timestamp(Timestamp::now().0 - sent_before_ms);
         let sent = SentMessages { conversation, last: 7, sent, entries };
-        let fresh = Some(Fresh { sent: Arc::new(sent), heard: Instant::now() });
-        DueRange { conversation, first: Some(5), last: 7, of_log: false, only_named: false, fresh }
+        let fresh = Some(FreshMessages { sent: Arc::new(sent), received_at: Instant::now() });
+        DueRange { conversation, first: Some(5), last: 7, from_log: false, pull_only: false, fresh }
     }
 
     fn seqs(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Seq>> {

@@ -10,14 +10,13 @@ use tokio::time::sleep;
 use tonic::{Code, Status};
 
 use super::{
-    ReceiversInner,
-    bell::{EntryPlace, ReceiverWork, WokenEntry},
-    convert,
-    cursor::{self, Floors},
+    ReceiversInner, convert,
+    cursor::{self, SeqFloors},
     hub,
-    logs::ReadLogs,
+    logs::TrackedLogs,
     range::{DueRange, Reader},
     response::Deliveries,
+    waker::{EntryOrder, ReceiverWork, WokenEntry},
 };
 use crate::{
     error::Error,
@@ -38,13 +37,13 @@ pub(super) type ReceiveStream = BoxStream<'static, Result<wire::ReceiveResponse,
 /// A delivery, and the entry that it completes.
 #[derive(Debug)]
 pub(super) struct DueDelivery {
-    pub(super) what: DueWhat,
+    pub(super) content: DueContent,
     /// The position of the stream after it is sent; `None`: unchanged.
     pub(super) position: Option<Position>,
 }
 
 #[derive(Debug)]
-pub(super) enum DueWhat {
+pub(super) enum DueContent {
     Range(Box<DueRange>),
     Delivery(Box<What>),
     /// The backlog is sent: from now on there are cursors.
@@ -58,33 +57,33 @@ pub(super) enum DueWhat {
 impl DueDelivery {
     /// A delivery that is in no cursor.
     pub(super) fn delivery(what: What) -> Self {
-        Self { what: DueWhat::Delivery(Box::new(what)), position: None }
+        Self { content: DueContent::Delivery(Box::new(what)), position: None }
     }
 }
 
 /// A stream of one user.
 pub(super) struct Receiver {
     pub(super) parts: Arc<ReceiversInner>,
-    pub(super) place: hub::ReceiverRegistration,
+    pub(super) registration: hub::ReceiverRegistration,
     pub(super) reader: Reader,
     pub(super) generation: Generation,
     /// All entries up to this one are sent.
     pub(super) position: Position,
     /// For each conversation, the number up to which no entry is sent: the client had these messages at the beginning.
-    pub(super) floors: Floors,
+    pub(super) floors: SeqFloors,
     /// The same for messages that later entries may repeat. Part of cursors.
-    pub(super) carried: Floors,
+    pub(super) carried: SeqFloors,
     pub(super) due: VecDeque<DueDelivery>,
     /// The reads that remain before the stream is live; `None`: it is live.
     pub(super) live_at: Option<Position>,
     /// The conversations that it reads without the inbox.
-    pub(super) logs: ReadLogs,
+    pub(super) logs: TrackedLogs,
     /// Whether the backlog is skipped.
     pub(super) begins_now: bool,
     /// Whether it sends the backlog: there are no cursors, and floors end with it.
     pub(super) catches_up: bool,
-    pub(super) over: bool,
-    /// Rings the bell for totals of notices.
+    pub(super) ended: bool,
+    /// Wakes the receiver for totals of notices.
     pub(super) _watching: TotalsWatches,
 }
 
@@ -95,20 +94,20 @@ impl Receiver {
 
     async fn next(mut self) -> Option<(Result<wire::ReceiveResponse, Status>, Self)> {
         let mut tries = 0;
-        while !self.over {
+        while !self.ended {
             if self.due.is_empty() {
-                self.look().await;
+                self.find_due().await;
                 continue;
             }
             match self.send_due().await {
                 Ok(Some(response)) => return Some((Ok(response), self)),
                 Ok(None) => tries = 0,
-                Err(error) if tries < TRIES && may_pass(&error) => {
+                Err(error) if tries < TRIES && is_transient(&error) => {
                     tries += 1;
                     sleep(PAUSE.mul_f64(rand::random_range(0.5..1.0))).await;
                 }
                 Err(error) => {
-                    self.over = true;
+                    self.ended = true;
                     return Some((Err(error.into()), self));
                 }
             }
@@ -126,7 +125,7 @@ impl Receiver {
             match self.send(&due, &mut out).await {
                 Ok(None) => self.position = due.position.unwrap_or(self.position),
                 Ok(Some(rest)) => {
-                    self.due.push_front(DueDelivery { what: DueWhat::Range(Box::new(rest)), ..due })
+                    self.due.push_front(DueDelivery { content: DueContent::Range(Box::new(rest)), ..due })
                 }
                 Err(error) => {
                     self.due.push_front(due);
@@ -136,7 +135,7 @@ impl Receiver {
                     break;
                 }
             }
-            if out.is_full() || self.over {
+            if out.is_full() || self.ended {
                 break;
             }
         }
@@ -145,27 +144,27 @@ impl Receiver {
 
     /// Sends a delivery. Returns the rest of it.
     async fn send(&mut self, due: &DueDelivery, out: &mut Deliveries) -> Result<Option<DueRange>, Error> {
-        match &due.what {
-            DueWhat::Range(range) => {
+        match &due.content {
+            DueContent::Range(range) => {
                 let is_entry = due.position.is_some();
                 let rest = self.send_range(range, self.floor(range, is_entry), out).await?;
-                if range.of_log || is_entry {
+                if range.from_log || is_entry {
                     self.note_sent(range, rest.as_ref());
                 }
                 return Ok(rest);
             }
-            DueWhat::Delivery(what) => out.push(What::clone(what)),
-            DueWhat::Live => {
+            DueContent::Delivery(what) => out.push(What::clone(what)),
+            DueContent::Live => {
                 if self.catches_up {
-                    (self.catches_up, self.floors) = (false, Floors::new());
+                    (self.catches_up, self.floors) = (false, SeqFloors::new());
                 }
                 out.push(What::Live(Live {}));
             }
-            DueWhat::Nothing => {}
-            DueWhat::Reset(why) => {
+            DueContent::Nothing => {}
+            DueContent::Reset(why) => {
                 metrics::counter!(RECEIVE_RESETS.name, "why" => *why).increment(1);
                 out.push(What::Reset(Reset {}));
-                self.over = true;
+                self.ended = true;
             }
         }
         Ok(None)
@@ -174,7 +173,7 @@ impl Receiver {
     /// The number up to which nothing of a range is sent. The backlog is below the floors of the entries.
     fn floor(&self, range: &DueRange, is_entry: bool) -> Seq {
         let conversation = range.conversation;
-        if range.of_log {
+        if range.from_log {
             return self.logs.end(conversation);
         }
         if !is_entry {
@@ -191,7 +190,7 @@ impl Receiver {
         let up_to = rest.and_then(|rest| Some(rest.first? - 1)).unwrap_or(range.last);
         self.logs.sent(conversation, up_to);
         // Later entries are above this one.
-        if self.carried.get(&conversation).is_some_and(|floor| *floor <= up_to) && !range.of_log {
+        if self.carried.get(&conversation).is_some_and(|floor| *floor <= up_to) && !range.from_log {
             self.carried.remove(&conversation);
         }
     }
@@ -204,21 +203,21 @@ impl Receiver {
     ) -> Result<Option<DueRange>, Error> {
         let hub = &self.parts.hub;
         // Messages of a wake need only the read of rights, which is nearly always in memory.
-        let turn = if due.fresh.is_some() { hub.delivering().await } else { hub.reading().await };
+        let permit = if due.fresh.is_some() { hub.delivery_permit().await } else { hub.read_permit().await };
         let done_up_to = self.reader.deliver(due, floor, out).await?;
-        drop(turn);
+        drop(permit);
         if let Some(fresh) = &due.fresh {
             let lag = Timestamp::now().0.saturating_sub(fresh.sent.sent.0);
             let lag = Duration::from_millis(u64::try_from(lag).unwrap_or_default());
             metrics::histogram!(RECEIVE_LAG_SECONDS.name).record(lag);
         }
-        let rest = |seq| DueRange { first: Some(seq + 1), only_named: false, fresh: None, ..due.clone() };
+        let rest = |seq| DueRange { first: Some(seq + 1), pull_only: false, fresh: None, ..due.clone() };
         Ok(done_up_to.map(rest))
     }
 
     /// Resumes after what was sent; empty while the backlog is sent, and after a reset.
     fn cursor(&self) -> String {
-        if self.catches_up || self.over {
+        if self.catches_up || self.ended {
             return String::new();
         }
         let mut floors = self.carried.clone();
@@ -226,25 +225,25 @@ impl Receiver {
             let floor = floors.entry(conversation).or_default();
             *floor = sent.max(*floor);
         }
-        if let Some(DueDelivery { what: DueWhat::Range(rest), position: Some(_) }) = self.due.front()
+        if let Some(DueDelivery { content: DueContent::Range(rest), position: Some(_) }) = self.due.front()
             && let Some(first) = rest.first
         {
             let floor = floors.entry(rest.conversation).or_default();
             *floor = (first - 1).max(*floor);
         }
-        let place = cursor::ResumePoint { generation: self.generation, position: self.position, floors };
-        self.parts.cursors.seal(self.reader.user, &place)
+        let point = cursor::ResumePoint { generation: self.generation, position: self.position, floors };
+        self.parts.cursors.issue(self.reader.user, &point)
     }
 
     /// Searches for due deliveries: waits until there may be some, unless the stream is not live yet.
-    async fn look(&mut self) {
+    async fn find_due(&mut self) {
         if self.logs.must_track {
-            self.track().await;
+            self.track_large_groups().await;
         } else if self.live_at.is_some_and(|live_at| live_at <= self.position) {
             self.live_at = None;
-            self.due.push_back(DueDelivery { what: DueWhat::Live, position: None });
-        } else if self.live_at.is_none() && self.logs.has_news() {
-            self.look_at_logs().await;
+            self.due.push_back(DueDelivery { content: DueContent::Live, position: None });
+        } else if self.live_at.is_none() && self.logs.has_new_ends() {
+            self.queue_log_ranges().await;
         } else if self.live_at.is_none() || !self.read().await {
             // If Redis does not answer, it is asked again after the next sweep.
             self.wait().await;
@@ -253,8 +252,8 @@ impl Receiver {
 
     async fn wait(&mut self) {
         let ReceiverWork { entry, read, lost, generation, signals, logs, totals } =
-            self.place.bell.news().await;
-        self.logs.add_news(&logs);
+            self.registration.waker.next_work().await;
+        self.logs.add_ends(&logs);
         // Groups may have grown, and the wakes about it may be lost.
         self.logs.must_track |= generation.is_some();
         for signal in &signals {
@@ -264,7 +263,7 @@ impl Receiver {
         if lost || generation.is_some_and(|generation| generation != self.generation) {
             return self.reset("lost");
         }
-        let must_read = entry.is_some_and(|entry| !self.continues(entry));
+        let must_read = entry.is_some_and(|entry| !self.accept_next_entry(entry));
         // An entry that could not be read is read after the next sweep.
         if read || must_read {
             self.read().await;
@@ -272,16 +271,16 @@ impl Receiver {
     }
 
     /// Takes the entry of a wake, if the stream has all entries before it. False: the inbox must be read.
-    fn continues(&mut self, entry: WokenEntry) -> bool {
-        match entry.place(self.generation, self.position) {
-            EntryPlace::Beyond => return false,
-            EntryPlace::Before => {}
-            EntryPlace::Next => {
+    fn accept_next_entry(&mut self, entry: WokenEntry) -> bool {
+        match entry.order(self.generation, self.position) {
+            EntryOrder::Beyond => return false,
+            EntryOrder::Before => {}
+            EntryOrder::Next => {
                 let WokenEntry { position, first, fresh, .. } = entry;
                 let (conversation, last) = (fresh.sent.conversation, fresh.sent.last);
-                let range = DueRange { fresh: Some(fresh), ..entered(conversation, first, last) };
+                let range = DueRange { fresh: Some(fresh), ..range_of_entry(conversation, first, last) };
                 self.due.push_back(DueDelivery {
-                    what: DueWhat::Range(Box::new(range)),
+                    content: DueContent::Range(Box::new(range)),
                     position: Some(position),
                 });
             }
@@ -292,9 +291,9 @@ impl Receiver {
     /// Reads the entries after the position. False: Redis does not answer.
     pub(super) async fn read(&mut self) -> bool {
         let from = ReadFrom { user: self.reader.user, generation: self.generation, after: self.position };
-        let turn = self.parts.hub.reading().await;
+        let permit = self.parts.hub.read_permit().await;
         let read = self.parts.keeper().read(&[from], READ_AT_ONCE).await.pop();
-        drop(turn);
+        drop(permit);
         match read {
             Some(Ok(ReadOutcome::Entries(entries))) => {
                 // An inbox that has no entry after the position has none up to where the stream is live either.
@@ -314,18 +313,18 @@ impl Receiver {
     }
 
     pub(super) fn reset(&mut self, why: &'static str) {
-        self.due.push_back(DueDelivery { what: DueWhat::Reset(why), position: None });
+        self.due.push_back(DueDelivery { content: DueContent::Reset(why), position: None });
     }
 }
 
 /// Whether a retry a moment later may succeed.
-fn may_pass(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     matches!(error.reason().entry().code, Code::Unavailable | Code::ResourceExhausted)
 }
 
 /// Messages of an entry of the inbox.
-const fn entered(conversation: ConversationId, first: Option<Seq>, last: Seq) -> DueRange {
-    DueRange { conversation, first, last, of_log: false, only_named: false, fresh: None }
+const fn range_of_entry(conversation: ConversationId, first: Option<Seq>, last: Seq) -> DueRange {
+    DueRange { conversation, first, last, from_log: false, pull_only: false, fresh: None }
 }
 
 /// A user may have joined a large group.
@@ -334,14 +333,13 @@ const fn is_join(entry: &Entry) -> bool {
 }
 
 fn due_entry(position: Position, entry: Entry) -> DueDelivery {
-    let what = match entry {
+    let content = match entry {
         Entry::Range { conversation, first, last } => {
-            DueWhat::Range(Box::new(entered(conversation, first, last)))
+            DueContent::Range(Box::new(range_of_entry(conversation, first, last)))
         }
-        Entry::Note(note) => {
-            convert::note(note).map_or(DueWhat::Nothing, |note| DueWhat::Delivery(Box::new(What::Note(note))))
-        }
-        Entry::Unknown => DueWhat::Nothing,
+        Entry::Note(note) => convert::note(note)
+            .map_or(DueContent::Nothing, |note| DueContent::Delivery(Box::new(What::Note(note)))),
+        Entry::Unknown => DueContent::Nothing,
     };
-    DueDelivery { what, position: Some(position) }
+    DueDelivery { content, position: Some(position) }
 }

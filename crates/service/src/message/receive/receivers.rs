@@ -1,4 +1,4 @@
-//! The background tasks of receivers: take wakes, renew inboxes, compare totals of notices, and make all receivers read
+//! The background tasks of receivers: receive wakes, renew inboxes, compare totals of notices, and make all receivers read
 //! from time to time.
 
 use std::{sync::Arc, time::Duration};
@@ -16,11 +16,11 @@ use super::{
 use crate::write::tasks::BackgroundJob;
 
 /// Each receiver reads its inbox once in this time without a wake: the delay of a message whose wake was lost.
-const SWEPT_IN: Duration = Duration::from_secs(5);
+const SWEEP_PERIOD: Duration = Duration::from_secs(5);
 /// Parts into which the receivers are divided for that.
 const SWEEP_PARTS: u32 = 50;
 /// The delay of a message of a large group whose wake was lost.
-const LOOKED_EVERY: Duration = Duration::from_secs(2);
+const LOGS_CHECKED_EVERY: Duration = Duration::from_secs(2);
 /// How often an inbox is renewed, in parts of the time for which it lasts.
 const RENEWALS: u32 = 3;
 /// Inboxes that are renewed in one round trip.
@@ -32,15 +32,15 @@ pub fn receivers_job(receiving: &Receiving) -> BackgroundJob {
     let parts = || Arc::clone(&receiving.0);
     let hub = || Arc::clone(&receiving.0.hub);
     BackgroundJob::new([
-        hear(hub(), parts().inboxes().clone()).boxed(),
+        receive_wakes(hub(), parts().inboxes().clone()).boxed(),
         renew(parts()).boxed(),
         sweep(hub()).boxed(),
-        look(parts()).boxed(),
+        check_logs(parts()).boxed(),
         parts().totals.clone().run().boxed(),
     ])
 }
 
-async fn hear(hub: Arc<ReceiverHub>, inboxes: Inboxes) {
+async fn receive_wakes(hub: Arc<ReceiverHub>, inboxes: Inboxes) {
     let mut wakes = inboxes.keeper.subscribe(&inboxes.node);
     loop {
         match wakes.next().await {
@@ -68,14 +68,14 @@ async fn renew_some(parts: &ReceiversInner, users: &[UserId]) {
     let opened = parts.keeper().open(&parts.inboxes().node, users).await;
     for (user, opened) in users.iter().zip(opened) {
         if let Ok(opened) = opened {
-            parts.hub.renewed(*user, opened.generation);
+            parts.hub.inbox_renewed(*user, opened.generation);
         }
     }
 }
 
 /// Reads the ends of conversations that are not written to inboxes, in case a wake was lost.
-async fn look(parts: Arc<ReceiversInner>) {
-    let mut ticks = interval(LOOKED_EVERY);
+async fn check_logs(parts: Arc<ReceiversInner>) {
+    let mut ticks = interval(LOGS_CHECKED_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
@@ -83,14 +83,14 @@ async fn look(parts: Arc<ReceiversInner>) {
         let Ok(ends) = parts.messages.logs.ends(&conversations, &AtLeast::default()).await else { continue };
         for (conversation, end) in conversations.into_iter().zip(ends) {
             let (last, sent) = (end.seq, end.sent.unwrap_or_default());
-            parts.hub.log(SentMessages { conversation, last, sent, entries: Vec::new() });
+            parts.hub.add_log(SentMessages { conversation, last, sent, entries: Vec::new() });
         }
     }
 }
 
 /// Makes the receivers read, a part of them at a time.
 async fn sweep(hub: Arc<ReceiverHub>) {
-    let mut ticks = interval(SWEPT_IN / SWEEP_PARTS);
+    let mut ticks = interval(SWEEP_PERIOD / SWEEP_PARTS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let users = hub.users();
@@ -98,7 +98,7 @@ async fn sweep(hub: Arc<ReceiverHub>) {
         let mut some = users.chunks(size);
         for _ in 0..SWEEP_PARTS {
             ticks.tick().await;
-            some.next().unwrap_or_default().iter().for_each(|user| hub.read(*user));
+            some.next().unwrap_or_default().iter().for_each(|user| hub.request_read(*user));
         }
     }
 }
@@ -107,21 +107,21 @@ async fn sweep(hub: Arc<ReceiverHub>) {
 mod tests {
     use tokio::time::timeout;
 
-    use super::{super::super::faulty_inboxes::Faulty, *};
+    use super::{super::super::faulty_inboxes::FaultyInboxes, *};
     use crate::sample::user;
 
     fn hub() -> (Arc<ReceiverHub>, Inboxes) {
-        let inboxes = Inboxes::new(Arc::new(Faulty::new()), "node".parse().unwrap());
+        let inboxes = Inboxes::new(Arc::new(FaultyInboxes::new()), "node".parse().unwrap());
         (Arc::new(ReceiverHub::new(inboxes.clone(), 9, 9)), inboxes)
     }
 
     #[tokio::test(start_paused = true)]
     async fn streams_read_after_a_new_subscription() {
         let (hub, inboxes) = hub();
-        let places = [hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap()];
-        let task = tokio::spawn(hear(Arc::clone(&hub), inboxes));
-        for place in &places {
-            assert!(place.bell.news().await.read);
+        let receivers = [hub.register(user(1)).unwrap(), hub.register(user(2)).unwrap()];
+        let task = tokio::spawn(receive_wakes(Arc::clone(&hub), inboxes));
+        for receiver in &receivers {
+            assert!(receiver.waker.next_work().await.read);
         }
         task.abort();
     }
@@ -129,12 +129,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn every_stream_reads_within_5_s_without_a_wake() {
         let (hub, _) = hub();
-        let places: Vec<_> = (1..=7).map(|id| hub.enter(user(id)).unwrap()).collect();
+        let receivers: Vec<_> = (1..=7).map(|id| hub.register(user(id)).unwrap()).collect();
         let task = tokio::spawn(sweep(hub));
         for _ in 0..2 {
-            for place in &places {
-                let news = timeout(SWEPT_IN + SWEPT_IN / SWEEP_PARTS, place.bell.news()).await;
-                assert!(news.expect("the stream is swept").read);
+            for receiver in &receivers {
+                let work =
+                    timeout(SWEEP_PERIOD + SWEEP_PERIOD / SWEEP_PARTS, receiver.waker.next_work()).await;
+                assert!(work.expect("the stream is swept").read);
             }
         }
         task.abort();

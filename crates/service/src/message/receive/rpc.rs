@@ -19,8 +19,8 @@ impl ReceiveRpc {
 
     pub(crate) fn receive(&self, request: Request<wire::ReceiveRequest>) -> RpcResult<ReceiveStream> {
         let (call, request) = Call::open(request);
-        let asked = convert::asked(request, call.principal)?;
-        Ok(Response::new(self.0.receive(asked, call.principal)?))
+        let stream = convert::stream_request(request, call.principal)?;
+        Ok(Response::new(self.0.receive(stream, call.principal)?))
     }
 
     pub(crate) async fn send_signal(

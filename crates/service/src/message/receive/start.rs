@@ -8,13 +8,13 @@ use kith_delivery::{Generation, OpenedInbox, Position, ReadFrom, ReadOutcome};
 
 use super::{
     Receiving,
-    bell::Bell,
     convert::{self, StreamRequest},
-    cursor::{Floors, ResumePoint},
+    cursor::{ResumePoint, SeqFloors},
     hub,
-    logs::ReadLogs,
+    logs::TrackedLogs,
     range::Reader,
-    receiver::{DueDelivery, DueWhat, ReceiveStream, Receiver},
+    receiver::{DueContent, DueDelivery, ReceiveStream, Receiver},
+    waker::ReceiverWaker,
 };
 use crate::{
     error::{Error, Reason},
@@ -24,11 +24,11 @@ use crate::{
 };
 
 /// Where a stream begins.
-struct Start {
+struct StreamStart {
     generation: Generation,
     position: Position,
-    floors: Floors,
-    carried: Floors,
+    floors: SeqFloors,
+    carried: SeqFloors,
     due: VecDeque<DueDelivery>,
     /// `None`: never live.
     live_at: Option<Position>,
@@ -37,60 +37,65 @@ struct Start {
 }
 
 impl Receiving {
-    /// A stream, which begins when it is polled first and other streams that begin leave it a turn. From its first response on, nothing
+    /// A stream. It begins when it is first polled and has a permit to start. From its first response on, nothing
     /// is missed.
     ///
     /// # Errors
     /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT
     /// if the readers of an audience are no users, UNAVAILABLE if Redis does not answer, or errors of the store.
-    pub(super) fn receive(&self, asked: StreamRequest, principal: Principal) -> Result<ReceiveStream, Error> {
-        let cursor = self.0.cursors.open(asked.user, &asked.cursor)?;
-        let place = self.0.hub.enter(asked.user)?;
+    pub(super) fn receive(
+        &self,
+        request: StreamRequest,
+        principal: Principal,
+    ) -> Result<ReceiveStream, Error> {
+        let cursor = self.0.cursors.verify(request.user, &request.cursor)?;
+        let registration = self.0.hub.register(request.user)?;
         let this = self.clone();
-        // Within the stream: a call that waits for its answer takes the place of others.
-        let begun = async move {
-            match this.begin(&asked, cursor, &place).await {
+        // Within the stream: a call that waits for its answer would hold a slot that other calls need.
+        let started = async move {
+            match this.open(&request, cursor, &registration).await {
                 Ok((start, watching)) => {
-                    let reader = Reader { parts: Arc::clone(&this.0), user: asked.user, principal };
-                    this.receiver(start, place, reader, watching).stream()
+                    let reader = Reader { parts: Arc::clone(&this.0), user: request.user, principal };
+                    this.receiver(start, registration, reader, watching).stream()
                 }
                 Err(error) => stream::once(ready(Err(error.into()))).boxed(),
             }
         };
-        Ok(stream::once(begun).flatten().boxed())
+        Ok(stream::once(started).flatten().boxed())
     }
 
-    async fn begin(
+    async fn open(
         &self,
-        asked: &StreamRequest,
+        request: &StreamRequest,
         cursor: Option<ResumePoint>,
-        place: &hub::ReceiverRegistration,
-    ) -> Result<(Start, TotalsWatches), Error> {
+        registration: &hub::ReceiverRegistration,
+    ) -> Result<(StreamStart, TotalsWatches), Error> {
         let parts = &self.0;
-        let _turn = parts.hub.beginning().await;
-        let users = &parts.messages.correspondents.users;
-        let created = users.created(asked.user, &Consistency::Cached).await?;
+        let _permit = parts.hub.start_permit().await;
+        let users = &parts.messages.dependencies.users;
+        let created = users.created(request.user, &Consistency::Cached).await?;
         let created = created.ok_or_else(|| Error::not_found("user"))?;
-        let listener: Arc<dyn TotalsListener> = Arc::<Bell>::clone(&place.bell);
+        let listener: Arc<dyn TotalsListener> = Arc::<ReceiverWaker>::clone(&registration.waker);
         let (watching, totals) =
-            parts.totals.watch(asked.user, created, &asked.notice_audiences, listener).await?;
-        let opened = parts.keeper().open(&parts.inboxes().node, &[asked.user]).await.pop();
-        let opened = opened.unwrap_or(Err(SharedError::Unexpected)).map_err(away)?;
-        let start = self.start(asked, cursor, opened).await?;
+            parts.totals.watch(request.user, created, &request.notice_audiences, listener).await?;
+        let opened = parts.keeper().open(&parts.inboxes().node, &[request.user]).await.pop();
+        let opened = opened.unwrap_or(Err(SharedError::Unexpected)).map_err(inboxes_unavailable)?;
+        let start = self.start(request, cursor, opened).await?;
         Ok((start.with_totals(totals), watching))
     }
 
     fn receiver(
         &self,
-        start: Start,
-        place: hub::ReceiverRegistration,
+        start: StreamStart,
+        registration: hub::ReceiverRegistration,
         reader: Reader,
         watching: TotalsWatches,
     ) -> Receiver {
-        let Start { generation, position, floors, carried, due, live_at, catches_up, begins_now } = start;
+        let StreamStart { generation, position, floors, carried, due, live_at, catches_up, begins_now } =
+            start;
         Receiver {
             parts: Arc::clone(&self.0),
-            place,
+            registration,
             reader,
             generation,
             position,
@@ -98,89 +103,89 @@ impl Receiving {
             carried,
             due,
             live_at,
-            logs: ReadLogs::unknown(),
+            logs: TrackedLogs::unknown(),
             begins_now,
             catches_up,
-            over: false,
+            ended: false,
             _watching: watching,
         }
     }
 
     async fn start(
         &self,
-        asked: &StreamRequest,
+        request: &StreamRequest,
         cursor: Option<ResumePoint>,
         opened: OpenedInbox,
-    ) -> Result<Start, Error> {
+    ) -> Result<StreamStart, Error> {
         let has_cursor = cursor.is_some();
-        if let Some(place) = cursor
-            && self.reaches_back(asked, &place, opened).await?
+        if let Some(point) = cursor
+            && self.reaches_back(request, &point, opened).await?
         {
-            return Ok(Start::after(place, &asked.positions, opened));
+            return Ok(StreamStart::after(point, &request.positions, opened));
         }
-        if !asked.positions.is_empty() {
+        if !request.positions.is_empty() {
             metrics::counter!(RECEIVE_CATCH_UPS.name).increment(1);
-            return self.catch_up(asked, opened).await;
+            return self.catch_up(request, opened).await;
         }
-        if asked.now {
-            return self.now(asked, opened).await;
+        if request.now {
+            return self.now(request, opened).await;
         }
-        Ok(Start::reset(opened, if has_cursor { "cursor" } else { "start" }))
+        Ok(StreamStart::reset(opened, if has_cursor { "cursor" } else { "start" }))
     }
 
-    /// Whether the inbox has all entries after a place.
+    /// Whether the inbox has all entries after a resume point.
     async fn reaches_back(
         &self,
-        asked: &StreamRequest,
-        place: &ResumePoint,
+        request: &StreamRequest,
+        point: &ResumePoint,
         opened: OpenedInbox,
     ) -> Result<bool, Error> {
-        if place.generation != opened.generation || place.position > opened.position {
+        if point.generation != opened.generation || point.position > opened.position {
             return Ok(false);
         }
-        let from = ReadFrom { user: asked.user, generation: place.generation, after: place.position };
+        let from = ReadFrom { user: request.user, generation: point.generation, after: point.position };
         let read = self.0.keeper().read(&[from], 1).await.pop();
-        let read = read.unwrap_or(Err(SharedError::Unexpected)).map_err(away)?;
+        let read = read.unwrap_or(Err(SharedError::Unexpected)).map_err(inboxes_unavailable)?;
         Ok(read != ReadOutcome::Reset)
     }
 
-    async fn catch_up(&self, asked: &StreamRequest, opened: OpenedInbox) -> Result<Start, Error> {
-        match self.marks(asked.user, &asked.positions, opened).await? {
-            None => Ok(Start::reset(opened, "lost")),
-            Some(caught) => {
-                let due = caught.due(&asked.positions);
-                Ok(Start {
-                    position: caught.first_position,
-                    floors: caught.marks.into_iter().collect(),
+    async fn catch_up(&self, request: &StreamRequest, opened: OpenedInbox) -> Result<StreamStart, Error> {
+        match self.marks(request.user, &request.positions, opened).await? {
+            None => Ok(StreamStart::reset(opened, "lost")),
+            Some(catch_up) => {
+                let due = catch_up.due(&request.positions);
+                Ok(StreamStart {
+                    position: catch_up.first_position,
+                    floors: catch_up.marks.into_iter().collect(),
                     due,
-                    live_at: Some(caught.last_position),
+                    live_at: Some(catch_up.last_position),
                     catches_up: true,
-                    ..Start::at(opened, opened.position)
+                    ..StreamStart::at(opened, opened.position)
                 })
             }
         }
     }
 
     /// All conversations get their marks first if they have none: later ones without a mark are new to the user.
-    async fn now(&self, asked: &StreamRequest, opened: OpenedInbox) -> Result<Start, Error> {
+    async fn now(&self, request: &StreamRequest, opened: OpenedInbox) -> Result<StreamStart, Error> {
         if opened.complete {
-            return Ok(Start::now(opened, opened.position));
+            return Ok(StreamStart::now(opened, opened.position));
         }
-        Ok(match self.marks(asked.user, &asked.positions, opened).await? {
-            None => Start::reset(opened, "lost"),
-            Some(caught) => Start::now(opened, caught.last_position),
+        Ok(match self.marks(request.user, &request.positions, opened).await? {
+            None => StreamStart::reset(opened, "lost"),
+            Some(catch_up) => StreamStart::now(opened, catch_up.last_position),
         })
     }
 }
 
-impl Start {
+impl StreamStart {
     /// Live from a position of the inbox, without a backlog.
     fn at(opened: OpenedInbox, position: Position) -> Self {
         Self {
             generation: opened.generation,
             position,
-            floors: Floors::new(),
-            carried: Floors::new(),
+            floors: SeqFloors::new(),
+            carried: SeqFloors::new(),
             due: VecDeque::new(),
             live_at: Some(position),
             catches_up: false,
@@ -188,10 +193,10 @@ impl Start {
         }
     }
 
-    fn after(place: ResumePoint, positions: &Floors, opened: OpenedInbox) -> Self {
-        let (floors, carried) = (positions.clone(), place.floors);
+    fn after(point: ResumePoint, positions: &SeqFloors, opened: OpenedInbox) -> Self {
+        let (floors, carried) = (positions.clone(), point.floors);
         let live_at = Some(opened.position);
-        Self { floors, carried, live_at, ..Self::at(opened, place.position) }
+        Self { floors, carried, live_at, ..Self::at(opened, point.position) }
     }
 
     fn now(opened: OpenedInbox, position: Position) -> Self {
@@ -200,7 +205,7 @@ impl Start {
 
     /// The same with totals of notices before all else. A stream that is reset brings none.
     fn with_totals(mut self, totals: Vec<AudienceTotals>) -> Self {
-        if !matches!(self.due.front(), Some(DueDelivery { what: DueWhat::Reset(_), .. })) {
+        if !matches!(self.due.front(), Some(DueDelivery { content: DueContent::Reset(_), .. })) {
             let mut due: VecDeque<_> =
                 totals.into_iter().map(|totals| DueDelivery::delivery(convert::totals(totals))).collect();
             due.append(&mut self.due);
@@ -210,11 +215,11 @@ impl Start {
     }
 
     fn reset(opened: OpenedInbox, why: &'static str) -> Self {
-        let due = [DueDelivery { what: DueWhat::Reset(why), position: None }].into();
+        let due = [DueDelivery { content: DueContent::Reset(why), position: None }].into();
         Self { due, ..Self::at(opened, opened.position) }
     }
 }
 
-pub(super) fn away(_error: SharedError) -> Error {
+pub(super) fn inboxes_unavailable(_error: SharedError) -> Error {
     Error::new(Reason::StoreUnavailable, "inboxes cannot be read now: Redis does not answer")
 }

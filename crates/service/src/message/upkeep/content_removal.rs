@@ -43,7 +43,7 @@ impl ContentRemoval {
 
     async fn removed(self, key: DocumentKey, Erasure { user, begun, .. }: Erasure) -> Result<u64, Error> {
         let Self { store, logs, mutations } = self;
-        let hold = logs.windows.hold(key.conversation).await.map_err(|_| away())?;
+        let hold = logs.windows.hold(key.conversation).await.map_err(|_| windows_unavailable())?;
         let erase = async move { store.erase_document(key.conversation, key.first(), user, begun).await };
         // After an unknown outcome the hold is kept until its end. The erasure processes the document again.
         let erased = mutations.write_all(&logs.documents, vec![key], Box::pin(erase)).await;
@@ -53,7 +53,7 @@ impl ContentRemoval {
     }
 }
 
-fn away() -> Error {
+fn windows_unavailable() -> Error {
     Error::new(Reason::StoreUnavailable, "messages cannot be erased now: Redis does not answer")
 }
 
@@ -64,13 +64,13 @@ mod tests {
     use super::*;
     use crate::message::{
         sample::{group, mutations},
-        steps::{RecordedStep, StepFault, Steps, outcome_is_unknown},
+        steps::{RecordedStep, StepFault, StepRecorder, outcome_is_unknown},
     };
 
     /// Removes the content of a user from a document. Returns the steps, and the number of messages.
     async fn removed(fault: Option<StepFault>) -> (Vec<RecordedStep>, Result<u64, Error>) {
-        let steps = Steps::new(fault);
-        let store: Arc<dyn MessageUpkeep> = Arc::<Steps>::clone(&steps);
+        let steps = StepRecorder::new(fault);
+        let store: Arc<dyn MessageUpkeep> = Arc::<StepRecorder>::clone(&steps);
         let removal = ContentRemoval::new(store, steps.logs(), mutations());
         let (user, key) = (UserId::new(7).unwrap(), DocumentKey { conversation: group(9), document: 2 });
         let removed = removal.remove(key, &Erasure::first(user, None, Timestamp(1))).await;

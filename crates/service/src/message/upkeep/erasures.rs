@@ -44,7 +44,7 @@ pub(super) struct Erasures {
 
 /// The conversations of a user, a part at a time.
 #[derive(Debug, Default)]
-struct Conversations {
+struct UserConversations {
     read: VecDeque<ConversationId>,
     is_last: bool,
 }
@@ -54,7 +54,7 @@ impl Erasures {
         context: DomainContext<'_>,
         queue: AppendQueue,
         documents_per_second: u32,
-        among: Option<&str>,
+        node_id: Option<&str>,
     ) -> Self {
         let DomainContext { stores, mutations, .. } = context;
         let store = Arc::clone(&stores.message_upkeep);
@@ -65,7 +65,7 @@ impl Erasures {
             store,
             queue,
             mutations: mutations.clone(),
-            lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
+            lease: Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS),
             pause: Duration::from_secs(1) / documents_per_second.max(1),
         }
     }
@@ -86,7 +86,7 @@ impl Erasures {
         }
         let mut done = Ok(());
         for erasure in self.erasures.unfinished_erasures(None, ERASURES).await.map_err(store_error)? {
-            done = self.go_on(erasure).await.and(done);
+            done = self.continue_erasure(erasure).await.and(done);
         }
         done
     }
@@ -96,17 +96,17 @@ impl Erasures {
     }
 
     /// Completes an erasure, unless another node continues it.
-    async fn go_on(&mut self, mut erasure: Erasure) -> Result<(), Error> {
+    async fn continue_erasure(&mut self, mut erasure: Erasure) -> Result<(), Error> {
         if erasure.conversations == 0 {
             erasure.conversations = self.count(erasure.user).await?;
         }
-        let mut conversations = Conversations::default();
+        let mut conversations = UserConversations::default();
         while self.is_held().await {
             let Some(conversation) = self.next(&mut conversations, &erasure).await? else {
                 erasure.ended = true;
                 return self.save(&mut erasure).await.map(drop);
             };
-            if !self.look_at(conversation, &mut erasure).await? {
+            if !self.erase_in(conversation, &mut erasure).await? {
                 return Ok(());
             }
             if erasure.cursor.after == Some(conversation) {
@@ -116,8 +116,8 @@ impl Erasures {
         Ok(())
     }
 
-    /// Processes some documents of a conversation. False: another node continues the erasure.
-    async fn look_at(&mut self, conversation: ConversationId, erasure: &mut Erasure) -> Result<bool, Error> {
+    /// Erases in some documents of a conversation. False: another node continues the erasure.
+    async fn erase_in(&mut self, conversation: ConversationId, erasure: &mut Erasure) -> Result<bool, Error> {
         let (user, from) = (erasure.user, erasure.cursor.from);
         // Only the present primary answers this read. A deposed one could lack the last messages before the call.
         self.queue.logs.strong_end(conversation).await?;
@@ -138,7 +138,7 @@ impl Erasures {
             return Ok(true);
         }
         if erasure.cursor.erased_some {
-            self.post(conversation, erasure).await?;
+            self.append_event(conversation, erasure).await?;
         }
         erasure.cursor = ErasureCursor { after: Some(conversation), ..ErasureCursor::default() };
         erasure.conversations_done += 1;
@@ -148,7 +148,7 @@ impl Erasures {
     /// The conversation after the last completed one; `None`: there is none.
     async fn next(
         &self,
-        Conversations { read, is_last }: &mut Conversations,
+        UserConversations { read, is_last }: &mut UserConversations,
         erasure: &Erasure,
     ) -> Result<Option<ConversationId>, Error> {
         if read.is_empty() && !*is_last {
@@ -186,7 +186,7 @@ impl Erasures {
     }
 
     /// Appends the event that notifies clients, once in a run.
-    async fn post(&self, conversation: ConversationId, erasure: &Erasure) -> Result<(), Error> {
+    async fn append_event(&self, conversation: ConversationId, erasure: &Erasure) -> Result<(), Error> {
         let user_id = erasure.user.get();
         let key = format!("erase:{user_id}:{}", erasure.run);
         let key = MessageKey::of(None, &key);

@@ -33,20 +33,20 @@ const LEASE_LASTS: Duration = Duration::from_secs(15);
 /// Deadline for the begin of a step of the store, which begins at once and runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
-/// The job that removes messages, and their contents. `among`: the id of this node, if there are others.
+/// The job that removes messages, and their contents. `node_id`: the id of this node, if there are others.
 #[must_use]
 pub fn upkeep_job(
     context: DomainContext<'_>,
     conversations: &ConversationRecords,
     queue: AppendQueue,
     config: &MessagesConfig,
-    among: Option<&str>,
+    node_id: Option<&str>,
 ) -> BackgroundJob {
     metric::count_from_zero(MESSAGES_TRIMMED, &[]);
     metric::count_from_zero(MESSAGES_ERASED, &[]);
     let store = &context.stores.message_upkeep;
     let rounds = MessageUpkeepRounds {
-        lease: Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS),
+        lease: Lease::new(&context.stores.coordination, LEASE, node_id, LEASE_LASTS),
         retention: Retention::new(Arc::clone(store), conversations.clone(), config.kept),
         trims: Trims::new(Arc::clone(store), conversations.clone(), context.mutations.clone()),
         offline: OfflineTrims::new(
@@ -56,7 +56,7 @@ pub fn upkeep_job(
             config.offline_kept,
         ),
     };
-    let erasures = Erasures::new(context, queue, config.erase_rate, among);
+    let erasures = Erasures::new(context, queue, config.erase_rate, node_id);
     BackgroundJob::new([rounds.run().boxed(), erasures.run().boxed()])
 }
 

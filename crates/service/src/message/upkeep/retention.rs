@@ -50,7 +50,7 @@ impl Retention {
             return Ok(());
         };
         let mark = lease.mark().await.map_err(store_error)?;
-        let mut from = mark.as_deref().and_then(place).unwrap_or(Timestamp(i64::MIN));
+        let mut from = mark.as_deref().and_then(parse_mark).unwrap_or(Timestamp(i64::MIN));
         while lease.is_held().await.unwrap_or(false) {
             let some = self.store.aged(from, before, DOCUMENTS).await.map_err(store_error)?;
             self.hide_before(&some).await?;
@@ -72,7 +72,7 @@ impl Retention {
         for (id, first) in firsts {
             // It was hidden by a change that also allows the removal.
             if known.get(&id).is_none_or(|known| *known < first) {
-                self.conversations.run_raise(id, first, Instant::now() + BEGUN_WITHIN).await?;
+                self.conversations.raise_min_seq_in_task(id, first, Instant::now() + BEGUN_WITHIN).await?;
             }
         }
         Ok(())
@@ -85,7 +85,7 @@ fn begun_before(kept: Duration, now: Timestamp) -> Option<Timestamp> {
     Some(Timestamp(now.0.saturating_sub(kept)))
 }
 
-fn place(mark: &[u8]) -> Option<Timestamp> {
+fn parse_mark(mark: &[u8]) -> Option<Timestamp> {
     Some(Timestamp(i64::from_le_bytes(mark.try_into().ok()?)))
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn mark_that_cannot_be_read_begins_again() {
-        assert_eq!(place(&7_i64.to_le_bytes()), Some(Timestamp(7)));
-        assert_eq!(place(b"7"), None);
+        assert_eq!(parse_mark(&7_i64.to_le_bytes()), Some(Timestamp(7)));
+        assert_eq!(parse_mark(b"7"), None);
     }
 }

@@ -25,7 +25,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::{repairs::Repairs, scan::Scanned};
+use self::{repairs::BitmapRepairs, scan::ScannedCounts};
 use super::{NoticesConfig, records::reader_error};
 use crate::{
     error::Error,
@@ -53,8 +53,8 @@ struct ReaderCountsInner {
     store: Arc<dyn NoticeReaderStore>,
     /// `None`: this node shares none with others.
     bitmaps: Option<Arc<dyn ReaderBitmaps>>,
-    repairs: Repairs,
-    scanned: Mutex<HashMap<SectionPage, Result<Scanned, StoreError>>>,
+    repairs: BitmapRepairs,
+    scanned: Mutex<HashMap<SectionPage, Result<ScannedCounts, StoreError>>>,
     extents: Mutex<HashMap<AudienceId, (Instant, ReaderExtent)>>,
     running: Mutex<HashSet<SectionPage>>,
     ended: Notify,
@@ -91,7 +91,7 @@ impl ReaderCounts {
         Self(Arc::new(ReaderCountsInner {
             store,
             bitmaps,
-            repairs: Repairs::default(),
+            repairs: BitmapRepairs::default(),
             scanned: Mutex::default(),
             extents: Mutex::default(),
             running: Mutex::default(),
@@ -141,7 +141,7 @@ impl ReaderCounts {
         match mark {
             ReaderMark::Read(slots) => {
                 if !slots.is_empty() && bitmaps.mark(reader.ordinal, section, slots).await.is_err() {
-                    self.missed(section, slots);
+                    self.repair_later(section, slots);
                 }
             }
             ReaderMark::Unread(slots) => self.invalidate(section, slots).await,
@@ -163,13 +163,13 @@ impl ReaderCounts {
     async fn invalidate(&self, section: ReaderSection, slots: &[Slot]) {
         let Some(bitmaps) = self.0.bitmaps.as_ref().filter(|_| !slots.is_empty()) else { return };
         match bitmaps.invalidate(section, slots).await {
-            Ok(()) => self.0.repairs.add(section, slots, repairs::AGAIN),
-            Err(_) => self.missed(section, slots),
+            Ok(()) => self.0.repairs.add(section, slots, repairs::DROPPED_AGAIN_AFTER),
+            Err(_) => self.repair_later(section, slots),
         }
     }
 
     /// Handles that Redis did not answer: bitmaps are dropped as soon as it does.
-    fn missed(&self, section: ReaderSection, slots: &[Slot]) {
+    fn repair_later(&self, section: ReaderSection, slots: &[Slot]) {
         let count = u64::try_from(slots.len()).unwrap_or(u64::MAX);
         metrics::counter!(NOTICE_BITMAPS_MISSED.name).increment(count);
         self.0.repairs.add(section, slots, Duration::ZERO);

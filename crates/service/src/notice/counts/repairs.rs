@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 /// When a bitmap that was dropped is dropped again.
-pub(super) const AGAIN: Duration = Duration::from_secs(5);
+pub(super) const DROPPED_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Period of checks for due bitmaps.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Most remembered bitmaps: some 6 MB. Others are wrong until they expire.
@@ -19,9 +19,9 @@ const MOST: usize = 100_000;
 
 /// Bitmaps to be dropped, with the times.
 #[derive(Debug, Default)]
-pub(super) struct Repairs(Mutex<HashMap<(ReaderSection, Slot), Instant>>);
+pub(super) struct BitmapRepairs(Mutex<HashMap<(ReaderSection, Slot), Instant>>);
 
-impl Repairs {
+impl BitmapRepairs {
     /// Drops these after this time.
     pub(super) fn add(&self, section: ReaderSection, slots: &[Slot], after: Duration) {
         let at = Instant::now() + after;
@@ -37,10 +37,10 @@ impl Repairs {
     pub(super) async fn run(&self, bitmaps: &dyn ReaderBitmaps) {
         loop {
             sleep(PERIOD).await;
-            let mut is_away = false;
+            let mut is_unavailable = false;
             for (section, slots) in self.take_due() {
-                is_away = is_away || bitmaps.invalidate(section, &slots).await.is_err();
-                if is_away {
+                is_unavailable = is_unavailable || bitmaps.invalidate(section, &slots).await.is_err();
+                if is_unavailable {
                     self.add(section, &slots, Duration::ZERO);
                 }
             }

@@ -14,12 +14,12 @@ const REMEMBERED: usize = 10_000;
 
 /// The numbers of readers of a section with each bit of a page.
 #[derive(Clone, Debug)]
-pub(super) struct Scanned {
+pub(super) struct ScannedCounts {
     at: Instant,
     counts: [u32; 64],
 }
 
-impl Scanned {
+impl ScannedCounts {
     /// Whether it is recent enough to be used.
     pub(super) fn is_fresh(&self) -> bool {
         self.at.elapsed() < FRESH
@@ -51,7 +51,7 @@ impl ReaderCounts {
         self.0.ended.notify_waiters();
     }
 
-    async fn try_scan(&self, part: SectionPage, live: Vec<Slot>) -> Result<Scanned, StoreError> {
+    async fn try_scan(&self, part: SectionPage, live: Vec<Slot>) -> Result<ScannedCounts, StoreError> {
         let _permit = self.0.permits.acquire().await;
         let bitmaps = self.0.bitmaps.as_ref();
         // Before the scan: it may miss later marks, which a bitmap keeps.
@@ -59,7 +59,7 @@ impl ReaderCounts {
             Some(bitmaps) => bitmaps.begin_fill(part.section).await.ok(),
             None => None,
         };
-        let mut scanned = Scanned { at: Instant::now(), counts: [0; 64] };
+        let mut scanned = ScannedCounts { at: Instant::now(), counts: [0; 64] };
         let mut bits: HashMap<Slot, SectionBits> = live
             .into_iter()
             .filter(|_| ticket.is_some())

@@ -22,11 +22,11 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub(super) const READ_MAX: usize = 1_000;
 /// Readers of one read.
 const READ_AT_ONCE: usize = 250;
-/// Comparisons after which other tasks have a turn.
+/// Comparisons after which other tasks may run.
 const COMPARED_AT_ONCE: usize = 500;
 
 /// A watch and its number.
-type Numbered = (u64, Arc<Watch>);
+type NumberedWatch = (u64, Arc<Watch>);
 
 pub(super) struct TotalsRounds {
     live: LiveTotals,
@@ -51,13 +51,13 @@ impl TotalsRounds {
 
     pub(super) async fn round(&mut self, now: Timestamp) {
         let watches = self.live.watches();
-        self.look_at_audiences(&watches, now).await;
+        self.refresh_views(&watches, now).await;
         let missing = self.compare_in_memory(watches).await;
         self.read(missing).await;
     }
 
     /// One that cannot be read is unchanged.
-    async fn look_at_audiences(&mut self, watches: &[Numbered], now: Timestamp) {
+    async fn refresh_views(&mut self, watches: &[NumberedWatch], now: Timestamp) {
         let ids: BTreeSet<AudienceId> = watches.iter().map(|(_, watch)| watch.key.audience).collect();
         self.views.retain(|id, _| ids.contains(id));
         let ids: Vec<_> = ids.into_iter().collect();
@@ -72,7 +72,7 @@ impl TotalsRounds {
     }
 
     /// Returns the watches of readers that memory does not have.
-    async fn compare_in_memory(&self, watches: Vec<Numbered>) -> Vec<Numbered> {
+    async fn compare_in_memory(&self, watches: Vec<NumberedWatch>) -> Vec<NumberedWatch> {
         let mut missing = Vec::new();
         for (at, (number, watch)) in watches.into_iter().enumerate() {
             if at % COMPARED_AT_ONCE == COMPARED_AT_ONCE - 1 {
@@ -88,7 +88,7 @@ impl TotalsRounds {
     }
 
     /// The ones that have waited longest come first.
-    async fn read(&mut self, mut missing: Vec<Numbered>) {
+    async fn read(&mut self, mut missing: Vec<NumberedWatch>) {
         let first = missing.partition_point(|(number, _)| *number <= self.read_up_to);
         missing.rotate_left(first);
         missing.truncate(READ_MAX);

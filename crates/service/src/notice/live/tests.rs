@@ -14,7 +14,7 @@ const NOW: Timestamp = Timestamp(1_000_000);
 
 /// Records in memory, which may forget readers and fail.
 #[derive(Debug, Default)]
-struct Fake {
+struct FakeSource {
     audiences: Mutex<HashMap<AudienceId, Arc<Audience>>>,
     readers: Mutex<HashMap<ReaderKey, Arc<NoticeReader>>>,
     /// Memory does not have the readers.
@@ -24,7 +24,7 @@ struct Fake {
 }
 
 #[async_trait]
-impl TotalsSource for Fake {
+impl TotalsSource for FakeSource {
     async fn audiences(&self, ids: &[AudienceId]) -> Vec<Result<Option<Arc<Audience>>, Error>> {
         self.audience_reads.fetch_add(ids.len(), Ordering::AcqRel);
         let audiences = self.audiences.lock();
@@ -45,19 +45,19 @@ impl TotalsSource for Fake {
 
 /// What it was notified of.
 #[derive(Debug, Default)]
-struct Heard(Mutex<Vec<AudienceTotals>>);
+struct ReceivedTotals(Mutex<Vec<AudienceTotals>>);
 
-impl TotalsListener for Heard {
+impl TotalsListener for ReceivedTotals {
     fn changed(&self, totals: AudienceTotals) {
         self.0.lock().push(totals);
     }
 }
 
 struct TotalsFixture {
-    fake: Arc<Fake>,
+    fake: Arc<FakeSource>,
     live: LiveTotals,
     rounds: TotalsRounds,
-    heard: Arc<Heard>,
+    received: Arc<ReceivedTotals>,
 }
 
 fn audience_id() -> AudienceId {
@@ -75,9 +75,9 @@ fn entry(slot: Slot, publish: Timestamp, expire: Option<Timestamp>) -> AudienceE
 
 impl TotalsFixture {
     fn new(entries: Vec<AudienceEntry>) -> Self {
-        let fake = Arc::<Fake>::default();
-        let live = LiveTotals::over(Arc::<Fake>::clone(&fake));
-        let stage = Self { fake, rounds: TotalsRounds::new(live.clone()), live, heard: Arc::default() };
+        let fake = Arc::<FakeSource>::default();
+        let live = LiveTotals::over(Arc::<FakeSource>::clone(&fake));
+        let stage = Self { fake, rounds: TotalsRounds::new(live.clone()), live, received: Arc::default() };
         stage.put_audience(1, true, entries);
         stage
     }
@@ -107,15 +107,15 @@ impl TotalsFixture {
     }
 
     async fn watch(&self, user: i64) -> Result<(TotalsWatches, Vec<AudienceTotals>), Error> {
-        let listener = Arc::<Heard>::clone(&self.heard);
+        let listener = Arc::<ReceivedTotals>::clone(&self.received);
         self.live.watch(UserId::new(user).unwrap(), Timestamp(0), &[audience_id()], listener).await
     }
 
     /// Read and unread, as a round brings them.
     async fn round(&mut self, now: Timestamp) -> Vec<(u32, u32)> {
         self.rounds.round(now).await;
-        let heard = std::mem::take(&mut *self.heard.0.lock());
-        heard.iter().map(|heard| (heard.totals.read, heard.totals.unread)).collect()
+        let received = std::mem::take(&mut *self.received.0.lock());
+        received.iter().map(|one| (one.totals.read, one.totals.unread)).collect()
     }
 
     fn reads(&self) -> usize {

@@ -14,12 +14,12 @@ pub(super) struct Watch {
     /// The creation of the user, from which on it sees notices while it is not registered.
     created: Timestamp,
     listener: Arc<dyn TotalsListener>,
-    last: Mutex<Last>,
+    last: Mutex<LastTotals>,
 }
 
 /// The last totals of the listener, and the versions from which they were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Last {
+struct LastTotals {
     seen: SeenVersions,
     totals: NoticeTotals,
 }
@@ -27,7 +27,7 @@ struct Last {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SeenVersions {
     audience: Version,
-    turned: Timestamp,
+    last_time: Timestamp,
     /// Below all others: not registered.
     reader: Version,
 }
@@ -41,7 +41,7 @@ impl Watch {
         view: &AudienceView,
         reader: Option<&NoticeReader>,
     ) -> Self {
-        let last = Last { seen: SeenVersions::of(view, reader), totals: totals(view, reader, created) };
+        let last = LastTotals { seen: SeenVersions::of(view, reader), totals: totals(view, reader, created) };
         Self { key, created, listener, last: Mutex::new(last) }
     }
 
@@ -59,7 +59,7 @@ impl Watch {
             return;
         }
         let before = last.totals;
-        *last = Last { seen, totals: totals(view, reader, self.created) };
+        *last = LastTotals { seen, totals: totals(view, reader, self.created) };
         let (is_changed, totals) = (last.totals != before, last.totals);
         drop(last);
         if is_changed {
@@ -71,7 +71,7 @@ impl Watch {
 impl SeenVersions {
     fn of(view: &AudienceView, reader: Option<&NoticeReader>) -> Self {
         let reader = reader.map_or(Version::NONE, |reader| reader.version);
-        Self { audience: view.audience.version, turned: view.turned, reader }
+        Self { audience: view.audience.version, last_time: view.last_time, reader }
     }
 }
 

@@ -193,7 +193,11 @@ impl Cql {
     }
 
     /// Does what follows a change, and ends its note if nothing is pending.
-    async fn complete_change(&self, verdict: &ApplicationTransition, note: NoteKey) -> Result<(), StoreError> {
+    async fn complete_change(
+        &self,
+        verdict: &ApplicationTransition,
+        note: NoteKey,
+    ) -> Result<(), StoreError> {
         for row in verdict.rows() {
             self.write_lists(row).await?;
         }

@@ -5,15 +5,15 @@ use kith_store::{ContentChange, MessageKey, Recalled, RecalledBy, Timestamp};
 use super::{
     super::super::{
         sample::{group, message, mutations},
-        steps::{StepFault, Steps, outcome_is_unknown},
+        steps::{StepFault, StepRecorder, outcome_is_unknown},
     },
     *,
 };
 
 /// Recalls a message, and returns the steps of two minutes, and the error.
 async fn recalled(fault: Option<StepFault>) -> (Vec<(u64, &'static str)>, Option<Error>) {
-    let steps = Steps::new(fault);
-    let writer = Writer { logs: steps.logs(), mutations: mutations() };
+    let steps = StepRecorder::new(fault);
+    let writer = ChangeWriter { logs: steps.logs(), mutations: mutations() };
     let recall = ContentChange::Recall(Recalled { by: RecalledBy::Service, time: Timestamp(7) });
     let event = NewMessage { key: MessageKey::of_recall(5), ..message("event", 1) };
     let change = MessageChange { seq: 5, content: recall, event };

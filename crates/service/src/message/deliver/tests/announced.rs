@@ -12,12 +12,12 @@ use super::{
 };
 
 /// A group of users 1, 2 and 4. Only 4 has no receiver.
-struct Announcing {
+struct AnnouncingFixture {
     stage: DeliveryFixture,
     logs: Arc<FakeLogs>,
 }
 
-impl Announcing {
+impl AnnouncingFixture {
     async fn new() -> Self {
         let logs = Arc::<FakeLogs>::default();
         let stage = DeliveryFixture::with(Some(over(&logs))).await;
@@ -34,8 +34,8 @@ impl Announcing {
         let mentions = mentions.iter().map(|id| user(*id)).collect();
         let message = NewMessage { sent: Timestamp::now(), mentions, ..message(&seq.to_string(), 5) };
         self.logs.fill(group(9), std::slice::from_ref(&message));
-        let begun = self.stage.delivery.begin(group(9)).await;
-        self.stage.delivery.appended(group(9), &Added::of(&[message], &[appended]), begun).await;
+        let steps = self.stage.delivery.begin(group(9)).await;
+        self.stage.delivery.appended(group(9), &LogAdditions::of(&[message], &[appended]), steps).await;
         tokio::task::yield_now().await;
     }
 
@@ -46,87 +46,91 @@ impl Announcing {
 
 #[tokio::test(start_paused = true)]
 async fn absent_users_are_entered_before_the_answer() {
-    let announcing = Announcing::new().await;
-    announcing.append(1).await;
-    assert_eq!(announcing.entered(), [(1, vec![4])]);
-    assert_eq!((announcing.stage.pending(), announcing.stage.noted()), (vec![], 0));
+    let fixture = AnnouncingFixture::new().await;
+    fixture.append(1).await;
+    assert_eq!(fixture.entered(), [(1, vec![4])]);
+    assert_eq!((fixture.stage.pending(), fixture.stage.noted()), (vec![], 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn all_recipients_are_entered_without_inboxes() {
     for fault in [InboxFault::Away, InboxFault::Hangs] {
-        let announcing = Announcing::new().await;
-        *announcing.stage.keeper.fault.lock() = fault;
-        announcing.append(1).await;
-        assert_eq!(announcing.entered(), [(1, vec![1, 2, 4])], "{fault:?}");
-        assert_eq!(announcing.stage.pending(), [(group(9), 1)]);
+        let fixture = AnnouncingFixture::new().await;
+        *fixture.stage.keeper.fault.lock() = fault;
+        fixture.append(1).await;
+        assert_eq!(fixture.entered(), [(1, vec![1, 2, 4])], "{fault:?}");
+        assert_eq!(fixture.stage.pending(), [(group(9), 1)]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn failed_entry_is_repeated_and_keeps_its_note() {
-    let announcing = Announcing::new().await;
-    announcing.logs.is_away.store(true, Ordering::Relaxed);
-    announcing.append(1).await;
-    assert_eq!(announcing.stage.entries(1).await, [1], "inboxes have it");
-    announcing.logs.is_away.store(false, Ordering::Relaxed);
-    announcing.append(2).await;
-    assert_eq!(announcing.entered(), [(2, vec![4])]);
-    assert_eq!((announcing.stage.pending(), announcing.stage.noted()), (vec![(group(9), 1)], 1));
-    let repeats = Repeats::new(announcing.stage.delivery.clone());
-    repeats.start();
+    let fixture = AnnouncingFixture::new().await;
+    fixture.logs.is_away.store(true, Ordering::Relaxed);
+    fixture.append(1).await;
+    assert_eq!(fixture.stage.entries(1).await, [1], "inboxes have it");
+    fixture.logs.is_away.store(false, Ordering::Relaxed);
+    fixture.append(2).await;
+    assert_eq!(fixture.entered(), [(2, vec![4])]);
+    assert_eq!((fixture.stage.pending(), fixture.stage.noted()), (vec![(group(9), 1)], 1));
+    let retries = FanOutRetries::new(fixture.stage.delivery.clone());
+    retries.start();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    repeats.stop().await;
-    assert_eq!(announcing.entered(), [(2, vec![4]), (1, vec![4])]);
-    assert_eq!((announcing.stage.pending(), announcing.stage.noted()), (vec![], 0));
+    retries.stop().await;
+    assert_eq!(fixture.entered(), [(2, vec![4]), (1, vec![4])]);
+    assert_eq!((fixture.stage.pending(), fixture.stage.noted()), (vec![], 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn repeated_send_enters_what_is_missing() {
-    let announcing = Announcing::new().await;
+    let fixture = AnnouncingFixture::new().await;
     let now = Timestamp::now();
-    announcing.append_with(1, &[], Appended::Replayed { seq: 1, sent: now }).await;
-    assert_eq!(announcing.entered(), [(1, vec![4])]);
-    announcing.append_with(2, &[], Appended::Replayed { seq: 2, sent: now }).await;
-    announcing.append_with(3, &[], Appended::Replayed { seq: 2, sent: now }).await;
-    assert_eq!(announcing.entered().len(), 2);
+    fixture.append_with(1, &[], Appended::Replayed { seq: 1, sent: now }).await;
+    assert_eq!(fixture.entered(), [(1, vec![4])]);
+    fixture.append_with(2, &[], Appended::Replayed { seq: 2, sent: now }).await;
+    fixture.append_with(3, &[], Appended::Replayed { seq: 2, sent: now }).await;
+    assert_eq!(fixture.entered().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn repeated_send_of_old_message_enters_nothing() {
-    let announcing = Announcing::new().await;
-    announcing.logs.fill(group(9), &[message("old", 5)]);
-    let begun = announcing.stage.delivery.begin(group(9)).await;
+    let fixture = AnnouncingFixture::new().await;
+    fixture.logs.fill(group(9), &[message("old", 5)]);
+    let steps = fixture.stage.delivery.begin(group(9)).await;
     let replayed = [Appended::Replayed { seq: 1, sent: Timestamp(7) }];
-    announcing.stage.delivery.appended(group(9), &Added::of(&[message("old", 5)], &replayed), begun).await;
-    assert_eq!(announcing.entered(), []);
+    fixture
+        .stage
+        .delivery
+        .appended(group(9), &LogAdditions::of(&[message("old", 5)], &replayed), steps)
+        .await;
+    assert_eq!(fixture.entered(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_dead_node_left_is_entered() {
-    let announcing = Announcing::new().await;
+    let fixture = AnnouncingFixture::new().await;
     let sent = |id: i64, sent| NewMessage { sent, ..message(&id.to_string(), 5) };
     let now = Timestamp::now();
-    announcing.logs.fill(group(9), &[sent(1, Timestamp(7)), sent(2, now), sent(3, now)]);
-    drop(announcing.stage.delivery.begin(group(9)).await);
-    *announcing.stage.notes.age.lock() = Duration::from_secs(15);
-    announcing.logs.is_away.store(true, Ordering::Relaxed);
-    let mut rounds = rounds(&announcing.stage, 3);
+    fixture.logs.fill(group(9), &[sent(1, Timestamp(7)), sent(2, now), sent(3, now)]);
+    drop(fixture.stage.delivery.begin(group(9)).await);
+    *fixture.stage.notes.age.lock() = Duration::from_secs(15);
+    fixture.logs.is_away.store(true, Ordering::Relaxed);
+    let mut rounds = rounds(&fixture.stage, 3);
     rounds.round().await.unwrap();
-    assert_eq!((announcing.entered(), announcing.stage.noted()), (vec![], 1), "the note stays until it is");
-    announcing.logs.is_away.store(false, Ordering::Relaxed);
+    assert_eq!((fixture.entered(), fixture.stage.noted()), (vec![], 1), "the note stays until it is");
+    fixture.logs.is_away.store(false, Ordering::Relaxed);
     rounds.round().await.unwrap();
-    assert_eq!(announcing.entered(), [(2, vec![4]), (3, vec![4])], "the first one is older than the step");
-    assert_eq!(announcing.stage.noted(), 0);
+    assert_eq!(fixture.entered(), [(2, vec![4]), (3, vec![4])], "the first one is older than the step");
+    assert_eq!(fixture.stage.noted(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn large_group_enters_mentioned_absent_members() {
-    let announcing = Announcing::new().await;
-    announcing.stage.members.change(3, 4, &[1, 2, 4, 5]);
-    announcing.append(1).await;
-    announcing.append_with(2, &[1, 4, 6], Appended::New(2)).await;
-    assert_eq!(announcing.entered(), [(2, vec![4])], "1 receives, 6 is no member");
+    let fixture = AnnouncingFixture::new().await;
+    fixture.stage.members.change(3, 4, &[1, 2, 4, 5]);
+    fixture.append(1).await;
+    fixture.append_with(2, &[1, 4, 6], Appended::New(2)).await;
+    assert_eq!(fixture.entered(), [(2, vec![4])], "1 receives, 6 is no member");
 }
 
 #[tokio::test(start_paused = true)]

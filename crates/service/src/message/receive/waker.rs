@@ -20,12 +20,12 @@ pub(super) struct WokenEntry {
     pub(super) position: Position,
     /// `None`: the conversation is new to the inbox.
     pub(super) first: Option<Seq>,
-    pub(super) fresh: Fresh,
+    pub(super) fresh: FreshMessages,
 }
 
-/// The position of an entry relative to a stream.
+/// The order of an entry relative to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EntryPlace {
+pub(super) enum EntryOrder {
     /// The stream has it.
     Before,
     /// It is the next one.
@@ -36,12 +36,12 @@ pub(super) enum EntryPlace {
 
 /// Messages as they were sent, and when this node received them.
 #[derive(Clone, Debug)]
-pub(super) struct Fresh {
+pub(super) struct FreshMessages {
     pub(super) sent: Arc<SentMessages>,
-    pub(super) heard: Instant,
+    pub(super) received_at: Instant,
 }
 
-/// The work of a receiver.
+/// The work that waits for a receiver.
 #[derive(Debug, Default)]
 pub(super) struct ReceiverWork {
     /// The only entry since its last read.
@@ -54,85 +54,85 @@ pub(super) struct ReceiverWork {
     pub(super) generation: Option<Generation>,
     pub(super) signals: Vec<Bytes>,
     /// Conversations that the receiver reads without its inbox have messages up to these.
-    pub(super) logs: Vec<Fresh>,
+    pub(super) logs: Vec<FreshMessages>,
     /// The newest totals of each audience.
     pub(super) totals: Vec<AudienceTotals>,
 }
 
 /// Wakes one receiver. It holds no queue: for events while the receiver is busy, it only records that they came.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
-    news: Mutex<ReceiverWork>,
-    rung: Notify,
+pub(super) struct ReceiverWaker {
+    work: Mutex<ReceiverWork>,
+    updated: Notify,
 }
 
-impl Bell {
+impl ReceiverWaker {
     /// Waits until there is something to do.
-    pub(super) async fn news(&self) -> ReceiverWork {
+    pub(super) async fn next_work(&self) -> ReceiverWork {
         loop {
-            let news = mem::take(&mut *self.news.lock());
-            if !news.is_empty() {
-                return news;
+            let work = mem::take(&mut *self.work.lock());
+            if !work.is_empty() {
+                return work;
             }
-            self.rung.notified().await;
+            self.updated.notified().await;
         }
     }
 
     /// An entry was written. A second one is read from the inbox, together with the first.
-    pub(super) fn entry(&self, entry: WokenEntry) {
-        self.ring(|news| match news.entry {
-            None if !news.read => news.entry = Some(entry),
-            None | Some(_) => (news.entry, news.read) = (None, true),
+    pub(super) fn add_entry(&self, entry: WokenEntry) {
+        self.update(|work| match work.entry {
+            None if !work.read => work.entry = Some(entry),
+            None | Some(_) => (work.entry, work.read) = (None, true),
         });
     }
 
-    pub(super) fn read(&self) {
-        self.ring(|news| (news.entry, news.read) = (None, true));
+    pub(super) fn request_read(&self) {
+        self.update(|work| (work.entry, work.read) = (None, true));
     }
 
-    pub(super) fn lost(&self) {
-        self.ring(|news| news.lost = true);
+    pub(super) fn inbox_lost(&self) {
+        self.update(|work| work.lost = true);
     }
 
-    pub(super) fn renewed(&self, generation: Generation) {
-        self.ring(|news| news.generation = Some(generation));
+    pub(super) fn inbox_renewed(&self, generation: Generation) {
+        self.update(|work| work.generation = Some(generation));
     }
 
-    pub(super) fn signal(&self, signal: &Bytes) {
-        self.ring(|news| {
-            if news.signals.len() < SIGNALS_MAX {
-                news.signals.push(signal.clone());
+    pub(super) fn add_signal(&self, signal: &Bytes) {
+        self.update(|work| {
+            if work.signals.len() < SIGNALS_MAX {
+                work.signals.push(signal.clone());
             }
         });
     }
 
     /// A conversation has messages up to a number. Of each conversation the newest is kept.
-    pub(super) fn log(&self, fresh: &Fresh) {
-        self.ring(|news| keep_newest(&mut news.logs, fresh));
+    pub(super) fn add_log(&self, fresh: &FreshMessages) {
+        self.update(|work| keep_newest(&mut work.logs, fresh));
     }
 
-    fn ring(&self, change: impl FnOnce(&mut ReceiverWork)) {
-        change(&mut self.news.lock());
-        self.rung.notify_one();
+    fn update(&self, change: impl FnOnce(&mut ReceiverWork)) {
+        change(&mut self.work.lock());
+        self.updated.notify_one();
     }
 }
 
-impl TotalsListener for Bell {
+impl TotalsListener for ReceiverWaker {
     fn changed(&self, totals: AudienceTotals) {
-        self.ring(|news| {
-            news.totals.retain(|known| known.audience != totals.audience);
-            news.totals.push(totals);
+        self.update(|work| {
+            work.totals.retain(|known| known.audience != totals.audience);
+            work.totals.push(totals);
         });
     }
 }
 
 impl WokenEntry {
-    /// Its position relative to a stream that has the entries of a generation up to this one.
-    pub(super) fn place(&self, generation: Generation, position: Position) -> EntryPlace {
+    /// Its order relative to a stream that has the entries of a generation up to this one.
+    pub(super) fn order(&self, generation: Generation, position: Position) -> EntryOrder {
         if self.generation != generation || self.position > position + 1 {
-            return EntryPlace::Beyond;
+            return EntryOrder::Beyond;
         }
-        if self.position > position { EntryPlace::Next } else { EntryPlace::Before }
+        if self.position > position { EntryOrder::Next } else { EntryOrder::Before }
     }
 }
 
@@ -145,7 +145,7 @@ impl ReceiverWork {
 }
 
 /// Adds the known end of a conversation, unless a higher one is known.
-pub(super) fn keep_newest(logs: &mut Vec<Fresh>, fresh: &Fresh) {
+pub(super) fn keep_newest(logs: &mut Vec<FreshMessages>, fresh: &FreshMessages) {
     let known = logs.iter_mut().find(|log| log.sent.conversation == fresh.sent.conversation);
     match known {
         Some(known) if known.sent.last < fresh.sent.last => *known = fresh.clone(),
@@ -160,10 +160,10 @@ mod tests {
 
     use super::*;
 
-    fn fresh(conversation: &str, last: Seq) -> Fresh {
+    fn fresh(conversation: &str, last: Seq) -> FreshMessages {
         let conversation = conversation.parse().unwrap();
         let sent = SentMessages { conversation, last, sent: Timestamp(0), entries: Vec::new() };
-        Fresh { sent: Arc::new(sent), heard: Instant::now() }
+        FreshMessages { sent: Arc::new(sent), received_at: Instant::now() }
     }
 
     fn entry(position: Position) -> WokenEntry {
@@ -174,33 +174,33 @@ mod tests {
     #[test]
     fn only_the_next_entry_of_the_inbox_is_taken() {
         let (own, other) = (Generation { epoch: 1, number: 1 }, Generation { epoch: 1, number: 2 });
-        let places = [4, 5, 6, 7].map(|position| entry(position).place(own, 5));
-        let expected = [EntryPlace::Before, EntryPlace::Before, EntryPlace::Next, EntryPlace::Beyond];
-        assert_eq!(places, expected);
-        assert_eq!(entry(6).place(other, 5), EntryPlace::Beyond);
+        let orders = [4, 5, 6, 7].map(|position| entry(position).order(own, 5));
+        let expected = [EntryOrder::Before, EntryOrder::Before, EntryOrder::Next, EntryOrder::Beyond];
+        assert_eq!(orders, expected);
+        assert_eq!(entry(6).order(other, 5), EntryOrder::Beyond);
     }
 
     #[tokio::test]
     async fn one_entry_is_kept_and_more_are_read() {
-        let bell = Bell::default();
-        bell.entry(entry(1));
-        let news = bell.news().await;
-        assert_eq!((news.entry.map(|entry| entry.position), news.read), (Some(1), false));
-        (1..=3).for_each(|position| bell.entry(entry(position)));
-        let news = bell.news().await;
-        assert!(news.entry.is_none() && news.read);
-        bell.entry(entry(4));
-        bell.read();
-        let news = bell.news().await;
-        assert!(news.entry.is_none() && news.read, "it is among those that are read");
+        let waker = ReceiverWaker::default();
+        waker.add_entry(entry(1));
+        let work = waker.next_work().await;
+        assert_eq!((work.entry.map(|entry| entry.position), work.read), (Some(1), false));
+        (1..=3).for_each(|position| waker.add_entry(entry(position)));
+        let work = waker.next_work().await;
+        assert!(work.entry.is_none() && work.read);
+        waker.add_entry(entry(4));
+        waker.request_read();
+        let work = waker.next_work().await;
+        assert!(work.entry.is_none() && work.read, "it is among those that are read");
     }
 
     #[tokio::test]
     async fn signals_that_wait_are_bounded() {
-        let bell = Bell::default();
-        (0..100).for_each(|_| bell.signal(&Bytes::from_static(b"x")));
-        assert_eq!(bell.news().await.signals.len(), SIGNALS_MAX);
-        assert!(futures::poll!(Box::pin(bell.news())).is_pending(), "it was taken");
+        let waker = ReceiverWaker::default();
+        (0..100).for_each(|_| waker.add_signal(&Bytes::from_static(b"x")));
+        assert_eq!(waker.next_work().await.signals.len(), SIGNALS_MAX);
+        assert!(futures::poll!(Box::pin(waker.next_work())).is_pending(), "it was taken");
     }
 
     #[tokio::test]
@@ -209,21 +209,21 @@ mod tests {
             audience: AudienceId::new(audience).unwrap(),
             totals: NoticeTotals { unread, ..NoticeTotals::default() },
         };
-        let bell = Bell::default();
+        let waker = ReceiverWaker::default();
         for (audience, unread) in [(1, 5), (2, 1), (1, 4)] {
-            bell.changed(totals(audience, unread));
+            waker.changed(totals(audience, unread));
         }
-        assert_eq!(bell.news().await.totals, [totals(2, 1), totals(1, 4)]);
-        assert!(futures::poll!(Box::pin(bell.news())).is_pending(), "it was taken");
+        assert_eq!(waker.next_work().await.totals, [totals(2, 1), totals(1, 4)]);
+        assert!(futures::poll!(Box::pin(waker.next_work())).is_pending(), "it was taken");
     }
 
     #[tokio::test]
     async fn newest_end_of_a_conversation_is_kept() {
-        let bell = Bell::default();
+        let waker = ReceiverWaker::default();
         for (conversation, last) in [("g9", 5), ("g8", 1), ("g9", 7), ("g9", 6)] {
-            bell.log(&fresh(conversation, last));
+            waker.add_log(&fresh(conversation, last));
         }
-        let logs = bell.news().await.logs;
+        let logs = waker.next_work().await.logs;
         let kept: Vec<_> =
             logs.iter().map(|log| (log.sent.conversation.to_string(), log.sent.last)).collect();
         assert_eq!(kept, [("g9".to_owned(), 7), ("g8".to_owned(), 1)]);

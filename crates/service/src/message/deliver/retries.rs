@@ -1,27 +1,27 @@
-//! Repeats fan-outs that failed.
+//! Retries fan-outs that failed.
 
 use futures::FutureExt as _;
 use tokio::time::timeout;
 
-use super::{Delivery, WAITED};
+use super::{Delivery, FAN_OUT_WAIT};
 use crate::write::tasks::BackgroundJob;
 
-/// Repeats the fan-outs of a node that failed, until they succeed. Stops when it is dropped.
+/// Retries the failed fan-outs of a node, until they succeed. Stops when it is dropped.
 #[derive(Debug)]
-pub struct Repeats {
+pub struct FanOutRetries {
     delivery: Delivery,
     job: BackgroundJob,
 }
 
-impl Repeats {
+impl FanOutRetries {
     /// Creates it without starting it.
     #[must_use]
     pub fn new(delivery: Delivery) -> Self {
-        let repeated = delivery.clone();
+        let retried = delivery.clone();
         let work = async move {
             loop {
-                repeated.0.pending.wait().await;
-                repeated.repeat_all().await;
+                retried.0.pending.wait().await;
+                retried.retry_all().await;
             }
         };
         Self { delivery, job: BackgroundJob::new([work.boxed()]) }
@@ -35,6 +35,6 @@ impl Repeats {
     /// Stops it, after one more attempt.
     pub async fn stop(&self) {
         self.job.stop().await;
-        drop(timeout(WAITED, self.delivery.repeat_all()).await);
+        drop(timeout(FAN_OUT_WAIT, self.delivery.retry_all()).await);
     }
 }

@@ -5,9 +5,9 @@ use kith_delivery::Background;
 
 /// Runs work in tasks of the runtime. A stop of the node does not wait for them: unfinished work leaves a gap.
 #[derive(Clone, Copy, Debug)]
-pub struct Spawned;
+pub struct TokioBackground;
 
-impl Background for Spawned {
+impl Background for TokioBackground {
     fn run(&self, work: BoxFuture<'static, ()>) {
         tokio::spawn(work);
     }
