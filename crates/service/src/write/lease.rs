@@ -38,7 +38,7 @@ impl Lease {
     /// # Errors
     /// If the store cannot answer.
     pub(crate) async fn is_held(&mut self) -> Result<bool, StoreError> {
-        let Some(node) = &self.among else { return Ok(true) };
+        let Some(node) = &self.node_id else { return Ok(true) };
         if self.held.is_some_and(|held| held.elapsed() < self.lasts / 5) {
             return Ok(true);
         }

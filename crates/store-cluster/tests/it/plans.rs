@@ -139,7 +139,7 @@ async fn deep_page_of_dialogs_reads_no_entry_before_it() {
     let first = stores.dialogs.dialog_list(user(), DialogList::All, None, 150).await.unwrap();
     let database = server::database(&options).await;
     database.run_command(doc! { "profile": 2 }).await.unwrap();
-    let after = first.last().map(Dialog::place);
+    let after = first.last().map(Dialog::position);
     assert_eq!(stores.dialogs.dialog_list(user(), DialogList::All, after, 5).await.unwrap().len(), 5);
     for note in noted(&database, "dialogs").await {
         let keys = note.get_i32("keysExamined").unwrap();

@@ -20,8 +20,8 @@ use super::{
 use crate::faults::Figure;
 
 const USERS: i64 = 200;
-/// Every call leaves lines of what it received and sent at this level.
-const LOUD: &str = "telemetry.log_filter=debug";
+/// At this level libraries log what each call received and sent, if their lines are written.
+const LOUD: [&str; 2] = ["telemetry.log_filter=debug", "telemetry.library_lines=true"];
 const DROPPED: &str = "kith_log_lines_dropped_total";
 /// Calls at a time while the pipe fills.
 const AT_ONCE: usize = 8;
@@ -40,7 +40,7 @@ const ASKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Two nodes by turns: the log of one is read, that of the other is not.
 pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
-    let settings = [LOUD.to_owned()];
+    let settings = LOUD.map(str::to_owned);
     let (mut read, mut blocked) = tokio::try_join!(
         EmbeddedNode::start(kith, &settings, USERS),
         EmbeddedNode::start(kith, &settings, USERS)

@@ -23,7 +23,7 @@ const OLDER: Duration = Duration::from_secs(60);
 
 /// The recipients of a fan-out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FanOutResult {
+pub(super) enum FanOutOutcome {
     /// All recipients were entered; these have no receiver.
     Inboxes(Vec<UserId>),
     /// The nodes that read the conversation were woken.
@@ -53,15 +53,15 @@ impl Delivery {
         &self,
         conversation: ConversationId,
         messages: &[Message],
-        fanned: Option<&FanOutResult>,
+        fanned: Option<&FanOutOutcome>,
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
         if !messages.iter().any(is_announced) {
             return Ok(());
         }
         let absent = match fanned {
-            Some(FanOutResult::Inboxes(absent)) => AbsentRecipients::All(absent.clone()),
-            Some(FanOutResult::Registered) => self.absent_of_large_group(conversation, messages).await?,
+            Some(FanOutOutcome::Inboxes(absent)) => AbsentRecipients::All(absent.clone()),
+            Some(FanOutOutcome::Registered) => self.absent_of_large_group(conversation, messages).await?,
             None => match self.0.recipients.of(conversation).await? {
                 DeliveryTargets::Users(users) => AbsentRecipients::All(users.to_vec()),
                 DeliveryTargets::Registered => self.absent_of_large_group(conversation, messages).await?,
@@ -75,7 +75,7 @@ impl Delivery {
         &self,
         conversation: ConversationId,
         seqs: SeqRange,
-        fanned: &FanOutResult,
+        fanned: &FanOutOutcome,
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
         for (first, last) in document_parts(seqs.first.max(1), seqs.last) {
@@ -91,7 +91,7 @@ impl Delivery {
         conversation: ConversationId,
         end: Seq,
         noted: Duration,
-        fanned: &FanOutResult,
+        fanned: &FanOutOutcome,
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
         let first = offline.sent_within(conversation, noted + OLDER).await?.max(end - RESUMED_MAX + 1);

@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout};
 
 pub(super) use self::notes::NotedSteps;
 use self::{
-    absent::FanOutResult,
+    absent::FanOutOutcome,
     pending::{PendingDeliveries, UndeliveredMessages},
     recipients::DeliveryTargets,
 };
@@ -188,11 +188,11 @@ impl Delivery {
     }
 
     /// Enters messages into the inboxes of their recipients. Returns once they are in all; their nodes are woken after that.
-    async fn fan_out(&self, sent: SentMessages) -> Result<FanOutResult, Error> {
+    async fn fan_out(&self, sent: SentMessages) -> Result<FanOutOutcome, Error> {
         match self.0.recipients.of(sent.conversation).await? {
-            DeliveryTargets::Users(users) => self.fan_out_to(&users, &sent).await.map(FanOutResult::Inboxes),
+            DeliveryTargets::Users(users) => self.fan_out_to(&users, &sent).await.map(FanOutOutcome::Inboxes),
             DeliveryTargets::Registered => {
-                self.wake_registered(sent).await.map(|()| FanOutResult::Registered)
+                self.wake_registered(sent).await.map(|()| FanOutOutcome::Registered)
             }
         }
     }

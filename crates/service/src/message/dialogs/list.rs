@@ -144,7 +144,7 @@ impl Dialogs {
         let (mut after, mut pages) = (None, 0);
         loop {
             let page = self.messages.dialogs.list(user, after, BATCH_MAX).await?;
-            after = page.last().map(Dialog::place);
+            after = page.last().map(Dialog::position);
             pages += 1;
             let is_last = page.len() < BATCH_MAX || after.is_some_and(|after| after.day < since);
             dialogs.extend(page.into_iter().map(|dialog| (dialog.key.conversation, dialog)));

@@ -50,7 +50,7 @@ const SECRET: &str = "secret-of-user-1";
 
 /// The shared state of a run.
 #[derive(Debug)]
-struct ErasureState {
+struct ErasureTest {
     nodes: Vec<Channel>,
     conversations: u64,
     found: Mutex<Found>,
@@ -63,7 +63,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let rate = format!("messages.erase_rate={}", (2 * conversations).div_ceil(TAKES));
     let plan = Plan { nodes: NODES, settings: vec![rate], ..plan.clone() };
     let mut site = Site::with_users(&plan, i64::try_from(conversations)? + 1).await?;
-    let state = Arc::new(ErasureState { nodes: site.channels(), conversations, found: Mutex::default() });
+    let state = Arc::new(ErasureTest { nodes: site.channels(), conversations, found: Mutex::default() });
     let sent = send_all(&state).await?;
     let watcher = Watcher::new(&state);
     // Every node and Redis have copies.
@@ -87,7 +87,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-fn figures(state: &ErasureState, erased: &EraseUserMessagesResponse, sent: u64) -> Vec<Figure> {
+fn figures(state: &ErasureTest, erased: &EraseUserMessagesResponse, sent: u64) -> Vec<Figure> {
     let found = state.found.lock();
     let done = erased.conversations_done.unsigned_abs();
     // Those of the step in which the node was killed may not be counted.
@@ -104,7 +104,7 @@ fn figures(state: &ErasureState, erased: &EraseUserMessagesResponse, sent: u64) 
 }
 
 /// The user says something to each of the others, and they to it. Returns how many messages are those of the user.
-async fn send_all(state: &ErasureState) -> Result<u64> {
+async fn send_all(state: &ErasureTest) -> Result<u64> {
     let (mut all, mut of_user) = (Vec::new(), 0);
     for number in 0..state.conversations {
         let other = i64::try_from(number)? + 2;
@@ -137,7 +137,7 @@ async fn send_all(state: &ErasureState) -> Result<u64> {
 /// took.
 async fn erase_and_kill(
     site: &mut Site,
-    state: &ErasureState,
+    state: &ErasureTest,
 ) -> Result<(EraseUserMessagesResponse, Duration)> {
     let (began, mut killed) = (Instant::now(), false);
     while began.elapsed() < LONGEST {
@@ -156,7 +156,7 @@ async fn erase_and_kill(
     bail!("the erasure does not finish within {LONGEST:?}")
 }
 
-async fn erasure(state: &ErasureState) -> Result<EraseUserMessagesResponse> {
+async fn erasure(state: &ErasureTest) -> Result<EraseUserMessagesResponse> {
     let request = EraseUserMessagesRequest { user_id: ERASED, again: false };
     let answered = until_answered(&state.nodes, 0, request, |node, request| async move {
         MessageServiceClient::new(node).erase_user_messages(request).await

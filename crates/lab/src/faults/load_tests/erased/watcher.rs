@@ -8,7 +8,7 @@ use kith_proto::message::v1::{
 };
 use tokio::time::sleep;
 
-use super::{ERASED, ErasureState, SECRET};
+use super::{ERASED, ErasureTest, SECRET};
 use crate::faults::calls::with_deadline;
 
 /// Largest page.
@@ -28,10 +28,10 @@ pub(super) struct Found {
 
 /// Reads as a service. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Watcher(Arc<ErasureState>);
+pub(super) struct Watcher(Arc<ErasureTest>);
 
 impl Watcher {
-    pub(super) fn new(state: &Arc<ErasureState>) -> Self {
+    pub(super) fn new(state: &Arc<ErasureTest>) -> Self {
         Self(Arc::clone(state))
     }
 
