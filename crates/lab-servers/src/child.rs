@@ -145,7 +145,7 @@ impl Drop for ChildProcess {
     }
 }
 
-/// A port that is free, and that this process has not returned in its last thousands of calls. Another program may take it
+/// A port that is free. This process gets each port of the range once before it gets one again. Another program may take it
 /// before it is used.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Upkeep of follows, of their lists, and of the lengths of the lists.
 //!
-//! ListLengths are indexes of the table of follows and change with it: they differ only where the file is damaged.
+//! Lists are indexes of the table of follows and change with it: they differ only where the file is damaged.
 
 use async_trait::async_trait;
 use kith_store::{

@@ -12,7 +12,7 @@ const SOON: Duration = Duration::from_secs(5);
 /// How long silence is listened to.
 const SILENCE: Duration = Duration::from_millis(150);
 
-/// A server that says what it subscribed.
+/// A server that sends back what it receives.
 async fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -64,7 +64,7 @@ fn users() -> impl Iterator<Item = i64> {
     1..=USERS
 }
 
-/// `setting` is the number of permits of the store.
+/// `setting` limits how many calls are with the store at one time.
 async fn run(
     plan: &Plan,
     setting: &str,

@@ -24,7 +24,7 @@ async fn mark(stores: &Stores, name: &str) -> Option<Vec<u8>> {
     stores.coordination.mark(name).await.unwrap()
 }
 
-/// ApplicationPurpose until the lease is there.
+/// Tries to take the lease until it succeeds.
 async fn takes_at_last(stores: &Stores, name: &str, holder: &str) {
     let give_up = Instant::now() + Duration::from_secs(20);
     while !takes(stores, name, holder, LONG).await {
