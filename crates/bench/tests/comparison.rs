@@ -7,6 +7,10 @@ use kith_bench::comparison::{NumberFault, NumberRun, NumberScheme, NumberSizes, 
 /// One run at a time: two would keep each other from being in time.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
+/// Dumps that are put back until one shows the fault. A dump that was taken while a caller held the lock shows nothing: the block in it
+/// expires with the lock.
+const DUMPS: usize = 10;
+
 async fn quick(scheme: NumberScheme, fault: NumberFault) -> NumberRun {
     let _alone = ALONE.lock().await;
     let run = run_numbers(scheme, fault, &NumberSizes::QUICK).await.unwrap();
@@ -29,8 +33,12 @@ async fn published_allocator_gives_out_numbers_twice() {
     assert!(described.twice > 0, "without any fault: {described:?}");
     let fine = quick(NumberScheme::Program, NumberFault::Nothing).await;
     assert_eq!(fine.twice, 0, "the program is better than its description: {fine:?}");
-    let put_back = quick(NumberScheme::Program, NumberFault::PutBack).await;
-    assert!(put_back.twice > 0, "{put_back:?}");
+    for _ in 0..DUMPS {
+        if quick(NumberScheme::Program, NumberFault::PutBack).await.twice > 0 {
+            return;
+        }
+    }
+    panic!("none of {DUMPS} old dumps made the program give out a number twice");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
