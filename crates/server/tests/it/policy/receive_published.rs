@@ -86,7 +86,7 @@ async fn message_to_a_group_reaches_every_member() {
     }
     let expected: Vec<i64> = (2..=21).collect();
     for stream in &mut streams {
-        assert_eq!(stream.seqs(&id, 20).await, expected);
+        assert_eq!(stream.seqs_of(&id, 20).await, expected);
     }
 }
 
