@@ -126,7 +126,7 @@ claims! {
     /// One user that only MongoDB has, left in Redis and memory / `find_one`, GET and SET.
     MISS = Claim::cost("miss", "us").target(1.2);
     /// A change that is broadcast to every node / `findOneAndUpdate` and one script that sets, logs and publishes.
-    WRITE_TOLD = Claim::cost("write_told", "us").target(1.15);
+    WRITE_PUBLISHED = Claim::cost("write_published", "us").target(1.15);
     /// From a commit on one node to its old value gone from the memory of another / from PUBLISH to its message.
     DROPPED = Claim::cost("dropped", "us").target(1.5);
     /// The same, all but the slowest hundredth.

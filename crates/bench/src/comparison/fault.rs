@@ -63,7 +63,7 @@ impl Fault {
             Self::LostOneInHundred => "1 % of messages lost",
             Self::LostOneInTen => "10 % of messages lost",
             Self::RedisFrozen => "Redis frozen",
-            Self::WriterDies => "writers die untold",
+            Self::WriterDies => "writers die at commit",
         }
     }
 

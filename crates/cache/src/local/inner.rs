@@ -183,7 +183,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     pub(crate) async fn publish(&self, changes: &[Invalidation]) -> Result<Token, CacheError> {
         self.counters.invalidations_sent.add(u64::try_from(changes.len()).unwrap_or(u64::MAX));
         let acknowledge = if self.policy.strict { Acknowledge::Confirmed } else { Acknowledge::Published };
-        let published = if rules::told() { changes } else { &[] };
+        let published = if rules::published() { changes } else { &[] };
         let token = self.node.publish(published, acknowledge).await;
         self.drop_again(changes);
         token

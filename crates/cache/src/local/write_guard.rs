@@ -34,7 +34,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         for key in keys {
             guard.mark(key);
         }
-        if !rules::told_after_commit() {
+        if !rules::published_after_commit() {
             guard.publish_too_early();
         }
         guard
@@ -59,7 +59,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         for (notice, (_, change)) in notices.iter_mut().zip(&changes) {
             notice.copy = self.inner.shared_copy(change);
         }
-        if !rules::told_after_commit() {
+        if !rules::published_after_commit() {
             notices.clear();
         }
         let token = self.inner.publish(&notices).await?;

@@ -1,7 +1,7 @@
 //! Points between two steps at which a test build can die or wait (feature `failpoints`). Other builds contain no such
 //! code.
 //!
-//! `KITH_FAILPOINT=before_told=die@50` ends the process, without a message, every fiftieth time that a task reaches the
+//! `KITH_FAILPOINT=before_publish=die@50` ends the process, without a message, every fiftieth time that a task reaches the
 //! point, beginning with the first; with `after_load=wait:300@10` every tenth task waits 300 ms.
 
 /// A point.
@@ -70,8 +70,8 @@ mod configured {
         let (action, every) = action.split_once('@')?;
         let point = match point {
             "after_commit" => Failpoint::AfterCommit,
-            "before_told" => Failpoint::BeforePublish,
-            "after_told" => Failpoint::AfterPublish,
+            "before_publish" => Failpoint::BeforePublish,
+            "after_publish" => Failpoint::AfterPublish,
             "after_load" => Failpoint::AfterLoad,
             _ => return None,
         };
@@ -90,7 +90,7 @@ mod configured {
 
         #[test]
         fn failpoint_is_parsed_whole_or_refused() {
-            let configured = parse("before_told=die@50").unwrap();
+            let configured = parse("before_publish=die@50").unwrap();
             assert_eq!(
                 (configured.point, configured.wait, configured.every),
                 (Failpoint::BeforePublish, None, 50)
@@ -102,8 +102,8 @@ mod configured {
             );
             for wrong in [
                 "",
-                "before_told",
-                "before_told=die",
+                "before_publish",
+                "before_publish=die",
                 "nowhere=die@1",
                 "after_load=wait:x@1",
                 "after_load=die@0",

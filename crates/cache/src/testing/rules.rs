@@ -42,9 +42,9 @@ guards! {
     /// A load does not go back behind the copy that it replaces.
     expired_is_floor;
     /// Other nodes receive a change.
-    told;
+    published;
     /// A change is published after its commit, not before.
-    told_after_commit;
+    published_after_commit;
     /// No reader joins a flight that began before the write.
     mark_detaches;
     /// A writer does not install its value while another write is under way.
@@ -82,7 +82,7 @@ guards! {
     /// A writer puts its value over that of the version before, over nothing else.
     put_next_only;
     /// A strict write that could not be published is not acknowledged.
-    strict_told;
+    strict_published;
     /// A node that cannot publish what the change feed shows leaves the feed to another node.
     feed_left;
     /// A server that refuses changes gives no trust.
@@ -102,15 +102,15 @@ guards! {
     /// A number that was skipped is a gap.
     chain_gap;
     /// A change is published in the log that nodes follow, also if they have just moved on.
-    told_in_epoch;
+    published_in_epoch;
     /// A change sent to a server that does not know the epoch of the writer counts as not published.
-    told_where_known;
+    published_where_known;
     /// A change sent to a log that lacks what the writer has applied counts as not published.
-    told_beyond;
+    published_beyond;
     /// A node that moves to a new epoch publishes again what it published last in the log that it leaves.
-    told_again;
+    published_again;
     /// A change that could not be published waits in the queue.
-    untold_waits;
+    unpublished_waits;
     /// While a change of a key waits to be published, this node reads the key from the store.
     queue_reads_store;
     /// With no room for what waits, a new epoch makes up for it, and the node moves there.
@@ -136,11 +136,11 @@ guards! {
     /// A writer brings its value along.
     written_through;
     /// A message without a valid authentication code is not applied.
-    sealed;
+    mac_checked;
     /// A message of a newer version, which cannot be read, may be about any copy.
     unread_flushes;
     /// A change that the store's change feed shows and no writer published is published.
-    feed_tells;
+    feed_publishes;
     /// An epoch that was raised in the store alone is noticed.
     epoch_looked_up;
     /// A node that is not trusted does not use shared copies either.

@@ -142,6 +142,7 @@ pub const CASES: [Case; 24] = [
         .lasts(50),
     case("log-unread", "the log of a node is not read", AlertFault::LogUnread(LOUD))
         .fires(&["KithLogLinesDropped"])
+        .set(&["telemetry.library_lines=true"])
         .lasts(60),
     Case {
         before: 140,
@@ -184,9 +185,9 @@ pub const CASES: [Case; 24] = [
     .fires(&["KithCallersNotReloaded"])
     .lasts(40),
     case(
-        "untold",
+        "unpublished",
         "changes are not broadcast",
-        AlertFault::StartedWith(("KITH_MUTANT", "told,feed_tells"), LOAD),
+        AlertFault::StartedWith(("KITH_MUTANT", "published,feed_publishes"), LOAD),
     )
     .fires(&["KithStaleReads"])
     .lasts(60)

@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn skipped_case_passes_and_failed_run_fails_all() {
         let mut report = report(&[("KithNodeNotServing", 435)]);
-        report.leave_out(case("untold"));
-        assert!(report.holds() && report.text().contains("untold was not run: needs a build"));
+        report.leave_out(case("unpublished"));
+        assert!(report.holds() && report.text().contains("unpublished was not run: needs a build"));
         report.add(case("forged"), Err(anyhow::anyhow!("no server")));
         assert!(!report.holds() && report.text().contains("forged was not run: no server"));
         let figures = figures(&report);

@@ -53,7 +53,7 @@ pub(crate) struct HuntArguments {
     #[arg(long)]
     quick: bool,
     /// A variable for a test build of the program, such as `KITH_MUTANT=chain_gap`; may be given several times.
-    #[arg(long = "told", value_name = "NAME=VALUE", value_parser = variable)]
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     environment: Vec<(String, String)>,
     /// The program of a node [default: `kith` in the folder of this program].
     #[arg(long)]

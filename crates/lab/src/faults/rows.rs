@@ -90,7 +90,7 @@ pub const ROWS: [Row; 45] = [
     row("F15a", "a node dies between commit and broadcast", Action::NodeDies("after_commit=die@10"))
         .failing()
         .within(ORPHANED),
-    row("F15b", "a node dies between broadcast and answer", Action::NodeDies("after_told=die@10"))
+    row("F15b", "a node dies between broadcast and answer", Action::NodeDies("after_publish=die@10"))
         .failing()
         .within(ORPHANED),
     row(

@@ -177,7 +177,7 @@ fn variables_of_tests_are_no_configuration() {
         ("KITH_TEST_MONGODB", "mongodb://h"),
         ("KITH_MUTANT", "x"),
         ("KITH_NAME_RACES", "1"),
-        ("KITH_FAILPOINT", "after_told=die@10"),
+        ("KITH_FAILPOINT", "after_publish=die@10"),
         ("KITH_FORM", "2"),
         ("KITH_ADDR", "127.0.0.1:7600"),
     ];

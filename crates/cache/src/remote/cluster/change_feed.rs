@@ -158,7 +158,7 @@ impl FeedReader {
 
     /// Publishes the changes that their writers do not publish within `grace`. False: a change could not be published.
     async fn publish(&self, epoch: u64, batch: Vec<Invalidation>) -> bool {
-        if batch.is_empty() || !rules::feed_tells() {
+        if batch.is_empty() || !rules::feed_publishes() {
             return true;
         }
         sleep(self.timing.grace).await;

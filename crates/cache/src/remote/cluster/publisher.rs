@@ -52,7 +52,7 @@ impl SharedBus {
         let (mut epoch, mut applied) = (node.epoch(), node.applied());
         loop {
             let changed = self.publish_in(node, epoch, changes, strict).await?;
-            if changed.epoch > epoch && rules::told_in_epoch() {
+            if changed.epoch > epoch && rules::published_in_epoch() {
                 (epoch, applied) = (changed.epoch, 0);
                 continue;
             }
@@ -117,7 +117,8 @@ impl SharedBus {
 
     /// Queues changes. If the queue is full, the epoch is raised: instead of single keys, all copies are invalidated.
     async fn enqueue(&self, changes: &[Invalidation]) -> Result<(), BusError> {
-        let is_queued = !rules::untold_waits() || changes.iter().all(|change| self.sharing.queue.add(change));
+        let is_queued =
+            !rules::unpublished_waits() || changes.iter().all(|change| self.sharing.queue.add(change));
         if is_queued { Ok(()) } else { self.discard_copies().await.map_err(BusError::new) }
     }
 
@@ -132,7 +133,8 @@ impl SharedBus {
 /// Whether the server has lost the epoch, or entries of its log that the node has applied. Such a server does not know that
 /// other nodes may follow a later epoch.
 fn fell_back(changed: &ChangeAnswer, epoch: u64, applied: u64) -> bool {
-    changed.epoch < epoch && rules::told_where_known() || changed.number <= applied && rules::told_beyond()
+    changed.epoch < epoch && rules::published_where_known()
+        || changed.number <= applied && rules::published_beyond()
 }
 
 fn cell_writes(changes: &[Invalidation], epoch: u64, token: u64) -> Vec<(String, CellWrite)> {
@@ -165,7 +167,7 @@ impl Bus for SharedBus {
                 Err(error) => {
                     self.enqueue(step).await?;
                     last.number = UNPUBLISHED;
-                    if acknowledge == Acknowledge::Confirmed && rules::strict_told() {
+                    if acknowledge == Acknowledge::Confirmed && rules::strict_published() {
                         return Err(BusError::new(error));
                     }
                 }

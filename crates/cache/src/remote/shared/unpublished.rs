@@ -105,7 +105,7 @@ impl UnpublishedQueue {
     /// The node follows this epoch from now on: what it published recently in an earlier log is queued again, as far as
     /// there is room.
     pub(crate) fn requeue_recent(&self, epoch: u64) {
-        if rules::told_again() {
+        if rules::published_again() {
             let _fits = self.recent.take_before(epoch).iter().all(|change| self.add(change));
         }
     }

@@ -75,9 +75,12 @@ pub const CONTROLS: [Control; 3] = [
 /// removed: the store's change feed soon publishes what no writer published, and memory keeps nothing that is older
 /// than what it has.
 pub const MUTANTS: [Mutant; 11] = [
-    mutant("told,feed_tells", row("M01", "changes are not broadcast", Action::Nothing).within(HEALTHY)),
     mutant(
-        "told_after_commit,feed_tells",
+        "published,feed_publishes",
+        row("M01", "changes are not broadcast", Action::Nothing).within(HEALTHY),
+    ),
+    mutant(
+        "published_after_commit,feed_publishes",
         row(
             "M02",
             "changes are broadcast before the commit",
@@ -100,7 +103,7 @@ pub const MUTANTS: [Mutant; 11] = [
         .mixed(WRITING)
         .seen_by(&["C16"]),
     mutant(
-        "unread_flushes,feed_tells",
+        "unread_flushes,feed_publishes",
         row("M08", "a message that cannot be read changes nothing", Action::HalfNewer).failing(),
     )
     .under(SHORT),
@@ -246,7 +249,10 @@ mod tests {
         let plan = Plan::new("kith".into(), 4, 1);
         let environment = |rules, waits| with_defects(&plan, rules, waits).environment;
         let pair = |name: &str, what: &str| (name.to_owned(), what.to_owned());
-        assert_eq!(environment("told,feed_tells", ""), [pair("KITH_MUTANT", "told,feed_tells")]);
+        assert_eq!(
+            environment("published,feed_publishes", ""),
+            [pair("KITH_MUTANT", "published,feed_publishes")]
+        );
         assert_eq!(environment("", LATE_LOADS), [pair("KITH_FAILPOINT", LATE_LOADS)]);
         assert!(environment("", "").is_empty());
     }
