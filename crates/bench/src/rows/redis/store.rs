@@ -14,7 +14,7 @@ use super::{
     site::{BenchCluster, Site},
 };
 use crate::{
-    claims::{MISS, Plan, WRITE_TOLD},
+    claims::{MISS, Plan, WRITE_PUBLISHED},
     results::Results,
     rows::{
         mongodb::{Document, FilledDatabase, RawUsers},
@@ -55,7 +55,7 @@ impl Updates for BareCacheAside {
 
 /// Runs what is asked for; nothing where there is no MongoDB.
 pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
-    let is_asked = plan.wants_any(&[&MISS, &WRITE_TOLD]);
+    let is_asked = plan.wants_any(&[&MISS, &WRITE_PUBLISHED]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
     let users = plan.size(10_000, 400);
     let database = FilledDatabase::with(uri, users).await?;
@@ -80,5 +80,5 @@ async fn measure(
     let (pieces, reads) = plan.size((20, 50), (1, 10));
     let misses = compare_reads(plan, &tiered, &by_hand, users, ReadSizes { batch: 1, pieces, reads });
     results.row(&MISS, misses).await?;
-    results.row(&WRITE_TOLD, compare_updates(plan, &tiered, &by_hand, users)).await
+    results.row(&WRITE_PUBLISHED, compare_updates(plan, &tiered, &by_hand, users)).await
 }
