@@ -60,6 +60,8 @@ pub(crate) struct LoadBatchBuilder<K: Key, V: Send + Sync + 'static> {
     inner: Arc<CacheState<K, V>>,
     batch: Arc<LoadBatch<V>>,
     waiter: Waiter<V>,
+    /// Of all its flights: each begins then or a little later.
+    began: Moment,
     pending: Vec<PendingLoad<K>>,
     sender: oneshot::Sender<PendingLoads<K, V>>,
 }
@@ -86,7 +88,8 @@ impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
         let (sender, pending) = oneshot::channel();
         let batch = LoadBatch::new(run_batch(pending).boxed(), inner.policy.load_bound);
         let waiter = Waiter::lead(&batch);
-        Self { inner: Arc::clone(inner), batch, waiter, pending: Vec::new(), sender }
+        let began = inner.node.now();
+        Self { inner: Arc::clone(inner), batch, waiter, began, pending: Vec::new(), sender }
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -105,14 +108,7 @@ impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
             unversioned_invalidations: progress.unversioned_invalidations,
             strong,
         });
-        Arc::new(Flight {
-            id,
-            began: self.inner.node.now(),
-            flush,
-            floor,
-            batch: Arc::clone(&self.batch),
-            index,
-        })
+        Arc::new(Flight { id, began: self.began, flush, floor, batch: Arc::clone(&self.batch), index })
     }
 
     /// Closes the batch. Its load begins when the waiter waits or is dropped.
@@ -166,7 +162,8 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         new: NewFlight,
         open: &mut Option<LoadBatchBuilder<K, V>>,
     ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
-        let progress = shard.enter(key, self.node.now());
+        let open = open.get_or_insert_with(|| LoadBatchBuilder::new(self));
+        let progress = shard.enter(key, open.began);
         match known {
             KnownCopy::Expired(version) if rules::expired_is_floor() => {
                 progress.floor = progress.floor.max(version);
@@ -174,8 +171,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             KnownCopy::Expired(_) | KnownCopy::Perhaps => {}
             KnownCopy::Nothing => progress.may_be_cached = false,
         }
-        let flight =
-            open.get_or_insert_with(|| LoadBatchBuilder::new(self)).add(key, progress, new.flush, new.strong);
+        let flight = open.add(key, progress, new.flush, new.strong);
         let replaced = progress.current.replace(Arc::clone(&flight));
         progress.loads += 1;
         (flight, replaced)

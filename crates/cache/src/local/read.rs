@@ -157,6 +157,8 @@ struct BatchRead<'a, K: Key, V: Send + Sync + 'static> {
     inner: &'a Arc<CacheState<K, V>>,
     keys: &'a [K],
     cached: bool,
+    /// When it began. Copies in memory are valid at this moment, or are newer.
+    began: Moment,
     deadline: Instant,
     /// One result for each key that was processed; `None` while it waits for its flight, or for the first equal key.
     answers: Vec<Option<Answer<V>>>,
@@ -169,11 +171,11 @@ struct BatchRead<'a, K: Key, V: Send + Sync + 'static> {
 
 impl<'a, K: Key, V: Send + Sync + 'static> BatchRead<'a, K, V> {
     fn new(inner: &'a Arc<CacheState<K, V>>, keys: &'a [K], cached: bool, hits: Vec<Answer<V>>) -> Self {
-        let deadline = Instant::now() + inner.policy.hard_timeout;
+        let (began, deadline) = (inner.node.now(), Instant::now() + inner.policy.hard_timeout);
         let (waiting, repeats, waiters) =
             (Vec::with_capacity(keys.len() - hits.len()), Vec::new(), Vec::new());
         let answers = hits.into_iter().map(Some).collect();
-        Self { inner, keys, cached, deadline, answers, waiting, repeats, waiters }
+        Self { inner, keys, cached, began, deadline, answers, waiting, repeats, waiters }
     }
 
     /// Takes copies from memory, and begins all own loads before any flight is awaited.
@@ -198,8 +200,9 @@ impl<'a, K: Key, V: Send + Sync + 'static> BatchRead<'a, K, V> {
     }
 
     fn join_key(&mut self, index: usize, key: &K, open: &mut Option<LoadBatchBuilder<K, V>>) {
-        let mode = match self.cached.then(|| self.inner.lookup(key)) {
+        let mode = match self.cached.then(|| self.inner.lookup_at(key, Some(self.began))) {
             Some(LookupResult::Served(found)) => {
+                self.inner.counters.hits.add(1);
                 self.answers[index] = Some(Ok(found));
                 return;
             }
