@@ -151,12 +151,28 @@ impl Drop for ChildProcess {
 /// # Errors
 /// When none was found.
 pub fn free_port() -> Result<u16> {
+    free_ports(1)
+}
+
+/// The first of `count` adjacent ports that are free, as [`free_port`]: for a server that uses the ports after its own.
+///
+/// # Errors
+/// When none were found.
+pub fn free_ports(count: u16) -> Result<u16> {
     // Random at first, so that processes that run at the same time begin apart.
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(rand::rng().random_range(PORTS)));
-    let following = |port| Some(if port + 1 < PORTS.end { port + 1 } else { PORTS.start });
+    let block = |next: u16| {
+        let first = if next + count <= PORTS.end { next } else { PORTS.start };
+        first..first + count
+    };
+    let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     (0..PORTS_TRIED)
-        .filter_map(|_| NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, following).ok())
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .filter_map(|_| {
+            NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| Some(block(next).end)).ok()
+        })
+        .map(block)
+        .find(|ports| ports.clone().all(is_free))
+        .map(|ports| ports.start)
         .context("no free port on the loopback")
 }
 
@@ -184,5 +200,15 @@ mod tests {
     fn free_ports_are_distinct() {
         let ports: BTreeSet<u16> = (0..1_000).map(|_| free_port().unwrap()).collect();
         assert_eq!(ports.len(), 1_000);
+    }
+
+    #[test]
+    fn adjacent_ports_have_one_owner() {
+        let mut ports = BTreeSet::new();
+        for _ in 0..300 {
+            let first = free_ports(3).unwrap();
+            ports.extend([first, first + 1, first + 2, free_port().unwrap()]);
+        }
+        assert_eq!(ports.len(), 1_200);
     }
 }

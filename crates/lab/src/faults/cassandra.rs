@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use kith_lab_servers::{
-    child::{ChildProcess, free_port},
+    child::{ChildProcess, free_ports},
     wait,
 };
 use tempfile::TempDir;
@@ -24,11 +24,13 @@ use tokio::{
     time::timeout,
 };
 
-/// Names the program: it is given a folder and a port, and is a Cassandra with its data there until it is killed. By a third
+/// Names the program: it is given a folder and the first of three ports, and is a Cassandra with its data there until it is killed. By a third
 /// word, [`LASTING`], what it acknowledges outlasts that.
 const PROGRAM: &str = "KITH_TEST_CASSANDRA";
 /// By default it loses writes of the last 100 ms before its death: it syncs its log periodically.
 const LASTING: &str = "lasting";
+/// Its own port, and those after it: for other Cassandras, and for JMX.
+const PORTS: u16 = 3;
 /// Java takes its time, more where others take the processors.
 const READY_WITHIN: Duration = Duration::from_secs(180);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -93,7 +95,8 @@ impl Cassandra {
     }
 
     async fn start(lasting: bool) -> Result<Self> {
-        let mut cassandra = Self { port: free_port()?, folder: TempDir::new()?, lasting, process: None };
+        let mut cassandra =
+            Self { port: free_ports(PORTS)?, folder: TempDir::new()?, lasting, process: None };
         cassandra.restart().await?;
         Ok(cassandra)
     }
