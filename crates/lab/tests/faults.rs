@@ -16,7 +16,8 @@ const LOAD: Load = Load {
     pinned: 3,
     roaming: 1,
     before: Duration::from_secs(1),
-    lasts: Some(Duration::from_secs(3)),
+    // A busy machine makes few calls.
+    lasts: Some(Duration::from_secs(6)),
     // Longer than what a killed node had begun locks its records.
     after: Some(Duration::from_secs(12)),
     cold: 50,
@@ -25,9 +26,6 @@ const LOAD: Load = Load {
     // As many as there are in the time of the fault.
     sends: Some(0),
 };
-
-/// Events that a check must have judged, so that it shows something. A busy machine makes few calls in the time of a row.
-const JUDGED: u64 = 20;
 
 /// The program of a node; the tests of the server build it.
 fn kith() -> PathBuf {
@@ -50,7 +48,7 @@ async fn run(name: &str) -> JudgedRun {
 async fn hunt(name: &str) {
     let judged = run(name).await;
     let report = judged.report();
-    assert!(report.staleness.all.reads > JUDGED, "{report}");
+    assert!(report.staleness.all.reads > 200, "{report}");
     let others = ["C8", "C9", "C10", "C12", "C13", "C14", "C15"];
     let silent = report.checks.iter().filter(|check| check.judged == 0);
     let mut silent = silent.map(|check| check.name.split(' ').next().unwrap());
@@ -61,7 +59,7 @@ async fn send(name: &str) {
     let judged = run(name).await;
     let report = judged.report();
     for check in ["C3", "C9", "C10", "C15", "C17"] {
-        let is_judged = |checked: &CheckResult| checked.name.starts_with(check) && checked.judged > JUDGED;
+        let is_judged = |checked: &CheckResult| checked.name.starts_with(check) && checked.judged > 100;
         assert!(report.checks.iter().any(is_judged), "{check}: {report}");
     }
 }
