@@ -64,19 +64,20 @@ pub(crate) struct CacheState<K, V> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
-    /// Reads memory: a hit with its metadata, or the state of memory at the miss.
+    /// Reads memory, for the moment `now` of the request if it is given: a hit with its metadata, or the state of memory at
+    /// the miss.
     #[inline]
-    pub(crate) fn lookup(self: &Arc<Self>, key: &K) -> LookupResult<V> {
-        let found = self.lookup_at(key, None);
+    pub(crate) fn lookup(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
+        let found = self.lookup_uncounted(key, now);
         if matches!(found, LookupResult::Served(_)) {
             self.counters.hits.add(1);
         }
         found
     }
 
-    /// As [`Self::lookup`], for the moment `now` of the request if it is given. The caller counts the hit.
+    /// As [`Self::lookup`]. The caller counts the hit.
     #[inline]
-    pub(crate) fn lookup_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
+    pub(crate) fn lookup_uncounted(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
         let fills = self.memory.fills();
         let now = now.unwrap_or_else(|| self.node.now());
         let Some((slot, earned)) = self.memory.read(key, now) else {

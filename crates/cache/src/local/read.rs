@@ -57,7 +57,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     pub(crate) fn hits(self: &Arc<Self>, keys: &[K]) -> Vec<Answer<V>> {
         let (now, mut hits) = (self.node.now(), Vec::with_capacity(keys.len()));
         for key in keys {
-            let LookupResult::Served(found) = self.lookup_at(key, Some(now)) else { break };
+            let LookupResult::Served(found) = self.lookup_uncounted(key, Some(now)) else { break };
             hits.push(Ok(found));
         }
         self.counters.hits.add(hits.len() as u64);
@@ -200,9 +200,8 @@ impl<'a, K: Key, V: Send + Sync + 'static> BatchRead<'a, K, V> {
     }
 
     fn join_key(&mut self, index: usize, key: &K, open: &mut Option<LoadBatchBuilder<K, V>>) {
-        let mode = match self.cached.then(|| self.inner.lookup_at(key, Some(self.began))) {
+        let mode = match self.cached.then(|| self.inner.lookup(key, Some(self.began))) {
             Some(LookupResult::Served(found)) => {
-                self.inner.counters.hits.add(1);
                 self.answers[index] = Some(Ok(found));
                 return;
             }

@@ -122,7 +122,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no
     /// stale copy may be served.
     pub async fn get(&self, key: &K) -> Result<Option<Entry<V>>, CacheError> {
-        match self.0.lookup(key) {
+        match self.0.lookup(key, None) {
             LookupResult::Served(found) => Ok(found),
             LookupResult::Missed(reason) => Box::pin(self.0.read(key, ReadMode::Cached(reason))).await,
         }
@@ -133,7 +133,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     #[inline]
     #[must_use]
     pub fn hit(&self, key: &K) -> Option<Option<Entry<V>>> {
-        match self.0.lookup(key) {
+        match self.0.lookup(key, None) {
             LookupResult::Served(found) => Some(found),
             LookupResult::Missed(_) => None,
         }
