@@ -59,6 +59,6 @@ pub use redis::RedisWindows;
 #[cfg(feature = "redis")]
 pub use sequence::RedisSequences;
 pub use sequence::{
-    Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, TakeOutcome,
+    Background, FetchLease, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, Take, Taken,
 };
 pub use windows::{Head, HeadOf, RecentMessages, RequestedMessages, WindowHold, Windows};

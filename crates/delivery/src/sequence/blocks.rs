@@ -1,14 +1,14 @@
 //! The allocation of sequence numbers to batches of callers: from blocks in the keeper, which are refilled in
 //! advance, or directly from the store if the keeper does not answer.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use kith_cache::Clock;
 use kith_store::{SeqRange, SequenceStore, StoreError};
 
 use super::{
-    keeper::{Offer, SequenceKeeper, TakeOutcome},
+    keeper::{FetchLease, Offer, SequenceKeeper, Take, Taken},
     limits::SequenceLimits,
     local_sequence::{Batch, Fetch, LocalSequence, Need},
 };
@@ -17,11 +17,18 @@ use crate::metrics::{BlockCounts, BlockUse};
 /// Most takes and fetches of one batch. After these, other nodes use up the blocks of this one, and it takes its
 /// numbers from the store.
 const ROUNDS: u32 = 16;
+/// Time between two takes while another node fetches the block.
+const POLL: Duration = Duration::from_millis(5);
+/// Most polls of one batch: one second, four leases. After these, the batch takes its numbers from the store.
+const POLLS: u32 = 200;
 
-/// Runs work in the background.
+/// Runs work in the background, and waits.
 pub trait Background: Send + Sync + fmt::Debug + 'static {
     /// Starts it; it ends by itself.
     fn run(&self, work: BoxFuture<'static, ()>);
+
+    /// Ends after this time.
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
 }
 
 /// The source of the numbers of batches.
@@ -58,21 +65,26 @@ impl Source {
         need: Need,
     ) -> Result<Vec<SeqRange>, StoreError> {
         let (mut ranges, mut missing) = (Vec::new(), need.count);
-        for _ in 0..ROUNDS {
-            if missing == 0 {
-                return Ok(ranges);
-            }
-            match self.keeper.take(&sequence.name, missing, sequence.seen().max(need.above)).await {
-                Ok(TakeOutcome::Numbers { range, left }) => {
-                    sequence.record_seen(range.last);
-                    missing = missing.saturating_sub(count(range));
-                    add(&mut ranges, range);
-                    self.look_ahead(sequence, left);
+        let (mut rounds, mut polls) = (0, 0);
+        while missing > 0 && rounds < ROUNDS && polls < POLLS {
+            let seen = sequence.seen().max(need.above);
+            let take = Take { count: missing, seen, low: sequence.low() };
+            let Ok(Taken { numbers, lease }) = self.keeper.take(&sequence.name, take).await else { break };
+            if let Some(range) = numbers {
+                sequence.record_seen(range.last);
+                missing = missing.saturating_sub(count(range));
+                add(&mut ranges, range);
+                if lease.is_some() {
+                    // The next block is fetched before it is needed, and no caller waits for it.
+                    self.fetch(sequence, lease, Need { count: 0, above: 0 });
                 }
-                Ok(TakeOutcome::Unknown | TakeOutcome::UsedUp) => {
-                    self.fetch(sequence, Need { count: missing, ..need }).0.await?
-                }
-                Err(_) => break,
+                rounds += 1;
+            } else if let Some(fetch) = self.fetch(sequence, lease, Need { count: missing, ..need }) {
+                fetch.await?;
+                rounds += 1;
+            } else {
+                self.background.sleep(POLL).await;
+                polls += 1;
             }
         }
         if missing > 0 {
@@ -90,31 +102,37 @@ impl Source {
         Ok(range)
     }
 
-    /// Fetches the next block before it is needed.
-    fn look_ahead(self: &Arc<Self>, sequence: &Arc<LocalSequence>, left: u64) {
-        if sequence.has_enough(left) {
-            return;
-        }
-        if let (fetch, true) = self.fetch(sequence, Need { count: 0, above: 0 }) {
-            self.background.run(fetch.map(drop).boxed());
-        }
-    }
-
-    /// Takes a block from the store and offers it; one at a time for each sequence. Returns whether it is a new one.
-    fn fetch(self: &Arc<Self>, sequence: &Arc<LocalSequence>, least: Need) -> (Fetch, bool) {
-        sequence.fetch(|| {
+    /// Takes a block from the store and offers it; one at a time for each sequence. `None`: another node does. The fetch goes on
+    /// without its callers: a block that was taken and not offered would be lost.
+    fn fetch(
+        self: &Arc<Self>,
+        sequence: &Arc<LocalSequence>,
+        lease: Option<FetchLease>,
+        least: Need,
+    ) -> Option<Fetch> {
+        let (fetch, is_new) = sequence.fetch(lease, |lease| {
             let (source, sequence) = (Arc::clone(self), Arc::clone(sequence));
-            async move { source.fetch_block(&sequence, least).await }.boxed().shared()
-        })
+            async move { source.fetch_block(&sequence, lease, least).await }.boxed().shared()
+        })?;
+        if is_new {
+            self.background.run(fetch.clone().map(drop).boxed());
+        }
+        Some(fetch)
     }
 
-    async fn fetch_block(&self, sequence: &LocalSequence, least: Need) -> Result<(), StoreError> {
+    async fn fetch_block(
+        &self,
+        sequence: &LocalSequence,
+        lease: FetchLease,
+        least: Need,
+    ) -> Result<(), StoreError> {
         let size = sequence.next_size(self.clock.now(), &self.limits).max(least.count);
         let seen = sequence.seen().max(least.above);
-        let block = self.store.take_seqs(&sequence.name, size, seen).await?;
+        let taken = self.store.take_seqs(&sequence.name, size, seen).await;
+        let block = taken.inspect_err(|_| sequence.keep_lease(lease))?;
         self.counts.count(if least.count > 0 { BlockUse::Needed } else { BlockUse::Ahead });
         // Without an answer it may have been offered. It must not be used again, so its numbers are lost.
-        self.keeper.offer(&sequence.name, Offer { block, seen }).await.ok();
+        self.keeper.offer(&sequence.name, Offer { block, seen, lease }).await.ok();
         Ok(())
     }
 }

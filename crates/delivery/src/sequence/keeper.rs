@@ -1,26 +1,39 @@
 //! The store of the blocks from which all nodes take numbers.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use kith_cache::remote::SharedError;
 use kith_store::{Seq, SeqRange, SequenceName};
 
+/// How long one node has the right to fetch a block. Longer than a step of a healthy store: a node that fetches while the block of
+/// another one is on its way may leave a gap. Shorter than a caller wants to wait when the node that fetches has died.
+pub(super) const FETCH_LEASE: Duration = Duration::from_millis(250);
+
+/// A request for numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Take {
+    /// How many numbers. Above 0.
+    pub count: u32,
+    /// The highest number that the node was given or its caller knows.
+    pub seen: Seq,
+    /// A block is to be fetched when fewer numbers than this are left.
+    pub low: u64,
+}
+
 /// The result of a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakeOutcome {
-    /// Numbers, at most as many as requested.
-    Numbers {
-        /// The numbers.
-        range: SeqRange,
-        /// The rest for later takes.
-        left: u64,
-    },
-    /// The sequence is unknown, or its state is older than that of the caller.
-    Unknown,
-    /// All numbers are used up.
-    UsedUp,
+pub struct Taken {
+    /// The numbers, at most as many as requested. `None`: all are used up, or the sequence is unknown, or its state is older than that
+    /// of the caller.
+    pub numbers: Option<SeqRange>,
+    /// The right to fetch the next block. `None`: enough numbers are left, or another node fetches it.
+    pub lease: Option<FetchLease>,
 }
+
+/// The right of one node to fetch the next block of a sequence. It ends with the offer of the block, or after 250 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FetchLease(pub(super) i64);
 
 /// A block of numbers that was taken from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +42,8 @@ pub struct Offer {
     pub block: SeqRange,
     /// The highest number that was known when the block was taken.
     pub seen: Seq,
+    /// The lease under which the block was fetched. It ends with the offer.
+    pub lease: FetchLease,
 }
 
 /// Issues the numbers of blocks, for all nodes.
@@ -37,15 +52,16 @@ pub struct Offer {
 /// when the epoch changes. A failed call may have been applied, or may be applied later.
 #[async_trait]
 pub trait SequenceKeeper: Send + Sync + fmt::Debug + 'static {
-    /// Issues the next `count` numbers of a sequence (above 0), or as many as there are, all above `seen`. The numbers
-    /// of a call that failed are lost.
+    /// Issues the next numbers of a sequence, as many as requested or as there are, all above [`Take::seen`]. The numbers of a call
+    /// that failed are lost. Of all callers that find too few numbers, one at a time gets a lease to fetch a block.
     ///
     /// # Errors
     /// If the keeper does not answer.
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError>;
+    async fn take(&self, name: &SequenceName, take: Take) -> Result<Taken, SharedError>;
 
-    /// Adds a block behind those that the sequence has, or drops it. The block replaces what the sequence has if that is at or below
-    /// [`Offer::seen`]. Each block is offered once, whatever the answer was.
+    /// Adds a block to those that the sequence has, in any order, or drops it if its numbers are below those that were issued, or if a
+    /// second gap would arise. The block replaces what the sequence has if that is at or below [`Offer::seen`]. Each block is offered
+    /// once, whatever the answer was.
     ///
     /// # Errors
     /// If the keeper does not answer.

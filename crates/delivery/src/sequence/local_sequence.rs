@@ -8,7 +8,7 @@ use kith_cache::Moment;
 use kith_store::{Seq, SeqRange, SequenceName, StoreError};
 use parking_lot::Mutex;
 
-use super::limits::SequenceLimits;
+use super::{keeper::FetchLease, limits::SequenceLimits};
 
 /// The numbers of a batch, by rising number, for all of its callers.
 pub(super) type Batch = Shared<BoxFuture<'static, Result<Arc<[SeqRange]>, StoreError>>>;
@@ -39,6 +39,8 @@ struct LocalSequenceState {
     open: Option<OpenBatch>,
     last: Option<WeakResult<Arc<[SeqRange]>>>,
     fetch: Option<WeakResult<()>>,
+    /// The lease of a fetch that failed: the next one needs no other.
+    unused_lease: Option<FetchLease>,
 }
 
 /// Does not keep the work alive.
@@ -74,6 +76,7 @@ impl LocalSequence {
             open: None,
             last: None,
             fetch: None,
+            unused_lease: None,
         };
         Self { name, state: Mutex::new(state) }
     }
@@ -114,22 +117,31 @@ impl LocalSequence {
         state.seen = state.seen.max(seq);
     }
 
-    /// Whether more than half of a block is left.
-    pub(super) fn has_enough(&self, left: u64) -> bool {
-        left >= u64::from(self.state.lock().size / 2)
+    /// A block is to be fetched when fewer numbers than this are left: half of the last one.
+    pub(super) fn low(&self) -> u64 {
+        u64::from(self.state.lock().size / 2)
     }
 
-    /// The fetch that runs, or a new one.
-    pub(super) fn fetch(&self, make: impl FnOnce() -> Fetch) -> (Fetch, bool) {
+    /// The fetch that runs on this node, or a new one under a lease, and whether it is new. `None`: the node has no lease.
+    pub(super) fn fetch(
+        &self,
+        lease: Option<FetchLease>,
+        make: impl FnOnce(FetchLease) -> Fetch,
+    ) -> Option<(Fetch, bool)> {
         let mut state = self.state.lock();
         if let Some(running) = state.fetch.as_ref().and_then(WeakShared::upgrade)
             && running.peek().is_none()
         {
-            return (running, false);
+            return Some((running, false));
         }
-        let fetch = make();
+        let fetch = make(lease.or_else(|| state.unused_lease.take())?);
         state.fetch = fetch.downgrade();
-        (fetch, true)
+        Some((fetch, true))
+    }
+
+    /// Keeps the lease of a fetch that failed.
+    pub(super) fn keep_lease(&self, lease: FetchLease) {
+        self.state.lock().unused_lease = Some(lease);
     }
 
     /// How many numbers the block has that is fetched now.

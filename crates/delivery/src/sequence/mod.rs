@@ -23,7 +23,7 @@ use kith_store::{Seq, SeqRange, SequenceName, SequenceStore, StoreError};
 use parking_lot::Mutex;
 
 pub use blocks::Background;
-pub use keeper::{Offer, SequenceKeeper, TakeOutcome};
+pub use keeper::{FetchLease, Offer, SequenceKeeper, Take, Taken};
 pub use limits::SequenceLimits;
 pub use memory::MemorySequences;
 #[cfg(feature = "redis")]

@@ -8,9 +8,9 @@ use kith_cache::remote::{
     SharedError,
     redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
 };
-use kith_store::{Seq, SeqRange, SequenceName};
+use kith_store::{SeqRange, SequenceName};
 
-use super::keeper::{Offer, SequenceKeeper, TakeOutcome};
+use super::keeper::{FETCH_LEASE, FetchLease, Offer, SequenceKeeper, Take, Taken};
 use crate::{
     EpochSource,
     redis::{
@@ -30,6 +30,7 @@ pub struct RedisSequences {
     runner: FencedRunner,
     take: RedisScript,
     offer: RedisScript,
+    fetch_lease: Duration,
 }
 
 impl RedisSequences {
@@ -38,7 +39,7 @@ impl RedisSequences {
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let take = RedisScript::new(include_str!("lua/take.lua"));
         let offer = RedisScript::new(include_str!("lua/offer.lua"));
-        Self { runner: FencedRunner::over(runner, epochs), take, offer }
+        Self { runner: FencedRunner::over(runner, epochs), take, offer, fetch_lease: FETCH_LEASE }
     }
 
     /// The same with the scripts changed by `edit`.
@@ -48,6 +49,13 @@ impl RedisSequences {
         let take = RedisScript::new(edit(include_str!("lua/take.lua")));
         let offer = RedisScript::new(edit(include_str!("lua/offer.lua")));
         Self { take, offer, ..self }
+    }
+
+    /// The same with leases of another length.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn with_fetch_lease(self, fetch_lease: Duration) -> Self {
+        Self { fetch_lease, ..self }
     }
 
     async fn run<const N: usize>(
@@ -65,13 +73,18 @@ impl RedisSequences {
 
 #[async_trait]
 impl SequenceKeeper for RedisSequences {
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError> {
-        let reply = self.run(&self.take, name, [count.into(), seen, kept()]).await?;
-        taken(reply, count, seen).ok_or(SharedError::Unexpected)
+    async fn take(&self, name: &SequenceName, take: Take) -> Result<Taken, SharedError> {
+        let Take { count, seen, low } = take;
+        let low = i64::try_from(low).unwrap_or(i64::MAX);
+        let arguments = [count.into(), seen, low, milliseconds(self.fetch_lease), milliseconds(KEPT)];
+        let reply = self.run(&self.take, name, arguments).await?;
+        taken(reply, take).ok_or(SharedError::Unexpected)
     }
 
-    async fn offer(&self, name: &SequenceName, Offer { block, seen }: Offer) -> Result<(), SharedError> {
-        let reply = self.run(&self.offer, name, [block.first, block.last, seen, kept()]).await?;
+    async fn offer(&self, name: &SequenceName, offer: Offer) -> Result<(), SharedError> {
+        let Offer { block, seen, lease } = offer;
+        let arguments = [block.first, block.last, seen, lease.0, milliseconds(KEPT)];
+        let reply = self.run(&self.offer, name, arguments).await?;
         if reply == Reply::Number(0) { Ok(()) } else { Err(SharedError::Unexpected) }
     }
 }
@@ -82,8 +95,8 @@ impl fmt::Debug for RedisSequences {
     }
 }
 
-fn kept() -> i64 {
-    i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX)
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Keys of different epochs are different keys.
@@ -92,28 +105,31 @@ fn key(tag: &str, name: &SequenceName, epoch: u64) -> String {
 }
 
 /// `None`: the reply has an invalid form.
-fn taken(reply: Reply, count: u32, seen: Seq) -> Option<TakeOutcome> {
+fn taken(reply: Reply, take: Take) -> Option<Taken> {
     let numbers =
         list(reply).ok()?.iter().map(|value| values::number(value).ok()).collect::<Option<Vec<i64>>>()?;
-    match numbers[..] {
-        [0, first, taken, left] => {
-            let is_right = first > seen && (1..=i64::from(count)).contains(&taken);
-            let range = SeqRange { first, last: first.checked_add(taken)? - 1 };
-            let left = u64::try_from(left).ok()?;
-            is_right.then_some(TakeOutcome::Numbers { range, left })
+    let [first, taken, lease] = numbers[..] else { return None };
+    let numbers = match taken {
+        0 => None,
+        _ if first > take.seen && (1..=i64::from(take.count)).contains(&taken) => {
+            Some(SeqRange { first, last: first.checked_add(taken)? - 1 })
         }
-        [1] => Some(TakeOutcome::Unknown),
-        [3] => Some(TakeOutcome::UsedUp),
-        _ => None,
+        _ => return None,
+    };
+    if lease < 0 {
+        return None;
     }
+    Some(Taken { numbers, lease: (lease > 0).then_some(FetchLease(lease)) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(values: &[i64]) -> Option<TakeOutcome> {
-        taken(Reply::List(values.iter().copied().map(Reply::Number).collect()), 10, 40)
+    const TAKE: Take = Take { count: 10, seen: 40, low: 50 };
+
+    fn read(values: &[i64]) -> Option<Taken> {
+        taken(Reply::List(values.iter().copied().map(Reply::Number).collect()), TAKE)
     }
 
     #[test]
@@ -125,20 +141,18 @@ mod tests {
 
     #[test]
     fn replies_are_read() {
-        let range = SeqRange { first: 41, last: 50 };
-        assert_eq!(read(&[0, 41, 10, 0]), Some(TakeOutcome::Numbers { range, left: 0 }));
-        assert_eq!(read(&[1]), Some(TakeOutcome::Unknown));
-        assert_eq!(read(&[3]), Some(TakeOutcome::UsedUp));
+        let numbers = Some(SeqRange { first: 41, last: 50 });
+        assert_eq!(read(&[41, 10, 0]), Some(Taken { numbers, lease: None }));
+        assert_eq!(read(&[41, 10, 7]), Some(Taken { numbers, lease: Some(FetchLease(7)) }));
+        assert_eq!(read(&[1, 0, 0]), Some(Taken { numbers: None, lease: None }));
     }
 
     #[test]
     fn reply_in_another_form_is_not_believed() {
-        for wrong in
-            [&[0, 40, 1, 0][..], &[0, 41, 11, 0], &[0, 41, 0, 0], &[0, 41, 1, -1], &[0, 41, 1], &[2], &[]]
-        {
+        for wrong in [&[40, 1, 0][..], &[41, 11, 0], &[41, -1, 0], &[41, 1, -1], &[41, 1], &[2], &[]] {
             assert_eq!(read(wrong), None, "{wrong:?}");
         }
-        assert_eq!(taken(Reply::Number(1), 10, 0), None);
-        assert_eq!(taken(Reply::List(vec![Reply::Nothing]), 10, 0), None);
+        assert_eq!(taken(Reply::Number(1), TAKE), None);
+        assert_eq!(taken(Reply::List(vec![Reply::Nothing]), TAKE), None);
     }
 }

@@ -7,13 +7,14 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use kith_cache::{fake::ManualClock, remote::SharedError};
 use kith_delivery::{
-    Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, TakeOutcome,
+    Background, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, Take, Taken,
 };
 use kith_store::{Outcome, Seq, SeqRange, SequenceName, SequenceStore, StoreError};
 use parking_lot::Mutex;
@@ -84,13 +85,13 @@ pub(crate) struct Server {
 
 #[async_trait]
 impl SequenceKeeper for Server {
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError> {
+    async fn take(&self, name: &SequenceName, take: Take) -> Result<Taken, SharedError> {
         self.takes.fetch_add(1, Ordering::AcqRel);
         self.gate.acquire().await.unwrap().forget();
         if self.is_unavailable.load(Ordering::Acquire) {
             return Err(SharedError::Unavailable);
         }
-        self.keeper.take(name, count, seen).await
+        self.keeper.take(name, take).await
     }
 
     async fn offer(&self, name: &SequenceName, offer: Offer) -> Result<(), SharedError> {
@@ -108,6 +109,10 @@ struct Spawned;
 impl Background for Spawned {
     fn run(&self, work: BoxFuture<'static, ()>) {
         tokio::spawn(work);
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        tokio::time::sleep(time).boxed()
     }
 }
 

@@ -127,6 +127,22 @@ async fn call_that_comes_later_gets_higher_numbers() {
     }
 }
 
+/// Fault of published schemes: of two nodes that fetch at once, the block of one is lost.
+#[tokio::test]
+async fn nodes_that_need_numbers_at_once_leave_no_gap() {
+    let node = node();
+    let nodes = [node.another(), node.another(), node.another()];
+    shut(&node.store.gate);
+    let name = named("a");
+    let calls = nodes.iter().cycle().take(30).map(|node| node.reserve(&name, 40, 0));
+    let mut all = Box::pin(join_all(calls));
+    assert!(poll!(&mut all).is_pending());
+    settle().await;
+    node.store.gate.add_permits(100);
+    let given: BTreeSet<i64> = all.await.into_iter().flat_map(|ranges| numbers(&ranges.unwrap())).collect();
+    assert_eq!(given, (1..=1_200).collect());
+}
+
 #[tokio::test]
 async fn numbers_are_above_what_the_caller_knows() {
     let node = node();

@@ -1,23 +1,33 @@
--- Gives out numbers of a sequence. KEYS: 1 a hash: at, the last number that was given out; last, the end of the block; nfirst and
--- nlast, the block after it, if there is one. ARGV: how many, the highest number that the node was given or its caller knows, how
--- long the sequence is kept. Returns a code; with numbers also the first, how many, and how many are left.
--- Invariant: at only rises, and each number that is given out is in a block that a node took from the store and offered once.
+-- Issues numbers of a sequence. KEYS: 1 a hash: at, the last number that was issued; last, the end of the block; nfirst and nlast,
+-- a block above it, if there is one; fetch, when the lease of the node that fetches a block ends, in ms. ARGV: how many numbers, the
+-- highest number that the node was given or its caller knows, below how many left a block is to be fetched, the length of a lease in
+-- ms, how long the sequence is kept in ms. Returns the first number, how many, and the lease if the caller is to fetch a block, else 0.
+-- Invariant: at only rises, and each number that is issued is in a block that a node took from the store and offered once.
+-- Invariant: one node fetches at a time. Blocks of two nodes could arrive in either order, and at would pass the later one.
 local KEY = KEYS[1]
-local NUMBERS, UNKNOWN, USED_UP = 0, 1, 3
-local fields = redis.call('HMGET', KEY, 'at', 'last', 'nfirst', 'nlast')
-local at, last, nfirst, nlast = tonumber(fields[1]), tonumber(fields[2]), tonumber(fields[3]), tonumber(fields[4])
-local count, seen = tonumber(ARGV[1]), tonumber(ARGV[2])
--- An old state that was put back, or a block below what the caller knows.
-if not at or at < seen then return { UNKNOWN } end
-if at == last then
-    if not nfirst then return { USED_UP } end
-    at, last, nfirst = nfirst - 1, nlast, nil
-    redis.call('HSET', KEY, 'last', last)
-    redis.call('HDEL', KEY, 'nfirst', 'nlast')
+local fields = redis.call('HMGET', KEY, 'at', 'last', 'nfirst', 'nlast', 'fetch')
+local at, last, nfirst, nlast = tonumber(fields[1]) or 0, tonumber(fields[2]) or 0, tonumber(fields[3]), tonumber(fields[4])
+local count, seen, low = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local first, taken, left, lease = at + 1, 0, 0, 0
+-- Below seen: an old state that was put back, or a block below what the caller knows.
+if at >= seen then
+    if at == last and nfirst then
+        at, last, nfirst, first = nfirst - 1, nlast, nil, nfirst
+        redis.call('HSET', KEY, 'last', last)
+        redis.call('HDEL', KEY, 'nfirst', 'nlast')
+    end
+    taken = math.min(count, last - at)
+    left = last - at - taken
+    if nfirst then left = left + nlast - nfirst + 1 end
 end
-local taken = math.min(count, last - at)
-redis.call('HSET', KEY, 'at', at + taken)
-redis.call('PEXPIRE', KEY, ARGV[3])
-local left = last - at - taken
-if nfirst then left = left + nlast - nfirst + 1 end
-return { NUMBERS, at + 1, taken, left }
+if taken > 0 then redis.call('HSET', KEY, 'at', at + taken) end
+if taken == 0 or left < low then
+    local time = redis.call('TIME')
+    local now, fetch = time[1] * 1000 + math.floor(time[2] / 1000), tonumber(fields[5])
+    if not fetch or fetch <= now then
+        lease = now + tonumber(ARGV[4])
+        redis.call('HSET', KEY, 'fetch', lease)
+    end
+end
+redis.call('PEXPIRE', KEY, ARGV[5])
+return { first, taken, lease }

@@ -8,6 +8,8 @@ use rand::{Rng as _, rngs::StdRng};
 pub(super) struct EventRates {
     /// Every command is made and answered, no key is lost, and no epoch ends.
     pub(super) is_calm: bool,
+    /// Callers name numbers above all that were issued, so that numbers are left out.
+    pub(super) skips: bool,
     pub(super) nodes_die: bool,
     pub(super) redis_fails: bool,
     pub(super) empties: bool,
@@ -35,6 +37,7 @@ impl EventRates {
     pub(super) fn random(rng: &mut StdRng) -> Self {
         let calm = Self {
             is_calm: true,
+            skips: rng.random_bool(0.5),
             nodes_die: false,
             redis_fails: false,
             empties: false,
@@ -46,6 +49,7 @@ impl EventRates {
             1 => Self { is_calm: false, puts_back: true, ..calm },
             _ => Self {
                 is_calm: false,
+                skips: true,
                 nodes_die: rng.random_bool(0.5),
                 redis_fails: rng.random_bool(0.6),
                 empties: rng.random_bool(0.5),
@@ -53,6 +57,11 @@ impl EventRates {
                 puts_back: false,
             },
         }
+    }
+
+    /// No number may be lost: no fault, no step that is slower than a lease, and no caller that skips numbers.
+    pub(super) const fn is_contiguous(self) -> bool {
+        self.is_calm && !self.skips
     }
 
     /// Each kind of step, and how often it is made.

@@ -1,12 +1,12 @@
 //! The sequences in Redis, with a gate before each call.
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::{FutureExt as _, future::BoxFuture};
 use kith_cache::remote::SharedError;
-use kith_delivery::{Background, Offer, RedisSequences, SequenceKeeper, TakeOutcome};
-use kith_store::{Seq, SequenceName};
+use kith_delivery::{Background, Offer, RedisSequences, SequenceKeeper, Take, Taken};
+use kith_store::SequenceName;
 use parking_lot::Mutex;
 
 use super::{mutants::Mutant, truth::Truth};
@@ -28,6 +28,11 @@ pub(super) struct Begun(pub(super) Mutex<Vec<BoxFuture<'static, ()>>>);
 impl Background for Begun {
     fn run(&self, work: BoxFuture<'static, ()>) {
         self.0.lock().push(work);
+    }
+
+    /// The next step of the actor may come at once: other actors have steps of their own meanwhile.
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        ready(()).boxed()
     }
 }
 
@@ -65,21 +70,23 @@ impl Stepped {
 
 #[async_trait]
 impl SequenceKeeper for Stepped {
-    async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<TakeOutcome, SharedError> {
-        let seen = if self.mutant.forgets { 0 } else { seen };
+    async fn take(&self, name: &SequenceName, take: Take) -> Result<Taken, SharedError> {
+        let take = Take { seen: if self.mutant.forgets { 0 } else { take.seen }, ..take };
         let name = name.clone();
-        let take = move |keeper: Arc<RedisSequences>| {
+        let call = move |keeper: Arc<RedisSequences>| {
             let name = name.clone();
-            async move { keeper.take(&name, count, seen).await }.boxed()
+            async move { keeper.take(&name, take).await }.boxed()
         };
-        let taken = self.call(take, false).await;
+        let taken = self.call(call, false).await;
         self.stage.count(match &taken {
-            Ok(TakeOutcome::Numbers { range, .. }) if range.last - range.first + 1 < i64::from(count) => {
+            Ok(Taken { numbers: Some(range), .. })
+                if range.last - range.first + 1 < i64::from(take.count) =>
+            {
                 "some"
             }
-            Ok(TakeOutcome::Numbers { .. }) => "all",
-            Ok(TakeOutcome::Unknown) => "unknown",
-            Ok(TakeOutcome::UsedUp) => "used up",
+            Ok(Taken { numbers: Some(_), .. }) => "all",
+            Ok(Taken { numbers: None, lease: Some(_) }) => "fetch",
+            Ok(Taken { numbers: None, lease: None }) => "wait",
             Err(_) => "away",
         });
         taken

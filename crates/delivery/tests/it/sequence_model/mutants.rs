@@ -31,24 +31,22 @@ const fn script(rule: &'static str, edits: &'static [(&'static str, &'static str
 }
 
 /// At least one of each rule.
-pub(crate) const MUTANTS: [Mutant; 10] = [
+pub(crate) const MUTANTS: [Mutant; 11] = [
     Mutant { rule: "S1: a block is taken in one step of the store", reads_then_writes: true, ..NONE },
     script("S2: a take raises the last number", &[("redis.call('HSET', KEY, 'at', at + taken)", "")]),
     script("S3: a take ends with the block", &[("math.min(count, last - at)", "count")]),
-    script(
-        "S6: a take is above what is known",
-        &[("if not at or at < seen then return", "if not at then return")],
-    ),
+    script("S6: a take is above what is known", &[("if at >= seen then", "if true then")]),
     script(
         "S4: a block is extended only by the one that follows it",
         &[("elseif first == last + 1 then", "elseif first > last then")],
     ),
-    script("S5: a block below the present one is dropped", &[("elseif first > last then", "else")]),
     script(
-        "S6: a block above what is known replaces an old one",
-        &[("if not at or at < seen then\n    redis.call('DEL'", "if not at then\n    redis.call('DEL'")],
+        "S5: a block below the present one is dropped",
+        &[("elseif first <= last then", "elseif false then")],
     ),
+    script("S6: a block above what is known replaces an old one", &[("if at < seen then", "if false then")]),
     Mutant { rule: "S7: a block is offered once", offers_again: true, ..NONE },
     Mutant { rule: "S6: a take names what the node and its caller know", forgets: true, ..NONE },
+    script("S9: one node fetches at a time", &[("if not fetch or fetch <= now then", "if true then")]),
     Mutant { rule: "S8: keys carry the epoch, and its server answers", ignores_epochs: true, ..NONE },
 ];

@@ -42,6 +42,11 @@ impl Truth {
         self.given.last().copied().unwrap_or(0)
     }
 
+    /// The lowest number that no call got, though a higher one was issued.
+    pub(super) fn gap(&self) -> Option<Seq> {
+        (1..self.highest()).find(|number| !self.given.contains(number))
+    }
+
     pub(super) fn floor(&self, node: usize) -> Floor {
         Floor { node, of_node: self.of_nodes[node], of_all: self.highest() }
     }
