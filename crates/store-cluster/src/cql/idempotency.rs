@@ -44,20 +44,33 @@ pub(super) enum RequestState<P> {
 pub(super) struct RequestKey<'a> {
     pub(super) request: &'a Request,
     pub(super) begun: i64,
+    /// When this call was made.
+    pub(super) now: Timestamp,
 }
 
 impl RequestKey<'_> {
-    /// Where the answer is in the partition that is changed.
+    /// Where the answer is in the partition that is changed: a number made from the id, and [`Self::begun`].
     pub(super) fn position(self) -> (i64, i64) {
         // FNV-1a, which must not change; the stored row names its request.
         let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         let sum = self.request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
-        (self.begun, sum.cast_signed())
+        (sum.cast_signed(), self.begun)
     }
 
-    /// Whether a row belongs to this request: another one may have the same position.
-    pub(super) fn matches(&self, row: &NamedRow) -> bool {
-        matches!(row.text("request"), Ok(Some(id)) if id == self.request.id.as_str())
+    /// The name of the request in a stored answer: its id and its fingerprint.
+    pub(super) fn name(self) -> String {
+        let fingerprint: String = self.request.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{}#{fingerprint}", self.request.id.as_str())
+    }
+
+    /// When the request began that this row answers. `None`: the row answers another request, or is too old.
+    ///
+    /// The request may have begun before [`Self::begun`]: a first call may be forgotten as failed although its write takes effect
+    /// later, because the server was stopped in the middle of it.
+    pub(super) fn answered_by(self, row: &NamedRow, begun: &'static str) -> Option<i64> {
+        let is_named = matches!(row.text("request"), Ok(Some(name)) if name == self.name());
+        let begun = row.number(begun).ok().flatten()?;
+        (is_named && !is_expired(begun, self.now)).then_some(begun)
     }
 }
 

@@ -19,8 +19,8 @@ const PUT: Statement = Statement::conditional(
      VALUES (?, ?, 2, ?, ?, ?, ?) USING TTL 86400",
 );
 const ANSWER: Statement = Statement::serial(
-    "SELECT request, reply FROM %k.applications \
-     WHERE side = ? AND receiver = ? AND kind = 2 AND place = ? AND origin = ?",
+    "SELECT origin, request, reply FROM %k.applications \
+     WHERE side = ? AND receiver = ? AND kind = 2 AND place = ?",
 );
 
 impl Cql {
@@ -30,9 +30,10 @@ impl Cql {
         receiver: Receiver,
         key: RequestKey<'_>,
     ) -> Result<Option<Application>, StoreError> {
-        let ((side, id), (begun, sum)) = (receiver.numbers(), key.position());
-        let rows = self.client.records(&ANSWER, values![side, id, sum, begun]).await?;
-        rows.iter().find(|row| key.matches(row)).map(|row| row.json("reply")).transpose()
+        let ((side, id), (sum, _)) = (receiver.numbers(), key.position());
+        let rows = self.client.records(&ANSWER, values![side, id, sum]).await?;
+        let answer = rows.iter().find(|row| key.answered_by(row, "origin").is_some());
+        answer.map(|row| row.json("reply")).transpose()
     }
 }
 
@@ -42,7 +43,7 @@ pub(super) fn part(
     key: RequestKey<'_>,
     answered: &Application,
 ) -> Result<Bound, StoreError> {
-    let ((side, id), (begun, sum)) = (receiver.numbers(), key.position());
+    let ((side, id), (sum, begun)) = (receiver.numbers(), key.position());
     let reply = serde_json::to_string(answered).map_err(|_| malformed("reply"))?;
-    Ok(Bound(&PUT, values![side, id, sum, begun, key.request.id.as_str().to_owned(), reply]))
+    Ok(Bound(&PUT, values![side, id, sum, begun, key.name(), reply]))
 }

@@ -51,9 +51,8 @@ impl Cql {
         let requested = RequestedChange { receiver, change: &change, write: &write, key: None, note: None };
         let Some(request) = &write.request else { return self.change_serialized(requested).await };
         let (begun, is_new) = self.begin_request(request, write.now).await?;
-        let result = self
-            .change_serialized(RequestedChange { key: Some(RequestKey { request, begun }), ..requested })
-            .await;
+        let key = Some(RequestKey { request, begun, now: write.now });
+        let result = self.change_serialized(RequestedChange { key, ..requested }).await;
         self.close_request(request, is_new, result.as_ref().err()).await?;
         result
     }

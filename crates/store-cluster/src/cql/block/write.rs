@@ -53,18 +53,26 @@ const UPDATE_ANSWER: Statement = Statement::conditional(
      IF request = ?",
 );
 const READ_ANSWER: Statement = Statement::serial(
-    "SELECT request, reply FROM %k.blocks WHERE owner = ? AND kind = 3 AND placed = ? AND other = ?",
+    "SELECT other, request, reply FROM %k.blocks WHERE owner = ? AND kind = 3 AND placed = ?",
 );
 const TRIES_MAX: u32 = 16;
 const BACKOFF: Duration = Duration::from_millis(5);
 
 /// The result of a change.
 #[derive(Debug)]
-enum BlockOutcome<A, R = A> {
+enum BlockOutcome<A> {
     /// It took effect by this call.
     Applied(A),
-    /// An earlier call with the same request did it; this is its answer.
-    Replayed(R),
+    /// An earlier call with the same request did it.
+    Replayed(KeptAnswer),
+}
+
+/// The answer to an earlier call with the same request.
+#[derive(Debug)]
+struct KeptAnswer {
+    change: BlockChange,
+    /// When that call began.
+    begun: i64,
 }
 
 impl Cql {
@@ -75,12 +83,13 @@ impl Cql {
         write: Write,
     ) -> Result<Applied<BlockChange>, StoreError> {
         let Some(request) = write.request.clone() else {
-            let (BlockOutcome::Applied(record) | BlockOutcome::Replayed(record)) =
+            let (BlockOutcome::Applied(record) | BlockOutcome::Replayed(KeptAnswer { change: record, .. })) =
                 self.change_and_unfollow(edge, &patch, &write, None).await?;
             return Ok(Applied { record, replayed: false });
         };
         let (begun, is_new) = self.begin_request(&request, write.now).await?;
-        let changed = self.change_once(edge, &patch, &write, RequestKey { request: &request, begun }).await;
+        let key = RequestKey { request: &request, begun, now: write.now };
+        let changed = self.change_once(edge, &patch, &write, key).await;
         self.close_request(&request, is_new, changed.as_ref().err()).await?;
         changed
     }
@@ -95,7 +104,8 @@ impl Cql {
     ) -> Result<Applied<BlockChange>, StoreError> {
         match self.change_and_unfollow(edge, patch, write, Some(key)).await? {
             BlockOutcome::Applied(record) => Ok(Applied { record, replayed: false }),
-            BlockOutcome::Replayed(change) => {
+            BlockOutcome::Replayed(KeptAnswer { change, begun }) => {
+                let key = RequestKey { begun, ..key };
                 let ended = async {
                     if patch.permissions.is_some() {
                         self.resume_event(&change.block).await?;
@@ -119,7 +129,7 @@ impl Cql {
         let note = ChangeLogEntry::about(self, ChangeSubject::Block(edge));
         let (block, event) = match self.decide_block(edge, patch, write, note, key).await? {
             BlockOutcome::Applied(decided) => decided,
-            BlockOutcome::Replayed(change) => return Ok(BlockOutcome::Replayed(change)),
+            BlockOutcome::Replayed(kept) => return Ok(BlockOutcome::Replayed(kept)),
         };
         // A retry of the same request waits until the answer is complete.
         let _lock = key.map(|_| lock);
@@ -153,15 +163,15 @@ impl Cql {
         write: &Write,
         note: ChangeLogEntry,
         key: Option<RequestKey<'_>>,
-    ) -> Result<BlockOutcome<(Block, Option<RelationEvent>), BlockChange>, StoreError> {
+    ) -> Result<BlockOutcome<(Block, Option<RelationEvent>)>, StoreError> {
         for tries in 0..TRIES_MAX {
             let before = self.confirmed_block(edge).await?;
             // Read after the record: if the record shows the effect of this request, its answer is stored by now, so
             // the request is not refused because of its own effect.
             if let Some(key) = key
-                && let Some(change) = self.block_answer(edge, key).await?
+                && let Some(kept) = self.block_answer(edge, key).await?
             {
-                return Ok(BlockOutcome::Replayed(change));
+                return Ok(BlockOutcome::Replayed(kept));
             }
             let before = before.map_or_else(|| Block::unset(edge), BlockRow::before);
             let version = before.version;
@@ -224,10 +234,10 @@ impl Cql {
     }
 
     /// The answer to a request, if its write took effect.
-    async fn block_answer(&self, edge: Edge, key: RequestKey<'_>) -> Result<Option<BlockChange>, StoreError> {
-        let (placed, other) = key.position();
-        let rows = self.client.records(&READ_ANSWER, values![edge.from.get(), placed, other]).await?;
-        rows.iter().find(|row| key.matches(row)).map(|row| row.json("reply")).transpose()
+    async fn block_answer(&self, edge: Edge, key: RequestKey<'_>) -> Result<Option<KeptAnswer>, StoreError> {
+        let rows = self.client.records(&READ_ANSWER, values![edge.from.get(), key.position().0]).await?;
+        let found = rows.iter().find_map(|row| Some((row, key.answered_by(row, "other")?)));
+        found.map(|(row, begun)| Ok(KeptAnswer { change: row.json("reply")?, begun })).transpose()
     }
 
     /// Completes what may be incomplete after the write of a repeated request.
@@ -264,7 +274,7 @@ impl Cql {
         let (placed, other) = key.position();
         let reply = serde_json::to_string(change).map_err(|_| malformed("reply"))?;
         let owner = change.block.edge.from.get();
-        let row = values![reply, owner, placed, other, key.request.id.as_str().to_owned()];
+        let row = values![reply, owner, placed, other, key.name()];
         let updated = self.client.write_if(vec![Bound(&UPDATE_ANSWER, row)]).await.map(drop);
         updated.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
@@ -314,6 +324,5 @@ fn answer_part(key: RequestKey<'_>, after: &Block) -> Result<Bound, StoreError> 
     let (placed, other) = key.position();
     let change = BlockChange { block: after.clone(), cut: None };
     let reply = serde_json::to_string(&change).map_err(|_| malformed("reply"))?;
-    let id = key.request.id.as_str().to_owned();
-    Ok(Bound(&ANSWER, values![after.edge.from.get(), placed, other, id, reply]))
+    Ok(Bound(&ANSWER, values![after.edge.from.get(), placed, other, key.name(), reply]))
 }

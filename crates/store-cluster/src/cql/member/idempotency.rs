@@ -7,10 +7,8 @@ use super::queue::PendingChange;
 use crate::cql::{
     client::{
         error::{as_outcome, malformed},
-        row::NamedRow,
         session::{Bound, Statement, values},
     },
-    idempotency::RequestKey,
     stores::Cql,
 };
 
@@ -33,13 +31,16 @@ impl Cql {
         queued: &mut Vec<PendingChange>,
     ) -> Result<(), StoreError> {
         let keys = queued.iter().filter_map(PendingChange::key);
-        let sums: Vec<i64> = keys.map(|key| key.position().1).collect();
+        let sums: Vec<i64> = keys.map(|key| key.position().0).collect();
         if sums.is_empty() {
             return Ok(());
         }
         let answers = self.client.records(&ANSWERS, values![group.get(), sums]).await?;
         for pending in std::mem::take(queued) {
-            match pending.key().and_then(|key| answers.iter().find(|row| is_answer_to(row, key))) {
+            match pending
+                .key()
+                .and_then(|key| answers.iter().find(|row| key.answered_by(row, "member").is_some()))
+            {
                 None => queued.push(pending),
                 Some(row) => {
                     pending.respond(row.json("reply").map(|record| Applied { record, replayed: true }));
@@ -64,13 +65,8 @@ impl PendingChange {
         changed: &MembersUpdated,
     ) -> Result<Option<Bound>, StoreError> {
         let Some(key) = self.key() else { return Ok(None) };
-        let (begun, sum) = key.position();
+        let (sum, begun) = key.position();
         let reply = serde_json::to_string(changed).map_err(|_| malformed("reply"))?;
-        let id = key.request.id.as_str().to_owned();
-        Ok(Some(Bound(&PUT, values![group.get(), sum, begun, id, reply])))
+        Ok(Some(Bound(&PUT, values![group.get(), sum, begun, key.name(), reply])))
     }
-}
-
-fn is_answer_to(row: &NamedRow, key: RequestKey<'_>) -> bool {
-    key.matches(row) && matches!(row.number("member"), Ok(Some(begun)) if begun == key.begun)
 }

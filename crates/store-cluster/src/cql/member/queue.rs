@@ -51,7 +51,7 @@ impl PendingChange {
     /// The key of the request, if there is one.
     pub(in crate::cql) fn key(&self) -> Option<RequestKey<'_>> {
         let request = self.write.request.as_ref()?;
-        self.begun.map(|begun| RequestKey { request, begun })
+        self.begun.map(|begun| RequestKey { request, begun, now: self.write.now })
     }
 
     /// Sends the answer. A caller that is gone does not receive it.

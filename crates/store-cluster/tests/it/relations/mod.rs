@@ -5,6 +5,7 @@ mod buckets;
 mod clocks;
 mod crashes;
 mod feed;
+mod forgotten_requests;
 mod imports;
 mod log_ends;
 mod logs;
