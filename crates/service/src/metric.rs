@@ -268,6 +268,11 @@ metrics! {
         &[],
         "Messages whose content this node removed because the messages of their sender are erased.",
     );
+    pub const OWN_MARKS_WAITING: Metric = Metric::gauge(
+        "kith_own_marks_waiting",
+        &[],
+        "Dialogs whose user sent a message on this node and is not marked yet as having read it. Rises while the store fails.",
+    );
     pub const DIALOG_MARKS_SIZE: Metric =
         Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");
     pub const NOTICE_MARKS: Metric = Metric::counter(

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -22,10 +22,11 @@ use kith_proto::{
         receipt_service_client::ReceiptServiceClient,
     },
 };
-use kith_server::{config::Config, edge::Edge};
+use kith_server::{config::Config, edge::Edge, node::services::Services};
 use kith_store::*;
+use tokio::time::{sleep, timeout};
 
-use crate::{bare_node, dialog_calls::to_mark, node::principal};
+use crate::{bare_node, broken_store, dialog_calls::to_mark, node::principal};
 
 const READERS: usize = 500;
 
@@ -35,6 +36,8 @@ struct CountingDialogStore {
     store: Arc<dyn DialogStore>,
     commands: AtomicUsize,
     reads: AtomicUsize,
+    /// Marks are refused.
+    fails: AtomicBool,
 }
 
 #[async_trait]
@@ -69,6 +72,12 @@ impl DialogStore for CountingDialogStore {
         now: Timestamp,
     ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
         self.commands.fetch_add(1, Ordering::Relaxed);
+        if self.fails.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable {
+                outcome: Outcome::Unknown,
+                source: broken_store::driver(),
+            });
+        }
         self.store.mark_dialogs(marks, now).await
     }
 
@@ -111,20 +120,86 @@ async fn group(edge: &Edge, readers: usize) -> (i64, Vec<i64>) {
 }
 
 /// A node over counted dialogs.
-async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<CountingDialogStore>, Edge) {
+async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<CountingDialogStore>, Edge, Services) {
     let mut config = Config::default();
     config.limits.write_answer = Duration::from_secs(8);
     let mut stores = file.stores();
-    let (commands, reads) = (AtomicUsize::default(), AtomicUsize::default());
-    let dialogs = Arc::new(CountingDialogStore { store: Arc::clone(&stores.dialogs), commands, reads });
+    let dialogs = Arc::new(CountingDialogStore {
+        store: Arc::clone(&stores.dialogs),
+        commands: AtomicUsize::default(),
+        reads: AtomicUsize::default(),
+        fails: AtomicBool::default(),
+    });
     stores.dialogs = Arc::<CountingDialogStore>::clone(&dialogs);
-    (dialogs, bare_node::serve(&stores, &config).await.0)
+    let (edge, services) = bare_node::serve(&stores, &config).await;
+    (dialogs, edge, services)
+}
+
+/// Waits until a condition of the counted dialogs holds.
+async fn until(dialogs: &CountingDialogStore, holds: impl Fn(&CountingDialogStore) -> bool) {
+    let wait = async {
+        while !holds(dialogs) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), wait).await.unwrap();
+}
+
+/// Two users; the second one has answered the first one, and the number of the answer.
+async fn answered(edge: &Edge) -> (i64, i64) {
+    let users = [bare_node::user(edge, 0, "ann").await, bare_node::user(edge, 0, "bob").await];
+    let mut seq = 0;
+    for (from, to) in [(users[0], users[1]), (users[1], users[0])] {
+        let request = SendMessageRequest {
+            sender_id: from,
+            to: Some(To::UserId(to)),
+            body: "hi".into(),
+            ..Default::default()
+        };
+        seq = MessageServiceClient::new(edge.clone()).send_message(request).await.unwrap().into_inner().seq;
+    }
+    (users[1], seq)
+}
+
+async fn read_seq(file: &kith_store_sqlite::SqliteHandle, user: i64) -> i64 {
+    let user = UserId::new(user).unwrap();
+    let dialogs = file.stores().dialogs.dialog_list(user, DialogList::All, None, 10).await.unwrap();
+    dialogs[0].read.read_seq()
+}
+
+/// Regression: the mark of an own message was tried once, so that what was answered stayed unread.
+#[tokio::test]
+async fn own_mark_is_repeated_until_stored() {
+    let file = kith_store_sqlite::open_in_memory().await.unwrap();
+    let (dialogs, edge, _services) = started(&file).await;
+    dialogs.fails.store(true, Ordering::Relaxed);
+    let (user, seq) = answered(&edge).await;
+    until(&dialogs, |dialogs| dialogs.commands.load(Ordering::Relaxed) >= 2).await;
+    assert_eq!(read_seq(&file, user).await, 0);
+    dialogs.fails.store(false, Ordering::Relaxed);
+    let failed = dialogs.commands.load(Ordering::Relaxed);
+    until(&dialogs, |dialogs| dialogs.commands.load(Ordering::Relaxed) > failed).await;
+    let stored = async {
+        while read_seq(&file, user).await != seq {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), stored).await.unwrap();
+}
+
+#[tokio::test]
+async fn own_marks_are_stored_when_the_node_stops() {
+    let file = kith_store_sqlite::open_in_memory().await.unwrap();
+    let (_, edge, services) = started(&file).await;
+    let (user, seq) = answered(&edge).await;
+    services.messages.stop_own_marks().await;
+    assert_eq!(read_seq(&file, user).await, seq);
 }
 
 #[tokio::test]
 async fn opening_500_unread_is_one_update() {
     let file = kith_store_sqlite::open_in_memory().await.unwrap();
-    let (dialogs, edge) = started(&file).await;
+    let (dialogs, edge, _services) = started(&file).await;
     let (group_id, ids) = group(&edge, 200).await;
     let id = format!("g{group_id}");
     let mut messages = MessageServiceClient::new(edge.clone());
@@ -165,7 +240,7 @@ async fn opening_500_unread_is_one_update() {
 #[tokio::test]
 async fn marks_of_500_readers_are_few_commands() {
     let file = kith_store_sqlite::open_in_memory().await.unwrap();
-    let (dialogs, edge) = started(&file).await;
+    let (dialogs, edge, _services) = started(&file).await;
     let (group_id, ids) = group(&edge, READERS).await;
     let message =
         SendMessageRequest { to: Some(To::GroupId(group_id)), body: "hi".into(), ..Default::default() };

@@ -16,7 +16,7 @@ use kith_proto::{
         send_message_request::To,
     },
     receipt::v1::{
-        BatchGetReceiptsRequest, GetReceiptRequest, Receipt, ReceiptForm, receipt::Who,
+        BatchGetReceiptsRequest, GetReceiptRequest, ListOrdinalsRequest, ListReadersRequest, Receipt, ReceiptForm, receipt::Who,
         receipt_result::Result as Found, receipt_service_client::ReceiptServiceClient,
     },
 };
@@ -153,6 +153,8 @@ async fn opened(stores: &Stores) -> Edge {
     let mut config = Config::default();
     // A machine may be busy.
     (config.limits.deadline_default, config.limits.deadline_max) = (PATIENCE, PATIENCE);
+    // Fewer than the groups have members.
+    config.receipts.kept = 1_000;
     bare_node::serve(stores, &config).await.0
 }
 
@@ -252,6 +254,49 @@ async fn receipt_of_100000_members_is_bounded() {
     assert_eq!(stage.reads(), (101, 0), "a page for each 1000 rows, and one that is empty");
     assert_eq!(stage.counts(seq).await, [100_000, 100, 99_900, 0]);
     assert_eq!(stage.reads(), (101, 0), "nothing is read again");
+}
+
+/// Regression: each page of a group with more users than are cached read the whole group.
+#[tokio::test]
+async fn page_of_a_large_group_reads_a_page() {
+    let stage = Stage::start(MANY).await;
+    stage.add(1..=30_000).await;
+    let seq = stage.send(1).await;
+    stage.mark(25_001..=25_100, seq).await;
+    let mut client = ReceiptServiceClient::new(stage.edge.clone());
+    let (mut ordinals, mut token) = (0, String::new());
+    loop {
+        let request = ListOrdinalsRequest {
+            conversation_id: ID.to_owned(),
+            page_size: 1_000,
+            page_token: token,
+        };
+        let page = client.list_ordinals(request).await.unwrap().into_inner();
+        ordinals += page.users.len();
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((ordinals, stage.reads()), (30_000, (31, 0)), "the group is read once");
+
+    let (mut readers, mut pages, mut token) = (Vec::new(), 0, String::new());
+    loop {
+        let request = ListReadersRequest {
+            conversation_id: ID.to_owned(),
+            seq,
+            page_size: 60,
+            page_token: token,
+            consistency: None,
+        };
+        let page = client.list_readers(request).await.unwrap().into_inner();
+        (readers, pages, token) = ([readers, page.user_ids].concat(), pages + 1, page.next_page_token);
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((readers, pages), ((25_001..=25_100).collect(), 3), "the first page finds no reader");
+    assert_eq!(stage.reads(), (31, 0));
 }
 
 #[tokio::test]

@@ -11,7 +11,8 @@
 //! is part of its membership, cut by its dialog and by the record of the conversation.
 //!
 //! **Dialogs.** Every sender has a dialog, made before its first message, and its own messages are marked as read. The mark is
-//! not waited for: a node that dies in between leaves earlier messages of others unread.
+//! not waited for, and is repeated until it is stored: a node that dies leaves earlier messages of others unread if they were
+//! answered within its last second.
 //!
 //! **Changes.** A recall or an edit changes a message in one transaction with its event (`changes`).
 //!

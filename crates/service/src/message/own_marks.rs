@@ -1,9 +1,13 @@
-//! Every sender has read its own messages.
+//! Every sender has read its own messages. Their marks are gathered for a second, so that a burst of a user is one mark, and are
+//! repeated until they are stored. A node that dies loses those of its last second.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
-use kith_store::{ConversationId, DialogKey, MarkKind, Seq, UserId};
-use tokio::time::Instant;
+use futures::{StreamExt as _, stream};
+use kith_store::{ConversationId, DialogKey, MARKS_AT_ONCE, MarkKind, Seq, UserId};
+use metrics::Gauge;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     Messages,
@@ -12,10 +16,71 @@ use super::{
 use crate::{
     dialog::MarkRequest,
     error::{Error, Reason},
+    metric::{OWN_MARKS_WAITING, as_f64},
 };
 
+/// How long marks are gathered, and the pause after a failure.
+const GATHERED_FOR: Duration = Duration::from_secs(1);
 /// Deadline for the begin of a mark, which begins at once and runs to its end.
 const MARKED_WITHIN: Duration = Duration::from_secs(10);
+/// How long the last marks of a node may take when it stops.
+const STORED_AT_STOP_WITHIN: Duration = Duration::from_secs(5);
+/// Most marks that wait. Some 10 MB. More only wait while the store fails, and then sends fail as well.
+const WAITING_MAX: usize = 100_000;
+
+/// The marks of senders that are not stored yet.
+#[derive(Debug)]
+pub(crate) struct OwnMarks {
+    state: Mutex<OwnMarksState>,
+    count: Gauge,
+}
+
+#[derive(Debug, Default)]
+struct OwnMarksState {
+    /// For each dialog the number of the last own message.
+    waiting: HashMap<DialogKey, Seq>,
+    /// Whether a task stores them.
+    has_task: bool,
+    /// Whether the node stops. Then no task begins.
+    stopped: bool,
+}
+
+impl OwnMarks {
+    pub(super) fn new() -> Self {
+        let count = metrics::gauge!(OWN_MARKS_WAITING.name);
+        count.set(0.0);
+        Self { state: Mutex::default(), count }
+    }
+
+    /// Adds a mark. Returns whether the caller must start the task that stores marks.
+    fn add(&self, key: DialogKey, seq: Seq) -> bool {
+        let mut state = self.state.lock();
+        if state.waiting.len() >= WAITING_MAX && !state.waiting.contains_key(&key) {
+            tracing::warn!("a message is not marked as read by its sender: too many marks wait");
+            return false;
+        }
+        let last = state.waiting.entry(key).or_default();
+        *last = seq.max(*last);
+        self.count.set(as_f64(state.waiting.len()));
+        !state.stopped && !std::mem::replace(&mut state.has_task, true)
+    }
+
+    fn take(&self) -> HashMap<DialogKey, Seq> {
+        self.count.set(0.0);
+        std::mem::take(&mut self.state.lock().waiting)
+    }
+
+    /// Whether the task that stores marks goes on. If not, the next mark starts one.
+    fn goes_on(&self) -> bool {
+        let mut state = self.state.lock();
+        state.has_task = !state.stopped && !state.waiting.is_empty();
+        state.has_task
+    }
+
+    fn stop(&self) {
+        self.state.lock().stopped = true;
+    }
+}
 
 impl MessageDraft {
     /// The user who has read up to the message when it is sent; `None`: none.
@@ -31,23 +96,52 @@ impl Messages {
         conversation: ConversationId,
         sent: impl Iterator<Item = (Option<UserId>, &'a Result<SendOutcome, Error>)>,
     ) {
-        let mut last: BTreeMap<UserId, Seq> = BTreeMap::new();
+        let mut starts = false;
         for (user, sent) in sent {
             if let (Some(user), Ok(sent)) = (user, sent) {
-                let seq = last.entry(user).or_default();
-                *seq = sent.seq.max(*seq);
+                starts |= self.own_marks.add(DialogKey { user, conversation }, sent.seq);
             }
         }
-        for (user, seq) in last {
-            let this = self.clone();
-            let mark = async move { this.mark_one(DialogKey { user, conversation }, seq).await };
-            let mutations = self.mutations.clone();
-            tokio::spawn(async move {
-                if let Err(error) = mutations.run(Instant::now() + MARKED_WITHIN, mark).await {
-                    tracing::warn!(%error, "a message could not be marked as read by its sender");
-                }
-            });
+        if starts {
+            tokio::spawn(self.clone().gather_own_marks());
         }
+    }
+
+    async fn gather_own_marks(self) {
+        loop {
+            sleep(GATHERED_FOR).await;
+            self.store_own_marks().await;
+            if !self.own_marks.goes_on() {
+                return;
+            }
+        }
+    }
+
+    /// Stores the marks of senders that wait, when the node stops. Must be called before writes are refused.
+    pub async fn stop_own_marks(&self) {
+        self.own_marks.stop();
+        if timeout(STORED_AT_STOP_WITHIN, self.store_own_marks()).await.is_err() {
+            tracing::warn!(
+                "the last messages are not marked as read by their senders: the store did not answer"
+            );
+        }
+    }
+
+    /// Stores the marks that wait. Those that the store did not take wait again.
+    async fn store_own_marks(&self) {
+        let marks = self.own_marks.take().into_iter().map(async |(key, seq)| {
+            let this = self.clone();
+            let mark = async move { this.mark_one(key, seq).await };
+            let marked = self.mutations.run(Instant::now() + MARKED_WITHIN, mark).await;
+            let Err(error) = marked else { return };
+            if error.reason().retry_after().is_some() {
+                self.own_marks.add(key, seq);
+            } else {
+                tracing::warn!(%error, "a message could not be marked as read by its sender");
+            }
+        });
+        let marks: Vec<_> = marks.collect();
+        stream::iter(marks).buffer_unordered(2 * MARKS_AT_ONCE).collect::<()>().await;
     }
 
     async fn mark_one(&self, key: DialogKey, seq: Seq) -> Result<(), Error> {
@@ -60,6 +154,10 @@ impl Messages {
             None => return Ok(()),
         };
         let (joined, left) = (bounds.joined(), bounds.left());
+        if joined.is_some_and(|joined| seq < joined) {
+            // It left and joined again in between: a mark of this stay would read what it skipped.
+            return Ok(());
+        }
         let request = MarkRequest { key, kind: MarkKind::UpTo(seq), joined, left, exists: true };
         self.marks.mark(request).await.map(drop)
     }

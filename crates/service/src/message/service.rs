@@ -3,7 +3,8 @@
 use std::{ops::Deref, sync::Arc};
 
 use super::{
-    MessagesConfig, dialogs::LogHeads, erasing::ErasureStart, logs::Logs, queue::AppendQueue, sending,
+    MessagesConfig, dialogs::LogHeads, erasing::ErasureStart, logs::Logs, own_marks::OwnMarks,
+    queue::AppendQueue, sending,
 };
 use crate::{
     conversation::ConversationRecords,
@@ -47,6 +48,7 @@ pub struct MessagesInner {
     pub(crate) logs: Logs,
     pub(super) queue: AppendQueue,
     pub(super) erasures: ErasureStart,
+    pub(super) own_marks: OwnMarks,
     pub(crate) conversations: ConversationRecords,
     pub(crate) dialogs: DialogRecords,
     pub(crate) marks: MarkQueue,
@@ -81,6 +83,7 @@ impl Messages {
             logs: queue.logs.clone(),
             queue,
             erasures: ErasureStart::new(context),
+            own_marks: OwnMarks::new(),
             marks: MarkQueue::new(context, dialogs.clone(), heads, dependencies.members.clone(), marked),
             conversations,
             dialogs,

@@ -22,8 +22,8 @@ pub struct ReceiptsConfig {
     /// The same for groups with more than 10000 users who are or were members. At most 1m.
     #[serde(with = "humantime_serde")]
     pub memory_large: Duration,
-    /// Maximum users whose memberships, and maximum users whose marks, a node caches. A group with more than that is
-    /// read again for each receipt. About 50 bytes each.
+    /// Maximum users whose memberships, and maximum users whose marks, a node caches. The
+    /// group that is used last is kept whatever its size. About 50 bytes each.
     pub kept: usize,
     /// How long after a mark the receiving senders of a group are notified, and the minimum time between two
     /// notifications. 0s: they are not notified.

@@ -1,6 +1,6 @@
 //! The data from which receipts are computed.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use kith_store::{MembershipAtSend, Receipt, Seat, SentMessage, Seq, UserId};
 
@@ -39,12 +39,13 @@ pub(super) fn numbers(messages: &[Result<SentMessage, Error>]) -> Vec<Seq> {
     seqs
 }
 
-/// The users who were members when one of the messages with these numbers was sent, by rising ordinal.
-pub(super) fn readers(seats: &GroupSeats, seqs: &[Seq]) -> Vec<(usize, UserId)> {
-    let numbered = seats.seats.iter().enumerate().filter_map(|(at, seat)| Some((at, seat.as_ref()?)));
+/// The users with ordinals in this range who were members when one of the messages with these numbers was sent, by rising ordinal.
+pub(super) fn readers(seats: &GroupSeats, range: Range<usize>, seqs: &[Seq]) -> Vec<(usize, UserId)> {
+    let some = seats.seats.get(range.clone()).unwrap_or_default();
+    let numbered = range.zip(some).filter_map(|(at, seat)| Some((at, seat.as_ref()?)));
     let was_in = |seat: &Seat| seqs.iter().any(|seq| seat.membership_at(*seq) != MembershipAtSend::Absent);
     // Most are in it: it need not grow.
-    let mut readers = Vec::with_capacity(seats.seats.len());
+    let mut readers = Vec::with_capacity(some.len());
     readers.extend(numbered.filter(|(_, seat)| was_in(seat)).map(|(at, seat)| (at, seat.user)));
     readers
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kith_store::{ConversationId, Edge, ReceiptState, Seat, SentMessage, Seq, UserId};
+use kith_store::{ConversationId, Edge, Receipt, ReceiptState, Seat, SentMessage, Seq, UserId};
 use tokio::time::Instant;
 
 use super::{
@@ -33,6 +33,18 @@ pub(super) struct ReceiptsInner {
     seats: SeatCopies,
     marks: ReadMarks,
     pub(super) config: ReceiptsConfig,
+}
+
+/// Users whose marks are read at once for a page.
+const PART: usize = 1_000;
+/// Most such parts that are read for one page.
+const PARTS_OF_PAGE: usize = 20;
+
+/// Messages, and the users of their conversation.
+struct VisibleMessages {
+    /// Or the reason for which one has no receipt for the caller.
+    messages: Vec<Result<SentMessage, Error>>,
+    seats: Arc<GroupSeats>,
 }
 
 /// A page of users to read.
@@ -76,6 +88,19 @@ impl Receipts {
         seqs: &[Seq],
         is_fresh: bool,
     ) -> Result<ReceiptInputs, Error> {
+        let VisibleMessages { messages, seats } = self.visible(user, conversation, seqs).await?;
+        let readers = inputs::readers(&seats, 0..seats.seats.len(), &inputs::numbers(&messages));
+        let marks = self.marks(user, conversation, readers, is_fresh).await?;
+        Ok(ReceiptInputs { messages, seats, marks })
+    }
+
+    /// The messages that the caller may see the receipts of, and the users of the conversation.
+    async fn visible(
+        &self,
+        user: Option<UserId>,
+        conversation: ConversationId,
+        seqs: &[Seq],
+    ) -> Result<VisibleMessages, Error> {
         // Before the seats: a member who joins after it is not a reader of these messages.
         let sent = self.sent(user, conversation, seqs).await?;
         let (caller, seats) =
@@ -84,12 +109,12 @@ impl Receipts {
         let message = |(at, seq): (usize, &Seq)| {
             if at < most { visible_message(&sent, *seq, caller, &seats) } else { Err(left_out()) }
         };
-        let messages: Vec<_> = seqs.iter().enumerate().map(message).collect();
-        let marks = self.marks(user, conversation, &seats, &messages, is_fresh).await?;
-        Ok(ReceiptInputs { messages, seats, marks })
+        let messages = seqs.iter().enumerate().map(message).collect();
+        Ok(VisibleMessages { messages, seats })
     }
 
-    /// Returns a page of the users with this part in the receipt of a message, from this ordinal on.
+    /// Returns a page of the users with this part in the receipt of a message, from this ordinal on. It has fewer users than
+    /// asked for if they are rare: at most [`PARTS_OF_PAGE`] parts of the conversation are read.
     ///
     /// # Errors
     /// As [`Self::inputs`].
@@ -101,14 +126,29 @@ impl Receipts {
         asked: OrdinalPage,
         is_fresh: bool,
     ) -> Result<ReceiptUsers<UserId>, Error> {
-        let inputs = self.inputs(user, message.0, &[message.1], is_fresh).await?;
-        let message = inputs.messages.first().cloned().unwrap_or_else(|| Err(Error::internal()))?;
-        let receipt = inputs.receipt(message);
-        let user = |ordinal: u32| {
-            let seat = inputs.seats.seats.get(usize::try_from(ordinal).ok()?)?.as_ref()?;
-            Some((ordinal, seat.user))
-        };
-        Ok(page(receipt.ordinals(state, asked.from).filter_map(user), asked.size))
+        let (conversation, seq) = message;
+        let VisibleMessages { messages, seats } = self.visible(user, conversation, &[seq]).await?;
+        let message = messages.into_iter().next().unwrap_or_else(|| Err(Error::internal()))?;
+        let (mut users, mut from) = (Vec::new(), usize::try_from(asked.from).unwrap_or(usize::MAX));
+        for _ in 0..PARTS_OF_PAGE {
+            let part = from.min(seats.seats.len())..from.saturating_add(PART).min(seats.seats.len());
+            let readers = inputs::readers(&seats, part.clone(), &[seq]);
+            let marks = self.marks(user, conversation, readers, is_fresh).await?;
+            let (has_read, first) = (marks.have_read(seq), part.start);
+            let receipt = Receipt::of(&seats.seats[part.clone()], message, |at| has_read(first + at));
+            for ordinal in receipt.ordinals(state, 0) {
+                let at = first + usize::try_from(ordinal).unwrap_or(usize::MAX);
+                if users.len() == asked.size {
+                    return Ok(ReceiptUsers { users, next: u32::try_from(at).ok() });
+                }
+                users.extend(seats.seats.get(at).and_then(Option::as_ref).map(|seat| seat.user));
+            }
+            from = part.end;
+            if from == seats.seats.len() {
+                return Ok(ReceiptUsers { users, next: None });
+            }
+        }
+        Ok(ReceiptUsers { users, next: u32::try_from(from).ok() })
     }
 
     /// Returns a page of the present and former users of a conversation, from this ordinal on, each with its ordinal.
@@ -150,16 +190,14 @@ impl Receipts {
         Ok(sent)
     }
 
-    /// The read marks of the readers of these messages.
+    /// The read marks of these readers, each with its ordinal.
     async fn marks(
         &self,
         user: Option<UserId>,
         conversation: ConversationId,
-        seats: &GroupSeats,
-        messages: &[Result<SentMessage, Error>],
+        readers: Vec<(usize, UserId)>,
         is_fresh: bool,
     ) -> Result<Arc<MarksByOrdinal>, Error> {
-        let readers = inputs::readers(seats, &inputs::numbers(messages));
         if readers.is_empty() || (user.is_some() && self.is_blocked(conversation).await?) {
             return Ok(Arc::default());
         }

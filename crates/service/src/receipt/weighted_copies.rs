@@ -5,7 +5,8 @@ use std::{collections::HashMap, hash::Hash};
 /// Weight of an entry besides its content.
 const BASE: usize = 8;
 
-/// Copies of bounded weight: when there are too many, the least recently used ones are dropped.
+/// Copies of bounded weight: when there are too many, the least recently used ones are dropped. The last used one stays, whatever
+/// its weight: the pages of a list read it again and again.
 #[derive(Debug)]
 pub(super) struct WeightedCopies<K, V> {
     entries: HashMap<K, KeptCopy<V>>,
@@ -50,7 +51,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
         self.make_room();
     }
 
-    /// Sets the weight of the content of a copy, and drops others, or this one, until there is room.
+    /// Sets the weight of the content of a copy, and drops others until there is room.
     pub(super) fn set_weight(&mut self, key: K, content: usize) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let weight = BASE + content;
@@ -78,6 +79,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
         }
         let mut oldest: Vec<(u64, K)> = self.entries.iter().map(|(key, entry)| (entry.used, *key)).collect();
         oldest.sort_unstable_by_key(|(used, _)| *used);
+        oldest.pop();
         for (_, key) in oldest {
             if self.weight <= self.max - self.max / 8 {
                 return;
@@ -119,11 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn copy_that_is_too_large_is_not_kept() {
+    fn copy_that_is_too_large_is_kept_alone() {
         let mut kept: WeightedCopies<u8, u8> = WeightedCopies::new(80);
         kept.put(1, 1);
-        kept.set_weight(1, 100);
-        assert_eq!((kept.entries.len(), kept.weight), (0, 0));
+        kept.put(2, 2);
+        kept.set_weight(2, 100);
+        assert_eq!((kept.get(2), kept.entries.len()), (2, 1));
+        kept.put(3, 3);
+        assert_eq!((kept.entries.len(), kept.weight), (1, BASE), "until another one is used");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use kith_service::{
     conversation, dialog,
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
-    message::{FanOutRetries, documents},
+    message::{FanOutRetries, Messages, documents},
     notice::{self, LiveTotals, NoticeCleanup},
     presence::{Background, MembershipForwarder},
     relation::{self, Blocks, Follows, RelationUpkeep},
@@ -74,6 +74,8 @@ pub struct Services {
     pub(crate) applications: BackgroundJob,
     /// Retries of failed deliveries.
     pub repeats: FanOutRetries,
+    /// The messages of the node.
+    pub messages: Messages,
     /// Delivery of messages that other nodes left undelivered.
     pub(crate) resumption: BackgroundJob,
     /// The background tasks of receivers.
@@ -127,6 +129,7 @@ impl Services {
         if let Some(observer) = &self.observer {
             observer.stop().await;
         }
+        self.messages.stop_own_marks().await;
         let written = self.mutations.drain(limit).await;
         self.receipts.stop().await;
         self.receivers.stop().await;
@@ -247,6 +250,7 @@ async fn build(
     let totals = LiveTotals::new(notices.clone());
     let streams = messages::StreamParts { pages: page_tokens.clone(), totals };
     let messaging = messages::messaging(parts, sending, &domains, streams);
+    let messages = messaging.calls.messages.clone();
     let unfinished = application::cleanup_job(stores, applications.clone(), parts.among());
     let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
@@ -275,6 +279,7 @@ async fn build(
         cleanup,
         applications: unfinished,
         repeats: messaging.repeats,
+        messages,
         resumption: messaging.resumption,
         receivers: messaging.receivers,
         receipts: messaging.receipt_notifier,
