@@ -43,8 +43,6 @@ pub(crate) enum Identity {
     User(Arc<User>),
     /// Another node of the cluster.
     Node,
-    /// This node itself, which keeps presence for its sockets.
-    Gateway,
 }
 
 impl User {
@@ -60,7 +58,6 @@ impl User {
 #[derive(Clone, Debug)]
 pub(crate) enum InProcessIdentity {
     User(Arc<User>),
-    Gateway,
 }
 
 /// The result of looking up who makes a call.
@@ -87,15 +84,12 @@ impl Identity {
             Self::Caller(caller) => caller.rights,
             Self::User(_) => USER_RIGHTS,
             Self::Node => Rights::of(&[Scope::AdminRead, Scope::AdminWrite]),
-            Self::Gateway => {
-                Rights::of(&[Scope::AdminRead, Scope::PresenceRead, Scope::PresenceWrite, Scope::PresenceOwn])
-            }
         }
     }
 
     pub(crate) fn caller(&self) -> CallerId {
         match self {
-            Self::Anonymous | Self::User(_) | Self::Node | Self::Gateway => CallerId::DEFAULT,
+            Self::Anonymous | Self::User(_) | Self::Node => CallerId::DEFAULT,
             Self::Caller(caller) => caller.id,
         }
     }
@@ -106,7 +100,6 @@ impl Identity {
             Self::Anonymous => ("(anonymous)", None),
             Self::Node => ("(node)", None),
             Self::User(_) => ("(user)", None),
-            Self::Gateway => ("(socket)", None),
             Self::Caller(caller) => (&caller.name, Some(caller.key)),
         }
     }
@@ -115,7 +108,7 @@ impl Identity {
     pub(crate) const fn configured(&self) -> Option<&Arc<Caller>> {
         match self {
             Self::Caller(caller) => Some(caller),
-            Self::Anonymous | Self::User(_) | Self::Node | Self::Gateway => None,
+            Self::Anonymous | Self::User(_) | Self::Node => None,
         }
     }
 }
@@ -177,7 +170,6 @@ impl Authentication {
     /// CREDENTIALS_REFUSED if the token of the user is no longer taken.
     pub(crate) fn in_process(by: InProcessIdentity, now: Instant) -> Result<Identity, RefusedCall> {
         match by {
-            InProcessIdentity::Gateway => Ok(Identity::Gateway),
             InProcessIdentity::User(user) if user.ends <= now || user.ended.is_cancelled() => {
                 Err(RefusedCall::of(RefusalCause::Token))
             }

@@ -42,9 +42,7 @@ impl AdmittedCall {
         let ended = match &self.by {
             Identity::Caller(caller) => &caller.ended,
             Identity::User(user) => &user.ended,
-            Identity::Anonymous | Identity::Node | Identity::Gateway => {
-                return None;
-            }
+            Identity::Anonymous | Identity::Node => return None,
         };
         Some(CloseSignal::new(ended.clone(), refused))
     }
@@ -190,7 +188,7 @@ fn check(by: &Identity, rule: Rule, acting: Principal) -> Result<(), Error> {
     match by {
         Identity::Node => rule.check_node(),
         Identity::User(_) => rule.check_user(acting != Principal::Service),
-        Identity::Anonymous | Identity::Caller(_) | Identity::Gateway => rule.check(by.rights(), acting),
+        Identity::Anonymous | Identity::Caller(_) => rule.check(by.rights(), acting),
     }
 }
 

@@ -33,7 +33,6 @@ pub(super) struct CallerCalls {
     known: ArcSwap<HashMap<CallerId, Arc<CallerCounters>, RandomState>>,
     users: Arc<CallerCounters>,
     nodes: Arc<CallerCounters>,
-    sockets: Arc<CallerCounters>,
     others: Arc<CallerCounters>,
 }
 
@@ -60,7 +59,6 @@ impl CallerCalls {
             known: ArcSwap::default(),
             users: CallerCounters::of("(user)"),
             nodes: of(Identity::Node),
-            sockets: of(Identity::Gateway),
             others: CallerCounters::of(OTHERS),
         }
     }
@@ -72,7 +70,6 @@ impl CallerCalls {
             Identity::Caller(caller) => Some(self.of_caller(caller)),
             Identity::User(_) => Some(Arc::clone(&self.users)),
             Identity::Node => Some(Arc::clone(&self.nodes)),
-            Identity::Gateway => Some(Arc::clone(&self.sockets)),
         }
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use kith_proto::message::v1::{
-    ListConversationsRequest, ReceiveResponse, delivery::What, message_service_client::MessageServiceClient,
+    ListConversationsRequest, ReceiveRequest, ReceiveResponse, delivery::What,
+    message_service_client::MessageServiceClient,
 };
 use kith_service::rpc::answer_size::MESSAGE_BYTES_MAX;
 use serde_json::Value;
@@ -14,7 +15,6 @@ use tonic::{Code, Request, Status, Streaming};
 use super::{
     close::Close,
     delivery, frame,
-    gateway::Gateway,
     hello::{ClaimedUser, Hello, ReceiveStart},
 };
 use crate::{
@@ -58,7 +58,7 @@ struct ResponseStream {
 impl Feed {
     /// Sends everything, in order: `welcome` (the JSON of which is given), pages of conversations, what came in the meantime,
     /// `live`, and what comes then. Holds nothing back: a socket that does not take makes it wait, and the stream behind it.
-    pub(super) async fn run(mut self, gateway: Gateway, welcome: Value) {
+    pub(super) async fn run(mut self, welcome: Value) {
         // Before the list: from here on nothing is missed.
         let stream = match self.open(&self.hello.start.clone()).await {
             Ok(stream) => stream,
@@ -67,16 +67,8 @@ impl Feed {
                 return;
             }
         };
-        let (user, device) = (self.user.id, self.hello.device.clone());
-        let online = async {
-            let _session = gateway.open(user, &device).await;
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            // Its end has been sent.
-            _over = self.send_all(welcome, stream) => {}
-            () = online => {}
-        }
+        // Its end has been sent.
+        let _over = self.send_all(welcome, stream).await;
     }
 
     async fn send_all(&mut self, welcome: Value, stream: ResponseStream) -> Result<(), FeedEnded> {
@@ -202,7 +194,8 @@ impl Feed {
     }
 
     async fn open(&self, start: &ReceiveStart) -> Result<ResponseStream, Status> {
-        let request = self.as_user(start.request(self.user.id));
+        let request = ReceiveRequest { device: self.hello.device.clone(), ..start.request(self.user.id) };
+        let request = self.as_user(request);
         let mut rest = self.messages().receive(request).await?.into_inner();
         Ok(ResponseStream { first: rest.message().await?, rest })
     }

@@ -8,7 +8,7 @@ use kith_store::{Invalid, UserId};
 use serde::Deserialize;
 use tonic::Status;
 
-/// Longest name of a device: what the node adds to it must fit into that of a session.
+/// Longest name of a device, as in `ReceiveRequest`.
 const DEVICE_MAX: usize = 48;
 const DEVICE: &str = "web";
 
@@ -158,7 +158,7 @@ impl ReceiveStart {
     pub(super) fn request(&self, user: UserId) -> ReceiveRequest {
         let now = self.cursor.is_empty() && self.positions.is_empty();
         let Self { cursor, positions, notice_audiences } = self.clone();
-        ReceiveRequest { user_id: user.get(), cursor, positions, now, notice_audiences }
+        ReceiveRequest { user_id: user.get(), cursor, positions, now, notice_audiences, ..Default::default() }
     }
 }
 

@@ -8,7 +8,6 @@ mod close;
 mod delivery;
 mod feed;
 mod frame;
-mod gateway;
 mod handshake;
 mod hello;
 mod socket;
@@ -24,7 +23,7 @@ use metrics::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{calls::SocketCalls, gateway::Gateway, handshake::HandshakeError, socket::Socket};
+use self::{calls::SocketCalls, handshake::HandshakeError, socket::Socket};
 use crate::{
     config::{LimitsConfig, WsConfig},
     edge::Edge,
@@ -61,7 +60,6 @@ pub(crate) struct SocketsShared {
     config: WsConfig,
     edge: Edge,
     calls: SocketCalls,
-    gateway: Gateway,
     closing: CancellationToken,
 }
 
@@ -80,7 +78,6 @@ impl Sockets {
         let shared = SocketsShared {
             config: config.clone(),
             calls: SocketCalls::new(edge.clone(), BodyLimits::of(limits)),
-            gateway: Gateway::new(edge.clone(), shutdown.tasks.clone(), shutdown.closing.clone()),
             edge,
             closing: shutdown.closing.clone(),
         };

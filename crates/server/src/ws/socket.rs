@@ -219,7 +219,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     }
 
     fn start_feed(&self, user: Arc<User>, hello: Hello) -> FeedTask {
-        let (config, gateway) = (&self.shared.config, self.shared.gateway.clone());
+        let config = &self.shared.config;
         let welcome = json!({
             "userId": user.id.to_string(),
             "version": env!("CARGO_PKG_VERSION"),
@@ -230,7 +230,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         // No queue: what is not taken waits where it is.
         let (sender, output) = mpsc::channel(1);
         let feed = Feed { edge: self.shared.edge.clone(), user, hello, output: sender };
-        FeedTask { output, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(gateway, welcome))) }
+        FeedTask { output, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(welcome))) }
     }
 
     async fn pass_on(&mut self, output: Option<FeedOutput>) -> Result<(), SocketEnd> {

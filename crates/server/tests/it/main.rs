@@ -69,6 +69,7 @@ mod sockets;
 mod streams_of_keys;
 mod user_quotas;
 mod user_tokens;
+mod watch_bounds;
 mod watching;
 mod web_calls;
 mod web_connections;

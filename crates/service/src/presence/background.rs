@@ -11,7 +11,10 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{hub::PresenceHub, membership_listener::MembershipUpdate, sessions::Sessions, sweep::Sweep};
+use super::{
+    hub::PresenceHub, membership_listener::MembershipUpdate, node_sessions::NodeSessions, sessions::Sessions,
+    sweep::Sweep,
+};
 use crate::{
     metric::{self, Metric},
     write::tasks::BackgroundJob,
@@ -50,6 +53,7 @@ pub struct Background {
 #[derive(Clone, Debug)]
 pub(super) struct BackgroundParts {
     pub(super) sessions: Sessions,
+    pub(super) node_sessions: NodeSessions,
     pub(super) hub: Arc<PresenceHub>,
     pub(super) look_every: Duration,
     pub(super) sweep_every: Duration,
@@ -70,6 +74,7 @@ impl Background {
             parts.clone().check_gateways().boxed(),
             parts.clone().receive_events().boxed(),
             parts.clone().sweep(sweep).boxed(),
+            parts.node_sessions.clone().send_heartbeats().boxed(),
             parts.clone().notify_membership_updates(updates).boxed(),
         ]);
         Self { parts, job }
@@ -83,7 +88,14 @@ impl Background {
     /// Ends all of it. Other nodes continue its work, except for users who left groups just now: these are found when
     /// the online members of the groups are listed.
     pub async fn stop(&self) {
+        self.parts.node_sessions.end().await;
         self.job.stop().await;
+    }
+
+    /// The sessions of users who receive from this node.
+    #[must_use]
+    pub fn node_sessions(&self) -> NodeSessions {
+        self.parts.node_sessions.clone()
     }
 
     /// Brings the gauges up to date.

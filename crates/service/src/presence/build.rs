@@ -16,10 +16,12 @@ use super::{
     gateways::KnownGateways,
     hub::PresenceHub,
     membership_listener::MembershipUpdate,
+    node_sessions::NodeSessions,
     recovery::SessionRecovery,
     sessions::{SessionRules, Sessions},
     sweep::Sweep,
     visibility::{CacheWarmer, Visibility},
+    watch_places::WatchPlaces,
 };
 use crate::{
     group::members::Members,
@@ -59,8 +61,10 @@ pub struct PresenceDependencies<'a> {
     pub limits: Limits,
     /// Leases between nodes.
     pub coordination: Arc<dyn Coordination>,
-    /// The id of this node, if there are others.
-    pub node_id: Option<&'a str>,
+    /// The id of this node.
+    pub node_id: &'a str,
+    /// The same, if there are others.
+    pub among: Option<&'a str>,
     /// Joins and leaves of groups.
     pub membership_updates: mpsc::Receiver<MembershipUpdate>,
 }
@@ -85,7 +89,7 @@ pub fn build(deps: PresenceDependencies<'_>, config: &PresenceConfig) -> (Presen
     let active = Active::new(&deps.stores.active, deps.caches, deps.policy);
     let fan_out =
         FanOut::new(deps.stores.clone(), active.clone(), deps.members.clone(), config.fan_outs_at_once);
-    let sweep = Sweep::new(fan_out.clone(), &deps.coordination, deps.node_id, config.sweep_every);
+    let sweep = Sweep::new(fan_out.clone(), &deps.coordination, deps.among, config.sweep_every);
     let visibility = Visibility::new(deps.follows, deps.blocks);
     let sessions = Sessions {
         stores: deps.stores,
@@ -98,8 +102,10 @@ pub fn build(deps: PresenceDependencies<'_>, config: &PresenceConfig) -> (Presen
         tokens: deps.gateway_tokens,
         rules: rules(config),
     };
-    let hub = Arc::new(PresenceHub::new(config.watchers, config.watch_behind));
+    let places = WatchPlaces::new(config.watchers, config.watchers_of_user);
+    let hub = Arc::new(PresenceHub::new(places, config.watch_behind));
     let background = BackgroundParts {
+        node_sessions: NodeSessions::new(sessions.clone(), deps.node_id),
         sessions: sessions.clone(),
         hub: Arc::clone(&hub),
         look_every: config.look_every,

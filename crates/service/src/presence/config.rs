@@ -38,7 +38,10 @@ pub struct PresenceConfig {
     pub sessions_held: usize,
     /// Maximum callers that watch presence on a node at the same time. Above 0.
     pub watchers: usize,
-    /// Changes that one of them may be behind. Above 0.
+    /// Maximum streams in which one user watches presence on a node at the same time; users together have at most three
+    /// quarters of `presence.watchers`. Above 0.
+    pub watchers_of_user: usize,
+    /// Changes that one of the watchers may be behind. Above 0.
     pub watch_behind: usize,
     /// How often it is checked which users a watcher may still see. Above 0.
     #[serde(with = "humantime_serde")]
@@ -59,6 +62,7 @@ impl Default for PresenceConfig {
             gateways_max: 10_000,
             sessions_held: 200_000,
             watchers: 1_000,
+            watchers_of_user: 8,
             watch_behind: 1_024,
             visibility_every: Duration::from_secs(30),
         }
@@ -80,6 +84,7 @@ impl PresenceConfig {
             ("presence.sessions_max", self.sessions_max == 0),
             ("presence.gateways_max", self.gateways_max == 0),
             ("presence.watchers", self.watchers == 0),
+            ("presence.watchers_of_user", self.watchers_of_user == 0),
             ("presence.watch_behind", self.watch_behind == 0),
             ("presence.visibility_every", self.visibility_every.is_zero()),
         ])?;

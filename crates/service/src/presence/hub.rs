@@ -14,14 +14,18 @@ use kith_store::UserId;
 use parking_lot::Mutex;
 use tokio::{
     sync::{
-        OwnedSemaphorePermit, Semaphore, SemaphorePermit,
+        Semaphore, SemaphorePermit,
         mpsc::{self, error::TrySendError},
         watch,
     },
     time::timeout,
 };
 
-use crate::error::{Error, Reason};
+use super::watch_places::{WatchPlace, WatchPlaces};
+use crate::{
+    error::{Error, Reason},
+    rpc::call::Principal,
+};
 
 /// Watchers that read at the same time: more would delay Redis for all others.
 const READERS: usize = 8;
@@ -39,7 +43,7 @@ pub(super) enum PresenceUpdate {
 /// Notifies watchers.
 #[derive(Debug)]
 pub(super) struct PresenceHub {
-    watcher_permits: Arc<Semaphore>,
+    places: Arc<WatchPlaces>,
     read_permits: Semaphore,
     queue_max: usize,
     registered: Mutex<RegisteredWatchers>,
@@ -61,13 +65,13 @@ pub(super) struct WatchRegistration {
     hub: Arc<PresenceHub>,
     number: u64,
     users: Vec<UserId>,
-    _permit: OwnedSemaphorePermit,
+    _place: WatchPlace,
 }
 
 impl PresenceHub {
-    pub(super) fn new(most: usize, queue_max: usize) -> Self {
+    pub(super) fn new(places: Arc<WatchPlaces>, queue_max: usize) -> Self {
         Self {
-            watcher_permits: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            places,
             read_permits: Semaphore::new(READERS),
             queue_max,
             registered: Mutex::default(),
@@ -76,19 +80,18 @@ impl PresenceHub {
         }
     }
 
-    /// Subscribes to changes of these users. Each change after the call returned is delivered. Waits at most this
-    /// time until the node receives events.
+    /// Subscribes to changes of these users, for an acting user or a service. Each change after the call returned is
+    /// delivered. Waits at most this time until the node receives events.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED if the maximum of watchers is reached, UNAVAILABLE.
+    /// RESOURCE_EXHAUSTED if the user, or the node, has the maximum of watchers, UNAVAILABLE.
     pub(super) async fn watch(
         self: &Arc<Self>,
         users: Vec<UserId>,
+        principal: Principal,
         limit: Duration,
     ) -> Result<WatchRegistration, Error> {
-        let full =
-            |_| Error::new(Reason::Overloaded, "presence is watched by as many as may (presence.watchers)");
-        let permit = Arc::clone(&self.watcher_permits).try_acquire_owned().map_err(full)?;
+        let place = self.places.take(principal.user())?;
         let mut live = self.live.subscribe();
         let is_live = timeout(limit, live.wait_for(|live| *live)).await;
         if !matches!(is_live, Ok(Ok(_))) {
@@ -102,7 +105,7 @@ impl PresenceHub {
             registered.of_user.entry(*user).or_default().insert(number);
         }
         drop(registered);
-        Ok(WatchRegistration { updates, hub: Arc::clone(self), number, users, _permit: permit })
+        Ok(WatchRegistration { updates, hub: Arc::clone(self), number, users, _place: place })
     }
 
     /// Notifies the watchers of the user.
@@ -171,16 +174,20 @@ mod tests {
     use super::*;
     use crate::sample::user;
 
+    fn hub(most: usize, queue_max: usize) -> Arc<PresenceHub> {
+        Arc::new(PresenceHub::new(WatchPlaces::new(most, most), queue_max))
+    }
+
     fn event(id: i64, version: i64) -> Event {
         Event { user: user(id), version, gateways: Vec::new() }
     }
 
     #[tokio::test(start_paused = true)]
     async fn slow_watcher_is_dropped_and_others_stay() {
-        let hub = Arc::new(PresenceHub::new(2, 2));
+        let hub = hub(2, 2);
         hub.set_live(true);
-        let mut slow = hub.watch(vec![user(1), user(2)], Duration::ZERO).await.unwrap();
-        let mut quick = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
+        let mut slow = hub.watch(vec![user(1), user(2)], Principal::Service, Duration::ZERO).await.unwrap();
+        let mut quick = hub.watch(vec![user(1)], Principal::Service, Duration::ZERO).await.unwrap();
         for version in 1..=3 {
             hub.notify(&event(1, version));
             assert!(
@@ -197,22 +204,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn watchers_are_bounded_and_need_events() {
-        let hub = Arc::new(PresenceHub::new(1, 2));
-        let unavailable = hub.watch(vec![user(1)], Duration::from_secs(2)).await.unwrap_err();
+        let hub = hub(1, 2);
+        let unavailable =
+            hub.watch(vec![user(1)], Principal::Service, Duration::from_secs(2)).await.unwrap_err();
         assert_eq!(unavailable.reason(), Reason::StoreUnavailable);
         hub.set_live(true);
-        let first = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
-        let full = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap_err();
+        let first = hub.watch(vec![user(1)], Principal::Service, Duration::ZERO).await.unwrap();
+        let full = hub.watch(vec![user(1)], Principal::Service, Duration::ZERO).await.unwrap_err();
         assert_eq!(full.reason(), Reason::Overloaded);
         drop(first);
-        hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
+        hub.watch(vec![user(1)], Principal::Service, Duration::ZERO).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn all_read_again_after_a_reconnection() {
-        let hub = Arc::new(PresenceHub::new(1, 4));
+        let hub = hub(1, 4);
         hub.set_live(true);
-        let mut one = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
+        let mut one = hub.watch(vec![user(1)], Principal::Service, Duration::ZERO).await.unwrap();
         hub.set_live(true);
         hub.set_live(false);
         hub.set_live(true);

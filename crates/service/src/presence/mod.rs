@@ -7,7 +7,8 @@
 //! **Groups are derived.** A change of a user is one step. Its groups are notified after it, and the version of the
 //! last notification is stored. A heartbeat or sweep that finds that they were not notifies them again.
 //!
-//! **Rights.** Gateways are services. Users see themselves and their friends.
+//! **Rights.** Gateways are services, and each node for the users who receive from it. Users see themselves and their
+//! friends.
 
 mod active;
 mod active_members;
@@ -20,17 +21,20 @@ mod fan_out;
 mod gateways;
 mod hub;
 mod membership_listener;
+mod node_sessions;
 mod recovery;
 mod rpc;
 mod sessions;
 mod sweep;
 mod visibility;
 mod watch;
+mod watch_places;
 
 pub use active::{ACTIVE, active_weight};
 pub use background::Background;
 pub use build::{PresenceDependencies, build, in_memory, limits};
 pub use config::PresenceConfig;
 pub use membership_listener::{MembershipForwarder, MembershipUpdate, membership_forwarder};
+pub use node_sessions::NodeSessions;
 pub use rpc::PresenceRpc;
 pub use sessions::Sessions;

@@ -39,10 +39,9 @@ impl PresenceService for PresenceRpc {
         &self,
         request: Request<wire::OpenSessionRequest>,
     ) -> RpcResult<wire::OpenSessionResponse> {
-        let call = Call::of(&request);
         let wire::OpenSessionRequest { user_id, device_id, gateway_id, gateway_token } = request.into_inner();
         let session = convert::session_request(user_id, &device_id, &gateway_id, gateway_token)?;
-        let opened = Box::pin(self.sessions.open_session(session, call.principal)).await?;
+        let opened = Box::pin(self.sessions.open_session(session)).await?;
         let rules = self.sessions.rules;
         Ok(Response::new(wire::OpenSessionResponse {
             session_version: opened.version,
@@ -74,11 +73,10 @@ impl PresenceService for PresenceRpc {
         &self,
         request: Request<wire::CloseSessionRequest>,
     ) -> RpcResult<wire::CloseSessionResponse> {
-        let call = Call::of(&request);
         let wire::CloseSessionRequest { user_id, device_id, gateway_id, gateway_token } =
             request.into_inner();
         let session = convert::session_request(user_id, &device_id, &gateway_id, gateway_token)?;
-        let closed = self.sessions.close_session(session, call.principal).await?;
+        let closed = self.sessions.close_session(session).await?;
         Ok(Response::new(wire::CloseSessionResponse { session_version: closed.version }))
     }
 

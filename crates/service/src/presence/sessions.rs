@@ -19,10 +19,7 @@ use super::{
 use crate::{
     error::Error,
     metric,
-    rpc::{
-        call::{Principal, own},
-        page_token::PageTokens,
-    },
+    rpc::{call::Principal, page_token::PageTokens},
     user::{AccountCleanup, Cleaned, Users},
 };
 
@@ -52,7 +49,7 @@ pub struct Sessions {
 }
 
 /// A device of a user.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct UserDevice {
     pub(super) user: UserId,
     pub(super) device: DeviceId,
@@ -136,19 +133,15 @@ impl Sessions {
         }
     }
 
-    /// Opens the session of a device. Requires the user or a service. Returns the version of the presence of the user.
+    /// Opens the session of a device. Returns the version of the presence of the user. A request for a user who does not
+    /// exist claims no gateway.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE.
-    pub(super) async fn open_session(
-        &self,
-        request: SessionRequest,
-        principal: Principal,
-    ) -> Result<SessionChanged, Error> {
+    pub(super) async fn open_session(&self, request: SessionRequest) -> Result<SessionChanged, Error> {
         let SessionRequest { user, device, gateway, gateway_token } = request;
-        own(user, principal)?;
-        let AdmittedGateway { instance, token } = self.admit(gateway, &gateway_token).await?;
         self.users.get(user, &Consistency::Cached).await?;
+        let AdmittedGateway { instance, token } = self.admit(gateway, &gateway_token).await?;
         let op = SessionOp::Open(device.clone(), self.rules.session_ttl);
         let changed = self.change(Change { user, instance: instance.clone(), op }, "open").await?;
         self.recovery.put(user, &instance, &device, self.rules.session_ttl);
@@ -173,17 +166,12 @@ impl Sessions {
         Ok(Heartbeat { gateway_token: token, unknown })
     }
 
-    /// Ends the session of a device. Requires the user or a service. Returns the version of the presence of the user.
+    /// Ends the session of a device. Returns the version of the presence of the user.
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE.
-    pub(super) async fn close_session(
-        &self,
-        request: SessionRequest,
-        principal: Principal,
-    ) -> Result<SessionChanged, Error> {
+    pub(super) async fn close_session(&self, request: SessionRequest) -> Result<SessionChanged, Error> {
         let SessionRequest { user, device, gateway, gateway_token } = request;
-        own(user, principal)?;
         let AdmittedGateway { instance, token } = self.admit(gateway, &gateway_token).await?;
         self.recovery.remove(user, &instance, &device);
         let changed = self.change(Change { user, instance, op: SessionOp::Close(device) }, "close").await?;

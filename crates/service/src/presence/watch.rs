@@ -61,7 +61,7 @@ pub(super) async fn watch_presence(
     users.sort_unstable();
     users.dedup();
     let VisibleUsers { shown, hidden } = sessions.visibility.of(&users, principal).await?;
-    let registration = hub.watch(users.clone(), LIVE_WITHIN).await?;
+    let registration = hub.watch(users.clone(), principal, LIVE_WITHIN).await?;
     let check = checks(sessions.rules.visibility_every);
     let hidden = hidden
         .into_iter()

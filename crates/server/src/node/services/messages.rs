@@ -10,8 +10,8 @@ use kith_service::{
     group::members::Roles,
     message::{
         AppendQueue, ConversationData, Delivery, Dialogs, ErasureCleanup, FanOutRetries, GroupEvents,
-        Inboxes, Logs, MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, Receiving, Recipients,
-        StepNotes, documents, receivers_job, resumption_job, upkeep_job,
+        Inboxes, Logs, MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, ReceiverSessions,
+        Receiving, Recipients, StepNotes, documents, receivers_job, resumption_job, upkeep_job,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, Receipts, notifier_job},
@@ -43,6 +43,8 @@ pub(super) struct StreamParts {
     pub(super) pages: PageTokens,
     /// The totals of notices that they report.
     pub(super) totals: LiveTotals,
+    /// The sessions of their users.
+    pub(super) sessions: Arc<dyn ReceiverSessions>,
 }
 
 /// Messages and dialogs, and their background tasks.
@@ -76,7 +78,7 @@ pub(super) fn messaging(
     streams: StreamParts,
 ) -> Messaging {
     let Assembly { context, config, .. } = parts;
-    let StreamParts { pages, totals } = streams;
+    let StreamParts { pages, totals, sessions } = streams;
     let Sending { queue, notes, records, offline, delivery, .. } = sending;
     let offline = OfflineRpc::new(offline, pages.clone());
     let upkeep = upkeep_job(context, &records.conversations, queue.clone(), &config.messages, parts.among());
@@ -93,7 +95,8 @@ pub(super) fn messaging(
     let receipts = Receipts::new(messages.clone(), marks, config.receipts);
     let receipt_notifier = notifier_job(receipts.clone(), notes.clone(), changes);
     let dialogs = Dialogs::new(context, messages.clone(), notes);
-    let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages, totals);
+    let receiving =
+        Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages, totals, sessions);
     let (receivers, resumption) =
         (receivers_job(&receiving), resumption_job(context.stores, delivery.clone(), parts.among()));
     let repeats = FanOutRetries::new(delivery);

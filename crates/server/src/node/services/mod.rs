@@ -248,7 +248,8 @@ async fn build(
         Applications::new(context, domains.deciders(), &closing, config.applications, log_kept);
     let (notices, notice_upkeep) = notices::notices(parts, &domains.users);
     let totals = LiveTotals::new(notices.clone());
-    let streams = messages::StreamParts { pages: page_tokens.clone(), totals };
+    let sessions = Arc::new(background.node_sessions());
+    let streams = messages::StreamParts { pages: page_tokens.clone(), totals, sessions };
     let messaging = messages::messaging(parts, sending, &domains, streams);
     let messages = messaging.calls.messages.clone();
     let unfinished = application::cleanup_job(stores, applications.clone(), parts.among());

@@ -41,7 +41,8 @@ pub(super) fn presence(
         gateway_tokens: rules.gateways,
         limits: rules.limits,
         coordination: Arc::clone(&context.stores.coordination),
-        node_id: parts.among(),
+        node_id: parts.node_id,
+        among: parts.among(),
         membership_updates: moved,
     };
     presence::build(online, &config.presence)

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use crate::gateway_calls::{Gateway, close, counted, events, gateways_of, online_in, open, state, watch};
 use crate::group_calls::{add, chat, private_group, remove};
+use crate::message_streams::{self, Stream};
 use crate::node::{
     TestNode, all_pages, assert_denied, assert_exhausted, assert_invalid, assert_not_found, principal, until,
 };
 use crate::relation_calls::{block, follow, node_with_users, users};
-use kith_proto::{group::v1::*, presence::v1::*};
+use kith_proto::{admin::v1::GetNodeRequest, group::v1::*, message::v1::ReceiveRequest, presence::v1::*};
 use kith_server::config::Config;
 
 /// Everything that takes time takes little, and who is not seen is offline at once.
@@ -317,7 +318,8 @@ async fn what_cannot_be_taken_is_refused_by_its_field() {
         assert_invalid(node.presence().open_session(request).await, field);
     }
     assert_not_found(node.presence().open_session(named(4711, "d", "g")).await);
-    assert_denied(node.presence().open_session(principal(ann + 1, named(ann, "d", "g"))).await);
+    // It claimed no gateway for a user who does not exist.
+    Gateway::of(&node, "g").await;
     let many = BatchGetPresenceRequest { user_ids: vec![ann; 1001] };
     assert_invalid(node.presence().batch_get_presence(many).await, "user_ids");
     for user_ids in [vec![], vec![0], vec![ann; 1001]] {
@@ -345,4 +347,81 @@ async fn no_more_watch_than_may() {
         node.presence().watch_presence(WatchPresenceRequest { user_ids: vec![ann] }).await.is_ok()
     })
     .await;
+}
+
+#[tokio::test]
+async fn users_name_no_gateway() {
+    let (node, [ann]) = with_users().await;
+    let (device_id, gateway_id) = ("phone".to_owned(), "edge-1".to_owned());
+    let request = OpenSessionRequest { user_id: ann, device_id, gateway_id, ..Default::default() };
+    assert_denied(node.presence().open_session(principal(ann, request.clone())).await);
+    let OpenSessionRequest { user_id, device_id, gateway_id, .. } = request;
+    let close = CloseSessionRequest { user_id, device_id, gateway_id, ..Default::default() };
+    assert_denied(node.presence().close_session(principal(ann, close)).await);
+    let mut edge = Gateway::of(&node, "edge-1").await;
+    open(&node, &mut edge, ann, "phone").await.unwrap();
+}
+
+async fn receive(node: &TestNode, user: i64, device: &str) -> Stream {
+    let request = ReceiveRequest { device: device.to_owned(), ..message_streams::now() };
+    let mut stream = message_streams::open(node, user, request).await.unwrap();
+    stream.until_live().await;
+    stream
+}
+
+async fn sessions(node: &TestNode, user_id: i64) -> Vec<Session> {
+    let found = node.presence().get_presence(GetPresenceRequest { user_id }).await.unwrap();
+    found.into_inner().presence.unwrap().sessions
+}
+
+#[tokio::test]
+async fn stream_with_a_device_is_a_session() {
+    let (node, [ann, bob]) = with_users().await;
+    let group = chat(&node, ann, &[bob]).await;
+    let silent = message_streams::live(&node, ann).await;
+    let first = receive(&node, ann, "phone").await;
+    let second = receive(&node, ann, "phone").await;
+    until(async || sessions(&node, ann).await.len() == 2).await;
+    let node_id = node.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner().node_id;
+    for session in sessions(&node, ann).await {
+        assert!(session.device_id.starts_with("phone."), "{session:?}");
+        assert_eq!(session.gateway_id, format!("ws-{node_id}"));
+    }
+    assert_eq!(counted(&node, group).await, 1);
+    drop(first);
+    until(async || sessions(&node, ann).await.len() == 1).await;
+    drop(second);
+    until(async || state(&node, ann).await == PresenceState::Offline).await;
+    drop(silent);
+}
+
+/// The time that is left of a session only rises when its gateway renews it.
+#[tokio::test]
+async fn node_renews_the_sessions_of_streams() {
+    let (node, [ann]) = node_with_users(|config| {
+        quick(config);
+        config.presence.gateway_ttl = Duration::from_secs(8);
+    })
+    .await;
+    let stream = receive(&node, ann, "phone").await;
+    until(async || !sessions(&node, ann).await.is_empty()).await;
+    let mut last = Duration::ZERO;
+    until(async || {
+        let left = sessions(&node, ann).await[0].ttl.unwrap();
+        let left = Duration::try_from(left).unwrap();
+        let (before, rose) = (last, left > last);
+        last = left;
+        rose && before > Duration::ZERO
+    })
+    .await;
+    drop(stream);
+}
+
+#[tokio::test]
+async fn device_of_a_stream_has_the_form_of_sessions() {
+    let (node, [ann]) = with_users().await;
+    for device in ["a b".to_owned(), "x".repeat(49), "\u{e9}".to_owned()] {
+        let request = ReceiveRequest { device, ..message_streams::now() };
+        assert_invalid(node.messages().receive(principal(ann, request)).await, "device");
+    }
 }

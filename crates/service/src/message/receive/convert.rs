@@ -24,6 +24,8 @@ use crate::{
 const POSITIONS_MAX: usize = 2_000;
 /// Most audiences of notices of a request.
 const AUDIENCES_MAX: usize = 8;
+/// Longest name of a device: the node appends to it what distinguishes two streams of one device.
+const DEVICE_CHARS_MAX: usize = 48;
 /// Longest cursor, in characters.
 const CURSOR_CHARS_MAX: usize = 4_096;
 
@@ -36,6 +38,8 @@ pub(super) struct StreamRequest {
     pub(super) now: bool,
     /// Each once.
     pub(super) notice_audiences: Vec<AudienceId>,
+    /// The device whose session the stream is.
+    pub(super) device: Option<String>,
 }
 
 /// A signal to be sent.
@@ -63,7 +67,17 @@ pub(super) fn stream_request(
         return Err(Error::invalid("now", "must not be set together with cursor or positions"));
     }
     let notice_audiences = audiences(&request.notice_audiences)?;
-    Ok(StreamRequest { user, cursor: request.cursor, positions, now: request.now, notice_audiences })
+    let device = device(request.device)?;
+    Ok(StreamRequest { user, cursor: request.cursor, positions, now: request.now, notice_audiences, device })
+}
+
+fn device(given: String) -> Result<Option<String>, Error> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if given.len() > DEVICE_CHARS_MAX || !given.bytes().all(allowed) {
+        let why = format!("must be at most {DEVICE_CHARS_MAX} letters, digits, '.', '_' or '-'");
+        return Err(Error::invalid("device", &why));
+    }
+    Ok(Some(given).filter(|device| !device.is_empty()))
 }
 
 fn audiences(ids: &[i32]) -> Result<Vec<AudienceId>, Error> {
@@ -220,6 +234,15 @@ mod tests {
         assert!(!refused(of((1..=8).collect())));
         for wrong in [(1..=9).collect(), vec![1, 2, 1], vec![0], vec![-1]] {
             assert!(refused(of(wrong.clone())), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn device_has_the_form_of_sessions() {
+        let of = |device: &str| wire::ReceiveRequest { device: device.to_owned(), ..Default::default() };
+        assert!(!refused(of("")) && !refused(of("my.phone_1-2")) && !refused(of(&"x".repeat(48))));
+        for wrong in ["a b", "\u{e9}", "a/b", &"x".repeat(49)] {
+            assert!(refused(of(wrong)), "{wrong}");
         }
     }
 

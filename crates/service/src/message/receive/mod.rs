@@ -29,9 +29,10 @@ mod signals;
 mod start;
 mod waker;
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use kith_delivery::{InboxKeeper, InboxLimits};
+use kith_store::UserId;
 
 pub(super) use self::convert::{read_to_bytes, receipts_to_bytes};
 use self::{cursor::Cursors, hub::ReceiverHub, signals::SignalLimit};
@@ -46,6 +47,12 @@ use crate::{
 /// How long messages are delivered from a wake: after that, a recalled one must not be delivered.
 const FRESH_FOR: Duration = Duration::from_secs(2);
 
+/// Shows users as online while they receive. Presence implements it.
+pub trait ReceiverSessions: fmt::Debug + Send + Sync {
+    /// Begins a session of the user on this device. It ends when the result is dropped.
+    fn begin(&self, user: UserId, device: &str) -> Box<dyn Any + Send + Sync>;
+}
+
 /// The shared state of streams. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Receiving(Arc<ReceiversInner>);
@@ -59,12 +66,13 @@ struct ReceiversInner {
     cursors: Cursors,
     signals: SignalLimit,
     totals: LiveTotals,
+    sessions: Arc<dyn ReceiverSessions>,
     config: MessagesConfig,
 }
 
 impl Receiving {
     /// Creates it over the inboxes to which `delivery` delivers. `tokens` issues cursors. `totals`: of the notices of
-    /// users.
+    /// users. `sessions`: those of streams that name their device.
     #[must_use]
     pub fn new(
         dialogs: Dialogs,
@@ -72,6 +80,7 @@ impl Receiving {
         delivery: Delivery,
         tokens: PageTokens,
         totals: LiveTotals,
+        sessions: Arc<dyn ReceiverSessions>,
     ) -> Self {
         metrics::gauge!(RECEIVERS.name).set(0.0);
         count_from_zero(RECEIVE_RESETS, &["lost", "behind", "cursor", "start"]);
@@ -92,6 +101,7 @@ impl Receiving {
             cursors: Cursors::new(tokens),
             signals: SignalLimit::default(),
             totals,
+            sessions,
             config,
         }))
     }

@@ -1,6 +1,6 @@
 //! One stream.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{any::Any, collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use kith_delivery::{Entry, Generation, Note, Position, ReadFrom, ReadOutcome};
@@ -85,6 +85,8 @@ pub(super) struct Receiver {
     pub(super) ended: bool,
     /// Wakes the receiver for totals of notices.
     pub(super) _watching: TotalsWatches,
+    /// The user is online until the stream ends; `None`: the stream names no device.
+    pub(super) _session: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Receiver {

@@ -1,6 +1,6 @@
 //! The start of a stream: after a cursor, after positions, or now.
 
-use std::{collections::VecDeque, future::ready, sync::Arc};
+use std::{any::Any, collections::VecDeque, future::ready, sync::Arc};
 
 use futures::stream::{self, StreamExt as _};
 use kith_cache::{Consistency, remote::SharedError};
@@ -56,7 +56,9 @@ impl Receiving {
             match this.open(&request, cursor, &registration).await {
                 Ok((start, watching)) => {
                     let reader = Reader { parts: Arc::clone(&this.0), user: request.user, principal };
-                    this.receiver(start, registration, reader, watching).stream()
+                    let device = request.device.as_deref();
+                    let session = device.map(|device| this.0.sessions.begin(request.user, device));
+                    this.receiver(start, registration, reader, (watching, session)).stream()
                 }
                 Err(error) => stream::once(ready(Err(error.into()))).boxed(),
             }
@@ -89,7 +91,7 @@ impl Receiving {
         start: StreamStart,
         registration: hub::ReceiverRegistration,
         reader: Reader,
-        watching: TotalsWatches,
+        (watching, session): (TotalsWatches, Option<Box<dyn Any + Send + Sync>>),
     ) -> Receiver {
         let StreamStart { generation, position, floors, carried, due, live_at, catches_up, begins_now } =
             start;
@@ -108,6 +110,7 @@ impl Receiving {
             catches_up,
             ended: false,
             _watching: watching,
+            _session: session,
         }
     }
 
