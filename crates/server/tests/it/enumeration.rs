@@ -7,8 +7,19 @@ use tonic::Status;
 use tonic_types::StatusExt as _;
 
 const CURIOUS: i64 = 77;
+const OWNER: i64 = 5;
+
+/// Those who try, and who owns a group.
+async fn try_outs(node: &TestNode) {
+    for user_id in [OWNER, CURIOUS, CURIOUS + 1] {
+        let user = users::User { user_id, user_name: format!("tries{user_id}"), ..Default::default() };
+        let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
+        node.users().create_user(request).await.unwrap();
+    }
+}
 
 async fn people(node: &TestNode) -> i64 {
+    try_outs(node).await;
     let user = users::User {
         user_name: "Ann".into(),
         email: "ann@example.org".into(),
@@ -144,17 +155,18 @@ async fn a55_found_users_show_no_contact_or_secret() {
 #[tokio::test]
 async fn a56_private_group_is_never_found() {
     let node = TestNode::start().await;
+    try_outs(&node).await;
     let group = groups::Group {
         name: "Quiet corner".into(),
         tags: vec!["silence".into()],
         visibility: groups::Visibility::Private.into(),
         ..Default::default()
     };
-    let id = make(&node, 5, group).await;
+    let id = make(&node, OWNER, group).await;
     let keywords = ["quiet corner".to_owned(), "Quiet".to_owned(), "silence".to_owned(), id.to_string()];
     for keyword in &keywords {
         for r#match in [groups::KeywordMatch::Exact, groups::KeywordMatch::Prefix] {
-            for user in [5, CURIOUS] {
+            for user in [OWNER, CURIOUS] {
                 let found = search_groups(&node, user, keyword, r#match).await.unwrap();
                 assert!(found.is_empty(), "{keyword} {match:?} by {user}");
             }

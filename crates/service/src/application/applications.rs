@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::Token;
+use kith_cache::{Consistency, Token};
 use kith_store::{
     Application, ApplicationBasis, ApplicationChange, ApplicationId, ApplicationKey, ApplicationList,
     ApplicationMark, ApplicationPurpose, ApplicationStore, Applied, Decision, ListedApplication,
@@ -219,7 +219,7 @@ impl Applications {
     /// Marks applications in a user's received list as received or read now. Requires that user.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or errors of the store.
+    /// PERMISSION_DENIED, NOT_FOUND of the user, or errors of the store.
     pub(super) async fn mark_applications(
         &self,
         user: UserId,
@@ -228,6 +228,7 @@ impl Applications {
         call: Call,
     ) -> Result<Vec<ListedApplication>, Error> {
         own(user, call.principal)?;
+        self.users.get(user, &Consistency::Cached).await?;
         let (this, list) = (self.clone(), ApplicationList::Received(user));
         let work = async move {
             let first = this.first_of(list).await?;

@@ -39,7 +39,7 @@ pub(super) struct GroupDraft {
     history_for_new_members: bool,
     receipts: Option<ReceiptVisibility>,
     params: Params,
-    creator: Option<UserId>,
+    pub(super) creator: Option<UserId>,
 }
 
 impl GroupDraft {

@@ -155,6 +155,7 @@ impl GroupService for GroupRpc {
     ) -> RpcResult<wire::CreateGroupResponse> {
         let call = Call::of(&request);
         let Creation { draft, secrets, context } = self.decode_create(request.into_inner(), call)?;
+        self.members.check_creator(draft.creator).await?;
         let written = self.members.create_group(draft, secrets, context).await?;
         Ok(Response::new(wire::CreateGroupResponse {
             group: Some(self.shown(&written.record, call)),

@@ -50,6 +50,7 @@ struct ChosenBits {
 
 impl NoticeRecords {
     /// Marks notices for the reader itself or a service, in one atomic step. A reader that is not registered is registered first.
+    /// A reader that is a user must exist, also if it was registered before.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or errors of the store.
@@ -72,6 +73,7 @@ impl NoticeRecords {
         principal: Principal,
     ) -> Result<NoticeMarkResult, Error> {
         let mut audience = self.audience_for(key, principal, &Consistency::Cached).await?;
+        self.since_of_new(&audience, key).await?;
         let view = self.view(&audience, key, &Consistency::Cached).await?;
         let mut chosen = choose_bits(mark, &audience, &view)?;
         if !chosen.not_found.is_empty() {

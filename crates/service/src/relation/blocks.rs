@@ -124,10 +124,11 @@ impl Blocks {
         permitted(block, self.default)
     }
 
-    /// Changes what `edge.from` has set about `edge.to`. If it blocks, the opposite follow ends with it.
+    /// Changes what `edge.from` has set about `edge.to`. If it blocks, the opposite follow ends with it. Both users must
+    /// exist, unless the change only removes settings: a later account with the id would have them.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or errors of the store.
+    /// PERMISSION_DENIED, NOT_FOUND of a user, ABORTED, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn set_block(
         &self,
         edge: Edge,
@@ -136,6 +137,9 @@ impl Blocks {
         context: WriteContext,
     ) -> Result<Committed<BlockChange>, Error> {
         own(edge.from, context.principal)?;
+        if !removes_only(&patch) {
+            follows.check_users_exist(edge).await?;
+        }
         let write = context.write(&self.hasher).await?;
         let (this, follows) = (self.clone(), follows.clone());
         let work = async move {
@@ -206,6 +210,15 @@ async fn write_ending_follow<T: Send + Sync>(
     let lists = follows.lists.begin_write(&[follow]).await;
     let record = follows.begin_write(follow).await;
     write_with_invalidations(lists, write_with_invalidations(record, write)).await
+}
+
+/// Whether a change sets nothing that another account with one of the ids could inherit.
+fn removes_only(patch: &BlockPatch) -> bool {
+    let BlockPatch { blocked, permissions, do_not_disturb, remark } = patch;
+    *blocked != Some(true)
+        && !matches!(permissions, Some(Some(_)))
+        && *do_not_disturb != Some(true)
+        && remark.as_ref().is_none_or(|remark| remark.is_empty())
 }
 
 /// The lists that a change may change.

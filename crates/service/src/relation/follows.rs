@@ -217,6 +217,17 @@ impl Follows {
         self.mutations.call(deadline, work).await
     }
 
+    /// Checks that both users exist.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or errors of the store.
+    pub(super) async fn check_users_exist(&self, edge: Edge) -> Result<(), Error> {
+        for (user, field) in [(edge.from, "user_id"), (edge.to, "target_id")] {
+            self.users.get(user, &Consistency::Cached).await.map_err(|error| error.at(field))?;
+        }
+        Ok(())
+    }
+
     /// Checks that both users exist; in friend mode also that the caller is a service, which has obtained consent, and
     /// that neither limit of friends is exceeded.
     pub(crate) async fn check_may_follow(
@@ -225,9 +236,7 @@ impl Follows {
         principal: Principal,
         consistency: &Consistency,
     ) -> Result<(), Error> {
-        for (user, field) in [(edge.from, "user_id"), (edge.to, "target_id")] {
-            self.users.get(user, &Consistency::Cached).await.map_err(|error| error.at(field))?;
-        }
+        self.check_users_exist(edge).await?;
         if self.rules.mode == RelationMode::Community {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! The user service on the wire: each call is decoded, goes to its method of [`Users`], and its result is encoded.
 
 use futures::stream::BoxStream;
-use kith_cache::Entry;
+use kith_cache::{Consistency, Entry};
 use kith_proto::{
     IdentifiedRequest as _,
     r#type::v1::ImportResult,
@@ -21,7 +21,7 @@ use crate::{
         answer_size::{ANSWER_BYTES, ByteBudget, fit_into_answer},
         audit_notes::AuditNotes,
         batch::{self, Limits},
-        call::{AnswerMetadata, Call, RpcResult, own},
+        call::{AnswerMetadata, Call, Principal, RpcResult, own},
         ids,
         page_token::PageTokens,
         params::{check_user_paths, take_secrets},
@@ -196,6 +196,10 @@ impl UserService for UserRpc {
         let keyword = valid("keyword", Keyword::new(&request.keyword))?;
         self.limits.consistency(call, request.consistency.as_ref())?;
         let mut page = self.limits.page(call, request.page_size)?;
+        if let Principal::User(user) = call.principal {
+            // A deleted user must not find others by their addresses.
+            self.users.get(user, &Consistency::Cached).await?;
+        }
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
         let after = self.pages.verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let found = self.users.search_users(&keyword, after, page.size + 1).await?;

@@ -1,7 +1,7 @@
 //! Answers out of memory over a bare tonic server that echoes them.
 
 use anyhow::{Context as _, Result, ensure};
-use kith_lab_servers::people;
+use kith_lab_servers::{imported::fill_up_to, people};
 use kith_proto::relation::v1::{
     BatchGetRelationsRequest, BatchGetRelationsResponse, CheckPermissionRequest, CheckPermissionResponse,
     ImportFollow, ImportFollowsRequest, SetPermissionsRequest,
@@ -38,7 +38,8 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 /// Of pairs of users of whom one has set the permissions of the other.
 async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let kith = ServerProcess::kith(plan)?;
-    let users = people::shuffled(plan.size(10_000, 200), 1);
+    let size: i64 = plan.size(10_000, 200);
+    let users = people::shuffled(size, 1);
     let asked: Vec<CheckPermissionRequest> = users
         .iter()
         .map(|user| CheckPermissionRequest {
@@ -49,6 +50,8 @@ async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
         })
         .collect();
     let mut client = client(&kith).await?;
+    // Each one, and the one after it.
+    fill_up_to(kith.connect().await?, size + 1).await?;
     for asked in &asked {
         let request = SetPermissionsRequest {
             user_id: asked.target_id,

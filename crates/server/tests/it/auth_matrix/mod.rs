@@ -1,6 +1,7 @@
 //! Who may call what: every method of the contract, called by every kind of principal. What is expected follows from the
 //! option of the method alone, so a check that is missing in the edge or in a domain is a cell that fails.
 
+mod absent;
 mod known;
 mod presets;
 pub(crate) mod requests;

@@ -1,8 +1,10 @@
 //! Groups over gRPC, as callers meet them.
 
 use crate::node::{
-    TestNode, all_pages, assert_denied, assert_forbidden, assert_invalid, params, principal, update_of_group,
+    TestNode, all_pages, assert_denied, assert_forbidden, assert_invalid, assert_not_found, params,
+    principal, update_of_group,
 };
+use crate::relation_calls::users;
 use kith_proto::group::v1::*;
 use tonic::Code;
 
@@ -93,34 +95,36 @@ async fn invite_code_exists_only_while_needed() {
 #[tokio::test]
 async fn only_who_made_a_group_and_services_change_it() {
     let node = TestNode::start_with_relations(|_| {}).await;
+    let [ann, bob] = users(&node).await;
     let request =
         CreateGroupRequest { group: Some(Group { creator_id: 0, ..chess() }), ..Default::default() };
-    let group = node.groups().create_group(principal(7, request)).await.unwrap().into_inner().group.unwrap();
-    assert_eq!(group.creator_id, 7);
+    let group =
+        node.groups().create_group(principal(ann, request)).await.unwrap().into_inner().group.unwrap();
+    assert_eq!(group.creator_id, ann);
     let change = || {
         update_of_group(
             Group { group_id: group.group_id, name: "New".into(), ..Default::default() },
             &["name"],
         )
     };
-    assert_denied(node.groups().update_group(principal(8, change())).await);
-    node.groups().update_group(principal(7, change())).await.unwrap();
+    assert_denied(node.groups().update_group(principal(bob, change())).await);
+    node.groups().update_group(principal(ann, change())).await.unwrap();
     node.groups().update_group(change()).await.unwrap();
     let secret = GetInviteCodeRequest { group_id: group.group_id };
     assert_eq!(
-        node.groups().get_invite_code(principal(8, secret)).await.unwrap_err().code(),
+        node.groups().get_invite_code(principal(bob, secret)).await.unwrap_err().code(),
         Code::PermissionDenied
     );
     let dismiss = DismissGroupRequest { group_id: group.group_id, ..Default::default() };
     assert_eq!(
-        node.groups().dismiss_group(principal(8, dismiss.clone())).await.unwrap_err().code(),
+        node.groups().dismiss_group(principal(bob, dismiss.clone())).await.unwrap_err().code(),
         Code::PermissionDenied
     );
-    assert_eq!(node.groups().dismiss_group(principal(7, dismiss)).await.unwrap().into_inner().version, 4);
+    assert_eq!(node.groups().dismiss_group(principal(ann, dismiss)).await.unwrap().into_inner().version, 4);
     let foreign =
-        CreateGroupRequest { group: Some(Group { creator_id: 9, ..chess() }), ..Default::default() };
+        CreateGroupRequest { group: Some(Group { creator_id: bob, ..chess() }), ..Default::default() };
     assert_eq!(
-        node.groups().create_group(principal(7, foreign)).await.unwrap_err().code(),
+        node.groups().create_group(principal(ann, foreign)).await.unwrap_err().code(),
         Code::PermissionDenied
     );
 }
@@ -128,8 +132,9 @@ async fn only_who_made_a_group_and_services_change_it() {
 #[tokio::test]
 async fn the_creator_cannot_be_changed() {
     let node = TestNode::start().await;
-    let id = node.group(Group { creator_id: 7, ..chess() }).await.group_id;
-    let change = Group { group_id: id, creator_id: 8, ..chess() };
+    let [ann] = users(&node).await;
+    let id = node.group(Group { creator_id: ann, ..chess() }).await.group_id;
+    let change = Group { group_id: id, creator_id: ann + 1, ..chess() };
     assert_invalid(
         node.groups().update_group(update_of_group(change.clone(), &["creator_id"])).await,
         "update_mask",
@@ -143,7 +148,7 @@ async fn the_creator_cannot_be_changed() {
         .into_inner()
         .group
         .unwrap();
-    assert_eq!(updated.creator_id, 7);
+    assert_eq!(updated.creator_id, ann);
 }
 
 #[tokio::test]
@@ -186,4 +191,18 @@ async fn found_groups_come_in_pages_by_ascending_id() {
     });
     let found = found.await.unwrap().into_iter().map(|group| group.group_id);
     assert_eq!(found.collect::<Vec<_>>(), ids);
+}
+
+#[tokio::test]
+async fn creators_of_groups_exist() {
+    let node = TestNode::start().await;
+    let ann = node.user("ann").await.user_id;
+    node.delete_user(ann).await;
+    for creator_id in [ann, 4_711] {
+        let group = Group { creator_id, ..chess() };
+        let request = CreateGroupRequest { group: Some(group), ..Default::default() };
+        assert_not_found(node.groups().create_group(request).await);
+        let request = CreateGroupRequest { group: Some(chess()), ..Default::default() };
+        assert_not_found(node.groups().create_group(principal(creator_id, request)).await);
+    }
 }

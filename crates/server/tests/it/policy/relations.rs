@@ -306,3 +306,23 @@ async fn repeated_request_has_one_effect_and_answer() {
     let other = FollowRequest { user_id: bob, target_id: ann, ..request };
     assert_reused(node.relations().follow(other).await, "request_id");
 }
+
+#[tokio::test]
+async fn settings_need_both_users() {
+    let (node, [ann]) = with_users().await;
+    let absent = ann + 1_000;
+    for (user_id, target_id) in [(absent, ann), (ann, absent)] {
+        let request = BlockRequest { user_id, target_id, ..Default::default() };
+        assert_not_found(node.relations().block(request).await);
+        let request = SetRemarkRequest { user_id, target_id, remark: "x".into(), ..Default::default() };
+        assert_not_found(node.relations().set_remark(request).await);
+        let request =
+            SetPermissionsRequest { user_id, target_id, permissions: Some(1), ..Default::default() };
+        assert_not_found(node.relations().set_permissions(request).await);
+        let request =
+            SetDoNotDisturbRequest { user_id, target_id, do_not_disturb: true, ..Default::default() };
+        assert_not_found(node.relations().set_do_not_disturb(request).await);
+        // What is only taken away needs no user.
+        unblock(&node, user_id, target_id).await;
+    }
+}

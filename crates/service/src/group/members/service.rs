@@ -166,6 +166,16 @@ impl Members {
         Ok(group)
     }
 
+    /// Checks that the creator of a new group exists.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or errors of the store.
+    pub(in crate::group) async fn check_creator(&self, creator: Option<UserId>) -> Result<(), Error> {
+        let Some(creator) = creator else { return Ok(()) };
+        let found = self.users.get(creator, &Consistency::Cached).await;
+        found.map(drop).map_err(|error| error.at("creator_id"))
+    }
+
     /// Creates a group, and makes its creator the owner. If the draft has the id of a dismissed group, its members are
     /// ended and its messages hidden first. Returns the group.
     ///
@@ -191,7 +201,10 @@ impl Members {
     async fn make_creator_owner(&self, id: GroupId) {
         let founded = async {
             let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
-            if let Some(creator) = self.roles.creator(&group).await? {
+            // An import may name a creator who does not exist: a later account with the id must not own the group.
+            if let Some(creator) = self.roles.creator(&group).await?
+                && self.has_account(creator).await?
+            {
                 self.ensure_owner(&group, creator).await?;
             }
             Ok::<(), Error>(())
