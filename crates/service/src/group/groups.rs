@@ -37,7 +37,7 @@ use crate::{
 };
 
 const KIND: &str = "group";
-/// Number of allocated ids that may collide with callers' own ids before a creation fails.
+/// Blocks of ids that may be occupied by callers' own ids before a creation fails.
 const ID_TRIES: usize = 16;
 /// Attempts of a change that adds or removes the invite code, if other writes come in between.
 const CODE_TRIES: usize = 8;
@@ -358,7 +358,7 @@ impl Groups {
             let write = Box::pin(async move { store.create_group(group, write).await });
             let job = RecordWrite { key: id, write, change: put };
             match self.listed(buckets, self.mutations.write(&self.cache, job)).await {
-                Err(StoreError::IdTaken) if draft.id.is_none() => {}
+                Err(StoreError::IdTaken) if draft.id.is_none() => self.ids.pass_over(id.get()).await,
                 written => return written.map_err(store_error),
             }
         }

@@ -116,6 +116,12 @@ impl GroupRpc {
     fn decode_create(&self, mut request: wire::CreateGroupRequest, call: Call) -> Result<Creation, Error> {
         let request_id = request.take_request_id();
         let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
+        if call.is_user() && group.group_id != 0 {
+            return Err(Error::invalid(
+                "group_id",
+                "must be 0: the node chooses the ids of the groups of users",
+            ));
+        }
         check_user_params(call, &group.params, &self.groups.user_params)?;
         let secrets = take_secrets(&mut group.params, &self.groups.secret_params)?;
         let draft = GroupDraft::new(group, call.principal)?;

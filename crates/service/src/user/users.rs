@@ -27,7 +27,7 @@ use crate::{
 };
 
 const KIND: &str = "user";
-/// Number of allocated ids that may collide with callers' own ids before a creation fails.
+/// Blocks of ids that may be occupied by callers' own ids before a creation fails.
 const ID_TRIES: usize = 16;
 
 /// Largest difference of the clocks of two nodes, for decisions by the creation time of an account.
@@ -253,7 +253,9 @@ impl Users {
             let user = draft.clone().with(id, secrets.clone());
             let write = Box::pin(async move { store.create_user(user, write).await });
             match self.mutations.write(&self.cache, RecordWrite { key: id, write, change: put }).await {
-                Err(StoreError::IdTaken | StoreError::IdHeld) if draft.id.is_none() => {}
+                Err(StoreError::IdTaken | StoreError::IdHeld) if draft.id.is_none() => {
+                    self.ids.pass_over(id.get()).await;
+                }
                 Err(error @ StoreError::IdHeld) => {
                     // If the store keeps no notes of deletions, a node that died left the id held.
                     self.deletions.begin(id);

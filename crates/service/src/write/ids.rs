@@ -11,15 +11,21 @@ pub struct Ids {
     store: Arc<dyn NodeStore>,
     kind: IdKind,
     block: u32,
-    /// Next id and the end of the block.
-    range: Mutex<(i64, i64)>,
+    range: Mutex<FreeRange>,
+}
+
+/// The rest of a block.
+#[derive(Debug, Default)]
+struct FreeRange {
+    next: i64,
+    end: i64,
 }
 
 impl Ids {
     /// Reserves `block` ids at a time.
     #[must_use]
     pub fn new(store: Arc<dyn NodeStore>, kind: IdKind, block: u32) -> Self {
-        Self { store, kind, block: block.max(1), range: Mutex::new((0, 0)) }
+        Self { store, kind, block: block.max(1), range: Mutex::default() }
     }
 
     /// An id that was never returned, here or on another node. One store write per block.
@@ -28,12 +34,22 @@ impl Ids {
     /// When a new block cannot be reserved.
     pub async fn next(&self) -> Result<i64, StoreError> {
         let mut range = self.range.lock().await;
-        if range.0 >= range.1 {
+        if range.next >= range.end {
             let block = self.store.allocate_ids(self.kind, self.block).await?;
-            *range = (block.first, block.first + i64::from(block.count));
+            *range = FreeRange { next: block.first, end: block.first + i64::from(block.count) };
         }
-        let id = range.0;
-        range.0 += 1;
+        let id = range.next;
+        range.next += 1;
         Ok(id)
+    }
+
+    /// Gives up the rest of the block of this id, which a record of a caller's choice already has: the ids next to it are
+    /// likely to be taken, too, and trying each of them would fail before the end of a range that callers occupied.
+    pub async fn pass_over(&self, taken: i64) {
+        let mut range = self.range.lock().await;
+        let is_of_block = (range.end - i64::from(self.block)..range.end).contains(&taken);
+        if is_of_block {
+            range.next = range.end;
+        }
     }
 }

@@ -5,7 +5,10 @@ use crate::node::{
     principal, update_of_group,
 };
 use crate::relation_calls::users;
-use kith_proto::group::v1::*;
+use kith_proto::{
+    group::v1::*,
+    user::v1::{CreateUserRequest, User},
+};
 use tonic::Code;
 
 fn chess() -> Group {
@@ -205,4 +208,24 @@ async fn creators_of_groups_exist() {
         let request = CreateGroupRequest { group: Some(chess()), ..Default::default() };
         assert_not_found(node.groups().create_group(principal(creator_id, request)).await);
     }
+}
+
+/// Callers may choose the ids that the node would allocate next, for groups and for users.
+#[tokio::test]
+async fn occupied_ids_are_passed_over() {
+    let node = TestNode::start_with(|config| config.ids.block = 10).await;
+    let first = node.group(chess()).await.group_id;
+    // More than there are attempts, from the middle of a block to that of another one.
+    for group_id in first + 1..first + 35 {
+        node.group(Group { group_id, ..chess() }).await;
+    }
+    let next = node.group(chess()).await.group_id;
+    assert!(next >= first + 35, "{next}");
+    let first = node.user("first").await.user_id;
+    for user_id in first + 1..first + 35 {
+        let user = User { user_id, user_name: format!("chosen{user_id}"), ..Default::default() };
+        let request = CreateUserRequest { user: Some(user), ..Default::default() };
+        node.users().create_user(request).await.unwrap();
+    }
+    assert!(node.user("next").await.user_id >= first + 35);
 }
