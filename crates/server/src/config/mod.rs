@@ -30,7 +30,7 @@ pub use cql::CqlConfig;
 pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
 pub use kith_service::{
-    group::members::MembersConfig,
+    group::members::{AddedByUsers, MembersConfig},
     presence::PresenceConfig,
     relation::{ListReaders, RelationMode, RelationsConfig},
 };

@@ -68,6 +68,7 @@ mod signing;
 mod sockets;
 mod streams_of_keys;
 mod user_quotas;
+mod user_rights;
 mod user_tokens;
 mod watch_bounds;
 mod watching;

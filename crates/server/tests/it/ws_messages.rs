@@ -11,6 +11,7 @@ use kith_proto::{
 use serde_json::{Value, json};
 
 use crate::{
+    group_calls::join,
     node::{TestNode, until},
     notice_calls::{audience, new_notice, publish},
     relation_calls::{follow, node_with_users},
@@ -303,7 +304,9 @@ async fn all_that_a_chat_does_goes_over_one_socket() {
     let group = made["group"]["groupId"].as_str().unwrap().to_owned();
     let id = format!("g{group}");
     done(&mut of_bea, "Join", json!({"groupId": group, "userId": bea})).await;
-    done(&mut of_ann, "AddMembers", json!({"groupId": group, "userIds": [cid]})).await;
+    let added = done(&mut of_ann, "AddMembers", json!({"groupId": group, "userIds": [cid]})).await;
+    assert_eq!(added["invitedUserIds"], json!([cid.to_string()]), "a stranger");
+    join(&node, group.parse().unwrap(), cid).await.unwrap();
     let sent = done(&mut of_bea, "SendMessage", to(&id, "hello all")).await;
     while of_ann.until("message").await["message"]["seq"] != sent["seq"] {}
     let members = done(&mut of_ann, "ListMembers", json!({"groupId": group})).await;

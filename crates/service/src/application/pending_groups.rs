@@ -1,12 +1,22 @@
-//! The groups that a user may be about to join, for the domain of groups.
+//! What the domain of groups needs: the groups that a user may be about to join, and invitations.
 
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use kith_store::{Application, ApplicationList, ApplicationPurpose, GroupId, Receiver, Timestamp, UserId};
+use kith_store::{
+    Application, ApplicationList, ApplicationPurpose, GroupId, MemberKey, Receiver, Text, Timestamp, UserId,
+};
 
-use super::{Applications, applications::store_error};
-use crate::{error::Error, group::PendingGroups};
+use super::{
+    Applications,
+    applications::{ApplicationDraft, store_error},
+};
+use crate::{
+    error::{Error, Reason},
+    group::{PendingGroups, members::GroupInvitations},
+    relation::are_friends,
+    rpc::request::WriteContext,
+};
 
 /// Applications that are read at a time.
 const PAGE: usize = 100;
@@ -21,6 +31,31 @@ impl PendingGroups for Applications {
             self.pending_in(ApplicationList::Received(user), user, &mut groups).await?;
         }
         Ok(groups)
+    }
+}
+
+#[async_trait]
+impl GroupInvitations for Applications {
+    async fn friends_among(&self, user: UserId, others: &[UserId]) -> Result<HashSet<UserId>, Error> {
+        let friends = are_friends(&self.follows, &self.blocks, user, others).await?;
+        Ok(others.iter().zip(friends).filter_map(|(other, is_friend)| is_friend.then_some(*other)).collect())
+    }
+
+    async fn invite(&self, key: MemberKey, by: UserId, context: WriteContext) -> Result<(), Error> {
+        let MemberKey { group, user } = key;
+        let draft = ApplicationDraft {
+            purpose: ApplicationPurpose::Invite(group, user),
+            applicant: by,
+            message: Text::default(),
+            reference: Text::default(),
+            code: String::new(),
+        };
+        match self.apply(draft, context).await {
+            Ok(_) => Ok(()),
+            // The user has blocked the other one, or has too many invitations.
+            Err(error) if matches!(error.reason(), Reason::StateForbids | Reason::TooManyPending) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }
 

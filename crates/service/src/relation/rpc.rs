@@ -225,6 +225,11 @@ impl RelationService for RelationRpc {
         let (call, request) = Call::open(request);
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         own(edge.from, call.principal)?;
+        if request.permissions == 0 && call.principal.user().is_some() {
+            // Only a block would deny it.
+            let why = "must not be 0: users do not learn who has blocked them";
+            return Err(Error::invalid("permissions", why).into());
+        }
         let asked = convert::permissions(request.permissions)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let entry = self.blocks.get(edge.reversed(), &consistency).await?;

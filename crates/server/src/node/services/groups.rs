@@ -82,5 +82,6 @@ fn member_rules(config: &Config) -> MemberRules {
         members_max: members.members_max,
         bans_max: members.bans_max,
         code_tries_per_minute: NonZeroU32::new(members.code_tries_per_minute).unwrap_or(NonZeroU32::MIN),
+        added_by_users: members.added_by_users,
     }
 }

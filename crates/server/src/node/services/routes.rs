@@ -87,10 +87,10 @@ pub(super) fn routes(
     let MessagingCalls { messages, dialogs, receiving, receipts, offline, agreement } = messaging;
     let searches = SearchQuota::per_minute(config.limits.searches_per_minute);
     let users = UserRpc::new(users, pages.clone(), limits.clone(), searches.clone());
-    let pending = Arc::new(applications.clone());
+    let (pending, invitations) = (Arc::new(applications.clone()), Arc::new(applications.clone()));
     let groups = GroupRpc::new(groups, members.clone(), pending, pages.clone(), limits.clone(), searches);
     let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits.clone());
-    let members = MemberRpc::new(members, pages.clone(), limits.clone());
+    let members = MemberRpc::new(members, invitations, pages.clone(), limits.clone());
     let dialogs = DialogRpc::new(dialogs, pages.clone(), limits.clone());
     let notices = NoticeRpc::new(notices, pages.clone(), limits.clone());
     let receipts = ReceiptRpc::new(receipts, pages.clone(), limits.clone());

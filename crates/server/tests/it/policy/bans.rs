@@ -6,13 +6,23 @@ use crate::node::{
     self, TestNode, all_pages, assert_denied, assert_error, assert_invalid, assert_not_found, assert_reused,
     principal, until,
 };
-use crate::relation_calls::{node_with_users, with_users};
+use crate::relation_calls::node_with_users;
 use kith_proto::{group::v1::*, member::v1::*};
+use kith_server::config::{AddedByUsers, Config};
 use prost_types::Timestamp;
 use tonic::{Code, Status};
 
 /// 2096, later than any test runs.
 const FAR: Timestamp = Timestamp { seconds: 4_000_000_000, nanos: 0 };
+
+/// Users add all others, so that the tests are about bans alone.
+fn adding_all(config: &mut Config) {
+    config.members.added_by_users = AddedByUsers::Everybody;
+}
+
+async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
+    node_with_users(adding_all).await
+}
 
 async fn add(node: &TestNode, by: i64, group_id: i64, user_ids: &[i64]) -> Result<(), Status> {
     let request = AddMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
@@ -134,7 +144,11 @@ async fn bad_bans_are_refused_by_field() {
 
 #[tokio::test]
 async fn bans_of_a_group_are_limited() {
-    let (node, [ann, bob, cid, dan]) = node_with_users(|config| config.members.bans_max = 2).await;
+    let (node, [ann, bob, cid, dan]) = node_with_users(|config| {
+        adding_all(config);
+        config.members.bans_max = 2;
+    })
+    .await;
     let chess = public_group(&node, ann, JoinPolicy::Open).await;
     remove(&node, ann, to_ban(chess, &[bob, cid])).await.unwrap();
     let refused = node::assert_forbidden(remove(&node, ann, to_ban(chess, &[dan])).await);

@@ -5,10 +5,20 @@ use crate::node::{
     TestNode, all_pages, assert_denied, assert_exhausted, assert_forbidden, assert_invalid, assert_not_found,
     principal, until, update_of_group,
 };
-use crate::relation_calls::{self, with_users};
+use crate::relation_calls::{self, node_with_users};
 use kith_proto::{group::v1::*, member::v1::*, relation::v1 as relation};
+use kith_server::config::{AddedByUsers, Config};
 use prost_types::Timestamp;
 use tonic::Status;
+
+/// Users add all others, so that the tests are about roles alone.
+fn adding_all(config: &mut Config) {
+    config.members.added_by_users = AddedByUsers::Everybody;
+}
+
+async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
+    node_with_users(adding_all).await
+}
 
 async fn join(node: &TestNode, group_id: i64, user_id: i64, code: &str) -> Result<Member, Status> {
     let request = JoinRequest { group_id, user_id, code: code.to_owned(), ..Default::default() };
@@ -191,7 +201,11 @@ async fn a85_owner_leaves_after_a_transfer() {
 
 #[tokio::test]
 async fn a84_a_group_has_no_more_members_than_it_may() {
-    let node = TestNode::start_with_relations(|config| config.members.members_max = 8).await;
+    let node = TestNode::start_with_relations(|config| {
+        adding_all(config);
+        config.members.members_max = 8;
+    })
+    .await;
     let users: [i64; 30] = relation_calls::users(&node).await;
     let group = public_group(&node, users[0], JoinPolicy::Open).await;
     let joins = users[1..].iter().map(|user| join(&node, group, *user, ""));
@@ -225,7 +239,7 @@ async fn mute_and_remark_are_part_of_the_member() {
 
 #[tokio::test]
 async fn members_are_listed_by_pages_and_by_role() {
-    let node = TestNode::start_with_relations(|_| {}).await;
+    let node = TestNode::start_with_relations(adding_all).await;
     let users: [i64; 25] = relation_calls::users(&node).await;
     let group = public_group(&node, users[0], JoinPolicy::Open).await;
     add(&node, users[0], group, &users[1..]).await.unwrap();
@@ -283,7 +297,7 @@ async fn groups_in_common_are_those_of_both() {
 
 #[tokio::test]
 async fn changes_since_a_version_are_returned() {
-    let node = TestNode::start_with_relations(|_| {}).await;
+    let node = TestNode::start_with_relations(adding_all).await;
     let users: [i64; 20] = relation_calls::users(&node).await;
     let group = public_group(&node, users[0], JoinPolicy::Open).await;
     add(&node, users[0], group, &users[1..10]).await.unwrap();
@@ -389,7 +403,11 @@ async fn deleted_user_leaves_and_hands_over_groups() {
 
 #[tokio::test]
 async fn hundred_joins_delay_no_other_write() {
-    let node = TestNode::start_with_relations(|config| config.limits.writes_in_flight = 2).await;
+    let node = TestNode::start_with_relations(|config| {
+        adding_all(config);
+        config.limits.writes_in_flight = 2;
+    })
+    .await;
     let users: [i64; 101] = relation_calls::users(&node).await;
     let group = public_group(&node, users[0], JoinPolicy::Open).await;
     let joins = futures::future::join_all(users[1..].iter().map(|user| join(&node, group, *user, "")));

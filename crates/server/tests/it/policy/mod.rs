@@ -1,5 +1,6 @@
 //! What callers meet, whatever the store: these tests run a second time over MongoDB and CQL.
 
+mod added_by_users;
 mod applications;
 mod applications_void;
 mod bad_input;

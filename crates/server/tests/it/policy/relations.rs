@@ -308,6 +308,19 @@ async fn repeated_request_has_one_effect_and_answer() {
 }
 
 #[tokio::test]
+async fn permission_0_shows_users_no_block() {
+    let (node, [ann, bob]) = with_users().await;
+    for blocked in [false, true] {
+        if blocked {
+            block(&node, bob, ann).await;
+        }
+        let request = CheckPermissionRequest { user_id: ann, target_id: bob, ..Default::default() };
+        assert_invalid(node.relations().check_permission(principal(ann, request)).await, "permissions");
+        assert_eq!(allowed(&node, ann, bob, 0).await, (!blocked, 0), "services see it");
+    }
+}
+
+#[tokio::test]
 async fn settings_need_both_users() {
     let (node, [ann]) = with_users().await;
     let absent = ann + 1_000;

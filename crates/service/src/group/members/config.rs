@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::inviting::AddedByUsers;
 use crate::invalid_value::{InvalidValue, above_zero};
 
 /// Members of groups.
@@ -14,11 +15,19 @@ pub struct MembersConfig {
     pub bans_max: u32,
     /// How often a user may try the code of one group in a minute. Above 0.
     pub code_tries_per_minute: u32,
+    /// Whom AddMembers by a user adds: `friends`, and all others are invited; or `everybody`, also users who have blocked the
+    /// user.
+    pub added_by_users: AddedByUsers,
 }
 
 impl Default for MembersConfig {
     fn default() -> Self {
-        Self { members_max: 100_000, bans_max: 10_000, code_tries_per_minute: 5 }
+        Self {
+            members_max: 100_000,
+            bans_max: 10_000,
+            code_tries_per_minute: 5,
+            added_by_users: AddedByUsers::Friends,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub mod cache;
 mod cleanup;
 mod config;
 mod convert;
+mod inviting;
 mod lists;
 mod loader;
 mod membership_events;
@@ -27,6 +28,7 @@ mod service;
 mod writes;
 
 pub use config::MembersConfig;
+pub use inviting::{AddedByUsers, GroupInvitations};
 pub use lists::{member_invalidations, roster_invalidations};
 pub use lists::{member_page_weight, membership_page_weight};
 pub use membership_events::{

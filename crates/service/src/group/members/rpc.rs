@@ -1,5 +1,7 @@
 //! The member service on the wire: each call is decoded here, made by one method of [`Members`], and encoded.
 
+use std::sync::Arc;
+
 use kith_cache::Consistency;
 use kith_proto::member::v1::{self as wire, member_service_server::MemberService};
 use kith_store::{GroupId, Member, MemberChange, MemberKey, Role, UserId};
@@ -8,6 +10,7 @@ use tonic::{Request, Response};
 use super::{
     Members,
     convert::{self, SyncPosition},
+    inviting::{AddedOrInvited, GroupInvitations},
     lists::MemberPageKey,
 };
 use crate::{
@@ -27,15 +30,21 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct MemberRpc {
     members: Members,
+    invitations: Arc<dyn GroupInvitations>,
     pages: PageTokens,
     limits: Limits,
 }
 
 impl MemberRpc {
-    /// The service over the members of this node.
+    /// The service over the members of this node. `invitations`: of users whom others bring into their groups.
     #[must_use]
-    pub const fn new(members: Members, pages: PageTokens, limits: Limits) -> Self {
-        Self { members, pages, limits }
+    pub fn new(
+        members: Members,
+        invitations: Arc<dyn GroupInvitations>,
+        pages: PageTokens,
+        limits: Limits,
+    ) -> Self {
+        Self { members, invitations, pages, limits }
     }
 
     /// The key of the requested page, and its quota.
@@ -64,14 +73,23 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::AddMembersRequest>,
     ) -> RpcResult<wire::AddMembersResponse> {
+        let call = Call::of(&request);
         let (request, context) = WriteContext::open(request)?;
         let group = ids::group(request.group_id)?;
-        let change = MemberChange::Add(convert::users(&request.user_ids)?);
-        let written = self.members.apply_change(group, change, context).await?;
+        let users = convert::users(&request.user_ids)?;
+        self.limits.records.count(call, users.len())?;
+        let AddedOrInvited { added, invited } = match self.members.needs_consent(call.principal) {
+            Some(by) => self.members.add_or_invite(group, users, by, context, &*self.invitations).await?,
+            None => {
+                let added = self.members.apply_change(group, MemberChange::Add(users), context).await?;
+                AddedOrInvited { added, invited: Vec::new() }
+            }
+        };
         Ok(Response::new(wire::AddMembersResponse {
-            members: written.record.rows.iter().map(|row| convert::member_to_wire(&row.member)).collect(),
-            roster: Some(convert::roster_to_wire(group, &written.record.roster)),
-            consistency_token: written.token.to_string(),
+            members: added.record.rows.iter().map(|row| convert::member_to_wire(&row.member)).collect(),
+            roster: Some(convert::roster_to_wire(group, &added.record.roster)),
+            consistency_token: added.token.to_string(),
+            invited_user_ids: invited.into_iter().map(UserId::get).collect(),
         }))
     }
 
@@ -79,9 +97,11 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::RemoveMembersRequest>,
     ) -> RpcResult<wire::RemoveMembersResponse> {
+        let call = Call::of(&request);
         let (request, context) = WriteContext::open(request)?;
         let group = ids::group(request.group_id)?;
         let change = convert::removal(&request)?;
+        self.limits.records.count(call, request.user_ids.len())?;
         let written = self.members.apply_change(group, change, context).await?;
         Ok(Response::new(wire::RemoveMembersResponse {
             user_ids: written.record.rows.iter().map(|row| row.member.key.user.get()).collect(),
@@ -94,9 +114,12 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::UnbanMembersRequest>,
     ) -> RpcResult<wire::UnbanMembersResponse> {
+        let call = Call::of(&request);
         let (request, context) = WriteContext::open(request)?;
         let group = ids::group(request.group_id)?;
-        let change = MemberChange::Unban(convert::users(&request.user_ids)?);
+        let users = convert::users(&request.user_ids)?;
+        self.limits.records.count(call, users.len())?;
+        let change = MemberChange::Unban(users);
         let written = self.members.apply_change(group, change, context).await?;
         Ok(Response::new(wire::UnbanMembersResponse {
             user_ids: written.record.bans.iter().map(|row| row.ban.key.user.get()).collect(),

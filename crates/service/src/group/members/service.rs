@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use super::{
     MemberListPolicies, Roles,
     cleanup::EndingGroups,
+    inviting::AddedByUsers,
     lists::{MemberLists, MemberPageKey},
     membership_events::MembershipListeners,
 };
@@ -44,6 +45,8 @@ pub struct MemberRules {
     pub bans_max: u32,
     /// Attempts with the code of a group in a minute, for each user.
     pub code_tries_per_minute: NonZeroU32,
+    /// Whom a user may add without asking.
+    pub added_by_users: AddedByUsers,
 }
 
 /// The members of a deployment, through the tiers of this node. Cheap to clone.

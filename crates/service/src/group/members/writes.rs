@@ -220,7 +220,7 @@ impl Members {
     }
 
     /// Checks that the users whom the change adds, bans or makes owner exist.
-    async fn check_users_exist(&self, change: &MemberChange) -> Result<(), Error> {
+    pub(super) async fn check_users_exist(&self, change: &MemberChange) -> Result<(), Error> {
         let coming = match change {
             MemberChange::Join(_)
             | MemberChange::Add(_)
