@@ -71,7 +71,8 @@ impl State {
 pub struct HealthCause {
     /// For programs: `starting`, `store_away`, `migration_pending`, `draining`; while it serves `redis_away`,
     /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `relations_away`, `relations_unconfigured`,
-    /// `connections_refused`, `accept_failed`, `insecure_callers`, `callers_not_reloaded`.
+    /// `connections_refused`, `accept_failed`, `insecure_callers`, `callers_not_reloaded`,
+    /// `clock`.
     pub reason: &'static str,
     /// For display, with what to do. Contains no stored data and no credentials.
     pub message: String,

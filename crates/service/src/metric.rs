@@ -273,6 +273,18 @@ metrics! {
         &[],
         "Dialogs whose user sent a message on this node and is not marked yet as having read it. Rises while the store fails.",
     );
+    pub const REMOVALS_BEHIND: Metric = Metric::gauge(
+        "kith_removals_behind_seconds",
+        &[],
+        "How far the time by which old data are removed is behind the clock. It rises with the time that ran, and catches \
+         up at a day an hour after the clock has jumped or no node was running.",
+    );
+    pub const CLOCK_AHEAD: Metric = Metric::gauge(
+        "kith_clock_ahead_seconds",
+        &[],
+        "How far the clock of this machine is ahead of that of the store; negative: behind. Stored times are corrected \
+         by it. 0 without a store that has a clock of its own.",
+    );
     pub const DIALOG_MARKS_SIZE: Metric =
         Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");
     pub const NOTICE_MARKS: Metric = Metric::counter(

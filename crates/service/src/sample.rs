@@ -67,3 +67,27 @@ impl Coordination for OneLease {
         Ok(self.0.lock().0.as_deref() == Some(holder))
     }
 }
+
+/// A mark, and a lease that all callers hold together.
+#[derive(Debug, Default)]
+pub(crate) struct MarkedLease(Mutex<Option<Vec<u8>>>);
+
+#[async_trait::async_trait]
+impl Coordination for MarkedLease {
+    async fn lease(&self, _name: &str, _holder: &str, _lasts: Duration) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    async fn release(&self, _name: &str, _holder: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn mark(&self, _name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.lock().clone())
+    }
+
+    async fn set_mark(&self, _name: &str, _holder: &str, mark: &[u8]) -> Result<bool, StoreError> {
+        *self.0.lock() = Some(mark.to_vec());
+        Ok(true)
+    }
+}

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Number, name and text, without gaps.
-const KNOWN: [(u32, &str, &str); 16] = [
+const KNOWN: [(u32, &str, &str); 17] = [
     (1, "users and groups", include_str!("../../../migrations/sqlite/0001_users_and_groups.sql")),
     (2, "node", include_str!("../../../migrations/sqlite/0002_node.sql")),
     (3, "leases", include_str!("../../../migrations/sqlite/0003_leases.sql")),
@@ -28,6 +28,7 @@ const KNOWN: [(u32, &str, &str); 16] = [
     (14, "notices", include_str!("../../../migrations/sqlite/0014_notices.sql")),
     (15, "receipts", include_str!("../../../migrations/sqlite/0015_receipts.sql")),
     (16, "fan-out notes", include_str!("../../../migrations/sqlite/0016_fan_out_notes.sql")),
+    (18, "message times", include_str!("../../../migrations/sqlite/0018_message_times.sql")),
 ];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS migrations (

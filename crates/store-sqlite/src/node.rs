@@ -36,6 +36,10 @@ impl NodeStore for Sqlite {
         answered.map_err(|_| unavailable("sqlite did not answer in time"))?.map(|_| ())
     }
 
+    async fn clock(&self, _limit: Duration) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
+    }
+
     async fn allocate_ids(&self, kind: IdKind, count: u32) -> Result<IdBlock, StoreError> {
         self.writer
             .write(move |connection| {

@@ -13,8 +13,8 @@ use crate::{
 /// Most requests that one call deletes.
 const FORGET_MAX: i64 = 1000;
 
-/// Primary key.
-pub(crate) const READ: &str = "SELECT fingerprint, reply FROM requests WHERE id = ?1 AND at_ms > ?2";
+/// Primary key. A request counts until it is forgotten: a clock that jumps must not make a repeat take effect.
+pub(crate) const READ: &str = "SELECT fingerprint, reply FROM requests WHERE id = ?1";
 const KEEP: &str = "INSERT OR REPLACE INTO requests (id, fingerprint, reply, at_ms) VALUES (?1, ?2, ?3, ?4)";
 /// Index `requests_at`.
 pub(crate) const FORGET: &str = "DELETE FROM requests WHERE rowid IN
@@ -39,7 +39,7 @@ fn once<T: Serialize + DeserializeOwned>(
     let Some(request) = &write.request else {
         return Ok(Applied { record: change()?, replayed: false });
     };
-    if let Some(record) = earlier(connection, request, write.now)? {
+    if let Some(record) = earlier(connection, request)? {
         return Ok(Applied { record, replayed: true });
     }
     let record = change()?;
@@ -55,12 +55,8 @@ pub(crate) fn forget(connection: &Connection, now: Timestamp) -> Result<u64, Fai
     Ok(u64::try_from(forgotten).unwrap_or(u64::MAX))
 }
 
-fn earlier<T: DeserializeOwned>(
-    connection: &Connection,
-    request: &Request,
-    now: Timestamp,
-) -> Result<Option<T>, Failure> {
-    let kept = first(connection, READ, params![request.id.as_str(), oldest(now)], |row| {
+fn earlier<T: DeserializeOwned>(connection: &Connection, request: &Request) -> Result<Option<T>, Failure> {
+    let kept = first(connection, READ, params![request.id.as_str()], |row| {
         Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, String>(1)?))
     });
     let Some((fingerprint, reply)) = kept? else { return Ok(None) };

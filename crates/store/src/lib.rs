@@ -12,6 +12,7 @@ mod application;
 mod ban;
 mod block;
 mod characters;
+mod clock;
 mod conversation;
 mod coordination;
 mod dialog;
@@ -60,6 +61,7 @@ pub use application::{
 };
 pub use ban::{Ban, BanRow, Bans};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
+pub use clock::{CLOCKS_APART_MAX, ClockDifference, clocks_agree};
 pub use conversation::{Conversation, ConversationStore};
 pub use coordination::Coordination;
 pub use dialog::{
@@ -91,11 +93,11 @@ pub use member::{
 pub use membership::MembershipTransition;
 pub use message::{
     AgedDocument, Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX,
-    ContentChange, ContentHash, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, Edited, HEADS_AT_ONCE,
-    LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageChangeOutcome, MessageKey,
-    MessageKind, MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SEARCHED_AT_ONCE,
-    SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE, TrimRemainder, TrimResult, document_of,
-    document_parts, in_one_document, removable_documents,
+    CompletedTimes, ContentChange, ContentHash, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey,
+    Edited, HEADS_AT_ONCE, LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange,
+    MessageChangeOutcome, MessageKey, MessageKind, MessageStore, MessageUpkeep, NewContent, NewMessage,
+    Recalled, RecalledBy, SEARCHED_AT_ONCE, SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE,
+    TrimRemainder, TrimResult, document_of, document_parts, in_one_document, removable_documents,
 };
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};

@@ -18,6 +18,12 @@ pub trait NodeStore: Send + Sync + fmt::Debug + 'static {
     /// If it does not answer within `limit`.
     async fn ping(&self, limit: Duration) -> Result<(), StoreError>;
 
+    /// Reads the clock of the store. `None`: the store has no clock besides that of this machine.
+    ///
+    /// # Errors
+    /// If it does not answer within `limit`.
+    async fn clock(&self, limit: Duration) -> Result<Option<Timestamp>, StoreError>;
+
     /// Allocates `count` new ids, above all earlier ones and not below [`IdKind::FIRST_ALLOCATED`]. Durable before it
     /// returns: a crash may lose ids, but never repeats them.
     ///

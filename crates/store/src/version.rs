@@ -7,7 +7,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::Invalid;
+use crate::{
+    Invalid,
+    clock::{corrected, made_wrong},
+};
 
 /// Version of a record: assigned by the store inside the write, one above its predecessor, never reset, also not by
 /// deletion and re-creation. `NONE` (0) means a record that has never existed.
@@ -66,17 +69,30 @@ impl fmt::Display for Version {
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The present time by the clock of the machine.
+    /// The present time: by the clock of the machine, corrected by that of the store (see
+    /// [`ClockDifference`](crate::ClockDifference)).
     #[must_use]
     pub fn now() -> Self {
+        Self(corrected(Self::of_machine().0))
+    }
+
+    /// The present time by the clock of the machine alone. Only the comparison of clocks uses it.
+    #[must_use]
+    pub fn of_machine() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(millis(since))
+        Self(millis(since).saturating_add(made_wrong()))
     }
 
     /// The time this much later.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
         Self(self.0.saturating_add(millis(time)))
+    }
+
+    /// The time this much earlier.
+    #[must_use]
+    pub fn before(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(millis(time)))
     }
 }
 

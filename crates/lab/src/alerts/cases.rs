@@ -65,7 +65,7 @@ const TOO_MANY: AlertLoad = AlertLoad { users: 2_000, ..FEW };
 const LOUD: AlertLoad = AlertLoad { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
 /// All of them.
-pub const CASES: [Case; 24] = [
+pub const CASES: [Case; 25] = [
     Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", AlertFault::Nothing) },
     case("all-killed", "all nodes are killed", AlertFault::AllKilled)
         .fires(&["KithNoNodeServes", "KithNodeNotServing"]),
@@ -190,6 +190,14 @@ pub const CASES: [Case; 24] = [
         AlertFault::StartedWith(("KITH_MUTANT", "published,feed_publishes"), LOAD),
     )
     .fires(&["KithStaleReads"])
+    .lasts(60)
+    .of_mutants(),
+    case(
+        "clock-ahead",
+        "the clocks of the nodes are 60 days ahead of that of MongoDB",
+        AlertFault::StartedWith(("KITH_MUTANT", "clock_right"), LOAD),
+    )
+    .fires(&["KithClockWrong apart"])
     .lasts(60)
     .of_mutants(),
 ];

@@ -3,6 +3,7 @@
 pub mod banner;
 pub mod caller_sources;
 mod callers;
+mod clock;
 #[cfg(feature = "embedded")]
 mod ephemeral;
 mod operations;

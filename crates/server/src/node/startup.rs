@@ -6,7 +6,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kith_store::{Migration, StoreError, Stores, Timestamp};
+use kith_service::write::removal_time::RemovalTime;
+use kith_store::{Migration, StoreError, Stores};
 use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::{
@@ -25,6 +26,7 @@ use crate::{
     edge::{Edge, Routes},
     health::{self, HealthCause, Reporter, State},
     node::{
+        clock::ClockWatch,
         services::{self, Services},
         store::{self, OpenStore, RelationsUnfit, StoreFailure, StoreInfo},
     },
@@ -258,6 +260,8 @@ impl Startup {
 
     async fn serve(&self) -> Result<(), StartupError> {
         self.migrate().await?;
+        // Before any time is stored.
+        self.clock(None).compare().await;
         let found = NodeKeys::of(&self.stores, &self.config).await;
         let digest = |keys| CallersDigest::new(keys, Arc::clone(&self.callers));
         let callers = found.as_ref().ok().map(digest);
@@ -359,6 +363,7 @@ impl Startup {
         tokio::join!(
             self.watch(),
             self.watch_relations(),
+            self.watch_clock(),
             self.forget_requests(),
             self.keep_database_lease()
         );
@@ -397,10 +402,25 @@ impl Startup {
         self.health.remark(HealthCause { reason, message: message.to_owned(), since: SystemTime::now() });
     }
 
+    async fn watch_clock(&self) {
+        self.clock(self.removal_time()).run().await;
+    }
+
+    fn clock<'a>(&'a self, removals: Option<&'a RemovalTime>) -> ClockWatch<'a> {
+        ClockWatch { store: &*self.stores.node, removals, health: &self.health }
+    }
+
+    fn removal_time(&self) -> Option<&RemovalTime> {
+        self.services.get().map(|services| &services.removal_time)
+    }
+
     /// A store forgets a bounded number at a time; it is asked again at once while there is more.
     async fn forget_requests(&self) {
+        let Some(time) = self.removal_time() else { return };
         loop {
-            while matches!(self.stores.node.forget_requests(Timestamp::now()).await, Ok(1..)) {}
+            while let Ok(now) = time.now().await
+                && matches!(self.stores.node.forget_requests(now).await, Ok(1..))
+            {}
             sleep(FORGET_PERIOD).await;
         }
     }

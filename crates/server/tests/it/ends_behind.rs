@@ -121,13 +121,20 @@ impl MessageUpkeep for LateSearch {
         self.store.trim(log, below, now).await
     }
 
-    async fn aged(
+    async fn aged(&self, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
+        self.store.aged(before, limit).await
+    }
+
+    async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError> {
+        self.store.settle_aged(documents).await
+    }
+
+    async fn complete_times(
         &self,
-        from: Timestamp,
-        before: Timestamp,
+        from: Option<DocumentKey>,
         limit: usize,
-    ) -> Result<Vec<AgedDocument>, StoreError> {
-        self.store.aged(from, before, limit).await
+    ) -> Result<CompletedTimes, StoreError> {
+        self.store.complete_times(from, limit).await
     }
 
     async fn documents_sent_by(

@@ -77,4 +77,4 @@ pub use receive::{ReceiveRpc, ReceiverSessions, Receiving, receivers_job};
 pub use rpc::MessageRpc;
 pub(crate) use sent_messages::SentMessages;
 pub use service::{ConversationData, MessageDependencies, Messages};
-pub use upkeep::upkeep_job;
+pub use upkeep::{UpkeepNode, upkeep_job};

@@ -9,9 +9,9 @@ use kith_delivery::{
     WindowLookup, Windows,
 };
 use kith_store::{
-    AgedDocument, Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
-    MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, Outcome, SentDocuments,
-    Seq, StoreError, StoredHeader, Timestamp, TrimResult, UserId,
+    AgedDocument, Appended, CompletedTimes, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead,
+    Message, MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, Outcome,
+    SentDocuments, Seq, StoreError, StoredHeader, Timestamp, TrimResult, UserId,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -169,8 +169,16 @@ impl MessageUpkeep for StepRecorder {
         unreachable!("nothing is removed")
     }
 
-    async fn aged(&self, _: Timestamp, _: Timestamp, _: usize) -> Result<Vec<AgedDocument>, StoreError> {
+    async fn aged(&self, _: Timestamp, _: usize) -> Result<Vec<AgedDocument>, StoreError> {
         unreachable!("nothing is removed")
+    }
+
+    async fn settle_aged(&self, _: &[AgedDocument]) -> Result<(), StoreError> {
+        unreachable!("nothing is removed")
+    }
+
+    async fn complete_times(&self, _: Option<DocumentKey>, _: usize) -> Result<CompletedTimes, StoreError> {
+        unreachable!("nothing is completed")
     }
 
     async fn documents_sent_by(

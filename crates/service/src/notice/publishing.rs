@@ -11,7 +11,7 @@ use std::{
 use kith_cache::{Change, Consistency};
 use kith_store::{
     Applied, Audience, AudienceId, NewAudience, NewNotice, NoticeChange, NoticeChangeResult, NoticeId,
-    StoreError, Write,
+    StoreError, Timestamp, Write,
 };
 
 use super::{NOTICES, NoticeRecords, records::notice_error};
@@ -159,12 +159,12 @@ impl NoticeRecords {
         valid("notice_id", NoticeId::new(id))
     }
 
-    /// Removes the entries of an audience that expired an hour ago. Must be called within
+    /// Removes the entries of an audience that expired an hour before `now`. Must be called within
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
-    pub(super) async fn remove_expired(&self, id: AudienceId) -> Result<(), StoreError> {
+    pub(super) async fn remove_expired(&self, id: AudienceId, now: Timestamp) -> Result<(), StoreError> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {
-            let record = store.remove_expired(id, kith_store::Timestamp::now()).await?;
+            let record = store.remove_expired(id, now).await?;
             Ok(Applied { record, replayed: false })
         });
         let change = |_: &Arc<bool>| Change::Invalidate { version: None };

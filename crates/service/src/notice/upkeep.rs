@@ -11,7 +11,7 @@ use super::{NoticeRecords, records::notice_error};
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
-    write::{lease::Lease, tasks::BackgroundJob},
+    write::{lease::Lease, removal_time::RemovalTime, tasks::BackgroundJob},
 };
 
 /// Approximate period of rounds.
@@ -30,17 +30,19 @@ const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 pub fn upkeep_job(
     context: DomainContext<'_>,
     records: NoticeRecords,
+    time: RemovalTime,
     node_id: Option<&str>,
 ) -> BackgroundJob {
     let lease = Lease::new(&context.stores.coordination, LEASE, node_id, LEASE_LASTS);
     let counts = records.counts.clone();
     let repairs = async move { counts.run_repairs().await };
-    BackgroundJob::new([NoticeUpkeepRounds { records, lease }.run().boxed(), repairs.boxed()])
+    BackgroundJob::new([NoticeUpkeepRounds { records, time, lease }.run().boxed(), repairs.boxed()])
 }
 
 #[derive(Debug)]
 struct NoticeUpkeepRounds {
     records: NoticeRecords,
+    time: RemovalTime,
     lease: Lease,
 }
 
@@ -57,19 +59,20 @@ impl NoticeUpkeepRounds {
     }
 
     async fn round(&self) -> Result<(), Error> {
-        self.remove_entries().await?;
-        self.delete_notices().await
+        let now = self.time.now().await.map_err(notice_error)?;
+        self.remove_entries(now).await?;
+        self.delete_notices(now).await
     }
 
-    async fn remove_entries(&self) -> Result<(), Error> {
-        let (now, mut after): (_, Option<AudienceId>) = (Timestamp::now(), None);
+    async fn remove_entries(&self, now: Timestamp) -> Result<(), Error> {
+        let mut after: Option<AudienceId> = None;
         loop {
             let page = self.records.store.audience_list(after, AT_ONCE).await.map_err(notice_error)?;
             let is_due =
                 |entry: &AudienceEntry| entry.expire.is_some_and(|expire| expire.after(EXPIRED_KEPT) <= now);
             for audience in page.iter().filter(|audience| audience.entries.iter().any(is_due)) {
                 let (records, id) = (self.records.clone(), audience.id);
-                let work = async move { records.remove_expired(id).await.map_err(notice_error) };
+                let work = async move { records.remove_expired(id, now).await.map_err(notice_error) };
                 self.records.mutations.run(Instant::now() + BEGUN_WITHIN, work).await?;
             }
             after = page.last().map(|last| last.id);
@@ -79,9 +82,8 @@ impl NoticeUpkeepRounds {
         }
     }
 
-    async fn delete_notices(&self) -> Result<(), Error> {
-        let kept = i64::try_from(self.records.config.kept.as_millis()).unwrap_or(i64::MAX);
-        let before = Timestamp(Timestamp::now().0.saturating_sub(kept));
+    async fn delete_notices(&self, now: Timestamp) -> Result<(), Error> {
+        let before = now.before(self.records.config.kept);
         let old = self.records.store.expired_notices(before, AT_ONCE).await.map_err(notice_error)?;
         for id in old {
             let records = self.records.clone();

@@ -9,5 +9,6 @@ pub mod lease;
 pub mod mutations;
 mod queue_permits;
 pub mod record_codec;
+pub mod removal_time;
 pub mod shed_counter;
 pub mod tasks;

@@ -12,6 +12,7 @@ use mongodb::{
 };
 
 use super::{
+    command::run_read,
     connect::Mongo,
     document::number_in,
     error::{is_duplicate, malformed, out_of_time, read_failed, write_failed},
@@ -38,6 +39,19 @@ impl NodeStore for Mongo {
         };
         self.reachability.record_ping(!matches!(answered, Err(StoreError::Unavailable { .. })));
         answered
+    }
+
+    async fn clock(&self, limit: Duration) -> Result<Option<Timestamp>, StoreError> {
+        // As in `ping`: a task of its own. The clock is that of the primary, by which leases run.
+        let database = self.database.clone();
+        let hello = doc! { "hello": 1 };
+        let asked = tokio::spawn(async move { run_read(&database, hello).await });
+        let reply = match tokio::time::timeout(limit, asked).await {
+            Ok(Ok(reply)) => reply.map_err(read_failed)?,
+            Ok(Err(_)) | Err(_) => return Err(out_of_time(Outcome::NotApplied)),
+        };
+        let time = reply.get_datetime("localTime").map_err(|_| malformed("localTime"))?;
+        Ok(Some(Timestamp(time.timestamp_millis())))
     }
 
     async fn allocate_ids(&self, kind: IdKind, count: u32) -> Result<IdBlock, StoreError> {

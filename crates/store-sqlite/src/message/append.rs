@@ -11,13 +11,22 @@ use super::{end, packed::Packed, page};
 use crate::{
     error::{Failure, corrupt},
     row::size,
-    statement::first,
+    statement::{first, run},
 };
+
+const _: () = assert!(DOCUMENT == 100);
 
 /// Adds nothing if the log has a message with the key.
 const INSERT: &str = "INSERT INTO messages
         (conversation, seq, sender, sent_ms, flags, version, key, hash, body)
     VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8) ON CONFLICT (conversation, key) DO NOTHING";
+/// The first message of a document: the highest time up to it, by the document before it and the messages of that. Index
+/// `message_documents_by_time`, and the primary key.
+pub(crate) const BEGIN_DOCUMENT: &str = "INSERT INTO message_documents (conversation, first, highest_ms, settled)
+    SELECT ?1, ?2, max(?3,
+        coalesce((SELECT max(highest_ms) FROM message_documents WHERE conversation = ?1), ?3),
+        coalesce((SELECT max(sent_ms) FROM messages WHERE conversation = ?1 AND seq BETWEEN ?2 - 100 AND ?2 - 1), ?3)
+    ), 0";
 /// Index `messages_sent`, then the primary key.
 pub(crate) const BY_KEY: &str =
     "SELECT seq, sent_ms, hash FROM messages WHERE conversation = ?1 AND key = ?2";
@@ -76,7 +85,12 @@ fn append_one(connection: &Connection, log: &str, seq: Seq, row: &NewRow) -> Res
     let values = params![log, seq, row.sender, row.sent.0, row.flags, key, hash, row.body];
     match connection.prepare_cached(INSERT)?.execute(values)? {
         0 => sent_before(connection, log, row)?.ok_or_else(|| corrupt("messages.key").into()),
-        _ => Ok(Appended::New(seq)),
+        _ => {
+            if seq % DOCUMENT == 1 {
+                run(connection, BEGIN_DOCUMENT, params![log, seq, row.sent.0])?;
+            }
+            Ok(Appended::New(seq))
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use kith_store::{
     Message, MessageChange, MessageChangeOutcome, MessageStore, NewMessage, Seq, StoreError, StoredHeader,
     Timestamp, at_most, document_of,
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 use crate::{Sqlite, error::Failure, statement::first};
 
@@ -22,6 +22,12 @@ pub(crate) const END: &str =
     "SELECT seq, sent_ms FROM messages WHERE conversation = ?1 ORDER BY seq DESC LIMIT 1";
 /// Primary key, its beginning.
 pub(crate) const BEGINNING: &str = "SELECT seq FROM messages WHERE conversation = ?1 ORDER BY seq LIMIT 1";
+/// Index `message_documents_by_time`, its end.
+pub(crate) const BEFORE: &str = "SELECT first FROM message_documents
+    WHERE conversation = ?1 AND highest_ms < ?2 ORDER BY highest_ms DESC, first DESC LIMIT 1";
+/// Primary key.
+pub(crate) const SENT_SINCE: &str = "SELECT seq FROM messages
+    WHERE conversation = ?1 AND seq BETWEEN ?2 AND ?3 AND sent_ms >= ?4 ORDER BY seq LIMIT 1";
 /// Primary key.
 pub(crate) const SENT: &str = "SELECT sent_ms FROM messages WHERE conversation = ?1 AND seq = ?2";
 
@@ -139,20 +145,15 @@ fn last_documents(connection: &Connection, log: &str) -> Result<Vec<Message>, Fa
     page::read(connection, log, last - 2 * DOCUMENT + 1, last)
 }
 
-/// Bisects the log, which needs no index that every append would have to write. Where times are out of order, the message
-/// before the result was sent before `time`, and the result was not.
+/// The first message that was sent at a time or later is in the last document up to whose first message all are earlier,
+/// or is the first one of the next document.
 fn seq_at(connection: &Connection, log: &str, time: Timestamp) -> Result<Seq, Failure> {
-    let Some(mut low) = first(connection, BEGINNING, [log], |row| Ok(row.get(0)?))? else { return Ok(1) };
-    let mut high = end(connection, log)?.seq + 1;
-    let mut sent = connection.prepare_cached(SENT)?;
-    while low < high {
-        let middle: Seq = low + (high - low) / 2;
-        let moment = sent.query_row(params![log, middle], |row| row.get(0)).optional()?;
-        if moment.is_some_and(|moment: i64| moment >= time.0) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
+    let found = |row: &rusqlite::Row<'_>| Ok(row.get(0)?);
+    let Some(from) = first(connection, BEFORE, params![log, time.0], found)? else {
+        return Ok(first(connection, BEGINNING, [log], found)?.unwrap_or(1));
+    };
+    match first(connection, SENT_SINCE, params![log, from, from + DOCUMENT, time.0], found)? {
+        Some(seq) => Ok(seq),
+        None => Ok(end(connection, log)?.seq + 1),
     }
-    Ok(low)
 }

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use kith_store::{
-    AgedDocument, ConversationId, DOCUMENT, DOCUMENTS_READ, MessageUpkeep, SentDocuments, Seq, StoreError,
-    Timestamp, TrimResult, UserId, document_of, removable_documents,
+    AgedDocument, CompletedTimes, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, MessageUpkeep,
+    SentDocuments, Seq, StoreError, Timestamp, TrimResult, UserId, document_of, removable_documents,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -12,16 +12,20 @@ use crate::{
     Sqlite,
     error::{Failure, corrupt},
     row::size,
-    statement::{all, first},
+    statement::{all, first, run},
 };
 
 /// Primary key, its beginning.
 pub(crate) const REMOVE: &str = "DELETE FROM messages WHERE conversation = ?1 AND seq < ?2";
-/// Index `messages_aged`.
-pub(crate) const AGED: &str = "SELECT sent_ms, conversation, seq FROM messages
-    WHERE seq % 100 = 1 AND sent_ms >= ?1 AND sent_ms < ?2 ORDER BY sent_ms LIMIT ?3";
-
-const _: () = assert!(DOCUMENT == 100);
+/// Primary key, its beginning.
+pub(crate) const REMOVE_DOCUMENTS: &str =
+    "DELETE FROM message_documents WHERE conversation = ?1 AND first < ?2";
+/// Index `message_documents_aging`.
+pub(crate) const AGED: &str = "SELECT highest_ms, conversation, first FROM message_documents
+    WHERE settled = 0 AND highest_ms < ?1 ORDER BY highest_ms LIMIT ?2";
+/// Primary key.
+pub(crate) const SETTLE: &str =
+    "UPDATE message_documents SET settled = 1 WHERE conversation = ?1 AND first = ?2";
 
 #[async_trait]
 impl MessageUpkeep for Sqlite {
@@ -35,13 +39,26 @@ impl MessageUpkeep for Sqlite {
         self.writer.write(move |connection| trim(connection, &log, below, now)).await
     }
 
-    async fn aged(
+    async fn aged(&self, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
+        self.readers.read(move |connection| aged(connection, before, limit)).await
+    }
+
+    async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError> {
+        let settled: Vec<(String, Seq)> =
+            documents.iter().map(|aged| (aged.conversation.to_string(), aged.first)).collect();
+        let settle = move |connection: &Connection| {
+            settled.iter().try_for_each(|(log, first)| run(connection, SETTLE, params![log, first]))
+        };
+        self.writer.write(settle).await
+    }
+
+    /// The migration has completed them.
+    async fn complete_times(
         &self,
-        from: Timestamp,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<AgedDocument>, StoreError> {
-        self.readers.read(move |connection| aged(connection, from, before, limit)).await
+        _from: Option<DocumentKey>,
+        _limit: usize,
+    ) -> Result<CompletedTimes, StoreError> {
+        Ok(CompletedTimes::default())
     }
 
     async fn documents_sent_by(
@@ -71,7 +88,9 @@ fn trim(connection: &Connection, log: &str, below: Seq, now: Timestamp) -> Resul
     let (count, left) = removable_documents(&documents, below, now);
     let removed = match documents.get(count) {
         Some((next, _)) if count > 0 => {
-            connection.prepare_cached(REMOVE)?.execute(params![log, next * DOCUMENT + 1])?
+            let first = next * DOCUMENT + 1;
+            run(connection, REMOVE_DOCUMENTS, params![log, first])?;
+            connection.prepare_cached(REMOVE)?.execute(params![log, first])?
         }
         _ => 0,
     };
@@ -92,31 +111,11 @@ fn oldest_documents(connection: &Connection, log: &str) -> Result<Vec<(i64, Time
     Ok(documents)
 }
 
-fn aged(
-    connection: &Connection,
-    from: Timestamp,
-    before: Timestamp,
-    limit: usize,
-) -> Result<Vec<AgedDocument>, Failure> {
-    let mut found = begun_between(connection, from, before, size(limit))?;
-    // Those of the last millisecond that did not fit.
-    if let Some(last) = found.last().filter(|_| found.len() >= limit).map(|last| last.begun) {
-        found.retain(|one| one.begun < last);
-        found.extend(begun_between(connection, last, Timestamp(last.0 + 1), i64::MAX)?);
-    }
-    Ok(found)
-}
-
-fn begun_between(
-    connection: &Connection,
-    from: Timestamp,
-    before: Timestamp,
-    limit: i64,
-) -> Result<Vec<AgedDocument>, Failure> {
-    all(connection, AGED, [from.0, before.0, limit], |row| {
+fn aged(connection: &Connection, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, Failure> {
+    all(connection, AGED, [before.0, size(limit)], |row| {
         let conversation: String = row.get(1)?;
         let conversation =
-            ConversationId::stored(&conversation).map_err(|_| corrupt("messages.conversation"))?;
-        Ok(AgedDocument { begun: Timestamp(row.get(0)?), conversation, first: row.get(2)? })
+            ConversationId::stored(&conversation).map_err(|_| corrupt("message_documents.conversation"))?;
+        Ok(AgedDocument { highest: Timestamp(row.get(0)?), conversation, first: row.get(2)? })
     })
 }

@@ -184,20 +184,41 @@ async fn damaged_message_is_corrupt_and_not_shown() {
     }
 }
 
+/// The highest times of all documents, as appends or the migration wrote them.
+fn document_times(connection: &Connection) -> Result<Vec<(String, Seq, i64, bool)>, crate::error::Failure> {
+    let text = "SELECT conversation, first, highest_ms, settled FROM message_documents ORDER BY 1, 2";
+    crate::statement::all(connection, text, [], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+    })
+}
+
 #[tokio::test]
-async fn times_out_of_order_give_a_border() {
+async fn migration_adds_times_to_older_documents() {
+    const MIGRATION: &str = include_str!("../../../../migrations/sqlite/0018_message_times.sql");
     let handle = open_in_memory().await.unwrap();
-    // The clock of the node was ahead, then behind.
-    let times = [10, 20, 90, 30, 40, 5, 50];
-    let sent_at = |time: &i64| NewMessage { sent: Timestamp(*time), ..message(&format!("at {time}")) };
-    let batch: Vec<_> = times.iter().map(sent_at).collect();
-    append_to(&handle, 9, &batch).await;
-    for time in 0..=100 {
-        let seq = handle.stores().messages.seq_at(log_of(9), Timestamp(time)).await.unwrap();
-        let at = usize::try_from(seq).unwrap();
-        assert!(at == 1 || times[at - 2] < time, "{time}: {seq}");
-        assert!(at > times.len() || times[at - 1] >= time, "{time}: {seq}");
+    let times = (0..350).map(|at| [500, 7, 900, 3][at % 4] * i64::try_from(at % 90).unwrap());
+    let sent_at = |(at, time): (usize, i64)| NewMessage { sent: Timestamp(time), ..message(&at.to_string()) };
+    let messages: Vec<_> = times.enumerate().map(sent_at).collect();
+    for (group, count) in [(8, 350), (9, 120)] {
+        for some in messages[..count].chunks(70) {
+            append_to(&handle, group, some).await;
+        }
     }
+    let (by_appends, by_migration) = handle
+        .sqlite
+        .writer
+        .exclusively(|connection| {
+            let by_appends = document_times(connection)?;
+            connection.execute_batch(
+                "DROP TABLE message_documents; CREATE INDEX messages_aged ON messages (seq)",
+            )?;
+            connection.execute_batch(MIGRATION)?;
+            Ok((by_appends, document_times(connection)?))
+        })
+        .await
+        .unwrap();
+    assert_eq!(by_appends.len(), 6);
+    assert_eq!(by_migration, by_appends);
 }
 
 #[tokio::test]
@@ -232,7 +253,12 @@ async fn queries_of_messages_read_their_index() {
         (erase::SENT_BY, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
         (erase::ERASE, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
         (upkeep::REMOVE, "messages USING PRIMARY KEY (conversation=? AND seq<?)"),
-        (upkeep::AGED, "INDEX messages_aged (sent_ms>? AND sent_ms<?)"),
+        (upkeep::AGED, "INDEX message_documents_aging (highest_ms<?)"),
+        (upkeep::SETTLE, "message_documents USING PRIMARY KEY (conversation=? AND first=?)"),
+        (upkeep::REMOVE_DOCUMENTS, "message_documents USING PRIMARY KEY (conversation=? AND first<?)"),
+        (message::BEFORE, "INDEX message_documents_by_time (conversation=? AND highest_ms<?)"),
+        (message::SENT_SINCE, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
+        (append::BEGIN_DOCUMENT, "INDEX message_documents_by_time (conversation=?)"),
         (conversation::UNTRIMMED, "INDEX conversations_untrimmed ("),
         (erasure::UNFINISHED, "INDEX erasures_unfinished ("),
         (erasure::BY_USER, "erasures USING INTEGER PRIMARY KEY (rowid=?)"),

@@ -24,8 +24,8 @@ pub use new_message::{
 };
 pub use store::{Appended, DOCUMENT, LogEnd, MessageStore, document_of, document_parts, in_one_document};
 pub use upkeep::{
-    AgedDocument, DOCUMENTS_READ, MessageUpkeep, SEARCHED_AT_ONCE, SUCCESSOR_AGE, SentDocuments,
-    TRIMMED_AT_ONCE, TrimRemainder, TrimResult, removable_documents,
+    AgedDocument, CompletedTimes, DOCUMENTS_READ, MessageUpkeep, SEARCHED_AT_ONCE, SUCCESSOR_AGE,
+    SentDocuments, TRIMMED_AT_ONCE, TrimRemainder, TrimResult, removable_documents,
 };
 
 /// The number of a message in its conversation. The first is 1, and there are no gaps. 0 means "before the first".

@@ -168,10 +168,11 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer.
     async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError>;
 
-    /// Reads the smallest number of a message that was sent at `time` or later; the end + 1 if there is none. Times are
-    /// informative: clocks of nodes differ, so numbers around the result may be out of the order of times.
+    /// Reads the smallest number of a message that was sent at `time` or later; the end + 1 if there is none. Times need
+    /// not rise: clocks of nodes differ, and imported messages have any time. If such a message was removed, the result
+    /// is the first number that is stored.
     ///
-    /// Costs two reads of the store.
+    /// Costs up to three reads of the store.
     ///
     /// # Errors
     /// If the store cannot answer.

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 
-use super::{ConversationId, Seq, document_of};
+use super::{ConversationId, DocumentKey, Seq, document_of};
 use crate::{StoreError, Timestamp, UserId};
 
 /// Most documents that one [`MessageUpkeep::trim`] removes.
@@ -43,12 +43,22 @@ pub enum TrimRemainder {
 /// A document, as [`MessageUpkeep::aged`] finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgedDocument {
-    /// When its first message was sent.
-    pub begun: Timestamp,
+    /// The highest time of its first message and of all messages before it, also of those that were removed. Never falls
+    /// from one document of a log to the next, although the times of messages may.
+    pub highest: Timestamp,
     /// Of which conversation.
     pub conversation: ConversationId,
     /// The number of its first message. All documents of the conversation before it are full, or were removed.
     pub first: Seq,
+}
+
+/// The result of a [`MessageUpkeep::complete_times`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompletedTimes {
+    /// Number of documents that had no highest time and got one.
+    pub completed: u64,
+    /// Where the next part begins; `None`: there are no further documents.
+    pub next: Option<DocumentKey>,
 }
 
 /// The result of a [`MessageUpkeep::documents_sent_by`].
@@ -82,18 +92,30 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Result<TrimResult, StoreError>;
 
-    /// Reads the documents of all logs that were begun from `from` on and before `before`, by rising time. Returns at
-    /// least `limit` if there are as many: documents of the same millisecond are returned together, so that the next
-    /// part begins after the time of the last one.
+    /// Reads up to `limit` documents of all logs that are not settled and whose highest time is before `before`, by rising
+    /// time. Then every message before such a document, and its first one, was sent before `before`.
     ///
     /// # Errors
     /// If the store cannot answer.
-    async fn aged(
+    async fn aged(&self, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, StoreError>;
+
+    /// Settles documents: [`MessageUpkeep::aged`] does not return them again. May be repeated.
+    ///
+    /// # Errors
+    /// See [`StoreError::outcome`]; some may have been settled.
+    async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError>;
+
+    /// Adds the highest times to documents of an earlier version, which lack them: examines up to `limit` documents of all
+    /// logs from `from` on, in the order of a backend. Until the last document of a log has its time, those of the log are
+    /// not used. A backend whose migration has added them examines none.
+    ///
+    /// # Errors
+    /// See [`StoreError::outcome`]. May be repeated.
+    async fn complete_times(
         &self,
-        from: Timestamp,
-        before: Timestamp,
+        from: Option<DocumentKey>,
         limit: usize,
-    ) -> Result<Vec<AgedDocument>, StoreError>;
+    ) -> Result<CompletedTimes, StoreError>;
 
     /// Examines up to [`SEARCHED_AT_ONCE`] documents of a log, with numbers from `from` on, and returns those with
     /// content of a sender: messages that [`MessageUpkeep::erase_document`] changes.

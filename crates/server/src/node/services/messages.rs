@@ -11,7 +11,7 @@ use kith_service::{
     message::{
         AppendQueue, ConversationData, Delivery, Dialogs, ErasureCleanup, FanOutRetries, GroupEvents,
         Inboxes, Logs, MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, ReceiverSessions,
-        Receiving, Recipients, StepNotes, documents, receivers_job, resumption_job, upkeep_job,
+        Receiving, Recipients, StepNotes, UpkeepNode, documents, receivers_job, resumption_job, upkeep_job,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, Receipts, notifier_job},
@@ -81,7 +81,8 @@ pub(super) fn messaging(
     let StreamParts { pages, totals, sessions } = streams;
     let Sending { queue, notes, records, offline, delivery, .. } = sending;
     let offline = OfflineRpc::new(offline, pages.clone());
-    let upkeep = upkeep_job(context, &records.conversations, queue.clone(), &config.messages, parts.among());
+    let node = UpkeepNode { id: parts.among(), time: parts.removal_time, agreement: parts.agreement() };
+    let upkeep = upkeep_job(context, &records.conversations, queue.clone(), &config.messages, node);
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
     let dependencies = MessageDependencies {
         users: domains.users.clone(),

@@ -31,6 +31,7 @@ use kith_service::{
         caches::CacheFactory,
         feed_mapping::FeedMapping,
         mutations::{Mutations, WriteLimits},
+        removal_time::RemovalTime,
         tasks::{BackgroundJob, Tasks},
     },
 };
@@ -86,6 +87,8 @@ pub struct Services {
     pub message_upkeep: BackgroundJob,
     /// The upkeep of notices. Idle until it is started.
     pub notice_upkeep: BackgroundJob,
+    /// The time by which old data are removed.
+    pub(crate) removal_time: RemovalTime,
     /// The task that lends memory between namespaces.
     lending: Tasks,
 }
@@ -231,7 +234,9 @@ async fn build(
     let (mutations, observer) = writes(stores, config, &caches, cluster.as_ref());
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
     let context = DomainContext { stores, caches: &caches, mutations: &mutations, hasher: &hasher };
-    let parts = Assembly { context, config, cluster: cluster.as_deref(), node_id: &facts.node_id };
+    let (removal_time, node_id) = (removal_time(stores, cluster.as_deref()), &*facts.node_id);
+    let cluster_node = cluster.as_deref();
+    let parts = Assembly { context, config, cluster: cluster_node, node_id, removal_time: &removal_time };
     let page_tokens = PageTokens::new(shared_key(stores, "page_tokens").await?);
     let gateway_tokens = PageTokens::new(shared_key(stores, "gateway_tokens").await?);
 
@@ -287,8 +292,13 @@ async fn build(
         message_upkeep: messaging.upkeep,
         notice_upkeep,
         presence: background,
+        removal_time: removal_time.clone(),
         lending: lending(caches.node().clone()),
     })
+}
+
+fn removal_time(stores: &Stores, cluster: Option<&Cluster>) -> RemovalTime {
+    RemovalTime::new(&stores.coordination, cluster.map(|cluster| cluster.node_info().id.as_str()))
 }
 
 /// What the domains of a node are built with.
@@ -300,6 +310,8 @@ struct Assembly<'a> {
     cluster: Option<&'a Cluster>,
     /// New for each start in single-node mode.
     node_id: &'a str,
+    /// By which old data are removed.
+    removal_time: &'a RemovalTime,
 }
 
 impl<'a> Assembly<'a> {

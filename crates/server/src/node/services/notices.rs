@@ -18,6 +18,6 @@ pub(super) fn notices(parts: Assembly<'_>, users: &Users) -> (NoticeRecords, Bac
     let counts = ReaderCounts::new(Arc::clone(&context.stores.notice_readers), bitmaps, &config.notices);
     let policies = cache::policies(&cache_defaults(config));
     let records = NoticeRecords::new(context, policies, users.clone(), counts, config.notices);
-    let upkeep = upkeep_job(context, records.clone(), parts.among());
+    let upkeep = upkeep_job(context, records.clone(), parts.removal_time.clone(), parts.among());
     (records, upkeep)
 }

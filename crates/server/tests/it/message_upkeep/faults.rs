@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_store::{
-    AgedDocument, Conversation, ConversationId, ConversationStore, MessageUpkeep, Outcome, SentDocuments,
-    Seq, StoreError, Stores, Timestamp, TrimResult, UserId, Version,
+    AgedDocument, CompletedTimes, Conversation, ConversationId, ConversationStore, DocumentKey,
+    MessageUpkeep, Outcome, SentDocuments, Seq, StoreError, Stores, Timestamp, TrimResult, UserId, Version,
 };
 use parking_lot::Mutex;
 
@@ -66,14 +66,21 @@ impl MessageUpkeep for Faulty {
         self.upkeep.trim(log, below, now).await
     }
 
-    async fn aged(
-        &self,
-        from: Timestamp,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<AgedDocument>, StoreError> {
+    async fn aged(&self, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
         self.check(Fault::SearchByAge)?;
-        self.upkeep.aged(from, before, limit).await
+        self.upkeep.aged(before, limit).await
+    }
+
+    async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError> {
+        self.upkeep.settle_aged(documents).await
+    }
+
+    async fn complete_times(
+        &self,
+        from: Option<DocumentKey>,
+        limit: usize,
+    ) -> Result<CompletedTimes, StoreError> {
+        self.upkeep.complete_times(from, limit).await
     }
 
     async fn documents_sent_by(

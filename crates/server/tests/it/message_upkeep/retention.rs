@@ -11,13 +11,7 @@ use super::{
 };
 use crate::node::{principal, until};
 
-const DAY_MS: i64 = 86_400_000;
-
-/// The time up to which documents were looked at; 0: none were.
-async fn mark(node: &Node) -> i64 {
-    let mark = node.stores.coordination.mark("messages").await.unwrap();
-    mark.map_or(0, |mark| i64::from_le_bytes(mark.try_into().unwrap()))
-}
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// A node that keeps messages for two hours.
 async fn forgetful() -> Node {
@@ -57,24 +51,67 @@ async fn messages_are_kept_for_ever_by_default() {
     assert_eq!((node.stored(kept).await.len(), node.record(kept).await.min_seq), (350, 0));
 }
 
-/// A log that is long and old is looked at once, not in each round.
+/// A clock that is ahead is no reason to remove anything: the time that ran counts.
 #[tokio::test]
-async fn retention_goes_on_at_its_mark() {
-    let node = forgetful().await;
-    let ((before, _), (after, _)) = (node.group("before").await, node.group("after").await);
-    let now = Timestamp::now().0;
-    node.fill(before, 201, Timestamp(now - 3 * DAY_MS)).await;
-    node.fill(after, 201, Timestamp(now - DAY_MS)).await;
-    let (leases, two_days_ago) = (&node.stores.coordination, (now - 2 * DAY_MS).to_le_bytes());
-    assert!(leases.lease("messages", "alone", Duration::from_secs(15)).await.unwrap());
-    assert!(leases.set_mark("messages", "alone", &two_days_ago).await.unwrap());
+async fn clock_60_days_ahead_removes_nothing_new() {
+    let month = Duration::from_secs(30 * 86_400);
+    let node = Node::start(|config| {
+        (config.messages.kept, config.messages.offline_kept) = (month, month);
+    })
+    .await;
+    let ((new, _), (old, _)) = (node.group("new").await, node.group("old").await);
+    // The last round was 60 days ago by the clock of this machine, and a moment ago in truth.
+    let truly = Timestamp::now().before(Duration::from_secs(60 * 86_400));
+    node.set_removal_time(truly).await;
+    node.fill(new, 350, truly).await;
+    node.fill(old, 350, truly.before(2 * month)).await;
+    let [new_entries, old_entries, ..] = ConversationId::OFFLINE;
+    for (log, sent) in [(new_entries, truly), (old_entries, truly.before(2 * month))] {
+        for _ in 0..3 {
+            let some: Vec<_> = (0..100).map(|_| message(sent)).collect();
+            node.stores.messages.append(log, &some).await.unwrap();
+        }
+    }
+    let first = async |log| node.stores.messages.messages(log, 1, 100).await.unwrap();
     node.services.message_upkeep.start();
-    node.until_trimmed(after).await;
-    assert_eq!(node.record(before).await.min_seq, 0, "it was looked at before the mark was set");
-    until(async || mark(&node).await == now - DAY_MS + 1).await;
+    node.until_trimmed(old).await;
+    until(async || first(old_entries).await.is_empty()).await;
+    assert_eq!((node.stored(new).await.len(), node.record(new).await.min_seq), (350, 0));
+    assert_eq!(first(new_entries).await.len(), 100);
 }
 
-/// The mark is set only when what is before it is hidden.
+/// After all that is old was hidden, an import of years ago is as old.
+#[tokio::test]
+async fn import_of_2020_is_hidden_after_a_trim() {
+    let node = forgetful().await;
+    let ((before, _), (imported, _)) = (node.group("before").await, node.group("imported").await);
+    let (yesterday, in_2020) = (Timestamp::now().before(DAY), Timestamp(1_600_000_000_000));
+    node.fill(before, 201, yesterday).await;
+    // A node has looked at it.
+    let found = node.stores.message_upkeep.aged(Timestamp::now(), 10).await.unwrap();
+    node.stores.message_upkeep.settle_aged(&found).await.unwrap();
+    assert_eq!(node.stores.message_upkeep.aged(Timestamp::now(), 10).await.unwrap(), []);
+    node.fill(imported, 350, in_2020).await;
+    node.services.message_upkeep.start();
+    node.until_trimmed(imported).await;
+    assert_eq!(node.stored(imported).await, (301..=350).collect::<Vec<_>>());
+    assert_eq!(node.record(before).await.min_seq, 0, "what was looked at is not looked at again");
+}
+
+/// Imported messages of years ago after messages of today: the ones of today are not old.
+#[tokio::test]
+async fn old_import_does_not_age_newer_messages() {
+    let node = forgetful().await;
+    let ((mixed, _), (old, _)) = (node.group("mixed").await, node.group("old").await);
+    node.fill(mixed, 50, Timestamp::now()).await;
+    node.fill(mixed, 300, Timestamp(1_600_000_000_000)).await;
+    node.fill(old, 350, Timestamp(1_600_000_000_000)).await;
+    node.services.message_upkeep.start();
+    node.until_trimmed(old).await;
+    assert_eq!((node.stored(mixed).await.len(), node.record(mixed).await.min_seq), (350, 0));
+}
+
+/// A document is settled only when what is before it is hidden.
 #[tokio::test]
 async fn retention_retries_what_it_could_not_hide() {
     let node = forgetful().await;
@@ -84,7 +121,7 @@ async fn retention_retries_what_it_could_not_hide() {
     node.services.message_upkeep.start();
     node.until_trimmed(group).await;
     assert_eq!(node.stored(group).await, [201]);
-    until(async || mark(&node).await > 0).await;
+    until(async || node.stores.message_upkeep.aged(Timestamp::now(), 10).await.unwrap().is_empty()).await;
 }
 
 #[tokio::test]

@@ -55,6 +55,13 @@ impl Node {
         (made.into_inner().group.unwrap().group_id, owner)
     }
 
+    /// Sets the time by which old data were removed last.
+    pub(super) async fn set_removal_time(&self, time: Timestamp) {
+        let marks = &self.stores.coordination;
+        assert!(marks.lease("removal_time", "alone", Duration::from_secs(5)).await.unwrap());
+        assert!(marks.set_mark("removal_time", "alone", &time.0.to_le_bytes()).await.unwrap());
+    }
+
     /// Adds messages of a service that were sent at this time.
     pub(super) async fn fill(&self, group: i64, count: usize, sent: Timestamp) {
         self.append(group, (0..count).map(|_| message(sent)).collect()).await;

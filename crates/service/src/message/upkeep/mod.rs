@@ -4,6 +4,7 @@
 //! One node of several does it, by a lease. Each part may be done twice, so the lease only spares work.
 
 mod content_removal;
+mod document_times;
 mod erasures;
 mod offline;
 mod retention;
@@ -14,45 +15,67 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt as _;
 use tokio::time::sleep;
 
-use self::{erasures::Erasures, offline::OfflineTrims, retention::Retention, trims::Trims};
+use self::{
+    document_times::DocumentTimes, erasures::Erasures, offline::OfflineTrims, retention::Retention,
+    trims::Trims,
+};
 use super::{AppendQueue, MessagesConfig};
 use crate::{
     conversation::ConversationRecords,
     domain_context::DomainContext,
     error::Error,
     metric::{self, MESSAGES_ERASED, MESSAGES_TRIMMED},
-    write::{lease::Lease, tasks::BackgroundJob},
+    schema_agreement::SchemaAgreement,
+    write::{lease::Lease, removal_time::RemovalTime, tasks::BackgroundJob},
 };
 
 /// Approximate period of rounds.
 const PERIOD: Duration = Duration::from_secs(2);
-/// Name of the lease, and of the mark up to which the ages of documents were checked.
+/// Name of the lease.
 const LEASE: &str = "messages";
+/// Name of the lease and the mark of the completion of documents.
+const TIMES_LEASE: &str = "message_times";
 /// A few times as long as a step takes.
 const LEASE_LASTS: Duration = Duration::from_secs(15);
 /// Deadline for the begin of a step of the store, which begins at once and runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
-/// The job that removes messages, and their contents. `node_id`: the id of this node, if there are others.
+/// What the upkeep knows of the nodes.
+#[derive(Clone, Debug)]
+pub struct UpkeepNode<'a> {
+    /// The id of this node, if there are others.
+    pub id: Option<&'a str>,
+    /// The time by which old messages are removed.
+    pub time: &'a RemovalTime,
+    /// Whether all nodes know the schema of this one.
+    pub agreement: SchemaAgreement,
+}
+
+/// The job that removes messages, and their contents.
 #[must_use]
 pub fn upkeep_job(
     context: DomainContext<'_>,
     conversations: &ConversationRecords,
     queue: AppendQueue,
     config: &MessagesConfig,
-    node_id: Option<&str>,
+    node: UpkeepNode<'_>,
 ) -> BackgroundJob {
+    let UpkeepNode { id: node_id, time, agreement } = node;
+    let coordination = &context.stores.coordination;
+    let times_lease = Lease::new(coordination, TIMES_LEASE, node_id, LEASE_LASTS);
     metric::count_from_zero(MESSAGES_TRIMMED, &[]);
     metric::count_from_zero(MESSAGES_ERASED, &[]);
     let store = &context.stores.message_upkeep;
     let rounds = MessageUpkeepRounds {
-        lease: Lease::new(&context.stores.coordination, LEASE, node_id, LEASE_LASTS),
-        retention: Retention::new(Arc::clone(store), conversations.clone(), config.kept),
-        trims: Trims::new(Arc::clone(store), conversations.clone(), context.mutations.clone()),
+        lease: Lease::new(coordination, LEASE, node_id, LEASE_LASTS),
+        times: DocumentTimes::new(Arc::clone(store), agreement, times_lease),
+        retention: Retention::new(Arc::clone(store), conversations.clone(), time.clone(), config.kept),
+        trims: Trims::new(Arc::clone(store), conversations.clone(), context.mutations.clone(), time.clone()),
         offline: OfflineTrims::new(
             Arc::clone(&context.stores.messages),
             Arc::clone(store),
             context.mutations.clone(),
+            time.clone(),
             config.offline_kept,
         ),
     };
@@ -64,6 +87,7 @@ pub fn upkeep_job(
 struct MessageUpkeepRounds {
     /// The lease of the node that does it.
     lease: Lease,
+    times: DocumentTimes,
     retention: Retention,
     trims: Trims,
     offline: OfflineTrims,
@@ -84,9 +108,10 @@ impl MessageUpkeepRounds {
         if !self.lease.is_held().await.unwrap_or(false) {
             return Ok(());
         }
+        let completed = self.times.step().await;
         let marked = self.retention.step(&mut self.lease).await;
         let trimmed = self.trims.step(&mut self.lease).await;
         let entries = self.offline.step(&mut self.lease).await;
-        marked.and(trimmed).and(entries)
+        completed.and(marked).and(trimmed).and(entries)
     }
 }

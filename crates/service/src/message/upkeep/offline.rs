@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_store::{ConversationId, MessageStore, MessageUpkeep, Timestamp, TrimRemainder, TrimResult};
+use kith_store::{ConversationId, MessageStore, MessageUpkeep, TrimRemainder, TrimResult};
 use tokio::time::Instant;
 
 use super::BEGUN_WITHIN;
 use crate::{
     error::Error,
-    message::{offline::before, store_error},
-    write::{lease::Lease, mutations::Mutations},
+    message::store_error,
+    write::{lease::Lease, mutations::Mutations, removal_time::RemovalTime},
 };
 
 /// Period of the search for old entries.
@@ -21,6 +21,7 @@ pub(super) struct OfflineTrims {
     messages: Arc<dyn MessageStore>,
     store: Arc<dyn MessageUpkeep>,
     mutations: Mutations,
+    time: RemovalTime,
     kept: Duration,
     /// When nothing was left to remove.
     looked: Option<Instant>,
@@ -31,9 +32,10 @@ impl OfflineTrims {
         messages: Arc<dyn MessageStore>,
         store: Arc<dyn MessageUpkeep>,
         mutations: Mutations,
+        time: RemovalTime,
         kept: Duration,
     ) -> Self {
-        Self { messages, store, mutations, kept, looked: None }
+        Self { messages, store, mutations, time, kept, looked: None }
     }
 
     /// Removes some old entries of each log, as long as the lease is held.
@@ -54,9 +56,10 @@ impl OfflineTrims {
     }
 
     async fn trim(&self, log: ConversationId) -> Result<TrimResult, Error> {
-        let below = self.messages.seq_at(log, before(self.kept)).await.map_err(store_error)?;
+        let now = self.time.now().await.map_err(store_error)?;
+        let below = self.messages.seq_at(log, now.before(self.kept)).await.map_err(store_error)?;
         let (store, mutations) = (Arc::clone(&self.store), self.mutations.clone());
-        let write = Box::pin(async move { store.trim(log, below, Timestamp::now()).await });
+        let write = Box::pin(async move { store.trim(log, below, now).await });
         let work = async move { mutations.run_uncached(write).await.map_err(store_error) };
         self.mutations.run(Instant::now() + BEGUN_WITHIN, work).await
     }

@@ -1,7 +1,8 @@
 //! Retention: messages that are older than configured are hidden from all users, and removed.
 //!
-//! Every document that becomes old enough is processed once, by rising time: then all messages of the documents before
-//! it are older. The mark of the lease is the time that was reached.
+//! A document whose highest time became old enough is processed once: then all messages before it are older, also if the
+//! times of messages fall. Example: after messages of today, an import of 2020 is hidden together with these, and in a
+//! conversation of its own within a minute.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,11 +10,16 @@ use std::{
     time::Duration,
 };
 
-use kith_store::{AgedDocument, ConversationId, MessageUpkeep, Seq, Timestamp};
+use kith_store::{AgedDocument, ConversationId, MessageUpkeep, Seq};
 use tokio::time::Instant;
 
 use super::BEGUN_WITHIN;
-use crate::{conversation::ConversationRecords, error::Error, message::store_error, write::lease::Lease};
+use crate::{
+    conversation::ConversationRecords,
+    error::Error,
+    message::store_error,
+    write::{lease::Lease, removal_time::RemovalTime},
+};
 
 /// Period of the search for old documents.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -25,6 +31,7 @@ const DOCUMENTS: usize = 250;
 pub(super) struct Retention {
     store: Arc<dyn MessageUpkeep>,
     conversations: ConversationRecords,
+    time: RemovalTime,
     /// Zero: forever.
     kept: Duration,
     /// When all old documents were last processed.
@@ -35,9 +42,10 @@ impl Retention {
     pub(super) const fn new(
         store: Arc<dyn MessageUpkeep>,
         conversations: ConversationRecords,
+        time: RemovalTime,
         kept: Duration,
     ) -> Self {
-        Self { store, conversations, kept, looked: None }
+        Self { store, conversations, time, kept, looked: None }
     }
 
     /// Processes the documents that have become old since the last time, as long as the lease is held.
@@ -45,17 +53,14 @@ impl Retention {
     /// # Errors
     /// Errors of the store. The rest is processed by a later step.
     pub(super) async fn step(&mut self, lease: &mut Lease) -> Result<(), Error> {
-        let looked = self.looked.is_some_and(|looked| looked.elapsed() < PERIOD);
-        let Some(before) = begun_before(self.kept, Timestamp::now()).filter(|_| !looked) else {
+        if self.kept.is_zero() || self.looked.is_some_and(|looked| looked.elapsed() < PERIOD) {
             return Ok(());
-        };
-        let mark = lease.mark().await.map_err(store_error)?;
-        let mut from = mark.as_deref().and_then(parse_mark).unwrap_or(Timestamp(i64::MIN));
+        }
+        let before = self.time.now().await.map_err(store_error)?.before(self.kept);
         while lease.is_held().await.unwrap_or(false) {
-            let some = self.store.aged(from, before, DOCUMENTS).await.map_err(store_error)?;
+            let some = self.store.aged(before, DOCUMENTS).await.map_err(store_error)?;
             self.hide_before(&some).await?;
-            from = some.last().map_or(from, |last| Timestamp(last.begun.0.saturating_add(1)));
-            lease.set_mark(&from.0.to_le_bytes()).await.map_err(store_error)?;
+            self.store.settle_aged(&some).await.map_err(store_error)?;
             if some.len() < DOCUMENTS {
                 self.looked = Some(Instant::now());
                 break;
@@ -79,16 +84,6 @@ impl Retention {
     }
 }
 
-/// A document must be begun before this time so that all messages before it are old; `None`: no message is.
-fn begun_before(kept: Duration, now: Timestamp) -> Option<Timestamp> {
-    let kept = i64::try_from(kept.as_millis()).ok().filter(|kept| *kept > 0)?;
-    Some(Timestamp(now.0.saturating_sub(kept)))
-}
-
-fn parse_mark(mark: &[u8]) -> Option<Timestamp> {
-    Some(Timestamp(i64::from_le_bytes(mark.try_into().ok()?)))
-}
-
 /// The first number of the last of these documents of each conversation that has others before it.
 fn lowest_kept(documents: &[AgedDocument]) -> BTreeMap<ConversationId, Seq> {
     let mut firsts = BTreeMap::new();
@@ -102,23 +97,16 @@ fn lowest_kept(documents: &[AgedDocument]) -> BTreeMap<ConversationId, Seq> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use kith_store::Timestamp;
 
-    const HOUR: Duration = Duration::from_secs(3_600);
+    use super::*;
 
     fn document(conversation: &str, first: Seq) -> AgedDocument {
         AgedDocument {
-            begun: Timestamp(7),
+            highest: Timestamp(7),
             conversation: ConversationId::stored(conversation).unwrap(),
             first,
         }
-    }
-
-    #[test]
-    fn messages_are_kept_for_ever_by_default() {
-        assert_eq!(begun_before(Duration::ZERO, Timestamp::now()), None);
-        assert_eq!(begun_before(Duration::MAX, Timestamp::now()), None);
-        assert_eq!(begun_before(HOUR, Timestamp(4_000_000)), Some(Timestamp(400_000)));
     }
 
     #[test]
@@ -131,11 +119,5 @@ mod tests {
     #[test]
     fn logs_of_kith_are_not_hidden() {
         assert_eq!(lowest_kept(&[document("o1", 101)]).len(), 0);
-    }
-
-    #[test]
-    fn mark_that_cannot_be_read_begins_again() {
-        assert_eq!(parse_mark(&7_i64.to_le_bytes()), Some(Timestamp(7)));
-        assert_eq!(parse_mark(b"7"), None);
     }
 }

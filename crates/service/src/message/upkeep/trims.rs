@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kith_store::{Conversation, ConversationId, MessageUpkeep, Timestamp, TrimRemainder, TrimResult};
+use kith_store::{Conversation, ConversationId, MessageUpkeep, TrimRemainder, TrimResult};
 use tokio::time::Instant;
 
 use super::BEGUN_WITHIN;
@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     message::store_error,
     metric::MESSAGES_TRIMMED,
-    write::{lease::Lease, mutations::Mutations},
+    write::{lease::Lease, mutations::Mutations, removal_time::RemovalTime},
 };
 
 /// Conversations of one round. The next round continues after them.
@@ -25,6 +25,7 @@ pub(super) struct Trims {
     store: Arc<dyn MessageUpkeep>,
     conversations: ConversationRecords,
     mutations: Mutations,
+    time: RemovalTime,
     /// The last processed conversation; `None`: the next round begins with the first.
     after: Option<ConversationId>,
 }
@@ -34,8 +35,9 @@ impl Trims {
         store: Arc<dyn MessageUpkeep>,
         conversations: ConversationRecords,
         mutations: Mutations,
+        time: RemovalTime,
     ) -> Self {
-        Self { store, conversations, mutations, after: None }
+        Self { store, conversations, mutations, time, after: None }
     }
 
     /// Removes messages of some conversations, as long as the lease is held. One that fails does not keep the others from theirs.
@@ -72,7 +74,8 @@ impl Trims {
 
     async fn remove(&self, Conversation { id, min_seq, .. }: Conversation) -> Result<TrimResult, Error> {
         let (store, mutations) = (Arc::clone(&self.store), self.mutations.clone());
-        let write = Box::pin(async move { store.trim(id, min_seq, Timestamp::now()).await });
+        let now = self.time.now().await.map_err(store_error)?;
+        let write = Box::pin(async move { store.trim(id, min_seq, now).await });
         let work = async move { mutations.run_uncached(write).await.map_err(store_error) };
         let trimmed = self.mutations.run(Instant::now() + BEGUN_WITHIN, work).await?;
         metrics::counter!(MESSAGES_TRIMMED.name).increment(trimmed.messages);

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{document::count, error::out_of_time},
-    documents::{DocumentInsert, Documents, EarlierSend, PushOutcome},
+    documents::{BEFORE_ALL, DocumentInsert, Documents, EarlierSend, Highest, PushOutcome},
     hints::Hints,
 };
 
@@ -83,13 +83,15 @@ enum AppendStep {
 struct Permission {
     document: i64,
     until: Instant,
+    /// The highest time of the messages before the document.
+    before: Highest,
 }
 
 impl Permission {
     /// `asked`: when the command was sent whose answer permits it. A node that is suspended before it reads the answer
     /// must not treat it as new.
-    fn new(document: i64, asked: Instant) -> Self {
-        Self { document, until: asked + PERMITTED }
+    fn new(document: i64, asked: Instant, before: Highest) -> Self {
+        Self { document, until: asked + PERMITTED, before }
     }
 }
 
@@ -123,8 +125,10 @@ impl<'a, D: Documents> Append<'a, D> {
     async fn find_tail(&mut self) -> Result<AppendStep, StoreError> {
         let asked = Instant::now();
         Ok(match self.log.documents.tail(self.log.conversation).await? {
-            None => AppendStep::Make(Permission::new(0, asked)),
-            Some(tail) if tail.is_full() => AppendStep::Make(Permission::new(tail.document + 1, asked)),
+            None => AppendStep::Make(Permission::new(0, asked, BEFORE_ALL)),
+            Some(tail) if tail.is_full() => {
+                AppendStep::Make(Permission::new(tail.document + 1, asked, tail.highest))
+            }
             Some(tail) => AppendStep::Push(tail.document),
         })
     }
@@ -133,7 +137,7 @@ impl<'a, D: Documents> Append<'a, D> {
         let asked = Instant::now();
         let pushed = self.log.documents.push(self.log.conversation, document, &self.messages()).await?;
         Ok(match pushed {
-            PushOutcome::After(before) => self.placed(document, before, asked),
+            PushOutcome::After(before, highest) => self.placed(document, (before, highest), asked),
             PushOutcome::Unmatched => unmatched,
             PushOutcome::Duplicate => AppendStep::Resolve,
         })
@@ -144,28 +148,29 @@ impl<'a, D: Documents> Append<'a, D> {
         if asked >= permission.until {
             return Ok(AppendStep::FindTail);
         }
-        let document = permission.document;
-        let made = self.log.documents.make(self.log.conversation, document, &self.messages()).await?;
+        let Permission { document, before, .. } = permission;
+        let made = self.log.documents.make(self.log.conversation, document, &self.messages(), before).await?;
         Ok(match made {
-            DocumentInsert::Inserted => self.placed(document, 0, asked),
+            DocumentInsert::Inserted => self.placed(document, (0, before), asked),
             // Another node made it, or a key is in an earlier document: then this one does not exist, and the keys are
             // looked up.
             DocumentInsert::Duplicate => AppendStep::Push(document),
         })
     }
 
-    /// Numbers the messages that a document took, which had `before` messages.
-    fn placed(&mut self, document: i64, before: i64, asked: Instant) -> AppendStep {
+    /// Numbers the messages that a document took, which had `before` messages, with the highest time up to them.
+    fn placed(&mut self, document: i64, (before, mut highest): (i64, Highest), asked: Instant) -> AppendStep {
         let after = before + count(self.rest.len());
         let first = document * DOCUMENT + before + 1;
         let taken = self.rest.len().min(usize::try_from(DOCUMENT - before).unwrap_or(0));
         for (at, seq) in self.rest.drain(..taken).zip(first..) {
             self.results[at] = Some(Appended::New(seq));
+            highest = highest.map(|highest| highest.max(self.batch[at].sent));
         }
         if after >= DOCUMENT {
             // The next append would match nothing there.
             self.log.hints.forget(self.log.conversation);
-            return AppendStep::Make(Permission::new(document + 1, asked));
+            return AppendStep::Make(Permission::new(document + 1, asked, highest));
         }
         self.log.hints.set(self.log.conversation, document);
         AppendStep::Push(document)

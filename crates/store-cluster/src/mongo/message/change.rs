@@ -23,7 +23,7 @@ use super::{
         transaction::before_commit,
         write::{Failure, backoff},
     },
-    documents::{self, Documents as _, documents_of, id, size_and_time, summary_in},
+    documents::{self, DocumentSummary, Documents as _, documents_of, id, size_and_time, summary_in},
     element::message,
     element_change::{change_update, required_state},
 };
@@ -162,7 +162,7 @@ impl Mongo {
         let tail = find.session(&mut *session).await.map_err(before_commit)?.ok_or(Failure::Unmatched)?;
         let tail = summary_in(&tail).map_err(Failure::Final)?;
         if tail.is_full() {
-            return self.make_with_event(conversation, tail.document + 1, event, session).await;
+            return self.make_with_event(conversation, tail, event, session).await;
         }
         let before = self.push_event(conversation, tail.document, event, session).await?;
         before.map(|before| tail.document * DOCUMENT + before + 1).ok_or(Failure::Unmatched)
@@ -190,11 +190,13 @@ impl Mongo {
     async fn make_with_event(
         &self,
         conversation: ConversationId,
-        document: i64,
+        full: DocumentSummary,
         event: &NewMessage,
         session: &mut ClientSession,
     ) -> Result<Seq, Failure> {
-        let made = documents::new_document(conversation, document, &[event]).map_err(Failure::Final)?;
+        let document = full.document + 1;
+        let made = documents::new_document(conversation, document, &[event], full.highest);
+        let made = made.map_err(Failure::Final)?;
         self.messages.insert_one(made).session(session).await.map_err(refused)?;
         Ok(document * DOCUMENT + 1)
     }

@@ -41,13 +41,14 @@ pub(super) trait Documents: fmt::Debug + Sync {
         messages: &[&NewMessage],
     ) -> Result<PushOutcome, StoreError>;
 
-    /// Makes a document of messages, of which there is at least one and at most [`DOCUMENT`]. Changes no existing
-    /// document.
+    /// Makes a document of messages, of which there is at least one and at most [`DOCUMENT`], after messages with this
+    /// highest time. Changes no existing document.
     async fn make(
         &self,
         conversation: ConversationId,
         document: i64,
         messages: &[&NewMessage],
+        before: Highest,
     ) -> Result<DocumentInsert, StoreError>;
 
     /// Looks keys up, linearizable: found messages are on a majority, and others are not in the log.
@@ -66,13 +67,23 @@ pub(super) struct DocumentSummary {
     pub(super) size: i64,
     /// When the last of them was sent.
     pub(super) sent: Option<Timestamp>,
+    /// The highest time up to the last of them.
+    pub(super) highest: Highest,
 }
+
+/// The highest time of the messages of a log up to a point. `None`: not known, because a document of an earlier version
+/// has none; then the documents after it get none either, until upkeep has completed it.
+pub(super) type Highest = Option<Timestamp>;
+
+/// The highest time before the first message of a log.
+pub(super) const BEFORE_ALL: Highest = Some(Timestamp(i64::MIN));
 
 /// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PushOutcome {
-    /// The number of messages that the document had before; it was filled from the first message of the batch on.
-    After(i64),
+    /// The number of messages that the document had before, and the highest time up to them; it was filled from the first
+    /// message of the batch on.
+    After(i64, Highest),
     /// It does not exist, is full, or has one of the keys.
     Unmatched,
     /// Another document has one of the keys.
@@ -127,7 +138,7 @@ impl Documents for Mongo {
             "findAndModify": MESSAGES,
             "query": room_in(conversation, document, messages),
             "update": push_update(messages),
-            "fields": size(),
+            "fields": size_and_highest(),
             "new": false,
             "maxTimeMS": millis(self.options.command),
             "writeConcern": durable_document(self.options.write_majority),
@@ -144,8 +155,9 @@ impl Documents for Mongo {
         conversation: ConversationId,
         document: i64,
         messages: &[&NewMessage],
+        before: Highest,
     ) -> Result<DocumentInsert, StoreError> {
-        match self.messages.insert_one(new_document(conversation, document, messages)?).await {
+        match self.messages.insert_one(new_document(conversation, document, messages, before)?).await {
             Ok(_) => Ok(DocumentInsert::Inserted),
             Err(error) if is_duplicate(&error) => Ok(DocumentInsert::Duplicate),
             Err(error) => Err(write_failed(error)),
@@ -204,7 +216,23 @@ pub(super) fn size() -> Document {
     doc! { "_id": 0, "n": { "$size": "$m" } }
 }
 
-/// A document of messages.
+/// Projection to the number of messages, and to what [`highest_in`] reads.
+fn size_and_highest() -> Document {
+    doc! { "_id": 0, "n": { "$size": "$m" }, "hi": 1, "tm": { "$max": "$m.t" } }
+}
+
+/// The fields of a document with this highest time up to its first message. Upkeep removes `age` once the messages before
+/// it are hidden.
+pub(super) fn times_up_to(highest: Timestamp) -> Document {
+    doc! { "hi": highest.0, "age": highest.0 }
+}
+
+/// The highest time up to the last message of a document, by `hi` and the latest time of its messages.
+pub(super) fn highest_of(hi: Option<i64>, latest: Option<i64>) -> Highest {
+    hi.map(|hi| Timestamp(hi.max(latest.unwrap_or(hi))))
+}
+
+/// A document of messages, after messages with this highest time.
 ///
 /// # Errors
 /// If it cannot be encoded.
@@ -212,14 +240,15 @@ pub(super) fn new_document(
     conversation: ConversationId,
     document: i64,
     messages: &[&NewMessage],
+    before: Highest,
 ) -> Result<RawDocumentBuf, StoreError> {
-    let begun = messages.first().map_or(0, |first| first.sent.0);
-    let made = doc! {
-        "_id": id(conversation, document),
-        "v": 1_i64,
-        "t0": begun,
-        "m": elements(messages),
-    };
+    let begun = messages.first().map_or(Timestamp(0), |first| first.sent);
+    let now = Timestamp::now();
+    let mut made = doc! { "_id": id(conversation, document), "v": 1_i64, "t0": begun.0, "made": now.0 };
+    if let Some(before) = before {
+        made.extend(times_up_to(before.max(begun)));
+    }
+    made.insert("m", elements(messages));
     RawDocumentBuf::try_from(&made).map_err(|_| malformed("document"))
 }
 
@@ -230,7 +259,12 @@ pub(super) fn reply_size(documents: usize) -> u32 {
 
 /// Projection to a [`DocumentSummary`].
 pub(super) fn size_and_time() -> Document {
-    doc! { "n": { "$size": "$m" }, "t": { "$arrayElemAt": ["$m.t", -1] } }
+    doc! {
+        "n": { "$size": "$m" },
+        "t": { "$arrayElemAt": ["$m.t", -1] },
+        "hi": 1,
+        "tm": { "$max": "$m.t" },
+    }
 }
 
 /// Reads what [`size_and_time`] projects.
@@ -240,6 +274,7 @@ pub(super) fn summary_in(found: &RawDocument) -> Result<DocumentSummary, StoreEr
         document: document_in(found)?,
         size: number_in(found, "n")?.ok_or_else(|| malformed("n"))?,
         sent: sent.map(|sent| number(sent, "t")).transpose()?.map(Timestamp),
+        highest: highest_of(number_in(found, "hi")?, number_in(found, "tm")?),
     })
 }
 
@@ -260,7 +295,9 @@ fn push_outcome(reply: &Document) -> Result<PushOutcome, StoreError> {
         Some(Bson::Null) => Ok(PushOutcome::Unmatched),
         Some(Bson::Document(before)) => {
             let size = before.get("n").and_then(whole).filter(|size| (0..DOCUMENT).contains(size));
-            size.map(PushOutcome::After).ok_or_else(unreadable)
+            let time = |field| before.get(field).and_then(whole);
+            let highest = highest_of(time("hi"), time("tm"));
+            size.map(|size| PushOutcome::After(size, highest)).ok_or_else(unreadable)
         }
         _ => Err(unreadable()),
     }
@@ -297,8 +334,13 @@ mod tests {
     #[test]
     fn reply_of_a_push_is_read() {
         let before = |n: Bson| doc! { "ok": 1, "value": { "n": n } };
-        assert_eq!(push_outcome(&before(Bson::Int32(97))).unwrap(), PushOutcome::After(97));
-        assert_eq!(push_outcome(&before(Bson::Int64(0))).unwrap(), PushOutcome::After(0));
+        assert_eq!(push_outcome(&before(Bson::Int32(97))).unwrap(), PushOutcome::After(97, None));
+        assert_eq!(push_outcome(&before(Bson::Int64(0))).unwrap(), PushOutcome::After(0, None));
+        let times = |hi: i64, latest: i64| doc! { "value": { "n": 7, "hi": hi, "tm": latest } };
+        for (hi, latest) in [(5, 9), (9, 5)] {
+            let read = push_outcome(&times(hi, latest)).unwrap();
+            assert_eq!(read, PushOutcome::After(7, Some(Timestamp(9))));
+        }
         assert_eq!(push_outcome(&doc! { "ok": 1, "value": Bson::Null }).unwrap(), PushOutcome::Unmatched);
     }
 

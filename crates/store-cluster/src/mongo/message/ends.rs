@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn with(document: i64, size: i64) -> Option<DocumentSummary> {
-        Some(DocumentSummary { document, size, sent: None })
+        Some(DocumentSummary { document, size, sent: None, highest: None })
     }
 
     fn end(here: Option<DocumentSummary>, next: Option<DocumentSummary>) -> Option<Seq> {

@@ -1,9 +1,11 @@
 //! Messages: documents of 100 consecutive messages of a conversation.
 //!
-//! `{_id: {c: conversation, d: number of the document}, v, t0: time of the first message, m: [message]}`. The message with
-//! number `s` is element `(s - 1) % 100` of document `(s - 1) / 100`. Invariants: elements are added at the end, and never
+//! `{_id: {c: conversation, d: number of the document}, v, t0: time of the first message, made, hi: highest time up to the first
+//! message, age: the same until upkeep has hidden what is before, m: [message]}`. The message with number `s` is element `(s - 1) % 100` of
+//! document `(s - 1) / 100`. Invariants: elements are added at the end, and never
 //! removed or moved; document `d + 1` is made only while a majority has document `d`, full; a deleted document is never made
-//! again.
+//! again. `hi` never falls within a log. It is absent in documents of an earlier version, and in those that follow one
+//! without it, until upkeep adds it in the order of the documents.
 
 mod append;
 mod change;
@@ -20,9 +22,9 @@ mod upkeep;
 
 use async_trait::async_trait;
 use kith_store::{
-    AgedDocument, Appended, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
-    MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, SentDocuments, Seq,
-    StoreError, StoredHeader, Timestamp, TrimResult, UserId,
+    AgedDocument, Appended, CompletedTimes, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead,
+    Message, MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, SentDocuments,
+    Seq, StoreError, StoredHeader, Timestamp, TrimResult, UserId,
 };
 
 use super::connect::Mongo;
@@ -109,14 +111,23 @@ impl MessageUpkeep for Mongo {
         self.trim_log(conversation, below, now).await
     }
 
-    async fn aged(
-        &self,
-        from: Timestamp,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<AgedDocument>, StoreError> {
+    async fn aged(&self, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
         let _permit = self.admit()?;
-        self.aged_documents(from, before, limit).await
+        self.aged_documents(before, limit).await
+    }
+
+    async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError> {
+        let _permit = self.admit()?;
+        self.settle_aged_documents(documents).await
+    }
+
+    async fn complete_times(
+        &self,
+        from: Option<DocumentKey>,
+        limit: usize,
+    ) -> Result<CompletedTimes, StoreError> {
+        let _permit = self.admit()?;
+        self.complete_document_times(from, limit).await
     }
 
     async fn documents_sent_by(

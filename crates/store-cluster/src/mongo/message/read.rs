@@ -5,7 +5,7 @@ use kith_store::{
     document_of, in_one_document,
 };
 use mongodb::{
-    bson::{RawDocumentBuf, doc},
+    bson::{Document, RawDocumentBuf, doc},
     options::Hint,
 };
 
@@ -15,9 +15,25 @@ use super::{
         document::{moment, number_in},
         error::{malformed, read_failed},
     },
-    documents::{document_in, documents_of, id},
+    documents::{Documents as _, document_in, documents_of, id},
     element::message,
 };
+
+/// The highest time up to the first message of a document, and its index. It never falls within a log.
+const BY_HIGHEST: TimeIndex =
+    TimeIndex { name: "by_highest", field: "hi", order: || doc! { "hi": -1, "_id.d": -1 } };
+/// The time of the first message of a document, and its index. Of documents of an earlier version, until upkeep has
+/// completed them.
+const BY_FIRST: TimeIndex = TimeIndex { name: "by_time", field: "t0", order: || doc! { "t0": -1 } };
+
+/// An index of the documents of a log by a time.
+#[derive(Clone, Copy)]
+struct TimeIndex {
+    name: &'static str,
+    field: &'static str,
+    /// The latest first. Documents may have the same highest time: the last one of them is meant.
+    order: fn() -> Document,
+}
 
 /// When the messages of a document were sent.
 struct Times {
@@ -75,7 +91,10 @@ impl Mongo {
         conversation: ConversationId,
         time: Timestamp,
     ) -> Result<Seq, StoreError> {
-        let Some(mut times) = self.begun_before(conversation, time).await? else {
+        let Some(tail) = self.tail(conversation).await? else { return Ok(1) };
+        // If the last document has its highest time, all do.
+        let by = if tail.highest.is_some() { BY_HIGHEST } else { BY_FIRST };
+        let Some(mut times) = self.begun_before(conversation, time, by).await? else {
             return self.first_number(conversation).await;
         };
         loop {
@@ -84,7 +103,7 @@ impl Mongo {
                 None if times.next() <= (times.document + 1) * DOCUMENT => return Ok(times.next()),
                 None => {}
             }
-            // Several documents can begin at the same time, or not in the order of their times.
+            // Several documents can begin at the same time.
             match self.times(conversation, times.document + 1).await? {
                 Some(following) => times = following,
                 None => return Ok(times.next()),
@@ -92,15 +111,16 @@ impl Mongo {
         }
     }
 
-    /// The last document whose first message was sent before this time.
+    /// The last document whose time was before this one, by a field and its index.
     async fn begun_before(
         &self,
         conversation: ConversationId,
         time: Timestamp,
+        index: TimeIndex,
     ) -> Result<Option<Times>, StoreError> {
-        let filter = doc! { "_id.c": conversation.to_string(), "t0": { "$lt": time.0 } };
-        let find = self.messages.find_one(filter).sort(doc! { "t0": -1 }).projection(doc! { "m.t": 1 });
-        let find = find.hint(Hint::Name("by_time".to_owned())).max_time(self.options.command);
+        let filter = doc! { "_id.c": conversation.to_string(), index.field: { "$lt": time.0 } };
+        let find = self.messages.find_one(filter).sort((index.order)()).projection(doc! { "m.t": 1 });
+        let find = find.hint(Hint::Name(index.name.to_owned())).max_time(self.options.command);
         find.await.map_err(read_failed)?.map(times_in).transpose()
     }
 

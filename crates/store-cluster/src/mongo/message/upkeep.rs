@@ -1,11 +1,12 @@
 //! Removal of documents, and of the contents of messages.
 
 use kith_store::{
-    AgedDocument, ConversationId, DOCUMENT, DOCUMENTS_READ, MessageKind, SEARCHED_AT_ONCE, SentDocuments,
-    Seq, StoreError, Timestamp, TrimResult, UserId, document_of, removable_documents,
+    AgedDocument, CompletedTimes, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, MessageKind,
+    SEARCHED_AT_ONCE, SentDocuments, Seq, StoreError, Timestamp, TrimResult, UserId, document_of,
+    removable_documents,
 };
 use mongodb::{
-    bson::{Bson, RawDocument, doc},
+    bson::{Bson, Document, RawDocument, doc},
     options::Hint,
 };
 
@@ -16,7 +17,7 @@ use super::{
         error::{malformed, read_failed, write_failed},
         record::all,
     },
-    documents::{document_in, documents_of, id},
+    documents::{document_in, documents_of, id, size_and_time, summary_in, times_up_to},
     element,
     ends::conversation_in,
 };
@@ -41,31 +42,85 @@ impl Mongo {
         Ok(TrimResult { messages: removed.deleted_count.saturating_mul(DOCUMENT.unsigned_abs()), left })
     }
 
-    /// The numbers of the oldest documents, and when they were begun.
+    /// The numbers of the oldest documents, and when they were begun: not before they were made, since imported messages may
+    /// have been sent years before.
     async fn oldest_documents(
         &self,
         conversation: ConversationId,
     ) -> Result<Vec<(i64, Timestamp)>, StoreError> {
         let find = self.messages.find(documents_of(conversation)).sort(doc! { "_id": 1 });
-        let find = find.projection(doc! { "t0": 1 }).limit(count(DOCUMENTS_READ));
+        let find = find.projection(doc! { "t0": 1, "made": 1 }).limit(count(DOCUMENTS_READ));
         let cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
-        all(cursor, |found| Ok((document_in(found)?, begun(found)?))).await
+        let begun = |found: &RawDocument| {
+            let made = number_in(found, "made")?.map_or(Timestamp(i64::MIN), Timestamp);
+            Ok((document_in(found)?, begun(found)?.max(made)))
+        };
+        all(cursor, begun).await
     }
 
     /// See [`MessageUpkeep::aged`](kith_store::MessageUpkeep::aged).
     pub(super) async fn aged_documents(
         &self,
-        from: Timestamp,
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<AgedDocument>, StoreError> {
-        let mut found = self.begun_between(from, before, count(limit)).await?;
-        // Those of the last millisecond that did not fit. No limit: 0.
-        if let Some(last) = found.last().filter(|_| found.len() >= limit).map(|last| last.begun) {
-            found.retain(|one| one.begun < last);
-            found.extend(self.begun_between(last, Timestamp(last.0 + 1), 0).await?);
+        let find = self.messages.find(doc! { "age": { "$lt": before.0 } });
+        let find = find.sort(doc! { "age": 1 }).projection(doc! { "age": 1 }).limit(count(limit));
+        let find = find.hint(Hint::Name("aging".to_owned())).max_time(self.options.command);
+        let aged = |found: &RawDocument| {
+            let highest = Timestamp(number_in(found, "age")?.ok_or_else(|| malformed("age"))?);
+            let first = document_in(found)? * DOCUMENT + 1;
+            Ok(AgedDocument { highest, conversation: conversation_in(found)?, first })
+        };
+        all(find.await.map_err(read_failed)?, aged).await
+    }
+
+    /// See [`MessageUpkeep::settle_aged`](kith_store::MessageUpkeep::settle_aged).
+    pub(super) async fn settle_aged_documents(&self, documents: &[AgedDocument]) -> Result<(), StoreError> {
+        let ids = documents.iter().map(|aged| id(aged.conversation, document_of(aged.first)));
+        let filter = doc! { "_id": { "$in": ids.collect::<Vec<_>>() } };
+        let settle = self.messages.update_many(filter, doc! { "$unset": { "age": "" } });
+        settle.await.map(drop).map_err(write_failed)
+    }
+
+    /// See [`MessageUpkeep::complete_times`](kith_store::MessageUpkeep::complete_times). The document at `from` is examined
+    /// again: its messages precede those of the next one.
+    pub(super) async fn complete_document_times(
+        &self,
+        from: Option<DocumentKey>,
+        limit: usize,
+    ) -> Result<CompletedTimes, StoreError> {
+        let from =
+            from.map_or_else(Document::new, |from| doc! { "$gte": id(from.conversation, from.document) });
+        let filter = if from.is_empty() {
+            Document::new()
+        } else {
+            doc! { "_id": from }
+        };
+        let mut projection = size_and_time();
+        projection.insert("t0", 1);
+        let find = self.messages.find(filter).sort(doc! { "_id": 1 }).projection(projection);
+        let find = find.limit(count(limit.max(2))).max_time(self.options.command);
+        let found = |found: &RawDocument| {
+            let (conversation, summary) = (conversation_in(found)?, summary_in(found)?);
+            let times = [number_in(found, "tm")?, number_in(found, "hi")?];
+            Ok(TimesOfDocument {
+                key: DocumentKey { conversation, document: summary.document },
+                begun: begun(found)?,
+                latest: times[0].map(Timestamp),
+                highest: times[1].map(Timestamp),
+            })
+        };
+        let found: Vec<TimesOfDocument> = all(find.await.map_err(read_failed)?, found).await?;
+        let last = found.last().map(|last| last.key).filter(|_| found.len() >= limit.max(2));
+        let mut completed = 0;
+        for (key, highest) in missing_times(&found) {
+            let filter = doc! { "_id": id(key.conversation, key.document), "hi": { "$exists": false } };
+            let update = doc! { "$set": times_up_to(highest) };
+            let updated = self.messages.update_one(filter, update).await.map_err(write_failed)?;
+            completed += updated.modified_count;
         }
-        Ok(found)
+        Ok(CompletedTimes { completed, next: last })
     }
 
     /// See [`MessageUpkeep::documents_sent_by`](kith_store::MessageUpkeep::documents_sent_by).
@@ -119,22 +174,36 @@ impl Mongo {
         let before = erase.max_time(self.options.command).await.map_err(write_failed)?;
         before.map_or(Ok(0), |before| contents_of(&before, sender))
     }
+}
 
-    async fn begun_between(
-        &self,
-        from: Timestamp,
-        before: Timestamp,
-        limit: i64,
-    ) -> Result<Vec<AgedDocument>, StoreError> {
-        let find = self.messages.find(doc! { "t0": { "$gte": from.0, "$lt": before.0 } });
-        let find = find.sort(doc! { "t0": 1 }).projection(doc! { "t0": 1 }).limit(limit);
-        let find = find.hint(Hint::Name("aged".to_owned())).max_time(self.options.command);
-        let aged = |found: &RawDocument| {
-            let first = document_in(found)? * DOCUMENT + 1;
-            Ok(AgedDocument { begun: begun(found)?, conversation: conversation_in(found)?, first })
-        };
-        all(find.await.map_err(read_failed)?, aged).await
+/// The times of a document that is examined.
+#[derive(Clone, Copy, Debug)]
+struct TimesOfDocument {
+    key: DocumentKey,
+    /// The time of its first message.
+    begun: Timestamp,
+    /// The latest time of its messages.
+    latest: Option<Timestamp>,
+    /// The highest time up to its first message, if it has one.
+    highest: Option<Timestamp>,
+}
+
+/// The highest times of the documents that lack them, of documents by rising key. The first one may be preceded by others
+/// only if it has its time.
+fn missing_times(documents: &[TimesOfDocument]) -> Vec<(DocumentKey, Timestamp)> {
+    let mut before: Option<(ConversationId, Timestamp)> = None;
+    let mut missing = Vec::new();
+    for document in documents {
+        let of_log = before.filter(|(log, _)| *log == document.key.conversation);
+        let highest = document.highest.unwrap_or_else(|| {
+            let highest = of_log.map_or(document.begun, |(_, before)| before.max(document.begun));
+            missing.push((document.key, highest));
+            highest
+        });
+        let up_to_last = document.latest.map_or(highest, |latest| latest.max(highest));
+        before = Some((document.key.conversation, up_to_last));
     }
+    missing
 }
 
 /// The number of messages of a document with content of a sender.
@@ -149,4 +218,41 @@ fn contents_of(document: &RawDocument, sender: UserId) -> Result<u64, StoreError
 
 fn begun(found: &RawDocument) -> Result<Timestamp, StoreError> {
     moment(found.get("t0").ok().flatten().ok_or_else(|| malformed("t0"))?, "t0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(log: &str, document: i64, times: (i64, i64), highest: Option<i64>) -> TimesOfDocument {
+        TimesOfDocument {
+            key: DocumentKey { conversation: log.parse().unwrap(), document },
+            begun: Timestamp(times.0),
+            latest: Some(Timestamp(times.1)),
+            highest: highest.map(Timestamp),
+        }
+    }
+
+    fn missing(documents: &[TimesOfDocument]) -> Vec<(String, i64)> {
+        missing_times(documents).into_iter().map(|(key, highest)| (key.to_string(), highest.0)).collect()
+    }
+
+    #[test]
+    fn missing_times_never_fall_within_a_log() {
+        let documents = [
+            document("g8", 0, (5, 9), None),
+            document("g8", 1, (3, 4), None),
+            document("g8", 2, (7, 20), None),
+            document("g8", 3, (1, 2), None),
+            document("g9", 0, (2, 2), None),
+        ];
+        let expected = [("g8/0", 5), ("g8/1", 9), ("g8/2", 9), ("g8/3", 20), ("g9/0", 2)];
+        assert_eq!(missing(&documents), expected.map(|(key, time)| (key.to_owned(), time)));
+    }
+
+    #[test]
+    fn known_times_are_kept_and_continued() {
+        let documents = [document("g8", 4, (5, 6), Some(30)), document("g8", 5, (7, 8), None)];
+        assert_eq!(missing(&documents), [("g8/5".to_owned(), 30)]);
+    }
 }

@@ -181,6 +181,22 @@ pub async fn seq_by_time_of_equal_times(stores: Stores) {
     assert_seq_at(&stores, [(at(1_991), 200), (at(2_000), 200), (at(2_001), 302), (at(3_020), 302)]).await;
 }
 
+/// Clocks of nodes and imports give times that fall.
+pub async fn seq_by_time_of_falling_times(stores: Stores) {
+    let mut messages = by_time(450);
+    let times = [(1..=20, 5_000), (90..=110, 10), (150..=250, 70_000), (251..=260, 1), (330..=420, 60_000)];
+    for (seqs, sent) in times {
+        for seq in seqs {
+            messages[seq - 1].sent = at(sent);
+        }
+    }
+    fill(&stores, log_of(9), &messages).await;
+    for time in (0..=75_000).step_by(977).chain([1, 10, 5_000, 5_001, 60_000, 70_000, 70_001]) {
+        let first = (1..).zip(&messages).find(|(_, message)| message.sent >= at(time));
+        assert_seq_at(&stores, [(at(time), first.map_or(451, |(seq, _)| seq))]).await;
+    }
+}
+
 pub async fn seq_by_time_of_an_empty_log(stores: Stores) {
     fill(&stores, log_of(8), &by_time(3)).await;
     assert_seq_at(&stores, [(Timestamp(0), 1), (at(0), 1), (Timestamp(i64::MAX), 1)]).await;

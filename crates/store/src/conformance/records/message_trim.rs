@@ -13,7 +13,7 @@ use crate::{
 
 /// When every document of the cases can be removed.
 fn later() -> Timestamp {
-    at(0).after(SUCCESSOR_AGE)
+    Timestamp::now().after(2 * SUCCESSOR_AGE)
 }
 
 async fn trim(stores: &Stores, below: Seq, now: Timestamp) -> TrimResult {
@@ -74,7 +74,7 @@ pub async fn last_document_is_never_removed(stores: Stores) {
 }
 
 pub async fn trim_leaves_young_successors(stores: Stores) {
-    let second = at(60_000);
+    let second = Timestamp::now().after(3 * SUCCESSOR_AGE);
     fill(&stores, log_of(9), &[batch("m", 100), sent_at("n", 101, second)].concat()).await;
     let old = |begun: Timestamp| begun.after(SUCCESSOR_AGE);
     let young = |begun| Timestamp(old(begun).0 - 1);
@@ -119,7 +119,8 @@ pub async fn late_maker_after_trim_loses_nothing(stores: Stores) {
 pub async fn trim_during_appends_loses_nothing(stores: Stores) {
     // What is removed was begun long before; what is appended meanwhile is young.
     fill(&stores, log_of(9), &batch("old", 450)).await;
-    let (young, now) = (at(0).after(Duration::from_secs(7_200)), at(0).after(Duration::from_secs(7_260)));
+    let begun = Timestamp::now();
+    let (young, now) = (begun.after(Duration::from_secs(7_200)), begun.after(Duration::from_secs(7_260)));
     let appends = each_at_once(&stores, 0..6, |stores, caller| async move {
         let mut numbers = Vec::new();
         for step in 0..5 {
@@ -146,7 +147,7 @@ pub async fn removed_id_is_a_new_message(stores: Stores) {
 
 pub async fn reads_of_a_trimmed_log_begin_later(stores: Stores) {
     fill(&stores, log_of(9), &[batch("m", 100), sent_at("n", 50, at(10))].concat()).await;
-    trim(&stores, 101, at(10).after(SUCCESSOR_AGE)).await;
+    trim(&stores, 101, later()).await;
     assert_eq!(page(&stores, log_of(9), 1, 100).await, []);
     assert_eq!(stores.messages.headers(log_of(9), 1, 100).await.unwrap(), []);
     let recent = stores.messages.last_documents(log_of(9)).await.unwrap();
@@ -156,39 +157,55 @@ pub async fn reads_of_a_trimmed_log_begin_later(stores: Stores) {
     assert_eq!(heads[0].headers.len(), 50);
 }
 
-fn aged(group: i64, begun: Timestamp, first: Seq) -> AgedDocument {
-    AgedDocument { begun, conversation: log_of(group), first }
+fn aged(group: i64, highest: Timestamp, first: Seq) -> AgedDocument {
+    AgedDocument { highest, conversation: log_of(group), first }
+}
+
+async fn aged_before(stores: &Stores, before: i64, limit: usize) -> Vec<AgedDocument> {
+    stores.message_upkeep.aged(at(before), limit).await.unwrap()
 }
 
 pub async fn aged_documents_are_found(stores: Stores) {
-    fill(
-        &stores,
-        log_of(9),
-        &[sent_at("a", 100, at(1)), sent_at("b", 100, at(5)), sent_at("c", 1, at(9))].concat(),
-    )
-    .await;
+    let sent = [sent_at("a", 100, at(1)), sent_at("b", 100, at(5)), sent_at("c", 1, at(9))].concat();
+    fill(&stores, log_of(9), &sent).await;
     fill(&stores, log_of(8), &sent_at("a", 7, at(3))).await;
-    let found =
-        async |from, before, limit| stores.message_upkeep.aged(at(from), at(before), limit).await.unwrap();
     let all = [aged(9, at(1), 1), aged(8, at(3), 1), aged(9, at(5), 101), aged(9, at(9), 201)];
-    assert_eq!(found(0, 10, 10).await, all);
-    assert_eq!(found(1, 9, 10).await, all[..3], "from included, before not");
-    assert_eq!(found(2, 9, 10).await, all[1..3]);
-    assert_eq!(found(0, 10, 2).await, all[..2]);
-    assert_eq!(found(6, 6, 10).await, []);
-    let open = stores.message_upkeep.aged(Timestamp(i64::MIN), at(4), 10).await.unwrap();
-    assert_eq!(open, all[..2]);
+    assert_eq!(aged_before(&stores, 10, 10).await, all);
+    assert_eq!(aged_before(&stores, 9, 10).await, all[..3], "before, and not at");
+    assert_eq!(aged_before(&stores, 10, 2).await, all[..2]);
+    assert_eq!(aged_before(&stores, 1, 10).await, []);
 }
 
-pub async fn aged_documents_of_a_moment_come_together(stores: Stores) {
-    fill(&stores, log_of(50), &sent_at("a", 1, at(1))).await;
-    for group in 1..=9 {
-        fill(&stores, log_of(group), &sent_at("a", 1, at(5))).await;
+pub async fn settled_documents_are_not_found_again(stores: Stores) {
+    fill(&stores, log_of(9), &sent_at("a", 150, at(1))).await;
+    let found = aged_before(&stores, 9, 10).await;
+    assert_eq!(found.len(), 2);
+    for _ in 0..2 {
+        stores.message_upkeep.settle_aged(&found[..1]).await.unwrap();
+        assert_eq!(aged_before(&stores, 9, 10).await, found[1..]);
     }
-    fill(&stores, log_of(60), &sent_at("a", 1, at(6))).await;
-    let mut found = stores.message_upkeep.aged(at(0), at(7), 3).await.unwrap();
+    stores.message_upkeep.settle_aged(&found).await.unwrap();
+    // An import of long ago comes after them.
+    fill(&stores, log_of(8), &sent_at("b", 150, at(-1_000_000))).await;
+    let imported = [aged(8, at(-1_000_000), 1), aged(8, at(-1_000_000), 101)];
+    let mut found = aged_before(&stores, 9, 10).await;
     found.sort_unstable();
-    let expected = [vec![aged(50, at(1), 1)], (1..=9).map(|group| aged(group, at(5), 1)).collect()].concat();
-    assert_eq!(found, expected);
-    assert_eq!(stores.message_upkeep.aged(at(6), at(7), 3).await.unwrap(), [aged(60, at(6), 1)]);
+    assert_eq!(found, imported);
+}
+
+/// Old messages after new ones do not make these old.
+pub async fn highest_time_never_falls(stores: Stores) {
+    let parts = [(130, 500), (120, -9_000), (1, 700), (99, 3), (51, 4)];
+    for (count, time) in parts {
+        fill(&stores, log_of(9), &sent_at(&time.to_string(), count, at(time))).await;
+    }
+    let firsts = [(500, 1), (500, 101), (500, 201), (700, 301), (700, 401)];
+    assert_eq!(aged_before(&stores, 500, 10).await, []);
+    let mut found = aged_before(&stores, 701, 10).await;
+    found.sort_unstable();
+    assert_eq!(found, firsts.map(|(time, first)| aged(9, at(time), first)));
+    trim(&stores, 301, later()).await;
+    fill(&stores, log_of(9), &sent_at("last", 100, at(5))).await;
+    let found = aged_before(&stores, 701, 10).await;
+    assert!(found.contains(&aged(9, at(700), 501)), "{found:?}");
 }

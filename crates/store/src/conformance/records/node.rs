@@ -147,6 +147,15 @@ pub async fn candidates_at_once_agree_on_one_key(stores: Stores) {
     assert_eq!(stores.node.key("page", [99; 32]).await.unwrap(), keys[0]);
 }
 
+/// The servers of the tests run on this machine.
+pub async fn clock_of_store_runs_near_ours(stores: Stores) {
+    let clock = async || stores.node.clock(Duration::from_secs(10)).await.unwrap();
+    let Some(first) = clock().await else { return };
+    let ours = crate::Timestamp::of_machine();
+    assert!((ours.0 - first.0).abs() < 60_000, "{first:?} and {ours:?}");
+    assert!(clock().await.is_some_and(|second| second >= first));
+}
+
 pub async fn all_migrations_are_applied_and_count_from_one(stores: Stores) {
     let migrations = stores.migrations.status().await.unwrap();
     assert!(!migrations.is_empty());

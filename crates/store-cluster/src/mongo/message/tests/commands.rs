@@ -83,7 +83,7 @@ async fn reads_of_messages_ask_for_what_a_majority_has() {
         messages.seq_at(log(), Timestamp(0)).await.unwrap();
         messages.seq_at(log(), Timestamp(i64::MAX)).await.unwrap();
     });
-    assert_reads(&seen.await, "majority", 8);
+    assert_reads(&seen.await, "majority", 10);
 }
 
 fn messages_of_next() -> Vec<kith_store::NewMessage> {

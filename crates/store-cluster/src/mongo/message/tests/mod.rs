@@ -4,6 +4,7 @@ mod changes;
 mod commands;
 mod feed;
 mod interleaved;
+mod older;
 mod rollback;
 mod scripted;
 mod stage;

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use kith_store::{ConversationId, MessageKey, NewMessage, StoreError};
 use parking_lot::Mutex;
 
-use super::super::documents::{DocumentInsert, DocumentSummary, Documents, EarlierSend, PushOutcome};
+use super::super::documents::{
+    DocumentInsert, DocumentSummary, Documents, EarlierSend, Highest, PushOutcome,
+};
 
 /// A command, with the number of its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,7 @@ impl Documents for Scripted {
         _log: ConversationId,
         document: i64,
         _messages: &[&NewMessage],
+        _before: Highest,
     ) -> Result<DocumentInsert, StoreError> {
         match self.answer(Command::Make(document)).await {
             Some(ScriptedAnswer::Made(made)) => Ok(made),

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use kith_store::{
     Appended, ConversationId, MessageKey, MessageStore as _, MessageUpkeep as _, Migrations as _, NewMessage,
-    StoreError,
+    StoreError, Timestamp,
 };
 use mongodb::bson::{Document, doc};
 use tokio::sync::Mutex;
@@ -19,9 +19,11 @@ use tokio::sync::Mutex;
 use super::{
     super::{
         append::{Log, append},
-        documents::{DocumentInsert, DocumentSummary, Documents, EarlierSend, PushOutcome, documents_of, id},
+        documents::{
+            DocumentInsert, DocumentSummary, Documents, EarlierSend, Highest, PushOutcome, documents_of, id,
+        },
     },
-    log, message,
+    log,
 };
 use crate::mongo::connect::{ClusterHandle, Mongo, MongoOptions, connect};
 
@@ -66,9 +68,9 @@ impl<const N: usize> Stage<N> {
         found.into_iter().map(|message| message.client_message_id.unwrap().as_str().to_owned()).collect()
     }
 
-    /// Upkeep removes all that it may, so long after the messages were sent.
+    /// Upkeep removes all that it may, so long after the messages were appended.
     pub(super) async fn trim(&self, after: Duration) {
-        let now = message("").sent.after(after);
+        let now = Timestamp::now().after(after);
         self.nodes[0].trim(log(), i64::MAX, now).await.unwrap();
     }
 
@@ -156,9 +158,10 @@ impl Documents for InterleavedNode<'_> {
         log: ConversationId,
         document: i64,
         messages: &[&NewMessage],
+        before: Highest,
     ) -> Result<DocumentInsert, StoreError> {
         self.run_event(BeforeCommand::Make).await;
-        self.node.make(log, document, messages).await
+        self.node.make(log, document, messages, before).await
     }
 
     async fn find_sent(

@@ -30,7 +30,7 @@ fn at_once(answer: ScriptedAnswer) -> (Duration, ScriptedAnswer) {
 }
 
 fn tail(document: i64, size: i64) -> ScriptedAnswer {
-    ScriptedAnswer::Tail(Some(DocumentSummary { document, size, sent: None }))
+    ScriptedAnswer::Tail(Some(DocumentSummary { document, size, sent: None, highest: None }))
 }
 
 async fn appended(
@@ -56,7 +56,7 @@ async fn append_gives_up_by_time_and_not_by_tries() {
 
 #[tokio::test(start_paused = true)]
 async fn append_given_up_halfway_is_unknown() {
-    let part = Scripted::new([at_once(ScriptedAnswer::Pushed(PushOutcome::After(99)))]);
+    let part = Scripted::new([at_once(ScriptedAnswer::Pushed(PushOutcome::After(99, None)))]);
     let error = appended(&part, Some(0), &messages(["a", "b"]), WITHIN).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
 }
@@ -65,8 +65,8 @@ async fn append_given_up_halfway_is_unknown() {
 async fn refusal_after_a_part_is_unknown() {
     let full = || StoreError::Full { source: std::sync::Arc::new(std::io::Error::other("full")) };
     for refusal in [full(), StoreError::Overloaded, out_of_time(Outcome::NotApplied)] {
-        let part =
-            [ScriptedAnswer::Pushed(PushOutcome::After(99)), ScriptedAnswer::Failed(refusal)].map(at_once);
+        let part = [ScriptedAnswer::Pushed(PushOutcome::After(99, None)), ScriptedAnswer::Failed(refusal)]
+            .map(at_once);
         let error = appended(&Scripted::new(part), Some(0), &messages(["a", "b"]), WITHIN).await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
     }
@@ -92,7 +92,7 @@ async fn refusal_after_a_replay_is_unknown() {
 #[tokio::test(start_paused = true)]
 async fn full_document_permits_next_one_for_a_minute() {
     for (took, next) in [(59, Command::Make(1)), (60, Command::Tail), (4000, Command::Tail)] {
-        let slow = Scripted::new([seconds(took, ScriptedAnswer::Pushed(PushOutcome::After(99)))]);
+        let slow = Scripted::new([seconds(took, ScriptedAnswer::Pushed(PushOutcome::After(99, None)))]);
         appended(&slow, Some(0), &messages(["a", "b"]), 2 * LONG).await.unwrap_err();
         assert_eq!(slow.commands()[..2], [Command::Push(0), next], "the answer took {took} s");
     }
@@ -129,11 +129,11 @@ async fn hint_permits_no_document() {
 #[tokio::test(start_paused = true)]
 async fn permission_ends_with_the_append() {
     let (hints, full) =
-        (Hints::default(), Scripted::new([at_once(ScriptedAnswer::Pushed(PushOutcome::After(99)))]));
+        (Hints::default(), Scripted::new([at_once(ScriptedAnswer::Pushed(PushOutcome::After(99, None)))]));
     hints.set(log(), 0);
     let of = |documents| Log { documents, hints: &hints, conversation: log() };
     assert_eq!(append(of(&full), &messages(["a"]), WITHIN).await.unwrap(), new([100]));
-    let later = Scripted::new([tail(6, 5), ScriptedAnswer::Pushed(PushOutcome::After(5))].map(at_once));
+    let later = Scripted::new([tail(6, 5), ScriptedAnswer::Pushed(PushOutcome::After(5, None))].map(at_once));
     assert_eq!(append(of(&later), &messages(["b"]), WITHIN).await.unwrap(), new([606]));
     assert_eq!(later.commands(), [Command::Tail, Command::Push(6)]);
 }
@@ -143,7 +143,7 @@ async fn append_pushes_into_document_of_other_node() {
     let answers = [
         tail(2, 100),
         ScriptedAnswer::Made(DocumentInsert::Duplicate),
-        ScriptedAnswer::Pushed(PushOutcome::After(40)),
+        ScriptedAnswer::Pushed(PushOutcome::After(40, None)),
     ];
     let lost = Scripted::new(answers.map(at_once));
     assert_eq!(appended(&lost, None, &batch("m", 2), WITHIN).await.unwrap(), new([341, 342]));
