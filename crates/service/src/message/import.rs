@@ -8,6 +8,7 @@ use prost::{Message as _, bytes::Bytes};
 
 use super::{
     Messages, convert,
+    queue::SentWhen,
     sending::{MessageDraft, SendOutcome},
     waiting::STEP_MAX,
 };
@@ -16,7 +17,7 @@ use crate::{
     rpc::{
         batch::{Limits, import_result, missing},
         ids,
-        versions::moment,
+        versions::past_moment,
     },
 };
 
@@ -88,8 +89,11 @@ impl Messages {
                 keeps_unread: false,
             }));
         }
-        let appended =
-            if drafts.is_empty() { Ok(Vec::new()) } else { self.append(conversation, drafts).await };
+        let appended = if drafts.is_empty() {
+            Ok(Vec::new())
+        } else {
+            self.append(conversation, drafts, SentWhen::Before).await
+        };
         for (at, (index, wanted)) in indices.into_iter().enumerate() {
             results[index] = match &appended {
                 Ok(sent) => sent.get(at).cloned().unwrap_or_else(|| Err(Error::internal())),
@@ -151,7 +155,7 @@ fn imported(message: &wire::Message, key: MessageKey) -> Result<ImportedMessage,
     let seq = convert::number("seq", message.seq)?;
     let client_message_id = convert::client_message_id(&message.client_message_id)?;
     let content_type = valid("content_type", NewMessage::content_type(&message.content_type))?;
-    let sent = moment("send_time", &message.send_time.ok_or_else(|| missing("send_time"))?)?;
+    let sent = past_moment("send_time", &message.send_time.ok_or_else(|| missing("send_time"))?)?;
     let key = match (&client_message_id, seq) {
         (Some(id), _) => MessageKey::of(sender, id),
         (None, 0) => key,

@@ -51,6 +51,7 @@ mod rights;
 mod rpc;
 #[cfg(test)]
 mod sample;
+mod send_times;
 mod sending;
 mod sent_messages;
 mod service;

@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use kith_store::{Appended, ConversationId, Message, NewMessage, Outcome, StoreError};
+use kith_store::{Appended, ConversationId, Message, NewMessage, Outcome, StoreError, Timestamp};
 use tokio::time::{Instant, sleep};
 
 use super::{
     Delivery, MessagesConfig,
     deliver::NotedSteps,
     logs::{LogAdditions, Logs},
+    send_times::SendTimes,
     waiting::{AppendResult, AppendWaiter, WaitingAppends, answer},
 };
 use crate::{
@@ -31,6 +32,16 @@ pub struct AppendQueue {
     delivery: Option<Delivery>,
     mutations: Mutations,
     waiting: Arc<WaitingAppends>,
+    times: Arc<SendTimes>,
+}
+
+/// Whether messages are sent now, or were sent elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SentWhen {
+    /// Their times are raised to that of the last message.
+    Now,
+    /// They keep their times.
+    Before,
 }
 
 impl AppendQueue {
@@ -40,7 +51,8 @@ impl AppendQueue {
         count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);
         drop(metrics::histogram!(MESSAGE_APPEND_SECONDS.name));
         drop(metrics::histogram!(MESSAGE_APPEND_SIZE.name));
-        Self { logs, delivery: None, mutations, waiting: Arc::new(WaitingAppends::new(config)) }
+        let waiting = Arc::new(WaitingAppends::new(config));
+        Self { logs, delivery: None, mutations, waiting, times: Arc::default() }
     }
 
     /// The same, which delivers what it appends before it answers.
@@ -84,11 +96,43 @@ impl AppendQueue {
         Ok(self.enqueue(conversation, messages)?.await)
     }
 
+    /// As [`Self::append`], and returns the times that the messages got.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) async fn append_timed(
+        &self,
+        conversation: ConversationId,
+        mut messages: Vec<NewMessage>,
+        when: SentWhen,
+    ) -> Result<(Vec<Timestamp>, Vec<AppendResult>), Error> {
+        let (times, answers) = {
+            let mut last = self.times.lock();
+            match when {
+                SentWhen::Now => last.raise(conversation, &mut messages),
+                SentWhen::Before => last.note(conversation, &messages),
+            }
+            let times = messages.iter().map(|message| message.sent).collect();
+            (times, self.push(conversation, messages)?)
+        };
+        Ok((times, answers.await))
+    }
+
     /// Queues messages as [`Self::append`] does, immediately. Returns the pending answers.
     ///
     /// # Errors
     /// As there.
     pub(super) fn enqueue(
+        &self,
+        conversation: ConversationId,
+        mut messages: Vec<NewMessage>,
+    ) -> Result<impl Future<Output = Vec<AppendResult>> + Send + use<>, Error> {
+        let mut last = self.times.lock();
+        last.raise(conversation, &mut messages);
+        self.push(conversation, messages)
+    }
+
+    fn push(
         &self,
         conversation: ConversationId,
         messages: Vec<NewMessage>,

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use kith_store::{Appended, ConversationId, NewMessage, Seq, Timestamp, UserId};
 use tokio::time::Instant;
 
-use super::{Messages, range::store_error, waiting::AppendResult};
+use super::{Messages, queue::SentWhen, range::store_error, waiting::AppendResult};
 use crate::{
     error::{Error, Reason},
     metric::{self, MESSAGES_REPLAYED, MESSAGES_SENT},
@@ -41,7 +41,7 @@ impl Messages {
         let this = self.clone();
         let work = async move {
             this.may_send(draft.message.sender, draft.conversation).await?;
-            let mut sent = this.append(draft.conversation, vec![draft]).await?;
+            let mut sent = this.append(draft.conversation, vec![draft], SentWhen::Now).await?;
             sent.pop().unwrap_or_else(|| Err(Error::internal()))
         };
         self.mutations.call(deadline, Box::pin(work)).await
@@ -79,7 +79,7 @@ impl Messages {
         }
         let sends = allowed.into_iter().map(async |(conversation, drafts)| {
             let (indices, drafts): (Vec<usize>, Vec<MessageDraft>) = drafts.into_iter().unzip();
-            let sent = self.append(conversation, drafts).await;
+            let sent = self.append(conversation, drafts, SentWhen::Now).await;
             indices.into_iter().enumerate().map(|(at, index)| (index, one_of(&sent, at))).collect::<Vec<_>>()
         });
         for (index, sent) in join_all(sends).await.into_iter().flatten() {
@@ -104,14 +104,14 @@ impl Messages {
         &self,
         conversation: ConversationId,
         drafts: Vec<MessageDraft>,
+        when: SentWhen,
     ) -> Result<Vec<Result<SendOutcome, Error>>, Error> {
         self.dialogs
             .create_missing(conversation, drafts.iter().filter_map(|draft| draft.message.sender))
             .await?;
-        let times: Vec<Timestamp> = drafts.iter().map(|draft| draft.message.sent).collect();
         let markers: Vec<Option<UserId>> = drafts.iter().map(MessageDraft::marker).collect();
         let messages = drafts.into_iter().map(|draft| draft.message).collect();
-        let answers = self.queue.append(conversation, messages).await?;
+        let (times, answers) = self.queue.append_timed(conversation, messages, when).await?;
         let sent: Vec<Result<SendOutcome, Error>> =
             answers.into_iter().zip(times).map(|(answer, time)| sent(conversation, answer, time)).collect();
         self.mark_own(conversation, markers.into_iter().zip(&sent));

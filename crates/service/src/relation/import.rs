@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     rpc::{
         batch::{self, Limits},
-        versions::moment,
+        versions::past_moment,
     },
     write::invalidation_scope::write_with_invalidations,
 };
@@ -36,7 +36,7 @@ pub(super) async fn import(
 fn imported(record: &wire::ImportFollow, now: Timestamp) -> Result<ImportedFollow, Error> {
     let edge = edge(record.user_id, record.target_id, "target_id")?;
     let since = match &record.follow_time {
-        Some(time) => moment("follow_time", time)?,
+        Some(time) => past_moment("follow_time", time)?,
         None => now,
     };
     Ok(ImportedFollow { edge, since })

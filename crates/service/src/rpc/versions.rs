@@ -18,6 +18,9 @@ const MOMENT_MAX: i64 = 253_402_300_799_999;
 /// The longest duration that the JSON form can express.
 const DURATION_MAX: Duration = Duration::from_secs(315_576_000_000);
 
+/// How far the time of something that happened elsewhere may be ahead of this node's clock.
+const AHEAD_MAX: Duration = Duration::from_secs(60);
+
 /// A version in the form of the tiers.
 #[must_use]
 pub fn cache_version(version: Version) -> kith_cache::Version {
@@ -137,6 +140,18 @@ pub fn moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Time
     millis.map(Timestamp).ok_or_else(|| Error::invalid(field, why))
 }
 
+/// The time in a field of this name at which something happened: at most a minute ahead of this node, whose clock may be behind.
+///
+/// # Errors
+/// As [`moment`], or if it is further ahead.
+pub(crate) fn past_moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Timestamp, Error> {
+    let happened = moment(field, time)?;
+    if happened > Timestamp::now().after(AHEAD_MAX) {
+        return Err(Error::invalid(field, "must not be more than a minute ahead of the present time"));
+    }
+    Ok(happened)
+}
+
 /// The time span of a field; `None`: it is negative, longer than JSON can express, or not a valid duration. Every duration of
 /// every request is read by this function: the conversion that comes with the type panics at some of these.
 #[must_use]
@@ -170,6 +185,14 @@ mod tests {
             let error = moment("t", &wrong).unwrap_err();
             assert_eq!(error.reason(), crate::error::Reason::InvalidField, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn past_ends_a_minute_ahead() {
+        let ahead = |seconds: i64| time(Timestamp::now().0 / 1_000 + seconds, 0);
+        assert!(past_moment("t", &ahead(50)).is_ok() && past_moment("t", &time(0, 0)).is_ok());
+        let error = past_moment("t", &ahead(90)).unwrap_err();
+        assert_eq!(error.reason(), crate::error::Reason::InvalidField);
     }
 
     #[test]

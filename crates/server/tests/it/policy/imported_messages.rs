@@ -9,9 +9,17 @@ use tonic::Code;
 
 use crate::dialog_calls::conversation;
 use crate::group_calls::chat_with_id;
-use crate::message_calls::{direct, pull, send, seqs, text, texts, to_pull, with_id};
+use crate::message_calls::{direct, pull, send, seq_by_time, seqs, text, texts, to_pull, with_id};
 use crate::node::{TestNode, assert_denied, principal, until};
 use crate::relation_calls::node_with_users;
+
+const IN_2036: Timestamp = Timestamp { seconds: 2_100_000_000, nanos: 0 };
+
+/// The time so many seconds from now.
+fn from_now(seconds: i64) -> Timestamp {
+    let now = kith_store::Timestamp::now().0 / 1_000;
+    Timestamp { seconds: now + seconds, nanos: 0 }
+}
 
 /// A node with two users and a group of both, whose conversation is empty.
 async fn started() -> (TestNode, [i64; 2], String) {
@@ -97,6 +105,35 @@ async fn number_sender_time_and_content_are_kept() {
     );
     let next = send(&node, ann, text(To::ConversationId(group), "new")).await.unwrap();
     assert_eq!(next.seq, 4, "the log goes on");
+}
+
+#[tokio::test]
+async fn falling_times_are_kept_and_searched() {
+    let (node, [ann, bea], group) = started().await;
+    let times = [3_000, 2_000, 1_000, 2_500, 3_500, 10];
+    let sent = |(seq, time): (i64, &i64)| Message {
+        send_time: Some(Timestamp { seconds: *time, nanos: 0 }),
+        ..old(&group, seq, ann, "hi")
+    };
+    let messages: Vec<_> = (1..).zip(&times).map(sent).collect();
+    assert_eq!(import(&node, messages.clone()).await, (1..=6).map(Ok).collect::<Vec<_>>());
+    assert_eq!(all(&node, bea, &group).await, messages);
+    for (time, seq) in [(0, 1), (1_000, 1), (2_400, 1), (3_000, 1), (3_001, 5), (3_500, 5), (3_501, 7)] {
+        let found = seq_by_time(&node, bea, &group, Timestamp { seconds: time, nanos: 0 }).await;
+        assert_eq!(found.unwrap(), seq, "{time}");
+    }
+}
+
+#[tokio::test]
+async fn send_after_import_a_moment_ahead_has_its_time() {
+    let (node, [ann, _], group) = started().await;
+    let ahead = from_now(50);
+    let message = Message { send_time: Some(ahead), ..old(&group, 1, ann, "hi") };
+    assert_eq!(import(&node, vec![message]).await, [Ok(1)]);
+    let sent = send(&node, ann, text(To::ConversationId(group.clone()), "new")).await.unwrap();
+    assert_eq!((sent.seq, sent.send_time), (2, Some(ahead)), "it does not fall behind the last one");
+    let found = all(&node, ann, &group).await;
+    assert_eq!(found[1].send_time, Some(ahead));
 }
 
 #[tokio::test]
@@ -225,6 +262,8 @@ async fn records_with_a_wrong_field_are_refused() {
         (Message { sender_id: 999, ..old(&direct(ann, bea), 1, ann, "hi") }, "sender_id"),
         (Message { send_time: None, ..right() }, "send_time"),
         (Message { send_time: Some(Timestamp { seconds: -1, nanos: 0 }), ..right() }, "send_time"),
+        (Message { send_time: Some(IN_2036), ..right() }, "send_time"),
+        (Message { send_time: Some(from_now(90)), ..right() }, "send_time"),
         (Message { kind: 0, ..right() }, "kind"),
         (Message { kind: 99, ..right() }, "kind"),
         (Message { event: Some(Event::default()), ..right() }, "event"),

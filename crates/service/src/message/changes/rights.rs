@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use kith_store::{ConversationId, GroupId, MemberKey, Message, MessageKind, Role, Seq, Timestamp, UserId};
+use kith_store::{
+    CLOCKS_APART_MAX, ConversationId, GroupId, MemberKey, Message, MessageKind, Role, Seq, Timestamp, UserId,
+};
 
 use super::{
     super::{
@@ -119,8 +121,9 @@ fn check_in_time(sent: Timestamp, within: Duration) -> Result<(), Error> {
         .with("until", wire_time(until).to_string()))
 }
 
+/// A message from further in the future was sent by a wrong clock: its sender has no longer time than others.
 fn is_within(sent: Timestamp, within: Duration, now: Timestamp) -> bool {
-    !within.is_zero() && now <= sent.after(within)
+    !within.is_zero() && now <= sent.after(within) && sent <= now.after(CLOCKS_APART_MAX)
 }
 
 #[cfg(test)]
@@ -131,6 +134,12 @@ mod tests {
     fn time_of_a_sender_has_an_end() {
         let within = |now| is_within(Timestamp(1_000), Duration::from_millis(500), Timestamp(now));
         assert_eq!([999, 1_000, 1_500, 1_501].map(within), [true, true, true, false]);
+    }
+
+    #[test]
+    fn message_of_the_future_is_new_for_half_a_minute() {
+        let within = |now| is_within(Timestamp(100_000), Duration::from_secs(3_600), Timestamp(now));
+        assert_eq!([69_999, 70_000, 100_000].map(within), [false, true, true]);
     }
 
     #[test]

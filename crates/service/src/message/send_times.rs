@@ -1,0 +1,111 @@
+//! Send times that do not fall: the times of the last messages that this node appended.
+//!
+//! The clock of a machine may be set back, and those of two nodes differ by a moment. A message then has the time of the last
+//! one of its conversation, if that is at most a minute ahead. A last one that is further ahead was sent by a wrong clock, and
+//! must not give its time to all that follow.
+
+use std::{collections::HashMap, time::Duration};
+
+use kith_store::{ConversationId, NewMessage, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
+
+/// How far ahead the last message may be.
+pub(super) const AHEAD_MAX: Duration = Duration::from_secs(60);
+/// Most conversations that are remembered. Of others the clock of the node decides alone.
+const MOST: usize = 50_000;
+
+/// The times of last messages.
+#[derive(Debug, Default)]
+pub(super) struct SendTimes(Mutex<LastTimes>);
+
+/// The same while it is locked: messages that are queued meanwhile have rising times in the order of the queue.
+#[derive(Debug, Default)]
+pub(super) struct LastTimes(HashMap<ConversationId, Timestamp>);
+
+impl SendTimes {
+    pub(super) fn lock(&self) -> MutexGuard<'_, LastTimes> {
+        self.0.lock()
+    }
+}
+
+impl LastTimes {
+    /// Raises the times of messages that are sent now, so that they do not fall behind the last one.
+    pub(super) fn raise(&mut self, conversation: ConversationId, messages: &mut [NewMessage]) {
+        let mut last = self.0.get(&conversation).copied();
+        for message in &mut *messages {
+            message.sent = send_time(last, message.sent);
+            last = Some(message.sent);
+        }
+        self.note(conversation, messages);
+    }
+
+    /// Notes messages whose times are kept as they are.
+    pub(super) fn note(&mut self, conversation: ConversationId, messages: &[NewMessage]) {
+        let Some(last) = messages.last().map(|message| message.sent) else { return };
+        if self.0.len() >= MOST && !self.0.contains_key(&conversation) {
+            // The others are too old to be ahead of a clock.
+            self.0.retain(|_, sent| sent.after(AHEAD_MAX) > last);
+        }
+        if self.0.len() < MOST || self.0.contains_key(&conversation) {
+            self.0.insert(conversation, last);
+        }
+    }
+}
+
+/// The time of a message that is sent now, after the last one.
+fn send_time(last: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    last.filter(|last| *last <= now.after(AHEAD_MAX)).map_or(now, |last| last.max(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::sample::{group, message},
+        *,
+    };
+
+    const NOW: i64 = 1_800_000_000_000;
+
+    fn raised<const N: usize>(times: &mut LastTimes, id: i64, sent: [i64; N]) -> [i64; N] {
+        let mut messages = sent.map(|sent| NewMessage { sent: Timestamp(NOW + sent), ..message("a", 1) });
+        times.raise(group(id), &mut messages);
+        messages.map(|message| message.sent.0 - NOW)
+    }
+
+    #[test]
+    fn clock_set_back_a_minute_keeps_the_last_time() {
+        let mut times = LastTimes::default();
+        assert_eq!(raised(&mut times, 9, [0]), [0]);
+        assert_eq!(raised(&mut times, 9, [-60_000, -1, 5, 4]), [0, 0, 5, 5]);
+        assert_eq!(raised(&mut times, 8, [-60_000]), [-60_000], "another conversation");
+    }
+
+    #[test]
+    fn last_time_of_a_wrong_clock_is_not_kept() {
+        let mut times = LastTimes::default();
+        raised(&mut times, 9, [60 * 86_400_000]);
+        assert_eq!(raised(&mut times, 9, [0, 1]), [0, 1]);
+        raised(&mut times, 9, [60_002]);
+        assert_eq!(raised(&mut times, 9, [1]), [1]);
+    }
+
+    #[test]
+    fn imported_times_are_kept_and_hold_nothing_back() {
+        let mut times = LastTimes::default();
+        times.note(group(9), &[NewMessage { sent: Timestamp(7), ..message("a", 1) }]);
+        assert_eq!(raised(&mut times, 9, [0]), [0]);
+    }
+
+    #[test]
+    fn last_times_are_bounded() {
+        let mut times = LastTimes::default();
+        let most = i64::try_from(MOST).unwrap();
+        for id in 1..=most {
+            raised(&mut times, id, [0]);
+        }
+        raised(&mut times, most + 1, [59_999]);
+        assert_eq!(times.0.len(), MOST);
+        raised(&mut times, most + 1, [60_000]);
+        assert_eq!(times.0.len(), 1, "those that no clock can be behind are forgotten");
+    }
+}
