@@ -8,8 +8,8 @@
 //! | 1 | number of mentions |
 //! | 8 each | mentioned users |
 //!
-//! Then follow: time of sending (8), number of the answered message (8; 0: none); of an edited message how often (4) and when last
-//! (8); of a recalled one who did it ([`RecalledBy::number`], 8) and when (8); lengths of content type, client id and body (4
+//! Then follow: time of sending (8), number of the answered message (8; 0: none); of an edited message how often (4), when last
+//! (8), and the number of the event of the last edit (8), unless it is unknown; of a recalled one who did it ([`RecalledBy::number`], 8) and when (8); lengths of content type, client id and body (4
 //! each), and these three. Numbers are big-endian. The number of the message is its position in the window.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -27,8 +27,10 @@ const EVENT: u8 = 4;
 const EDITED: u8 = 8;
 /// Has lost its content.
 const RECALLED: u8 = 16;
-/// All flags.
-const FLAGS: u8 = SILENT | MENTIONS_ALL | EVENT | EDITED | RECALLED;
+/// Was edited, by an event whose number is known.
+const NUMBERED_EDIT: u8 = 32;
+/// All flags. A program that does not know one of them reads the message from the store.
+const FLAGS: u8 = SILENT | MENTIONS_ALL | EVENT | EDITED | RECALLED | NUMBERED_EDIT;
 
 /// The header of a message, for unread counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,8 @@ pub struct EntryHeader {
     pub mention_all: bool,
     /// Whether it was edited.
     pub edited: bool,
+    /// Whether the entry has the number of the event of the last edit.
+    numbered_edit: bool,
     /// Whether its content was removed.
     pub recalled: bool,
     /// See [`Message::mentions`].
@@ -67,6 +71,7 @@ pub fn encode(message: &Message) -> Option<Bytes> {
     if let Some(edited) = message.edited {
         entry.put_u32(edited.count);
         entry.put_i64(edited.last.0);
+        edited.event.into_iter().for_each(|event| entry.put_i64(event));
     }
     if let Some(recalled) = message.recalled {
         entry.put_i64(recalled.by.number());
@@ -91,7 +96,7 @@ pub fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
         answered if answered > 0 => Some(answered),
         _ => return None,
     };
-    let edited = if header.edited { Some(unread.edited()?) } else { None };
+    let edited = if header.edited { Some(unread.edited(header.numbered_edit)?) } else { None };
     let recalled = if header.recalled { Some(unread.recalled()?) } else { None };
     let lengths = [unread.length()?, unread.length()?, unread.length()?];
     let content_type = Text::from(unread.text(lengths[0])?);
@@ -129,6 +134,7 @@ fn flags(message: &Message) -> u8 {
         (message.mention_all, MENTIONS_ALL),
         (is_event, EVENT),
         (message.edited.is_some(), EDITED),
+        (message.edited.is_some_and(|edited| edited.event.is_some()), NUMBERED_EDIT),
         (message.recalled.is_some(), RECALLED),
     ];
     flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
@@ -140,7 +146,7 @@ struct Unread<'a>(&'a [u8]);
 impl<'a> Unread<'a> {
     fn header(&mut self, seq: Seq) -> Option<EntryHeader> {
         let (form, flags) = (self.byte()?, self.byte()?);
-        if form != FORM || flags & !FLAGS != 0 {
+        if form != FORM || flags & !FLAGS != 0 || flags & (EDITED | NUMBERED_EDIT) == NUMBERED_EDIT {
             return None;
         }
         let sender = match self.number()? {
@@ -155,14 +161,16 @@ impl<'a> Unread<'a> {
             silent: flags & SILENT != 0,
             mention_all: flags & MENTIONS_ALL != 0,
             edited: flags & EDITED != 0,
+            numbered_edit: flags & NUMBERED_EDIT != 0,
             recalled: flags & RECALLED != 0,
             mentions,
         })
     }
 
-    fn edited(&mut self) -> Option<Edited> {
-        let count = self.length()?;
-        Edited::of(i64::try_from(count).ok()?, self.number()?)
+    fn edited(&mut self, is_numbered: bool) -> Option<Edited> {
+        let (count, last) = (self.length()?, self.number()?);
+        let event = if is_numbered { Some(self.number()?) } else { None };
+        Edited::of(i64::try_from(count).ok()?, last, event)
     }
 
     fn recalled(&mut self) -> Option<Recalled> {
@@ -222,7 +230,14 @@ mod tests {
     }
 
     fn edited() -> Message {
-        Message { edited: Some(Edited { count: 3, last: Timestamp(1_790_000_000_007) }), ..message() }
+        let edited = Edited { count: 3, last: Timestamp(1_790_000_000_007), event: Some(61) };
+        Message { edited: Some(edited), ..message() }
+    }
+
+    /// As an earlier version has stored it: without the number of the event.
+    fn edited_without_event() -> Message {
+        let edited = edited().edited.map(|edited| Edited { event: None, ..edited });
+        Message { edited, ..message() }
     }
 
     /// An edited message whose content was removed.
@@ -261,7 +276,7 @@ mod tests {
     #[test]
     fn entry_has_the_whole_message() {
         let many = Message { mentions: (1..=50).map(user).collect(), ..message() };
-        for message in [message(), bare(), many, edited(), recalled()] {
+        for message in [message(), bare(), many, edited(), edited_without_event(), recalled()] {
             let entry = encode(&message).unwrap();
             assert_eq!(decode(&entry, message.seq), Some(message.clone()));
             let header = EntryHeader::decode(&entry[..header_bytes(&message)], 57).unwrap();
@@ -308,7 +323,8 @@ mod tests {
             decode(&bytes.into(), 57)
         };
         // Form, flags, sender, number of mentions, a mention, the answered message, a length, a text.
-        for (at, byte) in [(0, 2), (0, 0), (1, 32), (2, 255), (10, 3), (10, 1), (11, 128), (35, 255), (46, 9)]
+        for (at, byte) in
+            [(0, 2), (0, 0), (1, 32), (1, 64), (2, 255), (10, 3), (10, 1), (11, 128), (35, 255), (46, 9)]
         {
             assert_eq!(with(at, byte), None, "byte {at} is {byte}");
         }
@@ -322,7 +338,7 @@ mod tests {
         bytes[27..31].fill(0);
         assert_eq!(decode(&bytes.into(), 57), None, "edited no time");
         let mut bytes = encode(&recalled()).unwrap().to_vec();
-        bytes[46] = 0xfe;
+        bytes[54] = 0xfe;
         assert_eq!(decode(&bytes.into(), 57), None, "recalled by -2");
     }
 

@@ -11,6 +11,7 @@ use kith_store::{
 use prost::{Message as _, bytes::Bytes};
 
 use super::{
+    range::is_withheld,
     reading::{BackwardRead, ForwardRead, MessagePage, SEQS_MAX},
     sending::{MessageDraft, SendOutcome},
 };
@@ -34,6 +35,7 @@ pub(crate) fn message_to_wire(
         Principal::Service => true,
         Principal::User(user) => message.sender == Some(user),
     };
+    let withheld = is_withheld(&message);
     let client_message_id = message.client_message_id.filter(|_| shows_id);
     let (body, event) = match message.kind {
         MessageKind::Message => (message.body, None),
@@ -57,6 +59,7 @@ pub(crate) fn message_to_wire(
         recall: message.recalled.map(recall_to_wire),
         event,
         client_message_id: client_message_id.map(|id| id.to_string()).unwrap_or_default(),
+        withheld,
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct ReadRange {
     pub(crate) min: Seq,
     /// The highest number.
     pub(crate) max: Seq,
+    /// The last number that the reader may ever read; `None`: it may read later messages, too.
+    pub(crate) closed_at: Option<Seq>,
 }
 
 /// The range of a reader, and the messages that were read with it.
@@ -28,6 +30,22 @@ impl ReadRange {
     pub(crate) const fn contains(&self, seq: Seq) -> bool {
         self.min <= seq && seq <= self.max
     }
+
+    /// The message as the reader may see it. Its content is withheld if an edit above the range has written it: a
+    /// former member reads nothing that is newer than its leave. Every message passes here before it is returned.
+    pub(crate) fn shown(self, message: Message) -> Message {
+        if !self.closed_at.is_some_and(|last| message.is_edited_above(last)) {
+            return message;
+        }
+        let (content_type, body, mentions) = Default::default();
+        Message { content_type, body, mentions, mention_all: false, ..message }
+    }
+}
+
+/// Whether [`ReadRange::shown`] has withheld the content of a message. No edit leaves both empty.
+pub(super) fn is_withheld(message: &Message) -> bool {
+    let is_empty = message.content_type.is_empty() && message.body.is_empty();
+    message.edited.is_some() && message.recalled.is_none() && is_empty
 }
 
 /// The bounds of a reader besides the end of the log.
@@ -47,8 +65,8 @@ impl ReadBounds {
 
     /// The range of a log with this end.
     pub(crate) fn with(self, end: Seq) -> ReadRange {
-        let max = [self.left, self.to].into_iter().flatten().fold(end, Seq::min);
-        ReadRange { min: self.from.max(1), max }
+        let closed_at = [self.left, self.to].into_iter().flatten().min();
+        ReadRange { min: self.from.max(1), max: closed_at.unwrap_or(end).min(end), closed_at }
     }
 
     /// The same, as far as the reader sees it by its dialog.

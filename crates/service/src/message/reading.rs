@@ -73,8 +73,8 @@ enum PageRequest {
 struct LogSource<'a> {
     logs: &'a Logs,
     conversation: ConversationId,
-    /// It has messages up to this number.
-    end: Seq,
+    /// What the reader may read of it.
+    range: ReadRange,
 }
 
 /// A part of a page.
@@ -135,7 +135,7 @@ impl Messages {
         let parts = spans.flat_map(|span| parts(span, &recent)).collect();
         let mut found = PageContent::default();
         let is_asked = |message: &Message| seqs.binary_search(&message.seq).is_ok();
-        let log = LogSource { logs: &self.logs, conversation, end: range.max };
+        let log = LogSource { logs: &self.logs, conversation, range };
         let more = read(log, parts, PageOrder::Rising, is_asked, &mut found).await?;
         Ok(MessagePage { messages: found.messages, range, more })
     }
@@ -169,7 +169,7 @@ impl Messages {
         let order = asked.order();
         let parts = ordered(parts(Span { first, last }, &recent), order);
         let mut found = PageContent::default();
-        let log = LogSource { logs: &self.logs, conversation, end: range.max };
+        let log = LogSource { logs: &self.logs, conversation, range };
         let is_cut = read(log, parts, order, |_| true, &mut found).await?;
         Ok(MessagePage { messages: found.messages, range, more: is_cut || others })
     }
@@ -185,12 +185,12 @@ async fn read(
 ) -> Result<bool, Error> {
     let reads = parts.into_iter().map(async |part| match part {
         PagePart::Recent(messages) => Ok(messages),
-        PagePart::Stored(span) => log.logs.stored(log.conversation, span, log.end).await,
+        PagePart::Stored(span) => log.logs.stored(log.conversation, span, log.range.max).await,
     });
     let mut reads = stream::iter(reads).buffered(READ_AT_ONCE);
     while let Some(part) = reads.next().await {
         for message in ordered(part?, order).into_iter().filter(&is_asked) {
-            if !found.admit(message) {
+            if !found.admit(log.range.shown(message)) {
                 return Ok(true);
             }
         }
@@ -253,7 +253,7 @@ impl PageRequest {
 impl MessagePage {
     /// An empty page.
     pub(super) const fn empty() -> Self {
-        Self { messages: Vec::new(), range: ReadRange { min: 1, max: 0 }, more: false }
+        Self { messages: Vec::new(), range: ReadRange { min: 1, max: 0, closed_at: None }, more: false }
     }
 }
 

@@ -37,8 +37,8 @@ pub(super) fn change(
         None if change.content.applies_to(&before) => {}
         _ => return Ok(MessageChangeOutcome::Refused(before)),
     }
-    update(connection, log, change)?;
     let event_seq = append_event(connection, log, event)?;
+    update(connection, log, change, event_seq)?;
     let message = message(connection, log, change.seq)?.ok_or_else(|| corrupt("messages.seq"))?;
     Ok(MessageChangeOutcome::Done { message, event_seq, event_sent: change.event.sent, replayed: false })
 }
@@ -54,7 +54,7 @@ fn message(connection: &Connection, log: &str, seq: Seq) -> Result<Option<Messag
     Ok(page::read(connection, log, seq, seq)?.pop())
 }
 
-fn update(connection: &Connection, log: &str, change: &MessageChange) -> Result<(), Failure> {
+fn update(connection: &Connection, log: &str, change: &MessageChange, event_seq: Seq) -> Result<(), Failure> {
     let column: Vec<u8> =
         connection.prepare_cached(BODY)?.query_row(params![log, change.seq], |row| row.get(0))?;
     let (packed, _) = Packed::decode(&column).ok_or_else(|| corrupt("messages.body"))?;
@@ -62,7 +62,7 @@ fn update(connection: &Connection, log: &str, change: &MessageChange) -> Result<
         ContentChange::Recall(recalled) => (0, packed.recalled(*recalled).encode(b"")?),
         ContentChange::Edit(content) => {
             let flags = if content.mention_all { MENTION_ALL } else { 0 };
-            (flags, packed.edited(content).encode(&content.body)?)
+            (flags, packed.edited(content, event_seq).encode(&content.body)?)
         }
     };
     run(connection, UPDATE, params![log, change.seq, MENTION_ALL, flags, body])

@@ -31,6 +31,9 @@ pub(super) struct Packed {
     /// The number of edits, and the time of the last one.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     edited: Option<(i64, i64)>,
+    /// The number of the event of the last edit. An earlier version has not stored it.
+    #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
+    edit_event: Option<Seq>,
     /// The removal of its content.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     recalled: Option<(i64, i64)>,
@@ -46,6 +49,7 @@ impl Packed {
             reply_to: new.reply_to,
             client_message_id: new.client_message_id.clone(),
             edited: None,
+            edit_event: None,
             recalled: None,
         }
     }
@@ -62,14 +66,15 @@ impl Packed {
         }
     }
 
-    /// The same message with another content.
-    pub(super) fn edited(self, content: &NewContent) -> Self {
-        let edited = content.edited();
+    /// The same message with another content, whose event has this number.
+    pub(super) fn edited(self, content: &NewContent, event: Seq) -> Self {
+        let edited = content.edited(event);
         Self {
             body_bytes: content.body.len(),
             content_type: content.content_type.clone(),
             mentions: content.mentions.clone(),
             edited: Some((edited.count.into(), edited.last.0)),
+            edit_event: edited.event,
             ..self
         }
     }
@@ -79,7 +84,7 @@ impl Packed {
     /// # Errors
     /// If it cannot be decoded.
     pub(super) fn edits(&self) -> Result<Option<Edited>, StoreError> {
-        let edited = |(count, last)| Edited::of(count, last).ok_or_else(|| corrupt(COLUMN));
+        let edited = |(count, last)| Edited::of(count, last, self.edit_event).ok_or_else(|| corrupt(COLUMN));
         self.edited.map(edited).transpose()
     }
 
@@ -129,6 +134,7 @@ mod tests {
             reply_to: Some(7),
             client_message_id: Some("c-1".into()),
             edited: None,
+            edit_event: None,
             recalled: None,
         }
     }
@@ -160,14 +166,16 @@ mod tests {
             edits_before: 1,
             time: Timestamp(5),
         };
-        let edited = packed(b"old").edited(&content);
+        let edited = packed(b"old").edited(&content, 9);
         let column = edited.encode(b"new").unwrap();
-        assert!(column.ends_with(b"{\"b\":3,\"p\":7,\"i\":\"c-1\",\"e\":[2,5]}new"));
-        assert_eq!(edited.edits().unwrap(), Some(Edited { count: 2, last: Timestamp(5) }));
+        assert!(column.ends_with(b"{\"b\":3,\"p\":7,\"i\":\"c-1\",\"e\":[2,5],\"v\":9}new"));
+        assert_eq!(edited.edits().unwrap(), Some(Edited { count: 2, last: Timestamp(5), event: Some(9) }));
+        let earlier = Packed { edit_event: None, ..edited.clone() };
+        assert_eq!(earlier.edits().unwrap(), Some(Edited { count: 2, last: Timestamp(5), event: None }));
         let recalled = Recalled { by: RecalledBy::Service, time: Timestamp(6) };
         let removed = edited.recalled(recalled);
         let column = removed.encode(b"").unwrap();
-        assert!(column.ends_with(b"{\"b\":0,\"p\":7,\"e\":[2,5],\"r\":[-1,6]}"));
+        assert!(column.ends_with(b"{\"b\":0,\"p\":7,\"e\":[2,5],\"v\":9,\"r\":[-1,6]}"));
         assert_eq!(removed.recall().unwrap(), Some(recalled));
     }
 
@@ -188,6 +196,7 @@ mod tests {
             reply_to: None,
             client_message_id: None,
             edited: None,
+            edit_event: None,
             recalled: None,
         };
         assert_eq!(bare.encode(b"").unwrap(), b"\x01\x07\0\0\0{\"b\":0}");

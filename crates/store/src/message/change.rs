@@ -12,6 +12,8 @@ pub struct Edited {
     pub count: u32,
     /// Time of the last edit.
     pub last: Timestamp,
+    /// The number of the event of the last edit. `None`: an earlier version stored the edit, without it.
+    pub event: Option<Seq>,
 }
 
 /// The removal of a message's content.
@@ -116,11 +118,12 @@ impl RecalledBy {
 }
 
 impl Edited {
-    /// The stored form: the number of edits, and the time of the last one in milliseconds. `None`: not edited.
+    /// The stored form: the number of edits, the time of the last one in milliseconds, and the number of its event.
+    /// `None`: not edited.
     #[must_use]
-    pub fn of(count: i64, last: i64) -> Option<Self> {
+    pub fn of(count: i64, last: i64, event: Option<Seq>) -> Option<Self> {
         let count = u32::try_from(count).ok().filter(|count| *count > 0)?;
-        Some(Self { count, last: Timestamp(last) })
+        Some(Self { count, last: Timestamp(last), event })
     }
 }
 
@@ -139,10 +142,10 @@ impl ContentChange {
 }
 
 impl NewContent {
-    /// The edits of the message after the change.
+    /// The edits of the message after the change, whose event has this number.
     #[must_use]
-    pub const fn edited(&self) -> Edited {
-        Edited { count: self.edits_before.saturating_add(1), last: self.time }
+    pub const fn edited(&self, event: Seq) -> Edited {
+        Edited { count: self.edits_before.saturating_add(1), last: self.time, event: Some(event) }
     }
 }
 
@@ -176,9 +179,11 @@ mod tests {
 
     #[test]
     fn edit_counts_from_one() {
-        assert_eq!(Edited::of(0, 7), None);
-        assert_eq!(Edited::of(-1, 7), None);
-        assert_eq!(Edited::of(2, 7), Some(Edited { count: 2, last: Timestamp(7) }));
+        assert_eq!(Edited::of(0, 7, None), None);
+        assert_eq!(Edited::of(-1, 7, Some(9)), None);
+        for event in [None, Some(9)] {
+            assert_eq!(Edited::of(2, 7, event), Some(Edited { count: 2, last: Timestamp(7), event }));
+        }
     }
 
     #[test]

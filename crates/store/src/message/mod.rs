@@ -64,6 +64,12 @@ pub struct Message {
 }
 
 impl Message {
+    /// Whether its content is of an event above this number. An edit without the number of its event counts as such.
+    #[must_use]
+    pub fn is_edited_above(&self, seq: Seq) -> bool {
+        self.edited.is_some_and(|edited| edited.event.is_none_or(|event| event > seq))
+    }
+
     /// Approximate size in bytes, for the bounds of pages and caches.
     #[must_use]
     pub fn weight(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::dialog_calls::{conversation, counts, listed, mark_up_to};
+use crate::dialog_calls::{conversation, counts, listed, mark_up_to, set_range};
 use crate::group_calls::{add, chat, chat_with_id, leave, make_admin, mute, remove};
 use crate::message_calls::*;
 use crate::node::{
@@ -415,4 +415,61 @@ async fn message_of_an_earlier_document_is_changed() {
     assert!(seen(&node, bea, &id, seq).await.recall.is_some());
     let unread = conversation(&node, bea, &id).await.unwrap();
     assert_eq!((unread.max_seq, unread.unread), (252, 98), "of the last 100 two are events");
+}
+
+/// What each call shows to a former member of a message: its text, whether it mentions the user, and how often it was edited.
+async fn shown_to_former(node: &TestNode, user: i64, id: &str, seq: i64) -> (String, bool, i32) {
+    let message = seen(node, user, id, seq).await;
+    let of_list = conversation(node, user, id).await.unwrap();
+    if of_list.max_seq == seq {
+        assert_eq!(of_list.last_message.as_ref(), Some(&message), "the last message is the same");
+        let is_mentioned = message.mention_ids.contains(&user);
+        assert_eq!(of_list.first_mention_seq, if is_mentioned { seq } else { 0 });
+    }
+    let is_mentioned = message.mention_ids.contains(&user) || message.mention_all;
+    (texts(std::slice::from_ref(&message)).remove(0), is_mentioned, message.edits)
+}
+
+fn mentioning_edit(id: &str, seq: i64, text: &str, user: i64) -> EditMessageRequest {
+    let mentions = Some(Mentions { user_ids: vec![user], all: true });
+    EditMessageRequest { mentions, ..to_edit(id, seq, text) }
+}
+
+#[tokio::test]
+async fn former_member_reads_no_later_edit() {
+    let (node, [ann, bea, cid]) = with_users().await;
+    let (group, id) = chat_with_id(&node, ann, &[bea, cid]).await;
+    let first = say(&node, ann, To::GroupId(group), "first").await.unwrap();
+    let second = say(&node, ann, To::GroupId(group), "second").await.unwrap();
+    edit(&node, ann, mentioning_edit(&id, first, "before", bea)).await.unwrap();
+    let last = say(&node, ann, To::GroupId(group), "last").await.unwrap();
+    leave(&node, group, bea).await;
+    remove(&node, group, cid).await;
+    assert_eq!(shown_to_former(&node, bea, &id, first).await, ("before".into(), true, 1));
+    for seq in [second, last] {
+        edit(&node, ann, mentioning_edit(&id, seq, "after", bea)).await.unwrap();
+    }
+    edit(&node, ann, mentioning_edit(&id, first, "again", bea)).await.unwrap();
+    for user in [bea, cid] {
+        for (seq, edits) in [(first, 2), (second, 1), (last, 1)] {
+            assert_eq!(shown_to_former(&node, user, &id, seq).await, (String::new(), false, edits), "{seq}");
+        }
+    }
+    assert_eq!(read_all(&node, ann, &id).await, ["again", "after", "after"]);
+    recall(&node, ann, &id, second).await.unwrap();
+    assert!(seen(&node, bea, &id, second).await.recall.is_some(), "that it was recalled is no content");
+}
+
+#[tokio::test]
+async fn edit_behind_a_range_of_a_service_is_withheld() {
+    let (node, [ann, bea]) = with_users().await;
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
+    let seq = say(&node, ann, To::GroupId(group), "text").await.unwrap();
+    set_range(&node, bea, &id, None, Some(seq)).await;
+    edit(&node, ann, mentioning_edit(&id, seq, "later", bea)).await.unwrap();
+    assert_eq!(shown_to_former(&node, bea, &id, seq).await, (String::new(), false, 1));
+    let of_list = listed(&node, bea).await.remove(0);
+    assert_eq!((of_list.last_message.unwrap().body.len(), of_list.first_mention_seq), (0, 0));
+    set_range(&node, bea, &id, None, None).await;
+    assert_eq!(shown_to_former(&node, bea, &id, seq).await, ("later".into(), true, 1));
 }

@@ -2,8 +2,7 @@
 
 use kith_delivery::{EntryHeader, Head};
 use kith_store::{
-    BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogHead, Message, MessageKind, Seq, SeqRange,
-    StoredHeader,
+    BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogHead, MessageKind, Seq, SeqRange, StoredHeader,
 };
 
 use crate::{
@@ -71,18 +70,6 @@ impl LogHeads {
         seqs: SeqRange,
     ) -> Result<Vec<StoredHeader>, Error> {
         self.logs.store.headers(conversation, seqs.first, seqs.last).await.map_err(store_error)
-    }
-
-    /// The message with this number, if it exists.
-    pub(super) async fn message(
-        &self,
-        conversation: ConversationId,
-        seq: Seq,
-    ) -> Result<Option<Message>, Error> {
-        if seq < 1 {
-            return Ok(None);
-        }
-        Ok(self.logs.store.messages(conversation, seq, seq).await.map_err(store_error)?.pop())
     }
 }
 

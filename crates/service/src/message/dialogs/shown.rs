@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use kith_cache::Consistency;
+use kith_delivery::Span;
 use kith_store::{
-    ConversationId, DOCUMENT, Dialog, DialogKey, LogHead, Message, Seq, SeqRange, StoredHeader, Unread,
-    UnreadRange, count_unread, document_parts,
+    ConversationId, DOCUMENT, Dialog, DialogKey, LogHead, Message, Seq, StoredHeader, Unread, UnreadRange,
+    count_unread, document_parts,
 };
 
 use super::{Dialogs, peers::Peer};
@@ -129,10 +130,10 @@ impl Dialogs {
     ) -> Result<ShownConversation, Error> {
         let end = head.last.as_ref().map_or(0, |last| last.seq);
         let range = view.range(end);
-        let (headers, last) = if range.max == end {
+        let (headers, last) = if range.max == end && range.closed_at.is_none() {
             (head.headers, head.last)
         } else {
-            self.head_up_to(&view, range.max).await?
+            self.head_of_range(&view, range, end).await?
         };
         Ok(ShownConversation {
             unread: view.count(range, &headers),
@@ -144,18 +145,24 @@ impl Dialogs {
         })
     }
 
-    /// The same as a head, for a log that the user sees up to a number below its end.
-    async fn head_up_to(
+    /// The same as a head, for a log that the user sees up to a number below its end. Reads whole messages: what they
+    /// mention depends on what is withheld.
+    async fn head_of_range(
         &self,
         view: &DialogView,
-        max: Seq,
+        range: ReadRange,
+        end: Seq,
     ) -> Result<(Vec<StoredHeader>, Option<Message>), Error> {
-        let conversation = view.key().conversation;
-        let first = (view.read_up_to() + 1).max(max - DOCUMENT + 1);
-        let mut headers = Vec::new();
-        for (first, last) in document_parts(first, max) {
-            headers.extend(self.heads.headers(conversation, SeqRange { first, last }).await?);
+        let (conversation, logs) = (view.key().conversation, &self.messages.logs);
+        let first = (view.read_up_to() + 1).min(range.max).max(range.max - DOCUMENT + 1).max(1);
+        let (mut headers, mut last_message) = (Vec::new(), None);
+        for (first, last) in document_parts(first, range.max) {
+            for message in logs.stored(conversation, Span { first, last }, end).await? {
+                let message = range.shown(message);
+                headers.push(StoredHeader::of(&message));
+                last_message = Some(message);
+            }
         }
-        Ok((headers, self.heads.message(conversation, max).await?))
+        Ok((headers, last_message.filter(|last| last.seq == range.max)))
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 
 fn range(min: Seq, max: Seq) -> ReadRange {
-    ReadRange { min, max }
+    ReadRange { min, max, closed_at: None }
 }
 
 fn pull(from: Seq, to: Seq, limit: usize) -> ForwardRead {

@@ -137,7 +137,7 @@ impl Mongo {
         let position = MessagePosition::of(conversation, change.seq);
         let mut filter = required_state(position.index, &change.content);
         filter.insert("_id", position.id());
-        let update = change_update(position.index, &change.content, rand::random());
+        let update = change_update(position.index, &change.content, event_seq, rand::random());
         let update = self.messages.find_one_and_update(filter, update).projection(position.only_message());
         let update = update.return_document(ReturnDocument::After).max_time(self.options.command);
         let found = update.session(session).await.map_err(before_commit)?.ok_or(Failure::Unmatched)?;

@@ -1,7 +1,8 @@
 //! A message as an element of its document: `{k: key, h: hash of the content, i: id of the client, f: sender, t: time, y: kind,
-//! x: flags, ct: content type, b: body, a: mentions, p: answered message, e: edits, et: time of the last edit, r: {by: who
-//! removed the content, t: when}}`. `f` 0 is a service. `i`, `ct`, `a`, `p`, `e`, `et` and `r` are absent where there is nothing to
-//! say; of a message with `r`, `b` is absent, too.
+//! x: flags, ct: content type, b: body, a: mentions, p: answered message, e: edits, et: time of the last edit, ev: number of its
+//! event, r: {by: who removed the content, t: when}}`. `f` 0 is a service. `i`, `ct`, `a`, `p`, `e`, `et`, `ev` and `r` are absent
+//! where there is nothing to say; of a message with `r`, `b` is absent, too. `ev` is absent, too, where an earlier version has
+//! stored the edit.
 
 use kith_store::{
     ContentHash, Edited, Message, MessageKey, MessageKind, NewMessage, Recalled, RecalledBy, Seq, StoreError,
@@ -59,7 +60,7 @@ pub(super) fn key(key: MessageKey) -> Bson {
 /// Reads the message with this number.
 pub(super) fn message(element: &RawDocument, seq: Seq) -> Result<Message, StoreError> {
     let mut message = blank(seq);
-    let (mut has_body, mut edits, mut edit_time) = (false, 0, 0);
+    let (mut has_body, mut edits, mut edit_time, mut edit_event) = (false, 0, 0, None);
     for field in fields(element) {
         let (name, value) = field?;
         match name {
@@ -74,12 +75,13 @@ pub(super) fn message(element: &RawDocument, seq: Seq) -> Result<Message, StoreE
             "p" => message.reply_to = Some(number(value, "p")?),
             "e" => edits = number(value, "e")?,
             "et" => edit_time = number(value, "et")?,
+            "ev" => edit_event = Some(number(value, "ev")?),
             "r" => message.recalled = Some(recalled(value)?),
             _ => {}
         }
     }
     if edits != 0 {
-        message.edited = Some(Edited::of(edits, edit_time).ok_or_else(|| malformed("e"))?);
+        message.edited = Some(Edited::of(edits, edit_time, edit_event).ok_or_else(|| malformed("e"))?);
     }
     if has_body != message.recalled.is_some() { Ok(message) } else { Err(malformed("b")) }
 }

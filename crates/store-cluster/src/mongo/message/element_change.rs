@@ -1,6 +1,6 @@
 //! A change of an element in place.
 
-use kith_store::{ContentChange, MessageKind, NewContent, Recalled};
+use kith_store::{ContentChange, MessageKind, NewContent, Recalled, Seq};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::element::{MENTIONS_ALL, binary, mentioned};
@@ -22,13 +22,13 @@ pub(super) fn required_state(index: i64, content: &ContentChange) -> Document {
     state
 }
 
-/// The update that changes the message at this index of its document, and raises the version of the document. The
-/// change feed treats an update of `v` with an unchanged `u` as a change by hand.
-pub(super) fn change_update(index: i64, content: &ContentChange, nonce: i64) -> Document {
+/// The update that changes the message at this index of its document, and raises the version of the document.
+/// `event_seq`: the number of the event of the change. The change feed treats an update of `v` with an unchanged `u` as a change by hand.
+pub(super) fn change_update(index: i64, content: &ContentChange, event_seq: Seq, nonce: i64) -> Document {
     let (mut set, mut unset) = (doc! { "u": nonce }, Document::new());
     let flags = match content {
         ContentChange::Recall(recalled) => remove(index, recalled, &mut set, &mut unset),
-        ContentChange::Edit(content) => replace(index, content, &mut set, &mut unset),
+        ContentChange::Edit(content) => replace(index, content, event_seq, &mut set, &mut unset),
     };
     let mut update = doc! { "$set": set, "$bit": { path(index, "x"): flags }, "$inc": { "v": 1_i64 } };
     if !unset.is_empty() {
@@ -45,11 +45,18 @@ fn remove(index: i64, recalled: &Recalled, set: &mut Document, unset: &mut Docum
 }
 
 /// The same for a new content.
-fn replace(index: i64, content: &NewContent, set: &mut Document, unset: &mut Document) -> Document {
-    let edited = content.edited();
+fn replace(
+    index: i64,
+    content: &NewContent,
+    event_seq: Seq,
+    set: &mut Document,
+    unset: &mut Document,
+) -> Document {
+    let edited = content.edited(event_seq);
     set.insert(path(index, "b"), binary(&content.body));
     set.insert(path(index, "e"), i64::from(edited.count));
     set.insert(path(index, "et"), edited.last.0);
+    set.insert(path(index, "ev"), event_seq);
     let mut put = |field, value: Option<Bson>| match value {
         Some(value) => drop(set.insert(path(index, field), value)),
         None => drop(unset.insert(path(index, field), "")),

@@ -138,19 +138,35 @@ pub async fn edited_body_is_read_and_counted(stores: Stores) {
     let messages = batch("m", 2);
     fill(&stores, log_of(9), &messages).await;
     for (edits_before, body) in (0..).zip(["one", "two", "three"]) {
-        let asked = edit(1, edits_before, body);
+        let (asked, event) = (edit(1, edits_before, body), Seq::from(edits_before) + 3);
+        let (count, last) = (edits_before + 1, at(i64::from(edits_before) + 8));
         let expected = Message {
             body: body.into(),
-            edited: Some(Edited { count: edits_before + 1, last: at(i64::from(edits_before) + 8) }),
+            edited: Some(Edited { count, last, event: Some(event) }),
             ..stored(&messages[0], 1)
         };
-        assert_eq!(made(&stores, &asked).await, (expected.clone(), Seq::from(edits_before) + 3));
+        assert_eq!(made(&stores, &asked).await, (expected.clone(), event));
         assert_eq!(one(&stores, 1).await, expected);
     }
     assert_eq!(one(&stores, 2).await, stored(&messages[1], 2));
     // A recall keeps how often it was edited.
     let (recalled, _) = made(&stores, &recall(1)).await;
     assert_eq!((recalled.edited.unwrap().count, recalled.body.len()), (3, 0));
+}
+
+pub async fn edit_has_the_number_of_its_event(stores: Stores) {
+    // The event of an edit is in the next document.
+    fill(&stores, log_of(9), &batch("m", 100)).await;
+    let (edited, event) = made(&stores, &edit(1, 0, "one")).await;
+    assert_eq!((event, edited.edited.unwrap().event), (101, Some(101)));
+    for (seq, is_above) in [(100, true), (101, false), (102, false)] {
+        assert_eq!(one(&stores, 1).await.is_edited_above(seq), is_above, "{seq}");
+    }
+    let (again, event) = made(&stores, &edit(1, 1, "two")).await;
+    assert_eq!((event, again.edited.unwrap().event), (102, Some(102)), "that of the last edit");
+    assert!(!one(&stores, 2).await.is_edited_above(0));
+    let whole = stores.messages.document("g9/0".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(whole.messages[0], again);
 }
 
 pub async fn edit_replaces_the_whole_content(stores: Stores) {
@@ -178,10 +194,10 @@ pub async fn edit_replaces_the_whole_content(stores: Stores) {
         edits_before: 1,
         time: at(9),
     };
-    for content in [empty, full] {
+    for (content, event) in [(empty, 2), (full, 3)] {
         made(&stores, &edit_to(1, content.clone())).await;
         let expected = Message {
-            edited: Some(content.edited()),
+            edited: Some(content.edited(event)),
             content_type: content.content_type,
             body: content.body,
             mentions: content.mentions.clone(),
