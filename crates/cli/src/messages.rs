@@ -97,7 +97,8 @@ async fn by_seqs(channel: &Channel, conversation: &str, seqs: &[i64]) -> Result<
 }
 
 fn wire(entry: Entry<Message>) -> ImportMessage {
-    ImportMessage { record: entry.number(), message: Some(entry.record), request_id: entry.request_id }
+    let (record, request_id) = (entry.number(), entry.request_id);
+    ImportMessage { record, message: Some(entry.record), request_id, mark: None }
 }
 
 /// The messages of the conversation with this id.

@@ -1,4 +1,4 @@
-//! Imports: messages with the numbers, senders and times that they had elsewhere.
+//! Imports: messages with the numbers, senders and times that they had elsewhere. No user is notified of them by a push.
 
 use kith_proto::{message::v1 as wire, r#type::v1::ImportResult};
 use kith_store::{
@@ -36,15 +36,34 @@ struct ImportLog {
     end: Result<Seq, Error>,
 }
 
-/// Appends the messages of these records one after the other. Returns the result of each, in the same order: its number.
+/// Imports these records: first the messages, then the marks. Returns the result of each, in the same order.
 pub(super) async fn import(
     messages: Messages,
     limits: Limits,
     records: Vec<wire::ImportMessage>,
 ) -> Vec<ImportResult> {
     let numbers: Vec<i64> = records.iter().map(|record| record.record).collect();
+    let (marks, others): (Vec<_>, Vec<_>) =
+        records.into_iter().enumerate().partition(|(_, record)| record.mark.is_some());
+    let (at_marks, marks): (Vec<usize>, Vec<_>) = marks.into_iter().unzip();
+    let (at_messages, others): (Vec<usize>, Vec<_>) = others.into_iter().unzip();
+    let appended = append_all(&messages, &limits, others).await;
+    let marked = messages.import_marks(&limits, marks).await;
+    let mut results: Vec<_> = at_messages.into_iter().zip(appended).collect();
+    results.extend(at_marks.into_iter().zip(marked));
+    results.sort_unstable_by_key(|(at, _)| *at);
+    let results = results.into_iter().map(|(_, result)| result);
+    numbers.into_iter().zip(results).map(|(record, result)| import_result(record, result)).collect()
+}
+
+/// Appends the messages of these records one after the other. Returns the result of each, in the same order: its number.
+async fn append_all(
+    messages: &Messages,
+    limits: &Limits,
+    records: Vec<wire::ImportMessage>,
+) -> Vec<Result<Seq, Error>> {
     let mut records: Vec<_> = records.into_iter().map(read).collect();
-    let mut results = Vec::with_capacity(numbers.len());
+    let mut results = Vec::with_capacity(records.len());
     while !records.is_empty() {
         let step: Vec<_> = records.drain(..step_of(&records)).collect();
         let (this, count) = (messages.clone(), step.len());
@@ -52,7 +71,7 @@ pub(super) async fn import(
         let appended = messages.mutations.call(limits.import_deadline(), Box::pin(work)).await;
         results.extend(appended.unwrap_or_else(|error: Error| vec![Err(error); count]));
     }
-    numbers.into_iter().zip(results).map(|(record, result)| import_result(record, result)).collect()
+    results
 }
 
 /// The number of records in the next step: the first ones, of one conversation.

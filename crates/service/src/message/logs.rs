@@ -37,6 +37,8 @@ pub(super) struct LogAdditions {
     pub(super) last: Option<Seq>,
     /// The numbers of those that an earlier append had stored.
     pub(super) replayed: Vec<Seq>,
+    /// The numbers of those of which no user is notified.
+    imported: Vec<Seq>,
 }
 
 /// Numbers that no message has: only the end is requested.
@@ -148,23 +150,40 @@ impl Logs {
 }
 
 impl LogAdditions {
-    /// The lowest number; `None`: none of them has one.
-    pub(super) fn first(&self) -> Option<Seq> {
+    /// The lowest number of a message of which users are notified; `None`: there is none.
+    pub(super) fn first_announced(&self) -> Option<Seq> {
         let new = self.runs.iter().flatten().map(|message| message.seq);
-        new.chain(self.replayed.iter().copied()).min()
+        new.chain(self.replayed.iter().copied()).filter(|seq| self.is_announced(*seq)).min()
+    }
+
+    /// Whether users are notified of the message with this number.
+    pub(super) fn is_announced(&self, seq: Seq) -> bool {
+        !self.imported.contains(&seq)
+    }
+
+    /// The same, with the messages that are imported: of each of these results whether it is of one.
+    pub(super) fn with_imported(self, imported: &[bool], appended: &[Appended]) -> Self {
+        let imported = imported.iter().zip(appended).filter(|(is_imported, _)| **is_imported);
+        Self { imported: imported.filter_map(|(_, one)| seq_of(*one)).collect(), ..self }
     }
 
     /// The results of these messages.
     pub(super) fn of(messages: &[NewMessage], appended: &[Appended]) -> Self {
-        let last = appended.iter().filter_map(|one| match one {
-            Appended::New(seq) | Appended::Replayed { seq, .. } => Some(*seq),
-            Appended::OtherContent => None,
-        });
+        let last = appended.iter().copied().filter_map(seq_of);
         let replayed = appended.iter().filter_map(|one| match one {
             Appended::Replayed { seq, .. } => Some(*seq),
             Appended::New(_) | Appended::OtherContent => None,
         });
-        Self { runs: runs(messages, appended), last: last.max(), replayed: replayed.collect() }
+        let (last, imported) = (last.max(), Vec::new());
+        Self { runs: runs(messages, appended), last, replayed: replayed.collect(), imported }
+    }
+}
+
+/// The number of a message that is stored.
+const fn seq_of(appended: Appended) -> Option<Seq> {
+    match appended {
+        Appended::New(seq) | Appended::Replayed { seq, .. } => Some(seq),
+        Appended::OtherContent => None,
     }
 }
 

@@ -38,6 +38,7 @@ mod fake_logs;
 mod faulty_inboxes;
 mod group_events;
 mod import;
+mod import_marks;
 mod inboxes;
 mod logs;
 mod notes;

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_store::{Appended, ConversationId, Message, NewMessage, Outcome, StoreError, Timestamp};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 
 use super::{
     Delivery, MessagesConfig,
@@ -96,7 +99,8 @@ impl AppendQueue {
         Ok(self.enqueue(conversation, messages)?.await)
     }
 
-    /// As [`Self::append`], and returns the times that the messages got.
+    /// As [`Self::append`], and returns the times that the messages got. Of messages that were sent elsewhere, no user without a
+    /// receiver is notified.
     ///
     /// # Errors
     /// As there.
@@ -113,7 +117,11 @@ impl AppendQueue {
                 SentWhen::Before => last.note(conversation, &messages),
             }
             let times = messages.iter().map(|message| message.sent).collect();
-            (times, self.push(conversation, messages)?)
+            let waiter = match when {
+                SentWhen::Now => AppendWaiter::new,
+                SentWhen::Before => AppendWaiter::imported,
+            };
+            (times, self.push(conversation, messages.into_iter().map(waiter).collect())?)
         };
         Ok((times, answers.await))
     }
@@ -129,15 +137,15 @@ impl AppendQueue {
     ) -> Result<impl Future<Output = Vec<AppendResult>> + Send + use<>, Error> {
         let mut last = self.times.lock();
         last.raise(conversation, &mut messages);
-        self.push(conversation, messages)
+        self.push(conversation, messages.into_iter().map(AppendWaiter::new).collect())
     }
 
     fn push(
         &self,
         conversation: ConversationId,
-        messages: Vec<NewMessage>,
+        waiting: Vec<(AppendWaiter, oneshot::Receiver<AppendResult>)>,
     ) -> Result<impl Future<Output = Vec<AppendResult>> + Send + use<>, Error> {
-        let (waiters, answers): (Vec<_>, Vec<_>) = messages.into_iter().map(AppendWaiter::new).unzip();
+        let (waiters, answers): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
         if self.waiting.push(conversation, waiters)? {
             // A task of its own: the messages of others must not depend on this call.
             tokio::spawn(self.clone().append_all(conversation));
@@ -149,14 +157,15 @@ impl AppendQueue {
     async fn append_all(self, conversation: ConversationId) {
         let mut turn = self.waiting.turn(conversation);
         while let Some(step) = turn.next_step() {
+            let imported: Vec<bool> = step.iter().map(|waiter| waiter.is_imported).collect();
             let (messages, callers): (Vec<NewMessage>, Vec<_>) =
-                step.into_iter().map(|AppendWaiter { message, callers }| (message, callers)).unzip();
+                step.into_iter().map(|AppendWaiter { message, callers, .. }| (message, callers)).unzip();
             let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
             let (appended, steps) =
                 tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));
             match appended {
                 Ok(appended) => {
-                    let added = LogAdditions::of(&messages, &appended);
+                    let added = LogAdditions::of(&messages, &appended).with_imported(&imported, &appended);
                     tokio::join!(
                         self.logs.appended(conversation, &added, began),
                         self.delivered(conversation, &added, steps)

@@ -29,6 +29,8 @@ pub(super) type AppendResult = Result<Appended, StoreError>;
 pub(super) struct AppendWaiter {
     pub(super) message: NewMessage,
     pub(super) callers: Callers,
+    /// Whether no user is notified of it.
+    pub(super) is_imported: bool,
 }
 
 /// A caller that waits for the result of a message. If it has gone away, the message is appended nevertheless.
@@ -45,7 +47,13 @@ impl AppendWaiter {
     pub(super) fn new(message: NewMessage) -> (Self, oneshot::Receiver<AppendResult>) {
         let (first, answered) = oneshot::channel();
         let callers = Callers { first, repeats: Vec::new(), sent: message.sent };
-        (Self { message, callers }, answered)
+        (Self { message, callers, is_imported: false }, answered)
+    }
+
+    /// A message that was sent elsewhere, and its waiting caller.
+    pub(super) fn imported(message: NewMessage) -> (Self, oneshot::Receiver<AppendResult>) {
+        let (waiter, answered) = Self::new(message);
+        (Self { is_imported: true, ..waiter }, answered)
     }
 
     /// Whether this is the same message as another one.

@@ -1,7 +1,7 @@
 //! Lists of conversations: which are listed, in which order, and what is shown of each.
 
 use crate::dialog_calls::*;
-use crate::group_calls::{chat, chat_with_id, leave};
+use crate::group_calls::{add, chat, chat_with_id, group_with_history, join, leave};
 use crate::message_calls::*;
 use crate::node::{
     TestNode, all_pages, assert_denied, assert_forbidden, assert_invalid, assert_not_found, principal, until,
@@ -282,4 +282,28 @@ async fn list_of_no_user_is_not_found() {
     let of_ann = ListConversationsRequest { user_id: ann, ..Default::default() };
     assert_denied(node.messages().list_conversations(principal(987_654_321, of_ann.clone())).await);
     assert!(node.messages().list_conversations(of_ann).await.is_ok());
+}
+
+#[tokio::test]
+async fn shown_history_is_not_unread() {
+    let (node, [ann, bea, cid]) = with_users().await;
+    let group = group_with_history(&node, ann).await;
+    let id = format!("g{group}");
+    fill(&node, &id, 120).await;
+    join(&node, group, bea).await.unwrap();
+    add(&node, group, &[cid]).await;
+    for user in [bea, cid] {
+        let shown = conversation(&node, user, &id).await.unwrap();
+        assert_eq!((shown.min_seq, shown.unread, shown.unread_more), (1, 0, false), "it may read all");
+        assert_eq!(listed(&node, user).await[0].unread, 0);
+        assert_eq!(counts(&node, user, &[]).await, []);
+        assert_eq!(read(&node, user, &id).await.read_seq, shown.read_seq);
+        assert!(shown.read_seq >= 120, "the mark begins at the join: {}", shown.read_seq);
+    }
+    let last = say(&node, ann, To::GroupId(group), "hi").await.unwrap();
+    for user in [bea, cid] {
+        assert_eq!(conversation(&node, user, &id).await.unwrap().unread, 1);
+        assert_eq!(counts(&node, user, &[]).await, [(id.clone(), 1)]);
+        assert_eq!(mark_up_to(&node, user, &id, last).await, (last, 0));
+    }
 }

@@ -7,9 +7,10 @@ use kith_proto::{
 use prost_types::Timestamp;
 use tonic::Code;
 
-use crate::dialog_calls::conversation;
+use crate::dialog_calls::{conversation, counts};
 use crate::group_calls::chat_with_id;
 use crate::message_calls::{direct, pull, send, seq_by_time, seqs, text, texts, to_pull, with_id};
+use crate::message_streams::live;
 use crate::node::{TestNode, assert_denied, principal, until};
 use crate::relation_calls::node_with_users;
 
@@ -313,4 +314,54 @@ async fn message_of_501_records_is_refused() {
     let refused = node.messages().import_messages(stream).await.unwrap().into_inner().message().await;
     assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(all(&node, ann, &group).await, []);
+}
+
+fn mark_record(record: i64, id: &str, user_id: i64, read_seq: i64) -> ImportMessage {
+    let mark = ImportMark { conversation_id: id.to_owned(), user_id, read_seq };
+    ImportMessage { record, mark: Some(mark), ..Default::default() }
+}
+
+#[tokio::test]
+async fn marks_are_imported_without_notes() {
+    let (node, [ann, bea], group) = started().await;
+    import(&node, (1..=5).map(|seq| old(&group, seq, ann, "x")).collect()).await;
+    assert_eq!(counts(&node, bea, &[]).await, [(group.clone(), 5)]);
+    let mut stream = live(&node, bea).await;
+    let records = vec![
+        mark_record(1, &group, bea, 6),
+        record(2, old(&group, 6, ann, "x")),
+        mark_record(3, &group, bea, 2),
+        record(4, old(&group, 7, ann, "x")),
+    ];
+    assert_eq!(import_records(&node, records).await, [Ok(6), Ok(6), Ok(6), Ok(7)], "messages come first");
+    assert_eq!(counts(&node, bea, &[]).await, [(group.clone(), 1)]);
+    assert_eq!(stream.seqs(&group, 2).await, [6, 7], "and no note");
+    let to = To::ConversationId(group.clone());
+    assert_eq!(send(&node, ann, text(to, "new")).await.unwrap().seq, 8);
+    assert_eq!(stream.seqs(&group, 1).await, [8]);
+}
+
+#[tokio::test]
+async fn mark_that_cannot_be_made_is_refused_alone() {
+    let (node, [ann, bea], group) = started().await;
+    let stranger = node.user("stranger").await.user_id;
+    import(&node, vec![old(&group, 1, ann, "x")]).await;
+    let both = ImportMessage { message: Some(old(&group, 2, ann, "x")), ..mark_record(4, &group, bea, 1) };
+    let records = vec![
+        mark_record(1, &group, bea, 0),
+        mark_record(2, &group, bea, 2),
+        mark_record(3, &group, stranger, 1),
+        both,
+        mark_record(5, &group, bea, 1),
+    ];
+    let results = import_records(&node, records).await;
+    let expected = [
+        refused("INVALID_FIELD", "mark.read_seq"),
+        refused("SEQ_OUT_OF_RANGE", ""),
+        refused("NOT_FOUND", ""),
+        refused("INVALID_FIELD", "mark"),
+        Ok(1),
+    ];
+    assert_eq!(results, expected);
+    assert_eq!(all(&node, ann, &group).await.len(), 1);
 }

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use crate::dialog_calls::*;
-use crate::group_calls::{add, chat};
+use crate::group_calls::{add, chat, chat_with_id};
 use crate::message_calls::*;
 use crate::message_streams::live;
 use crate::node::{TestNode, assert_denied, assert_error, assert_exhausted, assert_invalid, principal};
 use crate::relation_calls::{do_not_disturb, node_with_users};
-use kith_proto::message::v1::{send_message_request::To, *};
+use kith_proto::{
+    message::v1::{send_message_request::To, *},
+    r#type::v1::import_result::Result as Imported,
+};
 use kith_server::config::Config;
 use tonic::{Code, Streaming};
 
@@ -281,4 +284,49 @@ async fn offline_logs_are_no_conversations() {
         assert_invalid(refused, "conversation_id");
         assert_invalid(pull(&node, bea, to_pull(log, 0, 0, 10)).await, "conversation_id");
     }
+}
+
+/// Imports texts without a number as sent at these moments, and returns the numbers that they got.
+async fn import_sent(node: &TestNode, id: &str, sender_id: i64, seconds: &[i64]) -> Vec<i64> {
+    let record = |(record, seconds): (i64, &i64)| {
+        let message = Message {
+            conversation_id: id.to_owned(),
+            sender_id,
+            send_time: Some(prost_types::Timestamp { seconds: *seconds, nanos: 0 }),
+            kind: MessageKind::Message.into(),
+            content_type: "text/plain".into(),
+            body: "old".into(),
+            ..Default::default()
+        };
+        ImportMessage {
+            record,
+            message: Some(message),
+            request_id: format!("r-{record}"),
+            ..Default::default()
+        }
+    };
+    let records = (1..).zip(seconds).map(record).collect();
+    let requests = tokio_stream::iter([ImportMessagesRequest { records }]);
+    let mut answers = node.messages().import_messages(requests).await.unwrap().into_inner();
+    let mut seqs = Vec::new();
+    while let Some(answer) = answers.message().await.unwrap() {
+        seqs.extend(answer.results.into_iter().map(|result| match result.result.unwrap() {
+            Imported::Id(seq) => seq,
+            Imported::Error(error) => panic!("{error:?}"),
+        }));
+    }
+    seqs
+}
+
+#[tokio::test]
+async fn imported_messages_are_not_named() {
+    let (node, [ann, bea]) = node().await;
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
+    let mut pusher = Pusher::new(&node).await;
+    let now = prost_types::Timestamp::from(std::time::SystemTime::now()).seconds;
+    let imported = import_sent(&node, &id, ann, &[1_500_000_000, now]).await;
+    // The replay is not named either.
+    assert_eq!(import_sent(&node, &id, ann, &[1_500_000_000, now]).await, imported);
+    let sent = say(&node, ann, To::GroupId(group), "new").await.unwrap();
+    assert_eq!(pusher.named().await, (sent, vec![bea], vec![]), "nothing was entered before it");
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::join_all;
-use kith_store::{ConversationId, DOCUMENT, Message, Seq, SeqRange, UserId, document_parts};
+use kith_store::{ConversationId, DOCUMENT, Message, Seq, SeqRange, Timestamp, UserId, document_parts};
 use prost::bytes::Bytes;
 
 use super::{
@@ -33,13 +33,20 @@ pub(super) enum FanOutOutcome {
 impl Delivery {
     /// The messages of a step whose recipients may have to be notified.
     pub(super) async fn messages_to_announce(
+/// A time that messages are not older than, of steps that began with one of this time.
+fn older(sent: Timestamp) -> Timestamp {
+    let older = i64::try_from(OLDER.as_millis()).unwrap_or_default();
+    Timestamp(sent.0.saturating_sub(older))
+}
+
         &self,
         conversation: ConversationId,
         added: &LogAdditions,
     ) -> Result<Vec<Message>, Error> {
         let Some(offline) = &self.0.offline else { return Ok(Vec::new()) };
         let mut messages = added.runs.concat();
-        for seq in &added.replayed {
+        messages.retain(|message| added.is_announced(message.seq));
+        for seq in added.replayed.iter().filter(|seq| added.is_announced(**seq)) {
             // The node that stored it may have died before it entered it.
             let replayed = offline.stored(conversation, SeqRange { first: *seq, last: *seq }).await?;
             messages.extend(replayed.into_iter().filter(|message| !offline.is_old(message.sent)));
@@ -70,7 +77,8 @@ impl Delivery {
         offline.enter(conversation, messages, &absent).await
     }
 
-    /// The same for the stored messages from one number to another.
+    /// The same for the stored messages from one number to another. Those that are much older than the first one were
+    /// imported, and are left out.
     pub(super) async fn announce_stored(
         &self,
         conversation: ConversationId,
@@ -79,8 +87,11 @@ impl Delivery {
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
         for (first, last) in document_parts(seqs.first.max(1), seqs.last) {
-            let messages = offline.stored(conversation, SeqRange { first, last }).await?;
+            let mut messages = offline.stored(conversation, SeqRange { first, last }).await?;
+            let oldest = *oldest.get_or_insert_with(|| messages.first().map(|first| older(first.sent)));
+            messages.retain(|message| oldest.is_none_or(|oldest| message.sent >= oldest));
             self.announce(conversation, &messages, Some(fanned)).await?;
+        let mut oldest = None;
         }
         Ok(())
     }

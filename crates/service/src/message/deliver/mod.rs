@@ -166,7 +166,7 @@ impl Delivery {
             self.announce(conversation, &messages, fanned.as_ref()).await
         };
         let is_announced = matches!(timeout(FAN_OUT_WAIT, announced).await, Ok(Ok(())));
-        let unannounced = added.filter(|_| !is_announced).map(|added| added.first().unwrap_or(last));
+        let unannounced = added.filter(|_| !is_announced).and_then(LogAdditions::first_announced);
         let undelivered = UndeliveredMessages { last, unannounced };
         if fanned.is_some() && is_announced {
             self.done(conversation, undelivered);

@@ -120,13 +120,13 @@ pub(super) fn positive(field: &'static str, given: i64) -> Result<Seq, Error> {
 }
 
 pub(super) fn conversation_to_wire(shown: ShownConversation, principal: Principal) -> wire::Conversation {
-    let ShownConversation { dialog, range, unread, more, last, peer } = shown;
+    let ShownConversation { dialog, range, unread, more, last, peer, read_seq } = shown;
     let id = dialog.key.conversation;
     wire::Conversation {
         conversation_id: id.to_string(),
         max_seq: if range.max < range.min { 0 } else { range.max },
         min_seq: range.min,
-        read_seq: dialog.read.read_seq(),
+        read_seq,
         peer_read_seq: peer.read_seq,
         unread: count(unread.count),
         unread_more: more,
@@ -179,10 +179,10 @@ pub(super) fn read_result(
     wire::ReadSeqResult { conversation_id: conversation.to_string(), result: Some(result) }
 }
 
-fn read_to_wire(DialogReadState { dialog, peer }: &DialogReadState) -> wire::ReadSeqs {
+fn read_to_wire(DialogReadState { dialog, peer, read_seq }: &DialogReadState) -> wire::ReadSeqs {
     let range = |range: &SeqRange| wire::SeqRange { first: range.first, last: range.last };
     wire::ReadSeqs {
-        read_seq: dialog.read.read_seq(),
+        read_seq: *read_seq,
         peer_read_seq: peer.read_seq,
         unread_ranges: dialog.read.unread().iter().map(range).collect(),
     }

@@ -9,12 +9,12 @@ use super::{
     Dialogs,
     peers::{Peer, peer_of},
     service::keys_of,
-    shown::DialogView,
+    shown::{DialogView, read_seq},
 };
 use crate::{
     dialog::{HeadAfter, MarkRequest},
     error::Error,
-    message::AtLeast,
+    message::{AtLeast, ReadBounds},
 };
 
 /// The result of a mark.
@@ -32,6 +32,8 @@ pub(super) struct MarkedRead {
 pub(super) struct DialogReadState {
     pub(super) dialog: Arc<Dialog>,
     pub(super) peer: Peer,
+    /// See [`DialogView::read_seq`].
+    pub(super) read_seq: Seq,
 }
 
 impl Dialogs {
@@ -57,7 +59,7 @@ impl Dialogs {
         }
         let view = DialogView::new(bounds, Arc::new(marked.dialog));
         Ok(MarkedRead {
-            read_seq: view.dialog.read.read_seq(),
+            read_seq: view.read_seq(),
             unread: self.unread_of(view, marked.end, marked.head).await?,
             token: marked.token,
         })
@@ -112,6 +114,10 @@ impl Dialogs {
             self.peers(&keys, consistency)
         )?;
         let states = bounds.into_iter().zip(dialogs).zip(peers);
-        Ok(states.map(|((bounds, dialog), peer)| bounds.map(|_| DialogReadState { dialog, peer })).collect())
+        let state = |((bounds, dialog), peer): ((Result<ReadBounds, Error>, Arc<Dialog>), Peer)| {
+            let read_seq = read_seq(bounds?, &dialog);
+            Ok(DialogReadState { dialog, peer, read_seq })
+        };
+        Ok(states.map(state).collect())
     }
 }

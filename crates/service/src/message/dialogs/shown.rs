@@ -34,6 +34,8 @@ pub(super) struct ShownConversation {
     /// The last message that the user may read.
     pub(super) last: Option<Message>,
     pub(super) peer: Peer,
+    /// See [`DialogView::read_seq`].
+    pub(super) read_seq: Seq,
 }
 
 impl DialogView {
@@ -51,9 +53,15 @@ impl DialogView {
         self.bounds.with(end)
     }
 
+    /// The highest number that the user has marked. A member that may read messages of before its join begins with
+    /// a mark at the join.
+    pub(super) fn read_seq(&self) -> Seq {
+        read_seq(self.bounds, &self.dialog)
+    }
+
     /// The number up to which nothing is unread.
     pub(super) fn read_up_to(&self) -> Seq {
-        self.dialog.read.read_seq().max(self.bounds.with(0).min - 1)
+        self.read_seq().max(self.bounds.with(0).min - 1)
     }
 
     /// Whether the user has left the group.
@@ -78,12 +86,18 @@ impl DialogView {
     pub(super) fn count(&self, range: ReadRange, headers: &[StoredHeader]) -> Unread {
         let range = UnreadRange {
             user: self.dialog.key.user,
-            read_seq: self.dialog.read.read_seq(),
+            read_seq: self.read_seq(),
             min_seq: range.min,
             max_seq: Some(range.max),
         };
         count_unread(range, headers.iter().map(Into::into))
     }
+}
+
+/// See [`DialogView::read_seq`].
+pub(super) fn read_seq(bounds: ReadBounds, dialog: &Dialog) -> Seq {
+    let joined = bounds.joined().filter(|joined| bounds.with(0).min < *joined);
+    dialog.read.read_seq().max(joined.map_or(0, |joined| joined - 1))
 }
 
 impl Dialogs {
@@ -136,6 +150,7 @@ impl Dialogs {
             self.head_of_range(&view, range, end).await?
         };
         Ok(ShownConversation {
+            read_seq: view.read_seq(),
             unread: view.count(range, &headers),
             more: view.has_more(range),
             last: last.filter(|last| range.contains(last.seq)),
