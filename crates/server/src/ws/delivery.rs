@@ -45,9 +45,12 @@ pub(super) fn delivered(delivery: &Delivery, cursor: &str) -> String {
     value.to_string()
 }
 
-/// All that was there before has been sent, up to this cursor.
-pub(super) fn live(cursor: &str) -> String {
+/// All that was there before has been sent, up to this cursor, except for this number of conversations.
+pub(super) fn live(cursor: &str, left_out: i64) -> String {
     let mut frame = json!({"live": true});
+    if left_out > 0 {
+        frame["leftOut"] = left_out.to_string().into();
+    }
     if !cursor.is_empty() {
         frame["cursor"] = cursor.into();
     }
@@ -89,6 +92,12 @@ mod tests {
         let what = Some(What::Note(Note { what: Some(note::What::FollowerAdded(Default::default())) }));
         let text = delivered(&Delivery { what }, "c-1");
         assert_eq!(parsed(&text), json!({"note": {"followerAdded": {}}, "cursor": "c-1"}));
+    }
+
+    #[test]
+    fn live_says_what_was_left_out() {
+        assert_eq!(parsed(&live("c-1", 0)), json!({"live": true, "cursor": "c-1"}));
+        assert_eq!(parsed(&live("", 3)), json!({"live": true, "leftOut": "3"}));
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Feed {
     }
 
     async fn send_live(&mut self, position: &FeedPosition) -> Result<LiveState, FeedEnded> {
-        self.send(FeedOutput::Frame(delivery::live(&position.cursor))).await?;
+        self.send(FeedOutput::Frame(delivery::live(&position.cursor, position.left_out))).await?;
         Ok(LiveState::Sent)
     }
 
@@ -166,7 +166,7 @@ impl Feed {
         let (mut live, last) = (false, response.deliveries.len().saturating_sub(1));
         for (at, new) in response.deliveries.into_iter().enumerate() {
             match &new.what {
-                Some(What::Live(_)) => live = true,
+                Some(What::Live(new)) => (live, position.left_out) = (true, new.left_out),
                 Some(What::Reset(_)) => return self.reset().await,
                 Some(_) => {
                     let cursor = if at == last { response.cursor.as_str() } else { "" };
@@ -249,10 +249,12 @@ struct FeedPosition {
 }
 
 impl FeedPosition {
+    /// How many conversations the stream left out.
+    left_out: i64,
     fn after(start: &ReceiveStart) -> Self {
         // Positions together with a cursor cut what it would send again; without them the cursor alone would repeat.
         let cursor = if start.positions.is_empty() { start.cursor.clone() } else { String::new() };
-        Self { cursor }
+        Self { cursor, left_out: 0 }
     }
 
     fn reached(&mut self, cursor: String) {

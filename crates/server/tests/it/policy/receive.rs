@@ -164,7 +164,7 @@ async fn services_receive_for_users_too() {
     let (node, [ann, bea]) = with_users().await;
     let request = ReceiveRequest { user_id: bea, ..now() };
     let mut stream = node.messages().receive(request.clone()).await.unwrap().into_inner();
-    assert!(stream.message().await.unwrap().unwrap().deliveries[0].what == Some(What::Live(Live {})));
+    assert!(stream.message().await.unwrap().unwrap().deliveries[0].what == Some(What::Live(Live::default())));
     assert_denied(open(&node, ann, request).await);
     assert_invalid(node.messages().receive(now()).await, "user_id");
     assert_not_found(open(&node, bea + 1_000, now()).await.unwrap().response().await);

@@ -5,7 +5,7 @@ use crate::message_calls::*;
 use crate::message_streams::*;
 use crate::node::TestNode;
 use crate::relation_calls::node_with_users;
-use kith_proto::message::v1::send_message_request::To;
+use kith_proto::message::v1::{Live, delivery::What, send_message_request::To};
 
 /// A node that writes to the inboxes of groups of up to 3 members, with users.
 async fn started<const N: usize>() -> (TestNode, [i64; N]) {
@@ -136,4 +136,90 @@ async fn growth_past_the_limit_delays_one_renewal() {
     assert_brings(&mut stream, &id, seen + 1, last).await;
     let last = talk(&node, ann, group, 1).await;
     assert_brings(&mut stream, &id, last, last).await;
+}
+
+/// More large groups than a stream reads itself: each with one message since the stream began.
+async fn beyond_64(node: &TestNode, [ann, bea, cat, dan]: [i64; 4]) -> (Vec<i64>, Vec<String>) {
+    let mut groups = Vec::new();
+    for _ in 0..70 {
+        groups.push(chat_with_id(node, ann, &[bea, cat, dan]).await);
+    }
+    groups.into_iter().unzip()
+}
+
+/// The conversations of which the stream sends something, each with its last number. The second list is of those that are missed.
+async fn news_of(stream: &mut Stream, count: usize) -> (Vec<(String, i64)>, Vec<(String, i64)>) {
+    let (mut sent, mut missed) = (Vec::new(), Vec::new());
+    while sent.len() + missed.len() < count {
+        match stream.next().await {
+            What::Message(message) => sent.push((message.conversation_id, message.seq)),
+            What::Missed(gap) => missed.push((gap.conversation_id, gap.to_seq)),
+            other => panic!("{other:?}"),
+        }
+    }
+    (sent, missed)
+}
+
+#[tokio::test]
+async fn large_groups_beyond_64_are_missed() {
+    let (node, users) = started::<4>().await;
+    let [ann, bea, ..] = users;
+    let (groups, ids) = beyond_64(&node, users).await;
+    let mut stream = live(&node, bea).await;
+    for round in 0..2 {
+        for group in &groups {
+            talk(&node, ann, *group, 1).await;
+        }
+        let (sent, missed) = news_of(&mut stream, 70).await;
+        assert_eq!((sent.len(), missed.len()), (64, 6), "round {round}: {missed:?}");
+        let mut all: Vec<_> = sent.into_iter().chain(missed).collect();
+        all.sort();
+        let mut expected: Vec<_> = ids.iter().map(|id| (id.clone(), 2 + round)).collect();
+        expected.sort();
+        assert_eq!(all, expected, "each once");
+    }
+}
+
+#[tokio::test]
+async fn resumed_stream_names_groups_beyond_64() {
+    let (node, users) = started::<4>().await;
+    let [ann, bea, ..] = users;
+    let (groups, ids) = beyond_64(&node, users).await;
+    let stream = live(&node, bea).await;
+    let cursor = stream.cursor.clone();
+    drop(stream);
+    for group in &groups {
+        talk(&node, ann, *group, 1).await;
+    }
+    let mut stream = open(&node, bea, after(&cursor)).await.unwrap();
+    let before = stream.until_live().await;
+    let named = |what: &What, id: &String| match what {
+        What::Message(message) => message.conversation_id == *id && message.seq == 2,
+        What::Missed(gap) => gap.conversation_id == *id && gap.to_seq == 2,
+        _ => false,
+    };
+    let mut all = before;
+    while all.len() < 70 {
+        all.push(stream.next().await);
+    }
+    assert!(ids.iter().all(|id| all.iter().any(|what| named(what, id))), "{all:?}");
+    assert_eq!(all.iter().filter(|what| matches!(what, What::Missed(_))).count(), 6);
+}
+
+#[tokio::test]
+async fn live_counts_what_the_backlog_left_out() {
+    let (node, [ann, bea]) = node_with_users(|config| config.messages.conversations_max = 2).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(chat_with_id(&node, ann, &[bea]).await.1);
+    }
+    for (request, left_out) in [(has(&[(&ids[0], 1)]), 1), (now(), 0)] {
+        let mut stream = open(&node, bea, request).await.unwrap();
+        let live = loop {
+            if let What::Live(live) = stream.next().await {
+                break live;
+            }
+        };
+        assert_eq!(live, Live { left_out });
+    }
 }

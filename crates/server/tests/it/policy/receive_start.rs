@@ -99,7 +99,7 @@ async fn positions_bring_what_the_client_lacks() {
     let before = stream.response().await.unwrap().unwrap();
     assert_eq!(before.cursor, "", "a catch-up has no cursor");
     let mut whats: Vec<What> = before.deliveries.into_iter().filter_map(|delivery| delivery.what).collect();
-    if !whats.contains(&What::Live(Live {})) {
+    if !whats.contains(&What::Live(Live::default())) {
         whats.extend(stream.until_live().await);
     }
     let seqs = whats.iter().filter_map(|what| match what {

@@ -189,5 +189,5 @@ pub fn reset() -> ReceiveResponse {
 }
 
 pub fn live_response(cursor: &str) -> ReceiveResponse {
-    response(What::Live(Live {}), cursor)
+    response(What::Live(Live::default()), cursor)
 }

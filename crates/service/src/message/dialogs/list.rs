@@ -94,11 +94,14 @@ impl Dialogs {
     }
 
     /// The conversations of a user that may be listed, also those that are hidden or empty, and those of groups that it
-    /// just left.
+    /// just left; and the number of the others, because there are too many.
     ///
     /// # Errors
     /// NOT_FOUND if there is no such user, or errors of the store.
-    pub(in crate::message) async fn conversations(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {
+    pub(in crate::message) async fn conversations(
+        &self,
+        user: UserId,
+    ) -> Result<(Vec<ConversationId>, usize), Error> {
         let users = &self.messages.dependencies.users;
         let (created, groups, dialogs) = tokio::try_join!(
             users.created(user, &Consistency::Cached),
@@ -106,7 +109,7 @@ impl Dialogs {
             self.dialogs_of(user)
         )?;
         created.ok_or_else(|| Error::not_found("user"))?;
-        Ok(choose(groups, &dialogs, self.messages.config.conversations_max).0)
+        Ok(choose(groups, &dialogs, self.messages.config.conversations_max))
     }
 
     /// The groups that a user is in, by rising id.

@@ -29,6 +29,8 @@ pub(super) struct CatchUp {
     /// The position after the last call. Up to it, entries are cut by the marks.
     pub(super) last_position: Position,
     pub(super) marks: Vec<(ConversationId, Seq)>,
+    /// How many conversations have no mark, because there are too many.
+    pub(super) left_out: usize,
 }
 
 impl Receiving {
@@ -43,9 +45,10 @@ impl Receiving {
         opened: OpenedInbox,
     ) -> Result<Option<CatchUp>, Error> {
         let first_position = opened.position;
-        let mut catch_up = CatchUp { first_position, last_position: first_position, marks: Vec::new() };
+        let mut catch_up =
+            CatchUp { first_position, last_position: first_position, marks: Vec::new(), left_out: 0 };
         for _ in 0..ROUNDS {
-            let ends = self.ends(user, positions, &catch_up).await?;
+            let ends = self.ends(user, positions, &mut catch_up).await?;
             let Some(known) = self.mark(user, opened, &ends, &mut catch_up).await? else { return Ok(None) };
             let has_all = usize::try_from(known).is_ok_and(|known| known <= catch_up.marks.len());
             if opened.complete || has_all {
@@ -83,11 +86,12 @@ impl Receiving {
         &self,
         user: UserId,
         positions: &SeqFloors,
-        catch_up: &CatchUp,
+        catch_up: &mut CatchUp,
     ) -> Result<Vec<Mark>, Error> {
         let ReceiversInner { dialogs, messages, .. } = &*self.0;
         let mut known: HashSet<ConversationId> = catch_up.marks.iter().map(|(known, _)| *known).collect();
-        let mut conversations = dialogs.conversations(user).await?;
+        let (mut conversations, left_out) = dialogs.conversations(user).await?;
+        catch_up.left_out = left_out;
         conversations.retain(|conversation| known.insert(*conversation));
         let left: Vec<_> = positions.keys().copied().filter(|left| !known.contains(left)).collect();
         let bounds = messages.seen_bounds(Some(user), &left).await?;
@@ -127,7 +131,7 @@ mod tests {
     fn client_gets_what_is_above_its_positions() {
         let marks = [("g1", 5), ("g2", 5), ("g3", 5), ("g4", 0)];
         let marks = marks.map(|(conversation, mark)| (conversation.parse().unwrap(), mark)).into();
-        let catch_up = CatchUp { first_position: 1, last_position: 2, marks };
+        let catch_up = CatchUp { first_position: 1, last_position: 2, marks, left_out: 0 };
         let positions = [("g1", 3), ("g2", 5)].map(|(id, seq)| (id.parse().unwrap(), seq)).into();
         let due = catch_up.due(&positions).into_iter().map(|due| match due.content {
             DueContent::Range(range) => {

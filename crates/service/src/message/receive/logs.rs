@@ -3,6 +3,9 @@
 //! When a stream begins to read a conversation, it marks the end in the inbox. So the inbox has everything up to the
 //! mark, and the stream reads what is above it once it has all entries up to then. Entries that come later are cut by
 //! what was sent, so a group may grow and shrink while messages are sent.
+//!
+//! A stream reads [`LOGS_MAX`] conversations in this way, since their numbers must fit into its cursor. The messages of
+//! further groups are named as missed (`named_logs.rs`).
 
 use std::{collections::HashMap, mem, sync::Arc};
 
@@ -13,13 +16,14 @@ use kith_store::{ConversationId, GroupId, Seq, UserId};
 use super::{
     super::AtLeast,
     ReceiversInner,
+    named_logs::NamedLogs,
     range::DueRange,
     receiver::{DueContent, DueDelivery, Receiver},
     waker::{FreshMessages, keep_newest},
 };
 use crate::error::Error;
 
-/// Most conversations that a stream reads itself. Messages of others come with the next stream.
+/// Most conversations that a stream reads itself. The messages of others are named as missed.
 const LOGS_MAX: usize = 64;
 /// Rosters that are read at the same time.
 const ROSTERS_AT_ONCE: usize = 16;
@@ -28,6 +32,7 @@ const ROSTERS_AT_ONCE: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct TrackedLogs {
     all: HashMap<ConversationId, TrackedLog>,
+    pub(super) named: NamedLogs,
     new_ends: Vec<FreshMessages>,
     /// Whether the list of these conversations must be read.
     pub(super) must_track: bool,
@@ -59,17 +64,20 @@ impl TrackedLogs {
 
     /// The number up to which the conversation is sent, or will be by entries of the inbox.
     pub(super) fn end(&self, conversation: ConversationId) -> Seq {
-        self.all.get(&conversation).map_or(Seq::MAX, |log| log.base.max(log.sent))
+        let tracked = self.all.get(&conversation).map(|log| log.base.max(log.sent));
+        tracked.or_else(|| self.named.up_to(conversation)).unwrap_or(Seq::MAX)
     }
 
     /// The number up to which the conversation was sent since the stream reads it; 0: nothing was.
     pub(super) fn sent_up_to(&self, conversation: ConversationId) -> Seq {
-        self.all.get(&conversation).map_or(0, |log| log.sent)
+        let tracked = self.all.get(&conversation).map(|log| log.sent);
+        tracked.or_else(|| self.named.up_to(conversation)).unwrap_or(0)
     }
 
     pub(super) fn sent(&mut self, conversation: ConversationId, seq: Seq) {
-        if let Some(log) = self.all.get_mut(&conversation) {
-            log.sent = seq.max(log.sent);
+        match self.all.get_mut(&conversation) {
+            Some(log) => log.sent = seq.max(log.sent),
+            None => self.named.raise(conversation, seq),
         }
     }
 
@@ -90,7 +98,9 @@ impl TrackedLogs {
         let (ready, waiting) = mem::take(&mut self.new_ends)
             .into_iter()
             .filter(|fresh| self.end(fresh.sent.conversation) < fresh.sent.last)
-            .partition(|fresh| self.all[&fresh.sent.conversation].base_at <= position);
+            .partition(|fresh| {
+                self.all.get(&fresh.sent.conversation).is_none_or(|log| log.base_at <= position)
+            });
         self.new_ends = waiting;
         ready
     }
@@ -107,8 +117,16 @@ impl Receiver {
         let Ok(large) = self.parts.large_groups(self.reader.user).await else { return };
         self.stop_tracking(&large);
         let room = LOGS_MAX.saturating_sub(self.logs.all.len());
-        let new = large.into_iter().filter(|large| !self.logs.all.contains_key(large));
-        let new: Vec<ConversationId> = new.take(room).collect();
+        let is_new =
+            |large: &ConversationId| !self.logs.all.contains_key(large) && !self.logs.named.contains(*large);
+        let mut new: Vec<ConversationId> = large.into_iter().filter(is_new).collect();
+        let others = new.split_off(room.min(new.len()));
+        self.track(new, begins_now).await;
+        self.name(others, begins_now).await;
+    }
+
+    /// Begins to read these conversations.
+    async fn track(&mut self, new: Vec<ConversationId>, begins_now: bool) {
         if new.is_empty() {
             return;
         }
@@ -132,6 +150,7 @@ impl Receiver {
             self.carried.insert(conversation, sent);
         }
         self.logs.all.retain(|known, _| large.contains(known));
+        self.logs.named.retain(large);
         self.registration.retain_logs(|known| large.contains(known));
     }
 
@@ -159,12 +178,14 @@ impl Receiver {
         let ready = self.logs.take_ready(self.position);
         for fresh in ready {
             let (conversation, last) = (fresh.sent.conversation, fresh.sent.last);
+            let is_named = self.logs.named.contains(conversation);
+            let is_from_join = is_named && self.logs.end(conversation) == 0;
             let range = DueRange {
                 conversation,
-                first: Some(1),
+                first: (!is_from_join).then_some(1),
                 last,
                 from_log: true,
-                pull_only: false,
+                pull_only: is_named,
                 fresh: Some(fresh),
             };
             self.due.push_back(DueDelivery { content: DueContent::Range(Box::new(range)), position: None });
@@ -180,15 +201,18 @@ impl Receiver {
 }
 
 impl ReceiversInner {
-    /// The conversations of groups of a user that have more than half as many members as inboxes are written for.
+    /// The conversations of groups of a user that have more than half as many members as inboxes are written for. First
+    /// come those of groups that are not written to inboxes now.
     async fn large_groups(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {
         let groups: Vec<GroupId> = self.dialogs.groups_of(user).await?;
         let many = groups.into_iter().map(async |group| Ok((group, self.delivery.count(group).await?)));
         let counted: Vec<Result<(GroupId, u32), Error>> =
             stream::iter(many.collect::<Vec<_>>()).buffered(ROSTERS_AT_ONCE).collect().await;
         let counted = counted.into_iter().collect::<Result<Vec<_>, Error>>()?;
-        let most = self.config.fan_out_members_max / 2;
-        let large = counted.into_iter().filter(|(_, count)| *count > most);
-        Ok(large.map(|(group, _)| ConversationId::Group(group)).collect())
+        let most = self.config.fan_out_members_max;
+        let large = counted.into_iter().filter(|(_, count)| *count > most / 2);
+        let (mut first, others): (Vec<_>, Vec<_>) = large.partition(|(_, count)| *count > most);
+        first.extend(others);
+        Ok(first.into_iter().map(|(group, _)| ConversationId::Group(group)).collect())
     }
 }

@@ -8,7 +8,7 @@
 //! from the log up to the marks of the inbox, then from the inbox above them.
 //!
 //! **Large groups** are not written to inboxes. The node registers at their conversations, and reads them for its streams
-//! (`logs.rs`).
+//! (`logs.rs`). Those for which a stream has no room are named as missed (`named_logs.rs`).
 //!
 //! **Totals of notices** are computed by the domain of notices, and are in no cursor.
 //!
@@ -20,6 +20,7 @@ mod convert;
 mod cursor;
 mod hub;
 mod logs;
+mod named_logs;
 mod range;
 mod receiver;
 mod receivers;

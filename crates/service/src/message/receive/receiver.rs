@@ -80,6 +80,8 @@ pub(super) struct Receiver {
     pub(super) logs: TrackedLogs,
     /// Whether the backlog is skipped.
     pub(super) begins_now: bool,
+    /// How many conversations the backlog does not have, because there are too many.
+    pub(super) backlog_left_out: usize,
     /// Whether it sends the backlog: there are no cursors, and floors end with it.
     pub(super) catches_up: bool,
     pub(super) ended: bool,
@@ -160,7 +162,7 @@ impl Receiver {
                 if self.catches_up {
                     (self.catches_up, self.floors) = (false, SeqFloors::new());
                 }
-                out.push(What::Live(Live {}));
+                out.push(What::Live(Live { left_out: self.left_out() }));
             }
             DueContent::Nothing => {}
             DueContent::Reset(why) => {
@@ -181,6 +183,11 @@ impl Receiver {
         if !is_entry {
             return 0;
         }
+    /// The number of conversations of which the client learns nothing by this stream.
+    fn left_out(&self) -> i64 {
+        i64::try_from(self.backlog_left_out.saturating_add(self.logs.named.left_out)).unwrap_or(i64::MAX)
+    }
+
         let floors = [&self.floors, &self.carried].map(|floors| floors.get(&conversation).copied());
         let floor = floors.into_iter().flatten().max();
         floor.unwrap_or_default().max(self.logs.sent_up_to(conversation))
@@ -312,6 +319,10 @@ impl Receiver {
             }
             Some(Err(_)) | None => false,
         }
+                if entries.len() >= READ_AT_ONCE {
+                    // There may be more, for which no further wake comes.
+                    self.registration.waker.request_read();
+                }
     }
 
     pub(super) fn reset(&mut self, why: &'static str) {

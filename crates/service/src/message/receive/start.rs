@@ -34,6 +34,8 @@ struct StreamStart {
     live_at: Option<Position>,
     catches_up: bool,
     begins_now: bool,
+    /// See [`Receiver::backlog_left_out`].
+    left_out: usize,
 }
 
 impl Receiving {
@@ -93,8 +95,17 @@ impl Receiving {
         reader: Reader,
         (watching, session): (TotalsWatches, Option<Box<dyn Any + Send + Sync>>),
     ) -> Receiver {
-        let StreamStart { generation, position, floors, carried, due, live_at, catches_up, begins_now } =
-            start;
+        let StreamStart {
+            generation,
+            position,
+            floors,
+            carried,
+            due,
+            live_at,
+            catches_up,
+            begins_now,
+            left_out,
+        } = start;
         Receiver {
             parts: Arc::clone(&self.0),
             registration,
@@ -108,6 +119,7 @@ impl Receiving {
             logs: TrackedLogs::unknown(),
             begins_now,
             catches_up,
+            backlog_left_out: left_out,
             ended: false,
             _watching: watching,
             _session: session,
@@ -165,6 +177,7 @@ impl Receiving {
                     catches_up: true,
                     ..StreamStart::at(opened, opened.position)
                 })
+                    left_out: catch_up.left_out,
             }
         }
     }
@@ -195,6 +208,7 @@ impl StreamStart {
             begins_now: false,
         }
     }
+            left_out: 0,
 
     fn after(point: ResumePoint, positions: &SeqFloors, opened: OpenedInbox) -> Self {
         let (floors, carried) = (positions.clone(), point.floors);

@@ -1,0 +1,116 @@
+//! Large groups beyond those that a stream reads: their messages are not sent, but named as missed, so that the client
+//! pulls them.
+//!
+//! The numbers up to which a stream has named messages are not in its cursor, which has no room for them. A stream that
+//! is resumed therefore names each of these conversations once, from the join of the user on; the client leaves out
+//! what it has.
+
+use std::{collections::HashMap, sync::Arc};
+
+use kith_delivery::SentMessages;
+use kith_store::{ConversationId, LogEnd, Seq};
+use tokio::time::Instant;
+
+use super::{super::AtLeast, receiver::Receiver, waker::FreshMessages};
+use crate::error::Error;
+
+/// Most conversations whose messages a stream names. `live` says how many others there are.
+const NAMED_MAX: usize = 2_000;
+
+/// The conversations whose messages a stream names.
+#[derive(Debug, Default)]
+pub(super) struct NamedLogs {
+    /// The number up to which messages were named or sent; 0: none was.
+    up_to: HashMap<ConversationId, Seq>,
+    /// How many conversations there are beyond [`NAMED_MAX`].
+    pub(super) left_out: usize,
+}
+
+impl NamedLogs {
+    pub(super) fn contains(&self, conversation: ConversationId) -> bool {
+        self.up_to.contains_key(&conversation)
+    }
+
+    /// The number up to which messages of a conversation were named; `None`: it is not one of these.
+    pub(super) fn up_to(&self, conversation: ConversationId) -> Option<Seq> {
+        self.up_to.get(&conversation).copied()
+    }
+
+    pub(super) fn raise(&mut self, conversation: ConversationId, seq: Seq) {
+        if let Some(up_to) = self.up_to.get_mut(&conversation) {
+            *up_to = seq.max(*up_to);
+        }
+    }
+
+    /// Forgets the conversations that are not large any more: the inbox has their later messages.
+    pub(super) fn retain(&mut self, large: &[ConversationId]) {
+        self.up_to.retain(|known, _| large.contains(known));
+    }
+
+    /// Leaves as many as there is room for, and counts the others.
+    fn cut(&mut self, new: &mut Vec<ConversationId>) {
+        let room = NAMED_MAX.saturating_sub(self.up_to.len());
+        self.left_out = new.len().saturating_sub(room);
+        new.truncate(room);
+    }
+}
+
+impl Receiver {
+    /// Begins to name the messages of these conversations. `begins_now`: only those that are sent from now on. Failures
+    /// are retried when the inbox is renewed.
+    pub(super) async fn name(&mut self, mut new: Vec<ConversationId>, begins_now: bool) {
+        self.logs.named.cut(&mut new);
+        if new.is_empty() {
+            return;
+        }
+        let Ok(ends) = self.register(&new).await else {
+            return self.registration.retain_logs(|kept| !new.contains(kept));
+        };
+        for (conversation, end) in new.iter().zip(ends) {
+            let up_to = if begins_now {
+                end.seq
+            } else {
+                // A stream that catches up has sent the backlog up to these.
+                self.floors.get(conversation).copied().filter(|_| self.catches_up).unwrap_or(0)
+            };
+            self.logs.named.up_to.insert(*conversation, up_to);
+            self.logs.add_ends(&[end_of(*conversation, end)]);
+        }
+        self.queue_log_ranges().await;
+    }
+
+    /// Registers at conversations, then reads their ends: the node is notified of later messages.
+    async fn register(&mut self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
+        self.registration.subscribe_logs(conversations);
+        let parts = &self.parts;
+        let registered = parts.keeper().register(&parts.inboxes().node, conversations).await;
+        registered.map_err(super::start::inboxes_unavailable)?;
+        parts.messages.logs.ends(conversations, &AtLeast::default()).await
+    }
+}
+
+/// The messages up to the end of a log, in the form of a wake.
+fn end_of(conversation: ConversationId, end: LogEnd) -> FreshMessages {
+    let (last, sent) = (end.seq, end.sent.unwrap_or_default());
+    let sent = SentMessages { conversation, last, sent, entries: Vec::new() };
+    FreshMessages { sent: Arc::new(sent), received_at: Instant::now() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::sample::group, *};
+
+    #[test]
+    fn conversations_beyond_the_bound_are_counted() {
+        let mut named = NamedLogs::default();
+        let mut new: Vec<_> = (1..=2_003).map(group).collect();
+        named.cut(&mut new);
+        assert_eq!((new.len(), named.left_out), (NAMED_MAX, 3));
+        named.up_to.extend(new.iter().map(|conversation| (*conversation, 0)));
+        let mut others = vec![group(2_001)];
+        named.cut(&mut others);
+        assert_eq!((others.len(), named.left_out), (0, 1));
+        named.retain(&[group(7)]);
+        assert_eq!((named.up_to(group(7)), named.up_to(group(8))), (Some(0), None));
+    }
+}
