@@ -102,6 +102,13 @@ pub(super) enum SocketEnd {
     Gone,
 }
 
+impl SocketEnd {
+    /// Whether the peer was lost: it may not have what it was sent last.
+    pub(super) const fn is_loss(self) -> bool {
+        matches!(self, Self::Gone | Self::Close(Close::Silent | Close::Unread))
+    }
+}
+
 impl From<Close> for SocketEnd {
     fn from(close: Close) -> Self {
         Self::Close(close)

@@ -7,7 +7,7 @@ use kith_proto::message::v1::{
     ListConversationsRequest, ReceiveRequest, ReceiveResponse, delivery::What,
     message_service_client::MessageServiceClient,
 };
-use kith_service::rpc::answer_size::MESSAGE_BYTES_MAX;
+use kith_service::{message::ReceiverLiveness, rpc::answer_size::MESSAGE_BYTES_MAX};
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tonic::{Code, Request, Status, Streaming};
@@ -43,6 +43,8 @@ pub(super) struct Feed {
     pub(super) edge: Edge,
     pub(super) user: Arc<User>,
     pub(super) hello: Hello,
+    /// Whether the peer answers, as the socket says it.
+    pub(super) liveness: Arc<ReceiverLiveness>,
     pub(super) output: Sender<FeedOutput>,
 }
 
@@ -195,7 +197,8 @@ impl Feed {
 
     async fn open(&self, start: &ReceiveStart) -> Result<ResponseStream, Status> {
         let request = ReceiveRequest { device: self.hello.device.clone(), ..start.request(self.user.id) };
-        let request = self.as_user(request);
+        let mut request = self.as_user(request);
+        request.extensions_mut().insert(Arc::clone(&self.liveness));
         let mut rest = self.messages().receive(request).await?.into_inner();
         Ok(ResponseStream { first: rest.message().await?, rest })
     }
@@ -246,11 +249,11 @@ enum LiveState {
 #[derive(Debug, Default)]
 struct FeedPosition {
     cursor: String,
+    /// How many conversations the stream left out.
+    left_out: i64,
 }
 
 impl FeedPosition {
-    /// How many conversations the stream left out.
-    left_out: i64,
     fn after(start: &ReceiveStart) -> Self {
         // Positions together with a cursor cut what it would send again; without them the cursor alone would repeat.
         let cursor = if start.positions.is_empty() { start.cursor.clone() } else { String::new() };

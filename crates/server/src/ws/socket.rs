@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
+use kith_service::message::{ConnectionRequest, ReceiverLiveness};
 use serde_json::json;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -53,6 +54,8 @@ pub(super) struct Socket<'a, S> {
     waiting_permit: Option<OwnedSemaphorePermit>,
     /// From a hello until its reset.
     feed: Option<FeedTask>,
+    /// Whether the peer answers, for the stream of the current hello.
+    liveness: Arc<ReceiverLiveness>,
     calls: JoinSet<String>,
     pings: Interval,
     /// When the last frame came.
@@ -73,6 +76,8 @@ enum SocketEvent {
     Answer(Option<Result<String, JoinError>>),
     Output(Option<FeedOutput>),
     Ping,
+    /// The stream of the socket asks for something.
+    Asked(ConnectionRequest),
     Late,
     Stopping,
 }
@@ -94,6 +99,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             user: None,
             waiting_permit: Some(waiting_permit),
             feed: None,
+            liveness: Arc::default(),
             calls: JoinSet::new(),
             pings,
             last_received: now,
@@ -109,6 +115,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 break end;
             }
         };
+        if end.is_loss() {
+            // What the peer was sent and may not have is entered for pushes.
+            self.liveness.lost();
+        }
         // What it still did is of no use to its peer.
         self.feed = None;
         self.calls.shutdown().await;
@@ -133,6 +143,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             answer = self.calls.join_next(), if !self.calls.is_empty() => SocketEvent::Answer(answer),
             output = output => SocketEvent::Output(output),
             _tick = self.pings.tick() => SocketEvent::Ping,
+            asked = self.liveness.next_request() => SocketEvent::Asked(asked),
             // While frames are not read, silence proves nothing; a frame that has arrived since then counts.
             () = sleep_until(late), if reads => match self.stream.next().now_or_never() {
                 Some(frame) => SocketEvent::Frame(frame),
@@ -150,6 +161,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         match event {
             SocketEvent::Frame(Some(frame)) => {
                 self.last_received = Instant::now();
+                self.liveness.answered(matches!(frame, Ok(Message::Pong(_))));
                 self.read(frame?).await
             }
             SocketEvent::Frame(None) => Err(SocketEnd::Closed),
@@ -158,7 +170,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             SocketEvent::Answer(Some(Err(_))) => Err(Close::Fault.into()),
             SocketEvent::Answer(None) => Ok(()),
             SocketEvent::Output(output) => self.pass_on(output).await,
-            SocketEvent::Ping => self.write(Message::Ping(Default::default())).await,
+            SocketEvent::Ping | SocketEvent::Asked(ConnectionRequest::Ping) => {
+                self.liveness.pinged();
+                self.write(Message::Ping(Default::default())).await
+            }
+            SocketEvent::Asked(ConnectionRequest::End) => Err(Close::Silent.into()),
             SocketEvent::Late if self.hello_until.is_some_and(|until| until <= Instant::now()) => {
                 Err(Close::NoHello.into())
             }
@@ -204,6 +220,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
         self.hello_until = None;
         self.waiting_permit = None;
+        self.liveness = Arc::default();
         self.feed = Some(self.start_feed(Arc::clone(&user), hello));
         self.user = Some(user);
         Ok(())
@@ -229,7 +246,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         });
         // No queue: what is not taken waits where it is.
         let (sender, output) = mpsc::channel(1);
-        let feed = Feed { edge: self.shared.edge.clone(), user, hello, output: sender };
+        let liveness = Arc::clone(&self.liveness);
+        let feed = Feed { edge: self.shared.edge.clone(), user, hello, liveness, output: sender };
         FeedTask { output, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(welcome))) }
     }
 

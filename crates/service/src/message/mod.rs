@@ -75,7 +75,9 @@ pub use notes::Notes;
 pub use offline::{OfflineLogs, OfflineRpc};
 pub use queue::AppendQueue;
 use range::{ReadBounds, ReadRange, no_conversation, store_error};
-pub use receive::{ReceiveRpc, ReceiverSessions, Receiving, receivers_job};
+pub use receive::{
+    ConnectionRequest, ReceiveRpc, ReceiverLiveness, ReceiverSessions, Receiving, receivers_job,
+};
 pub use rpc::MessageRpc;
 pub(crate) use sent_messages::SentMessages;
 pub use service::{ConversationData, MessageDependencies, Messages};

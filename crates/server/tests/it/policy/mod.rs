@@ -13,6 +13,7 @@ mod group_secrets;
 mod groups;
 mod imported_messages;
 mod list_readers;
+mod lost_sockets;
 mod members;
 mod memory_tier;
 mod message_numbers;

@@ -1,6 +1,9 @@
 //! Recipients without a receiver, for a service that notifies them in another way.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures::future::join_all;
 use kith_store::{ConversationId, DOCUMENT, Message, Seq, SeqRange, Timestamp, UserId, document_parts};
@@ -30,15 +33,15 @@ pub(super) enum FanOutOutcome {
     Registered,
 }
 
-impl Delivery {
-    /// The messages of a step whose recipients may have to be notified.
-    pub(super) async fn messages_to_announce(
 /// A time that messages are not older than, of steps that began with one of this time.
 fn older(sent: Timestamp) -> Timestamp {
     let older = i64::try_from(OLDER.as_millis()).unwrap_or_default();
     Timestamp(sent.0.saturating_sub(older))
 }
 
+impl Delivery {
+    /// The messages of a step whose recipients may have to be notified.
+    pub(super) async fn messages_to_announce(
         &self,
         conversation: ConversationId,
         added: &LogAdditions,
@@ -86,12 +89,12 @@ fn older(sent: Timestamp) -> Timestamp {
         fanned: &FanOutOutcome,
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
+        let mut oldest = None;
         for (first, last) in document_parts(seqs.first.max(1), seqs.last) {
             let mut messages = offline.stored(conversation, SeqRange { first, last }).await?;
             let oldest = *oldest.get_or_insert_with(|| messages.first().map(|first| older(first.sent)));
             messages.retain(|message| oldest.is_none_or(|oldest| message.sent >= oldest));
             self.announce(conversation, &messages, Some(fanned)).await?;
-        let mut oldest = None;
         }
         Ok(())
     }
@@ -107,6 +110,34 @@ fn older(sent: Timestamp) -> Timestamp {
         let Some(offline) = &self.0.offline else { return Ok(()) };
         let first = offline.sent_within(conversation, noted + OLDER).await?.max(end - RESUMED_MAX + 1);
         self.announce_stored(conversation, SeqRange { first, last: end }, fanned).await
+    }
+
+    /// Enters messages for one user, who had a receiver when they were sent, and may not have got them: up to the ends of
+    /// the conversations. What the user may not receive any more is left out.
+    pub(in crate::message) async fn announce_to(
+        &self,
+        user: UserId,
+        unconfirmed: &BTreeMap<ConversationId, SeqRange>,
+    ) -> Result<(), Error> {
+        let Some(offline) = &self.0.offline else { return Ok(()) };
+        for (conversation, seqs) in unconfirmed {
+            let absent = match self.0.recipients.of(*conversation).await? {
+                DeliveryTargets::Users(users) if users.contains(&user) => AbsentRecipients::All(vec![user]),
+                DeliveryTargets::Users(_) => continue,
+                DeliveryTargets::Registered => {
+                    let members = self.0.recipients.members_among(*conversation, vec![user]).await?;
+                    AbsentRecipients::Mentioned(members)
+                }
+            };
+            let end = offline.end(*conversation).await?.max(seqs.last);
+            let first = seqs.first.max(end - RESUMED_MAX + 1).max(1);
+            for (first, last) in document_parts(first, end) {
+                let mut messages = offline.stored(*conversation, SeqRange { first, last }).await?;
+                messages.retain(|message| !offline.is_old(message.sent));
+                offline.enter_again(*conversation, &messages, &absent).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The members of a large group whom messages mention and who have no receiver. A member with unknown receivers

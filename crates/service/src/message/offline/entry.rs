@@ -12,8 +12,18 @@ use crate::rpc::versions::wire_time;
 /// The same for all entries, so that a second entry of a message is a replay, also if it names other users.
 const HASH: ContentHash = ContentHash([0; 8]);
 
+/// What the key of an entry is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryKind {
+    /// The message: all users who had no receiver when it was sent have one entry.
+    OfMessage,
+    /// The message and the users, who had a receiver then.
+    OfUsers,
+}
+
 /// The entry of a message for those of the absent users who are to be notified; `None`: no user is.
 pub(super) fn of(
+    kind: EntryKind,
     conversation: ConversationId,
     message: &Message,
     absent: &AbsentRecipients,
@@ -38,7 +48,11 @@ pub(super) fn of(
         user_ids: users.iter().copied().map(UserId::get).collect(),
         mentioned_user_ids: mentioned,
     };
-    (!users.is_empty()).then(|| entry(conversation, message, named.encode_to_vec().into()))
+    let mut key = format!("{conversation}:{}", message.seq);
+    if kind == EntryKind::OfUsers {
+        users.iter().for_each(|user| key.push_str(&format!(":{user}")));
+    }
+    (!users.is_empty()).then(|| entry(&key, named.encode_to_vec().into()))
 }
 
 /// The content of an entry; `None`: this program cannot decode it.
@@ -46,9 +60,9 @@ pub(super) fn read(entry: &Message) -> Option<wire::OfflineMessage> {
     wire::OfflineMessage::decode(entry.body.clone()).ok()
 }
 
-fn entry(conversation: ConversationId, message: &Message, body: Bytes) -> NewMessage {
+fn entry(key: &str, body: Bytes) -> NewMessage {
     NewMessage {
-        key: MessageKey::of(None, &format!("{conversation}:{}", message.seq)),
+        key: MessageKey::of(None, key),
         hash: HASH,
         sender: None,
         sent: Timestamp::now(),

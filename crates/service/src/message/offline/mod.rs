@@ -1,7 +1,8 @@
 //! Users who had no receiver when a message was delivered, for a service that sends pushes.
 //!
 //! **Entries.** The users of a message are an entry of one of four internal logs, which the store keeps as it keeps messages. The key
-//! of an entry is made of conversation and number: it may be entered again, by any node, and is there once.
+//! of an entry is made of conversation and number: it may be entered again, by any node, and is there once. A user whose receiver
+//! was lost gets an entry of its own, whose key has the user, too.
 //!
 //! **At least once.** A send is answered after its entry is stored (`deliver`). One that cannot be stored is pending, as a fan-out
 //! that failed, and the note of its step stays until it is.
@@ -20,8 +21,11 @@ use std::{sync::Arc, time::Duration};
 use kith_store::{ConversationId, Message, MessageStore, NewMessage, Seq, SeqRange, Timestamp, UserId};
 use tokio::sync::watch as signal;
 
-use self::recipient_state::{RecipientStates, StoredRecipientStates};
 pub use self::rpc::OfflineRpc;
+use self::{
+    entry::EntryKind,
+    recipient_state::{RecipientStates, StoredRecipientStates},
+};
 use super::{MessagesConfig, waiting::STEP_MAX};
 use crate::{
     dialog::DialogRecords,
@@ -91,10 +95,34 @@ impl OfflineLogs {
         messages: &[Message],
         absent: &AbsentRecipients,
     ) -> Result<(), Error> {
+        self.enter_as(EntryKind::OfMessage, conversation, messages, absent).await
+    }
+
+    /// The same for recipients who had a receiver when the messages were sent. These entries are apart from the others:
+    /// a message may have one of each kind for every user.
+    ///
+    /// # Errors
+    /// As [`Self::enter`].
+    pub(super) async fn enter_again(
+        &self,
+        conversation: ConversationId,
+        messages: &[Message],
+        absent: &AbsentRecipients,
+    ) -> Result<(), Error> {
+        self.enter_as(EntryKind::OfUsers, conversation, messages, absent).await
+    }
+
+    async fn enter_as(
+        &self,
+        kind: EntryKind,
+        conversation: ConversationId,
+        messages: &[Message],
+        absent: &AbsentRecipients,
+    ) -> Result<(), Error> {
         let states = self.0.states.of(conversation, absent.users()).await?;
         let known: Vec<_> = absent.users().iter().copied().zip(states).collect();
         let named = messages.iter().filter(|message| is_announced(message));
-        let entries = named.filter_map(|message| entry::of(conversation, message, absent, &known));
+        let entries = named.filter_map(|message| entry::of(kind, conversation, message, absent, &known));
         for some in entries.collect::<Vec<_>>().chunks(STEP_MAX) {
             self.append(conversation.offline_log(), some.to_vec()).await?;
         }
@@ -108,6 +136,12 @@ impl OfflineLogs {
         seqs: SeqRange,
     ) -> Result<Vec<Message>, Error> {
         self.0.store.messages(conversation, seqs.first, seqs.last).await.map_err(store_error)
+    }
+
+    /// The number of the last message of a conversation.
+    pub(super) async fn end(&self, conversation: ConversationId) -> Result<Seq, Error> {
+        let ends = self.0.store.ends(&[conversation]).await.map_err(store_error)?;
+        Ok(ends.first().map_or(0, |end| end.seq))
     }
 
     /// The number of the first message that is at most this old.

@@ -60,7 +60,7 @@ fn named(
         (user(*id), RecipientState { read_seq: *read_seq, do_not_disturb: *do_not_disturb })
     };
     let known: Vec<_> = known.iter().map(state).collect();
-    let entry = entry::of(group(9), message, absent, &known)?;
+    let entry = entry::of(EntryKind::OfMessage, group(9), message, absent, &known)?;
     let entry = entry::read(&entry.numbered(1)).unwrap();
     Some((entry.user_ids, entry.mentioned_user_ids))
 }

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use kith_delivery::{Generation, SentMessages, Wake, WokenUser};
@@ -20,6 +21,8 @@ use tokio::{
 
 use super::{
     super::Inboxes,
+    ReceiverLiveness,
+    liveness::UnconfirmedRanges,
     waker::{FreshMessages, ReceiverWaker, WokenEntry},
 };
 use crate::{
@@ -36,6 +39,8 @@ const DELIVERERS: usize = 64;
 /// Receivers that start at the same time. Each reads its user, its inbox and the groups of the user, one with a backlog
 /// also the ends of all conversations: after the death of a node, ten thousand may start on another one.
 const STARTERS: usize = 8;
+/// A receiver whose client has not answered a ping for this long gives way to a new one of its user.
+const GIVES_WAY_AFTER: Duration = Duration::from_secs(10);
 
 /// Wakes the receivers of this node.
 #[derive(Debug)]
@@ -47,11 +52,14 @@ pub(super) struct ReceiverHub {
     read_permits: Semaphore,
     delivery_permits: Semaphore,
     start_permits: Semaphore,
-    users: Mutex<HashMap<UserId, HashMap<u64, Arc<ReceiverWaker>>>>,
+    users: Mutex<HashMap<UserId, UserReceivers>>,
     /// The receivers that read conversations without their inboxes.
     logs: Mutex<HashMap<ConversationId, HashMap<u64, Arc<ReceiverWaker>>>>,
     next: AtomicU64,
 }
+
+/// The receivers of a user by their number.
+type UserReceivers = HashMap<u64, Arc<ReceiverWaker>>;
 
 /// The registration of a receiver in the hub, which ends when it is dropped.
 #[derive(Debug)]
@@ -80,17 +88,23 @@ impl ReceiverHub {
         }
     }
 
-    /// Registers a receiver of this user. From now on, wakes of this node reach it.
+    /// Registers a receiver of this user. From now on, wakes of this node reach it. If the user has as many as it may,
+    /// the one whose client has not answered for longest gives way.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if the user, or the node, has as many as it may.
-    pub(super) fn register(self: &Arc<Self>, user: UserId) -> Result<ReceiverRegistration, Error> {
+    pub(super) fn register(
+        self: &Arc<Self>,
+        user: UserId,
+        liveness: Option<Arc<ReceiverLiveness>>,
+    ) -> Result<ReceiverRegistration, Error> {
         let full = |_| too_many("the node has as many receivers as it may (messages.receivers)");
         let permit = Arc::clone(&self.receiver_permits).try_acquire_owned().map_err(full)?;
-        let (waker, number) = (Arc::<ReceiverWaker>::default(), self.next.fetch_add(1, Ordering::Relaxed));
+        let waker = Arc::new(ReceiverWaker::new(liveness));
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut users = self.users.lock();
         let of_user = users.entry(user).or_default();
-        if of_user.len() >= self.of_user_max {
+        if of_user.len() >= self.of_user_max && !one_gives_way(of_user) {
             return Err(too_many("the user has as many receivers as it may (messages.receivers_of_user)"));
         }
         of_user.insert(number, Arc::clone(&waker));
@@ -171,6 +185,17 @@ impl ReceiverHub {
         }
     }
 
+    /// Lets another receiver of the user have the unconfirmed messages of a lost one. False: it has none here.
+    pub(super) fn hand_over(&self, user: UserId, unconfirmed: &mut UnconfirmedRanges) -> bool {
+        let users = self.users.lock();
+        let Some(of_user) = users.get(&user) else { return false };
+        // One whose connection says nothing gets the messages, too.
+        if let Some(other) = of_user.values().find_map(|waker| waker.liveness()) {
+            other.take_over(std::mem::take(unconfirmed));
+        }
+        true
+    }
+
     /// The conversations that receivers of this node read without their inboxes.
     pub(super) fn logs(&self) -> Vec<ConversationId> {
         self.logs.lock().keys().copied().collect()
@@ -187,7 +212,7 @@ impl ReceiverHub {
     }
 
     /// Ends the wakes of a user who has no receiver here any more.
-    async fn close(self: Arc<Self>, user: UserId) {
+    pub(super) async fn close(self: Arc<Self>, user: UserId) {
         if self.has(user) {
             return;
         }
@@ -224,23 +249,46 @@ impl ReceiverRegistration {
     }
 }
 
+impl ReceiverRegistration {
+    /// Ends the wakes of the receiver. Returns whether it was the last one of its user.
+    pub(super) fn leave(&mut self) -> bool {
+        self.retain_logs(|_| false);
+        let mut users = self.hub.users.lock();
+        let Some(of_user) = users.get_mut(&self.user) else { return false };
+        let is_last = of_user.remove(&self.number).is_some() && of_user.is_empty();
+        if is_last {
+            users.remove(&self.user);
+        }
+        is_last
+    }
+}
+
 impl Drop for ReceiverRegistration {
     fn drop(&mut self) {
-        self.retain_logs(|_| false);
         metrics::gauge!(RECEIVERS.name).decrement(1.0);
-        let mut users = self.hub.users.lock();
-        let Some(of_user) = users.get_mut(&self.user) else { return };
-        of_user.remove(&self.number);
-        if !of_user.is_empty() {
+        if !self.leave() {
             return;
         }
-        users.remove(&self.user);
-        drop(users);
         // Without a runtime the node has ended, and is forgotten after a while.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(Arc::clone(&self.hub).close(self.user));
         }
     }
+}
+
+/// Removes the receiver whose client has not answered a ping for longest. False: all clients have answered lately. Then
+/// they are pinged, so that a lost one gives way when the client comes again.
+fn one_gives_way(of_user: &mut UserReceivers) -> bool {
+    let silent =
+        of_user.iter().filter_map(|(number, waker)| Some((waker.liveness()?.silent_for()?, *number)));
+    let longest = silent.max().filter(|(silent_for, _)| *silent_for >= GIVES_WAY_AFTER);
+    let Some((_, number)) = longest else {
+        of_user.values().filter_map(|waker| waker.liveness()).for_each(ReceiverLiveness::request_ping);
+        return false;
+    };
+    let waker = of_user.remove(&number);
+    waker.iter().filter_map(|waker| waker.liveness()).for_each(ReceiverLiveness::give_way);
+    true
 }
 
 fn too_many(why: &'static str) -> Error {
@@ -253,7 +301,10 @@ mod tests {
     use kith_delivery::{FanOut, InboxKeeper as _};
     use kith_store::{NodeName, Timestamp};
 
-    use super::{super::super::faulty_inboxes::FaultyInboxes, *};
+    use super::{
+        super::{super::faulty_inboxes::FaultyInboxes, ConnectionRequest},
+        *,
+    };
     use crate::sample::user;
 
     fn node() -> NodeName {
@@ -279,19 +330,46 @@ mod tests {
     #[tokio::test]
     async fn receivers_are_bounded() {
         let (hub, _) = hub(3, 2);
-        let first = [hub.register(user(1)).unwrap(), hub.register(user(1)).unwrap()];
-        assert_eq!(hub.register(user(1)).unwrap_err().reason(), Reason::TooManyReceivers);
-        let _other = hub.register(user(2)).unwrap();
-        assert_eq!(hub.register(user(3)).unwrap_err().reason(), Reason::TooManyReceivers);
+        let first = [hub.register(user(1), None).unwrap(), hub.register(user(1), None).unwrap()];
+        assert_eq!(hub.register(user(1), None).unwrap_err().reason(), Reason::TooManyReceivers);
+        let _other = hub.register(user(2), None).unwrap();
+        assert_eq!(hub.register(user(3), None).unwrap_err().reason(), Reason::TooManyReceivers);
         drop(first);
-        assert!(hub.register(user(3)).is_ok() && hub.register(user(1)).is_ok());
+        assert!(hub.register(user(3), None).is_ok() && hub.register(user(1), None).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_receiver_gives_way_to_a_new_one() {
+        let (hub, _) = hub(9, 2);
+        let clients = [Arc::<ReceiverLiveness>::default(), Arc::default()];
+        let register = |client: &Arc<ReceiverLiveness>| hub.register(user(1), Some(Arc::clone(client)));
+        let registered = clients.each_ref().map(|client| register(client).unwrap());
+        assert!(hub.register(user(1), None).is_err());
+        for client in &clients {
+            assert_eq!(client.next_request().await, ConnectionRequest::Ping, "whether it is still there");
+            client.pinged();
+        }
+        clients[0].answered(true);
+        tokio::time::advance(GIVES_WAY_AFTER - Duration::from_millis(1)).await;
+        assert!(hub.register(user(1), None).is_err());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let new = hub.register(user(1), None).unwrap();
+        assert_eq!(clients[1].next_request().await, ConnectionRequest::End);
+        assert!(clients[1].is_lost() && !clients[0].is_lost());
+        drop(registered);
+        assert!(hub.has(user(1)), "the new one stays");
+        drop(new);
+        assert!(!hub.has(user(1)));
     }
 
     #[tokio::test]
     async fn wake_reaches_the_receivers_of_its_users() {
         let (hub, _) = hub(9, 9);
-        let registered =
-            [hub.register(user(1)).unwrap(), hub.register(user(1)).unwrap(), hub.register(user(2)).unwrap()];
+        let registered = [
+            hub.register(user(1), None).unwrap(),
+            hub.register(user(1), None).unwrap(),
+            hub.register(user(2), None).unwrap(),
+        ];
         let generation = Generation { epoch: 1, number: 1 };
         let woken = vec![WokenUser { user: user(1), generation, position: 5, first: Some(7) }];
         hub.wake(Wake::Messages { sent: sent(7), woken, lost: vec![user(2)] });
@@ -305,7 +383,7 @@ mod tests {
     #[tokio::test]
     async fn wake_without_messages_makes_receivers_read() {
         let (hub, _) = hub(9, 9);
-        let (receiver, other) = (hub.register(user(1)).unwrap(), hub.register(user(2)).unwrap());
+        let (receiver, other) = (hub.register(user(1), None).unwrap(), hub.register(user(2), None).unwrap());
         let generation = Generation { epoch: 1, number: 1 };
         hub.wake(Wake::Entries { user: user(1), generation, position: 5 });
         let work = receiver.waker.next_work().await;
@@ -319,7 +397,8 @@ mod tests {
     #[tokio::test]
     async fn conversation_wake_reaches_its_readers() {
         let (hub, _) = hub(9, 9);
-        let (mut reader, other) = (hub.register(user(1)).unwrap(), hub.register(user(2)).unwrap());
+        let (mut reader, other) =
+            (hub.register(user(1), None).unwrap(), hub.register(user(2), None).unwrap());
         reader.subscribe_logs(&["g9".parse().unwrap(), "g8".parse().unwrap()]);
         hub.wake(Wake::Conversation(sent(7)));
         assert_eq!(reader.waker.next_work().await.logs[0].sent.last, 7);
@@ -335,7 +414,7 @@ mod tests {
     #[tokio::test]
     async fn inbox_is_closed_with_its_last_receiver() {
         let (hub, keeper) = hub(9, 9);
-        let registered = [hub.register(user(1)).unwrap(), hub.register(user(1)).unwrap()];
+        let registered = [hub.register(user(1), None).unwrap(), hub.register(user(1), None).unwrap()];
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         let [first, second] = registered;
         drop(first);
@@ -349,11 +428,11 @@ mod tests {
     #[tokio::test]
     async fn receiver_that_comes_at_the_close_is_woken() {
         let (hub, keeper) = hub(9, 9);
-        let first = hub.register(user(1)).unwrap();
+        let first = hub.register(user(1), None).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         drop(first);
         // Its close has not begun.
-        let second = hub.register(user(1)).unwrap();
+        let second = hub.register(user(1), None).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         tokio::task::yield_now().await;
         assert!(is_woken(&keeper, 1).await);
@@ -363,12 +442,12 @@ mod tests {
     #[tokio::test]
     async fn receiver_during_the_close_is_woken_and_reads() {
         let (hub, keeper) = hub(9, 9);
-        let first = hub.register(user(1)).unwrap();
+        let first = hub.register(user(1), None).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         let (to, from) = std::sync::mpsc::channel();
         let (at, inboxes) = (Arc::clone(&hub), Arc::clone(&keeper));
         *keeper.before_close.lock() = Some(Box::new(move || {
-            to.send(at.register(user(1)).unwrap()).unwrap();
+            to.send(at.register(user(1), None).unwrap()).unwrap();
             inboxes.open(&node(), &[user(1)]).now_or_never().unwrap()[0].as_ref().unwrap();
         }));
         drop(first);

@@ -10,6 +10,9 @@
 //! **Large groups** are not written to inboxes. The node registers at their conversations, and reads them for its streams
 //! (`logs.rs`). Those for which a stream has no room are named as missed (`named_logs.rs`).
 //!
+//! **Clients that are lost** are noticed late. A connection that knows of pings and pongs says so (`liveness.rs`); what the
+//! client may not have is entered for pushes (`lost.rs`).
+//!
 //! **Totals of notices** are computed by the domain of notices, and are in no cursor.
 //!
 //! **Rights.** A range is cut to what the user may read when it is delivered, by the strict member record. Messages are
@@ -19,7 +22,9 @@ mod catch_up;
 mod convert;
 mod cursor;
 mod hub;
+mod liveness;
 mod logs;
+mod lost;
 mod named_logs;
 mod range;
 mod receiver;
@@ -37,7 +42,11 @@ use kith_store::UserId;
 
 pub(super) use self::convert::{read_to_bytes, receipts_to_bytes};
 use self::{cursor::Cursors, hub::ReceiverHub, signals::SignalLimit};
-pub use self::{receivers::receivers_job, rpc::ReceiveRpc};
+pub use self::{
+    liveness::{ConnectionRequest, ReceiverLiveness},
+    receivers::receivers_job,
+    rpc::ReceiveRpc,
+};
 use super::{Delivery, Dialogs, Inboxes, Messages, MessagesConfig};
 use crate::{
     metric::{RECEIVE_CATCH_UPS, RECEIVE_LAG_SECONDS, RECEIVE_RESETS, RECEIVERS, SIGNALS, count_from_zero},

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kith_delivery::entry;
 use kith_proto::message::v1::{Missed, delivery::What};
-use kith_store::{ConversationId, Message, Seq, Timestamp, UserId};
+use kith_store::{ConversationId, Message, Seq, SeqRange, Timestamp, UserId};
 
 use super::{
     super::{
@@ -106,6 +106,11 @@ impl Reader {
         messages: Vec<Message>,
         out: &mut Deliveries,
     ) {
+        let first = missed.map(|(first, _)| first).or_else(|| messages.first().map(|first| first.seq));
+        let last = messages.last().map(|last| last.seq).or_else(|| missed.map(|(_, last)| last));
+        if let Some((first, last)) = first.zip(last) {
+            out.add_range(conversation, SeqRange { first, last });
+        }
         if let Some((from_seq, to_seq)) = missed {
             out.push(What::Missed(Missed { conversation_id: conversation.to_string(), from_seq, to_seq }));
         }

@@ -69,6 +69,8 @@ pub(super) struct Receiver {
     pub(super) generation: Generation,
     /// All entries up to this one are sent.
     pub(super) position: Position,
+    /// The position of the last entry from before the stream: users without a receiver were named for its messages.
+    pub(super) backlog_end: Position,
     /// For each conversation, the number up to which no entry is sent: the client had these messages at the beginning.
     pub(super) floors: SeqFloors,
     /// The same for messages that later entries may repeat. Part of cursors.
@@ -78,10 +80,10 @@ pub(super) struct Receiver {
     pub(super) live_at: Option<Position>,
     /// The conversations that it reads without the inbox.
     pub(super) logs: TrackedLogs,
-    /// Whether the backlog is skipped.
-    pub(super) begins_now: bool,
     /// How many conversations the backlog does not have, because there are too many.
     pub(super) backlog_left_out: usize,
+    /// Whether the backlog is skipped.
+    pub(super) begins_now: bool,
     /// Whether it sends the backlog: there are no cursors, and floors end with it.
     pub(super) catches_up: bool,
     pub(super) ended: bool,
@@ -151,9 +153,16 @@ impl Receiver {
         match &due.content {
             DueContent::Range(range) => {
                 let is_entry = due.position.is_some();
+                let is_new = due.position.is_some_and(|position| position > self.backlog_end)
+                    || (range.from_log && self.live_at.is_none());
+                let before = out.ranges();
                 let rest = self.send_range(range, self.floor(range, is_entry), out).await?;
                 if range.from_log || is_entry {
                     self.note_sent(range, rest.as_ref());
+                }
+                if let Some(liveness) = self.registration.waker.liveness().filter(|_| is_new) {
+                    let new = out.ranges_after(before);
+                    new.iter().for_each(|(conversation, seqs)| liveness.sent(*conversation, *seqs));
                 }
                 return Ok(rest);
             }
@@ -174,6 +183,11 @@ impl Receiver {
         Ok(None)
     }
 
+    /// The number of conversations of which the client learns nothing by this stream.
+    fn left_out(&self) -> i64 {
+        i64::try_from(self.backlog_left_out.saturating_add(self.logs.named.left_out)).unwrap_or(i64::MAX)
+    }
+
     /// The number up to which nothing of a range is sent. The backlog is below the floors of the entries.
     fn floor(&self, range: &DueRange, is_entry: bool) -> Seq {
         let conversation = range.conversation;
@@ -183,11 +197,6 @@ impl Receiver {
         if !is_entry {
             return 0;
         }
-    /// The number of conversations of which the client learns nothing by this stream.
-    fn left_out(&self) -> i64 {
-        i64::try_from(self.backlog_left_out.saturating_add(self.logs.named.left_out)).unwrap_or(i64::MAX)
-    }
-
         let floors = [&self.floors, &self.carried].map(|floors| floors.get(&conversation).copied());
         let floor = floors.into_iter().flatten().max();
         floor.unwrap_or_default().max(self.logs.sent_up_to(conversation))
@@ -310,6 +319,10 @@ impl Receiver {
                     self.live_at = self.live_at.map(|_| self.position);
                 }
                 self.logs.must_track |= entries.iter().any(|(_, entry)| is_join(entry));
+                if entries.len() >= READ_AT_ONCE {
+                    // There may be more, for which no further wake comes.
+                    self.registration.waker.request_read();
+                }
                 self.due.extend(entries.into_iter().map(|(position, entry)| due_entry(position, entry)));
                 true
             }
@@ -319,10 +332,6 @@ impl Receiver {
             }
             Some(Err(_)) | None => false,
         }
-                if entries.len() >= READ_AT_ONCE {
-                    // There may be more, for which no further wake comes.
-                    self.registration.waker.request_read();
-                }
     }
 
     pub(super) fn reset(&mut self, why: &'static str) {

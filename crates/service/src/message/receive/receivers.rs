@@ -118,7 +118,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn streams_read_after_a_new_subscription() {
         let (hub, inboxes) = hub();
-        let receivers = [hub.register(user(1)).unwrap(), hub.register(user(2)).unwrap()];
+        let receivers = [hub.register(user(1), None).unwrap(), hub.register(user(2), None).unwrap()];
         let task = tokio::spawn(receive_wakes(Arc::clone(&hub), inboxes));
         for receiver in &receivers {
             assert!(receiver.waker.next_work().await.read);
@@ -129,7 +129,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn every_stream_reads_within_5_s_without_a_wake() {
         let (hub, _) = hub();
-        let receivers: Vec<_> = (1..=7).map(|id| hub.register(user(id)).unwrap()).collect();
+        let receivers: Vec<_> = (1..=7).map(|id| hub.register(user(id), None).unwrap()).collect();
         let task = tokio::spawn(sweep(hub));
         for _ in 0..2 {
             for receiver in &receivers {

@@ -1,6 +1,7 @@
 //! The next response of a stream.
 
 use kith_proto::message::v1::{self as wire, delivery::What};
+use kith_store::{ConversationId, SeqRange};
 use prost::Message as _;
 
 /// Bytes after which a response is full. The last delivery may exceed it.
@@ -11,6 +12,8 @@ const FULL: usize = 256 << 10;
 pub(super) struct Deliveries {
     all: Vec<wire::Delivery>,
     bytes: usize,
+    /// The messages that they have, or name as missed.
+    ranges: Vec<(ConversationId, SeqRange)>,
 }
 
 impl Deliveries {
@@ -18,6 +21,21 @@ impl Deliveries {
         let delivery = wire::Delivery { what: Some(what) };
         self.bytes += delivery.encoded_len();
         self.all.push(delivery);
+    }
+
+    /// Records that the deliveries have these messages, or name them.
+    pub(super) fn add_range(&mut self, conversation: ConversationId, seqs: SeqRange) {
+        self.ranges.push((conversation, seqs));
+    }
+
+    /// How many ranges there are.
+    pub(super) const fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// The ranges without the first ones.
+    pub(super) fn ranges_after(&self, count: usize) -> &[(ConversationId, SeqRange)] {
+        self.ranges.get(count..).unwrap_or_default()
     }
 
     pub(super) const fn is_full(&self) -> bool {

@@ -1,9 +1,11 @@
 //! The calls of receivers on the wire: each decodes, calls the policy once, and encodes.
 
+use std::sync::Arc;
+
 use kith_proto::message::v1 as wire;
 use tonic::{Request, Response};
 
-use super::{Receiving, convert, receiver::ReceiveStream};
+use super::{ReceiverLiveness, Receiving, convert, receiver::ReceiveStream};
 use crate::rpc::call::{Call, RpcResult};
 
 /// The calls of receivers on the wire.
@@ -18,9 +20,10 @@ impl ReceiveRpc {
     }
 
     pub(crate) fn receive(&self, request: Request<wire::ReceiveRequest>) -> RpcResult<ReceiveStream> {
+        let liveness = request.extensions().get::<Arc<ReceiverLiveness>>().cloned();
         let (call, request) = Call::open(request);
         let stream = convert::stream_request(request, call.principal)?;
-        Ok(Response::new(self.0.receive(stream, call.principal)?))
+        Ok(Response::new(self.0.receive(stream, call.principal, liveness)?))
     }
 
     pub(crate) async fn send_signal(

@@ -7,7 +7,7 @@ use kith_cache::{Consistency, remote::SharedError};
 use kith_delivery::{Generation, OpenedInbox, Position, ReadFrom, ReadOutcome};
 
 use super::{
-    Receiving,
+    ReceiverLiveness, Receiving,
     convert::{self, StreamRequest},
     cursor::{ResumePoint, SeqFloors},
     hub,
@@ -39,7 +39,7 @@ struct StreamStart {
 }
 
 impl Receiving {
-    /// A stream. It begins when it is first polled and has a permit to start. From its first response on, nothing
+    /// A stream. `liveness`: of a connection that says whether its client answers. It begins when it is first polled and has a permit to start. From its first response on, nothing
     /// is missed.
     ///
     /// # Errors
@@ -49,9 +49,10 @@ impl Receiving {
         &self,
         request: StreamRequest,
         principal: Principal,
+        liveness: Option<Arc<ReceiverLiveness>>,
     ) -> Result<ReceiveStream, Error> {
         let cursor = self.0.cursors.verify(request.user, &request.cursor)?;
-        let registration = self.0.hub.register(request.user)?;
+        let registration = self.0.hub.register(request.user, liveness)?;
         let this = self.clone();
         // Within the stream: a call that waits for its answer would hold a slot that other calls need.
         let started = async move {
@@ -112,14 +113,15 @@ impl Receiving {
             reader,
             generation,
             position,
+            backlog_end: live_at.unwrap_or(position),
             floors,
             carried,
             due,
             live_at,
             logs: TrackedLogs::unknown(),
+            backlog_left_out: left_out,
             begins_now,
             catches_up,
-            backlog_left_out: left_out,
             ended: false,
             _watching: watching,
             _session: session,
@@ -175,9 +177,9 @@ impl Receiving {
                     due,
                     live_at: Some(catch_up.last_position),
                     catches_up: true,
+                    left_out: catch_up.left_out,
                     ..StreamStart::at(opened, opened.position)
                 })
-                    left_out: catch_up.left_out,
             }
         }
     }
@@ -206,9 +208,9 @@ impl StreamStart {
             live_at: Some(position),
             catches_up: false,
             begins_now: false,
+            left_out: 0,
         }
     }
-            left_out: 0,
 
     fn after(point: ResumePoint, positions: &SeqFloors, opened: OpenedInbox) -> Self {
         let (floors, carried) = (positions.clone(), point.floors);

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use tokio::{sync::Notify, time::Instant};
 
+use super::ReceiverLiveness;
 use crate::notice::{AudienceTotals, TotalsListener};
 
 /// Most signals that wait for one receiver; further ones are lost.
@@ -64,9 +65,20 @@ pub(super) struct ReceiverWork {
 pub(super) struct ReceiverWaker {
     work: Mutex<ReceiverWork>,
     updated: Notify,
+    /// `None`: its connection does not say whether the client answers.
+    liveness: Option<Arc<ReceiverLiveness>>,
 }
 
 impl ReceiverWaker {
+    /// Creates one for a receiver whose connection says whether the client answers.
+    pub(super) fn new(liveness: Option<Arc<ReceiverLiveness>>) -> Self {
+        Self { liveness, ..Self::default() }
+    }
+
+    pub(super) fn liveness(&self) -> Option<&ReceiverLiveness> {
+        self.liveness.as_deref()
+    }
+
     /// Waits until there is something to do.
     pub(super) async fn next_work(&self) -> ReceiverWork {
         loop {
