@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pong_confirms_what_was_sent_before_the_previous_ping() {
+    async fn pong_confirms_what_precedes_previous_ping() {
         let liveness = ReceiverLiveness::default();
         for seq in 1..=3 {
             sent(&liveness, seq);
