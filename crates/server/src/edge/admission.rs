@@ -6,7 +6,10 @@
 use http::HeaderMap;
 use kith_service::{
     error::Error,
-    rpc::call::{Call, Principal},
+    rpc::{
+        answer_size::ANSWER_BYTES,
+        call::{Call, Principal},
+    },
 };
 use kith_store::UserId;
 use tokio::time::{Instant, timeout_at};
@@ -164,6 +167,7 @@ fn call(by: &Identity, acting: Principal, deadline: Instant) -> Call {
         caller: by.caller(),
         by_node: matches!(by, Identity::Node),
         by_user: user.is_some(),
+        answer_bytes: ANSWER_BYTES,
     }
 }
 

@@ -64,6 +64,10 @@ use crate::{
     telemetry::audit::RefusalLog,
 };
 
+/// Put into the extensions of a call of this process whose answer may have fewer bytes of records than others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnswerLimit(pub(crate) usize);
+
 /// Under what the refused token of a socket is counted and logged.
 const HELLO: (&str, &str) = ("ws", "hello");
 
@@ -293,7 +297,11 @@ impl Edge {
         if !record.method().known {
             return EdgeFuture::refused(record, answer::method_unknown());
         }
-        request.extensions_mut().insert(admitted.call);
+        let mut call = admitted.call;
+        if let Some(AnswerLimit(bytes)) = request.extensions_mut().remove() {
+            call.answer_bytes = bytes;
+        }
+        request.extensions_mut().insert(call);
         let exempt = record.method().exempt;
         let routes = match self.domains.get() {
             Some(domains) if !exempt => domains,

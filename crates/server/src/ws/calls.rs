@@ -4,15 +4,25 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use http::{Method, Request, StatusCode, Version, header};
+use kith_proto::message::v1::{SendMessageRequest, send_message_request::To};
 use kith_service::error::{Error, Reason};
+use kith_store::{ConversationId, GroupId, UserId};
 use tonic::Status;
 
-use super::frame::{self, CallId};
+use super::{
+    frame::{self, CallId, SENT_BYTES},
+    turns::SendTurn,
+};
 use crate::{
     auth::identity::{InProcessIdentity, User},
-    edge::Edge,
+    edge::{AnswerLimit, Edge},
     json::{self, BodyLimits},
 };
+
+/// Bytes of the records of an answer. Their text is longer, by base64, names of fields and digits, and must fit into a frame.
+const ANSWER_BYTES: usize = 384 << 10;
+/// Text of an answer that does not fit into a frame together with the number of its call.
+const ANSWER_TEXT_BYTES: usize = SENT_BYTES - 64;
 
 /// By service. What is not here is for services, for batches or for streams. A name alone is that of the first service that has it:
 /// a service whose calls sockets took before keeps its names.
@@ -109,22 +119,39 @@ impl SocketCalls {
 
     /// Makes one call and returns the frame that answers it. Dropped before, the call is cancelled; a write that has begun
     /// goes on.
-    pub(super) async fn make(self, user: Arc<User>, id: CallId, name: String, body: String) -> String {
+    ///
+    /// `turn`: that of a send, which begins with it.
+    pub(super) async fn make(
+        self,
+        user: Arc<User>,
+        call: (CallId, String, String),
+        turn: Option<SendTurn>,
+    ) -> String {
+        let (id, name, body) = call;
         let Some((service, name)) = method(&name) else {
             return frame::call_failed(id, &json::failure_text(&not_taken()));
         };
+        // Held until the call has ended: the next send waits for it.
+        let mut turn = turn;
+        if let Some(turn) = &mut turn {
+            turn.begin().await;
+        }
         let request = Request::builder()
             .method(Method::POST)
             .version(Version::HTTP_2)
             .uri(format!("/{service}/{name}"))
             .header(header::CONTENT_TYPE, "application/json")
             .extension(InProcessIdentity::User(user))
+            .extension(AnswerLimit(ANSWER_BYTES))
             .body(Body::from(body));
         let Ok(request) = request else { return frame::call_failed(id, &json::failure_text(&not_taken())) };
         let (head, body) = json::answer(&self.edge, self.limits, request).await.into_parts();
         // It is in memory as a whole.
         let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
         match std::str::from_utf8(&bytes) {
+            Ok(message) if head.status == StatusCode::OK && message.len() >= ANSWER_TEXT_BYTES => {
+                frame::call_failed(id, &json::failure_text(&too_large()))
+            }
             Ok(message) if head.status == StatusCode::OK => frame::answer(id, message),
             Ok(_) | Err(_) => frame::call_failed(id, &bytes),
         }
@@ -137,6 +164,25 @@ fn method(name: &str) -> Option<(&'static str, &str)> {
     let is_named = |service: &str| wanted.is_none_or(|wanted| service.rsplit('.').next() == Some(wanted));
     let found = CALLS.iter().find(|(service, names)| is_named(service) && names.contains(&name));
     found.map(|(service, _)| (*service, name))
+}
+
+/// The conversation to which a call of this user sends; `None`: it sends nothing, or will be refused.
+pub(super) fn sends_to(user: UserId, name: &str, body: &str) -> Option<ConversationId> {
+    if method(name)?.1 != "SendMessage" {
+        return None;
+    }
+    let request: SendMessageRequest =
+        json::record("kith.message.v1.SendMessageRequest", body.as_bytes()).ok()?;
+    match request.to? {
+        To::ConversationId(id) => id.parse().ok(),
+        To::UserId(other) => Some(ConversationId::direct(user, UserId::new(other).ok()?)),
+        To::GroupId(group) => GroupId::new(group).ok().map(ConversationId::Group),
+    }
+}
+
+fn too_large() -> Status {
+    let message = format!("the answer would have {SENT_BYTES} bytes of text or more: ask for fewer records");
+    Error::new(Reason::AnswerTooLarge, message).into()
 }
 
 fn not_taken() -> Status {
@@ -167,6 +213,33 @@ mod tests {
                 assert!(matches!(access.action(), Action::Read | Action::Write), "{name} is for users");
                 assert_ne!(access.users(), Users::None, "{name} is for users");
             }
+        }
+    }
+
+    #[test]
+    fn sends_to_one_conversation_are_known_as_such() {
+        let of = |name: &str, body: &str| {
+            sends_to(UserId::new(7).unwrap(), name, body).map(|conversation| conversation.to_string())
+        };
+        for (body, expected) in [
+            (r#"{"conversationId":"d7-8"}"#, Some("d7-8")),
+            (r#"{"conversation_id":"d7-8","body":"aGk="}"#, Some("d7-8")),
+            (r#"{"userId":8}"#, Some("d7-8")),
+            (r#"{"user_id":"8"}"#, Some("d7-8")),
+            (r#"{"userId":8.0}"#, Some("d7-8")),
+            (r#"{"userId":7}"#, Some("d7-7")),
+            (r#"{"groupId":"9"}"#, Some("g9")),
+            (r#"{"conversationId":"g9"}"#, Some("g9")),
+            (r#"{"conversationId":"d8-7"}"#, None),
+            (r#"{"userId":8,"groupId":9}"#, None),
+            (r#"{"userId":0}"#, None),
+            ("{}", None),
+            ("[]", None),
+        ] {
+            for name in ["SendMessage", "MessageService.SendMessage"] {
+                assert_eq!(of(name, body).as_deref(), expected, "{name} {body}");
+            }
+            assert_eq!(of("SendSignal", body), None);
         }
     }
 

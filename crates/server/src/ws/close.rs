@@ -1,5 +1,6 @@
 //! Why a socket is closed, as its peer reads it.
 
+use kith_service::error::{Error as CallError, Reason};
 use tokio_tungstenite::tungstenite::{
     Error,
     protocol::{CloseFrame, frame::coding::CloseCode},
@@ -19,12 +20,14 @@ pub(super) enum Close {
     NotUtf8,
     /// A text is not JSON.
     NotJson,
-    /// A JSON value is neither a hello nor a call.
+    /// A JSON value is neither a hello nor a renewal nor a call.
     Form,
     /// The first frame is a call, or none came in time.
     NoHello,
-    /// A second hello while the first one holds, or one of another user.
+    /// A second hello while the first one holds.
     Again,
+    /// A later hello, or a renewal, of another user.
+    OtherUser,
     /// The hello was refused, or the token of the user has ended; an error frame says why.
     Refused,
     /// The socket is as old as one with a token may be.
@@ -48,7 +51,7 @@ impl Close {
             Self::Protocol => CloseCode::Protocol,
             Self::Binary => CloseCode::Unsupported,
             Self::NotUtf8 | Self::NotJson => CloseCode::Invalid,
-            Self::Form | Self::NoHello | Self::Again | Self::Refused => CloseCode::Policy,
+            Self::Form | Self::NoHello | Self::Again | Self::OtherUser | Self::Refused => CloseCode::Policy,
             Self::TooLarge => CloseCode::Size,
             Self::Unread | Self::Silent | Self::Later => CloseCode::Again,
             Self::Fault => CloseCode::Error,
@@ -62,9 +65,12 @@ impl Close {
             Self::Binary => "frames must be text",
             Self::NotUtf8 => "the text is not UTF-8",
             Self::NotJson => "the text is not JSON",
-            Self::Form => "a frame must be {\"hello\": ...} or {\"id\": ..., \"call\": ..., \"body\": ...}",
+            Self::Form => {
+                "a frame must be {\"hello\": ...}, {\"renew\": ...} or {\"id\": ..., \"call\": ..., \"body\": ...}"
+            }
             Self::NoHello => "the first frame must be a hello, and come within 5 s",
-            Self::Again => "a hello is sent once, and again after a reset by the same user",
+            Self::Again => "a hello is sent once, and again after a reset",
+            Self::OtherUser => "a socket keeps its user",
             Self::Refused => "the hello was refused, or the token has ended",
             Self::Old => "the socket is as old as limits.stream_max allows",
             Self::TooLarge => "a frame has at most 256 KiB",
@@ -77,6 +83,17 @@ impl Close {
 
     pub(super) fn frame(self) -> CloseFrame {
         CloseFrame { code: self.code(), reason: self.text().into() }
+    }
+
+    /// The error of which a frame is sent before the close. `None`: one was sent already, or the close frame says all.
+    pub(super) fn error(self) -> Option<CallError> {
+        let reason = match self {
+            Self::Binary | Self::NotJson | Self::Form => Reason::MalformedMessage,
+            Self::NoHello => Reason::CredentialsMissing,
+            Self::Again | Self::OtherUser => Reason::StateForbids,
+            _ => return None,
+        };
+        Some(CallError::new(reason, self.text()))
     }
 
     /// After a call that the socket itself made has failed.
@@ -136,8 +153,6 @@ const fn is_gone(why: &tokio_tungstenite::tungstenite::error::ProtocolError) -> 
 
 #[cfg(test)]
 mod tests {
-    use kith_service::error::{Error as Failed, Reason};
-
     use super::*;
 
     #[test]
@@ -154,7 +169,7 @@ mod tests {
             (1002, &[Close::Protocol]),
             (1003, &[Close::Binary]),
             (1007, &[Close::NotUtf8, Close::NotJson]),
-            (1008, &[Close::Form, Close::NoHello, Close::Again, Close::Refused]),
+            (1008, &[Close::Form, Close::NoHello, Close::Again, Close::OtherUser, Close::Refused]),
             (1009, &[Close::TooLarge]),
             (1011, &[Close::Fault]),
             (1013, &[Close::Unread, Close::Silent, Close::Later]),
@@ -166,9 +181,9 @@ mod tests {
 
     #[test]
     fn failed_calls_say_whether_to_come_again() {
-        let after = |error: Failed| Close::after(&error.into());
-        assert_eq!(after(Failed::new(Reason::StoreUnavailable, "")), Close::Later);
-        assert_eq!(after(Failed::not_found("user")), Close::Refused);
-        assert_eq!(after(Failed::internal()), Close::Fault);
+        let after = |error: CallError| Close::after(&error.into());
+        assert_eq!(after(CallError::new(Reason::StoreUnavailable, "")), Close::Later);
+        assert_eq!(after(CallError::not_found("user")), Close::Refused);
+        assert_eq!(after(CallError::internal()), Close::Fault);
     }
 }

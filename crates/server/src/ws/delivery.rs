@@ -1,34 +1,50 @@
 //! Frames of conversations and deliveries.
 
 use kith_proto::message::v1::{Conversation, Delivery, Message, Missed, delivery::What};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::frame::SENT_BYTES;
 use crate::json;
 
-/// Conversations in one frame.
+/// Most conversations in one frame.
 const FRAME: usize = 50;
+/// Most bytes of the conversations in one frame, with a comma after each. The rest is for what is around them.
+const FRAME_BYTES: usize = SENT_BYTES - 128;
 
 /// Frames of conversations. `more`: whether others follow after them.
 pub(super) fn pages(conversations: &[Conversation], more: bool, left_out: i64) -> Vec<String> {
-    let parts = conversations.chunks(FRAME).collect::<Vec<_>>();
-    // A user without conversations gets one empty page.
-    let parts = if parts.is_empty() { vec![&conversations[..0]] } else { parts };
+    let parts = parts(conversations.iter().map(conversation));
     let count = parts.len();
-    let page = |(at, part): (usize, &[Conversation])| {
-        let more = more || at + 1 < count;
-        let listed: Vec<_> = part.iter().map(conversation).collect();
-        let mut page = json!({"conversations": listed, "more": more});
-        if !more && left_out > 0 {
-            page["leftOut"] = left_out.to_string().into();
-        }
-        page.to_string()
+    let page = |(at, part): (usize, Vec<String>)| {
+        let (more, listed) = (more || at + 1 < count, part.join(","));
+        let left_out =
+            if more || left_out == 0 { String::new() } else { format!(r#","leftOut":"{left_out}""#) };
+        format!(r#"{{"conversations":[{listed}],"more":{more}{left_out}}}"#)
     };
     parts.into_iter().enumerate().map(page).collect()
 }
 
-fn conversation(conversation: &Conversation) -> Value {
-    let name = "kith.message.v1.Conversation";
-    json::value(name, conversation).unwrap_or_else(|| json!({"conversationId": conversation.conversation_id}))
+/// Splits texts into those of one frame each. There is at least one part: a user without conversations gets an empty page.
+fn parts(texts: impl Iterator<Item = String>) -> Vec<Vec<String>> {
+    let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for text in texts {
+        let added = text.len() + 1;
+        if part.len() == FRAME || (bytes + added > FRAME_BYTES && !part.is_empty()) {
+            parts.push(std::mem::take(&mut part));
+            bytes = 0;
+        }
+        bytes += added;
+        part.push(text);
+    }
+    if !part.is_empty() || parts.is_empty() {
+        parts.push(part);
+    }
+    parts
+}
+
+fn conversation(conversation: &Conversation) -> String {
+    let value = json::value("kith.message.v1.Conversation", conversation);
+    value.unwrap_or_else(|| json!({"conversationId": conversation.conversation_id})).to_string()
 }
 
 /// One delivery with the cursor after it. What has no JSON form is named, so that the peer pulls it and reads why.
@@ -65,6 +81,7 @@ fn missed(message: &Message) -> Missed {
 mod tests {
     use kith_proto::message::v1::{Note, note};
     use prost_types::Timestamp;
+    use serde_json::Value;
 
     use super::*;
 
@@ -85,6 +102,18 @@ mod tests {
         assert_eq!(parsed(&pages(&listed(120), false, 3)[2])["leftOut"], "3");
         assert!(pages(&listed(120), true, 0).iter().all(|page| parsed(page)["more"] == true));
         assert_eq!(pages(&[], false, 0), [r#"{"conversations":[],"more":false}"#]);
+    }
+
+    #[test]
+    fn pages_are_bounded_by_bytes_and_lose_nothing() {
+        let half = "x".repeat(FRAME_BYTES / 2 - 1);
+        let texts = [&half, &half, "y", &half, &half].map(str::to_owned);
+        let split = parts(texts.clone().into_iter());
+        assert_eq!(split.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
+        assert!(split.iter().all(|part| part.join(",").len() <= FRAME_BYTES));
+        assert_eq!(split.concat(), texts);
+        let large = vec!["x".repeat(2 * SENT_BYTES), "y".to_owned()];
+        assert_eq!(parts(large.into_iter()).len(), 2, "a text of any size is sent");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the node says by itself to one socket: welcome, the conversations, and what is new.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use kith_proto::message::v1::{
@@ -9,18 +9,19 @@ use kith_proto::message::v1::{
 };
 use kith_service::{message::ReceiverLiveness, rpc::answer_size::MESSAGE_BYTES_MAX};
 use serde_json::Value;
-use tokio::sync::mpsc::Sender;
+use tokio::{
+    sync::{mpsc::Sender, watch},
+    time::Instant,
+};
 use tonic::{Code, Request, Status, Streaming};
 
 use super::{
     close::Close,
     delivery, frame,
     hello::{ClaimedUser, Hello, ReceiveStart},
+    renewal::ProvenUser,
 };
-use crate::{
-    auth::identity::{InProcessIdentity, User},
-    edge::Edge,
-};
+use crate::{auth::identity::InProcessIdentity, edge::Edge};
 
 /// Conversations that are read at once.
 const PAGE: i32 = 200;
@@ -41,11 +42,14 @@ pub(super) enum FeedOutput {
 /// The feed of one hello. Ends when the socket does.
 pub(super) struct Feed {
     pub(super) edge: Edge,
-    pub(super) user: Arc<User>,
+    /// Changed by renewals.
+    pub(super) user: watch::Receiver<ProvenUser>,
     pub(super) hello: Hello,
     /// Whether the peer answers, as the socket says it.
     pub(super) liveness: Arc<ReceiverLiveness>,
     pub(super) output: Sender<FeedOutput>,
+    /// How long the feed goes on after its user was proved by a token.
+    pub(super) age_max: Duration,
 }
 
 /// The socket is gone, or the feed has sent its last output.
@@ -55,6 +59,8 @@ struct FeedEnded;
 struct ResponseStream {
     first: Option<ReceiveResponse>,
     rest: Streaming<ReceiveResponse>,
+    /// When the user for whom it was opened was proved.
+    proved: Instant,
 }
 
 impl Feed {
@@ -100,8 +106,8 @@ impl Feed {
         }
     }
 
-    /// Passes on what comes. A stream that ends for its age goes on where it was, and its peer does not notice, if the user needs
-    /// no proof; else the socket ends, and the peer has to prove its user again.
+    /// Passes on what comes. A stream that ends for its age, or with its token, goes on where it was, and its peer does not
+    /// notice, if the user needs no proof, or has proved itself since; else the socket ends.
     async fn receive(&mut self, mut stream: ResponseStream) -> Result<(), FeedEnded> {
         let mut position = FeedPosition::after(&self.hello.start);
         let mut live = LiveState::NotYet;
@@ -127,14 +133,8 @@ impl Feed {
                     };
                 }
                 Ok(None) => return self.reset().await,
-                Err(status) if status.code() == Code::DeadlineExceeded => {
-                    stream = if self.is_trusted() {
-                        self.reopen(&position).await?
-                    } else {
-                        self.close_as_old().await?
-                    }
-                }
-                Err(status) => return Err(self.fail(&status).await),
+                Err(status) if self.goes_on(&status, &stream) => stream = self.reopen(&position).await?,
+                Err(status) => return Err(self.fail_stream(&status).await),
             }
         }
     }
@@ -148,9 +148,23 @@ impl Feed {
         matches!(self.hello.user, ClaimedUser::Trusted(_))
     }
 
-    async fn close_as_old<T>(&mut self) -> Result<T, FeedEnded> {
-        self.send(FeedOutput::Close(None, Close::Old)).await?;
-        Err(FeedEnded)
+    /// Whether a stream that ended so is opened again.
+    fn goes_on(&self, status: &Status, stream: &ResponseStream) -> bool {
+        let is_renewed = self.user.borrow().at > stream.proved;
+        match status.code() {
+            Code::DeadlineExceeded => self.is_trusted() || is_renewed,
+            Code::Unauthenticated => is_renewed,
+            _ => false,
+        }
+    }
+
+    /// Says why the socket ends after its stream did. A stream whose time is over is as old as it may be.
+    async fn fail_stream(&mut self, status: &Status) -> FeedEnded {
+        if status.code() == Code::DeadlineExceeded {
+            drop(self.send(FeedOutput::Close(None, Close::Old)).await);
+            return FeedEnded;
+        }
+        self.fail(status).await
     }
 
     /// The peer says what it has, and the socket goes on from there.
@@ -191,16 +205,21 @@ impl Feed {
         let start = ReceiveStart { cursor: position.cursor.clone(), positions: Vec::new(), notice_audiences };
         match self.open(&start).await {
             Ok(stream) => Ok(stream),
-            Err(status) => Err(self.fail(&status).await),
+            Err(status) => Err(self.fail_stream(&status).await),
         }
     }
 
+    /// Opens a stream. It ends at the latest when its user was proved `age_max` ago.
     async fn open(&self, start: &ReceiveStart) -> Result<ResponseStream, Status> {
-        let request = ReceiveRequest { device: self.hello.device.clone(), ..start.request(self.user.id) };
+        let ProvenUser { user, at: proved } = self.user.borrow().clone();
+        let request = ReceiveRequest { device: self.hello.device.clone(), ..start.request(user.id) };
         let mut request = self.as_user(request);
         request.extensions_mut().insert(Arc::clone(&self.liveness));
+        if !self.is_trusted() {
+            request.set_timeout(self.age_max.saturating_sub(proved.elapsed()));
+        }
         let mut rest = self.messages().receive(request).await?.into_inner();
-        Ok(ResponseStream { first: rest.message().await?, rest })
+        Ok(ResponseStream { first: rest.message().await?, rest, proved })
     }
 
     /// Says why the socket ends.
@@ -221,7 +240,8 @@ impl Feed {
 
     fn as_user<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.extensions_mut().insert(InProcessIdentity::User(Arc::clone(&self.user)));
+        let user = Arc::clone(&self.user.borrow().user);
+        request.extensions_mut().insert(InProcessIdentity::User(user));
         request
     }
 }

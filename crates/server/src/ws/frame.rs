@@ -13,6 +13,8 @@ use tonic::Status;
 use super::close::Close;
 use crate::json;
 
+/// A text that the node sends has fewer bytes: usual clients take no message of 1 MiB.
+pub(super) const SENT_BYTES: usize = 1 << 20;
 /// A call without a body.
 const NOTHING: &str = "{}";
 
@@ -21,6 +23,8 @@ const NOTHING: &str = "{}";
 pub(super) enum IncomingFrame<'a> {
     /// The text of a hello.
     Hello(&'a str),
+    /// The text of a renewal.
+    Renewal(&'a str),
     Call {
         id: CallId,
         name: Cow<'a, str>,
@@ -39,12 +43,14 @@ impl fmt::Display for CallId {
     }
 }
 
-/// Both kinds at once: what is given twice or unknown is an error of the reader.
+/// All kinds at once: what is given twice or unknown is an error of the reader.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FrameFields<'a> {
     #[serde(borrow)]
     hello: Option<&'a RawValue>,
+    #[serde(borrow)]
+    renew: Option<&'a RawValue>,
     id: Option<u64>,
     #[serde(borrow)]
     call: Option<Cow<'a, str>>,
@@ -64,10 +70,13 @@ impl<'a> IncomingFrame<'a> {
             return Err(Close::Form);
         }
         match form {
-            FrameFields { hello: Some(hello), id: None, call: None, body: None } => {
+            FrameFields { hello: Some(hello), renew: None, id: None, call: None, body: None } => {
                 Ok(Self::Hello(hello.get()))
             }
-            FrameFields { hello: None, id: Some(id), call: Some(name), body } => {
+            FrameFields { hello: None, renew: Some(renewal), id: None, call: None, body: None } => {
+                Ok(Self::Renewal(renewal.get()))
+            }
+            FrameFields { hello: None, renew: None, id: Some(id), call: Some(name), body } => {
                 Ok(Self::Call { id: CallId(id), name, body: body.map_or(NOTHING, RawValue::get) })
             }
             _ => Err(Close::Form),
@@ -140,6 +149,8 @@ mod tests {
             r#"{"id":1,"id":1,"call":"GetUser"}"#,
             r#"{"id":1,"call":"GetUser","more":1}"#,
             r#"{"id":1,"call":"GetUser","hello":{}}"#,
+            r#"{"renew":{},"hello":{}}"#,
+            r#"{"renew":{},"id":1}"#,
         ] {
             assert_eq!(IncomingFrame::read(text).unwrap_err(), Close::Form, "{text}");
         }
@@ -156,7 +167,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in r#"\{("(hello|id|call|body|x)":|[{}\[\],":0-9enul. \\]){0,30}\}"#) {
+        fn any_text_is_read_or_refused(text in r#"\{("(hello|renew|id|call|body|x)":|[{}\[\],":0-9enul. \\]){0,30}\}"#) {
             drop(IncomingFrame::read(&text));
         }
     }

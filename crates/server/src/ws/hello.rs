@@ -108,8 +108,8 @@ impl Hello {
     }
 }
 
-/// A list is none: its elements would be taken for the fields, in their order.
-fn object(text: &str) -> Option<HelloFields> {
+/// Reads the fields of an object. A list is none: its elements would be taken for the fields, in their order.
+pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     serde_json::from_str(text).ok().filter(|_| text.trim_start().starts_with('{'))
 }
 
@@ -149,7 +149,8 @@ fn positions(given: Option<BTreeMap<String, JsonNumber>>) -> Result<Vec<Position
     given.unwrap_or_default().into_iter().map(position).collect()
 }
 
-fn refused(field: &str, why: &'static str) -> Box<Status> {
+/// The error of a field of a frame. `why` follows its name.
+pub(super) fn refused(field: &str, why: &'static str) -> Box<Status> {
     Box::new(Error::invalid(field.to_owned(), &Invalid::new(why)).into())
 }
 

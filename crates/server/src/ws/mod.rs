@@ -10,9 +10,11 @@ mod feed;
 mod frame;
 mod handshake;
 mod hello;
+mod renewal;
 mod socket;
+mod turns;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::body::Body;
 use http::{Request, Response};
@@ -61,6 +63,8 @@ pub(crate) struct SocketsShared {
     edge: Edge,
     calls: SocketCalls,
     closing: CancellationToken,
+    /// How long a socket goes on after its user was proved by a token.
+    age_max: Duration,
 }
 
 impl Sockets {
@@ -80,6 +84,7 @@ impl Sockets {
             calls: SocketCalls::new(edge.clone(), BodyLimits::of(limits)),
             edge,
             closing: shutdown.closing.clone(),
+            age_max: limits.stream_max,
         };
         let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let (slots, waiting) = (permits(config.sockets), permits(config.sockets_waiting));

@@ -10,6 +10,7 @@ use tokio::{
     sync::{
         OwnedSemaphorePermit,
         mpsc::{self, Receiver},
+        watch,
     },
     task::{JoinError, JoinSet},
     time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout, timeout_at},
@@ -26,10 +27,13 @@ use tonic::Status;
 
 use super::{
     SocketsShared,
+    calls::sends_to,
     close::{Close, SocketEnd},
     feed::{Feed, FeedOutput},
     frame::{self, IncomingFrame},
     hello::{ClaimedUser, Hello},
+    renewal::{self, ProvenUser},
+    turns::SendTurns,
 };
 use crate::{auth::identity::User, edge::Edge};
 
@@ -48,8 +52,8 @@ const BUFFER: usize = 4 << 10;
 pub(super) struct Socket<'a, S> {
     stream: WebSocketStream<S>,
     shared: &'a SocketsShared,
-    /// Who acts, from the first hello on.
-    user: Option<Arc<User>>,
+    /// Who acts, from the first hello on. The feed sees renewals.
+    user: Option<watch::Sender<ProvenUser>>,
     /// Counts it among those that wait for their first hello.
     waiting_permit: Option<OwnedSemaphorePermit>,
     /// From a hello until its reset.
@@ -57,6 +61,7 @@ pub(super) struct Socket<'a, S> {
     /// Whether the peer answers, for the stream of the current hello.
     liveness: Arc<ReceiverLiveness>,
     calls: JoinSet<String>,
+    turns: SendTurns,
     pings: Interval,
     /// When the last frame came.
     last_received: Instant,
@@ -101,6 +106,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             feed: None,
             liveness: Arc::default(),
             calls: JoinSet::new(),
+            turns: SendTurns::default(),
             pings,
             last_received: now,
             hello_until: Some(now + HELLO),
@@ -187,10 +193,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         match message {
             Message::Text(text) => match IncomingFrame::read(&text)? {
                 IncomingFrame::Hello(hello) => self.accept_hello(hello).await,
+                IncomingFrame::Renewal(renewal) => self.renew(renewal).await,
                 IncomingFrame::Call { id, name, body } => {
-                    let user = self.user.clone().ok_or(Close::NoHello)?;
-                    let calls = self.shared.calls.clone();
-                    self.calls.spawn(calls.make(user, id, name.into_owned(), body.to_owned()));
+                    let user = Arc::clone(&self.user.as_ref().ok_or(Close::NoHello)?.borrow().user);
+                    let turn = sends_to(user.id, &name, body).map(|to| self.turns.next(to));
+                    let call = (id, name.into_owned(), body.to_owned());
+                    self.calls.spawn(self.shared.calls.clone().make(user, call, turn));
                     Ok(())
                 }
             },
@@ -215,15 +223,42 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             Err(_elapsed) => return Err(Close::NoHello.into()),
         };
         // A later hello says where to go on, and may bring another token; not another user.
-        if self.user.as_ref().is_some_and(|before| before.id != user.id) {
-            return Err(Close::Again.into());
-        }
+        let user = self.proven(user)?;
         self.hello_until = None;
         self.waiting_permit = None;
         self.liveness = Arc::default();
-        self.feed = Some(self.start_feed(Arc::clone(&user), hello));
-        self.user = Some(user);
+        self.feed = Some(self.start_feed(user, hello));
         Ok(())
+    }
+
+    /// Goes on with another token. It begins no stream and moves no position, so it may cross a reset.
+    async fn renew(&mut self, text: &str) -> Result<(), SocketEnd> {
+        if self.user.is_none() {
+            return Err(Close::NoHello.into());
+        }
+        let token = match renewal::token(text, self.shared.config.trusted) {
+            Ok(token) => ClaimedUser::Token(token),
+            Err(status) => return self.refuse(&status).await,
+        };
+        let user = match timeout(HELLO, authenticated(&self.shared.edge, &token)).await {
+            Ok(Ok(user)) => user,
+            Ok(Err(status)) => return self.refuse(&status).await,
+            Err(_elapsed) => return Err(Close::Later.into()),
+        };
+        let expires_in = self.proven(user)?.borrow().expires_in();
+        let renewed = frame::named("renewed", &json!({"expiresIn": expires_in}));
+        self.write(Message::text(renewed)).await
+    }
+
+    /// Calls and the feed act for this user from now on.
+    fn proven(&mut self, user: Arc<User>) -> Result<watch::Receiver<ProvenUser>, SocketEnd> {
+        if self.user.as_ref().is_some_and(|before| before.borrow().user.id != user.id) {
+            return Err(Close::OtherUser.into());
+        }
+        let proven = ProvenUser::now(user);
+        let known = self.user.get_or_insert_with(|| watch::channel(proven.clone()).0);
+        known.send_replace(proven);
+        Ok(known.subscribe())
     }
 
     async fn refuse(&mut self, status: &Status) -> Result<(), SocketEnd> {
@@ -235,19 +270,24 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         self.hello_until.unwrap_or_else(Instant::now)
     }
 
-    fn start_feed(&self, user: Arc<User>, hello: Hello) -> FeedTask {
+    fn start_feed(&self, user: watch::Receiver<ProvenUser>, hello: Hello) -> FeedTask {
         let config = &self.shared.config;
-        let welcome = json!({
-            "userId": user.id.to_string(),
+        let proven = user.borrow().clone();
+        let mut welcome = json!({
+            "userId": proven.user.id.to_string(),
             "version": env!("CARGO_PKG_VERSION"),
             "calls": config.calls,
             "frameBytes": FRAME_MAX,
             "pingEvery": humantime::format_duration(config.ping_every).to_string(),
         });
+        if !config.trusted {
+            welcome["expiresIn"] = proven.expires_in().into();
+        }
         // No queue: what is not taken waits where it is.
         let (sender, output) = mpsc::channel(1);
-        let liveness = Arc::clone(&self.liveness);
-        let feed = Feed { edge: self.shared.edge.clone(), user, hello, liveness, output: sender };
+        let (edge, age_max, liveness) =
+            (self.shared.edge.clone(), self.shared.age_max, Arc::clone(&self.liveness));
+        let feed = Feed { edge, user, hello, liveness, output: sender, age_max };
         FeedTask { output, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(welcome))) }
     }
 
@@ -280,13 +320,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
 
     /// Says why, and lets the peer read it: a connection that is dropped with unread bytes is reset.
     async fn end(&mut self, end: SocketEnd) {
-        let frame = match end {
-            SocketEnd::Close(close) => Some(close.frame()),
+        let (error, frame) = match end {
+            SocketEnd::Close(close) => (close.error(), Some(close.frame())),
             // The library has the answer ready.
-            SocketEnd::Closed => None,
+            SocketEnd::Closed => (None, None),
             SocketEnd::Gone => return,
         };
         let ended = async {
+            if let Some(error) = error {
+                drop(self.stream.send(Message::text(frame::failed(&error.into()))).await);
+            }
             // Both say that the connection is closed once the frame is sent.
             match frame {
                 Some(frame) => drop(self.stream.close(Some(frame)).await),
@@ -352,15 +395,20 @@ mod tests {
         let begun = Instant::now();
         let mut peer = peer(other).await;
         let reads = tokio::spawn(async move {
+            let mut texts = Vec::new();
             loop {
-                if let Message::Close(Some(close)) = peer.next().await.unwrap().unwrap() {
-                    return u16::from(close.code);
+                match peer.next().await.unwrap().unwrap() {
+                    Message::Close(Some(close)) => return (u16::from(close.code), texts),
+                    Message::Text(text) => texts.push(text),
+                    _ => {}
                 }
             }
         });
         assert_eq!(ends(io, Duration::from_secs(3)).await, SocketEnd::Close(Close::NoHello));
         assert!((HELLO..HELLO + CLOSE_LIMIT).contains(&begun.elapsed()), "{:?}", begun.elapsed());
-        assert_eq!(reads.await.unwrap(), 1008);
+        let (code, texts) = reads.await.unwrap();
+        assert_eq!((code, texts.len()), (1008, 1));
+        assert!(texts[0].contains(r#""reason":"CREDENTIALS_MISSING""#), "{texts:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -78,4 +78,6 @@ mod ws_bad_input;
 mod ws_frames;
 mod ws_messages;
 mod ws_opening;
+mod ws_order;
+mod ws_renewal;
 mod ws_tokens;

@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::{
     edge::{
         ServedEdge, serve_with,
-        service::{FAILS, FINE, PANICS},
+        service::{FAILS, FINE, LARGE, PANICS},
     },
     sockets::{Socket, messages::FakeMessages, on, opening},
 };
@@ -133,6 +133,47 @@ async fn call_before_hello_or_second_hello_closes() {
         assert_eq!(code_of_later(&node, Message::text(again)).await, 1008, "{user}");
     }
     node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn refused_frame_is_explained_before_the_close() {
+    let node = node().await;
+    let call = json!({"id": 1, "call": "GetUser", "body": {"userId": FINE}}).to_string();
+    let renewal = json!({"renew": {"credential": "a.b.c"}}).to_string();
+    let malformed = [
+        (Message::text("{}"), 1008),
+        (Message::text("[]"), 1008),
+        (Message::text("{"), 1007),
+        (Message::binary(b"{}".to_vec()), 1003),
+    ];
+    for (frame, code) in malformed {
+        let mut socket = Socket::open(node.address).await;
+        socket.message(frame.clone()).await;
+        socket.assert_closed(code, "MALFORMED_MESSAGE").await;
+        let mut socket = Socket::live(node.address, 7).await;
+        socket.message(frame).await;
+        socket.assert_closed(code, "MALFORMED_MESSAGE").await;
+    }
+    for early in [call, renewal] {
+        let mut socket = Socket::open(node.address).await;
+        socket.text(&early).await;
+        socket.assert_closed(1008, "CREDENTIALS_MISSING").await;
+    }
+    for user in [7, 8] {
+        let mut socket = Socket::live(node.address, 7).await;
+        socket.send(&json!({"hello": {"user": user}})).await;
+        let error = socket.assert_closed(1008, "STATE_FORBIDS").await;
+        assert!(error["error"]["message"].as_str().unwrap().contains("hello"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn answer_above_a_frame_is_refused() {
+    let node = node().await;
+    let mut socket = Socket::live(node.address, 7).await;
+    let frame = socket.call("GetUser", &json!({"userId": LARGE})).await;
+    assert_eq!(refusal(&frame), ("resource_exhausted", "ANSWER_TOO_LARGE"), "{frame}");
+    assert_eq!(socket.call("GetUser", &json!({"userId": FINE})).await["answer"], json!({}));
 }
 
 #[tokio::test]

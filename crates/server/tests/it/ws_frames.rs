@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use kith_proto::message::v1::{Missed, NoticeTotals, delivery::What};
+use kith_proto::message::v1::{Conversation, Message, Missed, NoticeTotals, delivery::What};
 use kith_service::error::{Error, Reason};
-use serde_json::json;
+use serde_json::{Value, json};
 use tonic::Status;
 
 use crate::{
@@ -73,6 +73,32 @@ async fn conversation_pages_say_whether_more_follow() {
     let (first, last) = (socket.next().await, socket.next().await);
     assert_eq!(first, json!({"conversations": [{"conversationId": "d7-8", "maxSeq": "3"}], "more": true}));
     assert_eq!(last, json!({"conversations": [{"conversationId": "g9", "maxSeq": "3"}], "more": false}));
+}
+
+#[tokio::test]
+async fn conversation_frames_stay_below_1_mib() {
+    let fake = FakeMessages::new();
+    let large = |at: i64| Conversation {
+        conversation_id: format!("g{at}"),
+        last_message: Some(Message { body: vec![7; 60_000].into(), seq: 1, ..Default::default() }),
+        ..Default::default()
+    };
+    fake.list_first((1..=40).map(large).collect());
+    let node = node(&fake).await;
+    let mut socket = Socket::greeted(node.address, &json!({"user": 7})).await;
+    let mut listed = Vec::new();
+    loop {
+        let text = socket.next_text().await;
+        assert!(text.len() < 1 << 20, "a frame of {} bytes", text.len());
+        let frame: Value = serde_json::from_str(&text).unwrap();
+        let Some(page) = frame["conversations"].as_array() else { continue };
+        listed.extend(page.iter().map(|one| one["conversationId"].as_str().unwrap().to_owned()));
+        if frame["more"] == false {
+            break;
+        }
+    }
+    let expected: Vec<_> = (1..=40).chain([9]).map(|at| format!("g{at}")).collect();
+    assert_eq!(listed, expected);
 }
 
 #[tokio::test]

@@ -114,6 +114,46 @@ async fn cursor_brings_missed_messages_once_in_order() {
 }
 
 #[tokio::test]
+async fn pages_on_sockets_fit_into_a_frame() {
+    let (node, [ann, bea]) = node_with().await;
+    let id = direct(ann, bea);
+    let mut socket = Socket::live(node.address, ann).await;
+    let body = "x".repeat(60_000);
+    for _ in 0..20 {
+        done(&mut socket, "SendMessage", to(&id, &body)).await;
+    }
+    // It has no messages of its own to read.
+    let mut socket = Socket::live(node.address, ann).await;
+    for (call, field) in [("PullMessages", "fromSeq"), ("History", "beforeSeq")] {
+        let (mut seqs, mut at) = (Vec::new(), 0);
+        loop {
+            let mut body = json!({"conversationId": id});
+            if at > 0 {
+                body[field] = at.into();
+            }
+            socket.send(&json!({"id": 1, "call": call, "body": body})).await;
+            let text = socket.next_text().await;
+            let frame: Value = serde_json::from_str(&text).unwrap();
+            if frame.get("id").is_none() {
+                panic!("an answer, and not {frame}");
+            }
+            assert!(text.len() < 1 << 20, "{call}: {} bytes", text.len());
+            let page = frame["answer"]["messages"].as_array().expect("a page");
+            seqs.extend(page.iter().map(|one| one["seq"].as_str().unwrap().parse::<i64>().unwrap()));
+            if frame["answer"].get("more").is_none() {
+                break;
+            }
+            at = seqs.last().unwrap() + i64::from(call == "PullMessages");
+        }
+        seqs.sort_unstable();
+        assert_eq!(seqs, (1..=20).collect::<Vec<_>>(), "{call}");
+    }
+    let seqs: Vec<_> = (1..=20).collect();
+    let found = done(&mut socket, "PullBySeqs", json!({"conversationId": id, "seqs": seqs})).await;
+    assert_eq!(found["more"], true);
+}
+
+#[tokio::test]
 async fn restart_resets_and_positions_go_on() {
     let (node, [ann, bea]) = node_with().await;
     let mut of_ann = Socket::live(node.address, ann).await;

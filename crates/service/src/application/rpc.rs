@@ -99,7 +99,7 @@ impl ApplicationService for ApplicationRpc {
         let next = self.pages.verify(&query, &request.page_token)?.and_then(|id| ApplicationId::new(id).ok());
         let page =
             self.applications.list_applications(list, next.or(after), quota.size, call.principal).await?;
-        let applications = fit_into_answer(page.found.iter().map(convert::listed_to_wire));
+        let applications = fit_into_answer(call.answer_bytes, page.found.iter().map(convert::listed_to_wire));
         quota.answered(applications.len());
         let cut = page.found[..applications.len()].last().filter(|_| applications.len() < page.found.len());
         let last = cut.map(|listed| listed.application.id).or(page.last);

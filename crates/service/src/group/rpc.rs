@@ -22,7 +22,7 @@ use crate::{
     error::{Error, valid},
     group::members::Members,
     rpc::{
-        answer_size::{ANSWER_BYTES, ByteBudget, fit_into_answer},
+        answer_size::{ByteBudget, fit_into_answer},
         audit_notes::AuditNotes,
         batch::{self, Limits},
         call::{AnswerMetadata, Call, Principal, RpcResult},
@@ -190,7 +190,7 @@ impl GroupService for GroupRpc {
         let ids = convert::group_ids(&request.group_ids)?;
         self.limits.records.count(call, ids.len())?;
         let groups = self.groups_for(&ids, call.principal, &consistency).await?;
-        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let mut budget = ByteBudget::new(call.answer_bytes);
         let results = ids.iter().zip(groups).map(|(id, group)| self.result(*id, group, call, &mut budget));
         Ok(Response::new(wire::BatchGetGroupsResponse { results: results.collect() }))
     }
@@ -263,7 +263,8 @@ impl GroupService for GroupRpc {
         let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];
         let after = self.pages.verify(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
         let found = self.groups.search_groups(&keyword, after, page.size, &consistency).await?;
-        let groups = fit_into_answer(found.groups.iter().map(|group| self.shown(group, call)));
+        let shown = found.groups.iter().map(|group| self.shown(group, call));
+        let groups = fit_into_answer(call.answer_bytes, shown);
         page.answered(groups.len());
         let cut = groups.last().filter(|_| groups.len() < found.groups.len()).map(|group| group.group_id);
         let next = cut.or(found.next.map(GroupId::get));

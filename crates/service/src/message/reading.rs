@@ -251,6 +251,19 @@ impl PageRequest {
 }
 
 impl MessagePage {
+    /// Cuts the page to messages of at most this many bytes, and at least one.
+    pub(super) fn fit_into(mut self, bytes: usize) -> Self {
+        let mut taken = 0;
+        let fits = |message: &&Message| {
+            taken += message.weight();
+            taken <= bytes
+        };
+        let kept = self.messages.iter().take_while(fits).count().max(1);
+        self.more |= kept < self.messages.len();
+        self.messages.truncate(kept);
+        self
+    }
+
     /// An empty page.
     pub(super) const fn empty() -> Self {
         Self { messages: Vec::new(), range: ReadRange { min: 1, max: 0, closed_at: None }, more: false }

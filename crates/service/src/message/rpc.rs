@@ -91,7 +91,7 @@ impl MessageService for MessageRpc {
         let reader = convert::acting_user(request.user_id, call.principal)?;
         let mut quota = self.page(call, request.limit)?;
         let asked = convert::pull(&request, quota.size)?;
-        let page = self.messages.pull(reader, asked).await?;
+        let page = self.messages.pull(reader, asked).await?.fit_into(call.answer_bytes);
         quota.answered(page.messages.len());
         Ok(Response::new(wire::PullMessagesResponse {
             min_seq: page.range.min,
@@ -112,6 +112,7 @@ impl MessageService for MessageRpc {
         let seqs = convert::seqs(request.seqs)?;
         let mut quota = self.limits.records.page(call, seqs.len())?;
         let page = self.messages.pull_by_seqs(reader, conversation, seqs).await?;
+        let page = page.fit_into(call.answer_bytes);
         quota.answered(page.messages.len());
         Ok(Response::new(wire::PullBySeqsResponse {
             more: page.more,
@@ -125,7 +126,7 @@ impl MessageService for MessageRpc {
         let reader = convert::acting_user(request.user_id, call.principal)?;
         let mut quota = self.page(call, request.limit)?;
         let asked = convert::back(&request, quota.size)?;
-        let page = self.messages.history(reader, asked).await?;
+        let page = self.messages.history(reader, asked).await?.fit_into(call.answer_bytes);
         quota.answered(page.messages.len());
         Ok(Response::new(wire::HistoryResponse {
             min_seq: page.range.min,

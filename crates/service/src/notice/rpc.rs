@@ -140,7 +140,7 @@ impl NoticeService for NoticeRpc {
         let mut quota = self.limits.records.page(call, PAGES.of(request.page_size)?)?;
         let list = NoticeListRequest { audience, reader, after, size: quota.size };
         let page = self.records.list(list, call.principal, &consistency).await?;
-        let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
+        let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES.min(call.answer_bytes));
         let (mut notices, mut last) = (Vec::new(), page.more);
         for listed in &page.notices {
             let notice = convert::listed_to_wire(listed);

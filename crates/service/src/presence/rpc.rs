@@ -165,7 +165,7 @@ impl PresenceService for PresenceRpc {
         let after = after.map(|id| ids::user("page_token", id)).transpose()?;
         let page = self.active_members.list_active_members(group, after, quota.size, call.principal).await?;
         let members = page.members.iter().map(|member| convert::active_member(member, call.principal));
-        let members = fit_into_answer(members);
+        let members = fit_into_answer(call.answer_bytes, members);
         quota.answered(members.len());
         let cut = members.last().filter(|_| members.len() < page.members.len()).map(|member| member.user_id);
         let next = cut.or(page.next.map(UserId::get));

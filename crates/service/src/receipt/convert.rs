@@ -7,7 +7,7 @@ use super::inputs::ReceiptInputs;
 use crate::{
     error::{Error, valid},
     rpc::{
-        answer_size::{ANSWER_BYTES, ByteBudget, left_out},
+        answer_size::{ByteBudget, left_out},
         batch::check_count,
     },
 };
@@ -55,13 +55,14 @@ fn lists_to_wire(OrdinalLists { readers, quitters, names_present }: OrdinalLists
     wire::OrdinalLists { readers, quitters, names_present }
 }
 
-/// A result for each number, in their order, as far as the answer has room.
+/// A result for each number, in their order, as far as an answer with this many bytes has room.
 pub(super) fn results_to_wire(
     inputs: &ReceiptInputs,
     seqs: &[Seq],
     form: wire::ReceiptForm,
+    bytes: usize,
 ) -> Vec<wire::ReceiptResult> {
-    let mut budget = ByteBudget::new(ANSWER_BYTES);
+    let mut budget = ByteBudget::new(bytes);
     let error =
         |seq, error: &Error| wire::ReceiptResult { seq, result: Some(Answer::Error(error.to_result())) };
     let result = |(seq, message): (&Seq, &Result<_, Error>)| {

@@ -116,7 +116,7 @@ impl ReceiptService for ReceiptRpc {
         let (seqs, form) = (convert::seqs(&request.seqs)?, convert::form(request.form)?);
         let is_fresh = self.is_fresh(call, request.consistency.as_ref())?;
         let inputs = self.receipts.inputs(call.principal.user(), conversation, &seqs, is_fresh).await?;
-        let results = convert::results_to_wire(&inputs, &seqs, form);
+        let results = convert::results_to_wire(&inputs, &seqs, form, call.answer_bytes);
         Ok(Response::new(wire::BatchGetReceiptsResponse { results }))
     }
 

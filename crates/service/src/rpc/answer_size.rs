@@ -50,9 +50,9 @@ impl ByteBudget {
     }
 }
 
-/// The records of a page that fit into it: all, or the first ones, at least one.
-pub fn fit_into_answer<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<M> {
-    let mut budget = ByteBudget::new(ANSWER_BYTES);
+/// The records of a page that fit into this many bytes: all, or the first ones, at least one.
+pub fn fit_into_answer<M: Message>(bytes: usize, records: impl IntoIterator<Item = M>) -> Vec<M> {
+    let mut budget = ByteBudget::new(bytes);
     records.into_iter().take_while(|record| budget.admit(record)).collect()
 }
 
@@ -76,8 +76,9 @@ pub fn split<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<Vec<M>> {
 /// The error of a record for which a batch answer has no room.
 #[must_use]
 pub fn left_out() -> Error {
-    let message =
-        format!("the answer has no room for this record: records have at most {ANSWER_BYTES} bytes together");
+    let message = format!(
+        "the answer has no room for this record: records have at most {ANSWER_BYTES} bytes together, fewer on sockets"
+    );
     Error::new(Reason::AnswerTooLarge, message)
 }
 
@@ -104,14 +105,14 @@ mod tests {
     #[test]
     fn page_ends_before_first_record_without_room() {
         let third = ANSWER_BYTES / 3;
-        assert_eq!(fit_into_answer([third, third, third].map(record)).len(), 3);
-        assert_eq!(fit_into_answer([third, third, third + 1, 100].map(record)).len(), 2);
-        assert!(fit_into_answer(Vec::<Vec<u8>>::new()).is_empty());
+        assert_eq!(fit_into_answer(ANSWER_BYTES, [third, third, third].map(record)).len(), 3);
+        assert_eq!(fit_into_answer(ANSWER_BYTES, [third, third, third + 1, 100].map(record)).len(), 2);
+        assert!(fit_into_answer(ANSWER_BYTES, Vec::<Vec<u8>>::new()).is_empty());
     }
 
     #[test]
     fn page_holds_one_record_of_any_size() {
-        assert_eq!(fit_into_answer([2 * ANSWER_BYTES, 100].map(record)).len(), 1);
+        assert_eq!(fit_into_answer(ANSWER_BYTES, [2 * ANSWER_BYTES, 100].map(record)).len(), 1);
     }
 
     #[test]

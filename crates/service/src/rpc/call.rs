@@ -8,7 +8,10 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     error::Error,
-    rpc::rights::{CallerId, Rights},
+    rpc::{
+        answer_size::ANSWER_BYTES,
+        rights::{CallerId, Rights},
+    },
 };
 
 /// The answer of a method, on the wire.
@@ -29,6 +32,8 @@ pub struct Call {
     pub by_node: bool,
     /// Whether the acting user itself calls, by a token of its own, and not a service for it. See [`Self::is_user`].
     pub by_user: bool,
+    /// Bytes of the records that an answer may have. Fewer on sockets, whose clients take smaller messages.
+    pub answer_bytes: usize,
 }
 
 impl Call {
@@ -43,6 +48,7 @@ impl Call {
             caller: CallerId::DEFAULT,
             by_node: false,
             by_user: false,
+            answer_bytes: ANSWER_BYTES,
         }
     }
 

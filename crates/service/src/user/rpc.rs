@@ -18,7 +18,7 @@ use super::{
 use crate::{
     error::{Error, valid},
     rpc::{
-        answer_size::{ANSWER_BYTES, ByteBudget, fit_into_answer},
+        answer_size::{ByteBudget, fit_into_answer},
         audit_notes::AuditNotes,
         batch::{self, Limits},
         call::{AnswerMetadata, Call, Principal, RpcResult, own},
@@ -129,7 +129,7 @@ impl UserService for UserRpc {
         let ids = ids::users("user_ids", &request.user_ids)?;
         self.limits.records.count(call, ids.len())?;
         let users = self.users.get_many(&ids, &consistency).await;
-        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let mut budget = ByteBudget::new(call.answer_bytes);
         let result = |(id, user): (&UserId, _)| self.result(*id, user, Viewer::of(call), &mut budget);
         let results = ids.iter().zip(users).map(result).collect();
         Ok(Response::new(wire::BatchGetUsersResponse { results }))
@@ -203,8 +203,8 @@ impl UserService for UserRpc {
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
         let after = self.pages.verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let found = self.users.search_users(&keyword, after, page.size + 1).await?;
-        let users =
-            fit_into_answer(found.iter().take(page.size).map(|user| self.shown(user, Viewer::of(call))));
+        let shown = found.iter().take(page.size).map(|user| self.shown(user, Viewer::of(call)));
+        let users = fit_into_answer(call.answer_bytes, shown);
         page.answered(users.len());
         let last = users.last().filter(|_| users.len() < found.len());
         let next_page_token = last.map(|user| self.pages.issue(&query, user.user_id)).unwrap_or_default();

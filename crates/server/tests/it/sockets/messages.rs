@@ -1,6 +1,7 @@
 //! A message service that says what the test gives it.
 
 use std::{
+    collections::HashMap,
     convert::Infallible,
     sync::Arc,
     task::{Context, Poll},
@@ -13,12 +14,15 @@ use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use kith_proto::message::v1::{
     Conversation, Delivery, ListConversationsRequest, ListConversationsResponse, Live, Message,
-    ReceiveRequest, ReceiveResponse, Reset, SendMessageResponse, delivery::What,
+    ReceiveRequest, ReceiveResponse, Reset, SendMessageRequest, SendMessageResponse, delivery::What,
 };
 use kith_service::rpc::call::Call;
 use parking_lot::Mutex;
 use prost::Message as _;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{
+    mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    oneshot,
+};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Status, body::Body, server::NamedService};
 
@@ -37,6 +41,12 @@ struct Recorded {
     begins: Vec<Item>,
     /// What each stream says once the first page of conversations was read.
     meanwhile: Vec<Item>,
+    /// The conversations of the first page; empty: one.
+    listed: Vec<Conversation>,
+    /// The client ids of the sends that have begun.
+    sent: Vec<String>,
+    /// Set: sends wait in it until they are released.
+    held: Option<HashMap<String, oneshot::Sender<Result<SendMessageResponse, Status>>>>,
 }
 
 impl FakeMessages {
@@ -55,6 +65,27 @@ impl FakeMessages {
     /// What streams say at first in place of `live`.
     pub fn begin_with(&self, items: Vec<ReceiveResponse>) {
         self.0.lock().begins = items.into_iter().map(Ok).collect();
+    }
+
+    /// Lists these conversations on the first page.
+    pub fn list_first(&self, conversations: Vec<Conversation>) {
+        self.0.lock().listed = conversations;
+    }
+
+    /// Sends wait from now on, until they are released.
+    pub fn hold_sends(&self) {
+        self.0.lock().held = Some(HashMap::new());
+    }
+
+    /// Ends the held send with this client id.
+    pub fn release_send(&self, id: &str, result: Result<SendMessageResponse, Status>) {
+        let held = self.0.lock().held.as_mut().and_then(|held| held.remove(id)).expect("a held send");
+        drop(held.send(result));
+    }
+
+    /// The client ids of the sends that have begun so far.
+    pub fn sent(&self) -> Vec<String> {
+        self.0.lock().sent.clone()
     }
 
     /// The requests of all streams so far.
@@ -98,7 +129,25 @@ impl FakeMessages {
             seen.meanwhile.iter().for_each(|item| drop(stream.send(item.clone())));
         }
         let next_page_token = "2".to_owned();
-        ListConversationsResponse { conversations: vec![one("d7-8")], next_page_token, left_out: 0 }
+        let conversations = if seen.listed.is_empty() { vec![one("d7-8")] } else { seen.listed.clone() };
+        ListConversationsResponse { conversations, next_page_token, left_out: 0 }
+    }
+
+    /// Answers with the acting user as the number, unless sends are held.
+    async fn send(&self, request: SendMessageRequest, acting: String) -> Result<SendMessageResponse, Status> {
+        let (released, release) = oneshot::channel();
+        {
+            let mut seen = self.0.lock();
+            seen.sent.push(request.client_message_id.clone());
+            match &mut seen.held {
+                Some(held) => drop(held.insert(request.client_message_id, released)),
+                None => {
+                    let seq = acting.parse().unwrap();
+                    return Ok(SendMessageResponse { seq, ..Default::default() });
+                }
+            }
+        }
+        release.await.expect("the test releases it")
     }
 }
 
@@ -136,9 +185,8 @@ impl tower::Service<http::Request<Body>> for FakeMessages {
                 }
                 "SendMessage" => {
                     let (sender, items) = unbounded_channel();
-                    sender
-                        .send(Ok(SendMessageResponse { seq: acting.parse().unwrap(), ..Default::default() }))
-                        .unwrap();
+                    let request = SendMessageRequest::decode(&framed[5..]).unwrap();
+                    sender.send(fake.send(request, acting).await).unwrap();
                     streamed(items)
                 }
                 _ => Status::unimplemented("a fake").into_http(),

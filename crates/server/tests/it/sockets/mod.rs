@@ -80,9 +80,14 @@ impl Socket {
 
     /// The next frame.
     pub async fn next(&mut self) -> Value {
+        serde_json::from_str(&self.next_text().await).unwrap()
+    }
+
+    /// The text of the next frame.
+    pub async fn next_text(&mut self) -> String {
         loop {
             match timeout(BOUND, self.0.next()).await.expect("a frame in time") {
-                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).unwrap(),
+                Some(Ok(Message::Text(text))) => return text.to_string(),
                 Some(Ok(Message::Ping(_))) => {}
                 other => panic!("a frame, and not {other:?}"),
             }

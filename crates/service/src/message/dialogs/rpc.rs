@@ -13,9 +13,9 @@ use crate::{
     error::Error,
     message::{AtLeast, conversations},
     rpc::{
-        answer_size::{ANSWER_BYTES, ByteBudget, left_out},
+        answer_size::{ByteBudget, left_out},
         batch::Limits,
-        call::{Call, Principal, RpcResult},
+        call::{Call, RpcResult},
         page_token::PageTokens,
         request::WriteContext,
     },
@@ -76,7 +76,7 @@ impl DialogRpc {
         let page =
             self.dialogs.list(user, after, quota.size, &AtLeast::of_request(&request.at_least)?).await?;
         let left_out = convert::count(u64::try_from(page.left_out).unwrap_or(u64::MAX));
-        let (conversations, next) = fit_page(page, call.principal);
+        let (conversations, next) = fit_page(page, call);
         quota.answered(conversations.len());
         let next_page_token = next.and_then(|position| {
             self.pages.issue_bytes(&[QUERY, &user.get().to_be_bytes()], &position.to_bytes())
@@ -118,7 +118,7 @@ impl DialogRpc {
         let conversations = conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let states = self.dialogs.read_states(user, &conversations, &consistency).await?;
-        let mut budget = ByteBudget::new(ANSWER_BYTES);
+        let mut budget = ByteBudget::new(call.answer_bytes);
         let result = |(conversation, state)| {
             let result = convert::read_result(conversation, state);
             if budget.admit(&result) { result } else { convert::read_result(conversation, Err(left_out())) }
@@ -214,11 +214,11 @@ impl DialogRpc {
 }
 
 /// The conversations of a page that fit into an answer, and the position of the last one if others follow.
-fn fit_page(page: DialogPage, principal: Principal) -> (Vec<wire::Conversation>, Option<DialogPosition>) {
-    let mut budget = ByteBudget::new(ANSWER_BYTES);
+fn fit_page(page: DialogPage, call: Call) -> (Vec<wire::Conversation>, Option<DialogPosition>) {
+    let mut budget = ByteBudget::new(call.answer_bytes);
     let (mut conversations, mut last, mut more) = (Vec::with_capacity(page.shown.len()), None, page.more);
     for (position, shown) in page.shown {
-        let conversation = convert::conversation_to_wire(shown, principal);
+        let conversation = convert::conversation_to_wire(shown, call.principal);
         if !budget.admit(&conversation) {
             more = true;
             break;
