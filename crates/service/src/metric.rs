@@ -355,8 +355,8 @@ metrics! {
     pub const SIGNALS: Metric = Metric::counter(
         "kith_signals_total",
         &["kind"],
-        "Signals that this node published: that a user is `typing` or has `stopped`, what a peer has `read`, and the \
-         `receipts` of a sender.",
+        "Signals that this node published: that a user is `typing` or has `stopped`, what a peer has `read`, the \
+         `receipts` of a sender, and a changed `profile`.",
     );
 
     pub const RECEIPT_LOADS: Metric = Metric::counter(

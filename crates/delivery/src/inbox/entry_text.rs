@@ -5,12 +5,15 @@
 //! | `m g9 57 58` | messages 57 to 58 of a conversation; from 0: all up to 58, the conversation is new to the inbox |
 //! | `d g9 57` | read mark of a conversation |
 //! | `c+ 8`, `c- 8` | the user became a contact, is no contact any more |
-//! | `g+ 9`, `g- 9` | joined, left the group |
+//! | `g+ 9`, `g- 9`, `g= 9` | joined, left the group; role or mute in it changed |
+//! | `a 0 8 57`, `a 1 9 57` | application 57 to user 8, to group 9 changed |
 //!
 //! Invariant: a kind that an earlier program does not know is a note. Such a program skips it, and it may be lost. Further words of a
 //! note are ignored.
 
 use std::str::{FromStr, Split};
+
+use kith_store::{ApplicationId, ApplicationKey, Receiver};
 
 use super::{Entry, Note};
 
@@ -22,6 +25,11 @@ pub(super) fn note(note: Note) -> String {
         Note::ContactEnded { user } => format!("c- {user}"),
         Note::GroupJoined { group } => format!("g+ {group}"),
         Note::GroupLeft { group } => format!("g- {group}"),
+        Note::GroupChanged { group } => format!("g= {group}"),
+        Note::Application(ApplicationKey { receiver, id }) => {
+            let (side, number) = receiver.numbers();
+            format!("a {side} {number} {}", id.get())
+        }
     }
 }
 
@@ -49,6 +57,11 @@ fn decode_note(kind: &str, mut words: Split<'_, char>) -> Option<Note> {
         "c-" => Note::ContactEnded { user: next(&mut words)? },
         "g+" => Note::GroupJoined { group: next(&mut words)? },
         "g-" => Note::GroupLeft { group: next(&mut words)? },
+        "g=" => Note::GroupChanged { group: next(&mut words)? },
+        "a" => Note::Application(ApplicationKey {
+            receiver: Receiver::of(next(&mut words)?, next(&mut words)?)?,
+            id: ApplicationId::new(next(&mut words)?).ok()?,
+        }),
         _ => return None,
     })
 }
@@ -66,12 +79,16 @@ mod tests {
     #[test]
     fn note_is_read_as_it_was_written() {
         let (user, group) = (UserId::new(8).unwrap(), GroupId::new(9).unwrap());
+        let id = ApplicationId::new(57).unwrap();
         let notes = [
             Note::Dialog { conversation: "d7-8".parse().unwrap(), read_seq: 57 },
             Note::ContactAdded { user },
             Note::ContactEnded { user },
             Note::GroupJoined { group },
             Note::GroupLeft { group },
+            Note::GroupChanged { group },
+            Note::Application(ApplicationKey { receiver: Receiver::User(user), id }),
+            Note::Application(ApplicationKey { receiver: Receiver::Group(group), id }),
         ];
         for written in notes {
             assert_eq!(decode(note(written).as_bytes()), Some(Entry::Note(written)));
@@ -107,7 +124,7 @@ mod tests {
 
     #[test]
     fn unknown_kind_is_skipped() {
-        for text in [&b""[..], b"z", b"z g9 57", b"d", b"d g9", b"c+ x", b"\xff\xfe"] {
+        for text in [&b""[..], b"z", b"z g9 57", b"d", b"d g9", b"c+ x", b"a 2 8 57", b"a 0 8", b"\xff\xfe"] {
             assert_eq!(decode(text), Some(Entry::Unknown), "{text:?}");
         }
     }

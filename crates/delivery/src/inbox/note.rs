@@ -1,6 +1,6 @@
 //! Notes: what an inbox holds in addition to messages.
 
-use kith_store::{ConversationId, GroupId, Seq, UserId};
+use kith_store::{ApplicationKey, ConversationId, GroupId, Seq, UserId};
 
 /// An entry of an inbox other than messages. Notes may be lost; the dialog, the lists and the relation log are
 /// authoritative.
@@ -34,4 +34,11 @@ pub enum Note {
         /// The group.
         group: GroupId,
     },
+    /// The role or the mute of the user in the group has changed, or the mute of all of its members.
+    GroupChanged {
+        /// The group.
+        group: GroupId,
+    },
+    /// An application of the user, or to it or a group that it leads, was made, decided or withdrawn.
+    Application(ApplicationKey),
 }

@@ -90,6 +90,12 @@ pub async fn mute(node: &TestNode, group_id: i64, user_id: i64, until: Option<i6
     node.members().mute_member(request).await.unwrap();
 }
 
+pub async fn mute_all(node: &TestNode, group_id: i64, until: Option<i64>) {
+    let mute_time = until.map(|seconds| prost_types::Timestamp { seconds, nanos: 0 });
+    let request = MuteGroupRequest { group_id, mute_time, ..Default::default() };
+    node.members().mute_group(request).await.unwrap();
+}
+
 pub async fn rename(node: &TestNode, group_id: i64, name: &str) {
     let group = Group { group_id, name: name.to_owned(), ..Default::default() };
     node.groups().update_group(update_of_group(group, &["name"])).await.unwrap();

@@ -9,7 +9,7 @@ use kith_store::{
     NewApplication, PendingRequests, Receiver, RelationLog, StoreError, Text, Timestamp, UserId, Write,
 };
 
-use super::{ApplicationCloser, ApplicationsConfig};
+use super::{ApplicationCloser, ApplicationListener, ApplicationsConfig};
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
@@ -37,6 +37,7 @@ pub struct Applications {
     pub(super) follows: Follows,
     pub(super) blocks: Blocks,
     pub(super) closer: ApplicationCloser,
+    listener: Arc<dyn ApplicationListener>,
     pub(super) mutations: Mutations,
     pub(super) log: Arc<dyn RelationLog>,
     hasher: SecretHasher,
@@ -92,6 +93,8 @@ pub struct ApplicationDependencies {
     pub follows: Follows,
     /// Blocks.
     pub blocks: Blocks,
+    /// Is notified of changed applications.
+    pub listener: Arc<dyn ApplicationListener>,
 }
 
 impl Applications {
@@ -112,6 +115,7 @@ impl Applications {
             follows: dependencies.follows,
             blocks: dependencies.blocks,
             closer: closer.clone(),
+            listener: dependencies.listener,
             mutations: mutations.clone(),
             log: Arc::clone(&stores.relation_log),
             hasher: hasher.clone(),
@@ -138,12 +142,18 @@ impl Applications {
                 Err(error) => return this.replay_or_refuse(receiver, write, error).await,
             };
             let new = this.new_application(draft, basis, write.now).await?;
+            let id = new.id;
             let applied = this.change(receiver, ApplicationChange::Apply(new), write).await?;
             if applied.replayed {
                 return Ok(applied.record);
             }
             // Its preconditions may have ended after they were read, and before there was an application to close.
-            this.recheck(applied.record).await
+            let application = this.recheck(applied.record).await?;
+            // A request that was pending already is not announced again.
+            if application.id == id {
+                this.notify(&application);
+            }
+            Ok(application)
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
@@ -170,8 +180,13 @@ impl Applications {
             let change = ApplicationChange::Decide(key.id, decision, context.principal.user());
             let applied = this.change(key.receiver, change, write).await?;
             // The stored answer is of the time of the decision: the effect may be done since.
-            let decided = if applied.replayed { this.find(key).await? } else { applied.record };
-            Ok(this.with_effect(decided).await)
+            let (replayed, record) = (applied.replayed, applied.record);
+            let decided = if replayed { this.find(key).await? } else { record };
+            let decided = this.with_effect(decided).await;
+            if !replayed {
+                this.notify(&decided.application);
+            }
+            Ok(decided)
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
@@ -191,7 +206,11 @@ impl Applications {
             let found = this.get_application(key, context.principal).await?;
             this.may_withdraw(&found, context.principal).await?;
             let change = ApplicationChange::Withdraw(key.id, context.principal.user());
-            Ok(this.change(key.receiver, change, write).await?.record)
+            let applied = this.change(key.receiver, change, write).await?;
+            if !applied.replayed {
+                this.notify(&applied.record);
+            }
+            Ok(applied.record)
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
@@ -266,6 +285,27 @@ impl Applications {
         self.mutations.run_uncached(write).await.map_err(store_error)
     }
 
+    /// Notifies the listener of a changed application, in the background.
+    fn notify(&self, application: &Application) {
+        let (this, applicant, key) = (self.clone(), application.applicant, application.key());
+        tokio::spawn(async move {
+            // If they cannot be read, they find it in their lists.
+            let mut users = this.receivers(key.receiver).await.unwrap_or_default();
+            users.push(applicant);
+            users.sort_unstable();
+            users.dedup();
+            this.listener.changed(users, key);
+        });
+    }
+
+    /// The users in whose lists an application to this receiver is.
+    async fn receivers(&self, receiver: Receiver) -> Result<Vec<UserId>, Error> {
+        match receiver {
+            Receiver::User(user) => Ok(vec![user]),
+            Receiver::Group(group) => self.members.deciders(group, RECEIVERS_MAX).await,
+        }
+    }
+
     /// The earlier answer to a request, or else a refusal for this reason.
     async fn replay_or_refuse(
         &self,
@@ -289,10 +329,7 @@ impl Applications {
         basis: ApplicationBasis,
         now: Timestamp,
     ) -> Result<NewApplication, Error> {
-        let receivers = match draft.purpose.receiver() {
-            Receiver::User(user) => vec![user],
-            Receiver::Group(group) => self.members.deciders(group, RECEIVERS_MAX).await?,
-        };
+        let receivers = self.receivers(draft.purpose.receiver()).await?;
         Ok(NewApplication {
             id: ApplicationId::at(now, rand::random()),
             purpose: draft.purpose,

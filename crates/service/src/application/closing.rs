@@ -141,7 +141,9 @@ impl MembershipListener for ApplicationCloser {
                 }
             }
             // The former owner is an admin.
-            MembershipEvent::OwnerChanged { .. } => {}
+            MembershipEvent::OwnerChanged { .. }
+            | MembershipEvent::Changed(_)
+            | MembershipEvent::AllMuted(_) => {}
             MembershipEvent::Dismissed(group) => {
                 self.close_in_list(ApplicationList::Group(*group), |_| true).await?
             }

@@ -13,6 +13,7 @@
 //! pending. The effect is an ordinary write, with a request id that is derived from the application: a repetition, on
 //! any node, changes nothing more. The cleanup job repeats effects that are not recorded as done.
 
+mod application_listener;
 mod applications;
 mod basis;
 mod cleanup_job;
@@ -25,6 +26,7 @@ mod pending_groups;
 mod rights;
 mod rpc;
 
+pub use application_listener::ApplicationListener;
 pub use applications::{ApplicationDependencies, Applications};
 pub use cleanup_job::cleanup_job;
 pub use closing::ApplicationCloser;

@@ -82,12 +82,14 @@ impl GroupEvent {
         match event {
             MembershipEvent::Joined { group, members, .. } => Self::joined(*group, members),
             MembershipEvent::Left { group, ended, .. } => Self::left(*group, ended),
-            MembershipEvent::OwnerChanged { group, owner, version } => {
+            MembershipEvent::OwnerChanged { group, owner, version, .. } => {
                 let event = What::Owner(OwnerChanged { user_id: owner.get() });
                 Some(Self::of_members(*group, *version, event))
             }
             // No user reads the conversation of a dismissed group.
             MembershipEvent::Demoted(_) | MembershipEvent::Dismissed(_) => None,
+            // Those whom it concerns get a note.
+            MembershipEvent::Changed(_) | MembershipEvent::AllMuted(_) => None,
         }
     }
 

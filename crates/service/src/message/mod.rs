@@ -44,6 +44,7 @@ mod logs;
 mod notes;
 mod offline;
 mod own_marks;
+mod profile_signals;
 mod queue;
 mod range;
 mod reading;
@@ -73,6 +74,7 @@ pub use inboxes::Inboxes;
 pub use logs::Logs;
 pub use notes::Notes;
 pub use offline::{OfflineLogs, OfflineRpc};
+pub use profile_signals::ProfileSignals;
 pub use queue::AppendQueue;
 use range::{ReadBounds, ReadRange, no_conversation, store_error};
 pub use receive::{

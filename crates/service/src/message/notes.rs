@@ -1,13 +1,19 @@
 //! Notifications of receivers besides messages: notes about relations, memberships and dialogs, and read marks of
 //! peers. They may be lost.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_delivery::Note;
-use kith_store::{ConversationId, DialogKey, Edge, Receipt, Seq, UserId};
+use kith_store::{
+    ApplicationKey, ConversationId, DialogKey, Edge, GroupId, MemberKey, MemberStore, Receipt, Role, Seq,
+    UserId,
+};
 
 use super::{Inboxes, receive};
 use crate::{
+    application::ApplicationListener,
     dialog::DialogRecords,
     error::Error,
     group::members::{MembershipEvent, MembershipListener},
@@ -18,15 +24,23 @@ use crate::{
 /// Notifies the receivers of users. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Notes {
-    inboxes: Inboxes,
+    pub(super) inboxes: Inboxes,
     dialogs: DialogRecords,
+    members: Arc<dyn MemberStore>,
+    /// Most members of a group to whom a change of the group is noted.
+    members_max: usize,
 }
 
 impl Notes {
-    /// Creates it over these inboxes.
+    /// Creates it over these inboxes. A change of a group is noted to all of its `members`, if they are at most `members_max`.
     #[must_use]
-    pub const fn new(inboxes: Inboxes, dialogs: DialogRecords) -> Self {
-        Self { inboxes, dialogs }
+    pub fn new(
+        inboxes: Inboxes,
+        dialogs: DialogRecords,
+        members: Arc<dyn MemberStore>,
+        members_max: usize,
+    ) -> Self {
+        Self { inboxes, dialogs, members, members_max }
     }
 
     /// A user has read up to this number, or has changed settings of a dialog.
@@ -46,6 +60,22 @@ impl Notes {
         self.inboxes.signal(vec![sender], receive::receipts_to_bytes(conversation, sender, receipts));
     }
 
+    /// Notes a change of a group to its members, in the background, unless it has too many.
+    fn group_changed(&self, group: GroupId) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            let most = this.members_max.saturating_add(1);
+            match this.members.member_list(group, Role::Member, None, most).await {
+                Ok(members) if members.len() < most => {
+                    let users = members.into_iter().map(|member| member.key.user).collect();
+                    this.inboxes.note(users, Note::GroupChanged { group });
+                }
+                Ok(_) => {}
+                Err(_) => tracing::debug!("a change of a group is not noted: its members cannot be read"),
+            }
+        });
+    }
+
     fn of(event: &MembershipEvent) -> Option<(Vec<UserId>, Note)> {
         match event {
             MembershipEvent::Joined { group, members, .. } => {
@@ -55,10 +85,21 @@ impl Notes {
             MembershipEvent::Left { group, users, .. } => {
                 Some((users.clone(), Note::GroupLeft { group: *group }))
             }
-            MembershipEvent::OwnerChanged { .. }
-            | MembershipEvent::Demoted(_)
-            | MembershipEvent::Dismissed(_) => None,
+            MembershipEvent::OwnerChanged { group, owner, former, .. } => {
+                let users = former.iter().copied().chain([*owner]).collect();
+                Some((users, Note::GroupChanged { group: *group }))
+            }
+            MembershipEvent::Demoted(members) | MembershipEvent::Changed(members) => {
+                Self::of_members(members)
+            }
+            MembershipEvent::AllMuted(_) | MembershipEvent::Dismissed(_) => None,
         }
+    }
+
+    /// The members are those of one group.
+    fn of_members(members: &[MemberKey]) -> Option<(Vec<UserId>, Note)> {
+        let group = members.first()?.group;
+        Some((members.iter().map(|member| member.user).collect(), Note::GroupChanged { group }))
     }
 }
 
@@ -68,7 +109,16 @@ impl MembershipListener for Notes {
         if let Some((users, note)) = Self::of(event) {
             self.inboxes.note(users, note);
         }
+        if let MembershipEvent::AllMuted(group) = event {
+            self.group_changed(*group);
+        }
         Ok(())
+    }
+}
+
+impl ApplicationListener for Notes {
+    fn changed(&self, users: Vec<UserId>, application: ApplicationKey) {
+        self.inboxes.note(users, Note::Application(application));
     }
 }
 

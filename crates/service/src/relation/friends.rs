@@ -32,6 +32,23 @@ pub(crate) async fn are_friends(
     Ok(friends)
 }
 
+/// The friends of a user among the `size` users whom it followed last, in that order.
+///
+/// # Errors
+/// Errors of the store.
+pub(crate) async fn newest_friends(
+    follows: &Follows,
+    blocks: &Blocks,
+    user: UserId,
+    size: usize,
+) -> Result<Vec<UserId>, Error> {
+    let of = UserList { list: FollowList::Following, user };
+    let followed = follows.lists.positions(of, ListPage { after: None, size }, &Consistency::Cached).await?;
+    let followed: Vec<_> = followed.entries.iter().map(|position| position.user).collect();
+    let friends = are_friends(follows, blocks, user, &followed).await?;
+    Ok(followed.into_iter().zip(friends).filter_map(|(user, is_friend)| is_friend.then_some(user)).collect())
+}
+
 /// Reads the first page of each list of a user into memory, if possible.
 pub(crate) async fn warm(follows: &Follows, blocks: &Blocks, user: UserId) {
     let first = ListPage { after: None, size: READ_AHEAD };

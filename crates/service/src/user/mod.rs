@@ -14,12 +14,14 @@ mod convert;
 mod deletion;
 mod feed;
 mod loader;
+mod profile_listener;
 mod rpc;
 mod users;
 
 pub use cleanup_job::cleanup_job;
 pub use deletion::{AccountCleanup, CLEANED_WITHIN, Cleaned, Deletions};
 pub use feed::feed_mappings;
+pub use profile_listener::ProfileListener;
 pub use rpc::UserRpc;
 pub(crate) use users::account_begins;
 pub use users::{UserRules, Users};

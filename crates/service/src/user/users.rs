@@ -9,7 +9,12 @@ use kith_store::{
 };
 use zeroize::Zeroizing;
 
-use super::{convert::UserDraft, deletion::Deletions, loader::UserLoader};
+use super::{
+    convert::UserDraft,
+    deletion::Deletions,
+    loader::UserLoader,
+    profile_listener::{LateListener, ProfileListener},
+};
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
@@ -57,6 +62,7 @@ pub struct Users {
     store: Arc<dyn UserStore>,
     secrets: Arc<dyn SecretStore>,
     deletions: Deletions,
+    profiles: LateListener,
     mutations: Mutations,
     hasher: SecretHasher,
     ids: Arc<Ids>,
@@ -81,6 +87,7 @@ impl Users {
             store: Arc::clone(&stores.users),
             secrets: Arc::clone(&stores.secrets),
             deletions,
+            profiles: LateListener::default(),
             mutations: mutations.clone(),
             hasher: hasher.clone(),
             ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::User, rules.id_block)),
@@ -88,6 +95,11 @@ impl Users {
             reserved: Arc::new(reserved),
             rules: Arc::new(rules),
         }
+    }
+
+    /// Notifies `listener` of changed profiles from now on. A second call changes nothing.
+    pub fn notify_of_profiles(&self, listener: Arc<dyn ProfileListener>) {
+        self.profiles.set(listener);
     }
 
     /// Reads one user through the tiers.
@@ -189,7 +201,9 @@ impl Users {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.update_user(id, patch, write).await });
         let write = RecordWrite { key: id, write, change: put };
-        self.mutations.write_record(&self.cache, context.deadline, write).await
+        let updated = self.mutations.write_record(&self.cache, context.deadline, write).await?;
+        self.profiles.profile_changed(id);
+        Ok(updated)
     }
 
     /// Deletes a user. Returns the version of the deletion. Its data is removed soon after, also if this node crashes;

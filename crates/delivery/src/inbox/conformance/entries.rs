@@ -1,7 +1,7 @@
 //! Cases about entries: contiguous ranges, repeated and concurrent fan-outs, positions, pages and notes.
 
 use futures::future::join_all;
-use kith_store::GroupId;
+use kith_store::{ApplicationId, ApplicationKey, GroupId, Receiver};
 
 use super::sample::{Subject, log, node, range, user};
 use crate::{Entry, NodeWake, Note, ReadOutcome, Wake};
@@ -81,13 +81,16 @@ pub async fn entries_are_read_in_pages(subject: Subject) {
 
 pub async fn notes_are_entries(subject: Subject) {
     let generation = subject.begin("a", 8, &[("g9", 0)]).await;
-    let group = GroupId::new(9).unwrap();
+    let (group, id) = (GroupId::new(9).unwrap(), ApplicationId::new(57).unwrap());
     let notes = [
         Note::Dialog { conversation: log("d7-8"), read_seq: 5 },
         Note::ContactAdded { user: user(7) },
         Note::ContactEnded { user: user(7) },
         Note::GroupJoined { group },
         Note::GroupLeft { group },
+        Note::GroupChanged { group },
+        Note::Application(ApplicationKey { receiver: Receiver::User(user(7)), id }),
+        Note::Application(ApplicationKey { receiver: Receiver::Group(group), id }),
     ];
     for note in notes {
         subject.keeper.note(user(8), note).await.unwrap();

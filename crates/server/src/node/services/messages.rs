@@ -10,8 +10,9 @@ use kith_service::{
     group::members::Roles,
     message::{
         AppendQueue, ConversationData, Delivery, Dialogs, ErasureCleanup, FanOutRetries, GroupEvents,
-        Inboxes, Logs, MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, ReceiverSessions,
-        Receiving, Recipients, StepNotes, UpkeepNode, documents, receivers_job, resumption_job, upkeep_job,
+        Inboxes, Logs, MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, ProfileSignals,
+        ReceiverSessions, Receiving, Recipients, StepNotes, UpkeepNode, documents, receivers_job, resumption_job,
+        upkeep_job,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, Receipts, notifier_job},
@@ -62,7 +63,9 @@ pub(super) fn sending(parts: Assembly<'_>, users: &Users) -> Sending {
     let Assembly { context, config, .. } = parts;
     let inboxes = inboxes(parts);
     let (records, roles) = (records(parts), groups::roles(parts, users));
-    let notes = Notes::new(inboxes.clone(), records.dialogs.clone());
+    let (members, members_max) = (Arc::clone(&context.stores.members), config.messages.fan_out_members_max);
+    let members_max = usize::try_from(members_max).unwrap_or(usize::MAX);
+    let notes = Notes::new(inboxes.clone(), records.dialogs.clone(), members, members_max);
     let blocks = relations::blocks(parts, &notes);
     let offline = OfflineLogs::new(context, records.dialogs.clone(), blocks.clone(), &config.messages);
     let delivery = delivery(parts, inboxes, roles.clone(), offline.clone());
@@ -90,6 +93,10 @@ pub(super) fn messaging(
         follows: domains.follows.clone(),
         blocks: domains.blocks.clone(),
     };
+    if config.messages.signals {
+        let (follows, blocks) = (domains.follows.clone(), domains.blocks.clone());
+        domains.users.notify_of_profiles(Arc::new(ProfileSignals::new(&notes, follows, blocks)));
+    }
     let marks = ReadMarks::new(Arc::clone(&context.stores.dialogs), config.receipts);
     let (marked, changes) = ChangedReceipts::new(marks.clone());
     let messages = Messages::new(context, queue, dependencies, records, Arc::new(marked), config.messages);

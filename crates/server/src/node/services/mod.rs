@@ -19,7 +19,7 @@ use kith_service::{
     conversation, dialog,
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
-    message::{FanOutRetries, Messages, documents},
+    message::{FanOutRetries, Messages, Notes, documents},
     notice::{self, LiveTotals, NoticeCleanup},
     presence::{Background, MembershipForwarder},
     relation::{self, Blocks, Follows, RelationUpkeep},
@@ -250,7 +250,7 @@ async fn build(
     let (online, background) = presence::presence(parts, &domains, rules, moved);
     let log_kept = config.relations.log_kept;
     let applications =
-        Applications::new(context, domains.deciders(), &closing, config.applications, log_kept);
+        Applications::new(context, domains.deciders(&sending.notes), &closing, config.applications, log_kept);
     let (notices, notice_upkeep) = notices::notices(parts, &domains.users);
     let totals = LiveTotals::new(notices.clone());
     let sessions = Arc::new(background.node_sessions());
@@ -393,12 +393,13 @@ struct Domains {
 }
 
 impl Domains {
-    fn deciders(&self) -> application::ApplicationDependencies {
+    fn deciders(&self, notes: &Notes) -> application::ApplicationDependencies {
         application::ApplicationDependencies {
             users: self.users.clone(),
             members: self.members.clone(),
             follows: self.follows.clone(),
             blocks: self.blocks.clone(),
+            listener: Arc::new(notes.clone()),
         }
     }
 }

@@ -1,14 +1,11 @@
 //! Who may send a message where, and what becomes of one that is sent again.
 
-use crate::group_calls::{add, chat, chat_with_id, chess, dismiss, make, make_admin, mute, remove};
+use crate::group_calls::{add, chat, chat_with_id, chess, dismiss, make, make_admin, mute, mute_all, remove};
 use crate::message_calls::*;
-use crate::node::{
-    SERVICE, TestNode, assert_denied, assert_error, assert_forbidden, assert_not_found, principal,
-};
+use crate::node::{SERVICE, assert_denied, assert_error, assert_forbidden, assert_not_found, principal};
 use crate::relation_calls::{block, follow, node_with_users, unblock, with_users};
 use kith_proto::{
     group::v1::{Group, GroupType, JoinPolicy, Visibility},
-    member::v1::MuteGroupRequest,
     message::v1::{send_message_request::To, *},
 };
 use kith_service::message::DirectFrom;
@@ -246,12 +243,6 @@ async fn only_owner_and_admins_send_to_a_channel() {
     assert_eq!(say(&node, bea, To::GroupId(channel), "news").await.unwrap(), 4);
     assert_denied(say(&node, cid, To::GroupId(channel), "news").await);
     assert_eq!(read_all(&node, cid, &format!("g{channel}")).await, ["news"; 2]);
-}
-
-async fn mute_all(node: &TestNode, group_id: i64, until: Option<i64>) {
-    let mute_time = until.map(|seconds| Timestamp { seconds, nanos: 0 });
-    let request = MuteGroupRequest { group_id, mute_time, ..Default::default() };
-    node.members().mute_group(request).await.unwrap();
 }
 
 #[tokio::test]

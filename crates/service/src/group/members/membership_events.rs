@@ -37,11 +37,17 @@ pub enum MembershipEvent {
         group: GroupId,
         /// The new owner.
         owner: UserId,
+        /// The former owner, who is an admin now; none if there was none.
+        former: Vec<UserId>,
         /// The version of the roster after the change.
         version: Version,
     },
     /// Admins became ordinary members.
     Demoted(Vec<MemberKey>),
+    /// Members became admins, or were muted or unmuted.
+    Changed(Vec<MemberKey>),
+    /// All members of a group were muted or unmuted.
+    AllMuted(GroupId),
     /// A group was dismissed. Its memberships are ended afterwards, in steps.
     Dismissed(GroupId),
 }
@@ -107,6 +113,8 @@ pub(super) enum EventKind {
     Joined,
     Left(LeaveReason),
     Demoted,
+    Changed,
+    AllMuted,
     OwnerChanged,
     None,
 }
@@ -119,11 +127,9 @@ impl EventKind {
             MemberChange::Leave(_) | MemberChange::AccountDeleted(_) => Self::Left(LeaveReason::Left),
             MemberChange::SetRole(_, Role::Member) => Self::Demoted,
             MemberChange::Transfer(_) => Self::OwnerChanged,
-            MemberChange::SetRole(..)
-            | MemberChange::Mute(..)
-            | MemberChange::MuteAll(_)
-            | MemberChange::Remark(..)
-            | MemberChange::Unban(_) => Self::None,
+            MemberChange::SetRole(..) | MemberChange::Mute(..) => Self::Changed,
+            MemberChange::MuteAll(_) => Self::AllMuted,
+            MemberChange::Remark(..) | MemberChange::Unban(_) => Self::None,
         }
     }
 
@@ -161,9 +167,13 @@ impl EventKind {
             Self::OwnerChanged => {
                 let owner = rows.iter().find(|row| row.live && row.member.role == Role::Owner)?;
                 let (owner, version) = (owner.member.key.user, owner.member.version);
-                Some(MembershipEvent::OwnerChanged { group, owner, version })
+                let former = keys(|row| row.live && row.member.role != Role::Owner);
+                let former = former.into_iter().map(|key| key.user).collect();
+                Some(MembershipEvent::OwnerChanged { group, owner, former, version })
             }
             Self::Demoted => Some(MembershipEvent::Demoted(keys(|row| row.live))),
+            Self::Changed => Some(MembershipEvent::Changed(keys(|row| row.live))),
+            Self::AllMuted => Some(MembershipEvent::AllMuted(group)),
             Self::None => None,
         }
     }

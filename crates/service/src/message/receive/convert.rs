@@ -4,10 +4,12 @@ use std::collections::hash_map::Entry;
 
 use kith_delivery::Note;
 use kith_proto::message::v1::{
-    self as wire, ContactChanged, DialogChanged, GroupChanged, Signal, SignalKind, delivery::What,
-    note::What as Noted, signal::What as Signaled,
+    self as wire, ApplicationChanged, ContactChanged, DialogChanged, GroupChanged, Signal, SignalKind,
+    application_changed::Receiver as Deciding, delivery::What, note::What as Noted, signal::What as Signaled,
 };
-use kith_store::{AudienceId, ConversationId, NoticeTotals, Receipt, ReceiptCounts, Seq, UserId};
+use kith_store::{
+    ApplicationKey, AudienceId, ConversationId, NoticeTotals, Receipt, ReceiptCounts, Receiver, Seq, UserId,
+};
 use prost::{Message as _, bytes::Bytes};
 
 use super::{
@@ -138,6 +140,12 @@ pub(in crate::message) fn read_to_bytes(conversation: ConversationId, user: User
     to_bytes(conversation, user, Signaled::ReadSeq(read_seq))
 }
 
+/// A signal of a user's changed profile, in the form of wakes. It is about no conversation.
+pub(in crate::message) fn profile_to_bytes(user: UserId) -> Bytes {
+    let what = Some(Signaled::Profile(wire::ProfileChanged {}));
+    Signal { conversation_id: String::new(), user_id: user.get(), what }.encode_to_vec().into()
+}
+
 /// A signal of the read counts of a user's messages, in the form of wakes.
 pub(in crate::message) fn receipts_to_bytes(
     conversation: ConversationId,
@@ -186,6 +194,14 @@ pub(super) fn note(note: Note) -> Option<wire::Note> {
         Note::ContactEnded { user } => Noted::FollowerRemoved(ContactChanged { user_id: user.get() }),
         Note::GroupJoined { group } => Noted::GroupJoined(GroupChanged { group_id: group.get() }),
         Note::GroupLeft { group } => Noted::GroupLeft(GroupChanged { group_id: group.get() }),
+        Note::GroupChanged { group } => Noted::GroupChanged(GroupChanged { group_id: group.get() }),
+        Note::Application(ApplicationKey { receiver, id }) => {
+            let receiver = match receiver {
+                Receiver::User(user) => Deciding::UserId(user.get()),
+                Receiver::Group(group) => Deciding::GroupId(group.get()),
+            };
+            Noted::Application(ApplicationChanged { receiver: Some(receiver), application_id: id.get() })
+        }
         _ => return None,
     };
     Some(wire::Note { what: Some(what) })

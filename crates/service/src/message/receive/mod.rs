@@ -40,7 +40,7 @@ use std::{any::Any, fmt, sync::Arc, time::Duration};
 use kith_delivery::{InboxKeeper, InboxLimits};
 use kith_store::UserId;
 
-pub(super) use self::convert::{read_to_bytes, receipts_to_bytes};
+pub(super) use self::convert::{profile_to_bytes, read_to_bytes, receipts_to_bytes};
 use self::{cursor::Cursors, hub::ReceiverHub, signals::SignalLimit};
 pub use self::{
     liveness::{ConnectionRequest, ReceiverLiveness},

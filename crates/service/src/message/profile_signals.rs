@@ -1,0 +1,56 @@
+//! Signals about changed profiles. They are no notes: a user whose friends change often would have no room in its inbox for
+//! messages. A client reads profiles when it starts.
+
+use std::sync::Arc;
+
+use kith_store::UserId;
+use tokio::sync::Semaphore;
+
+use super::{Inboxes, Notes, receive};
+use crate::{
+    metric::SIGNALS,
+    relation::{Blocks, Follows, newest_friends},
+    user::ProfileListener,
+};
+
+/// Users that a user followed last, among whom its friends get a signal.
+const FOLLOWED_MAX: usize = 200;
+/// Changes that are signalled at the same time. The signals of further ones are left out, so that an import of profiles does not
+/// delay messages.
+const AT_ONCE: usize = 8;
+
+/// Sends signals of changed profiles. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ProfileSignals {
+    inboxes: Inboxes,
+    follows: Follows,
+    blocks: Blocks,
+    permits: Arc<Semaphore>,
+}
+
+impl ProfileSignals {
+    /// Creates it over the inboxes of `notes`.
+    #[must_use]
+    pub fn new(notes: &Notes, follows: Follows, blocks: Blocks) -> Self {
+        Self { inboxes: notes.inboxes.clone(), follows, blocks, permits: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    async fn signal(&self, user: UserId) {
+        // If they cannot be read, the user's own devices get it.
+        let friends = newest_friends(&self.follows, &self.blocks, user, FOLLOWED_MAX).await;
+        let users = friends.unwrap_or_default().into_iter().chain([user]).collect();
+        metrics::counter!(SIGNALS.name, "kind" => "profile").increment(1);
+        self.inboxes.signal(users, receive::profile_to_bytes(user));
+    }
+}
+
+impl ProfileListener for ProfileSignals {
+    fn profile_changed(&self, user: UserId) {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return };
+        let this = self.clone();
+        tokio::spawn(async move {
+            this.signal(user).await;
+            drop(permit);
+        });
+    }
+}
