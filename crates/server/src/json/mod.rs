@@ -17,6 +17,7 @@ mod unread_body;
 
 use axum::body::Body;
 use http::{Request, Response};
+use kith_service::error::Error;
 use tonic::{Code, Status};
 
 pub(crate) use self::answer::{code_names, failure, failure_text};
@@ -89,6 +90,16 @@ pub(crate) fn value(name: &str, message: &impl prost::Message) -> Option<serde_j
     let message =
         prost_reflect::DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()).ok()?;
     serde_json::to_value(&message).ok()
+}
+
+/// Reads the body of a call: the message of this full name.
+///
+/// # Errors
+/// As [`message`].
+pub(crate) fn body<M: prost::Message + Default>(name: &str, text: &str) -> Result<M, Box<Status>> {
+    let fault = || Box::new(Status::from(Error::internal()));
+    let input = catalogue::message(name).ok_or_else(fault)?;
+    decode::message(&input, text.as_bytes())?.transcode_to().map_err(|_| fault())
 }
 
 /// Reads one record of a file, the message of this full name, from a line of JSON, as a call is read.

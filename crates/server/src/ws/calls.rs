@@ -26,7 +26,7 @@ const ANSWER_TEXT_BYTES: usize = SENT_BYTES - 64;
 
 /// By service. What is not here is for services, for batches or for streams. A name alone is that of the first service that has it:
 /// a service whose calls sockets took before keeps its names.
-const CALLS: [(&str, &[&str]); 8] = [
+const CALLS: [(&str, &[&str]); 9] = [
     (
         "kith.message.v1.MessageService",
         &[
@@ -103,6 +103,20 @@ const CALLS: [(&str, &[&str]); 8] = [
         "kith.notice.v1.NoticeService",
         &["GetNotice", "ListNotices", "MarkRead", "MarkUnread", "GetReadState", "CountNotices"],
     ),
+    (
+        "kith.application.v1.ApplicationService",
+        &[
+            "Apply",
+            "Decide",
+            "Withdraw",
+            "GetApplication",
+            "ListApplications",
+            "ListRelationLog",
+            "MarkReceived",
+            "MarkRead",
+            "CountPending",
+        ],
+    ),
 ];
 
 /// Makes calls of one user, as JSON over HTTP makes them: deadline, bounds, rights, metrics and errors are the same.
@@ -171,8 +185,7 @@ pub(super) fn sends_to(user: UserId, name: &str, body: &str) -> Option<Conversat
     if method(name)?.1 != "SendMessage" {
         return None;
     }
-    let request: SendMessageRequest =
-        json::record("kith.message.v1.SendMessageRequest", body.as_bytes()).ok()?;
+    let request: SendMessageRequest = json::body("kith.message.v1.SendMessageRequest", body).ok()?;
     match request.to? {
         To::ConversationId(id) => id.parse().ok(),
         To::UserId(other) => Some(ConversationId::direct(user, UserId::new(other).ok()?)),
@@ -247,8 +260,14 @@ mod tests {
     fn name_alone_is_that_of_the_first_service() {
         let mut seen = HashSet::new();
         let twice = CALLS.iter().flat_map(|(_, names)| *names).filter(|name| !seen.insert(**name));
-        assert_eq!(twice.collect::<Vec<_>>(), [&"MarkRead"], "a name that two services have is documented");
+        assert_eq!(
+            twice.collect::<Vec<_>>(),
+            [&"MarkRead"; 2],
+            "a name that some services have is documented"
+        );
         assert_eq!(method("MarkRead"), Some(("kith.message.v1.MessageService", "MarkRead")));
+        let long = "ApplicationService.MarkRead";
+        assert_eq!(method(long), Some(("kith.application.v1.ApplicationService", "MarkRead")));
         assert_eq!(method("NoticeService.MarkRead"), Some(("kith.notice.v1.NoticeService", "MarkRead")));
     }
 

@@ -1,6 +1,6 @@
 //! What the node says by itself to one socket: welcome, the conversations, and what is new.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use kith_proto::message::v1::{
@@ -21,7 +21,7 @@ use super::{
     hello::{ClaimedUser, Hello, ReceiveStart},
     renewal::ProvenUser,
 };
-use crate::{auth::identity::InProcessIdentity, edge::Edge};
+use crate::edge::Edge;
 
 /// Conversations that are read at once.
 const PAGE: i32 = 200;
@@ -239,10 +239,7 @@ impl Feed {
     }
 
     fn as_user<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        let user = Arc::clone(&self.user.borrow().user);
-        request.extensions_mut().insert(InProcessIdentity::User(user));
-        request
+        self.user.borrow().request(message)
     }
 }
 

@@ -10,6 +10,7 @@ mod feed;
 mod frame;
 mod handshake;
 mod hello;
+mod presence;
 mod renewal;
 mod socket;
 mod turns;

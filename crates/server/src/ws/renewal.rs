@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use tokio::time::Instant;
-use tonic::Status;
+use tonic::{Request, Status};
 
 use super::hello::{object, refused};
-use crate::auth::identity::User;
+use crate::auth::identity::{InProcessIdentity, User};
 
 /// The user of a socket, by its last proof.
 #[derive(Clone, Debug)]
@@ -20,6 +20,13 @@ pub(super) struct ProvenUser {
 impl ProvenUser {
     pub(super) fn now(user: Arc<User>) -> Self {
         Self { user, at: Instant::now() }
+    }
+
+    /// A request of this user.
+    pub(super) fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.extensions_mut().insert(InProcessIdentity::User(Arc::clone(&self.user)));
+        request
     }
 
     /// How long the token is valid, such as `599s`. A duration, so that the clock of the client does not matter.

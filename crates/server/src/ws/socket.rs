@@ -30,8 +30,9 @@ use super::{
     calls::sends_to,
     close::{Close, SocketEnd},
     feed::{Feed, FeedOutput},
-    frame::{self, IncomingFrame},
+    frame::{self, CallId, IncomingFrame},
     hello::{ClaimedUser, Hello},
+    presence::{PresenceCall, PresenceWatch, is_watch},
     renewal::{self, ProvenUser},
     turns::SendTurns,
 };
@@ -60,6 +61,7 @@ pub(super) struct Socket<'a, S> {
     feed: Option<FeedTask>,
     /// Whether the peer answers, for the stream of the current hello.
     liveness: Arc<ReceiverLiveness>,
+    presence: Option<PresenceWatch>,
     calls: JoinSet<String>,
     turns: SendTurns,
     pings: Interval,
@@ -80,6 +82,7 @@ enum SocketEvent {
     Frame(Option<Result<Message, Error>>),
     Answer(Option<Result<String, JoinError>>),
     Output(Option<FeedOutput>),
+    Presence(Option<String>),
     Ping,
     /// The stream of the socket asks for something.
     Asked(ConnectionRequest),
@@ -105,6 +108,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             waiting_permit: Some(waiting_permit),
             feed: None,
             liveness: Arc::default(),
+            presence: None,
             calls: JoinSet::new(),
             turns: SendTurns::default(),
             pings,
@@ -126,7 +130,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             self.liveness.lost();
         }
         // What it still did is of no use to its peer.
-        self.feed = None;
+        (self.feed, self.presence) = (None, None);
         self.calls.shutdown().await;
         self.end(end).await;
         end
@@ -136,7 +140,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         let reads = self.calls.len() < self.shared.config.calls;
         let silent_at = self.last_received + self.silence_max();
         let late = self.hello_until.unwrap_or(silent_at).min(silent_at);
-        let feed = &mut self.feed;
+        let (feed, presence) = (&mut self.feed, &mut self.presence);
+        let presence = async {
+            match presence {
+                Some(presence) => presence.next().await,
+                None => std::future::pending().await,
+            }
+        };
         let output = async {
             match feed {
                 Some(feed) => feed.output.recv().await,
@@ -148,6 +158,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             frame = self.stream.next(), if reads => SocketEvent::Frame(frame),
             answer = self.calls.join_next(), if !self.calls.is_empty() => SocketEvent::Answer(answer),
             output = output => SocketEvent::Output(output),
+            frame = presence => SocketEvent::Presence(frame),
             _tick = self.pings.tick() => SocketEvent::Ping,
             asked = self.liveness.next_request() => SocketEvent::Asked(asked),
             // While frames are not read, silence proves nothing; a frame that has arrived since then counts.
@@ -176,6 +187,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             SocketEvent::Answer(Some(Err(_))) => Err(Close::Fault.into()),
             SocketEvent::Answer(None) => Ok(()),
             SocketEvent::Output(output) => self.pass_on(output).await,
+            SocketEvent::Presence(Some(text)) => self.write(Message::text(text)).await,
+            SocketEvent::Presence(None) => {
+                self.presence = None;
+                Ok(())
+            }
             SocketEvent::Ping | SocketEvent::Asked(ConnectionRequest::Ping) => {
                 self.liveness.pinged();
                 self.write(Message::Ping(Default::default())).await
@@ -194,6 +210,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             Message::Text(text) => match IncomingFrame::read(&text)? {
                 IncomingFrame::Hello(hello) => self.accept_hello(hello).await,
                 IncomingFrame::Renewal(renewal) => self.renew(renewal).await,
+                IncomingFrame::Call { id, name, body } if is_watch(&name) => self.watch_presence(id, body),
                 IncomingFrame::Call { id, name, body } => {
                     let user = Arc::clone(&self.user.as_ref().ok_or(Close::NoHello)?.borrow().user);
                     let turn = sends_to(user.id, &name, body).map(|to| self.turns.next(to));
@@ -248,6 +265,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         let expires_in = self.proven(user)?.borrow().expires_in();
         let renewed = frame::named("renewed", &json!({"expiresIn": expires_in}));
         self.write(Message::text(renewed)).await
+    }
+
+    /// Sends the presence of these users from now on, and of no others.
+    fn watch_presence(&mut self, id: CallId, body: &str) -> Result<(), SocketEnd> {
+        let user = self.user.as_ref().ok_or(Close::NoHello)?.subscribe();
+        let (edge, trusted) = (self.shared.edge.clone(), self.shared.config.trusted);
+        self.presence = Some(PresenceWatch::start(PresenceCall { edge, user, trusted, id }, body));
+        Ok(())
     }
 
     /// Calls and the feed act for this user from now on.

@@ -198,7 +198,6 @@ async fn unsupported_call_keeps_the_socket() {
         "ExportUsers",
         "OpenSession",
         "Heartbeat",
-        "WatchPresence",
         "GetNode",
         "StartEpoch",
         "PublishNotice",

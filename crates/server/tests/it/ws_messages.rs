@@ -240,6 +240,66 @@ async fn notices_work_over_one_socket() {
 }
 
 #[tokio::test]
+async fn friend_request_goes_over_two_sockets() {
+    let (node, [ann, bea]) = node_with().await;
+    let (mut of_ann, mut of_bea) =
+        (Socket::live(node.address, ann).await, Socket::live(node.address, bea).await);
+    let request = json!({"kind": "KIND_FRIEND", "userId": bea, "message": "Hello"});
+    of_ann.send(&json!({"id": 1, "call": "Apply", "body": request})).await;
+    let asked = of_bea.until("note").await["note"]["application"].clone();
+    assert_eq!(asked["userId"], bea.to_string());
+    let key = json!({"receiver": {"userId": bea}, "applicationId": asked["applicationId"]});
+    let found = done(&mut of_bea, "GetApplication", key.clone()).await;
+    assert_eq!(found["application"]["applicantId"], ann.to_string());
+    assert_eq!(
+        done(&mut of_bea, "CountPending", json!({"receiver": {"userId": bea}})).await["requests"],
+        "1"
+    );
+    assert_eq!(of_ann.until("note").await["note"]["application"], asked);
+    let mut decision = key;
+    decision["decision"] = "DECISION_ACCEPT".into();
+    let decided = done(&mut of_bea, "Decide", decision).await;
+    assert_eq!(decided["application"]["state"], "STATE_ACCEPTED");
+    while of_ann.until("note").await["note"]["application"] != asked {}
+}
+
+#[tokio::test]
+async fn presence_is_watched_on_a_socket() {
+    let (node, [ann, bea, cid]) = node_with().await;
+    // Friends see each other's presence.
+    for (user, other) in [(ann, bea), (bea, ann), (ann, cid), (cid, ann)] {
+        follow(&node, user, other).await.unwrap();
+    }
+    let mut of_ann = Socket::live(node.address, ann).await;
+    let watch = async |socket: &mut Socket, id: i64, users: Value| {
+        socket.send(&json!({"id": id, "call": "WatchPresence", "body": {"userIds": users}})).await;
+    };
+    let online = async |socket: &mut Socket, id: i64, user: i64| {
+        loop {
+            let frame = socket.until("answer").await;
+            assert_eq!(frame["id"], id, "{frame}");
+            let presence = &frame["answer"]["presence"];
+            if presence["userId"] == json!(user.to_string()) && presence["state"] == "PRESENCE_STATE_ONLINE" {
+                return;
+            }
+        }
+    };
+    watch(&mut of_ann, 5, json!([bea])).await;
+    of_ann.until("answer").await;
+    let of_bea = Socket::live(node.address, bea).await;
+    online(&mut of_ann, 5, bea).await;
+    watch(&mut of_ann, 6, json!([cid.to_string()])).await;
+    let first = of_ann.until("answer").await;
+    assert_eq!((&first["id"], &first["answer"]["presence"]["userId"]), (&json!(6), &json!(cid.to_string())));
+    of_bea.close().await;
+    let _of_cid = Socket::live(node.address, cid).await;
+    online(&mut of_ann, 6, cid).await;
+    watch(&mut of_ann, 7, json!([])).await;
+    let refused = of_ann.until("error").await;
+    assert_eq!((&refused["id"], &refused["error"]["reason"]), (&json!(7), &json!("INVALID_FIELD")));
+}
+
+#[tokio::test]
 async fn user_acts_for_itself_alone() {
     let (node, [ann, bea, cid]) = node_with().await;
     let mut of_ann = Socket::live(node.address, ann).await;
