@@ -92,7 +92,7 @@ fn without_callers(environment: &mut Vec<(String, String)>) -> Vec<String> {
 pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartError> {
     let loaded = arguments.load(common)?;
     let complete = runtime()?.block_on(async {
-        let _telemetry = telemetry::start(&loaded.config.telemetry)?;
+        let _telemetry = telemetry::start_demonstration(&loaded.config.telemetry)?;
         let mut stop = StopSignals::listen(None)?;
         let node = Box::pin(Node::start(loaded.config.clone())).await?;
         let begun = begin(common, arguments, &loaded, node.addresses().grpc).await;

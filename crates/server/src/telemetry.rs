@@ -69,9 +69,23 @@ impl Drop for Telemetry {
 /// # Errors
 /// If the filter or the endpoint is invalid.
 pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
+    start_with(config, true)
+}
+
+/// As [`start`], but the filter drops security events as other lines: for a node that is a demonstration.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_demonstration(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
+    start_with(config, false)
+}
+
+fn start_with(config: &TelemetryConfig, security_events: bool) -> Result<Telemetry, StartError> {
     let filter = log_filter::layer(&config.log_filter)
         .map_err(|error| StartError::new(format!("telemetry.log_filter: {error}")))?;
-    let filter = filter.and(log_filter::libraries(config.library_lines)).or(log_filter::security_events());
+    let filter = filter
+        .and(log_filter::libraries(config.library_lines))
+        .or(log_filter::security_events(security_events));
     let (writer, guard) =
         NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES_MAX).finish(std::io::stderr());
     DROPPED.get_or_init(|| writer.error_counter());
@@ -91,7 +105,7 @@ pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
 /// Sets up the log of a command that opens the data itself: its security events alone, on standard error. What it says else it says
 /// by itself.
 pub fn start_security_events(config: &TelemetryConfig) {
-    let lines = lines(config.log_format, std::io::stderr).with_filter(log_filter::security_events());
+    let lines = lines(config.log_format, std::io::stderr).with_filter(log_filter::security_events(true));
     // It fails when the process has a subscriber already, which has the lines then.
     drop(tracing_subscriber::registry().with(lines).try_init());
 }

@@ -89,6 +89,41 @@ async fn two_windows_talk_while_the_node_is_killed() {
     );
 }
 
+#[tokio::test]
+async fn only_what_was_on_the_screen_is_read() {
+    let mut demo = Demo::start();
+    let mut browser = Browser::start().await;
+    let ann = browser.open(&format!("{}?user=1", demo.url)).await;
+    let bea = browser.open(&format!("{}?user=2", demo.url)).await;
+    for window in [&ann, &bea] {
+        browser.until(window, "document.getElementById('state').dataset.state === 'live'").await;
+        browser.run(window, &format!("document.querySelector('[data-key=\"{DIRECT}\"]').click()")).await;
+    }
+    for line in 1..=40 {
+        say(&mut browser, &ann, &format!("line {line}")).await;
+    }
+    see(&mut browser, &bea, "line 40").await;
+    let last = "[...document.querySelectorAll('#messages li.mine .about')].at(-1).textContent";
+    browser.until(&ann, &format!("{last}.endsWith('read')")).await;
+    browser.run(&bea, "document.getElementById('messages').scrollTop = 0").await;
+    say(&mut browser, &ann, "below the screen").await;
+    browser.until(&bea, "!document.getElementById('newer').hidden").await;
+    assert_eq!(browser.run(&ann, &format!("{last}.endsWith('sent')")).await, true);
+    browser.run(&bea, "document.getElementById('newer').click()").await;
+    browser.until(&ann, &format!("{last}.endsWith('read')")).await;
+
+    demo.kill();
+    browser.until(&ann, "document.getElementById('talk-about').dataset.state === 'gone'").await;
+    say(&mut browser, &ann, "Sent before a reload").await;
+    // The page cannot be loaded while the node is away.
+    browser.run(&ann, "location.replace('about:blank')").await;
+    browser.until(&ann, "location.href === 'about:blank'").await;
+    demo.start_again();
+    browser.run(&ann, &format!("location.replace('{}?user=1')", demo.url)).await;
+    see(&mut browser, &bea, "Sent before a reload").await;
+    assert_eq!(browser.problems(), Vec::<Value>::new());
+}
+
 /// A group of the demo of which the users 1 and 2 are members.
 const GROUP: &str = "g12";
 

@@ -82,6 +82,17 @@ fn people_and_messages_are_there_when_ready() {
 }
 
 #[test]
+fn banner_is_all_that_a_demo_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut quiet = command(folder.path(), &["--silent"]);
+    quiet.stderr(Stdio::piped());
+    let mut demo = Demo::run(quiet);
+    demo.process.0.kill().unwrap();
+    let errors = std::io::read_to_string(demo.process.0.stderr.take().unwrap()).unwrap();
+    assert_eq!(errors, "", "the imports of its people are no events for anyone");
+}
+
+#[test]
 fn data_folder_is_kept_and_nothing_made_twice() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["--silent", "--data-dir", "kept"];

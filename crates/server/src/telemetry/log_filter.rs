@@ -65,9 +65,9 @@ pub(super) fn libraries(library_lines: bool) -> FilterFn<impl Fn(&Metadata<'_>) 
     filter_fn(is_written).with_max_level_hint(LevelFilter::TRACE)
 }
 
-/// Lets through all security events, whatever the other filters say.
-pub(super) fn security_events() -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
-    filter_fn(|line| line.target() == TARGET).with_max_level_hint(LevelFilter::INFO)
+/// Lets through all security events, whatever the other filters say. `written`: false lets through nothing.
+pub(super) fn security_events(written: bool) -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
+    filter_fn(move |line| written && line.target() == TARGET).with_max_level_hint(LevelFilter::INFO)
 }
 
 /// Writes the lines that this filter lets through from now on. With a time: until that has passed, then by what is
@@ -195,7 +195,7 @@ mod tests {
     fn no_filter_drops_security_events() {
         let lines = Lines::default();
         for filter in ["off", "error,kith::audit=off", "kith_server=trace"] {
-            let filter = EnvFilter::new(filter).and(libraries(false)).or(security_events());
+            let filter = EnvFilter::new(filter).and(libraries(false)).or(security_events(true));
             let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone()).with_filter(filter);
             let _logs = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
             tracing::info!(target: TARGET, event = "written", "security event");

@@ -54,7 +54,7 @@ async function start(me, all) {
   $("choose").hidden = true;
   $("app").hidden = false;
   talk = new Talk(me, all, () => view?.draw(), wire, await audiencesOf(me));
-  view = new View(talk, { show, recall: (id, seq) => talk.recall(id, seq), who: (id, seq) => talk.who(id, seq), again: (chat, pending) => talk.enqueue(chat, pending) });
+  view = new View(talk, { show, seen: (chat, upTo, atEnd) => talk.seen(chat, upTo, atEnd), recall: (id, seq) => talk.recall(id, seq), who: (id, seq) => talk.who(id, seq), again: (chat, pending) => talk.enqueue(chat, pending) });
   view.draw();
 }
 
@@ -146,7 +146,9 @@ $("text").oninput = () => {
   mentions();
   if ($("text").value) talk.typing();
 };
+$("newer").onclick = () => view.toEnd();
 $("messages").onscroll = () => {
+  view.look();
   const chat = talk.open && talk.chats.get(talk.open);
   if (!chat?.begun || !chat.more || $("messages").scrollTop > 40 || chat.loading) return;
   chat.loading = true;
@@ -156,7 +158,7 @@ $("messages").onscroll = () => {
   });
 };
 document.addEventListener("visibilitychange", () => {
-  if (talk?.open && document.visibilityState === "visible") talk.markRead(talk.chats.get(talk.open));
+  view?.draw();
 });
 sayAll();
 choose();

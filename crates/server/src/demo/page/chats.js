@@ -3,6 +3,22 @@
 export class Chats {
   constructor(me) {
     Object.assign(this, { me, byId: new Map(), people: new Map(), groups: new Map(), online: new Set(), missed: 0 });
+    this.outbox = `kith-outbox-${me}`;
+    this.restore();
+  }
+
+  // What was not sent outlives a reload of the window. It goes out again under the same ids, so it is stored once.
+  restore() {
+    this.kept = sessionStorage.getItem(this.outbox) || "[]";
+    for (const { id, ...pending } of JSON.parse(this.kept)) this.get(id).pending.push(pending);
+  }
+
+  keep() {
+    const all = [...this.byId.values()].flatMap(({ id, pending }) => pending.map((one) => ({ id, ...one })));
+    const text = JSON.stringify(all);
+    if (text === this.kept) return;
+    this.kept = text;
+    sessionStorage.setItem(this.outbox, text);
   }
 
   get(id) {

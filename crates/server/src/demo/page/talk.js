@@ -16,7 +16,12 @@ export class Talk {
   constructor(me, people, changed, wire, noticeAudiences) {
     this.chats = new Chats(me);
     this.chats.people = people;
-    Object.assign(this, { me, changed, friends: [], open: null, state: "connecting", live: false, typed: 0 });
+    this.changed = () => {
+      this.chats.keep();
+      changed();
+    };
+    // `atEnd`: whether the last message of the open chat is on the screen.
+    Object.assign(this, { me, friends: [], open: null, atEnd: true, state: "connecting", live: false, typed: 0 });
     const on = {
       wire,
       state: (state, why) => this.turn(state, why),
@@ -28,7 +33,7 @@ export class Talk {
       noticeTotals: (totals) => this.bell.take(totals),
       live: (how) => this.isLive(how),
     };
-    this.bell = new Bell(me, (name, body) => this.ask(name, body), changed);
+    this.bell = new Bell(me, (name, body) => this.ask(name, body), this.changed);
     this.connection = new Connection(me, on, () => this.chats.positions(), noticeAudiences);
     this.looking = setInterval(() => this.look(), LOOK);
   }
@@ -48,7 +53,6 @@ export class Talk {
     Object.assign(this, { state: "live", live: true, how });
     this.changed();
     for (const chat of this.chats.byId.values()) for (const pending of chat.pending) this.enqueue(chat, pending);
-    if (this.open && document.visibilityState === "visible") this.markRead(this.chats.get(this.open));
     if (this.open) await this.learnReceipts(this.chats.get(this.open));
     await this.contacts();
   }
@@ -94,13 +98,10 @@ export class Talk {
   }
 
   count(chat, message) {
-    if (this.isRead(chat)) return this.markRead(chat);
+    // It is marked when it has been drawn.
+    if (this.open === chat.id && this.atEnd && document.visibilityState === "visible") return;
     chat.unread++;
     if ((message.mentionIds || []).includes(this.me) || message.mentionAll) chat.mention ||= Number(message.seq);
-  }
-
-  isRead(chat) {
-    return this.open === chat.id && document.visibilityState === "visible";
   }
 
   event(chat, { recalled, edited }) {
@@ -136,7 +137,15 @@ export class Talk {
     this.changed();
   }
 
-  signal({ conversationId, userId, activity, readSeq, receipts }) {
+  // A friend has another name.
+  async learnName(userId) {
+    const { user } = await this.ask("GetUser", { userId });
+    if (user) this.chats.people.set(user.userId, user.nickName || user.userName);
+    this.changed();
+  }
+
+  signal({ conversationId, userId, activity, readSeq, receipts, profile }) {
+    if (profile) return this.learnName(userId);
     const chat = this.chats.get(conversationId);
     if (receipts) this.recount(chat, receipts.counts || []);
     if (readSeq) chat.peerRead = Math.max(chat.peerRead, Number(readSeq));
@@ -166,12 +175,12 @@ export class Talk {
   }
 
   async show(id) {
-    this.open = id;
+    Object.assign(this, { open: id, atEnd: true });
     const chat = this.chats.get(id);
     this.changed();
     if (id.startsWith("g")) await this.learnMembers(id);
     if (!chat.begun) await this.older(chat);
-    this.markRead(chat);
+    this.changed();
   }
 
   async learnMembers(id) {
@@ -219,13 +228,26 @@ export class Talk {
     this.changed();
   }
 
-  async markRead(chat) {
-    const upTo = chat.max;
-    chat.unread = 0;
-    chat.mention = 0;
-    if (upTo <= chat.read || !chat.known) return;
-    chat.read = upTo;
-    await this.ask("MarkRead", { conversationId: chat.id, upTo });
+  // The view has drawn the open chat: messages up to this number are, or were, on the screen. What is below is not read.
+  async seen(chat, upTo, atEnd) {
+    this.atEnd = atEnd;
+    if (!this.live || !chat.begun || !chat.known || document.visibilityState !== "visible") return;
+    // Events that are not drawn are behind the last message.
+    const last = atEnd ? chat.max : Math.min(upTo, chat.max);
+    if (atEnd && (chat.unread || chat.mention)) {
+      Object.assign(chat, { unread: 0, mention: 0 });
+      this.changed();
+    }
+    if (last <= chat.read || chat.marking) return;
+    chat.marking = true;
+    const { readSeq, unread } = await this.ask("MarkRead", { conversationId: chat.id, upTo: last });
+    chat.marking = false;
+    // A mark that failed is tried again after the next change.
+    if (!readSeq) return;
+    chat.read = Math.max(chat.read, last);
+    if (!this.atEnd || this.open !== chat.id) chat.unread = Number(unread || 0);
+    if (chat.mention <= chat.read) chat.mention = 0;
+    this.changed();
   }
 
   // Shown at once, and sent again after a reconnect under the same id: it is stored once.
@@ -250,7 +272,10 @@ export class Talk {
     if (!chat.pending.includes(pending)) return;
     try {
       const to = { conversationId: chat.id };
-      await this.connection.call("SendMessage", { ...to, clientMessageId, body, mentionIds, contentType: "text/plain" });
+      const sent = await this.connection.call("SendMessage", { ...to, clientMessageId, body, mentionIds, contentType: "text/plain" });
+      // It was stored before a reload, and does not come again.
+      if (sent.replayed) chat.pending = chat.pending.filter((one) => one !== pending);
+      this.changed();
     } catch (error) {
       // Without an answer it goes out again after the reconnect.
       pending.failed = error.reason !== "CLOSED";

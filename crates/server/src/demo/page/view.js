@@ -4,6 +4,9 @@ import { textOf } from "./chats.js";
 import { locale, say } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
+// Names that are written out in a line about many people.
+const NAMED_OF_EVENT = 3;
+const NAMED_OF_READERS = 20;
 
 // An element with a class, and children that are elements or texts.
 export function make(tag, name, ...children) {
@@ -50,9 +53,14 @@ export class View {
     return peer === me ? say("notes") : chats.name(peer);
   }
 
+  connection() {
+    const { state, why } = this.talk;
+    return state === "refused" ? `${say("refused")}: ${why}` : say(state);
+  }
+
   state() {
-    const { state, why, how, chats } = this.talk;
-    const text = state === "refused" ? `${say("refused")}: ${why}` : say(state);
+    const { state, how, chats } = this.talk;
+    const text = this.connection();
     $("state").textContent = state === "live" && how ? `${text} · ${say(how, chats.missed)}` : text;
     $("state").dataset.state = state;
   }
@@ -69,7 +77,7 @@ export class View {
     const [name, peer] = [this.nameOf(id), chats.peer(id)];
     const icon = face(make("span", peer ? "face" : "face group"), id, name);
     icon.setAttribute("aria-hidden", "true");
-    const online = peer && chats.online.has(peer);
+    const online = this.talk.live && peer && chats.online.has(peer);
     if (online) icon.append(make("span", "dot"));
     const about = chat?.typing.size ? this.typing(chat) : chat ? this.preview(chat) : "";
     const row = make("button", "row", icon, make("span", "names", make("strong", "", name), make("span", "about", about)));
@@ -97,12 +105,17 @@ export class View {
     document.body.classList.toggle("talking", Boolean(open));
     $("nothing").hidden = Boolean(open);
     $("write").hidden = $("messages").hidden = !open;
+    $("newer").hidden ||= !open;
     $("talk-name").textContent = open ? this.nameOf(open) : "";
     if (!open) return;
     const chat = chats.get(open);
     const peer = chats.peer(open);
     const members = chats.groups.get(open)?.members.length || 0;
-    $("talk-about").textContent = peer ? say(chats.online.has(peer) ? "online" : "offline") : members ? say("members", members) : "";
+    // On a phone this is the only place: what is known of the other one is old while the own connection is away.
+    const { live, state } = this.talk;
+    const about = peer ? say(chats.online.has(peer) ? "online" : "offline") : members ? say("members", members) : "";
+    $("talk-about").textContent = live ? about : this.connection();
+    $("talk-about").dataset.state = live ? "" : state;
     $("typing").textContent = chat.typing.size ? this.typing(chat) : "";
     this.messages(chat);
   }
@@ -111,9 +124,32 @@ export class View {
     return say("typing", [...chat.typing.keys()].map((user) => this.talk.chats.name(user)).join(", "));
   }
 
+  isAtEnd() {
+    const log = $("messages");
+    return log.scrollHeight - log.scrollTop - log.clientHeight < 60;
+  }
+
+  toEnd() {
+    $("messages").scrollTop = $("messages").scrollHeight;
+    this.look();
+  }
+
+  // Says what of the open chat is on the screen, or above it.
+  look() {
+    const { open, chats } = this.talk;
+    if (!open || this.drawn !== open) return;
+    const [chat, log, atEnd] = [chats.get(open), $("messages"), this.isAtEnd()];
+    const edge = log.getBoundingClientRect().bottom;
+    const rows = [...log.children].filter((row) => !row.classList.contains("pending"));
+    const last = rows.findLast((row) => row.getBoundingClientRect().bottom <= edge + 1);
+    this.act.seen(chat, Number(last?.dataset.key || 0), atEnd);
+    $("newer").hidden = atEnd || !chat.unread;
+    $("newer").textContent = say("newMessages", chat.unread);
+  }
+
   messages(chat) {
     const log = $("messages");
-    const atEnd = this.drawn !== chat.id || log.scrollHeight - log.scrollTop - log.clientHeight < 60;
+    const atEnd = this.drawn !== chat.id || this.isAtEnd();
     const height = log.scrollHeight - log.scrollTop;
     const rows = this.talk.chats.shown(chat).filter((message) => !isQuiet(message)).map((message) => this.message(chat, message));
     keep(log, [...rows, ...chat.pending.map((pending) => this.pending(chat, pending))]);
@@ -121,6 +157,7 @@ export class View {
     else if (this.older === chat.id) log.scrollTop = log.scrollHeight - height;
     this.older = "";
     this.drawn = chat.id;
+    this.look();
   }
 
   message(chat, message) {
@@ -148,7 +185,7 @@ export class View {
     count.type = "button";
     count.onclick = () => this.act.who(chat.id, seq);
     if (!who) return [count];
-    return [count, make("span", "about readers", who.map((user) => this.talk.chats.name(user)).join(", "))];
+    return [count, make("span", "about readers", this.names(who, NAMED_OF_READERS))];
   }
 
   pending(chat, pending) {
@@ -162,6 +199,13 @@ export class View {
     return keyed(item, pending.clientMessageId);
   }
 
+  // The names of the first ones, and how many others there are.
+  names(users, most) {
+    const named = users.length > most + 1 ? users.slice(0, most) : users;
+    const text = named.map((user) => this.talk.chats.name(user)).join(", ");
+    return named.length < users.length ? say("andOthers", [text, users.length - named.length]) : text;
+  }
+
   time(message) {
     return new Date(message.sendTime).toLocaleTimeString(locale(), { hour: "2-digit", minute: "2-digit" });
   }
@@ -170,7 +214,7 @@ export class View {
     const { chats, me } = this.talk;
     if (message.recall) return message.recall.userId === me ? say("youRecalled") : say("recalled", chats.name(message.senderId));
     const { joined, left, removed, owner, group } = message.event || {};
-    const names = (users) => (users || []).map((user) => chats.name(user)).join(", ");
+    const names = (users) => this.names(users || [], NAMED_OF_EVENT);
     const words = say("event");
     if (joined) return `${names(joined.userIds)} ${words.joined}`;
     if (left) return `${names(left.userIds)} ${words.left}`;
