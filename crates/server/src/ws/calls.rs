@@ -244,7 +244,6 @@ mod tests {
             (r#"{"groupId":"9"}"#, Some("g9")),
             (r#"{"conversationId":"g9"}"#, Some("g9")),
             (r#"{"conversationId":"d8-7"}"#, None),
-            (r#"{"userId":8,"groupId":9}"#, None),
             (r#"{"userId":0}"#, None),
             ("{}", None),
             ("[]", None),

@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn pages_are_bounded_by_bytes_and_lose_nothing() {
         let half = "x".repeat(FRAME_BYTES / 2 - 1);
-        let texts = [&half, &half, "y", &half, &half].map(str::to_owned);
+        let half = half.as_str();
+        let texts = [half, half, "y", half, half].map(str::to_owned);
         let split = parts(texts.clone().into_iter());
         assert_eq!(split.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
         assert!(split.iter().all(|part| part.join(",").len() <= FRAME_BYTES));

@@ -5,7 +5,10 @@ use std::time::Duration;
 use kith_proto::presence::v1::{
     WatchPresenceRequest, WatchPresenceResponse, presence_service_client::PresenceServiceClient,
 };
-use kith_service::rpc::answer_size::MESSAGE_BYTES_MAX;
+use kith_service::{
+    error::{Error, Reason},
+    rpc::answer_size::MESSAGE_BYTES_MAX,
+};
 use tokio::{
     sync::{
         mpsc::{self, Receiver, Sender},
@@ -45,7 +48,7 @@ pub(super) struct PresenceCall {
 }
 
 /// How a stream ended.
-struct StreamEnded {
+struct WatchEnded {
     /// Whether it had answered.
     begun: bool,
     status: Status,
@@ -84,7 +87,7 @@ impl PresenceCall {
     async fn run(&self, request: &WatchPresenceRequest, frames: &Sender<String>) -> Status {
         loop {
             let proved = self.user.borrow().at;
-            let StreamEnded { begun, status } = self.stream(request.clone(), frames).await;
+            let WatchEnded { begun, status } = self.stream(request.clone(), frames).await;
             let is_renewed = self.trusted || self.user.borrow().at > proved;
             let goes_on = match status.code() {
                 Code::Unavailable | Code::ResourceExhausted => true,
@@ -98,13 +101,13 @@ impl PresenceCall {
         }
     }
 
-    async fn stream(&self, request: WatchPresenceRequest, frames: &Sender<String>) -> StreamEnded {
+    async fn stream(&self, request: WatchPresenceRequest, frames: &Sender<String>) -> WatchEnded {
         let mut client =
             PresenceServiceClient::new(self.edge.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let request = self.user.borrow().request(request);
         let mut answers = match client.watch_presence(request).await {
             Ok(answers) => answers.into_inner(),
-            Err(status) => return StreamEnded { begun: false, status },
+            Err(status) => return WatchEnded { begun: false, status },
         };
         let mut begun = false;
         loop {
@@ -112,11 +115,11 @@ impl PresenceCall {
                 Ok(Some(answer)) => {
                     begun = true;
                     if frames.send(self.answer(&answer)).await.is_err() {
-                        return StreamEnded { begun, status: Status::cancelled("the socket is gone") };
+                        return WatchEnded { begun, status: ended() };
                     }
                 }
-                Ok(None) => return StreamEnded { begun, status: Status::unavailable("the stream ended") },
-                Err(status) => return StreamEnded { begun, status },
+                Ok(None) => return WatchEnded { begun, status: ended() },
+                Err(status) => return WatchEnded { begun, status },
             }
         }
     }
@@ -125,4 +128,9 @@ impl PresenceCall {
         let value = json::value("kith.presence.v1.WatchPresenceResponse", answer).unwrap_or_default();
         frame::answer(self.id, &value.to_string())
     }
+}
+
+/// The error of a stream that ended without one.
+fn ended() -> Status {
+    Error::new(Reason::Stopping, "the stream of presence ended").into()
 }
