@@ -125,6 +125,7 @@ fn none_is_zero(config: &Config) -> Result<(), InvalidValue> {
         ("limits.unread_bytes", limits.unread_bytes == 0),
         ("limits.unread_max", limits.unread_max.is_zero()),
         ("limits.connections", limits.connections == 0),
+        ("limits.connection_idle", limits.connection_idle.is_zero()),
         ("limits.streams_per_connection", limits.streams_per_connection == 0),
         ("limits.batch_ids", limits.batch_ids == 0),
         ("limits.page_default", limits.page_default == 0),

@@ -63,11 +63,16 @@ pub struct LimitsConfig {
     /// Maximum duration of a stream.
     #[serde(with = "humantime_serde")]
     pub stream_max: Duration,
-    /// How long the handshake of a connection may take, with and without TLS; over HTTP/1.1 also the time from one
-    /// answer to the end of the next headers.
+    /// How long the handshake of a connection may take, with and without TLS; over HTTP/1.1 also the headers of a request, from
+    /// their first byte on.
     #[serde(with = "humantime_serde")]
     pub handshake: Duration,
-    /// Maximum age of a connection before it is asked to close (GOAWAY), less up to a tenth at random.
+    /// How long a connection of HTTP/1.1 may be idle between two requests. Longer than the idle time of a load balancer in front of
+    /// the node, mostly 60 s, so that the balancer closes it: a request that crosses a close of the node is lost. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub connection_idle: Duration,
+    /// Maximum age of a connection before it is asked to close (GOAWAY, over HTTP/1.1 `connection: close` with the next answer), less
+    /// up to a tenth at random.
     #[serde(with = "humantime_serde")]
     pub connection_age: Duration,
     /// How long a connection that was asked to close may take to end its calls.
@@ -119,6 +124,7 @@ impl Default for LimitsConfig {
             deadline_max: Duration::from_secs(10),
             stream_max: Duration::from_secs(60 * 60),
             handshake: Duration::from_secs(5),
+            connection_idle: Duration::from_secs(75),
             connection_age: Duration::from_secs(30 * 60),
             connection_grace: Duration::from_secs(30),
             batch_ids: 1000,

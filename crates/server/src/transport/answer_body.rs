@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tonic::codegen::StdError;
 
+use super::http1_io::OpenAnswer;
 use crate::edge::{ConnectionUnread, EdgeBody, UnreadFull};
 
 type NextFrame = Option<Result<Frame<Bytes>, StdError>>;
@@ -24,6 +25,8 @@ pub(super) struct AnswerBody {
     ahead: Option<NextFrame>,
     /// Since when it waits for the peer; `None`: it does not wait.
     since: Option<u64>,
+    /// Over HTTP/1.1: ends with this.
+    open_answer: Option<OpenAnswer>,
 }
 
 #[derive(Debug)]
@@ -53,12 +56,18 @@ impl AnswerBody {
             }
         }
         let since = Some(unread.begin_wait());
-        Ok(Self { inner, unread, ahead, since })
+        Ok(Self { inner, unread, ahead, since, open_answer: None })
     }
 
     /// A body for which there is room.
     pub(super) fn plain(inner: ProtocolBody, unread: Arc<ConnectionUnread>) -> Self {
-        Self { inner, unread, ahead: None, since: None }
+        Self { inner, unread, ahead: None, since: None, open_answer: None }
+    }
+
+    /// The same, which holds this until it ends.
+    pub(super) fn with_open(mut self, open: Option<OpenAnswer>) -> Self {
+        self.open_answer = open;
+        self
     }
 
     fn begin_wait(&mut self) {
@@ -159,6 +168,7 @@ impl ProtocolBody {
 impl Drop for AnswerBody {
     fn drop(&mut self) {
         self.end_wait();
+        drop(self.open_answer.take());
     }
 }
 

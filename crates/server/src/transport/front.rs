@@ -15,6 +15,7 @@ use kith_service::metric;
 
 use super::{
     answer_body::{AnswerBody, ProtocolBody},
+    http1_io::{Http1State, OpenAnswer},
     origin::{self, Origins},
     web::Web,
 };
@@ -38,6 +39,8 @@ pub(super) struct ConnectionFront {
     web: Arc<Web>,
     origins: Arc<Origins>,
     unread: Arc<ConnectionUnread>,
+    /// `None`: it speaks HTTP/2.
+    http1: Option<Arc<Http1State>>,
 }
 
 impl Front {
@@ -49,7 +52,7 @@ impl Front {
     pub(super) fn of_connection(&self) -> ConnectionFront {
         let (edge, unread) = self.edge.of_connection();
         let (web, origins) = (Arc::clone(&self.web), Arc::clone(&self.origins));
-        ConnectionFront { edge, web, origins, unread }
+        ConnectionFront { edge, web, origins, unread, http1: None }
     }
 }
 
@@ -57,6 +60,11 @@ impl ConnectionFront {
     /// Answers that the peer has not read.
     pub(super) fn unread(&self) -> Arc<ConnectionUnread> {
         Arc::clone(&self.unread)
+    }
+
+    /// The same for a connection of HTTP/1.1.
+    pub(super) fn with_http1(self, state: Arc<Http1State>) -> Self {
+        Self { http1: Some(state), ..self }
     }
 
     fn begin(&self, request: Request<Incoming>) -> PendingAnswer {
@@ -80,7 +88,8 @@ impl Service<Request<Incoming>> for ConnectionFront {
     type Future = FrontFuture;
 
     fn call(&self, request: Request<Incoming>) -> FrontFuture {
-        FrontFuture { answer: self.begin(request), unread: self.unread() }
+        let open = self.http1.as_ref().map(Http1State::begin);
+        FrontFuture { answer: self.begin(request), unread: self.unread(), open }
     }
 }
 
@@ -106,6 +115,8 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 pub(super) struct FrontFuture {
     answer: PendingAnswer,
     unread: Arc<ConnectionUnread>,
+    /// Over HTTP/1.1.
+    open: Option<OpenAnswer>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "a box would cost every gRPC call an allocation")]
@@ -126,7 +137,14 @@ impl Future for FrontFuture {
             }),
             PendingAnswer::Web(web) => web.as_mut().poll(cx).map(|response| response.map(ProtocolBody::Web)),
         };
-        response.map(|response| Ok(counted(response, &this.unread, cx)))
+        response.map(|response| {
+            let (mut head, body) = counted(response, &this.unread, cx).into_parts();
+            let mut open = this.open.take();
+            if let Some(open) = &mut open {
+                open.head(head.status, &mut head.headers);
+            }
+            Ok(Response::from_parts(head, body.with_open(open)))
+        })
     }
 }
 

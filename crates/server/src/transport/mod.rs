@@ -7,6 +7,7 @@
 mod answer_body;
 mod cors;
 mod front;
+mod http1_io;
 mod origin;
 mod preface;
 mod refusals;
@@ -37,6 +38,7 @@ pub(crate) use self::origin::is_loopback;
 pub(crate) use self::tls::Certificates;
 use self::{
     front::Front,
+    http1_io::{Http1Io, Http1State},
     origin::{Origins, OwnPage},
     preface::{PrefacedIo, Protocol},
     refusals::ConnectionRefusals,
@@ -119,6 +121,7 @@ impl Port {
             tls: self.tls,
             handshake: limits.handshake,
             age: limits.connection_age,
+            idle: limits.connection_idle,
             grace: limits.connection_grace,
             unread_max: limits.unread_max,
             connections: connections.clone(),
@@ -212,6 +215,8 @@ struct ConnectionServer {
     tls: Option<Arc<Certificates>>,
     handshake: Duration,
     age: Duration,
+    /// How long a connection of HTTP/1.1 may wait for a request.
+    idle: Duration,
     grace: Duration,
     /// How long a peer may leave an answer unread.
     unread_max: Duration,
@@ -228,12 +233,13 @@ fn http2(limits: &LimitsConfig) -> http2::Builder<TokioExecutor> {
     http
 }
 
-/// Requests of one connection come one after the other, also if a peer does not wait for answers.
+/// Requests of one connection come one after the other, also if a peer does not wait for answers. How long the head of
+/// one may take is the matter of [`Http1Io`].
 fn http1(limits: &LimitsConfig) -> http1::Builder {
     let headers = usize::try_from(limits.headers_bytes).unwrap_or(usize::MAX);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(limits.handshake)
+        .header_read_timeout(limits.connection_idle)
         .max_header_size(headers)
         .max_buf_size(headers.saturating_add(HTTP1_BUFFER));
     http
@@ -322,40 +328,55 @@ impl ConnectionServer {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (io, front) = (TokioIo::new(io), self.front.of_connection());
+        let front = self.front.of_connection();
         let unread = front.unread();
         match protocol {
             Protocol::Http1 => {
-                let connection = pin!(self.http1.serve_connection(io, front).with_upgrades());
-                self.serve_to_end(connection, &unread, |connection| connection.graceful_shutdown()).await;
+                let state = Arc::<Http1State>::default();
+                let io = TokioIo::new(Http1Io::new(io, Arc::clone(&state), self.handshake));
+                let connection = self.http1.serve_connection(io, front.with_http1(Arc::clone(&state)));
+                let connection = pin!(connection.with_upgrades());
+                // An idle connection is not closed at its age: its peer may be sending the next request.
+                let grace = self.idle.saturating_add(self.grace);
+                let at_age = |_connection: Pin<&mut _>| state.ask_to_close();
+                self.serve_to_end(connection, &unread, grace, at_age, |http| http.graceful_shutdown()).await;
             }
             Protocol::Http2 => {
-                let connection = pin!(self.http2.serve_connection(io, front));
-                self.serve_to_end(connection, &unread, |connection| connection.graceful_shutdown()).await;
+                let connection = pin!(self.http2.serve_connection(TokioIo::new(io), front));
+                let go_away = |http: Pin<&mut http2::Connection<_, _, _>>| http.graceful_shutdown();
+                self.serve_to_end(connection, &unread, self.grace, go_away, go_away).await;
             }
         }
     }
 
-    /// Serves until the connection ends or must close; `shut_down` lets running calls end. A connection whose peer
-    /// does not read is cut off.
+    /// Serves until the connection ends, at the latest `grace` after its age. `at_age` asks the peer to close;
+    /// `shut_down`, when the node stops, lets running calls end. A connection whose peer does not read is cut off.
     async fn serve_to_end<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
         unread: &ConnectionUnread,
+        grace: Duration,
+        at_age: impl FnOnce(Pin<&mut C>),
         shut_down: impl FnOnce(Pin<&mut C>),
     ) {
+        let closing = &self.connections.closing;
         let mut too_long = pin!(self.unread_too_long(unread));
         tokio::select! {
             _ended = connection.as_mut() => return,
             () = too_long.as_mut() => return,
-            () = sleep(jittered(self.age)) => {}
-            () = self.connections.closing.cancelled() => {}
+            () = sleep(jittered(self.age)) => at_age(connection.as_mut()),
+            () = closing.cancelled() => {}
         }
-        shut_down(connection.as_mut());
+        tokio::select! {
+            _ended = connection.as_mut() => return,
+            () = too_long.as_mut() => return,
+            () = sleep(grace) => return,
+            () = closing.cancelled() => shut_down(connection.as_mut()),
+        }
         tokio::select! {
             _ended = connection => {}
             () = too_long => {}
-            () = self.end_of_grace() => {}
+            () = self.connections.abort.cancelled() => {}
         }
     }
 
@@ -368,17 +389,6 @@ impl ConnectionServer {
                 return;
             }
         }
-    }
-
-    /// A connection at its largest age has its grace time; a closed one has the time of the drain.
-    async fn end_of_grace(&self) {
-        if !self.connections.closing.is_cancelled() {
-            tokio::select! {
-                () = sleep(self.grace) => return,
-                () = self.connections.closing.cancelled() => {}
-            }
-        }
-        self.connections.abort.cancelled().await;
     }
 }
 

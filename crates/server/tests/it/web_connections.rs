@@ -35,12 +35,58 @@ async fn stop_closes_idle_connections_first() {
     assert!(closed.await.unwrap(), "nothing was left behind");
 }
 
+/// Whether the connection has answered a call, and asks to close.
+async fn asks_to_close(connection: &mut Connection<TcpStream>) -> bool {
+    let answer = connection.json(GET_USER, &json!({"userId": FINE})).await;
+    assert_eq!(answer.code, 200, "{answer:?}");
+    answer.header("connection") == Some("close")
+}
+
 #[tokio::test]
-async fn old_connection_is_asked_to_close() {
-    let node = serve(|config| config.limits.connection_age = Duration::from_millis(100)).await;
+async fn last_answer_of_an_old_connection_says_close() {
+    let node = serve(|config| config.limits.connection_age = Duration::from_millis(50)).await;
     let mut old = Connection::open(node.address).await;
-    assert_eq!(old.json(GET_USER, &json!({"userId": FINE})).await.code, 200);
+    while !asks_to_close(&mut old).await {}
     assert!(old.is_closed().await);
+}
+
+#[tokio::test]
+async fn idle_connection_is_not_cut_at_its_age() {
+    let node = serve(|config| config.limits.connection_age = Duration::from_millis(50)).await;
+    let mut idle = Connection::open(node.address).await;
+    assert!(!asks_to_close(&mut idle).await);
+    // Each of them is as old as it may be when it ends, and both together are older by the random part.
+    for _ in 0..2 {
+        drop(node.users().await.get_user(edge::service::get(FINE)).await.unwrap());
+        let (mut peer, begun) = (node.users().await, node.connections.open());
+        drop(peer.get_user(edge::service::get(FINE)).await.unwrap());
+        until("an HTTP/2 connection has ended for its age", || node.connections.open() < begun).await;
+    }
+    assert!(asks_to_close(&mut idle).await, "the request that comes late is answered");
+    assert!(idle.is_closed().await);
+}
+
+#[tokio::test]
+async fn connection_is_idle_for_longer_than_a_head_may_take() {
+    let node = serve(|config| {
+        config.limits.handshake = Duration::from_millis(50);
+        config.limits.connection_idle = Duration::from_secs(75);
+    })
+    .await;
+    let (mut idle, mut slow) = (Connection::open(node.address).await, Connection::open(node.address).await);
+    assert!(!asks_to_close(&mut idle).await);
+    assert!(!asks_to_close(&mut slow).await);
+    slow.write("POST / HTTP/1.1\r\nhost:").await;
+    assert!(slow.is_closed().await, "a head that has begun is due");
+    assert!(!asks_to_close(&mut idle).await, "nothing has begun");
+}
+
+#[tokio::test]
+async fn connection_is_closed_after_its_idle_time() {
+    let node = serve(|config| config.limits.connection_idle = Duration::from_millis(50)).await;
+    let mut idle = Connection::open(node.address).await;
+    assert!(!asks_to_close(&mut idle).await);
+    assert!(idle.is_closed().await);
 }
 
 #[tokio::test]
