@@ -90,7 +90,8 @@ pub struct LimitsConfig {
     pub tokens: usize,
     /// Searches by keyword that an acting user may make in a minute, on this node. Above 0.
     pub searches_per_minute: u32,
-    /// Calls that a user may make in a second by a token of its own, on this node; a stream is one. 0: any number.
+    /// Calls that a user may make in a second by a token of its own, on this node; a stream is one. Each begun 16 KiB of a request,
+    /// unpacked, after the first is one more. 0: any number.
     pub user_calls_per_second: u32,
     /// Of them, those that write or concern secrets. 0: as many as calls.
     pub user_writes_per_second: u32,

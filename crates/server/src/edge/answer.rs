@@ -79,6 +79,11 @@ pub(super) fn too_large() -> Status {
     Error::new(Reason::MessageTooLarge, "the message is larger than it may be").into()
 }
 
+/// The message has another form than its method has, or cannot be unpacked.
+pub(super) fn malformed() -> Status {
+    Error::new(Reason::MalformedMessage, "the message cannot be decoded").into()
+}
+
 /// A handler panicked.
 pub(super) fn internal() -> Status {
     Error::internal().into()
@@ -92,9 +97,7 @@ pub(super) fn replacement(code: Code, text: &str) -> Option<Status> {
         Code::OutOfRange | Code::ResourceExhausted if begins(&[ANSWER_TOO_LARGE]) => {
             Some(answer_size::too_large().into())
         }
-        Code::Internal if begins(&MALFORMED) => {
-            Some(Error::new(Reason::MalformedMessage, "the message cannot be decoded").into())
-        }
+        Code::Internal if begins(&MALFORMED) => Some(malformed()),
         Code::Unimplemented if begins(&[COMPRESSED]) => Some(encoding_unknown()),
         _ => None,
     }

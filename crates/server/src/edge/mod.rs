@@ -21,12 +21,17 @@ mod routes;
 mod sandbox;
 mod times;
 mod trace;
+mod unpack;
 mod unread;
 mod user_quotas;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    mem,
+    sync::{Arc, OnceLock},
+};
 
 use http::{HeaderValue, Request};
+use kith_service::rpc::call::Call;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -42,9 +47,11 @@ pub use routes::{RouteService, Routes};
 pub(crate) use sandbox::SandboxName;
 pub(crate) use times::LatencySnapshot;
 pub(crate) use unread::{ConnectionUnread, UnreadFull};
+pub(crate) use user_quotas::MeterSlot;
 
 use self::{
     admission::{Admission, AdmittedCall, DeniedCall, UnverifiedCall},
+    bounded::MessageBounds,
     caller_calls::CallerCalls,
     connection::{Connection, WatchLimits},
     deadline::Deadlines,
@@ -52,8 +59,9 @@ use self::{
     events::EventCall,
     gate::{CallGate, SlotRequest},
     methods::{CallRecord, Method, MethodKind, Methods},
+    unpack::Packing,
     unread::NodeUnread,
-    user_quotas::UserQuotas,
+    user_quotas::{MessageMeter, UserQuotas},
 };
 use crate::{
     auth::{
@@ -123,7 +131,8 @@ struct EdgeShared {
     callers: CallerCalls,
     unary: Deadlines,
     streams: Deadlines,
-    message_bytes: u64,
+    message_bytes: usize,
+    batch_message_bytes: usize,
     watches: WatchLimits,
     unread: Arc<NodeUnread>,
     closing: CancellationToken,
@@ -142,7 +151,8 @@ impl Edge {
             callers: CallerCalls::new(),
             unary: Deadlines { default: limits.deadline_default, most: limits.deadline_max },
             streams: Deadlines { default: limits.stream_max, most: limits.stream_max },
-            message_bytes: limits.message_bytes.try_into().unwrap_or(u64::MAX),
+            message_bytes: limits.message_bytes,
+            batch_message_bytes: limits.batch_message_bytes,
             watches: WatchLimits::new(limits.health_watches, limits.health_watches_per_connection),
             unread: NodeUnread::new(limits.unread_bytes, limits.unread_bytes_per_connection),
             closing: CancellationToken::new(),
@@ -320,8 +330,8 @@ impl Edge {
             record.begin_event(event);
         }
         let span = trace::span(record.method(), request.headers());
-        let most = (!record.method().batch).then_some(self.shared.message_bytes);
-        let request = request.map(|body| BoundedBody::new(body, most));
+        let bounds = self.bounds(&mut request, record.method(), admitted.call);
+        let request = request.map(|body| BoundedBody::new(body, bounds));
         let end_conditions = self.end_conditions(record.method(), admitted);
         let mut running = future::RunningCall::new(record, end_conditions, span);
         if exempt {
@@ -340,6 +350,21 @@ impl Edge {
             SlotRequest::Queued(slot) => EdgeFuture::waiting(slot, routes.clone(), request, running),
             SlotRequest::Refused => EdgeFuture::refused(running.into_record(), answer::overloaded()),
         }
+    }
+
+    /// What the messages of a request are held to.
+    fn bounds<B>(&self, request: &mut Request<B>, method: &Method, call: Call) -> MessageBounds {
+        let shared = &self.shared;
+        let most = if method.batch { shared.batch_message_bytes } else { shared.message_bytes };
+        let many = method.batch && method.kind != MethodKind::Unary;
+        if method.exempt {
+            return MessageBounds { most, many, packing: None, meter: MessageMeter::none() };
+        }
+        let (packing, mut meter) = (Packing::take(request.headers_mut()), shared.users.meter(call));
+        if let Some(slot) = request.extensions_mut().remove::<MeterSlot>() {
+            slot.fill(mem::replace(&mut meter, MessageMeter::none()));
+        }
+        MessageBounds { most, many, packing, meter }
     }
 
     /// What ends a call before its answer is complete: its deadline; for every stream also the end of its caller, and

@@ -1,5 +1,7 @@
 //! How many calls a user may make by a token of its own.
 
+use std::sync::Arc;
+
 use kith_service::{
     error::Error,
     rpc::{
@@ -8,7 +10,13 @@ use kith_service::{
     },
 };
 
+use kith_store::UserId;
+use parking_lot::Mutex;
+
 use crate::{auth::Rule, config::LimitsConfig};
+
+/// Bytes of a request that count as one call, unpacked: what they cost to decode is far above what a call costs.
+const UNIT: usize = 16 << 10;
 
 /// Counts calls of users before they take a slot. Services are not counted, also when they act for a user: the node does not know
 /// whom they have authenticated.
@@ -35,6 +43,62 @@ impl UserQuotas {
         self.calls.count(user)?;
         if rule.writes() { self.writes.count(user) } else { Ok(()) }
     }
+
+    /// Counts the bytes of a call that has been counted as one.
+    pub(super) fn meter(&self, call: Call) -> MessageMeter {
+        let counted = call.user_itself().map(|user| (self.calls.clone(), user));
+        MessageMeter { counted, bytes: 0 }
+    }
+}
+
+/// Counts what the request of a user has in bytes: each begun 16 KiB after the first are one call more.
+#[derive(Debug)]
+pub(crate) struct MessageMeter {
+    /// `None`: nothing is counted.
+    counted: Option<(UserQuota, UserId)>,
+    bytes: usize,
+}
+
+impl MessageMeter {
+    /// Counts nothing.
+    pub(super) const fn none() -> Self {
+        Self { counted: None, bytes: 0 }
+    }
+
+    /// Counts this many bytes more, before they are decoded.
+    ///
+    /// # Errors
+    /// QUOTA_EXCEEDED.
+    pub(crate) fn count(&mut self, bytes: usize) -> Result<(), Error> {
+        let Some((quota, user)) = &self.counted else { return Ok(()) };
+        let before = calls_of(self.bytes);
+        self.bytes = self.bytes.saturating_add(bytes);
+        quota.count_many(*user, calls_of(self.bytes) - before)
+    }
+}
+
+/// Where the edge leaves the meter of a call whose body has another form than the message, and so counts its own bytes. Clones
+/// share one place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MeterSlot(Arc<Mutex<Option<MessageMeter>>>);
+
+impl MeterSlot {
+    pub(super) fn fill(&self, meter: MessageMeter) {
+        *self.0.lock() = Some(meter);
+    }
+
+    /// Counts bytes if the edge has left a meter.
+    ///
+    /// # Errors
+    /// QUOTA_EXCEEDED.
+    pub(crate) fn count(&self, bytes: usize) -> Result<(), Error> {
+        self.0.lock().as_mut().map_or(Ok(()), |meter| meter.count(bytes))
+    }
+}
+
+/// How many calls a request with this many bytes is.
+fn calls_of(bytes: usize) -> usize {
+    bytes.div_ceil(UNIT).max(1)
 }
 
 #[cfg(test)]
@@ -79,6 +143,25 @@ mod tests {
         advance(Duration::from_millis(500)).await;
         assert_eq!(counted(&quotas, call(1, true), Action::Write), 5);
         assert_eq!(counted(&quotas, call(1, true), Action::Read), 19);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_messages_count_as_several_calls() {
+        let quotas = UserQuotas::new(&LimitsConfig::default());
+        let count = |bytes: &[usize]| {
+            let mut meter = quotas.meter(call(7, true));
+            bytes.iter().try_for_each(|bytes| meter.count(*bytes)).is_ok()
+        };
+        assert!((0..1_000).all(|_| count(&[UNIT])), "each is one call, which the edge has counted");
+        assert!((0..40).all(|_| count(&[UNIT + 1])));
+        assert!(count(&[9; UNIT]), "eight calls more, whatever their messages");
+        assert!(count(&[UNIT, UNIT, 1]), "the last two");
+        assert!(!count(&[UNIT + 1]));
+        assert!((0..1_000).all(|_| count(&[UNIT])));
+        let mut service = quotas.meter(call(7, false));
+        assert!(service.count(usize::MAX).is_ok());
+        advance(Duration::from_secs(1)).await;
+        assert!(count(&[1 << 30]), "what is larger than the quota is not refused for ever");
     }
 
     #[tokio::test(start_paused = true)]

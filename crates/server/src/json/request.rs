@@ -14,7 +14,7 @@ use prost::Message as _;
 use tonic::{Status, codegen::StdError};
 
 use super::{BodyLimits, catalogue::Rpc, decode, error, unread_body::UnreadBody};
-use crate::edge::{self, RequestBody};
+use crate::edge::{self, MeterSlot, RequestBody};
 
 /// Headers of the connection, of HTTP, or of Connect, which handlers do not need.
 const NOT_METADATA: [HeaderName; 12] = [
@@ -60,7 +60,9 @@ pub(super) fn translate<B: RequestBody>(
     }
     head.method = Method::POST;
     head.version = Version::HTTP_2;
-    let body = TranscodedBody { inner: Some(inner), read: BytesMut::new(), rpc, limit, unread };
+    let meter = MeterSlot::default();
+    head.extensions.insert(meter.clone());
+    let body = TranscodedBody { inner: Some(inner), read: BytesMut::new(), rpc, limit, meter, unread };
     Ok(Request::from_parts(head, body))
 }
 
@@ -111,6 +113,8 @@ pub(super) struct TranscodedBody<B: RequestBody> {
     read: BytesMut,
     rpc: &'static Rpc,
     limit: BodyLimit,
+    /// Counts the text: it costs more than the message that is made of it.
+    meter: MeterSlot,
     /// `None` if the caller does not wait until the rest of the body is read.
     unread: Option<UnreadBody<B>>,
 }
@@ -149,6 +153,7 @@ impl<B: RequestBody> TranscodedBody<B> {
 
     fn framed(&mut self) -> Result<Bytes, StdError> {
         let text = mem::take(&mut self.read);
+        self.meter.count(text.len()).map_err(Status::from)?;
         let message = decode::message(&self.rpc.input, &text).map_err(|status| *status)?;
         let length = message.encoded_len();
         let mut frame = BytesMut::with_capacity(5 + length);

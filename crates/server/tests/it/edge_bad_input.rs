@@ -38,6 +38,24 @@ async fn assert_answered(node: &ServedEdge, path: &str, headers: &[(&str, &str)]
     assert_eq!(answer.status().code(), Code::Ok, "{answer:?}");
 }
 
+/// A message by gzip and by Zstandard, each in its frame.
+fn packed(message: &[u8]) -> (Bytes, Bytes) {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(message).unwrap();
+    let (gzip, zstd) = (gzip.finish().unwrap(), zstd::stream::encode_all(message, 0).unwrap());
+    (flagged(1, gzip.len(), &gzip), flagged(1, zstd.len(), &zstd))
+}
+
+#[tokio::test]
+async fn packed_messages_are_answered() {
+    let node = serve(|_| {}).await;
+    let (gzip, zstd) = packed(&[&GET_FINE[..], &unknown_field(200 << 10)].concat());
+    for (packing, body) in [("gzip", gzip), ("zstd", zstd), ("gzip", framed(&GET_FINE))] {
+        let answer = raw::call(node.address, GET_USER, &[("grpc-encoding", packing)], body).await.unwrap();
+        assert_eq!(answer.status().code(), Code::Ok, "{packing}: {answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn large_messages_are_resource_exhausted() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
@@ -46,7 +64,10 @@ async fn large_messages_are_resource_exhausted() {
     }
     let bomb = gzip.finish().unwrap();
     assert!(bomb.len() < 200 << 10, "small enough to pass: {}", bomb.len());
-    let calls: [BadCall<'_>; 3] = [
+    let (gzip, zstd) = packed(&unknown_field(300 << 10));
+    let calls: [BadCall<'_>; 5] = [
+        ("gzip above the limit of its method", GET_USER, &[("grpc-encoding", "gzip")], gzip),
+        ("zstd above the limit of its method", GET_USER, &[("grpc-encoding", "zstd")], zstd),
         ("a large unary message", GET_USER, &[], framed(&unknown_field(300 << 10))),
         ("a large batch", BATCH_GET_USERS, &[], framed(&unknown_field(1100 << 10))),
         ("a gzip bomb", GET_USER, &[("grpc-encoding", "gzip")], flagged(1, bomb.len(), &bomb)),

@@ -13,6 +13,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::{
+    edge::raw,
     http,
     node::{assert_refused, update_of_user},
     secured_node::{ALL, SecuredNode, acting, by, by_token},
@@ -171,6 +172,64 @@ async fn writes_have_a_quota_of_their_own() {
     assert_eq!(exceeded(&refused, "writes"), Duration::from_secs(1));
     let read = node.users().get_user(by_token(&token, get(ANN))).await;
     assert!(read.is_ok(), "reads go on: {read:?}");
+}
+
+/// Of a message or text, so large that it counts as the whole quota of [`node_of_bytes`].
+const LARGE: usize = 160 << 10;
+
+/// A node whose users may make 10 calls a second, or one with [`LARGE`].
+async fn node_of_bytes() -> (SecuredNode, String) {
+    let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 10).await;
+    (node, signer.token(ANN))
+}
+
+/// Whether one of few calls is refused for their number, which alone is within the quota.
+async fn is_refused(mut call: impl AsyncFnMut() -> bool) -> bool {
+    for _ in 0..8 {
+        if call().await {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn unpacked_bytes_count_as_calls() {
+    let (node, token) = node_of_bytes().await;
+    let bearer = format!("Bearer {token}");
+    let message = [&[0x08, 0x07][..], &raw::unknown_field(LARGE)].concat();
+    let zstd = zstd::stream::encode_all(message.as_slice(), 0).unwrap();
+    assert!(zstd.len() < 1 << 10);
+    for (packing, body) in [("zstd", raw::flagged(1, zstd.len(), &zstd)), ("identity", raw::framed(&message))]
+    {
+        let headers = [("authorization", bearer.as_str()), ("grpc-encoding", packing)];
+        let refused = is_refused(async || {
+            let status = node.grpc(raw::GET_USER, &headers, body.clone()).await;
+            status.is_some_and(|status| exceeded(&status, "calls") > Duration::ZERO)
+        });
+        assert!(refused.await, "{packing}");
+    }
+}
+
+#[tokio::test]
+async fn bytes_of_json_count_as_calls() {
+    let (node, token) = node_of_bytes().await;
+    let text = format!(r#"{{"userId": 7{}}}"#, " ".repeat(LARGE));
+    let bearer = format!("Bearer {token}");
+    let headers = [http::JSON, ("authorization", bearer.as_str())];
+    let refused = is_refused(async || {
+        let answer = http::send(node.address, "POST", http::GET_USER, &headers, &text).await;
+        answer.code != 200 && answer.reason() == "QUOTA_EXCEEDED"
+    });
+    assert!(refused.await);
+    let mut socket = Socket::greeted(node.address, &json!({"credential": token})).await;
+    socket.until("live").await;
+    let refused = is_refused(async || {
+        socket.text(&format!(r#"{{"id": 1, "call": "GetUser", "body": {text}}}"#)).await;
+        let answer = socket.next().await;
+        answer.get("error").is_some_and(|error| error["reason"] == "QUOTA_EXCEEDED")
+    });
+    assert!(refused.await, "on a socket");
 }
 
 #[tokio::test]

@@ -147,6 +147,17 @@ impl UserQuota {
         }
     }
 
+    /// Counts many of a user together, or none of them. More than the whole quota count as the whole.
+    ///
+    /// # Errors
+    /// QUOTA_EXCEEDED, with the time until they are available.
+    pub fn count_many(&self, user: UserId, many: usize) -> Result<(), Error> {
+        match many {
+            0 => Ok(()),
+            many => self.take(QuotaSubject::User(user), many).map(drop).map_err(Error::from),
+        }
+    }
+
     /// At once available to a user who has done nothing; `None`: any number.
     pub(crate) fn most(&self) -> Option<usize> {
         self.table.as_ref().map(|table| usize::try_from(table.rate.most).unwrap_or(usize::MAX))
