@@ -1,6 +1,10 @@
 //! Re-sync: comparison of copies with their originals, to measure staleness. No bound depends on it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
@@ -141,9 +145,11 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// Counts and drops the copies that are still there after the longest age of a copy. Returns their number.
     async fn recheck_aging(&self) -> Result<u64, CacheError> {
         let Some(age_max) = self.policy.age_max else { return Ok(0) };
+        let connected_for = self.connected_for();
         let due: Vec<AgingCopy<K>> = {
             let mut state = self.resync_rounds.0.lock();
-            state.aging.extract_if(.., |aging| aging.since.elapsed() >= age_max).collect()
+            let is_due = |aging: &mut AgingCopy<K>| aging.since.elapsed().min(connected_for) >= age_max;
+            state.aging.extract_if(.., is_due).collect()
         };
         let heads = self.heads(due.iter().map(|aging| &aging.key)).await?;
         let is_same = |(aging, head): &(&AgingCopy<K>, &Option<Header>)| **head == Some(aging.head);
@@ -182,22 +188,35 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// Compares suspects again whose bound has passed. Those that are still older than the store are wrong: they are
     /// counted and dropped. Returns their number.
     async fn recheck_suspects(&self) -> Result<u64, CacheError> {
+        let connected_for = self.connected_for();
         let due: Vec<SuspectCopy<K>> = {
             let mut state = self.resync_rounds.0.lock();
-            state.suspects.extract_if(.., |suspect| suspect.is_due(self.policy.age_max)).collect()
+            let is_due = |suspect: &mut SuspectCopy<K>| suspect.is_due(self.policy.age_max, connected_for);
+            state.suspects.extract_if(.., is_due).collect()
         };
         if due.is_empty() {
             return Ok(0);
         }
         let keys: Vec<&K> = due.iter().map(|suspect| &suspect.key).collect();
-        let store_versions = self.store_versions(&keys).await?;
         let heads = self.heads(keys.iter().copied()).await?;
+        // A key may be due twice, in memory and in the shared tier; the store answers it once.
+        let distinct: Vec<&K> = keys.iter().copied().collect::<HashSet<_>>().into_iter().collect();
+        let store_versions = self.store_versions(&distinct).await?;
+        let store_versions: HashMap<&K, Version> = distinct.into_iter().zip(store_versions).collect();
         let mut stale = 0;
         for (at, suspect) in due.iter().enumerate() {
+            let Some(store_version) = store_versions.get(&suspect.key) else { continue };
             let head = heads.get(at).copied().flatten();
-            stale += u64::from(self.drop_if_stale(suspect, store_versions[at], head).await?);
+            stale += u64::from(self.drop_if_stale(suspect, *store_version, head).await?);
         }
         Ok(stale)
+    }
+
+    /// For how long this node has received changes and published its own. Before that, an old copy is the effect of an
+    /// outage and not a defect: what the outage leaves behind is repaired within the bound after its end.
+    fn connected_for(&self) -> Duration {
+        let published = self.shared.as_ref().map_or(Duration::MAX, |side| side.sharing.queue.empty_for());
+        self.node.trusted_for().min(published)
     }
 
     async fn drop_if_stale(

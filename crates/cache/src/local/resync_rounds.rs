@@ -8,9 +8,8 @@ use tokio::time::Instant;
 use crate::{Tier, Version, remote::Header};
 
 /// For how long a copy may be older than its original, because the change may be in transit: see the table in
-/// docs/coherence.md.
-const MEMORY_BOUND: Duration = Duration::from_secs(3);
-const REDIS_BOUND: Duration = Duration::from_secs(11);
+/// docs/coherence.md. The writer may be another node that is cut off or dead, which this node does not know.
+const BOUND: Duration = Duration::from_secs(11);
 /// Most copies that wait to be compared again. A later round finds the others again.
 pub(crate) const SUSPECTS_MAX: usize = 1_000;
 
@@ -52,9 +51,9 @@ impl<K> Default for ResyncRounds<K> {
 
 impl<K> SuspectCopy<K> {
     /// Whether the time has passed for which it may be wrong. `age_max`: the longest age of a copy; changes of such records
-    /// are not broadcast, so that every copy may be wrong for that time.
-    pub(crate) fn is_due(&self, age_max: Option<Duration>) -> bool {
-        let bound = if self.tier == Tier::Memory { MEMORY_BOUND } else { REDIS_BOUND };
-        self.since.elapsed() >= age_max.unwrap_or_default().max(bound)
+    /// are not broadcast, so that every copy may be wrong for that time. `connected_for`: time before this node was connected
+    /// does not count.
+    pub(crate) fn is_due(&self, age_max: Option<Duration>, connected_for: Duration) -> bool {
+        self.since.elapsed().min(connected_for) >= age_max.unwrap_or_default().max(BOUND)
     }
 }

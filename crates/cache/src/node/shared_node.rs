@@ -80,6 +80,8 @@ impl NodeConfig {
 struct NodeState {
     epoch: AtomicU64,
     trusted_until: AtomicU64,
+    /// When trust began that has not ended since.
+    trusted_since: AtomicU64,
     applied: AtomicU64,
     /// Wakes readers that wait for `applied`, in their order.
     reached: Notify,
@@ -94,6 +96,7 @@ impl Node {
         Self(Arc::new(NodeState {
             epoch: AtomicU64::new(config.epoch),
             trusted_until: AtomicU64::new(config.trusted_until.get()),
+            trusted_since: AtomicU64::new(config.clock.now().get()),
             applied: AtomicU64::new(config.bus.baseline()),
             reached: Notify::new(),
             namespaces: RwLock::default(),
@@ -204,7 +207,11 @@ impl Node {
     /// Memory may be served until then. Only an answer to a probe of this node renews trust, counted from the
     /// moment the probe was sent.
     pub fn trust_until(&self, deadline: Moment) {
-        self.0.trusted_until.store(deadline.get(), Ordering::Release);
+        let now = self.now();
+        let before = self.0.trusted_until.swap(deadline.get(), Ordering::AcqRel);
+        if now >= Moment::new(before) {
+            self.0.trusted_since.store(now.get(), Ordering::Release);
+        }
     }
 }
 
@@ -231,6 +238,12 @@ impl Node {
         let until = self.trusted_until();
         let lenient = || !strict && now < until.after(self.0.config.trust_grace);
         now < until || lenient() || !rules::trust_deadline()
+    }
+
+    /// For how long the node has trusted its memory without an interruption; zero if it does not.
+    pub(crate) fn trusted_for(&self) -> Duration {
+        let since = Moment::new(self.0.trusted_since.load(Ordering::Acquire));
+        if self.trusted() { self.now().since(since) } else { Duration::ZERO }
     }
 
     /// Time since the proof by which memory is, or was, trusted for so long; `None` before the first.

@@ -47,11 +47,49 @@ async fn copies_that_are_right_are_found_right() {
 async fn copy_that_stays_wrong_is_counted_and_dropped() {
     let (_stage, peer) = missed().await;
     assert_eq!(step(&peer).await, (0, 2), "in memory and in the shared tier");
-    sleep(Duration::from_secs(4)).await;
-    assert_eq!(step(&peer).await.0, 1, "that of memory is past its bound");
-    sleep(Duration::from_secs(8)).await;
-    assert_eq!(step(&peer).await.0, 1, "that of the shared tier too");
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(step(&peer).await.0, 0, "a dead writer's change may still be in transit");
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(step(&peer).await.0, 2, "both are past their bound");
     assert_eq!(peer.read(7).await.0, Some(2));
+}
+
+/// Takes steps for this long, and counts the copies that they found stale.
+async fn stale_within(peer: &Peer, seconds: u64) -> u64 {
+    let mut stale = 0;
+    for _ in 0..seconds {
+        sleep(Duration::from_secs(1)).await;
+        stale += step(peer).await.0;
+    }
+    stale
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_copy_is_judged_while_redis_is_full() {
+    let (stage, peer) = missed().await;
+    let writer = stage.peer(2, false).await;
+    let _published_later = writer.drain();
+    step(&peer).await;
+    stage.server.refuse_writes(true);
+    // It waits on its node.
+    drop(writer.write(&stage.store, 7, 3).await);
+    assert_eq!(stale_within(&peer, 14).await, 0);
+    stage.server.refuse_writes(false);
+    assert_eq!(stale_within(&peer, 20).await, 0, "the change comes when Redis has room again");
+    assert_eq!(peer.read(7).await.0, Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_copy_is_judged_while_own_changes_wait() {
+    let (stage, peer) = missed().await;
+    stage.server.refuse_writes(true);
+    sleep(Duration::from_secs(2)).await;
+    drop(peer.write(&stage.store, 8, 1).await);
+    stage.server.refuse_writes(false);
+    assert_eq!(stale_within(&peer, 14).await, 0, "the node does not drain its queue");
+    assert!(peer.node.trusted());
+    let _drains = peer.drain();
+    assert_eq!(stale_within(&peer, 14).await, 2, "a copy that stays wrong is found after the outage");
 }
 
 /// Puts a copy into the shared tier past the node, with this limit.

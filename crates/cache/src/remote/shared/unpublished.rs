@@ -3,10 +3,11 @@
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use super::recent_publishes::RecentPublishes;
 use crate::{Invalidation, testing::rules};
@@ -18,6 +19,8 @@ pub struct UnpublishedQueue {
     most: usize,
     /// Whether something waits, without the lock.
     any: AtomicBool,
+    /// When the last change that waited was published.
+    emptied: Mutex<Option<Instant>>,
     added: Notify,
     /// The epoch that replaces the changes that did not fit; below it this node must not use shared copies.
     barrier: AtomicU64,
@@ -40,6 +43,7 @@ impl UnpublishedQueue {
             waiting: Mutex::default(),
             most,
             any: AtomicBool::new(false),
+            emptied: Mutex::default(),
             added: Notify::new(),
             barrier: AtomicU64::new(0),
             recent: RecentPublishes::default(),
@@ -64,6 +68,15 @@ impl UnpublishedQueue {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// For how long no change has waited.
+    pub(crate) fn empty_for(&self) -> Duration {
+        if self.is_empty() {
+            self.emptied.lock().map_or(Duration::MAX, |at| at.elapsed())
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Returns when something waits; for one caller.
@@ -139,6 +152,9 @@ impl UnpublishedQueue {
             }
         }
         self.any.store(!waiting.is_empty(), Ordering::Release);
+        if waiting.is_empty() {
+            *self.emptied.lock() = Some(Instant::now());
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
-use super::{findings::Findings, sample::AGES};
+use super::{ask::Nodes, findings::Findings, sample::AGES};
 
 /// Namespace of the canary without broadcasts.
 pub(super) const AGED: &str = "canary_aged";
@@ -28,10 +28,15 @@ pub(super) trait CanaryReads: fmt::Debug + Send + Sync {
 }
 
 /// Checks, and counts copies that are too old, until it is dropped.
-pub(super) async fn follow(canaries: Arc<dyn CanaryReads>, findings: Arc<Findings>) {
+pub(super) async fn follow(canaries: Arc<dyn CanaryReads>, nodes: Arc<dyn Nodes>, findings: Arc<Findings>) {
     let mut seen = VecDeque::new();
     loop {
         sleep(EVERY).await;
+        if !nodes.can_judge() {
+            // Redis may keep copies that it cannot replace. What was read before proves nothing about later ones.
+            seen.clear();
+            continue;
+        }
         // Correct copies are not counted: alerts use the count of checks to decide whether nodes receive each other's
         // changes.
         if is_stale(&*canaries, &mut seen).await == Some(true) {
@@ -59,7 +64,7 @@ async fn is_stale(canaries: &dyn CanaryReads, seen: &mut VecDeque<(Instant, u64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::observer::fake::ExportedFindings;
+    use crate::cluster::observer::fake::{ExportedFindings, FakeNodes};
 
     /// A canary that is written every second. Its copies have this age.
     #[derive(Debug)]
@@ -81,9 +86,14 @@ mod tests {
 
     /// The counted checks of a minute, and how many of them found the copy too old.
     async fn found(age: Duration) -> (u64, u64) {
+        found_by(age, FakeNodes::new(&[])).await
+    }
+
+    /// As [`found`], on a node that is not always connected.
+    async fn found_by(age: Duration, nodes: Arc<FakeNodes>) -> (u64, u64) {
         let found = ExportedFindings::new(Duration::from_secs(3));
         let canaries = Arc::new(Aged { begun: Instant::now(), age });
-        let following = tokio::spawn(follow(canaries, Arc::clone(&found.findings)));
+        let following = tokio::spawn(follow(canaries, nodes, Arc::clone(&found.findings)));
         sleep(Duration::from_secs(61)).await;
         following.abort();
         found.at("10s")
@@ -98,5 +108,14 @@ mod tests {
     async fn copies_beyond_their_age_are_stale() {
         let (checked, stale) = found(Duration::from_secs(30)).await;
         assert!(checked > 20 && stale == checked, "{checked} {stale}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn aged_copies_are_not_judged_in_an_outage() {
+        let cut = FakeNodes::trusting(&[], |_| false);
+        assert_eq!(found_by(Duration::from_secs(30), cut).await, (0, 0));
+        let back = FakeNodes::trusting(&[], |passed| passed > Duration::from_secs(50));
+        let (checked, stale) = found_by(Duration::from_secs(30), back).await;
+        assert_eq!((checked, stale), (0, 0), "10 s after the outage nothing is known yet");
     }
 }

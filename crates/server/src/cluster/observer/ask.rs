@@ -6,8 +6,9 @@ use tokio::time::sleep;
 /// The nodes of a cluster, for an observer.
 #[async_trait]
 pub(super) trait Nodes: fmt::Debug + Send + Sync {
-    /// Whether this node is connected in both directions. While it is not, the copies of others prove nothing.
-    fn trusted(&self) -> bool;
+    /// Whether this node is connected in both directions, and has published all of its changes. While it is not, the copies
+    /// of others, and its own, prove nothing.
+    fn can_judge(&self) -> bool;
 
     /// The other nodes that can be reached now, in no order; none while the registry does not answer.
     async fn others(&self) -> Vec<Arc<dyn Peer>>;
@@ -48,7 +49,7 @@ pub(super) async fn is_stale(
     trust: Duration,
     again: impl Future<Output = Option<PeerCopy>>,
 ) -> Option<bool> {
-    if !held.trusted || !nodes.trusted() {
+    if !held.trusted || !nodes.can_judge() {
         return None;
     }
     if !held.is_older_than(version) {
@@ -56,5 +57,5 @@ pub(super) async fn is_stale(
     }
     sleep(trust).await;
     let later = again.await?;
-    (later.trusted && nodes.trusted()).then_some(true)
+    (later.trusted && nodes.can_judge()).then_some(true)
 }

@@ -44,7 +44,7 @@ pub(super) async fn check(
     findings: &Findings,
     bounds: CanaryBounds,
 ) -> bool {
-    if !nodes.trusted() {
+    if !nodes.can_judge() {
         return false;
     }
     let Some(lease) = canary.acquire_lease().await else { return false };

@@ -90,7 +90,7 @@ impl FakeNodes {
 
 #[async_trait]
 impl Nodes for FakeNodes {
-    fn trusted(&self) -> bool {
+    fn can_judge(&self) -> bool {
         (self.trusted)(self.begun.elapsed())
     }
 

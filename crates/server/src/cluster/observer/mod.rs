@@ -92,7 +92,9 @@ impl Observer {
         let tasks = &self.tasks;
         let (nodes, trust) = (Arc::clone(&self.nodes), self.bounds.trust);
         tasks.spawn(sample::follow(sampled, nodes, Arc::clone(&findings), trust));
-        tasks.spawn(aged::follow(Arc::new(self.record.clone()), Arc::clone(&findings)));
+        let aged =
+            aged::follow(Arc::new(self.record.clone()), Arc::clone(&self.nodes), Arc::clone(&findings));
+        tasks.spawn(aged);
         let (record, nodes) = (self.record.clone(), Arc::clone(&self.nodes));
         let (bounds, every) = (self.bounds, check_period(&self.config));
         tasks.spawn(async move {

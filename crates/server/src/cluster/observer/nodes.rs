@@ -48,8 +48,8 @@ impl ClusterNodes {
 
 #[async_trait]
 impl Nodes for ClusterNodes {
-    fn trusted(&self) -> bool {
-        self.cluster.node().trusted()
+    fn can_judge(&self) -> bool {
+        self.cluster.node().trusted() && self.cluster.waiting() == 0
     }
 
     async fn others(&self) -> Vec<Arc<dyn Peer>> {

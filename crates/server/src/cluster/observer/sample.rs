@@ -94,7 +94,7 @@ pub(super) async fn follow(
 async fn check_sample(sample: &Sample, nodes: &dyn Nodes, findings: &Findings, trust: Duration) {
     for after in AGES {
         sleep_until(sample.written + after).await;
-        if !nodes.trusted() {
+        if !nodes.can_judge() {
             continue;
         }
         let others = nodes.others().await;
