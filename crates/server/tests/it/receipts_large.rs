@@ -16,8 +16,9 @@ use kith_proto::{
         send_message_request::To,
     },
     receipt::v1::{
-        BatchGetReceiptsRequest, GetReceiptRequest, ListOrdinalsRequest, ListReadersRequest, Receipt, ReceiptForm, receipt::Who,
-        receipt_result::Result as Found, receipt_service_client::ReceiptServiceClient,
+        BatchGetReceiptsRequest, GetReceiptRequest, ListOrdinalsRequest, ListReadersRequest, Receipt,
+        ReceiptForm, receipt::Who, receipt_result::Result as Found,
+        receipt_service_client::ReceiptServiceClient,
     },
 };
 use kith_server::{config::Config, edge::Edge};
@@ -266,11 +267,8 @@ async fn page_of_a_large_group_reads_a_page() {
     let mut client = ReceiptServiceClient::new(stage.edge.clone());
     let (mut ordinals, mut token) = (0, String::new());
     loop {
-        let request = ListOrdinalsRequest {
-            conversation_id: ID.to_owned(),
-            page_size: 1_000,
-            page_token: token,
-        };
+        let request =
+            ListOrdinalsRequest { conversation_id: ID.to_owned(), page_size: 1_000, page_token: token };
         let page = client.list_ordinals(request).await.unwrap().into_inner();
         ordinals += page.users.len();
         token = page.next_page_token;

@@ -11,8 +11,8 @@ use kith_service::{
     message::{
         AppendQueue, ConversationData, Delivery, Dialogs, ErasureCleanup, FanOutRetries, GroupEvents,
         Inboxes, Logs, MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, ProfileSignals,
-        ReceiverSessions, Receiving, Recipients, StepNotes, UpkeepNode, documents, receivers_job, resumption_job,
-        upkeep_job,
+        ReceiverSessions, Receiving, Recipients, StepNotes, UpkeepNode, documents, receivers_job,
+        resumption_job, upkeep_job,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, Receipts, notifier_job},
