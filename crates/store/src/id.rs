@@ -54,8 +54,11 @@ macro_rules! id {
         impl std::str::FromStr for $name {
             type Err = $crate::Invalid;
 
+            /// An id has one text: with a sign or a zero in front it is none.
             fn from_str(text: &str) -> Result<Self, $crate::Invalid> {
-                Self::new(text.parse().map_err(|_| $crate::Invalid::new("must be a whole number above 0"))?)
+                let is_plain = text.starts_with(|first: char| matches!(first, '1'..='9'));
+                let number = text.parse().ok().filter(|_| is_plain);
+                Self::new(number.ok_or_else(|| $crate::Invalid::new("must be a whole number above 0"))?)
             }
         }
     };
@@ -164,7 +167,8 @@ mod tests {
     fn ids_are_read_from_whole_numbers_alone() {
         assert_eq!("7".parse::<UserId>().unwrap().get(), 7);
         assert_eq!(i64::MAX.to_string().parse::<UserId>().unwrap().to_string(), i64::MAX.to_string());
-        for text in ["", "0", "-1", "1.0", " 1", "1 ", "0x1", "9223372036854775808", "one", "１"] {
+        for text in ["", "0", "-1", "1.0", " 1", "1 ", "0x1", "9223372036854775808", "one", "１", "007", "+7"]
+        {
             assert!(text.parse::<UserId>().is_err(), "{text:?}");
         }
     }

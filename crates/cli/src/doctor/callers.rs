@@ -13,6 +13,8 @@ use super::Finding;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long before its end a key is reported.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+/// What to run about keys of an issuer.
+const JWKS: &str = "kith config | grep jwks_file  # write the public keys of the issuer into it";
 /// How old a key may be.
 const OLD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -32,6 +34,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
         Ok(callers) => {
             let warnings = callers.warnings.iter();
             found.extend(warnings.map(|warning| Finding::new(warning.to_string(), warning.run())));
+            found.extend(callers.odd_keys.iter().map(|why| Finding::new(why.clone(), JWKS)));
             found.extend(callers.set.iter().filter_map(|key| check_key(key, config, SystemTime::now())));
             found.extend(no_service(config));
             found.extend(config.auth.issuers.iter().filter_map(long_lived));

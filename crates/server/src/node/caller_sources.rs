@@ -31,16 +31,28 @@ pub struct LoadedCallers {
     pub set: CallerSet,
     /// All issuers of tokens of users.
     pub issuers: Vec<Issuer>,
+    /// What is wrong with keys of issuers that are left out, a line for each.
+    pub odd_keys: Vec<String>,
     /// Warnings about the files.
     pub warnings: Vec<Warning>,
 }
 
-/// The files as read, before they are parsed.
+/// The files as read, before they are parsed; of each why it cannot be read, if it cannot.
 pub(super) struct Contents {
-    keys: Option<secret_file::SecretFile>,
-    callers: Option<secret_file::SecretFile>,
+    keys: Option<FileRead>,
+    callers: Option<FileRead>,
     /// Of each issuer.
-    keys_of_issuers: Vec<secret_file::SecretFile>,
+    keys_of_issuers: Vec<FileRead>,
+}
+
+type FileRead = Result<secret_file::SecretFile, String>;
+
+/// What each file says by itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CallerFiles {
+    keys: Vec<Digest>,
+    callers: CallerSet,
+    issuers: Vec<Issuer>,
 }
 
 impl CallerSources {
@@ -71,47 +83,100 @@ impl CallerSources {
     /// # Errors
     /// One line with the key of the configuration, the file, the place in it, and no part of a key.
     pub fn find(&self) -> Result<LoadedCallers, String> {
-        self.parse(self.read()?)
+        let contents = self.read();
+        let warnings = contents.warnings();
+        let (files, refused) = self.parse(contents, &CallerFiles::default());
+        if let Some(why) = refused.into_iter().next() {
+            return Err(why);
+        }
+        let (set, odd_keys) = (self.together(&files)?, files.odd_keys());
+        Ok(LoadedCallers { set, issuers: files.issuers, odd_keys, warnings })
     }
 
-    /// # Errors
-    /// As [`Self::find`], for files that cannot be used.
-    pub(super) fn read(&self) -> Result<Contents, String> {
+    /// Reads each file.
+    pub(super) fn read(&self) -> Contents {
         let read = |key: &str, path: &Option<PathBuf>, content| {
             let read = path.as_deref().map(|path| secret_file::read(path, content));
-            read.transpose().map_err(|unfit| format!("{key}: {unfit}"))
+            read.map(|read| read.map_err(|unfit| format!("{key}: {unfit}")))
         };
-        Ok(Contents {
-            keys: read("api_key_file", &self.api_key_file, Content::Keys)?,
-            callers: read("auth.callers_file", &self.callers_file, Content::Public)?,
-            keys_of_issuers: self.issuers.iter().map(read_keys).collect::<Result<_, _>>()?,
-        })
+        Contents {
+            keys: read("api_key_file", &self.api_key_file, Content::Keys),
+            callers: read("auth.callers_file", &self.callers_file, Content::Public),
+            keys_of_issuers: self.issuers.iter().map(read_keys).collect(),
+        }
     }
 
-    /// # Errors
-    /// As [`Self::find`], for the content of the files.
-    pub(super) fn parse(&self, contents: Contents) -> Result<LoadedCallers, String> {
-        let mut set: CallerSet = self.api_key.into_iter().map(default_caller).collect();
-        if let (Some(path), Some(file)) = (&self.api_key_file, &contents.keys) {
-            let keys = keys(&file.bytes).map_err(|why| format!("api_key_file: {}{why}", path.display()))?;
-            set.extend(keys.into_iter().map(default_caller));
+    /// Parses each file by itself. One that cannot be used says what it said `before`: it must not keep the others from taking
+    /// effect, such as a key that is removed. Also returns why files cannot be used, as [`Self::find`] does.
+    pub(super) fn parse(&self, contents: Contents, before: &CallerFiles) -> (CallerFiles, Vec<String>) {
+        let (mut files, mut refused) = (before.clone(), Vec::new());
+        let mut take = |parsed: Result<(), String>| refused.extend(parsed.err());
+        if let (Some(path), Some(file)) = (&self.api_key_file, contents.keys) {
+            take(file.and_then(|file| {
+                files.keys =
+                    keys(&file.bytes).map_err(|why| format!("api_key_file: {}{why}", path.display()))?;
+                Ok(())
+            }));
         }
-        if let (Some(path), Some(file)) = (&self.callers_file, &contents.callers) {
-            let callers = callers(path, &file.bytes)?;
-            if callers.iter().any(|key| key.name == CallerId::DEFAULT_NAME) && !set.is_empty() {
+        if let (Some(path), Some(file)) = (&self.callers_file, contents.callers) {
+            take(file.and_then(|file| {
+                files.callers = callers(path, &file.bytes)?;
+                Ok(())
+            }));
+        }
+        let mut issuers = Vec::new();
+        for (at, (issuer, file)) in self.issuers.iter().zip(contents.keys_of_issuers).enumerate() {
+            match file.and_then(|file| issuer_of(issuer, &file.bytes)) {
+                Ok(issuer) => issuers.push(issuer),
+                Err(why) => {
+                    issuers.extend(files.issuers.get(at).cloned());
+                    refused.push(why);
+                }
+            }
+        }
+        files.issuers = issuers;
+        (files, refused)
+    }
+
+    /// The callers of all files.
+    ///
+    /// # Errors
+    /// As [`Self::find`], for files that contradict each other.
+    pub(super) fn together(&self, files: &CallerFiles) -> Result<CallerSet, String> {
+        let mut set: CallerSet =
+            self.api_key.iter().chain(&files.keys).copied().map(default_caller).collect();
+        if let Some(path) = &self.callers_file {
+            if files.callers.iter().any(|key| key.name == CallerId::DEFAULT_NAME) && !set.is_empty() {
                 let path = path.display();
                 return Err(format!(
                     "auth.callers_file: {path} has a caller default, which that of api_key_file is; choose another name"
                 ));
             }
-            set.extend(callers);
+            set.extend(files.callers.iter().cloned());
         }
         callers_file::check_distinct(&set)
             .map_err(|why| format!("auth.callers_file: with api_key_file it {why}"))?;
-        let files = self.issuers.iter().zip(&contents.keys_of_issuers);
-        let issuers = files.map(|(issuer, file)| issuer_of(issuer, &file.bytes)).collect::<Result<_, _>>()?;
-        let files = [contents.keys, contents.callers].into_iter().flatten().chain(contents.keys_of_issuers);
-        Ok(LoadedCallers { set, issuers, warnings: files.flat_map(|file| file.warnings).collect() })
+        Ok(set)
+    }
+}
+
+impl CallerFiles {
+    /// The issuers, in the order of the configuration.
+    pub(super) fn issuers(&self) -> Vec<Issuer> {
+        self.issuers.clone()
+    }
+
+    /// What is wrong with keys of issuers that are left out, a line for each.
+    pub(super) fn odd_keys(&self) -> Vec<String> {
+        let of_issuer = |issuer: &Issuer| {
+            let file = format!("auth.issuers: jwks_file: {}", issuer.jwks_file().display());
+            issuer
+                .odd_keys()
+                .iter()
+                .map(move |why| format!("{file}{why}; it is left out"))
+                .collect::<Vec<_>>()
+        };
+        self.issuers.iter().flat_map(of_issuer).collect()
     }
 }
 
@@ -119,13 +184,24 @@ impl Contents {
     /// Hash of all bytes, to detect changes.
     pub(super) fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
-        let files = [&self.keys, &self.callers].into_iter().map(Option::as_ref);
+        let files = [self.keys.as_ref(), self.callers.as_ref()].into_iter();
         for file in files.chain(self.keys_of_issuers.iter().map(Some)) {
-            let bytes = file.map_or(&[][..], |file| file.bytes.as_slice());
+            let (kind, bytes) = match file {
+                None => (0, &[][..]),
+                Some(Ok(file)) => (1, file.bytes.as_slice()),
+                Some(Err(why)) => (2, why.as_bytes()),
+            };
+            hash.update([kind]);
             hash.update(bytes.len().to_be_bytes());
             hash.update(bytes);
         }
         hash.finalize().into()
+    }
+
+    /// What should be changed about the files.
+    pub(super) fn warnings(&self) -> Vec<Warning> {
+        let files = [&self.keys, &self.callers].into_iter().flatten().chain(&self.keys_of_issuers);
+        files.flatten().flat_map(|file| file.warnings.iter().cloned()).collect()
     }
 }
 

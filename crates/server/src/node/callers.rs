@@ -13,7 +13,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use super::caller_sources::{CallerSources, Contents};
+use super::caller_sources::{CallerFiles, CallerSources, Contents};
 use crate::{
     auth::{Callers, Tokens},
     config::Config,
@@ -26,8 +26,9 @@ use crate::{
 const STABLE: Duration = Duration::from_millis(500);
 /// Attempts to read a file that keeps changing, before the next period.
 const READS_MAX: usize = 10;
-/// Name of the remark in `/readyz`.
+/// Names of the remarks in `/readyz`.
 const REASON: &str = "callers_not_reloaded";
+const ODD_KEYS: &str = "issuer_keys_left_out";
 
 /// The callers of a node, from their sources.
 pub(crate) struct CallersReload {
@@ -39,10 +40,14 @@ pub(crate) struct CallersReload {
 }
 
 struct AppliedFiles {
-    /// Hash of the files that were last applied.
-    digest: [u8; 32],
-    /// Why the present files are not applied, and since when.
+    /// Hash of the files that were last applied as a whole; `None`: parts of others were applied since.
+    digest: Option<[u8; 32]>,
+    /// What is applied of each file.
+    files: CallerFiles,
+    /// Why present files are not applied, and since when.
     refused: Option<(String, SystemTime)>,
+    /// Keys of issuers that are left out, and since when.
+    odd_keys: (Vec<String>, SystemTime),
 }
 
 /// The result of reading the files again.
@@ -52,7 +57,7 @@ pub(crate) enum ReloadOutcome {
     Applied,
     /// The files are unchanged.
     Unchanged,
-    /// The previous callers are kept, because the files cannot be used.
+    /// Of some files the content of before is kept, because they cannot be used.
     Refused(String),
 }
 
@@ -63,20 +68,24 @@ impl CallersReload {
     /// If a file cannot be used: a starting node has no previous callers.
     pub(crate) fn begin(config: &Config) -> Result<Self, StartError> {
         let sources = CallerSources::of(config);
-        let contents = sources.read().map_err(StartError::new)?;
-        let digest = contents.digest();
+        let contents = sources.read();
+        let (digest, warnings) = (contents.digest(), contents.warnings());
+        let (files, refused) = sources.parse(contents, &CallerFiles::default());
+        if let Some(why) = refused.into_iter().next() {
+            return Err(StartError::new(why));
+        }
         let (callers, tokens) = if sources.is_none() {
             (Callers::open(), Tokens::none())
         } else {
-            let found = sources.parse(contents).map_err(StartError::new)?;
-            for warning in found.warnings {
-                tracing::warn!(run = warning.run(), "{warning}");
-            }
-            (Callers::new(found.set), Tokens::new(found.issuers))
+            let set = sources.together(&files).map_err(StartError::new)?;
+            (Callers::new(set), Tokens::new(files.issuers()))
         };
+        for warning in warnings {
+            tracing::warn!(run = warning.run(), "{warning}");
+        }
         metrics::gauge!(metric::INSECURE_CALLERS.name).set(f64::from(u8::from(config.insecure_callers)));
         metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(0.0);
-        let state = Mutex::new(AppliedFiles { digest, refused: None });
+        let state = Mutex::new(AppliedFiles::of(digest, files));
         let reload = Self { sources, callers: Arc::new(callers), tokens: Arc::new(tokens), state };
         reload.expire();
         Ok(reload)
@@ -113,29 +122,22 @@ impl CallersReload {
         metrics::gauge!(metric::CREDENTIALS_EXPIRE_SECONDS.name).set(first);
     }
 
-    /// Reads the files now. New callers are valid when this returns; files that cannot be used change nothing, and
-    /// cause a remark of the node. Takes 500 ms if something has changed, and 5 s at most. Cancelling it changes
-    /// nothing.
+    /// Reads the files now. New callers are valid when this returns. A file that cannot be used changes nothing, and causes a
+    /// remark of the node; the others are applied. Takes 500 ms if something has changed, and 5 s at most. Cancelling it
+    /// changes nothing.
     pub(crate) async fn read_again(&self, health: &Reporter) -> ReloadOutcome {
         let mut state = self.state.lock().await;
-        let taken = match self.stable_contents(state.digest).await {
-            Ok(contents) if contents.digest() == state.digest => Ok(None),
-            Ok(contents) => {
-                let digest = contents.digest();
-                self.sources.parse(contents).map(|found| Some((digest, found)))
-            }
+        let read = self.stable_contents(state.digest).await;
+        let outcome = match read {
+            Ok(contents) if state.digest == Some(contents.digest()) => Ok(ReloadOutcome::Unchanged),
+            Ok(contents) => self.apply(&mut state, contents),
             Err(why) => Err(why),
         };
-        match taken {
-            Ok(taken) => {
+        state.remark_odd_keys(health);
+        match outcome {
+            Ok(outcome) => {
                 state.accept(health);
-                let Some((digest, found)) = taken else { return ReloadOutcome::Unchanged };
-                state.digest = digest;
-                audit::callers_changed(&self.callers.replace(found.set));
-                if self.tokens.replace(found.issuers) {
-                    audit::issuer_keys_changed();
-                }
-                ReloadOutcome::Applied
+                outcome
             }
             Err(why) => {
                 state.refuse(&why, health);
@@ -144,20 +146,44 @@ impl CallersReload {
         }
     }
 
+    /// Applies what can be used of the files.
+    ///
+    /// # Errors
+    /// Why some, or all, are not applied.
+    fn apply(&self, state: &mut AppliedFiles, contents: Contents) -> Result<ReloadOutcome, String> {
+        let digest = contents.digest();
+        let (files, refused) = self.sources.parse(contents, &state.files);
+        let changes = self.callers.replace(self.sources.together(&files)?);
+        audit::callers_changed(&changes);
+        let has_other_keys = self.tokens.replace(files.issuers());
+        if has_other_keys {
+            audit::issuer_keys_changed();
+        }
+        state.take(files);
+        if refused.is_empty() {
+            state.digest = Some(digest);
+            return Ok(ReloadOutcome::Applied);
+        }
+        if has_other_keys || !changes.is_empty() {
+            state.digest = None;
+        }
+        Err(refused.join("; "))
+    }
+
     /// The content of the files when they are not being written: immediately if it is unchanged.
     ///
     /// # Errors
-    /// If they cannot be read, twice in the same way, or keep changing.
-    async fn stable_contents(&self, known: [u8; 32]) -> Result<Contents, String> {
-        let mut before = self.read().await;
+    /// If they keep changing.
+    async fn stable_contents(&self, known: Option<[u8; 32]>) -> Result<Contents, String> {
+        let mut before = self.read().await?;
         for _ in 0..READS_MAX {
-            if before.as_ref().is_ok_and(|contents| contents.digest() == known) {
-                return before;
+            if known == Some(before.digest()) {
+                return Ok(before);
             }
             sleep(STABLE).await;
-            let now = self.read().await;
-            if same(&before, &now) {
-                return now;
+            let now = self.read().await?;
+            if before.digest() == now.digest() {
+                return Ok(now);
             }
             before = now;
         }
@@ -167,7 +193,7 @@ impl CallersReload {
     async fn read(&self) -> Result<Contents, String> {
         let sources = self.sources.clone();
         let read = spawn_blocking(move || sources.read()).await;
-        read.unwrap_or_else(|_| Err("the files of callers could not be read; read them again".to_owned()))
+        read.map_err(|_| "the files of callers could not be read; read them again".to_owned())
     }
 }
 
@@ -178,6 +204,39 @@ impl fmt::Debug for CallersReload {
 }
 
 impl AppliedFiles {
+    fn of(digest: [u8; 32], files: CallerFiles) -> Self {
+        let mut applied = Self {
+            digest: Some(digest),
+            files: CallerFiles::default(),
+            refused: None,
+            odd_keys: (Vec::new(), SystemTime::UNIX_EPOCH),
+        };
+        applied.take(files);
+        applied
+    }
+
+    /// These files are applied.
+    fn take(&mut self, files: CallerFiles) {
+        let odd_keys = files.odd_keys();
+        if odd_keys != self.odd_keys.0 {
+            for why in &odd_keys {
+                tracing::warn!("{why}");
+            }
+            self.odd_keys = (odd_keys, SystemTime::now());
+        }
+        self.files = files;
+    }
+
+    fn remark_odd_keys(&self, health: &Reporter) {
+        let (odd_keys, since) = &self.odd_keys;
+        if odd_keys.is_empty() {
+            health.end_remark(ODD_KEYS);
+        } else {
+            let message = odd_keys.join("; ");
+            health.remark(HealthCause { reason: ODD_KEYS, message, since: *since });
+        }
+    }
+
     fn accept(&mut self, health: &Reporter) {
         if self.refused.take().is_some() {
             metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(0.0);
@@ -191,257 +250,18 @@ impl AppliedFiles {
             None => (SystemTime::now(), false),
         };
         if !known {
-            tracing::warn!(why, "the callers of before are used, also keys that were revoked since");
+            tracing::warn!(
+                why,
+                "of these files the content of before is used, also keys that were revoked since"
+            );
         }
         metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(1.0);
-        let message = format!("the callers of before are used, also keys that were revoked since: {why}");
+        let message =
+            format!("of these files the content of before is used, also keys that were revoked since: {why}");
         health.remark(HealthCause { reason: REASON, message, since });
         self.refused = Some((why.to_owned(), since));
     }
 }
 
-fn same(before: &Result<Contents, String>, now: &Result<Contents, String>) -> bool {
-    match (before, now) {
-        (Ok(before), Ok(now)) => before.digest() == now.digest(),
-        (Err(before), Err(now)) => before == now,
-        (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::{fs, path::PathBuf};
-
-    use tempfile::TempDir;
-    use tokio::time::Instant;
-
-    use super::*;
-    use crate::config::IssuerConfig;
-
-    const ONE: &str = "correct-horse-battery-staple-one-key";
-    const TWO: &str = "correct-horse-battery-staple-two-key";
-
-    struct ReloadFixture {
-        folder: TempDir,
-        reload: CallersReload,
-        health: Reporter,
-    }
-
-    impl ReloadFixture {
-        /// Of a file of keys.
-        fn new(keys: &str) -> Self {
-            Self::of(keys, |config, file| config.api_key_file = Some(file))
-        }
-
-        /// Of a file of callers.
-        fn of_callers(text: &str) -> Self {
-            Self::of(text, |config, file| config.auth.callers_file = Some(file))
-        }
-
-        fn of(text: &str, configure: impl FnOnce(&mut Config, PathBuf)) -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let file = folder.path().join("kith.key");
-            fs::write(&file, text).unwrap();
-            let mut config = Config::default();
-            configure(&mut config, file);
-            Self { folder, reload: CallersReload::begin(&config).unwrap(), health: Reporter::new() }
-        }
-
-        fn file(&self) -> PathBuf {
-            self.folder.path().join("kith.key")
-        }
-
-        fn write(&self, keys: &str) {
-            fs::write(self.file(), keys).unwrap();
-        }
-
-        fn valid(&self) -> [bool; 2] {
-            [ONE, TWO].map(|key| self.reload.callers.find(key.as_bytes()).is_some())
-        }
-
-        async fn read_again(&self) -> ReloadOutcome {
-            self.reload.read_again(&self.health).await
-        }
-
-        fn remarks(&self) -> Vec<&'static str> {
-            self.health.remarks().iter().map(|remark| remark.reason).collect()
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn new_keys_need_no_restart_and_end_streams() {
-        let stage = ReloadFixture::new(ONE);
-        let one = stage.reload.callers.find(ONE.as_bytes()).unwrap();
-        assert_eq!(stage.read_again().await, ReloadOutcome::Unchanged);
-        stage.write(&format!("{ONE}\n{TWO}\n"));
-        assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
-        assert_eq!((stage.valid(), one.ended.is_cancelled()), ([true, true], false));
-        stage.write(TWO);
-        assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
-        assert_eq!((stage.valid(), one.ended.is_cancelled()), ([false, true], true));
-    }
-
-    /// A public key of Ed25519: that of RFC 8037, or one of which a letter differs.
-    fn jwks(letter: char) -> String {
-        let x = format!("{letter}1qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo");
-        format!(r#"{{"keys": [{{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "{x}"}}]}}"#)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn issuer_keys_are_read_as_caller_keys() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("jwks.json");
-        fs::write(&file, jwks('1')).unwrap();
-        let toml = "issuer = 'one'\naudience = ['kith']\njwks_file = 'jwks.json'";
-        let mut config = Config::default();
-        config.auth.issuers.push(IssuerConfig { jwks_file: file.clone(), ..toml::from_str(toml).unwrap() });
-        let (reload, health) = (CallersReload::begin(&config).unwrap(), Reporter::new());
-        assert!(!reload.callers.is_open(), "an issuer closes the node");
-        assert_eq!(reload.read_again(&health).await, ReloadOutcome::Unchanged);
-        fs::write(&file, jwks('2')).unwrap();
-        assert_eq!(reload.read_again(&health).await, ReloadOutcome::Applied);
-        for wrong in ["", "{}", r#"{"keys": [{"kty": "oct", "kid": "a", "k": "c2VjcmV0"}]}"#] {
-            fs::write(&file, wrong).unwrap();
-            let ReloadOutcome::Refused(why) = reload.read_again(&health).await else {
-                panic!("{wrong} is taken")
-            };
-            assert!(why.starts_with("auth.issuers: jwks_file: ") && !why.contains("c2VjcmV0"), "{why}");
-        }
-        assert_eq!((reload.tokens.issuers(), health.remarks().len()), (1, 1), "those of before are valid");
-        fs::write(&file, "{}").unwrap();
-        assert!(CallersReload::begin(&config).is_err(), "a node that starts has none of before");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_files_are_read_in_their_period() {
-        let stage = ReloadFixture::new(ONE);
-        stage.write(TWO);
-        let until = Instant::now() + Duration::from_secs(11);
-        tokio::select! {
-            () = stage.reload.run(Duration::from_secs(10), &stage.health) => panic!("it goes on"),
-            () = tokio::time::sleep_until(until) => {}
-        }
-        assert_eq!(stage.valid(), [false, true]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn unusable_file_changes_nothing_and_is_visible() {
-        let stage = ReloadFixture::new(ONE);
-        for keys in ["", "REPLACE_ME", &ONE[..20], "\u{0}"] {
-            stage.write(keys);
-            let ReloadOutcome::Refused(why) = stage.read_again().await else { panic!("{keys} is taken") };
-            assert!(why.starts_with("api_key_file: ") && !why.contains("correct"), "{why}");
-            assert_eq!((stage.valid(), stage.remarks()), ([true, false], vec![REASON]));
-        }
-        fs::remove_file(stage.file()).unwrap();
-        assert!(matches!(stage.read_again().await, ReloadOutcome::Refused(_)));
-        fs::create_dir(stage.file()).unwrap();
-        assert!(matches!(stage.read_again().await, ReloadOutcome::Refused(_)));
-        let since = stage.health.remarks()[0].since;
-        assert!(matches!(stage.read_again().await, ReloadOutcome::Refused(_)));
-        assert_eq!(stage.health.remarks()[0].since, since, "it is as old as the first refusal");
-        fs::remove_dir(stage.file()).unwrap();
-        stage.write(TWO);
-        assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
-        assert_eq!((stage.valid(), stage.remarks()), ([false, true], vec![]));
-    }
-
-    fn toml(name: &str, key: &str, expires: &str) -> String {
-        let digest = crate::auth::Digest::of(key.as_bytes()).to_hex();
-        format!(
-            "[[caller]]\nname = \"{name}\"\nscopes = [\"watcher\"]\nkeys = [{{ sha256 = \"{digest}\"{expires} }}]\n"
-        )
-    }
-
-    #[cfg(unix)]
-    #[tokio::test(start_paused = true)]
-    async fn wrong_caller_files_change_nothing_at_runtime() {
-        use std::os::unix::fs::{PermissionsExt as _, symlink};
-        type DamageFile<'a> = &'a dyn Fn(&PathBuf) -> std::io::Result<()>;
-        let good = toml("chat", ONE, "");
-        let stage = ReloadFixture::of_callers(&good);
-        let file = stage.file();
-        let fifo = |file: &PathBuf| std::process::Command::new("mkfifo").arg(file).status().map(drop);
-        let writable = |file: &PathBuf| {
-            fs::write(file, &good)?;
-            fs::set_permissions(file, fs::Permissions::from_mode(0o666))
-        };
-        let twice = format!("{good}{}", toml("chat", TWO, ""));
-        let wrong: [(&str, DamageFile<'_>); 9] = [
-            ("cut within an entry", &|file| fs::write(file, &good[..good.len() - 9])),
-            ("emptied", &|file| fs::write(file, "")),
-            ("absent", &|_| Ok(())),
-            ("a folder", &|file| fs::create_dir(file)),
-            ("a FIFO", &fifo),
-            ("a link to what never ends", &|file| symlink("/dev/zero", file)),
-            ("too large", &|file| fs::write(file, vec![b'#'; (4 << 20) + 1])),
-            ("writable by others", &writable),
-            ("a name twice", &|file| fs::write(file, &twice)),
-        ];
-        for (what, make) in wrong {
-            if fs::remove_file(&file).is_err() {
-                fs::remove_dir(&file).ok();
-            }
-            make(&file).unwrap();
-            let reread = stage.read_again().await;
-            assert!(matches!(reread, ReloadOutcome::Refused(_)), "{what}: {reread:?}");
-            assert_eq!((stage.valid(), stage.remarks()), ([true, false], vec![REASON]), "{what}");
-        }
-        fs::remove_file(&file).unwrap();
-        fs::write(&file, toml("chat", TWO, "")).unwrap();
-        assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
-        assert_eq!((stage.valid(), stage.remarks()), ([false, true], vec![]));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn key_configured_after_its_expiry_is_refused() {
-        let past = format!("{}{}", toml("chat", ONE, ", expires = 2020-01-01"), toml("jobs", TWO, ""));
-        let stage = ReloadFixture::of_callers(&past);
-        assert_eq!(stage.valid(), [false, true]);
-        stage.write(&past.replace("2020-01-01", "2999-01-01"));
-        assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
-        assert_eq!(stage.valid(), [true, true]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn remark_ends_when_the_old_file_is_back() {
-        let stage = ReloadFixture::new(ONE);
-        stage.write("");
-        stage.read_again().await;
-        stage.write(ONE);
-        assert_eq!(stage.read_again().await, ReloadOutcome::Unchanged);
-        assert_eq!(stage.remarks(), Vec::<&str>::new());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn half_written_file_is_taken_once_whole() {
-        let stage = ReloadFixture::new(&format!("{ONE}\n{TWO}\n"));
-        // Truncated, as an editor that writes in place leaves it for a moment. The rest is valid by itself.
-        stage.write(&format!("{ONE}\n"));
-        let write = async {
-            sleep(STABLE / 2).await;
-            stage.write(&format!("{ONE}\n{TWO}\n\n"));
-        };
-        let (reloaded, ()) = tokio::join!(stage.read_again(), write);
-        assert_eq!(reloaded, ReloadOutcome::Applied);
-        assert_eq!(stage.valid(), [true, true], "no key was removed by half a file");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn constantly_changing_file_is_not_applied() {
-        let stage = ReloadFixture::new(ONE);
-        let write = async {
-            for at in 0.. {
-                stage.write(&format!("{TWO}{}", "\n".repeat(at)));
-                sleep(STABLE / 2).await;
-            }
-        };
-        let reloaded = tokio::select! {
-            biased;
-            () = write => unreachable!("it goes on"),
-            reloaded = stage.read_again() => reloaded,
-        };
-        assert!(matches!(reloaded, ReloadOutcome::Refused(_)), "{reloaded:?}");
-        assert_eq!(stage.valid(), [true, false]);
-    }
-}
+mod tests;

@@ -82,7 +82,8 @@ impl JsonNumber {
     fn value(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number),
-            Self::Text(text) => text.parse().ok(),
+            // A number has one text.
+            Self::Text(text) => text.parse().ok().filter(|number: &i64| number.to_string() == *text),
         }
     }
 }

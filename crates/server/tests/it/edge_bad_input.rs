@@ -139,7 +139,7 @@ async fn wrong_metadata_is_invalid_argument() {
         let call: BadCall<'_> = (timeout, GET_USER, &[("grpc-timeout", timeout)], framed(&GET_FINE));
         assert_each_refused(&[call], Code::InvalidArgument, "INVALID_METADATA").await;
     }
-    for user in ["0", "-1", "abc", "", "9223372036854775808", "1 "] {
+    for user in ["0", "-1", "abc", "", "9223372036854775808", "1 ", "007", "+7"] {
         let call: BadCall<'_> = (user, GET_USER, &[("kith-acting-user", user)], framed(&GET_FINE));
         assert_each_refused(&[call], Code::InvalidArgument, "INVALID_METADATA").await;
     }

@@ -81,7 +81,7 @@ impl FromStr for ConversationId {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let id = match text.split_at_checked(1) {
+        Ok(match text.split_at_checked(1) {
             Some(("d", users)) => {
                 let (one, other) = users.split_once('-').ok_or(FORM)?;
                 let (one, other) = (one.parse().map_err(|_| FORM)?, other.parse().map_err(|_| FORM)?);
@@ -92,9 +92,7 @@ impl FromStr for ConversationId {
             }
             Some(("g", group)) => Self::Group(group.parse().map_err(|_| FORM)?),
             _ => return Err(FORM),
-        };
-        // `parse` accepts `+7` and `007`, but a conversation has one spelling.
-        if id.to_string() == text { Ok(id) } else { Err(FORM) }
+        })
     }
 }
 

@@ -1,23 +1,71 @@
 //! What a token says: for whom, until when, and of which user.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
 
 use kith_store::UserId;
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, Visitor},
+};
 use serde_json::{Map, Value};
 
 use super::{IssuerConfig, LEEWAY, TokenRefusal};
 
 /// The claims that every token has, and others. One that is there twice is an error of the reader.
 #[derive(Debug, Deserialize)]
+#[serde(try_from = "UniqueClaims")]
 pub(super) struct Claims {
+    known: KnownClaims,
+    all: Map<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct KnownClaims {
     iss: String,
     aud: Audience,
     exp: f64,
     iat: f64,
     nbf: Option<f64>,
-    #[serde(flatten)]
-    others: Map<String, Value>,
+}
+
+/// All claims of a token. A map of serde would keep the last one of two.
+struct UniqueClaims(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for UniqueClaims {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Claims;
+
+        impl<'de> Visitor<'de> for Claims {
+            type Value = UniqueClaims;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<UniqueClaims, A::Error> {
+                let mut all = Map::new();
+                while let Some((name, value)) = from.next_entry()? {
+                    if all.insert(name, value).is_some() {
+                        return Err(A::Error::custom("a claim is there twice"));
+                    }
+                }
+                Ok(UniqueClaims(all))
+            }
+        }
+
+        from.deserialize_map(Claims)
+    }
+}
+
+impl TryFrom<UniqueClaims> for Claims {
+    type Error = serde_json::Error;
+
+    fn try_from(UniqueClaims(all): UniqueClaims) -> Result<Self, Self::Error> {
+        Ok(Self { known: KnownClaims::deserialize(&all)?, all })
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -38,24 +86,25 @@ pub(super) struct ValidClaims {
 impl Claims {
     /// The issuer that the token claims.
     pub(super) fn issuer(&self) -> &str {
-        &self.iss
+        &self.known.iss
     }
 
     /// Checks them by what the issuer may say.
     pub(super) fn check(&self, issuer: &IssuerConfig, now: SystemTime) -> Result<ValidClaims, TokenRefusal> {
-        if !self.aud.has_one_of(&issuer.audience) {
+        let KnownClaims { aud, exp, iat, nbf, .. } = &self.known;
+        if !aud.has_one_of(&issuer.audience) {
             return Err(TokenRefusal::Audience);
         }
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let leeway = LEEWAY.as_secs_f64();
-        let left = self.exp + leeway - now;
+        let left = exp + leeway - now;
         if left <= 0.0 {
             return Err(TokenRefusal::Expired);
         }
-        if self.iat > now + leeway || self.nbf.is_some_and(|nbf| nbf > now + leeway) {
+        if *iat > now + leeway || nbf.is_some_and(|nbf| nbf > now + leeway) {
             return Err(TokenRefusal::Early);
         }
-        if self.exp - self.iat > issuer.lifetime_max.as_secs_f64() {
+        if exp - iat > issuer.lifetime_max.as_secs_f64() {
             return Err(TokenRefusal::Lifetime);
         }
         // The lifetime bounds it.
@@ -64,10 +113,10 @@ impl Claims {
         Ok(ValidClaims { user, left })
     }
 
-    /// A user has one text: digits without a zero in front.
+    /// The user, as text or as a number.
     fn user(&self, claim: &str) -> Option<UserId> {
-        match self.others.get(claim)? {
-            Value::String(text) => text.parse().ok().filter(|user: &UserId| user.to_string() == *text),
+        match self.all.get(claim)? {
+            Value::String(text) => text.parse().ok(),
             Value::Number(number) => UserId::new(number.as_i64()?).ok(),
             _ => None,
         }

@@ -1,12 +1,17 @@
 //! The keys of an issuer, as it publishes them (JWKS, RFC 7517).
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt,
+    sync::Arc,
+};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
 };
 use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::TokenAlgorithm;
@@ -37,8 +42,9 @@ enum KeyMaterial {
 }
 
 #[derive(Deserialize)]
-struct JwkSet {
-    keys: Vec<Jwk>,
+struct JwkSet<'a> {
+    #[serde(borrow)]
+    keys: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -57,38 +63,64 @@ struct Jwk {
     d: Option<IgnoredAny>,
 }
 
-/// The keys that sign by one of these algorithms, by their ids. Others are left out: issuers publish keys for more than this.
+/// The keys of an issuer.
+#[derive(Debug)]
+pub(super) struct KeySet {
+    /// By their ids.
+    pub(super) keys: BTreeMap<Box<str>, Arc<PublicKey>>,
+    /// What is wrong with keys that are left out, in words that follow the name of the file. No part of a key.
+    pub(super) odd: Vec<String>,
+}
+
+/// The keys that sign by one of these algorithms. Others are left out: issuers publish keys for more than this. So is a key
+/// that cannot be used: it must not keep the keys beside it, or the end of an old one, from taking effect.
 ///
 /// # Errors
 /// What is wrong with the file, in words that follow its name. No part of a key.
-pub(super) fn parse(
-    jwks: &[u8],
-    algorithms: &[TokenAlgorithm],
-) -> Result<BTreeMap<Box<str>, Arc<PublicKey>>, String> {
-    let set: JwkSet = serde_json::from_slice(jwks).map_err(|error| {
+pub(super) fn parse(jwks: &[u8], algorithms: &[TokenAlgorithm]) -> Result<KeySet, String> {
+    let set: JwkSet<'_> = serde_json::from_slice(jwks).map_err(|error| {
         format!(":{}:{} is no set of keys ({{\"keys\": [...]}})", error.line(), error.column())
     })?;
-    let mut keys = BTreeMap::new();
+    let mut found = KeySet { keys: BTreeMap::new(), odd: Vec::new() };
     for (at, jwk) in set.keys.iter().enumerate() {
-        let of_key = |why: &str| format!(": key {} {why}", at + 1);
-        jwk.refuse_secret().map_err(of_key)?;
-        let Some(algorithm) = jwk.algorithm().filter(|algorithm| algorithms.contains(algorithm)) else {
-            continue;
-        };
-        let id = jwk.kid.as_deref().filter(|id| !id.is_empty()).ok_or_else(|| of_key("has no kid"))?;
-        let material = jwk.material(algorithm).ok_or_else(|| of_key("is not one of its kind"))?;
-        let key = Arc::new(PublicKey { material, ended: CancellationToken::new() });
-        if keys.insert(id.into(), key).is_some() {
-            return Err(of_key("has the kid of another one"));
+        if let Err(why) = found.add(jwk, algorithms) {
+            found.odd.push(format!(": key {} {why}", at + 1));
         }
     }
-    if keys.is_empty() {
-        return Err(" has no key that signs by auth.issuers.algorithms".to_owned());
+    if found.keys.is_empty() {
+        let none = " has no key that signs by auth.issuers.algorithms";
+        return Err(found.odd.into_iter().next().unwrap_or_else(|| none.to_owned()));
     }
-    Ok(keys)
+    Ok(found)
+}
+
+impl KeySet {
+    /// Adds a key if it signs by one of these algorithms.
+    fn add(&mut self, jwk: &RawValue, algorithms: &[TokenAlgorithm]) -> Result<(), &'static str> {
+        let jwk = Jwk::read(jwk)?;
+        jwk.refuse_secret()?;
+        let Some(algorithm) = jwk.algorithm().filter(|algorithm| algorithms.contains(algorithm)) else {
+            return Ok(());
+        };
+        let id = jwk.kid.as_deref().filter(|id| !id.is_empty()).ok_or("has no kid")?;
+        let material = jwk.material(algorithm).ok_or("is not one of its kind")?;
+        match self.keys.entry(id.into()) {
+            Entry::Occupied(_) => Err("has the kid of one before it"),
+            Entry::Vacant(free) => {
+                free.insert(Arc::new(PublicKey { material, ended: CancellationToken::new() }));
+                Ok(())
+            }
+        }
+    }
 }
 
 impl Jwk {
+    fn read(json: &RawValue) -> Result<Self, &'static str> {
+        // A list would be taken for the fields in their order.
+        let read = json.get().starts_with('{').then(|| serde_json::from_str(json.get()).ok());
+        read.flatten().ok_or("is no key")
+    }
+
     /// Who has the file could sign tokens.
     fn refuse_secret(&self) -> Result<(), &'static str> {
         if self.kty == "oct" {
@@ -195,6 +227,10 @@ mod tests {
         "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg";
 
     fn keys(list: &[&str]) -> Result<BTreeMap<Box<str>, Arc<PublicKey>>, String> {
+        key_set(list).map(|set| set.keys)
+    }
+
+    fn key_set(list: &[&str]) -> Result<KeySet, String> {
         parse(format!(r#"{{"keys":[{}]}}"#, list.join(",")).as_bytes(), &TokenAlgorithm::ALL)
     }
 
@@ -232,19 +268,43 @@ mod tests {
     }
 
     #[test]
+    fn an_odd_key_is_left_out_and_named() {
+        let short = OKP.replace("11qYAYK", "").replace(r#""o""#, r#""short""#);
+        let private = OKP.replace(r#""kty""#, r#""d":"nWGxne","kty""#).replace(r#""o""#, r#""private""#);
+        let twice = EC.replace(r#""crv""#, r#""crv":"P-384","crv""#);
+        for (odd, words) in [
+            (r#"{"kty":"oct","kid":"s","k":"nWGxne"}"#, "key 2 is a shared secret"),
+            (&private, "key 2 is a private one"),
+            (&RSA.replace(r#""r""#, r#""o""#), "key 2 has the kid of one before it"),
+            (&EC.replace(r#""kid":"e","#, ""), "key 2 has no kid"),
+            (&short, "key 2 is not one of its kind"),
+            (&twice, "key 2 is no key"),
+            (r#""nWGxne""#, "key 2 is no key"),
+            (r#"["OKP","x"]"#, "key 2 is no key"),
+            ("7", "key 2 is no key"),
+        ] {
+            let found = key_set(&[OKP, odd, RSA]).unwrap();
+            assert_eq!(found.keys.keys().map(|id| &**id).collect::<Vec<_>>(), ["o", "r"], "{words}");
+            assert_eq!(found.keys["o"].algorithm(), TokenAlgorithm::EdDsa);
+            assert!(matches!(&found.odd[..], [why] if why.contains(words)), "{words}: {:?}", found.odd);
+        }
+        assert!(key_set(&[OKP, EC, RSA]).unwrap().odd.is_empty());
+    }
+
+    #[test]
     fn wrong_key_sets_are_refused_without_content() {
         let short = OKP.replace("11qYAYK", "");
         let small = r#"{"kty":"RSA","kid":"r","n":"ofgWCuLj","e":"AQAB"}"#;
         let private = OKP.replace(r#""kty""#, r#""d":"nWGxne","kty""#);
         for (list, words) in [
             (&[r#"{"kty":"oct","kid":"s","k":"nWGxne"}"#][..], "key 1 is a shared secret"),
-            (&[OKP, &private], "key 2 is a private one"),
-            (&[OKP, OKP], "key 2 has the kid of another one"),
+            (&[&private], "key 1 is a private one"),
             (&[&OKP.replace(r#""kid":"o","#, "")], "key 1 has no kid"),
             (&[&short], "key 1 is not one of its kind"),
             (&[small], "key 1 is not one of its kind"),
             (&[], "has no key that signs by"),
-            (&[r#""nWGxne""#], "is no set of keys"),
+            (&[r#""nWGxne""#], "key 1 is no key"),
+            (&["nWGxne"], "is no set of keys"),
         ] {
             let why = keys(list).unwrap_err();
             assert!(why.contains(words) && !why.contains("nWGxne"), "{why}");

@@ -25,7 +25,7 @@ use self::{
     cache::{VerifiedToken, VerifiedTokens},
     claims::Claims,
     compact::CompactToken,
-    key_set::PublicKey,
+    key_set::{KeySet, PublicKey},
 };
 use super::{Digest, identity::User};
 
@@ -39,12 +39,13 @@ pub(crate) const LEEWAY: Duration = Duration::from_secs(30);
 /// How long a token that was verified is taken without another look at its signature, and before its end.
 const KNOWN_FOR: Duration = Duration::from_secs(5 * 60);
 
-/// An issuer of tokens with its keys.
-#[derive(Debug)]
+/// An issuer of tokens with its keys. Cheap to clone.
+#[derive(Clone, Debug)]
 pub struct Issuer {
     config: IssuerConfig,
     /// By their ids, which are names here and never a path or an address.
     keys: BTreeMap<Box<str>, Arc<PublicKey>>,
+    odd_keys: Vec<String>,
 }
 
 /// Why a token is refused. Callers get one text for every cause.
@@ -114,8 +115,19 @@ impl Issuer {
     /// # Errors
     /// What is wrong with the file, in words that follow its name. No part of a key.
     pub fn new(config: IssuerConfig, jwks: &[u8]) -> Result<Self, String> {
-        let keys = key_set::parse(jwks, &config.algorithms)?;
-        Ok(Self { config, keys })
+        let KeySet { keys, odd: odd_keys } = key_set::parse(jwks, &config.algorithms)?;
+        Ok(Self { config, keys, odd_keys })
+    }
+
+    /// What is wrong with keys of the file that are left out, in words that follow its name. No part of a key.
+    #[must_use]
+    pub fn odd_keys(&self) -> &[String] {
+        &self.odd_keys
+    }
+
+    /// The file of its keys.
+    pub(crate) fn jwks_file(&self) -> &std::path::Path {
+        &self.config.jwks_file
     }
 
     /// How many keys it may sign with.

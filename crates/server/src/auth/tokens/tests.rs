@@ -204,8 +204,23 @@ async fn claims_must_be_there_and_right() {
         assert_eq!(of("sub", user).await, TokenRefusal::User);
     }
     assert_eq!(of("sub", Value::Null).await, TokenRefusal::User);
-    let twice = format!("{{\"exp\":{},{}", NOW + 60, &one.claims().to_string()[1..]);
-    assert_eq!(check(one.sign(&one.header().to_string(), &twice)).await, Err(TokenRefusal::Form));
+}
+
+#[tokio::test]
+async fn claim_that_is_there_twice_is_refused() {
+    let one = signer("one", "a", 1);
+    let claims = one.claims().to_string();
+    let sign = |claims: &str| one.sign(&one.header().to_string(), claims);
+    assert_eq!(check(sign(&claims)).await, Ok(7));
+    for more in
+        [r#""exp":1800000060"#, r#""sub":"8""#, r#""s\u0075b":"8""#, r#""iss":"one""#, r#""x":1,"x":2"#]
+    {
+        for twice in
+            [format!("{{{more},{}", &claims[1..]), format!("{},{more}}}", &claims[..claims.len() - 1])]
+        {
+            assert_eq!(check(sign(&twice)).await, Err(TokenRefusal::Form), "{twice}");
+        }
+    }
 }
 
 #[tokio::test]
