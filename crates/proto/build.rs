@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("kith.bin"), compiler.encode_file_descriptor_set())?;
     fs::write(out.join("identified_requests.rs"), identified_requests(&compiler.descriptor_pool()))?;
     tonic_prost_build::configure()
+        .codec_path("crate::ExactCodec")
         .btree_map(".")
         .bytes(".kith.message.v1")
         .extern_path(".kith.user.v1.ImportUsersRequest", "crate::user::v1::ImportUsersRequest")

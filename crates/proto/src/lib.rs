@@ -1,7 +1,8 @@
 //! The public contract of Kith: messages, clients and servers generated from `proto/`.
 //!
 //! The comments of the `.proto` files are the reference of the API. This crate holds no logic
-//! but that of [`Records`], whose decoding is bounded, and of [`Results`] and [`user::v1::GetUserResponse`], whose encoding is cheap.
+//! but that of [`Records`], whose decoding is bounded, of [`Results`] and [`user::v1::GetUserResponse`], whose encoding is cheap, and of
+//! [`ExactCodec`], whose buffers have the size of their messages.
 
 #![expect(missing_docs, reason = "generated from the commented .proto files")]
 #![expect(
@@ -13,12 +14,14 @@
     reason = "generated"
 )]
 
+mod codec;
 mod fields;
 mod get_user;
 mod identified;
 mod records;
 mod results;
 
+pub use codec::{ExactCodec, ExactEncoder};
 pub use fields::Fields;
 pub use identified::IdentifiedRequest;
 pub use records::{RECORDS_MAX, Records};

@@ -114,6 +114,8 @@ fn success(rpc: &Rpc, framed: &[u8], headers: &HeaderMap, trailers: &HeaderMap) 
 /// Ends with a line feed, for terminals.
 fn json(mut text: Vec<u8>) -> Response<Body> {
     text.push(b'\n');
+    // What is not read is counted by its length, and held by its capacity.
+    text.shrink_to_fit();
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     response

@@ -5,15 +5,17 @@ use std::{net::SocketAddr, time::Duration};
 use crate::edge::{
     raw::{EXPORT_USERS, GET_USER, framed},
     serve,
-    service::{BUSY, FINE, LARGE, get},
+    service::{BUSY, FINE, FakeUsers, LARGE, get},
     until,
 };
 use bytes::Bytes;
 use futures::future::join_all;
 use h2::client::{ResponseFuture, SendRequest};
 use http::{HeaderMap, Request};
+use http_body_util::{BodyExt as _, Full};
 use tokio::{net::TcpStream, sync::oneshot, time::timeout};
 use tonic::{Code, Status};
+use tower::ServiceExt as _;
 
 const MIB: usize = 1 << 20;
 const BOUND: Duration = Duration::from_secs(20);
@@ -84,6 +86,25 @@ async fn silent_peer_holds_a_bounded_number_of_bytes() {
     node.assert_healthy().await;
     drop((answers, silent));
     until("nothing is held any more", || node.edge.unread_bytes() == 0).await;
+}
+
+/// An answer of which the message is held alone, as for a peer that does not read.
+async fn message_of(id: u8) -> Bytes {
+    let (users, _) = FakeUsers::new();
+    let request = Request::post(GET_USER).header("content-type", "application/grpc");
+    let request = request.body(Full::new(framed(&[0x08, id]))).unwrap();
+    let response = users.routes(MIB).oneshot(request).await.unwrap();
+    response.into_body().frame().await.unwrap().unwrap().into_data().unwrap()
+}
+
+#[tokio::test]
+async fn answer_takes_the_memory_that_is_counted() {
+    for (id, at_least) in [(LARGE, 3 * MIB), (FINE, 5)] {
+        let message = message_of(u8::try_from(id).unwrap()).await;
+        let counted = message.len();
+        let held = message.try_into_mut().expect("nothing else holds it").capacity();
+        assert!(counted >= at_least && held <= counted + 256, "{held} bytes hold {counted}");
+    }
 }
 
 #[tokio::test]

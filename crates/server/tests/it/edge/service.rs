@@ -46,7 +46,7 @@ pub const ACTING: i64 = 5;
 /// An export after this user never has nothing to send.
 pub const BUSY: i64 = 6;
 
-/// Answered with 3 MiB.
+/// Answered with 3 MiB, in parts of 1 KiB.
 pub const LARGE: i64 = 7;
 
 /// What the service saw, and the door for those it holds.
@@ -129,7 +129,7 @@ fn served(version: i64) -> Response<GetUserResponse> {
 }
 
 fn large() -> GetUserResponse {
-    let params = [("note".to_owned(), "x".repeat(3 << 20))].into();
+    let params = (0..3 << 10).map(|at| (format!("note-{at}"), "x".repeat(1 << 10))).collect();
     GetUserResponse::of(User { params, ..Default::default() })
 }
 
