@@ -168,6 +168,7 @@ fn call(by: &Identity, acting: Principal, deadline: Instant) -> Call {
         by_node: matches!(by, Identity::Node),
         by_user: user.is_some(),
         answer_bytes: ANSWER_BYTES,
+        delivers: false,
     }
 }
 

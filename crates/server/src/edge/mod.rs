@@ -76,6 +76,10 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerLimit(pub(crate) usize);
 
+/// In the extensions of a request that the node makes to deliver what it reads, see [`Call::delivers`]. No peer can put it there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivers;
+
 /// Under what the refused token of a socket is counted and logged.
 const HELLO: (&str, &str) = ("ws", "hello");
 
@@ -307,7 +311,8 @@ impl Edge {
         if !record.method().known {
             return EdgeFuture::refused(record, answer::method_unknown());
         }
-        let mut call = admitted.call;
+        let delivers = request.extensions_mut().remove::<Delivers>().is_some();
+        let mut call = Call { delivers, ..admitted.call };
         if let Some(AnswerLimit(bytes)) = request.extensions_mut().remove() {
             call.answer_bytes = bytes;
         }

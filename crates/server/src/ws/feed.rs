@@ -21,7 +21,7 @@ use super::{
     hello::{ClaimedUser, Hello, ReceiveStart},
     renewal::ProvenUser,
 };
-use crate::edge::Edge;
+use crate::edge::{Delivers, Edge};
 
 /// Conversations that are read at once.
 const PAGE: i32 = 200;
@@ -91,7 +91,9 @@ impl Feed {
         let mut page_token = String::new();
         loop {
             let request = ListConversationsRequest { page_size: PAGE, page_token, ..Default::default() };
-            let page = match self.messages().list_conversations(self.as_user(request)).await {
+            let mut request = self.as_user(request);
+            request.extensions_mut().insert(Delivers);
+            let page = match self.messages().list_conversations(request).await {
                 Ok(page) => page.into_inner(),
                 Err(status) => return Err(self.fail(&status).await),
             };

@@ -245,6 +245,20 @@ async fn records_past_quota_are_refused_until_refill() {
 }
 
 #[tokio::test]
+async fn hello_lists_past_the_records_quota() {
+    let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
+    let token = signer.token(ANN);
+    node.users().batch_get_users(by_token(&token, batch(100))).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(refused_hello(&node, &token).await, None, "what is delivered is not counted");
+    }
+    let mut socket = Socket::greeted(node.address, &json!({"credential": token})).await;
+    socket.until("live").await;
+    let own = socket.call("ListConversations", &json!({"userId": ANN})).await;
+    assert_eq!(own["error"]["reason"], "QUOTA_EXCEEDED", "a call is: {own}");
+}
+
+#[tokio::test]
 async fn services_have_no_quota_also_for_a_user() {
     let (node, _signer) = node_with(|config| {
         config.limits.user_calls_per_second = 5;

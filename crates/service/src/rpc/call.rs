@@ -34,6 +34,9 @@ pub struct Call {
     pub by_user: bool,
     /// Bytes of the records that an answer may have. Fewer on sockets, whose clients take smaller messages.
     pub answer_bytes: usize,
+    /// Whether the node reads this to deliver it to the user, such as the list of conversations that a hello asks for. A socket may be
+    /// opened again at any moment, so that what is delivered is not counted as records.
+    pub delivers: bool,
 }
 
 impl Call {
@@ -49,6 +52,7 @@ impl Call {
             by_node: false,
             by_user: false,
             answer_bytes: ANSWER_BYTES,
+            delivers: false,
         }
     }
 

@@ -1,5 +1,7 @@
 //! How many records a user who itself calls may read: ids are consecutive, so it could read all of them otherwise.
 
+use kith_store::UserId;
+
 use crate::{
     error::Error,
     rpc::{
@@ -36,7 +38,7 @@ impl RecordQuota {
     /// # Errors
     /// QUOTA_EXCEEDED; then none of them is counted.
     pub fn count(&self, call: Call, many: usize) -> Result<(), Error> {
-        let Some(user) = call.user_itself() else { return Ok(()) };
+        let Some(user) = counted_user(call) else { return Ok(()) };
         self.0.take(QuotaSubject::User(user), many).map(drop).map_err(Error::from)
     }
 
@@ -45,13 +47,18 @@ impl RecordQuota {
     /// # Errors
     /// QUOTA_EXCEEDED if the user may not read as many now.
     pub fn page(&self, call: Call, size: usize) -> Result<PageQuota, Error> {
-        let Some(user) = call.user_itself() else {
+        let Some(user) = counted_user(call) else {
             return Ok(PageQuota { size, reserved: None, answered: 0 });
         };
         let size = self.0.most().map_or(size, |most| size.min(most));
         let taken = self.0.take(QuotaSubject::User(user), size.max(1))?;
         Ok(PageQuota { size, reserved: taken.map(|taken| (self.0.clone(), taken)), answered: 0 })
     }
+}
+
+/// Whose records these are; `None`: they are not counted.
+const fn counted_user(call: Call) -> Option<UserId> {
+    if call.delivers { None } else { call.user_itself() }
 }
 
 impl PageQuota {
@@ -71,7 +78,6 @@ impl Drop for PageQuota {
 
 #[cfg(test)]
 mod tests {
-    use kith_store::UserId;
     use tokio::time::Instant;
 
     use super::*;
