@@ -44,10 +44,12 @@ pub struct InboxLimits {
     pub memory_bytes: usize,
     /// How long a single node without Redis keeps an inbox after the user last had a receiver.
     pub memory_kept: Duration,
+    /// How long the opening of an inbox may wait until the node follows a new epoch.
+    pub follows_within: Duration,
 }
 
 impl Default for InboxLimits {
-    /// 200 entries, 7 d, 90 s, 500 recipients, 250 marks, 2 KiB, 10,000 wakes, 64 MiB, 15 min.
+    /// 200 entries, 7 d, 90 s, 500 recipients, 250 marks, 2 KiB, 10,000 wakes, 64 MiB, 15 min, 4 s.
     fn default() -> Self {
         Self {
             entries: 200,
@@ -59,6 +61,7 @@ impl Default for InboxLimits {
             wakes_waiting: 10_000,
             memory_bytes: 64 * 1024 * 1024,
             memory_kept: Duration::from_secs(15 * 60),
+            follows_within: Duration::from_secs(4),
         }
     }
 }

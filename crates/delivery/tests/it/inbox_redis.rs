@@ -212,7 +212,8 @@ async fn epoch_ends_every_inbox() {
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn inbox_opens_after_writes_to_earlier_epochs() {
-    let stage = stage().await;
+    let follows_within = Duration::from_millis(100);
+    let stage = InboxStage::new(InboxLimits { follows_within, ..InboxLimits::default() }).await;
     for settled in [None, Some(6)] {
         *stage.epochs.settled.lock() = settled;
         assert_eq!(stage.keeper.open(&node("a"), &[user(8)]).await, [Err(SharedError::Unavailable)]);
@@ -276,4 +277,21 @@ async fn generation_lost_by_its_hash_leaves_no_stream() {
     assert_eq!(opened.position, 0);
     assert_eq!(stage.on_inbox(8, "return redis.call('EXISTS', KEYS[2])", "").await, Reply::Number(0));
     assert_eq!(stage.read(8, opened.generation, 0).await, ReadOutcome::Entries(Vec::new()));
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn inbox_opens_once_its_node_follows_the_epoch() {
+    let stage = stage().await;
+    let open = async || stage.keeper.open(&node("a"), &[user(8)]).await.remove(0);
+    // Another node has begun two epochs, and this one has yet to follow.
+    *stage.epochs.settled.lock() = Some(7);
+    let follows = async {
+        sleep(Duration::from_millis(100)).await;
+        *stage.epochs.followed.lock() = None;
+        sleep(Duration::from_millis(100)).await;
+        stage.follow(7);
+    };
+    let (opened, ()) = tokio::join!(open(), follows);
+    assert_eq!(opened.unwrap().generation.epoch, 7);
 }

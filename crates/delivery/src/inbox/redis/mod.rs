@@ -12,6 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -21,6 +22,7 @@ use kith_cache::remote::{
     redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
 };
 use kith_store::{ConversationId, Epoch, NodeName, UserId};
+use tokio::time::{Instant, sleep};
 
 use self::{names::InboxNames, reply::FanOutReply, scripts::InboxScripts, wakes::RedisSubscription};
 use super::{
@@ -36,6 +38,9 @@ use crate::{
         fenced::{FencedRunner, unavailable},
     },
 };
+
+/// Pause between two looks at the epoch that the node follows.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Inboxes in Redis, of the epoch that the node follows. Only answers of that epoch's server count. A call ends within the command
 /// timeout of its runner.
@@ -73,19 +78,35 @@ impl RedisInboxes {
         self.names.inbox(user, epoch)
     }
 
-    /// Waits until no node writes to inboxes of an epoch before this one. What it wrote there was in the store before.
+    /// Returns the epoch that the node follows, once no node writes to inboxes of an earlier one. What it wrote there was in the
+    /// store before. If a later epoch has begun, waits until the node follows it: several may begin in the first seconds of a
+    /// cluster, while Redis answers.
     ///
     /// Without this, a receiver could read the end of a log in the new epoch, and the fan-out of the next message could go to the
     /// inbox of the earlier one: it would succeed, and the receiver would not learn of the message.
-    async fn await_settled_epoch(&self, epoch: &Epoch) -> Result<(), SharedError> {
-        if self.settled_epoch.load(Ordering::Acquire) >= epoch.number {
-            return Ok(());
+    async fn await_settled_epoch(&self) -> Result<Epoch, SharedError> {
+        let mut epoch = self.runner.followed_epoch()?;
+        let until = Instant::now() + self.limits.follows_within;
+        while self.settled_epoch.load(Ordering::Acquire) < epoch.number {
+            let settled = self.runner.settled_epoch().await.ok_or(SharedError::Unavailable)?;
+            if settled == epoch.number {
+                self.settled_epoch.fetch_max(settled, Ordering::AcqRel);
+            } else {
+                epoch = self.await_followed_epoch(settled, until).await?;
+            }
         }
-        if self.runner.settled_epoch().await != Some(epoch.number) {
-            return Err(SharedError::Unavailable);
+        Ok(epoch)
+    }
+
+    /// Waits until the node follows this epoch or a later one.
+    async fn await_followed_epoch(&self, number: u64, until: Instant) -> Result<Epoch, SharedError> {
+        while Instant::now() < until {
+            match self.runner.followed_epoch() {
+                Ok(epoch) if epoch.number >= number => return Ok(epoch),
+                Ok(_) | Err(_) => sleep(LOOK).await,
+            }
         }
-        self.settled_epoch.fetch_max(epoch.number, Ordering::AcqRel);
-        Ok(())
+        Err(SharedError::Unavailable)
     }
 
     fn call<'a>(
@@ -170,10 +191,7 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<OpenedInbox, SharedError>> {
-        let Ok(epoch) = self.runner.followed_epoch() else { return unavailable(users.len()) };
-        if self.await_settled_epoch(&epoch).await.is_err() {
-            return unavailable(users.len());
-        }
+        let Ok(epoch) = self.await_settled_epoch().await else { return unavailable(users.len()) };
         let calls: Vec<_> = users.iter().map(|user| self.open_call(&epoch, node, *user)).collect();
         let answers = self.runner.run(&epoch, &calls).await.into_iter();
         answers.map(|answer| self.opened(epoch.number, answer)).collect()

@@ -1,6 +1,6 @@
 //! The inbox of one user, and what happens to it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kith_cache::remote::SharedError;
 use kith_delivery::{
@@ -197,7 +197,9 @@ impl<'a> World<'a> {
     fn node(&self, node: usize) -> (NodeName, Arc<RedisInboxes>) {
         let epochs = Arc::new(EpochOf { epochs: Arc::clone(&self.epochs), node });
         let runner = Arc::clone(&self.server.redis.runner);
-        let keeper = RedisInboxes::over(runner, epochs, InboxLimits::default());
+        // No node moves while another one waits.
+        let limits = InboxLimits { follows_within: Duration::ZERO, ..InboxLimits::default() };
+        let keeper = RedisInboxes::over(runner, epochs, limits);
         let keeper = keeper.with_scripts(|text| self.server.scripts.edit(text));
         (format!("n{node}").parse().unwrap(), Arc::new(keeper))
     }
