@@ -45,6 +45,9 @@ async fn list_or_migrate(
         Ok(found) => found,
         Err(error) => return Err(info.failure(&error).await.line()),
     };
+    if !only_listed && let Err(error) = migrations.restore_indexes().await {
+        return Err(info.index_failure(&error).await);
+    }
     Ok(found.iter().filter(|found| !arguments.dry_run || found.applied.is_none()).map(line).collect())
 }
 

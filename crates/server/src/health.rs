@@ -70,9 +70,8 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HealthCause {
     /// For programs: `starting`, `store_away`, `migration_pending`, `draining`; while it serves `redis_away`,
-    /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `relations_away`, `relations_unconfigured`,
-    /// `connections_refused`, `accept_failed`, `insecure_callers`, `callers_not_reloaded`,
-    /// `clock`.
+    /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `feed_unread`, `relations_away`, `relations_unconfigured`,
+    /// `connections_refused`, `accept_failed`, `insecure_callers`, `callers_not_reloaded`, `clock`.
     pub reason: &'static str,
     /// For display, with what to do. Contains no stored data and no credentials.
     pub message: String,
@@ -212,6 +211,11 @@ impl Default for Reporter {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Exports whether a store answers this node.
+pub(crate) fn report_store(store: &'static str, answers: bool) {
+    metrics::gauge!(metric::STORE_UP.name, "store" => store).set(if answers { 1.0 } else { 0.0 });
 }
 
 /// The default reason of a state, with its own message if there is one.

@@ -20,6 +20,11 @@ metrics! {
         &[],
         "1 while the node serves, 0 while it starts, stops or its store is unavailable.",
     );
+    pub const STORE_UP: Metric = Metric::gauge(
+        "kith_store_up",
+        &["store"],
+        "1 while this store answers the node, 0 while it does not: `sqlite` or `mongodb`, `cql` if it is configured, `redis`.",
+    );
     pub const RPC_REQUESTS: Metric = Metric::counter(
         "kith_rpc_requests_total",
         &["service", "method", "code"],

@@ -16,4 +16,4 @@ mod reachability;
 #[doc(hidden)]
 pub use cql::LogEnds;
 pub use cql::{CqlOptions, CqlProbe, CqlUnfit};
-pub use mongo::{ClusterHandle, MongoOptions, OpenError, Probe, Unfit, connect};
+pub use mongo::{ClusterHandle, MongoOptions, OpenError, Probe, RestoredCounters, Unfit, connect};

@@ -54,6 +54,8 @@ pub struct FeedBatch {
     pub changes: Vec<FeedChange>,
     /// The mark from which to continue after these changes. Valid only for this store.
     pub mark: Vec<u8>,
+    /// Whether these are the last changes there are, as far as is known.
+    pub is_last: bool,
 }
 
 /// A record was created, changed or removed.

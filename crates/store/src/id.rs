@@ -117,6 +117,9 @@ pub enum IdKind {
 }
 
 impl IdKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::User, Self::Group, Self::Notice];
+
     /// The first allocated id. Lower ones are for ids that callers choose.
     pub const FIRST_ALLOCATED: i64 = 10_000_000_000;
 

@@ -37,6 +37,7 @@ mod notice;
 mod params;
 mod receipt;
 mod relation_log;
+mod restore;
 mod secret;
 mod sequence;
 mod stays;
@@ -115,6 +116,7 @@ pub use receipt::{
     MembershipAtSend, OrdinalLists, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
 };
 pub use relation_log::{RelationEvent, RelationEventKind, RelationLog};
+pub use restore::RestoreSkips;
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
 pub use sequence::{ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SequenceName, SequenceStore};
 pub use stays::{EARLIER_STAYS_MAX, FormerMember, StayHistory};

@@ -32,4 +32,14 @@ pub trait Migrations: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// As [`Self::status`]; a migration that fails is tried again by the next call.
     async fn migrate(&self) -> Result<Vec<Migration>, StoreError>;
+
+    /// Creates the indexes of applied migrations that no longer exist, because their collection was dropped by hand or
+    /// restored without them: a unique index would otherwise refuse nothing. A backend whose indexes cannot be lost in
+    /// this way does nothing.
+    ///
+    /// # Errors
+    /// If the store cannot answer, or two documents have a value that must be unique.
+    async fn restore_indexes(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

@@ -45,6 +45,10 @@ impl StoreFeed {
 
 #[async_trait::async_trait]
 impl Feed for StoreFeed {
+    fn name(&self) -> &str {
+        self.namespace
+    }
+
     async fn lead(&self, _lasts: Duration) -> Result<bool, FeedError> {
         Ok(true)
     }
@@ -53,6 +57,15 @@ impl Feed for StoreFeed {
 
     async fn open(&self, _at_end: bool) -> Result<Box<dyn Changes>, FeedError> {
         Ok(Box::new(StoreChanges { feed: self.clone(), at: self.saved.load(Ordering::Acquire) }))
+    }
+
+    async fn note_end(&self, _lasts: Duration) -> Result<(), FeedError> {
+        Ok(())
+    }
+
+    /// No other node asks: one reads the feed as long as it runs.
+    async fn is_end_noted(&self) -> Result<bool, FeedError> {
+        Ok(false)
     }
 }
 
@@ -73,6 +86,10 @@ impl Changes for StoreChanges {
             copy: None,
         };
         Ok(commits.into_iter().map(changed).collect())
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.feed.store.commits(self.at).is_empty()
     }
 
     async fn save(&mut self) -> Result<bool, FeedError> {

@@ -27,6 +27,11 @@ pub(crate) const FED: Metric = Metric::counter(
     &[],
     "Changes that the change feed of the store delivered and no writer had published.",
 );
+pub(crate) const FEED_UNREAD: Metric = Metric::gauge(
+    "kith_feed_unread_seconds",
+    &["feed"],
+    "Time since a node had read this change feed of the store to its end, as far as this node knows, within 6 s.",
+);
 pub(crate) const PROBES_FAILED: Metric = Metric::counter(
     "kith_bus_probes_failed_total",
     &[],

@@ -9,7 +9,7 @@ pub mod redis;
 mod shared;
 
 pub use cluster::{
-    About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedReader, FeedTiming, FollowerConfig,
+    About, Changes, ClusterNode, Epochs, Feed, FeedEnds, FeedError, FeedReader, FeedTiming, FollowerConfig,
     FollowerStats, FollowerStatus, FrameOrder, LogPosition, PeerConfirmations, RecentChanges, SharedBus,
     UNPUBLISHED,
 };

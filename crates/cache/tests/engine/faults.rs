@@ -44,7 +44,7 @@ pub(crate) enum Fault {
     Short,
     /// No node reads the change feed of the store.
     NoFeed,
-    /// The change feed forgets.
+    /// The change feed forgets, or a collection is dropped.
     FeedLost,
 }
 

@@ -28,19 +28,30 @@ pub(crate) struct Stream {
 
 #[derive(Debug, Default)]
 struct FeedState {
-    changes: Vec<(Id, u64)>,
+    /// `None`: a collection was dropped. What follows cannot be read from a position before.
+    changes: Vec<Option<(Id, u64)>>,
     /// The feed does not go back further.
     from: usize,
     saved: usize,
     /// Who reads, and until when.
     lead: Option<(u64, Instant)>,
+    end_noted_until: Option<Instant>,
 }
 
 impl Stream {
     /// The record has this version now.
     pub(crate) fn push(&self, id: Id, version: u64) {
+        self.add(Some((id, version)));
+    }
+
+    /// A collection is dropped.
+    pub(crate) fn drop_collection(&self) {
+        self.add(None);
+    }
+
+    fn add(&self, change: Option<(Id, u64)>) {
         let mut state = self.state.lock();
-        state.changes.push((id, version));
+        state.changes.push(change);
         self.grown.send_replace(state.changes.len());
     }
 
@@ -58,6 +69,10 @@ impl Stream {
 
 #[async_trait]
 impl Feed for StoreClient {
+    fn name(&self) -> &'static str {
+        "store"
+    }
+
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
         self.pass(Call::Feed, Direction::Request).await;
         let leads = {
@@ -89,6 +104,17 @@ impl Feed for StoreClient {
         let grown = self.store.stream.grown.subscribe();
         Ok(Box::new(OpenFeed { client: self.clone(), at, grown }))
     }
+
+    async fn note_end(&self, lasts: Duration) -> Result<(), FeedError> {
+        self.pass(Call::Feed, Direction::Request).await;
+        self.store.stream.state.lock().end_noted_until = Some(Instant::now() + lasts);
+        Ok(())
+    }
+
+    async fn is_end_noted(&self) -> Result<bool, FeedError> {
+        self.pass(Call::Feed, Direction::Request).await;
+        Ok(self.store.stream.state.lock().end_noted_until.is_some_and(|until| until > Instant::now()))
+    }
 }
 
 /// An open change feed.
@@ -107,15 +133,24 @@ impl Changes for OpenFeed {
         let _in_time = timeout(patience, self.grown.wait_for(|grown| *grown > at)).await.is_ok();
         self.client.pass(Call::Feed, Direction::Response).await;
         let state = self.client.store.stream.state.lock();
-        let changes = state.changes[self.at..].iter().map(|((kind, key), version)| Invalidation {
+        let unread = &state.changes[self.at..];
+        if unread.first() == Some(&None) {
+            return Err(FeedError::Lost);
+        }
+        let unread = unread.iter().map_while(Option::as_ref);
+        let changes = unread.map(|((kind, key), version)| Invalidation {
             namespace: kind.name(),
             key: key.to_string(),
             version: Some(Version::new(*version)).filter(|_| *kind != Kind::List),
             copy: None,
         });
-        let changes = changes.collect();
-        self.at = state.changes.len();
+        let changes: Vec<_> = changes.collect();
+        self.at += changes.len();
         Ok(changes)
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.at == self.client.store.stream.state.lock().changes.len()
     }
 
     async fn save(&mut self) -> Result<bool, FeedError> {

@@ -124,7 +124,8 @@ impl World {
             Fault::Hidden => self.take_or_restore_dump(true),
             Fault::Evictions => self.evict(id),
             Fault::Raised => peer.queue.raise_barrier(self.store.raise()),
-            Fault::FeedLost => self.store.stream.forget(),
+            Fault::FeedLost if self.chance.one_in(2) => self.store.stream.forget(),
+            Fault::FeedLost => self.store.stream.drop_collection(),
             _ => {}
         }
     }

@@ -19,10 +19,14 @@ struct TestFeed(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    changes: Vec<(u64, u64)>,
+    /// `None`: a collection was dropped. What follows cannot be read from a position before.
+    changes: Vec<Option<(u64, u64)>>,
     saved: Option<usize>,
     lost: bool,
     leads: Option<(u64, Instant)>,
+    end_noted_until: Option<Instant>,
+    /// How often was restored what a drop had removed.
+    restored: usize,
 }
 
 /// The feed as one node reads it.
@@ -36,7 +40,7 @@ struct NodeFeed {
 impl TestFeed {
     fn add(&self, store: &Store, key: u64, version: u64) {
         store.put(key, version);
-        self.0.lock().changes.push((key, version));
+        self.0.lock().changes.push(Some((key, version)));
     }
 
     /// A change by hand: the version may be lower than before, `None` removes the record.
@@ -45,7 +49,11 @@ impl TestFeed {
             Some(version) => store.put(key, version),
             None => store.remove(key),
         }
-        self.0.lock().changes.push((key, 0));
+        self.0.lock().changes.push(Some((key, 0)));
+    }
+
+    fn drop_collection(&self) {
+        self.0.lock().changes.push(None);
     }
 
     /// Starts a reader on the node, which reads the feed while it leads.
@@ -59,6 +67,10 @@ impl TestFeed {
 
 #[async_trait]
 impl Feed for NodeFeed {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
         let mut state = self.feed.0.lock();
         let now = Instant::now();
@@ -79,6 +91,20 @@ impl Feed for NodeFeed {
         state.lost = state.lost && !at_end;
         Ok(Box::new(Self { at: at.ok_or(FeedError::Lost)?, ..self.clone() }))
     }
+
+    async fn restore(&self) -> Result<(), FeedError> {
+        self.feed.0.lock().restored += 1;
+        Ok(())
+    }
+
+    async fn note_end(&self, lasts: Duration) -> Result<(), FeedError> {
+        self.feed.0.lock().end_noted_until = Some(Instant::now() + lasts);
+        Ok(())
+    }
+
+    async fn is_end_noted(&self) -> Result<bool, FeedError> {
+        Ok(self.feed.0.lock().end_noted_until.is_some_and(|until| until > Instant::now()))
+    }
 }
 
 #[async_trait]
@@ -92,9 +118,17 @@ impl Changes for NodeFeed {
             version: Some(Version::new(*version)).filter(|version| version.is_versioned()),
             copy: None,
         };
-        let changes = state.changes[self.at..].iter().map(change).collect();
-        self.at = state.changes.len();
+        let unread = &state.changes[self.at..];
+        if unread.first() == Some(&None) {
+            return Err(FeedError::Lost);
+        }
+        let changes: Vec<_> = unread.iter().map_while(Option::as_ref).map(change).collect();
+        self.at += changes.len();
         Ok(changes)
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.at == self.feed.0.lock().changes.len()
     }
 
     async fn save(&mut self) -> Result<bool, FeedError> {
@@ -228,4 +262,97 @@ async fn lost_feed_position_flushes_every_copy() {
     sleep(Duration::from_secs(12)).await;
     assert_eq!(stage.store.epoch(), epoch + 1);
     assert_eq!(peer.read(7).await.0, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_collection_is_read_past() {
+    let (stage, peer, feed, _reader) = with_reader_and_copy().await;
+    let (epoch, restored) = (stage.store.epoch(), feed.0.lock().restored);
+    stage.store.put(7, 2);
+    feed.drop_collection();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(peer.read(7).await.0, Some(2), "copies from before the drop are discarded");
+    assert_eq!((stage.store.epoch(), feed.0.lock().restored), (epoch + 1, restored + 1));
+    feed.add(&stage.store, 7, 3);
+    read_feed().await;
+    assert_eq!(peer.read(7).await.0, Some(3), "the feed is read again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_leader_does_not_read_the_drop_again() {
+    let (stage, peer, feed, reader) = with_reader_and_copy().await;
+    let other = stage.peer(2, false).await;
+    let _second = feed.reader(&other);
+    feed.drop_collection();
+    sleep(Duration::from_secs(2)).await;
+    let epoch = stage.store.epoch();
+    reader.abort();
+    feed.add(&stage.store, 7, 2);
+    sleep(Duration::from_secs(11)).await;
+    assert_eq!((peer.read(7).await.0, stage.store.epoch()), (Some(2), epoch));
+}
+
+#[tokio::test(start_paused = true)]
+async fn drop_during_an_outage_is_handled_after_it() {
+    let (stage, peer, feed, _reader) = with_reader_and_copy().await;
+    stage.store.put(7, 2);
+    stage.store.hide_epoch(true);
+    feed.drop_collection();
+    sleep(Duration::from_secs(3)).await;
+    stage.store.hide_epoch(false);
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(peer.read(7).await.0, Some(2));
+    feed.add(&stage.store, 7, 3);
+    read_feed().await;
+    assert_eq!(peer.read(7).await.0, Some(3));
+}
+
+/// The longest time since the feed was read to its end, as the node knows it.
+fn unread(peer: &Peer) -> Duration {
+    peer.member.stats.feed_ends.since().into_iter().map(|(_, since)| since).max().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeated_drops_discard_ever_less_often() {
+    let (stage, peer, feed, _reader) = with_reader().await;
+    let other = stage.peer(2, false).await;
+    let _second = feed.reader(&other);
+    let (epoch, mut unread_max) = (stage.store.epoch(), Duration::ZERO);
+    for _ in 0..600 {
+        feed.drop_collection();
+        sleep(Duration::from_millis(100)).await;
+        unread_max = unread_max.max(unread(&peer));
+    }
+    let discards = stage.store.epoch() - epoch;
+    assert!((4..=8).contains(&discards), "{discards} discards in a minute");
+    assert!(
+        unread_max > Duration::from_secs(10),
+        "each node knows that the feed is not read: {unread_max:?}"
+    );
+    sleep(Duration::from_secs(70)).await;
+    for node in [&peer, &other] {
+        assert!(unread(node) < Duration::from_secs(7), "node {}: {:?}", node.member.bus.id, unread(node));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_node_knows_when_a_feed_is_read() {
+    let (stage, peer, feed, reader) = with_reader().await;
+    let other = stage.peer(2, false).await;
+    let second = feed.reader(&other);
+    sleep(Duration::from_secs(30)).await;
+    for node in [&peer, &other] {
+        assert!(unread(node) < Duration::from_secs(7), "node {}: {:?}", node.member.bus.id, unread(node));
+    }
+    reader.abort();
+    second.abort();
+    let late = stage.peer(3, false).await;
+    feed.0.lock().leads = Some((9, Instant::now() + Duration::from_secs(1_000)));
+    let _third = feed.reader(&late);
+    sleep(Duration::from_secs(30)).await;
+    assert!(
+        unread(&late) > Duration::from_secs(20),
+        "another node leads and does not read: {:?}",
+        unread(&late)
+    );
 }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -34,6 +34,8 @@ pub(crate) struct Store {
     pub(crate) loads: AtomicU64,
     /// Milliseconds that a load takes.
     pub(crate) takes: AtomicU64,
+    /// Whether the epoch cannot be read or raised.
+    epoch_hidden: AtomicBool,
 }
 
 impl Store {
@@ -49,6 +51,15 @@ impl Store {
 
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.lock().0
+    }
+
+    /// From now on the epoch can, or cannot, be read and raised.
+    pub(crate) fn hide_epoch(&self, hidden: bool) {
+        self.epoch_hidden.store(hidden, Ordering::Relaxed);
+    }
+
+    fn epoch_answers(&self) -> Result<(), SharedError> {
+        if self.epoch_hidden.load(Ordering::Relaxed) { Err(SharedError::Timeout) } else { Ok(()) }
     }
 }
 
@@ -76,10 +87,12 @@ impl Loader<u64, u64> for Store {
 #[async_trait]
 impl Epochs for Store {
     async fn current(&self) -> Result<(u64, String), SharedError> {
+        self.epoch_answers()?;
         Ok(self.epoch.lock().clone())
     }
 
     async fn raise(&self, seen: u64, server: &str) -> Result<u64, SharedError> {
+        self.epoch_answers()?;
         let mut epoch = self.epoch.lock();
         if epoch.0 == seen {
             *epoch = (seen + 1, server.to_owned());

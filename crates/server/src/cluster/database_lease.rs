@@ -43,6 +43,12 @@ impl DatabaseLease {
         Some(Self { coordination, holder, shared: keys.is_some() })
     }
 
+    /// The lease of a program that is no node and lets no node use the database meanwhile.
+    pub(crate) fn alone(stores: &Stores) -> Self {
+        let coordination = Arc::clone(&stores.coordination);
+        Self { coordination, holder: format!("alone:{}", uuid::Uuid::new_v4()), shared: false }
+    }
+
     /// Takes or renews it. Returns false if the database is held by others.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use kith_cache::{
     Invalidation,
     remote::{Changes, Feed, FeedError},
 };
-use kith_store::{ChangeFeed, Coordination, FeedChange, NamedFeed, Stores};
+use kith_store::{ChangeFeed, Coordination, FeedChange, Migrations, NamedFeed, StoreError, Stores};
 
 use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMapping};
 
@@ -22,6 +22,7 @@ pub(super) struct StoreFeed {
     name: String,
     feed: Arc<dyn ChangeFeed>,
     coordination: Arc<dyn Coordination>,
+    migrations: Arc<dyn Migrations>,
     mappings: Arc<[Arc<dyn FeedMapping>]>,
     holder: String,
 }
@@ -33,6 +34,7 @@ impl StoreFeed {
             name: named.name.clone(),
             feed: Arc::clone(&named.feed),
             coordination: Arc::clone(&stores.coordination),
+            migrations: Arc::clone(&stores.migrations),
             mappings: Arc::clone(mappings),
             holder: holder.to_owned(),
         };
@@ -44,12 +46,29 @@ impl StoreFeed {
         let mut changes = self.feed.open(None).await.map_err(|error| meaning(&error))?;
         let first = changes.next(FIRST).await.map_err(|error| meaning(&error))?;
         let unread = self.invalidations(&first.changes);
-        Ok(OpenFeed { feed: self.clone(), changes, unread, mark: first.mark, saved: Vec::new() })
+        Ok(OpenFeed {
+            feed: self.clone(),
+            changes,
+            unread,
+            mark: first.mark,
+            saved: Vec::new(),
+            is_at_end: first.is_last,
+        })
+    }
+
+    /// Takes or renews the lease that notes that the feed was read to its end. Its holder needs no other.
+    async fn end_lease(&self, holder: &str, lasts: Duration) -> Result<bool, FeedError> {
+        let name = format!("{}_end", self.name);
+        self.coordination.lease(&name, holder, lasts).await.map_err(|_| FeedError::Unavailable)
     }
 }
 
 #[async_trait]
 impl Feed for StoreFeed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
         self.coordination.lease(&self.name, &self.holder, lasts).await.map_err(|_| FeedError::Unavailable)
     }
@@ -72,7 +91,29 @@ impl Feed for StoreFeed {
             unread: Vec::new(),
             mark: mark.clone(),
             saved: mark,
+            is_at_end: false,
         }))
+    }
+
+    /// Indexes that cannot be created again are no reason not to read the feed.
+    async fn restore(&self) -> Result<(), FeedError> {
+        match self.migrations.restore_indexes().await {
+            Ok(()) => Ok(()),
+            Err(StoreError::Unavailable { .. }) => Err(FeedError::Unavailable),
+            Err(error) => {
+                tracing::error!(%error, "indexes of the store cannot be created again: run `kith migrate`");
+                Ok(())
+            }
+        }
+    }
+
+    async fn note_end(&self, lasts: Duration) -> Result<(), FeedError> {
+        self.end_lease(&self.holder, lasts).await.map(drop)
+    }
+
+    /// A lease that is free now, or that this node has itself, notes nothing.
+    async fn is_end_noted(&self) -> Result<bool, FeedError> {
+        self.end_lease(&self.holder, Duration::ZERO).await.map(|is_free| !is_free)
     }
 
     /// Lists and windows do not contain changes that no node published.
@@ -113,6 +154,8 @@ struct OpenFeed {
     /// The position after the returned changes.
     mark: Vec<u8>,
     saved: Vec<u8>,
+    /// Whether no changes follow those that were read last.
+    is_at_end: bool,
 }
 
 #[async_trait]
@@ -123,7 +166,12 @@ impl Changes for OpenFeed {
         }
         let batch = self.changes.next(patience).await.map_err(|error| meaning(&error))?;
         self.mark = batch.mark;
+        self.is_at_end = batch.is_last;
         Ok(self.feed.invalidations(&batch.changes))
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.is_at_end
     }
 
     async fn save(&mut self) -> Result<bool, FeedError> {

@@ -161,6 +161,7 @@ impl Cluster {
             let reader = FeedReader { member, feed, timing: FeedTiming::default() };
             tasks.spawn(async move { reader.read().await });
         }
+        tasks.spawn(watch::watch_feeds(Arc::clone(&self.member.stats), health.clone()));
         tasks.spawn(self.schemas.clone().watch(health.clone()));
         tasks.spawn(watch::keep_prefix(self.server.clone(), health.clone()));
         tasks.spawn(watch::watch(self.server.clone(), node, queue, health));

@@ -5,11 +5,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kith_cache::{Node, remote::UnpublishedQueue};
+use kith_cache::{
+    Node,
+    remote::{FollowerStats, UnpublishedQueue},
+};
 use tokio::time::{Instant, sleep};
 
 use super::{SharedServer, database_lease};
-use crate::health::{HealthCause, Reporter};
+use crate::health::{HealthCause, Reporter, report_store};
 
 /// Period of checks whether the node is trusted.
 const EVERY: Duration = Duration::from_millis(250);
@@ -18,6 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often Redis is examined: its rights and its policy may change at any time.
 const EXAMINE_TRUSTED: Duration = Duration::from_secs(5);
 const EXAMINE_UNTRUSTED: Duration = Duration::from_secs(1);
+
+/// How long a change feed may not be read to its end before the node reports it. Notes of other nodes last 5 s.
+const FEED_UNREAD: Duration = Duration::from_secs(10);
+/// Period of checks of the change feeds.
+const FEED_EVERY: Duration = Duration::from_secs(1);
 
 const AWAY: &str = "Redis does not answer (redis.url): reads come from the store, and changes are published to other nodes later";
 const PREFIX_TAKEN: &str = "nodes of another database use the redis.prefix of this node, in the same Redis: give each \
@@ -32,6 +40,8 @@ pub(super) async fn watch(server: SharedServer, node: Node, queue: Arc<Unpublish
     loop {
         sleep(EVERY).await;
         let due = |every| examined.is_none_or(|at| at.elapsed() >= every);
+        let is_away = !node.trusted() && trusted.0.elapsed() >= PATIENCE;
+        report_store("redis", !is_away);
         if node.trusted() {
             trusted = (Instant::now(), SystemTime::now());
             if away.is_shown() || refused.is_shown() {
@@ -68,6 +78,28 @@ pub(super) async fn keep_prefix(server: SharedServer, health: Reporter) {
         }
         sleep(database_lease::RENEWED).await;
     }
+}
+
+/// Reports when no node reads a change feed of the store to its end, until it is dropped.
+pub(super) async fn watch_feeds(stats: Arc<FollowerStats>, health: Reporter) {
+    let mut unread = ReadyzRemark::new(health, "feed_unread");
+    loop {
+        sleep(FEED_EVERY).await;
+        let late: Vec<_> =
+            stats.feed_ends.since().into_iter().filter(|(_, since)| *since >= FEED_UNREAD).collect();
+        let longest = late.iter().map(|(_, since)| *since).max().unwrap_or_default();
+        let names: Vec<&str> = late.iter().map(|(name, _)| &**name).collect();
+        let since = SystemTime::now().checked_sub(longest).unwrap_or(SystemTime::UNIX_EPOCH);
+        unread.set((!names.is_empty()).then(|| feeds_unread(&names)), since);
+    }
+}
+
+fn feeds_unread(names: &[&str]) -> String {
+    format!(
+        "no node reads changes of the store ({}): changes by hand, and those of nodes that died, are not seen; are \
+         collections dropped or restored, does the store or Redis not answer?",
+        names.join(", ")
+    )
 }
 
 /// One reason in `/readyz`, logged when it appears, changes and disappears.

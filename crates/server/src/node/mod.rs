@@ -9,6 +9,7 @@ mod ephemeral;
 mod operations;
 pub mod parent;
 pub mod reload;
+pub mod restored;
 pub mod run;
 #[cfg(feature = "embedded")]
 mod sandbox;

@@ -215,6 +215,7 @@ impl Startup {
         if tries.is_power_of_two() {
             tracing::warn!(tries, "waiting: {line}");
         }
+        health::report_store(self.info.store(), false);
         let message = format!("{line} ({tries} tries)");
         self.health.set_with_cause(State::Starting, HealthCause { reason: "store_away", message, since });
     }
@@ -340,7 +341,12 @@ impl Startup {
         for migration in self.stores.migrations.migrate().await? {
             tracing::info!(number = migration.number, name = migration.name, "migrated");
         }
-        Ok(())
+        match self.stores.migrations.restore_indexes().await {
+            Err(error @ StoreError::Internal { .. }) => {
+                Err(StartupError::Refused(self.info.index_failure(&error).await))
+            }
+            restored => Ok(restored?),
+        }
     }
 
     #[cfg(feature = "embedded")]
@@ -375,6 +381,9 @@ impl Startup {
         let mut reported: Option<RelationsUnfit> = None;
         loop {
             let unfit = self.info.relations_unfit(PING_LIMIT).await;
+            if self.info.has_cql() {
+                health::report_store("cql", unfit.is_none());
+            }
             if unfit != reported {
                 self.report_relations(reported, unfit);
                 reported = unfit;
@@ -432,9 +441,13 @@ impl Startup {
             match self.stores.node.ping(PING_LIMIT).await {
                 Ok(()) => {
                     answered = (Instant::now(), SystemTime::now());
+                    health::report_store(self.info.store(), true);
                     self.change_state(State::Serving, answered.1);
                 }
-                Err(_) if answered.0.elapsed() > AWAY => self.change_state(State::StoreAway, answered.1),
+                Err(_) if answered.0.elapsed() > AWAY => {
+                    health::report_store(self.info.store(), false);
+                    self.change_state(State::StoreAway, answered.1);
+                }
                 Err(_) => {}
             }
         }
@@ -447,7 +460,7 @@ impl Startup {
         ) {
             return;
         }
-        let place = &self.info.data().place;
+        let place = self.info.pinged_place();
         match state {
             State::StoreAway => tracing::error!("the store does not answer: {place}"),
             _ => tracing::info!("the store answers again"),

@@ -54,6 +54,8 @@ pub struct RelationsUnfit {
 #[derive(Clone, Debug)]
 pub struct StoreInfo {
     data: DataLocation,
+    /// The location without that of relations: the part whose pings decide whether the node serves.
+    pinged: String,
     #[cfg(feature = "cluster")]
     probe: Option<Probe>,
     /// Of the store of relations.
@@ -76,8 +78,9 @@ impl StoreInfo {
     }
 
     #[cfg(feature = "embedded")]
-    const fn embedded(place: String, kept: bool) -> Self {
+    fn embedded(place: String, kept: bool) -> Self {
         Self {
+            pinged: place.clone(),
             data: DataLocation { place, kept },
             #[cfg(feature = "cluster")]
             probe: None,
@@ -90,10 +93,34 @@ impl StoreInfo {
     #[cfg(feature = "cluster")]
     pub(crate) fn mongodb(probe: Probe, database: &str, relations: Option<CqlProbe>, keyspace: &str) -> Self {
         let mut place = format!("MongoDB at {} (database {database})", probe.hosts().join(", "));
+        let pinged = place.clone();
         if relations.is_some() {
             place.push_str(&format!(" and CQL (keyspace {keyspace})"));
         }
-        Self { data: DataLocation { place, kept: true }, probe: Some(probe), relations }
+        Self { data: DataLocation { place, kept: true }, pinged, probe: Some(probe), relations }
+    }
+
+    /// The name of the store whose pings decide whether the node serves, in metrics.
+    pub(crate) fn store(&self) -> &'static str {
+        #[cfg(feature = "cluster")]
+        if self.probe.is_some() {
+            return "mongodb";
+        }
+        "sqlite"
+    }
+
+    /// Whether there is a store of relations of its own.
+    pub(crate) fn has_cql(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        if self.relations.is_some() {
+            return true;
+        }
+        false
+    }
+
+    /// The location of the store whose pings decide whether the node serves.
+    pub(crate) fn pinged_place(&self) -> &str {
+        &self.pinged
     }
 
     /// Why relations are not available although the node may serve all other calls; `None`: they are available. Returns
@@ -119,9 +146,21 @@ impl StoreInfo {
         #[cfg(feature = "cluster")]
         if let Some(probe) = &self.probe {
             let unfit = probe.unfit().await.filter(|unfit| !unfit.is_temporary());
-            return unfit.map(|unfit| StartError::new(unfit_line(&unfit, &self.data.place)));
+            return unfit.map(|unfit| StartError::new(unfit_line(&unfit, &self.pinged)));
         }
         None
+    }
+
+    /// Why indexes could not be created again. May ask the hosts of a cluster, within their limits.
+    pub async fn index_failure(&self, error: &StoreError) -> StartError {
+        if let StoreError::Internal { .. } = error {
+            let place = &self.pinged;
+            return StartError::new(format!(
+                "{place}: an index is missing and cannot be created, most often because two documents have one value \
+                 that must be unique (a user name); remove one of them, then run `kith migrate`"
+            ));
+        }
+        self.failure(error).await.line()
     }
 
     /// Why the store failed with this error. May ask the hosts of a cluster, within their limits.
@@ -166,7 +205,7 @@ impl StoreInfo {
 
     #[cfg(feature = "cluster")]
     async fn mongodb_failure(&self, error: &StoreError) -> StoreFailure {
-        let place = &self.data.place;
+        let place = &self.pinged;
         if let StoreError::Corrupt { .. } = error {
             return StoreFailure::Permanent(StartError::new(format!(
                 "{place}: what is stored cannot be read: a newer kith than {} wrote it, or it is damaged; start \
@@ -201,8 +240,8 @@ const NO_RELATIONS: RelationsUnfit = RelationsUnfit {
 const fn of_relations(unfit: CqlUnfit) -> RelationsUnfit {
     let message = match unfit {
         CqlUnfit::Unreachable => {
-            "the store of relations does not answer (store.cql.contact_points): what is not in memory is UNAVAILABLE; \
-             start it, or correct the addresses"
+            "CQL, the store of relations, members and applications, does not answer (store.cql.contact_points): what is \
+             not in memory is UNAVAILABLE, also messages between users; start it, or correct the addresses"
         }
         CqlUnfit::Credentials => {
             "the store of relations refuses store.cql.user or its password, or wants ones; correct them"

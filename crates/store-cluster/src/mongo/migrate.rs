@@ -80,6 +80,15 @@ impl Migrations for Mongo {
         }
         result
     }
+
+    async fn restore_indexes(&self) -> Result<(), StoreError> {
+        for migration in self.status().await?.into_iter().filter(|migration| migration.applied.is_some()) {
+            for command in commands(migration.number)? {
+                self.run(command).await?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Mongo {

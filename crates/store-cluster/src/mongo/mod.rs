@@ -24,6 +24,7 @@ mod notice_write;
 mod probe;
 mod record;
 mod request;
+mod restored;
 mod secret;
 mod sequence;
 mod strong;
@@ -33,3 +34,4 @@ mod write;
 
 pub use connect::{ClusterHandle, MongoOptions, OpenError, connect};
 pub use probe::{Probe, Unfit};
+pub use restored::RestoredCounters;

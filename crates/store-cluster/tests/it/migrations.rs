@@ -81,3 +81,26 @@ async fn data_of_a_newer_program_are_not_touched() {
     assert!(matches!(status, Err(StoreError::Corrupt { .. })), "{status:?}");
     assert!(matches!(migrated, Err(StoreError::Corrupt { .. })), "{migrated:?}");
 }
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn indexes_of_a_dropped_collection_come_back() {
+    let options = server::options();
+    let (stores, _guard) = server::open_with(options.clone()).await;
+    let users = server::database(&options).await.collection::<Document>("users");
+    let indexes = users.list_index_names().await.unwrap();
+    users.drop().await.unwrap();
+    users.insert_one(doc! { "_id": 7_i64 }).await.unwrap();
+    assert_eq!(users.list_index_names().await.unwrap(), ["_id_"], "a write makes the collection alone");
+    assert!(stores.migrations.migrate().await.unwrap().is_empty(), "no migration is pending");
+    stores.migrations.restore_indexes().await.unwrap();
+    assert_eq!(users.list_index_names().await.unwrap(), indexes);
+    // It cannot be created over two documents with one name.
+    users.drop_index("name_key").await.unwrap();
+    users
+        .insert_many([doc! { "_id": 8_i64, "name_key": "ann" }, doc! { "_id": 9_i64, "name_key": "ann" }])
+        .await
+        .unwrap();
+    let refused = stores.migrations.restore_indexes().await;
+    assert!(matches!(refused, Err(StoreError::Internal { .. })), "{refused:?}");
+}

@@ -13,9 +13,6 @@ const NEXT_ID: &str = "SELECT next FROM id_counters WHERE kind = ?1";
 const USERS: &str = "SELECT count(*) FROM users WHERE deleted = 0";
 const GROUPS: &str = "SELECT count(*) FROM groups WHERE deleted = 0";
 
-/// The kinds of ids that are allocated.
-pub(super) const ID_KINDS: [IdKind; 3] = [IdKind::User, IdKind::Group, IdKind::Notice];
-
 /// Counts of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {

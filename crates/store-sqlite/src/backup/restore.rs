@@ -3,8 +3,7 @@
 //! What was written after the backup is lost, but clients still hold consistency tokens, ids, and sequence numbers from
 //! that time. So the epoch, the counters of ids and the sequences of the backup continue above all of these. The
 //! highest values are read from the replaced data, if possible (except for sequences); otherwise it follows from the
-//! time: no node starts more than a thousand times a second, which bounds epochs, and none allocates more than
-//! [`IDS_A_MILLISECOND`]. Both bounds also hold if the same backup is restored a second time.
+//! time, as [`RestoreSkips`] says.
 
 use std::{
     fs::{self, File},
@@ -13,12 +12,12 @@ use std::{
     time::SystemTime,
 };
 
-use kith_store::{IdKind, Timestamp};
+use kith_store::{IdKind, RestoreSkips};
 use rusqlite::{Connection, params};
 
 use super::{
     BackupError, Manifest,
-    facts::{Facts, ID_KINDS, epoch, facts, has_table, is_sound, next_id, open_alone},
+    facts::{Facts, epoch, facts, has_table, is_sound, next_id, open_alone},
     files,
 };
 use crate::{
@@ -29,14 +28,6 @@ use crate::{
     migrate, open,
 };
 
-/// More than one node can use: it writes to disk for every block of ids and for every record.
-const IDS_A_MILLISECOND: i64 = 100;
-/// The minimum that is skipped, in case the clock was set back.
-const IDS_LEAST: i64 = 1_000_000;
-/// Numbers of a sequence are issued this much faster than ids: its blocks are larger.
-const SEQS_OF_AN_ID: i64 = 100;
-/// Most numbers of a sequence that are skipped: a clock may be wrong.
-const SEQS_MOST: i64 = 1 << 50;
 const RAISE: &str = "INSERT INTO node_state (name, value) VALUES ('epoch', ?1)
     ON CONFLICT (name) DO UPDATE SET value = ?1";
 const SKIP: &str = "INSERT INTO id_counters (kind, next) VALUES (?1, ?2)
@@ -136,8 +127,8 @@ fn fetch(from: &Path, part: &Path, backup: &Manifest) -> Result<File, BackupErro
 #[derive(Debug, Default)]
 struct ReplacedData {
     epoch: i64,
-    /// By the order of [`ID_KINDS`].
-    next_ids: [i64; ID_KINDS.len()],
+    /// By the order of [`IdKind::ALL`].
+    next_ids: [i64; IdKind::ALL.len()],
     /// Whether the log is in the file.
     is_folded: bool,
 }
@@ -153,8 +144,8 @@ impl ReplacedData {
         if identity::refuse_foreign(file, &connection).is_err() {
             return Ok(Self::default());
         }
-        let mut next_ids = [0; ID_KINDS.len()];
-        for (next, kind) in next_ids.iter_mut().zip(ID_KINDS) {
+        let mut next_ids = [0; IdKind::ALL.len()];
+        for (next, kind) in next_ids.iter_mut().zip(IdKind::ALL) {
             *next = next_id(&connection, kind)?;
         }
         let epoch = epoch(&connection)?;
@@ -178,36 +169,33 @@ fn prepare(part: &Path, from: &Path, backup: &Manifest, replaced: &ReplacedData)
         Failure::Sqlite(error) => BackupError::failed(part, error),
         Failure::Store(error) => BackupError::failed(part, error),
     };
-    let now = Timestamp::now();
-    let raised = epoch.max(replaced.epoch).max(now.0).saturating_add(1);
-    advance(&connection, raised, skipped(backup.began), replaced).map_err(failed)?;
+    let skips = RestoreSkips::since(backup.began);
+    let raised = epoch.max(replaced.epoch).max(skips.epoch).saturating_add(1);
+    advance(&connection, raised, skips, replaced).map_err(failed)?;
     connection.close().map_err(|(_, error)| BackupError::failed(part, error))?;
     Ok(raised)
 }
 
-fn advance(connection: &Connection, epoch: i64, skip: i64, replaced: &ReplacedData) -> Result<(), Failure> {
+fn advance(
+    connection: &Connection,
+    epoch: i64,
+    skips: RestoreSkips,
+    replaced: &ReplacedData,
+) -> Result<(), Failure> {
     if !has_table(connection, "node_state")? {
         // From a version without an epoch; the tables are those of a migration.
         migrate::migrate(connection)?;
     }
     let transaction = connection.unchecked_transaction()?;
     transaction.execute(RAISE, [epoch])?;
-    for (kind, replaced) in ID_KINDS.into_iter().zip(replaced.next_ids) {
-        let next = next_id(&transaction, kind)?.max(IdKind::FIRST_ALLOCATED).saturating_add(skip);
+    for (kind, replaced) in IdKind::ALL.into_iter().zip(replaced.next_ids) {
+        let next = next_id(&transaction, kind)?.max(IdKind::FIRST_ALLOCATED).saturating_add(skips.ids);
         transaction.execute(SKIP, params![kind.name(), next.max(replaced)])?;
     }
     if has_table(&transaction, "sequences")? {
-        let skip = skip.saturating_mul(SEQS_OF_AN_ID).min(SEQS_MOST);
-        transaction.execute(SKIP_SEQS, [skip])?;
+        transaction.execute(SKIP_SEQS, [skips.seqs])?;
     }
     Ok(transaction.commit()?)
-}
-
-/// The number of ids to skip: as many as may have been allocated since.
-fn skipped(since: SystemTime) -> i64 {
-    let elapsed = SystemTime::now().duration_since(since).unwrap_or_default();
-    let elapsed = i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX);
-    elapsed.saturating_mul(IDS_A_MILLISECOND).saturating_add(IDS_LEAST)
 }
 
 /// Gives the existing data a second name with the time; the restored data then replaces the first one. So there is

@@ -3,6 +3,7 @@ use std::{
     time::Duration,
 };
 
+use super::FeedEnds;
 use crate::metrics::{bus::Propagation, counters::Counter};
 
 /// How far a node has followed the log.
@@ -39,6 +40,8 @@ pub struct FollowerStats {
     pub(crate) probes_failed: Counter,
     /// Propagation times of changes.
     pub(crate) propagation: Propagation,
+    /// When the change feeds were last read to their ends.
+    pub feed_ends: FeedEnds,
     /// Number of the last entry of the log, from the last probe.
     log_end: AtomicU64,
 }

@@ -4,7 +4,7 @@ use metrics::{counter, gauge};
 
 use super::ClusterNode;
 use crate::metrics::{
-    bus::{APPLIED, ENTRIES, EPOCH, FED, FORGED, PROBES_FAILED, QUEUE, REPAIRS, TRUSTED},
+    bus::{APPLIED, ENTRIES, EPOCH, FED, FEED_UNREAD, FORGED, PROBES_FAILED, QUEUE, REPAIRS, TRUSTED},
     metric::float,
 };
 
@@ -26,6 +26,9 @@ impl ClusterNode {
         }
         counter!(FORGED.name).absolute(stats.forged.get());
         counter!(FED.name).absolute(stats.fed.get());
+        for (feed, unread) in stats.feed_ends.since() {
+            gauge!(FEED_UNREAD.name, "feed" => feed).set(unread.as_secs_f64());
+        }
         counter!(PROBES_FAILED.name).absolute(stats.probes_failed.get());
         gauge!(QUEUE.name).set(float(u64::try_from(self.bus.sharing.queue.len()).unwrap_or(u64::MAX)));
         gauge!(TRUSTED.name).set(if node.trusted() { 1.0 } else { 0.0 });

@@ -2,7 +2,9 @@
 
 mod change_feed;
 mod confirmations;
+mod discards;
 mod epochs;
+mod feed_ends;
 mod follower;
 mod follower_stats;
 mod log_position;
@@ -14,6 +16,7 @@ mod recent_changes;
 pub use change_feed::{Changes, Feed, FeedError, FeedReader, FeedTiming};
 pub use confirmations::PeerConfirmations;
 pub use epochs::Epochs;
+pub use feed_ends::FeedEnds;
 pub use follower_stats::{FollowerStats, FollowerStatus};
 pub use log_position::{FrameOrder, LogPosition};
 pub use node_membership::{About, ClusterNode, FollowerConfig};

@@ -88,6 +88,21 @@ fn first_of_batch(answer: &[u8]) -> Vec<u8> {
     found[..usize::try_from(length).unwrap()].to_vec()
 }
 
+/// Drops a collection.
+pub(crate) fn drop_collection(database: &str, collection: &str) {
+    let answer = ask(&document(&[string("drop", collection), string("$db", database)]));
+    assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "it was not dropped");
+}
+
+/// Copies the documents of a collection to another database, without its indexes. Replaces what is there.
+pub(crate) fn copy_collection(from: &str, to: &str, collection: &str) {
+    let out = element(3, "$out", &document(&[string("db", to), string("coll", collection)]));
+    let pipeline = element(4, "pipeline", &document(&[element(3, "0", &document(&[out]))]));
+    let cursor = element(3, "cursor", &document(&[]));
+    let answer = ask(&document(&[string("aggregate", collection), pipeline, cursor, string("$db", from)]));
+    assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "it was not copied");
+}
+
 /// Drops a database with all that is in it.
 pub(crate) fn drop_database(database: &str) {
     let one = element(16, "dropDatabase", &1_i32.to_le_bytes());

@@ -29,6 +29,7 @@ pub(crate) mod redis;
 mod redis_cluster;
 pub(crate) mod redis_proxy;
 mod refused;
+mod restored;
 mod sequences;
 pub(crate) mod site;
 mod top;

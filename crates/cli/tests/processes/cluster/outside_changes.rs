@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use kith_proto::{
     admin::v1::{InspectKeyRequest, Presence, ResyncRequest},
     group::v1::{CreateGroupRequest, Group, KeywordMatch, SearchGroupsRequest, Visibility},
+    user::v1::{CreateUserRequest, User},
 };
 
 use crate::{
     cluster::{
         hand,
-        site::{Peer, Site, stop},
+        site::{Peer, Site, stop, until_all_follow},
     },
     polls::until,
 };
@@ -83,6 +84,48 @@ async fn document_inserted_again_is_seen_on_every_node() {
             until(BY_HAND, async || peer.read(id, None).await.is_ok()).await;
         }
     }
+    stop([a, b]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn feed_is_read_on_after_a_drop() {
+    let site = Site::in_redis_of_tests();
+    let (a, b) = site.pair().await;
+    let id = a.create("ann").await.user_id;
+    for round in 0..2 {
+        b.get(id).await;
+        hand::drop_collection(&site.database, "groups");
+        let nick = format!("by hand {round}");
+        hand::set(&site.database, "users", id, "nick", &nick);
+        for peer in [&a, &b] {
+            until(BY_HAND, async || peer.get(id).await.nick_name == nick).await;
+        }
+    }
+    let remarks = [&a, &b].map(|peer| peer.node.remarks());
+    assert!(remarks.iter().flatten().all(|remark| remark.reason != "feed_unread"), "{remarks:?}");
+    let metrics = b.operations("/metrics").await;
+    assert!(metrics.contains("kith_feed_unread_seconds{feed=\"change_feed\"}"), "{metrics}");
+    // The next reader does not read up to the drop again.
+    a.stop().await;
+    hand::set(&site.database, "users", id, "nick", "at last");
+    until(BY_HAND, async || b.get(id).await.nick_name == "at last").await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn names_stay_unique_after_a_drop() {
+    let site = Site::in_redis_of_tests();
+    let (a, b) = site.pair().await;
+    let before = b.info().await.epoch;
+    hand::drop_collection(&site.database, "users");
+    until(BY_HAND, async || b.info().await.epoch > before).await;
+    until_all_follow([&a, &b]).await;
+    a.create("ann").await;
+    let user = Some(User { user_name: "ann".to_owned(), ..User::default() });
+    let again = CreateUserRequest { user, ..CreateUserRequest::default() };
+    assert_eq!(b.users().create_user(again).await.unwrap_err().code(), tonic::Code::AlreadyExists);
     stop([a, b]).await;
 }
 

@@ -28,6 +28,8 @@ const POLL: Duration = Duration::from_millis(200);
 const WRITE_ENDED: Duration = Duration::from_secs(6);
 /// Older notes may have expired: a day, less the time to read them all.
 const KEPT_MINUTES: i64 = 23 * 60;
+/// The journal was read to its end if it was read so long ago at most.
+const JUST_READ: Duration = Duration::from_secs(3);
 /// How far the clock of another node's mark may be ahead.
 const AHEAD_MINUTES: i64 = 10;
 const MARK: u8 = 1;
@@ -67,6 +69,7 @@ impl ChangeFeed for RelationFeed {
         Ok(Box::new(OpenRelationFeed {
             cql: Arc::clone(&self.cql),
             window,
+            last_read: None,
             held: VecDeque::new(),
             inherited: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -81,6 +84,8 @@ impl ChangeFeed for RelationFeed {
 struct OpenRelationFeed {
     cql: Arc<Cql>,
     window: OpenMinutes,
+    /// When the window was last read without an error.
+    last_read: Option<Instant>,
     /// Read and not yet delivered.
     held: VecDeque<ChangeLogEntry>,
     /// Changes without an end that existed when the feed was taken over: the node that died may have left them long
@@ -113,7 +118,7 @@ impl FeedStream for OpenRelationFeed {
         loop {
             let changes = self.take_changes();
             if !changes.is_empty() {
-                return Ok(FeedBatch { changes, mark: self.mark() });
+                return Ok(self.batch(changes));
             }
             match timeout_at(until, self.gather()).await {
                 Ok(Ok(())) => {}
@@ -121,7 +126,7 @@ impl FeedStream for OpenRelationFeed {
                     self.ended = Some(error.clone());
                     return Err(FeedError::Unavailable(error));
                 }
-                Err(_) => return Ok(FeedBatch { changes: Vec::new(), mark: self.mark() }),
+                Err(_) => return Ok(self.batch(Vec::new())),
             }
         }
     }
@@ -133,6 +138,7 @@ impl OpenRelationFeed {
         loop {
             let first = !self.window.has_been_read();
             let fresh = self.window.read(&self.cql).await?;
+            self.last_read = Some(Instant::now());
             self.hold(fresh, first);
             self.window.close();
             while let Some(note) = self.inherited.front().copied() {
@@ -206,6 +212,12 @@ impl OpenRelationFeed {
             changes.push(FeedChange { record, version: Some(version), by_hand: false });
         }
         changes
+    }
+
+    /// A server that hangs returns no error before its time limit, so a batch without changes alone shows no end.
+    fn batch(&self, changes: Vec<FeedChange>) -> FeedBatch {
+        let is_last = self.held.is_empty() && self.last_read.is_some_and(|at| at.elapsed() < JUST_READ);
+        FeedBatch { changes, mark: self.mark(), is_last }
     }
 
     /// The first minute that was not delivered completely.

@@ -85,7 +85,7 @@ impl FeedStream for OpenDocumentFeed {
         if self.held.is_empty() {
             return match &self.ended {
                 Some(error) => Err(error.clone()),
-                None => Ok(FeedBatch { changes: Vec::new(), mark: self.mark.clone() }),
+                None => Ok(FeedBatch { changes: Vec::new(), mark: self.mark.clone(), is_last: true }),
             };
         }
         let assigned = self.assigned_versions().await;
@@ -100,11 +100,12 @@ impl FeedStream for OpenDocumentFeed {
             }
         };
         let held = std::mem::take(&mut self.held);
+        let is_last = held.len() < FEED_BATCH_MAX;
         if let Some(last) = held.last() {
             self.mark.clone_from(&last.mark);
         }
         let changes = held.into_iter().filter_map(|item| change(item.meaning, &assigned)).collect();
-        Ok(FeedBatch { changes, mark: self.mark.clone() })
+        Ok(FeedBatch { changes, mark: self.mark.clone(), is_last })
     }
 }
 
