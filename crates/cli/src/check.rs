@@ -22,6 +22,7 @@ use super::{
         node                whether it answers\n  \
         serving             whether its health reports that it serves\n  \
         store               whether its store answers\n  \
+        relations           of a cluster: whether the store of relations answers; critical if not\n  \
         migrations_pending  of its store\n  \
         memory_hit_rate     part of the reads that memory answered since the start, 0 to 1; lower is worse\n  \
         memory_used         part of the bytes of memory in use, 0 to 1\n  \
@@ -175,6 +176,9 @@ fn checks(facts: &Facts, nodes: &[NodeInfo], overrides: &Overrides<'_>) -> Vec<C
     if let Some(node) = &facts.node {
         let store = if node.store_answers { "answers" } else { "away" };
         checks.push(Check::state("store", store, of(node.store_answers)));
+        if !node.relations.is_empty() {
+            checks.push(Check::state("relations", &node.relations, of(node.relations != "away")));
+        }
     }
     if let Some(node) = facts.cluster_node() {
         let trusted = if node.trusted { "yes" } else { "no" };
@@ -241,6 +245,7 @@ mod tests {
             trusted: true,
             redis: "follows".to_owned(),
             redis_breaker: "closed".to_owned(),
+            relations: "answers".to_owned(),
             since_proof: Some(prost_types::Duration { seconds: 0, nanos: 200_000_000 }),
             ..Default::default()
         }
@@ -252,7 +257,7 @@ mod tests {
         let alone = levels(alone, 0);
         assert_eq!(alone.len(), 9, "{alone:?}");
         let well = levels(well(), 0);
-        assert_eq!(well.len(), 17, "{well:?}");
+        assert_eq!(well.len(), 18, "{well:?}");
         assert!(well.iter().chain(&alone).all(|(_, level)| *level == Level::Ok), "{well:?} {alone:?}");
     }
 
@@ -272,6 +277,7 @@ mod tests {
         let open = "open".to_owned();
         for (node, stale, check, level) in [
             (GetNodeResponse { trusted: false, ..well() }, 0, "trusted", Level::Critical),
+            (GetNodeResponse { relations: "away".to_owned(), ..well() }, 0, "relations", Level::Critical),
             (GetNodeResponse { redis_breaker: open, ..well() }, 0, "redis_breaker", Level::Warning),
             (GetNodeResponse { since_proof: since_proof(1), ..well() }, 0, "proof_seconds", Level::Warning),
             (GetNodeResponse { since_proof: since_proof(3), ..well() }, 0, "proof_seconds", Level::Critical),

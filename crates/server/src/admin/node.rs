@@ -39,6 +39,7 @@ impl AdminRpc {
             mutations_shed: signed(self.mutations.shed()),
             calls: Some(stats::of_callers(&load.counted())),
             callers_digest: self.node_status.callers(),
+            relations: self.node_status.relations(self.facts.backend).to_owned(),
             ..Default::default()
         };
         match self.context.cluster.as_deref() {

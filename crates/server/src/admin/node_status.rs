@@ -54,6 +54,22 @@ impl NodeStatus {
         self.health.state().name()
     }
 
+    /// Whether the store of relations answers, as the checks of the node report it; empty if this backend has none.
+    pub(super) fn relations(&self, backend: &str) -> &'static str {
+        if backend != "cluster" {
+            return "";
+        }
+        let remarks = self.health.remarks();
+        let has = |reason: &str| remarks.iter().any(|remark| remark.reason == reason);
+        if has("relations_away") {
+            "away"
+        } else if has("relations_unconfigured") {
+            "unconfigured"
+        } else {
+            "answers"
+        }
+    }
+
     pub(super) const fn load(&self) -> &Load {
         &self.load
     }

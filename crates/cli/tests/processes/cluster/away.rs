@@ -1,13 +1,15 @@
-//! Redis is away: from the start, and in the middle.
+//! Redis is away: from the start, and in the middle. The store of relations is away.
 
 use std::time::{Duration, Instant};
 
 use crate::{
     cluster::{
         redis::Redis,
-        site::{Peer, Site, at_least, stop, until_all_follow},
+        redis_proxy::RedisProxy,
+        site::{Peer, Site, at_least, stop, until_all_follow, variable, with_relations},
     },
     polls::until,
+    spawned::output_of,
 };
 
 fn says_away(peer: &Peer) -> bool {
@@ -85,5 +87,42 @@ async fn redis_that_evicts_the_log_is_unfit() {
     until(Duration::from_secs(5), async || unfit().is_some()).await;
     let message = unfit().unwrap().message;
     assert!(message.contains("allkeys-lru") && message.contains("noeviction"), "{message}");
+    node.stop().await;
+}
+
+/// The line of `kith check` about the store of relations, and the exit code.
+fn check_of_relations(site: &Site, node: &Peer) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, out, err) = output_of(site.command(folder.path(), &["check", "--addr", &node.address()]));
+    let line = out.lines().find(|line| line.starts_with("relations"));
+    (code, line.unwrap_or_else(|| panic!("{out}{err}")).to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB and Cassandra: run cargo xtask test"]
+async fn relations_that_are_away_are_reported() {
+    let (site, proxy) = (Site::new(None), RedisProxy::default());
+    let address = proxy.open(&format!("redis://{}", variable("KITH_TEST_CQL"))).await;
+    let contact = address.trim_start_matches("redis://").to_owned();
+    let node = site
+        .node_with(|config| {
+            with_relations(config);
+            config.store.cql.contact_points = vec![contact];
+        })
+        .await;
+    let up = async |text: &str| node.operations("/metrics").await.contains(text);
+    until(Duration::from_secs(10), async || up("kith_store_up{store=\"cql\"} 1").await).await;
+    let (code, line) = check_of_relations(&site, &node);
+    assert_eq!(code, Some(0), "{line}");
+    assert!(line.contains("answers"), "{line}");
+    proxy.cut();
+    until(Duration::from_secs(20), async || up("kith_store_up{store=\"cql\"} 0").await).await;
+    assert!(up("kith_store_up{store=\"mongodb\"} 1").await);
+    let (code, line) = check_of_relations(&site, &node);
+    assert_eq!(code, Some(2), "{line}");
+    assert!(line.contains("critical") && line.contains("away"), "{line}");
+    let ready = node.operations("/readyz").await;
+    assert!(ready.contains(" 200 ") && ready.contains("CQL"), "{ready}");
+    assert!(!ready.contains("MongoDB"), "the store that answers is not named: {ready}");
     node.stop().await;
 }
