@@ -23,6 +23,8 @@ pub struct Case {
     pub needs_mutants: bool,
     /// Settings of the nodes beyond the usual ones, `key=value` each.
     pub settings: &'static [&'static str],
+    /// Whether there is a store of relations.
+    pub(super) has_relations: bool,
     pub(super) load: AlertLoad,
     pub(super) fault: AlertFault,
 }
@@ -65,7 +67,7 @@ const TOO_MANY: AlertLoad = AlertLoad { users: 2_000, ..FEW };
 const LOUD: AlertLoad = AlertLoad { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
 /// All of them.
-pub const CASES: [Case; 25] = [
+pub const CASES: [Case; 28] = [
     Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", AlertFault::Nothing) },
     case("all-killed", "all nodes are killed", AlertFault::AllKilled)
         .fires(&["KithNoNodeServes", "KithNodeNotServing"]),
@@ -91,6 +93,10 @@ pub const CASES: [Case; 25] = [
     case("redis-emptied", "Redis is emptied again and again", AlertFault::RedisEmptied)
         .fires(&["KithMemoryEmptiedOften"])
         .lasts(50),
+    case("redis-full", "Redis has no room for a while, and then has room again", AlertFault::RedisFull)
+        .fires(&["KithNodeUntrusted", "KithChangesWaiting"])
+        .may_fire(&["KithFeedUnread"])
+        .lasts(80),
     case("gateway-died", "a gateway dies, and no node looks for dead ones", AlertFault::GatewayDies)
         .fires(&["KithPresenceBehind gateways"])
         .set(&["presence.gateway_ttl=2s", "presence.sweep_every=1h"]),
@@ -105,7 +111,7 @@ pub const CASES: [Case; 25] = [
     case("mongodb-away", "MongoDB is away", AlertFault::MongodbAway)
         .load(PATIENT)
         .fires(&["KithCallsFail", "KithLoadsFail", "KithNoNodeServes"])
-        .may_fire(&["KithNodeNotServing", "KithCallsSlow"])
+        .may_fire(&["KithNodeNotServing", "KithCallsSlow", "KithFeedUnread"])
         .lasts(50),
     case("sends-away", "MongoDB is away while users send", AlertFault::MongodbAway)
         .load(SENDS)
@@ -116,6 +122,7 @@ pub const CASES: [Case; 25] = [
             "KithNoNodeServes",
             "KithNodeNotServing",
             "KithCallsSlow",
+            "KithFeedUnread",
         ])
         .lasts(50),
     case("sends-cut", "one node, where users send, is cut from Redis", AlertFault::OneCut)
@@ -126,6 +133,14 @@ pub const CASES: [Case; 25] = [
         .load(MARKS)
         .fires(&["KithNoticeCountsWrong missed", "KithNodeUntrusted"])
         .may_fire(&["KithChangesWaiting"]),
+    case("collections-dropped", "a collection is dropped again and again", AlertFault::CollectionsDropped)
+        .fires(&["KithFeedUnread"])
+        .may_fire(&["KithMemoryEmptiedOften"])
+        .lasts(80),
+    Case { has_relations: true, ..case("cassandra-away", "Cassandra is away", AlertFault::CassandraAway) }
+        .fires(&["KithRelationsAway"])
+        .may_fire(&["KithLoadsFail", "KithFeedUnread"])
+        .lasts(40),
     case("mongodb-slow", "MongoDB answers late", AlertFault::MongodbSlow(LATE))
         .load(READS)
         .fires(&["KithCallsSlow"])
@@ -205,8 +220,8 @@ pub const CASES: [Case; 25] = [
 /// One as most are.
 const fn case(name: &'static str, what: &'static str, fault: AlertFault) -> Case {
     let (fires, may_fire, settings): (&[_], &[_], &[_]) = (&[], &[], &[]);
-    let (before, lasts, needs_mutants, load) = (CALM, 30, false, LOAD);
-    Case { name, what, fires, may_fire, before, lasts, needs_mutants, settings, load, fault }
+    let (before, lasts, needs_mutants, has_relations, load) = (CALM, 30, false, false, LOAD);
+    Case { name, what, fires, may_fire, before, lasts, needs_mutants, settings, has_relations, load, fault }
 }
 
 impl Case {

@@ -34,10 +34,15 @@ pub(super) enum AlertFault {
     /// One node is cut from Redis and MongoDB, and a new epoch begins without it.
     OneLeftBehind,
     RedisEmptied,
+    /// It refuses writes for the first half of the time.
+    RedisFull,
     /// A gateway sends one heartbeat, and then none.
     GatewayDies,
     Forged,
     MongodbAway,
+    /// A collection that these callers do not use is dropped again and again.
+    CollectionsDropped,
+    CassandraAway,
     /// Its answers come so much later.
     MongodbSlow(Duration),
     /// The same, and these call as well.
@@ -74,9 +79,18 @@ impl AlertFault {
             Self::RedisEmptied => {
                 repeat(until, async || site.redis.ask(&["FLUSHALL"]).await.map(drop)).await?;
             }
+            Self::RedisFull => {
+                site.redis.fill_up(true).await?;
+                sleep(lasts / 2).await;
+                site.redis.fill_up(false).await?;
+            }
             Self::GatewayDies => send_one_heartbeat(site).await?,
             Self::Forged => repeat(until, async || forge(site).await).await?,
             Self::MongodbAway => site.mongodb_links(Mode::Refuse),
+            Self::CollectionsDropped => {
+                repeat(until, async || site.drop_collection("audiences").await).await?;
+            }
+            Self::CassandraAway => site.cassandra_links(Mode::Refuse),
             Self::MongodbSlow(by) => site.mongodb_links(Mode::Late(by, by)),
             Self::Crowded(by, load) => {
                 site.mongodb_links(Mode::Late(by, by));

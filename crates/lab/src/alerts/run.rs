@@ -38,7 +38,8 @@ pub struct CaseRun {
 pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<CaseRun> {
     let settings = case.settings.iter().map(|setting| (*setting).to_owned());
     let plan = Plan { settings: plan.settings.iter().cloned().chain(settings).collect(), ..plan.clone() };
-    let mut site = Site::start(&plan).await?;
+    let mut site =
+        if case.has_relations { Site::with_cassandra(&plan).await? } else { Site::start(&plan).await? };
     if let Some(first) = site.members.first() {
         fill_up_to(first.node.channel(), USERS).await?;
     }

@@ -9,6 +9,7 @@ use kith_lab_servers::{
     proxy::{Mode, Proxy, Tampering},
     redis_server::RedisServer,
 };
+use mongodb::bson::Document;
 use tonic::transport::Channel;
 
 use super::{
@@ -118,7 +119,7 @@ impl Site {
     ///
     /// # Errors
     /// When a part does not start.
-    pub(super) async fn with_cassandra(plan: &Plan) -> Result<Self> {
+    pub(crate) async fn with_cassandra(plan: &Plan) -> Result<Self> {
         let cassandra = CassandraAccess::Shared(Cassandra::shared().await?);
         Self::start_over(plan, 1, None, Some(cassandra)).await
     }
@@ -171,8 +172,16 @@ impl Site {
         self.members.iter().for_each(|member| member.to_mongodb.set(mode));
     }
 
+    /// Drops a collection of the nodes.
+    ///
+    /// # Errors
+    /// When MongoDB does not answer.
+    pub(crate) async fn drop_collection(&self, name: &str) -> Result<()> {
+        Ok(self.mongod.database(NAME).await?.collection::<Document>(name).drop().await?)
+    }
+
     /// Sets the behaviour of all links to Cassandra.
-    pub(super) fn cassandra_links(&self, mode: Mode) {
+    pub(crate) fn cassandra_links(&self, mode: Mode) {
         self.to_cassandra().for_each(|link| link.set(mode));
     }
 

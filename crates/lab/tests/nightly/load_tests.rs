@@ -56,7 +56,7 @@ async fn rows_of_a_single_node_hold() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
 async fn rows_without_relations_hold() {
-    hold(&["F35a", "F35b", "F40b", "F55", "F56", "F57"], SIZES).await;
+    hold(&["F35a", "F35b", "F40b", "F55", "F56", "F57", "F57b"], SIZES).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -68,14 +68,22 @@ struct Expected {
     at: Instant,
 }
 
+/// Collections that are dropped: these callers use none of them.
+const DROPPED: [&str; 3] = ["audiences", "groups", "notices"];
+
 /// Figures: for each kind of edit, how long a node answered the previous state.
-pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+///
+/// `drops`: before the documents are changed, collections are dropped.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes, drops: bool) -> Result<Vec<Figure>> {
     let site = Site::start(&Plan { nodes: NODES, ..plan.clone() }).await?;
     let nodes = site.channels();
     let users = users(&nodes, sizes.rounds).await?;
     let documents = site.mongod.database(NAME).await?.collection("users");
     let lasts = WITHIN + sizes.lasts;
 
+    for name in DROPPED.into_iter().filter(|_| drops) {
+        site.drop_collection(name).await?;
+    }
     let (mut edited, mut deleted) = (Vec::new(), Vec::new());
     for (edit, user_id) in users {
         let before = find(&documents, user_id).await?;

@@ -60,7 +60,8 @@ enum LoadTestKind {
     Online(SessionLoss),
     Dropped,
     Forbidden,
-    ByHand,
+    /// Whether collections are dropped before.
+    ByHand(bool),
     Counted,
     Marked(MarkLoss),
     Recalled,
@@ -68,7 +69,7 @@ enum LoadTestKind {
 }
 
 /// All measured rows, in the order of their names.
-pub const LOAD_TESTS: [LoadTest; 27] = [
+pub const LOAD_TESTS: [LoadTest; 28] = [
     load_test("F35a", "ten times the reads that the store can serve", LoadTestKind::Reads),
     load_test("F35b", "ten times the writes that the store can serve", LoadTestKind::Writes),
     load_test("F36", "one user floods a node with searches", LoadTestKind::Flooder),
@@ -105,7 +106,8 @@ pub const LOAD_TESTS: [LoadTest; 27] = [
         LoadTestKind::Dropped,
     ),
     load_test("F56", "Redis forbids its channels and allows them again", LoadTestKind::Forbidden),
-    load_test("F57", "documents and their versions are changed by hand", LoadTestKind::ByHand),
+    load_test("F57", "documents and their versions are changed by hand", LoadTestKind::ByHand(false)),
+    load_test("F57b", "the same, right after collections are dropped", LoadTestKind::ByHand(true)),
     load_test("F58", "relations are counted right after they change", LoadTestKind::Counted),
     load_test(
         "F59a",
@@ -232,7 +234,7 @@ impl LoadTest {
             LoadTestKind::Online(loss) => Box::pin(online::run(plan, sizes, loss)).await,
             LoadTestKind::Dropped => Box::pin(shared_redis::dropped(plan, sizes)).await,
             LoadTestKind::Forbidden => Box::pin(shared_redis::forbidden(plan, sizes)).await,
-            LoadTestKind::ByHand => Box::pin(by_hand::run(plan, sizes)).await,
+            LoadTestKind::ByHand(drops) => Box::pin(by_hand::run(plan, sizes, drops)).await,
             LoadTestKind::Counted => Box::pin(counted::run(plan, sizes)).await,
             LoadTestKind::Marked(loss) => Box::pin(marked::run(plan, sizes, loss)).await,
             LoadTestKind::Recalled => Box::pin(recalled::run(plan, sizes)).await,
