@@ -117,6 +117,48 @@ metrics! {
         "Log lines dropped because they were not read from the process in time.",
     );
 
+    pub const STORE_DAMAGED: Metric = Metric::counter(
+        "kith_store_damaged_total",
+        &[],
+        "Reads and writes that failed because stored data cannot be read (STORE_DAMAGED).",
+    );
+    pub const STORE_FREE_BYTES: Metric = Metric::gauge(
+        "kith_store_free_bytes",
+        &[],
+        "By how much the data file of a node on SQLite can still grow: the room on its disk, or up to the limit on file size.",
+    );
+    pub const STORE_FULL: Metric = Metric::gauge(
+        "kith_store_full",
+        &[],
+        "1 while the data file of a node on SQLite has no room left, so that writes are refused (STORE_FULL), else 0.",
+    );
+    pub const TLS_CERTIFICATE_EXPIRE_SECONDS: Metric = Metric::gauge(
+        "kith_tls_certificate_expire_seconds",
+        &["file"],
+        "Time until the first certificate in the file (`tls.cert_file`, `cluster.ca_file`) ends; 0 once one has.",
+    );
+    pub const BUILD_INFO: Metric = Metric::gauge(
+        "kith_build_info",
+        &["version", "commit", "date"],
+        "Always 1; the labels are the version of the program, its commit and the date of that, `unknown` if it was built without them.",
+    );
+    pub const PROCESS_CPU_SECONDS: Metric =
+        Metric::counter("process_cpu_seconds_total", &[], "Processor time of the process, in whole seconds.");
+    pub const PROCESS_RESIDENT_BYTES: Metric =
+        Metric::gauge("process_resident_memory_bytes", &[], "Memory of the process that is in use.");
+    pub const PROCESS_VIRTUAL_BYTES: Metric =
+        Metric::gauge("process_virtual_memory_bytes", &[], "Address space of the process.");
+    pub const PROCESS_THREADS: Metric = Metric::gauge("process_threads", &[], "Threads of the process.");
+    pub const PROCESS_OPEN_FDS: Metric =
+        Metric::gauge("process_open_fds", &[], "Open files and sockets of the process.");
+    pub const PROCESS_MAX_FDS: Metric =
+        Metric::gauge("process_max_fds", &[], "Files and sockets that the process may open.");
+    pub const PROCESS_START_SECONDS: Metric = Metric::gauge(
+        "process_start_time_seconds",
+        &[],
+        "When the process started, in seconds since 1970.",
+    );
+
     pub const REDIS_BREAKER_OPENED: Metric = Metric::counter(
         "kith_redis_breaker_opened_total",
         &[],

@@ -1,9 +1,11 @@
 //! Conversion of the errors of SQLite to those of the contract.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use kith_store::{Outcome, StoreError};
-use rusqlite::ErrorCode;
+use rusqlite::{Connection, ErrorCode, ffi};
+
+use crate::room;
 
 /// The error of a statement, or of the work around it.
 #[derive(Debug)]
@@ -32,6 +34,29 @@ impl From<Failure> for StoreError {
         }
     }
 }
+
+impl Failure {
+    /// The error of a change that was not committed.
+    pub(crate) fn of_write(self, connection: &Connection) -> StoreError {
+        match self {
+            Self::Store(error) => error,
+            Self::Sqlite(error) => write_error(connection, error, Outcome::NotApplied),
+        }
+    }
+}
+
+/// Like [`store_error`], but a write that failed because the file may not grow is [`StoreError::Full`]: for a quota, and for
+/// the limit on file size, SQLite reports the same error as for a broken disk. Nothing was applied then, as the record of
+/// the commit is the last that is written.
+pub(crate) fn write_error(connection: &Connection, error: rusqlite::Error, outcome: Outcome) -> StoreError {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    let could_not_grow = code.is_some_and(|code| GROWS.contains(&code))
+        && connection.path().is_some_and(|path| !room::has_room(Path::new(path)));
+    if could_not_grow { StoreError::Full { source: Arc::new(error) } } else { store_error(error, outcome) }
+}
+
+/// The errors of a file that could not grow.
+const GROWS: [i32; 3] = [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_TRUNCATE];
 
 /// `outcome` is that of an error of the disk; all other errors mean that nothing was changed.
 pub(crate) fn store_error(error: rusqlite::Error, outcome: Outcome) -> StoreError {
@@ -88,7 +113,7 @@ pub(crate) fn unavailable(reason: &'static str) -> StoreError {
 /// Whether a unique index refused the row.
 pub(crate) fn is_duplicate(error: &rusqlite::Error) -> bool {
     let extended = error.sqlite_error().map(|error| error.extended_code);
-    extended == Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE)
+    extended == Some(ffi::SQLITE_CONSTRAINT_UNIQUE)
 }
 
 #[derive(Debug)]

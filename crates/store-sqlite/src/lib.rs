@@ -10,9 +10,11 @@ mod ban;
 mod batch;
 mod block;
 mod blocked;
+mod condition;
 mod conversation;
 mod coordination;
 mod counts;
+mod data_files;
 mod dialog;
 mod edges;
 mod erasure;
@@ -35,6 +37,7 @@ mod reads;
 mod relation_log;
 mod removal;
 mod request;
+mod room;
 mod row;
 mod secret;
 mod sequence;
@@ -51,9 +54,11 @@ use std::{sync::Arc, thread::JoinHandle};
 
 use kith_store::{Outcome, StoreError, Stores};
 
+pub use condition::{Probe, WriteObstacle};
 pub use metrics::{METRICS, Metric};
-pub use open::{SqliteOptions, migration_status, open, open_in_memory, open_in_memory_with};
-pub use open_error::{MissingRight, OpenError, has_room};
+pub use open::{SqliteOptions, migration_status, open, open_in_memory, open_in_memory_with, quick_check};
+pub use open_error::{MissingRight, OpenError};
+pub use room::{ROOM_LEAST, free_bytes, has_room};
 
 use crate::{readers::Readers, writer::Writer};
 
@@ -94,6 +99,12 @@ impl SqliteHandle {
             fan_out_notes: None,
             feeds: Vec::new(),
         }
+    }
+
+    /// Reads the condition of its files.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        self.sqlite.writer.probe()
     }
 
     /// Finishes the calls that are queued, writes the log back into the file, and releases its lock.

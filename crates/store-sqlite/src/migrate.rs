@@ -4,11 +4,7 @@ use async_trait::async_trait;
 use kith_store::{Migration, Migrations, StoreError, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::{
-    Sqlite,
-    error::{Failure, corrupt},
-    identity,
-};
+use crate::{Sqlite, error::Failure, identity};
 
 /// Number, name and text, without gaps.
 const KNOWN: [(u32, &str, &str); 17] = [
@@ -94,8 +90,8 @@ pub(crate) fn migrate(connection: &Connection) -> Result<Vec<Migration>, Failure
 /// See [`Migrations::status`].
 pub(crate) fn status(connection: &Connection) -> Result<Vec<Migration>, Failure> {
     let applied = applied(connection)?;
-    if applied.last().is_some_and(|(number, _)| *number > newest_known()) {
-        return Err(corrupt("the data file was written by a newer version").into());
+    if let Some((found, name)) = newest_applied(connection)?.filter(|(number, _)| *number > newest_known()) {
+        return Err(StoreError::NewerSchema { found, name, known: newest_known() }.into());
     }
     let at = |number: u32| applied.iter().find(|one| one.0 == number).map(|one| Timestamp(one.1));
     let mut all = none_applied();

@@ -28,10 +28,10 @@ impl NodeStore for Sqlite {
         "sqlite"
     }
 
-    /// Asks a reader and the writer; the writer commits nothing for it.
+    /// Asks a reader, and the writer whether a write could begin; it writes nothing for that.
     async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
         let ask = |connection: &Connection| Ok(connection.query_row("SELECT 1", [], |_| Ok(()))?);
-        let both = async { tokio::try_join!(self.readers.read(ask), self.writer.exclusively(ask)) };
+        let both = async { tokio::try_join!(self.readers.read(ask), self.writer.ping()) };
         let answered = tokio::time::timeout(limit, both).await;
         answered.map_err(|_| unavailable("sqlite did not answer in time"))?.map(|_| ())
     }

@@ -1,7 +1,6 @@
 //! Opening a data file.
 
 use std::{
-    any::Any,
     fs::{self, DirBuilder, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
@@ -15,28 +14,28 @@ use std::{
 
 use kith_store::Migration;
 use rusqlite::{
-    Connection, OpenFlags,
+    Connection, ErrorCode, InterruptHandle, OpenFlags,
     backup::{Backup, StepResult},
     config::DbConfig,
 };
+use tokio::sync::oneshot;
 
 use crate::{
     Sqlite, SqliteHandle,
+    condition::Condition,
     error::Failure,
     identity,
     lock::{Lock, LockError},
     migrate,
     open_error::{OpenError, folder_error, io_error, sqlite_error},
     readers::Readers,
-    writer::Writer,
+    writer::{BUSY, Writer},
 };
 
 /// Default number of reader threads.
 const READERS: usize = 3;
 /// Statements that a connection keeps prepared; above the number that there are.
 const STATEMENTS: usize = 128;
-/// How long a connection waits for another one, which is for recovery and checkpoints alone.
-const BUSY: Duration = Duration::from_secs(5);
 
 /// The options of a data file.
 #[derive(Clone, Debug)]
@@ -97,6 +96,53 @@ pub async fn migration_status(path: PathBuf) -> Result<Vec<Migration>, OpenError
     status.map_err(|error| OpenError::Other { path, source: error.into() })?
 }
 
+/// Checks the pages of the data file at `path` within `limit`, and returns the first faults; none if there is no file. Finds
+/// damaged pages and rows, but not an index that differs from its table, which takes much longer. May be called while another
+/// process has it open: takes no lock and changes nothing.
+///
+/// # Errors
+/// See [`OpenError`]. `Ok(None)`: the time was not enough.
+pub async fn quick_check(path: PathBuf, limit: Duration) -> Result<Option<Vec<String>>, OpenError> {
+    let read = path.clone();
+    let (begun, interrupt) = oneshot::channel();
+    let mut checked = tokio::task::spawn_blocking(move || check_pages(&read, begun));
+    let in_time = tokio::time::timeout(limit, &mut checked).await;
+    let (checked, is_late) = match in_time {
+        Ok(checked) => (checked, false),
+        Err(_) => {
+            if let Ok(interrupt) = interrupt.await {
+                interrupt.interrupt();
+            }
+            (checked.await, true)
+        }
+    };
+    match checked.map_err(|error| OpenError::Other { path, source: error.into() })? {
+        Err(_) if is_late => Ok(None),
+        checked => checked.map(Some),
+    }
+}
+
+fn check_pages(path: &Path, begun: oneshot::Sender<InterruptHandle>) -> Result<Vec<String>, OpenError> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let faults = || -> rusqlite::Result<Vec<String>> {
+        let connection = reader(&SqliteOptions::new(path))?;
+        // The caller may have stopped waiting.
+        drop(begun.send(connection.get_interrupt_handle()));
+        let mut check = connection.prepare("PRAGMA quick_check(5)")?;
+        check.query_map([], |row| row.get(0))?.collect()
+    };
+    match faults() {
+        Ok(faults) => Ok(faults.into_iter().filter(|line| line != "ok").collect()),
+        // So damaged that the check itself ends.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+            Ok(vec![error.to_string()])
+        }
+        Err(error) => Err(sqlite_error(path, error)),
+    }
+}
+
 /// Opens an empty, migrated store in memory that is dropped with its handle: for tests. It holds at most 1 GiB, and is
 /// [`Full`](kith_store::StoreError::Full) then.
 ///
@@ -119,7 +165,7 @@ pub async fn open_in_memory_with(readers: usize) -> Result<SqliteHandle, OpenErr
             Failure::Sqlite(error) => sqlite_error(&options.path, error),
             Failure::Store(error) => OpenError::Other { path: options.path.clone(), source: error.into() },
         })?;
-        start(&options, writer, Box::new(()))
+        start(&options, writer, None)
     });
     opened.await.map_err(|error| OpenError::Other { path, source: error.into() })?
 }
@@ -133,7 +179,7 @@ pub(crate) fn copy(source: &Connection, readers: usize) -> Result<SqliteHandle, 
     if copied != StepResult::Done {
         return Err(OpenError::Other { path: options.path, source: "the source is being written".into() });
     }
-    start(&options, target, Box::new(()))
+    start(&options, target, None)
 }
 
 /// A database in memory that all connections of this process with this name share, and no other process.
@@ -153,7 +199,7 @@ fn open_file(options: &SqliteOptions) -> Result<SqliteHandle, OpenError> {
     check_file(options)?;
     let writer = writer(options).map_err(|error| sqlite_error(path, error))?;
     refuse_newer(path, &writer)?;
-    start(options, writer, Box::new(lock))
+    start(options, writer, Some(lock))
 }
 
 /// Whether the file may be opened for writing, which changes it. Does not change it.
@@ -196,16 +242,14 @@ fn status_of_file(path: &Path) -> Result<Vec<Migration>, OpenError> {
     })
 }
 
-fn start(
-    options: &SqliteOptions,
-    writer: Connection,
-    kept: Box<dyn Any + Send>,
-) -> Result<SqliteHandle, OpenError> {
+fn start(options: &SqliteOptions, writer: Connection, lock: Option<Lock>) -> Result<SqliteHandle, OpenError> {
     let path = &options.path;
     let readers: Result<Vec<_>, _> = (0..options.readers.clamp(1, 16)).map(|_| reader(options)).collect();
     let readers = readers.map_err(|error| sqlite_error(path, error))?;
     let readers = Readers::start(readers, options.queue).map_err(|error| io_error(path, error))?;
-    let writer = Writer::start(writer, options.queue, options.group_commit_max, kept)
+    // After the readers are open: the log and its index exist by now.
+    let condition = if lock.is_some() { Condition::of_file(path) } else { Condition::in_memory() };
+    let writer = Writer::start(writer, options.queue, options.group_commit_max, condition, Box::new(lock))
         .map_err(|error| io_error(path, error))?;
     Ok(SqliteHandle { sqlite: Arc::new(Sqlite { readers, writer }) })
 }

@@ -8,6 +8,8 @@ use std::{
 
 use rusqlite::ErrorCode;
 
+use crate::room::{has_room, is_full};
+
 /// Why a data file was not opened: one line with the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -199,9 +201,7 @@ fn error_of_kind(path: &Path, wanted: &Path, error: io::Error) -> OpenError {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             not_writable(path, wanted, error)
         }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            OpenError::Full { path: path.to_owned(), source: error.into() }
-        }
+        _ if is_full(&error) => OpenError::Full { path: path.to_owned(), source: error.into() },
         _ => OpenError::Other { path: path.to_owned(), source: error.into() },
     }
 }
@@ -229,23 +229,6 @@ fn unwritable(path: &Path) -> PathBuf {
         opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied && file.exists())
     };
     files.into_iter().find(refused).unwrap_or_else(|| folder(path))
-}
-
-/// Whether the file at `path` could grow by 64 KiB: when SQLite creates its shared memory, its error does not
-/// distinguish a full disk from a broken one. Writes a file next to it and removes it; call it only after a failure.
-#[must_use]
-pub fn has_room(path: &Path) -> bool {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".room");
-    let written = fs::write(&name, [0; 64 << 10]);
-    drop(fs::remove_file(&name));
-    let full = |error: &io::Error| {
-        matches!(
-            error.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-        )
-    };
-    !written.is_err_and(|error| full(&error))
 }
 
 /// The part of the path that is not a folder.

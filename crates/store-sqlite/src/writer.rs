@@ -4,26 +4,32 @@
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     thread::{self, JoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use kith_store::{Outcome, StoreError};
 use parking_lot::{Mutex, RwLock};
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use crate::{
-    error::{Failure, closed, internal, store_error},
+    condition::{Condition, Probe, WriteObstacle},
+    error::{Failure, closed, internal, write_error},
     metrics::{COMMIT_BATCH_SIZE, COMMIT_SECONDS, QUEUE_LENGTH},
 };
+
+/// How long a connection waits for another one, which is for recovery and checkpoints alone.
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// Hands changes to the writing thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: RwLock<Option<Sender<Command>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    condition: Arc<Condition>,
 }
 
 impl Writer {
@@ -32,15 +38,37 @@ impl Writer {
         connection: Connection,
         queue: usize,
         batch_max: usize,
+        condition: Condition,
         closed_with: Box<dyn Any + Send>,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = bounded(queue.max(1));
+        let condition = Arc::new(condition);
+        let noted = Arc::clone(&condition);
         let thread = thread::Builder::new().name("kith-sqlite-write".into()).spawn(move || {
-            serve(&connection, &receiver, batch_max.max(1));
+            serve(&connection, &receiver, batch_max.max(1), &noted);
             drop(connection);
             drop(closed_with);
         })?;
-        Ok(Self { queue: RwLock::new(Some(sender)), thread: Mutex::new(Some(thread)) })
+        Ok(Self { queue: RwLock::new(Some(sender)), thread: Mutex::new(Some(thread)), condition })
+    }
+
+    /// Reads the condition of the files.
+    pub(crate) fn probe(&self) -> Probe {
+        Probe(Arc::clone(&self.condition))
+    }
+
+    /// Whether a write could begin now: begins a transaction without waiting for another process, and ends it. Writes nothing.
+    pub(crate) async fn ping(&self) -> Result<(), StoreError> {
+        let condition = Arc::clone(&self.condition);
+        self.exclusively(move |connection| {
+            condition.measure_room();
+            connection.busy_timeout(Duration::ZERO)?;
+            let begun = begin(connection, &condition);
+            connection.busy_timeout(BUSY)?;
+            begun?;
+            Ok(run(connection, "ROLLBACK")?)
+        })
+        .await
     }
 
     /// Makes one change, and returns once it is on disk. The change is made whole or not at all, also when
@@ -97,6 +125,8 @@ trait Change: Send {
     fn make(&mut self, connection: &Connection) -> Result<(), StoreError>;
     /// Answers the caller: the result if it was committed, else why not.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+    /// Whether it was made and found no room.
+    fn found_no_room(&self) -> bool;
 }
 
 struct PendingChange<T, F> {
@@ -113,7 +143,9 @@ where
     fn make(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let Some(change) = self.change.take() else { return Ok(()) };
         // A panic ends this change and not the thread that all others wait for.
-        let made = catch_unwind(AssertUnwindSafe(|| change(connection).map_err(StoreError::from)));
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            change(connection).map_err(|failure| failure.of_write(connection))
+        }));
         let result = made.unwrap_or_else(|_| Err(internal("a write panicked")));
         let outcome = result.as_ref().map(|_| ()).map_err(StoreError::clone);
         self.result = Some(result);
@@ -125,16 +157,20 @@ where
         // The caller may be gone.
         drop(self.reply.send(committed.and(result)));
     }
+
+    fn found_no_room(&self) -> bool {
+        self.result.as_ref().is_some_and(is_full)
+    }
 }
 
-fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize) {
+fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize, condition: &Condition) {
     let mut batch = Vec::with_capacity(batch_max);
     while let Ok(command) = queue.recv() {
         let mut exclusive = gather(Some(command), queue, batch_max, &mut batch);
         if !batch.is_empty() {
             metrics::gauge!(QUEUE_LENGTH.name).set(float(queue.len()));
             let start = Instant::now();
-            let begun = begin(connection);
+            let begun = begin(connection, condition);
             if begun.is_err() && exclusive.is_none() {
                 // What waits has waited for the same lock: each change waits for it once, not once a batch.
                 let waiting = batch.len() + queue.len();
@@ -144,6 +180,8 @@ fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize) {
             if committed.is_err() && !connection.is_autocommit() {
                 rollback(connection);
             }
+            let full = is_full(&committed) || batch.iter().any(|change| change.found_no_room());
+            condition.note_end(committed.is_ok(), full);
             answer(start, &committed, &mut batch);
         }
         if let Some(work) = exclusive {
@@ -171,13 +209,23 @@ fn gather(
     None
 }
 
-/// Begins a transaction, once no other process has the lock, or fails when that lasts too long.
-fn begin(connection: &Connection) -> Result<(), StoreError> {
+/// Begins a transaction, once no other process has the lock, or fails when that lasts too long. Fails at once if the files
+/// are no longer those that are open.
+fn begin(connection: &Connection, condition: &Condition) -> Result<(), StoreError> {
+    condition.check_files()?;
     if !connection.is_autocommit() {
         // An earlier rollback failed; without this one no later transaction could begin.
         rollback(connection);
     }
-    run(connection, "BEGIN IMMEDIATE").map_err(|error| store_error(error, Outcome::NotApplied))
+    let begun = run(connection, "BEGIN IMMEDIATE");
+    let is_locked =
+        begun.as_ref().err().and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::DatabaseBusy);
+    condition.note_obstacle(is_locked.then_some(WriteObstacle::Locked));
+    begun.map_err(|error| write_error(connection, error, Outcome::NotApplied))
+}
+
+const fn is_full<T>(result: &Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::Full { .. }))
 }
 
 /// Makes the changes in the transaction that was begun, and commits it.
@@ -186,7 +234,7 @@ fn transaction(connection: &Connection, batch: &mut [Box<dyn Change>]) -> Result
         make(connection, change.as_mut())?;
     }
     // An error of the disk here may come after the commit record has reached it.
-    run(connection, "COMMIT").map_err(|error| store_error(error, Outcome::Unknown))
+    run(connection, "COMMIT").map_err(|error| write_error(connection, error, Outcome::Unknown))
 }
 
 /// Answers each change of a commit that began then.
@@ -200,7 +248,8 @@ fn answer(start: Instant, committed: &Result<(), StoreError>, batch: &mut Vec<Bo
 
 /// Makes one change in a savepoint. Fails when the transaction cannot go on, not when the change fails.
 fn make(connection: &Connection, change: &mut dyn Change) -> Result<(), StoreError> {
-    run(connection, "SAVEPOINT change").map_err(|error| store_error(error, Outcome::NotApplied))?;
+    run(connection, "SAVEPOINT change")
+        .map_err(|error| write_error(connection, error, Outcome::NotApplied))?;
     let made = change.make(connection);
     let ended = match made {
         Ok(()) => run(connection, "RELEASE change"),
@@ -208,7 +257,7 @@ fn make(connection: &Connection, change: &mut dyn Change) -> Result<(), StoreErr
         Err(error) if connection.is_autocommit() => return Err(error),
         Err(_) => run(connection, "ROLLBACK TO change").and_then(|()| run(connection, "RELEASE change")),
     };
-    ended.map_err(|error| store_error(error, Outcome::NotApplied))
+    ended.map_err(|error| write_error(connection, error, Outcome::NotApplied))
 }
 
 fn rollback(connection: &Connection) {

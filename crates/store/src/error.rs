@@ -82,7 +82,19 @@ pub enum StoreError {
     /// Too much work waits for the store.
     #[error("too much work waits for the store")]
     Overloaded,
-    /// The stored data cannot be read: it was written by a newer version, or is damaged.
+    /// A newer version of the program has migrated the stored data.
+    #[error(
+        "a newer version wrote what is stored: it is at migration {found:04} ({name}), and this one knows up to {known:04}"
+    )]
+    NewerSchema {
+        /// The newest migration of the data.
+        found: u32,
+        /// Its name.
+        name: String,
+        /// The newest migration of this program.
+        known: u32,
+    },
+    /// The stored data cannot be read: it is damaged.
     #[error("what is stored cannot be read")]
     Corrupt {
         /// The error, without the stored content.
@@ -134,6 +146,7 @@ impl StoreError {
             | Self::Full { .. }
             | Self::NotConfigured { .. }
             | Self::Overloaded
+            | Self::NewerSchema { .. }
             | Self::Corrupt { .. } => Outcome::NotApplied,
         }
     }

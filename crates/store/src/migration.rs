@@ -23,7 +23,7 @@ pub trait Migrations: Send + Sync + fmt::Debug + 'static {
     /// All known migrations by number, applied or pending.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if the data was written by a newer version of the program.
+    /// [`StoreError::NewerSchema`] if the data was written by a newer version of the program.
     async fn status(&self) -> Result<Vec<Migration>, StoreError>;
 
     /// Applies pending migrations, under a lock that excludes every other node, and returns those that this call

@@ -1,5 +1,6 @@
 //! Errors of calls, and the only place where they become a gRPC status.
 
+pub mod damage;
 mod link;
 mod reason;
 mod table;
@@ -132,7 +133,11 @@ impl Error {
             .with("setting", *setting),
             StoreError::Full { .. } => Self::new(Reason::StoreFull, "the store has no room left"),
             StoreError::Overloaded => Self::new(Reason::Overloaded, "too much work waits for the store"),
-            StoreError::Corrupt { .. } | StoreError::Internal { .. } => Self::internal(),
+            StoreError::Corrupt { source } => {
+                damage::note(kind, source);
+                Self::new(Reason::StoreDamaged, format!("the stored {kind} cannot be read: it is damaged"))
+            }
+            StoreError::NewerSchema { .. } | StoreError::Internal { .. } => Self::internal(),
         };
         Self { outcome: error.outcome(), ..found }
     }

@@ -79,6 +79,8 @@ pub enum Reason {
     Overloaded,
     /// The store has no room.
     StoreFull,
+    /// Stored data cannot be read.
+    StoreDamaged,
     /// The store cannot be reached, or did not answer in time.
     StoreUnavailable,
     /// The call needs a setting that the operator has not configured.

@@ -13,8 +13,11 @@ const NEXT_SECOND: Retry = Retry::After(Duration::from_secs(1));
 /// One of five attempts a minute is available again after this time.
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
+/// An operator has to make room first.
+const AFTER_ROOM: Retry = Retry::After(Duration::from_secs(60));
+
 /// In the order of the enum.
-pub(super) const TABLE: [ReasonEntry; 41] = [
+pub(super) const TABLE: [ReasonEntry; 42] = [
     ReasonEntry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -311,7 +314,17 @@ pub(super) const TABLE: [ReasonEntry; 41] = [
         name: "STORE_FULL",
         code: Code::ResourceExhausted,
         cause: "The store is full: reads are answered, writes are refused.",
-        fix: "Ask the operator to free space on the disk of the data folder or of the database.",
+        fix: "Ask the operator to free space on the disk of the data folder or of the database. The same request succeeds \
+              once there is room.",
+        retry: AFTER_ROOM,
+    },
+    ReasonEntry {
+        reason: Reason::StoreDamaged,
+        name: "STORE_DAMAGED",
+        code: Code::DataLoss,
+        cause: "Stored data cannot be read: it is damaged.",
+        fix: "Ask the operator: `/readyz` and the log name what was read. For a data file `kith doctor` checks its pages; \
+              restore a backup if it finds damage.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -362,7 +375,7 @@ pub(super) const TABLE: [ReasonEntry; 41] = [
         reason: Reason::Internal,
         name: "INTERNAL",
         code: Code::Internal,
-        cause: "Kith has a defect, or cannot read stored data.",
+        cause: "Kith has a defect.",
         fix: "Ask the operator: the log has the cause, with this time. Report it if the log names a defect of Kith.",
         retry: Retry::Never,
     },

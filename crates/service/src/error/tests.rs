@@ -39,3 +39,28 @@ fn item_error_equals_call_error() {
         assert_eq!(metadata(error), [expected.clone(), expected]);
     }
 }
+
+#[test]
+fn full_store_may_be_asked_again_once_there_is_room() {
+    let source = Arc::new(std::io::Error::other("full"));
+    let error = Error::store("user", &StoreError::Full { source });
+    assert_eq!(metadata(error.clone()), [outcome("not_applied"), outcome("not_applied")]);
+    let details = Status::from(error).get_error_details();
+    assert_eq!(details.retry_info().unwrap().retry_delay, Some(Duration::from_secs(60)));
+    assert!(Reason::StoreFull.entry().retry.to_string().starts_with("the same request after"));
+}
+
+#[test]
+fn damaged_record_has_a_reason_and_is_counted() {
+    let before = damage::count();
+    let source = Arc::new(std::io::Error::other("malformed"));
+    let error = Error::store("user", &StoreError::Corrupt { source });
+    assert!(damage::count() > before);
+    let status = Status::from(error);
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::DataLoss, "the stored user cannot be read: it is damaged")
+    );
+    assert_eq!(status.get_details_error_info().unwrap().reason, "STORE_DAMAGED");
+    assert!(status.get_error_details().retry_info().is_none(), "the same request fails again");
+}

@@ -107,6 +107,11 @@ fn store_error(error: &Error, outcome: Outcome) -> StoreError {
     if is_unavailable(error) {
         return StoreError::Unavailable { outcome, source: Arc::new(failure) };
     }
+    if matches!(&*error.kind, ErrorKind::BsonDeserialization(_) | ErrorKind::Bson(_))
+        && outcome == Outcome::NotApplied
+    {
+        return StoreError::Corrupt { source: Arc::new(failure) };
+    }
     StoreError::Internal { outcome, source: Arc::new(failure) }
 }
 

@@ -56,9 +56,14 @@ impl Migrations for Mongo {
             .map(|(number, name, _)| Migration { number: *number, name: (*name).to_owned(), applied: None })
             .collect();
         let filter = doc! { "_id": { "$type": "number" } };
-        let mut applied = self.migrations.find(filter).await.map_err(read_failed)?;
+        let mut applied = self.migrations.find(filter).sort(doc! { "_id": -1 }).await.map_err(read_failed)?;
+        let newest = all.last().map_or(0, |newest| newest.number);
         while applied.advance().await.map_err(read_failed)? {
             let (number, at) = noted(applied.current())?;
+            if let Some(found) = u32::try_from(number).ok().filter(|number| *number > newest) {
+                let name = applied.current().get_str("name").unwrap_or_default().to_owned();
+                return Err(StoreError::NewerSchema { found, name, known: newest });
+            }
             let known = all.iter_mut().find(|migration| i64::from(migration.number) == number);
             let known = known.ok_or_else(|| malformed("migrations"))?;
             known.applied =

@@ -99,7 +99,7 @@ async fn a_file_of_a_newer_version_is_refused() {
     };
     handle.sqlite.writer.write(newer).await.unwrap();
     let error = handle.stores().migrations.status().await.unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, .. }), "{error:?}");
     handle.close().await;
     let error = open(options(&folder)).await.unwrap_err();
     let known = migrate::newest_known();

@@ -1,6 +1,7 @@
 //! What the suite of the contract cannot see: commits, queues, files, plans.
 
 mod applications;
+mod condition;
 mod dialogs;
 mod file;
 mod members;
@@ -29,8 +30,8 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::{
-    OpenError, SqliteHandle, SqliteOptions, group, migrate, open, open_in_memory, request, secret, user,
-    writer::Writer,
+    OpenError, SqliteHandle, SqliteOptions, condition::Condition, group, migrate, open, open_in_memory,
+    request, secret, user, writer::Writer,
 };
 
 fn id(number: i64) -> UserId {
@@ -151,7 +152,7 @@ async fn queued_writes_wait_for_a_lock_once() {
     };
     connection.busy_handler(Some(give_up)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let writer = Arc::new(Writer::start(connection, 10, 1, Box::new(())).unwrap());
+    let writer = Arc::new(Writer::start(connection, 10, 1, Condition::in_memory(), Box::new(())).unwrap());
     let (release, held) = mpsc::channel::<()>();
     let holder = Arc::clone(&writer);
     let holding =
