@@ -15,6 +15,9 @@ use super::{
     output::{Report, note},
 };
 
+/// The check that only a node on SQLite has.
+const STORE_FREE: &str = "store_free_bytes";
+
 /// Which node to check, and against what.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -28,7 +31,9 @@ use super::{
         memory_used         part of the bytes of memory in use, 0 to 1\n  \
         log_lines_dropped   since the start\n  \
         calls_used          calls in flight as part of limits.in_flight, 0 to 1\n  \
-        clock_seconds       difference between its clock and that of this machine\n\
+        clock_seconds       difference between its clock and that of this machine\n  \
+        store_free_bytes    by how much the data file of a node on SQLite can still grow; lower is worse\n  \
+        damaged_reads       calls since the start that failed because stored data cannot be read\n\
         Of a node that shares Redis with others also:\n  \
         trusted             whether it can prove that it missed no change; critical if not\n  \
         redis_breaker       a warning unless closed\n  \
@@ -187,7 +192,10 @@ fn checks(facts: &Facts, nodes: &[NodeInfo], overrides: &Overrides<'_>) -> Vec<C
         checks.push(callers(nodes));
     }
     let thresholds = threshold::all(overrides);
-    let held = thresholds.iter().filter(|one| !one.of_cluster || facts.cluster_node().is_some());
+    let has_file = facts.node.as_ref().is_some_and(|node| node.store_free_bytes.is_some());
+    let held = thresholds.iter().filter(|one| {
+        (!one.of_cluster || facts.cluster_node().is_some()) && (one.name != STORE_FREE || has_file)
+    });
     checks.extend(held.map(|threshold| Check::number(threshold, value(facts, threshold.name))));
     checks
 }
@@ -203,6 +211,8 @@ fn value(facts: &Facts, name: &str) -> Option<f64> {
         "log_lines_dropped" => Some(node.log_lines_dropped as f64),
         "calls_used" => share(node.calls_in_flight, node.calls_limit),
         "clock_seconds" => facts.clock_ahead_seconds.map(f64::abs),
+        STORE_FREE => node.store_free_bytes.map(|free| free as f64),
+        "damaged_reads" => Some(node.damaged_reads as f64),
         "proof_seconds" => facts.since_proof().map(|since| since.as_secs_f64()),
         "changes_waiting" => Some(node.changes_waiting as f64),
         "entries_behind" => Some(node.entries_behind as f64),
@@ -255,7 +265,7 @@ mod tests {
     fn promise_is_checked_of_cluster_nodes_alone() {
         let alone = GetNodeResponse { store_answers: true, trusted: true, ..Default::default() };
         let alone = levels(alone, 0);
-        assert_eq!(alone.len(), 9, "{alone:?}");
+        assert_eq!(alone.len(), 10, "{alone:?}");
         let well = levels(well(), 0);
         assert_eq!(well.len(), 18, "{well:?}");
         assert!(well.iter().chain(&alone).all(|(_, level)| *level == Level::Ok), "{well:?} {alone:?}");
@@ -285,6 +295,14 @@ mod tests {
             (GetNodeResponse { entries_behind: 10_000, ..well() }, 0, "entries_behind", Level::Critical),
             (well(), 1, "resync_stale", Level::Warning),
             (GetNodeResponse { observer_stale: 1, ..well() }, 0, "observer_stale", Level::Warning),
+            (
+                GetNodeResponse { store_free_bytes: Some(255 << 20), ..well() },
+                0,
+                "store_free_bytes",
+                Level::Warning,
+            ),
+            (GetNodeResponse { store_free_bytes: Some(0), ..well() }, 0, "store_free_bytes", Level::Critical),
+            (GetNodeResponse { damaged_reads: 1, ..well() }, 0, "damaged_reads", Level::Critical),
         ] {
             let bad: Vec<_> =
                 levels(node, stale).into_iter().filter(|(_, level)| *level != Level::Ok).collect();

@@ -4,14 +4,15 @@
 //! in the data folder, which is removed at once.
 
 mod callers;
-mod certificate;
 mod configuration;
 mod data;
 mod environment;
+mod links;
 mod machine;
 mod memory;
 mod mount;
 mod node;
+mod pages;
 mod port;
 mod redis;
 mod remarks;
@@ -95,10 +96,12 @@ pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8
 /// The checks that depend on the configuration.
 async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis) {
     diagnosis.add("tls", tls::findings(&config.tls));
+    diagnosis.add("links", links::findings(config));
     diagnosis.add("callers", callers::findings(config));
     let ports = port::check(config, limit).await;
     diagnosis.add("port", ports.findings.clone());
     diagnosis.add("data", data::findings(config));
+    diagnosis.add("pages", pages::findings(config, limit).await);
     if ports.node_answers {
         let mut found = node::findings(config, limit).await;
         found.extend(remarks::findings(config, limit).await);

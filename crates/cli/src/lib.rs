@@ -51,7 +51,9 @@ use std::{
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use kith_server::{
+    build_info,
     config::{Flag, LoadedConfig, Sources, load, termination_log},
+    node::size_limit,
     start_error::StartError,
 };
 
@@ -66,7 +68,7 @@ pub const NOT_STARTED: u8 = 2;
 
 /// Users and groups behind gRPC, read from memory.
 #[derive(Debug, Parser)]
-#[command(name = "kith", version, about)]
+#[command(name = "kith", version = build_info::LONG, about)]
 struct Command {
     #[command(flatten)]
     common: Common,
@@ -300,10 +302,14 @@ fn set_flags<const N: usize>(flags: [(&'static str, &str, Option<String>); N]) -
     flags.into_iter().filter_map(flag).collect()
 }
 
-/// The runtime of a command.
+/// The runtime of a command. From then on a file that is too large is an error, and not the end of the process.
 fn runtime() -> Result<tokio::runtime::Runtime, StartError> {
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| StartError::new(format!("the runtime cannot start: {error}")))
+        .map_err(|error| StartError::new(format!("the runtime cannot start: {error}")))?;
+    let entered = runtime.enter();
+    size_limit::outlive()?;
+    drop(entered);
+    Ok(runtime)
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
 use tokio_stream::wrappers::WatchStream;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, metadata::MetadataValue};
 use tonic_health::pb::{
     HealthCheckRequest, HealthCheckResponse,
     health_check_response::ServingStatus,
@@ -16,6 +16,9 @@ use tonic_health::pb::{
 };
 
 use crate::edge;
+
+/// The metadata in which an answer about health names the [`State`]: a client that waits for a node to start needs no right for it.
+pub const STATE_KEY: &str = "kith-state";
 
 /// The state of a node. NOT_SERVING in all states except one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +72,8 @@ impl State {
 /// The reason for which a node does not serve, or a problem of a serving node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HealthCause {
-    /// For programs: `starting`, `store_away`, `migration_pending`, `draining`; while it serves `redis_away`,
+    /// For programs: `starting`, `store_away`, `store_replaced`, `store_locked`, `migration_pending`, `draining`; while it
+    /// serves `store_full`, `store_nearly_full`, `store_damaged`, `certificate_ends`, `redis_away`,
     /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `feed_unread`, `relations_away`, `relations_unconfigured`,
     /// `connections_refused`, `accept_failed`, `insecure_callers`, `callers_not_reloaded`, `clock`.
     pub reason: &'static str,
@@ -237,7 +241,10 @@ impl Health for Reporter {
         if !self.knows(&request.get_ref().service) {
             return Err(Error::not_found("service").into());
         }
-        Ok(Response::new(response(self.state().status())))
+        let state = self.state();
+        let mut answer = Response::new(response(state.status()));
+        answer.metadata_mut().insert(STATE_KEY, MetadataValue::from_static(state.name()));
+        Ok(answer)
     }
 
     type WatchStream = futures::stream::BoxStream<'static, Result<HealthCheckResponse, Status>>;

@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod auth;
+pub mod build_info;
 pub mod cluster;
 pub mod config;
 mod demo;

@@ -2,6 +2,7 @@
 
 pub mod audit;
 mod log_filter;
+pub(crate) mod process;
 
 use std::{io::IsTerminal as _, sync::OnceLock, time::Duration};
 
@@ -141,6 +142,7 @@ pub fn metrics() -> Result<PrometheusHandle, StartError> {
             .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_size".to_owned()), &SIZES));
         let handle = builder.and_then(PrometheusBuilder::install_recorder).ok();
         crate::metrics_table::describe();
+        crate::build_info::export();
         handle
     });
     handle.clone().ok_or_else(|| StartError::new("the recorder of metrics cannot be installed"))

@@ -135,7 +135,8 @@ fn sources(crates: &Path) -> Vec<PathBuf> {
 #[test]
 fn names_end_with_what_they_are() {
     for Metric { name, kind, help, .. } in kith_server::metrics_table::all() {
-        assert!(name.starts_with("kith_") && help.ends_with('.'), "{name}: {help}");
+        let has_prefix = name.starts_with("kith_") || name.starts_with("process_");
+        assert!(has_prefix && help.ends_with('.'), "{name}: {help}");
         assert_eq!(kind == MetricKind::Counter, name.ends_with("_total"), "{name}");
     }
 }

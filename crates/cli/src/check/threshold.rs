@@ -32,13 +32,20 @@ pub(super) struct Threshold {
 }
 
 /// Full memory with few hits is not a fault by itself; these are only checked on request.
-const DEFAULTS: [Threshold; 11] = [
+const DEFAULTS: [Threshold; 13] = [
     Threshold { warn: Some(1.0), ..NEVER.named("migrations_pending") },
     Threshold { below: true, ..NEVER.named("memory_hit_rate") },
     NEVER.named("memory_used"),
     Threshold { warn: Some(1.0), ..NEVER.named("log_lines_dropped") },
     Threshold { warn: Some(0.7), critical: Some(0.9), ..NEVER.named("calls_used") },
     Threshold { warn: Some(1.0), critical: Some(30.0), ..NEVER.named("clock_seconds") },
+    Threshold {
+        warn: Some(256.0 * MIB),
+        critical: Some(16.0 * MIB),
+        below: true,
+        ..NEVER.named("store_free_bytes")
+    },
+    Threshold { critical: Some(1.0), ..NEVER.named("damaged_reads") },
     // By default memory is trusted for 1.5 s by one proof; 3 s are promised.
     Threshold { warn: Some(1.0), critical: Some(3.0), ..CLUSTER.named("proof_seconds") },
     Threshold { warn: Some(1.0), critical: Some(1_000.0), ..CLUSTER.named("changes_waiting") },
@@ -47,6 +54,7 @@ const DEFAULTS: [Threshold; 11] = [
     Threshold { warn: Some(1.0), ..CLUSTER.named("observer_stale") },
 ];
 
+const MIB: f64 = 1_048_576.0;
 const NEVER: Threshold = Threshold { name: "", warn: None, critical: None, below: false, of_cluster: false };
 const CLUSTER: Threshold = Threshold { of_cluster: true, ..NEVER };
 

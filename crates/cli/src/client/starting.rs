@@ -3,11 +3,10 @@
 use std::{net::IpAddr, time::Duration};
 
 use anyhow::Result;
-use kith_proto::admin::v1::{GetNodeRequest, admin_service_client::AdminServiceClient};
-use kith_service::error::{ERROR_DOMAIN, Reason};
+use kith_server::health::{STATE_KEY, State};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Endpoint, Error};
-use tonic_types::StatusExt as _;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use super::{super::output::note, Channel, Credential, Target};
 
@@ -50,15 +49,14 @@ pub(super) async fn wait_for(
     }
 }
 
-/// Whether a node listens that has no store yet.
+/// Whether a node listens that has no store yet. Asks for its health, which every caller may: a call that the caller has no right
+/// to would be an event of security.
 async fn is_starting(target: &Target, channel: &Channel) -> bool {
-    let mut client = AdminServiceClient::new(channel.clone());
-    let answer =
-        timeout(STATE_LIMIT, target.answer(client.get_node(target.request(GetNodeRequest {})))).await;
-    let Ok(Err(status)) = answer else { return false };
-    let details = status.get_error_details();
-    let info = details.error_info();
-    info.is_some_and(|info| info.domain == ERROR_DOMAIN && info.reason == Reason::Starting.name())
+    let mut client = HealthClient::new(channel.clone());
+    let check = client.check(target.request(HealthCheckRequest::default()));
+    let Ok(Ok(answer)) = timeout(STATE_LIMIT, target.answer(check)).await else { return false };
+    let state = answer.metadata().get(STATE_KEY).and_then(|state| state.to_str().ok());
+    [State::Starting, State::MigrationPending].iter().any(|starting| state == Some(starting.name()))
 }
 
 /// Whether nothing listens at the address, as before a node has started.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kith_server::{config::Config, transport::callable};
+use kith_server::{build_info, config::Config, transport::callable};
 
 use super::Finding;
 use crate::{client::Target, facts::Facts};
@@ -34,8 +34,8 @@ fn check_facts(facts: &Facts, addr: &str) -> Vec<Finding> {
         find(finding, "timedatectl set-ntp true".to_owned());
     }
     let Some(node) = &facts.node else { return found };
-    if node.version != env!("CARGO_PKG_VERSION") {
-        let finding = format!("the node is kith {}, this is {}", node.version, env!("CARGO_PKG_VERSION"));
+    if node.version != build_info::FULL {
+        let finding = format!("the node is kith {}, this is {}", node.version, build_info::FULL);
         find(finding, "kith --version; command -v kith".to_owned());
     }
     if node.store_answers && node.migrations_pending > 0 {
@@ -62,7 +62,7 @@ mod tests {
 
     fn found(change: impl FnOnce(&mut Facts)) -> Vec<String> {
         let node = GetNodeResponse {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: build_info::FULL.to_owned(),
             state: "serving".to_owned(),
             store_answers: true,
             ..GetNodeResponse::default()

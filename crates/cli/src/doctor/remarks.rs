@@ -1,4 +1,5 @@
-//! The remarks in `/readyz` of the node on this machine about connections. Other groups check the other remarks.
+//! The remarks in `/readyz` of the node on this machine about connections and about its data file. Other groups check the other
+//! remarks.
 
 use std::time::Duration;
 
@@ -33,6 +34,12 @@ fn check_answer(answer: &str, port: u16) -> Vec<Finding> {
     let found = readiness.reasons.into_iter().filter_map(|reason| {
         let run = match reason.reason.as_str() {
             "connections_refused" => format!("ss -Htn 'sport = :{port}'  # who is connected"),
+            "store_replaced" => {
+                "kith backup --help  # the node still has the data: stop it in good order first".to_owned()
+            }
+            "store_locked" => "fuser -v data/kith.db  # or the file that the finding names".to_owned(),
+            "store_full" | "store_nearly_full" => "df -h .; ulimit -f".to_owned(),
+            "store_damaged" => "kith restore --help".to_owned(),
             "accept_failed" => "grep 'open files' /proc/$(pgrep -xo kith)/limits".to_owned(),
             _ => return None,
         };

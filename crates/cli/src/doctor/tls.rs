@@ -1,20 +1,15 @@
 //! The files of TLS: their rights and their validity.
 
-use std::{
-    path::Path,
-    time::{Duration, SystemTime},
-};
+use std::{path::Path, time::SystemTime};
 
 use kith_server::{
     auth::secret_file::{self, Content, UnfitFile},
     config::TlsConfig,
+    transport::certificate::{self, SOON},
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 
-use super::{Finding, certificate};
-
-/// How long before its end a certificate is reported.
-const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+use super::Finding;
 
 /// No findings without TLS.
 pub(super) fn findings(config: &TlsConfig) -> Vec<Finding> {
@@ -70,7 +65,7 @@ fn period(file: &Path, der: &[u8], now: SystemTime) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt as _};
+    use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 
     use super::*;
 

@@ -49,6 +49,26 @@ fn refused(dir: &Path, arguments: &[&str]) -> String {
     line
 }
 
+/// A command waits for a node that starts, without asking it for what its caller may not know.
+#[test]
+fn call_without_admin_scope_is_no_security_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let scopes = ["--scopes", "user:read,user:own", "--file", "callers.toml"];
+    let (code, key, errors) =
+        run(dir.path(), &[&["keys", "create", "reader"][..], &scopes, &["-o", "plain"]].concat());
+    assert_eq!(code, Some(0), "{errors}");
+    let key = key.split_whitespace().find(|word| word.starts_with("kith_")).unwrap();
+    fs::write(dir.path().join("reader.key"), key).unwrap();
+    fs::set_permissions(dir.path().join("reader.key"), fs::Permissions::from_mode(0o600)).unwrap();
+    let node = Started::new(dir.path(), &["--set", "auth.callers_file=callers.toml"]);
+    let target = ["--addr", &node.url(), "--api-key-file", "reader.key"];
+    let called = run(dir.path(), &[&["call", "UserService/GetUser", "{\"userId\":7}"][..], &target].concat());
+    assert!(called.2.contains("NOT_FOUND"), "{called:?}");
+    assert_eq!(node.figure("kith_auth_refused_total{cause=\"scope\"}"), 0, "{}", node.logged());
+    let (_, _, logged) = node.terminate();
+    assert!(!logged.contains("calls_refused"), "{logged}");
+}
+
 /// Waits until the node has logged this.
 fn until_logged(node: &Started, words: &str) {
     block_until(PATIENCE, || node.logged().contains(words), || node.logged());

@@ -3,8 +3,9 @@
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::spawned::{FREE, Started, http, kith};
+use crate::spawned::{FREE, Started, http, kith, output_of};
 use kith_proto::user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient};
+use kith_server::build_info;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::Value;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -28,6 +29,7 @@ async fn every_address_that_it_names_answers() {
         assert!(code == 200 && body.contains(expected), "{name}: {code} {body}");
     }
     assert_eq!(node.banner["urls"]["api"], node.url());
+    assert_eq!(node.readyz().1["version"], build_info::LONG);
     let mut health = HealthClient::new(node.channel().await);
     assert_eq!(health.check(HealthCheckRequest::default()).await.unwrap().into_inner().status, 1);
     drop(health);
@@ -72,6 +74,35 @@ fn lines_to_try_are_calls_that_succeed() {
     }
 }
 
+/// They are in one stream where an orchestrator joins standard output and standard error.
+#[test]
+fn banner_begins_as_lines_of_the_log_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Started::new(dir.path(), &["--set", "telemetry.log_format=json"]);
+    let logged = node.logged();
+    let line: Value = serde_json::from_str(logged.lines().next().unwrap()).unwrap();
+    for name in ["timestamp", "level", "message", "target"] {
+        assert!(line[name].is_string() && node.banner[name].is_string(), "{name}: {line} {}", node.banner);
+    }
+    assert_eq!(node.banner["level"], "INFO");
+}
+
+#[test]
+fn program_names_its_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, _) = output_of(kith(dir.path(), &["--version"]));
+    assert_eq!((code, out), (Some(0), format!("kith {}\n", build_info::LONG)));
+    assert!(build_info::LONG.contains(build_info::COMMIT) && build_info::LONG.contains(build_info::DATE));
+    let node = Started::new(dir.path(), &[]);
+    assert_eq!(node.banner["commit"], build_info::COMMIT);
+    let (commit, date) = (build_info::COMMIT, build_info::DATE);
+    let labels = format!("version=\"{}\",commit=\"{commit}\",date=\"{date}\"", build_info::VERSION);
+    assert_eq!(node.figure(&format!("kith_build_info{{{labels}}}")), 1);
+    assert!(node.figure("process_resident_memory_bytes") > 1 << 20, "{}", node.metrics());
+    assert!(node.figure("process_open_fds") > 3 && node.figure("process_threads") > 1);
+    assert!(node.figure("process_start_time_seconds") > 1_700_000_000);
+}
+
 #[test]
 fn banner_names_sources_and_no_secret() {
     let dir = tempfile::tempdir().unwrap();
@@ -99,7 +130,7 @@ fn people_get_the_same_in_lines() {
     let lines: Vec<String> = lines.map_while(Result::ok).take(10).collect();
     process.kill().unwrap();
     process.wait().unwrap();
-    assert_eq!(lines[0], format!("kith {} serves", env!("CARGO_PKG_VERSION")));
+    assert_eq!(lines[0], format!("kith {} serves", build_info::LONG));
     for (line, expected) in [
         (1, "(plaintext, this machine only)"),
         (2, "anyone on this machine: no key is set"),

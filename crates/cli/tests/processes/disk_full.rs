@@ -103,7 +103,9 @@ async fn full_disk_refuses_writes_until_there_is_room() {
     for (user_id, there) in &written {
         assert_read(&mut users, *user_id, *there).await;
     }
-    assert_eq!(node.readyz().0, 200);
+    let body = node.until_ready(|_, body| body["reasons"][0]["reason"] == "store_full");
+    assert_eq!(body["ready"], true, "reads are answered");
+    assert_eq!(node.figure("kith_store_full"), 1);
     let (code, found, _) = output_of(in_mounts_of(dir.path(), &node, &["doctor"]));
     assert_eq!(code, Some(1), "{found}");
     assert!(found.contains("0 MiB are free where ./data lies") && found.contains("df -h"), "{found}");
@@ -113,6 +115,7 @@ async fn full_disk_refuses_writes_until_there_is_room() {
         create(&mut users, *user_id).await.unwrap();
         assert_read(&mut users, *user_id, true).await;
     }
+    node.until_ready(|_, body| body["reasons"][0]["reason"] == "store_nearly_full");
     // Which checks what it has copied, as `PRAGMA integrity_check` does.
     let (code, _, errors) = output_of(in_mounts_of(dir.path(), &node, &["backup", "--to", "copy.db"]));
     assert_eq!(code, Some(0), "{errors}");

@@ -6,6 +6,7 @@
 mod access_keys;
 mod backup;
 mod banner;
+mod certificate_ends;
 mod changed_while_running;
 mod cluster;
 mod cluster_keys;
@@ -17,6 +18,7 @@ mod configuration_schema;
 #[path = "../../../server/tests/it/corrupt_lists/mod.rs"]
 mod corrupt_lists;
 mod damaged_log;
+mod data_file;
 mod demo;
 mod deploy;
 mod disk_full;

@@ -12,9 +12,12 @@ use kith_service::{
 use kith_store::Timestamp;
 
 use super::{ConversationLogs, NodeFacts, convert::signed};
-use crate::cluster::{
-    Cluster, NodeInfo, StoreEpochs,
-    observer::{CanaryRecord, ObserverCounts},
+use crate::{
+    build_info,
+    cluster::{
+        Cluster, NodeInfo, StoreEpochs,
+        observer::{CanaryRecord, ObserverCounts},
+    },
 };
 
 /// How long a new epoch is waited for on the node that began it.
@@ -65,7 +68,7 @@ impl AdminContext {
             Some(cluster) => wire_node_info(cluster.node_info()),
             None => wire::NodeInfo {
                 node_id: facts.node_id.clone(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
+                version: build_info::FULL.to_owned(),
                 start_time: Some(wire_time(facts.started)),
                 ..Default::default()
             },

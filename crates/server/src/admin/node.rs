@@ -1,7 +1,10 @@
 //! Information about a node and its state.
 
 use kith_proto::admin::v1 as wire;
-use kith_service::rpc::versions::{wire_duration, wire_time};
+use kith_service::{
+    error::damage,
+    rpc::versions::{wire_duration, wire_time},
+};
 use kith_store::Timestamp;
 
 use super::{
@@ -9,7 +12,7 @@ use super::{
     convert::{count, signed},
     stats,
 };
-use crate::{cluster::Cluster, telemetry};
+use crate::{build_info, cluster::Cluster, telemetry};
 
 impl AdminRpc {
     /// Answers also if the store does not.
@@ -18,7 +21,7 @@ impl AdminRpc {
         let load = self.node_status.load();
         let response = wire::GetNodeResponse {
             node_id: self.facts.node_id.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: build_info::FULL.to_owned(),
             start_time: Some(wire_time(self.facts.started)),
             store_backend: self.facts.backend.to_owned(),
             epoch: signed(self.context.node.epoch()),
@@ -40,6 +43,8 @@ impl AdminRpc {
             calls: Some(stats::of_callers(&load.counted())),
             callers_digest: self.node_status.callers(),
             relations: self.node_status.relations(self.facts.backend).to_owned(),
+            store_free_bytes: self.node_status.free_bytes(),
+            damaged_reads: signed(damage::count()),
             ..Default::default()
         };
         match self.context.cluster.as_deref() {

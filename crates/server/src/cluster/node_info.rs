@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{CallersDigest, Proofs};
-use crate::config::Config;
+use crate::{build_info, config::Config};
 
 /// Most bytes of a node info with its proof; the registry takes no longer ones.
 const BYTES_MAX: usize = 1024;
@@ -43,7 +43,7 @@ impl NodeInfo {
         Self {
             id: Uuid::new_v4().to_string(),
             address: config.cluster.advertise.clone().unwrap_or_else(|| reachable_address(config, listens)),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: build_info::FULL.to_owned(),
             started: Timestamp::now(),
             schema,
             callers: String::new(),

@@ -12,6 +12,7 @@ mod http;
 mod limits;
 mod load;
 mod observer;
+mod plain_links;
 mod secret;
 mod sections;
 mod service_links;
@@ -37,6 +38,7 @@ pub use kith_service::{
 pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, LoadedConfig, Sources, load};
 pub use observer::ObserverConfig;
+pub use plain_links::plain_links;
 pub use secret::Secret;
 pub use sections::{
     Backend, CacheConfig, Config, IdsConfig, LogFormat, Migrate, MongodbConfig, OperationsConfig,

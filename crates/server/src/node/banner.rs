@@ -1,10 +1,11 @@
 //! The banner of a node that listens: for a terminal, or the same as one line of JSON.
 
-use std::{fmt, net::SocketAddr};
+use std::{fmt, net::SocketAddr, time::SystemTime};
 
 use serde::Serialize;
 
 use crate::{
+    build_info,
     config::Config,
     health::{HealthCause, State},
     node::{run::Node, store::DataLocation},
@@ -19,7 +20,14 @@ const ADA: &str = r#"{"user":{"userName":"ada"}}"#;
 /// The content of the banner. Contains no secret.
 #[derive(Debug, Serialize)]
 pub struct Banner {
+    /// As the lines of a log in JSON begin, which may be in one file with this one.
+    timestamp: String,
+    level: &'static str,
+    message: &'static str,
+    target: &'static str,
     version: &'static str,
+    commit: &'static str,
+    commit_date: &'static str,
     pid: u32,
     /// As in `/readyz`.
     state: &'static str,
@@ -82,7 +90,13 @@ impl Banner {
         };
         let urls = Urls::of(addresses.grpc, addresses.operations, security.tls);
         Self {
-            version: env!("CARGO_PKG_VERSION"),
+            timestamp: humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
+            level: "INFO",
+            message: "kith listens: this is its banner",
+            target: module_path!(),
+            version: build_info::VERSION,
+            commit: build_info::COMMIT,
+            commit_date: build_info::DATE,
             pid: std::process::id(),
             state: node.state().name(),
             reasons: node.causes(),
@@ -146,9 +160,9 @@ fn tries(program: &str, api: &str, key_file: Option<&str>) -> [String; 2] {
 impl fmt::Display for Banner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.state == State::Serving.name() {
-            writeln!(f, "kith {} serves", self.version)?;
+            writeln!(f, "kith {} serves", build_info::LONG)?;
         } else {
-            writeln!(f, "kith {} listens and does not serve yet", self.version)?;
+            writeln!(f, "kith {} listens and does not serve yet", build_info::LONG)?;
         }
         let line = |f: &mut fmt::Formatter<'_>, what: &str, text: &str| writeln!(f, "  {what:<15}{text}");
         for cause in &self.reasons {

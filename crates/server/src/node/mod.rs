@@ -3,6 +3,7 @@
 pub mod banner;
 pub mod caller_sources;
 mod callers;
+mod certificate_watch;
 mod clock;
 #[cfg(feature = "embedded")]
 mod ephemeral;
@@ -16,6 +17,8 @@ mod sandbox;
 #[cfg(feature = "embedded")]
 mod seed;
 pub mod services;
+pub mod size_limit;
 mod startup;
 pub mod store;
 mod store_info;
+mod store_remarks;

@@ -22,6 +22,7 @@ use tokio::{net::TcpListener, task::spawn_blocking, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    build_info,
     edge::Edge,
     health::{HealthCause, Reporter, State},
     node::services::Services,
@@ -120,6 +121,8 @@ async fn unknown(uri: Uri) -> (StatusCode, String) {
 struct Readiness {
     ready: bool,
     state: &'static str,
+    /// The version, with its commit and the date of that.
+    version: &'static str,
     /// The reasons for which it does not serve, or its problems while it serves.
     reasons: Vec<HealthCause>,
     connections: usize,
@@ -132,6 +135,7 @@ async fn ready(Shared(operations): Shared<Arc<OperationsState>>) -> impl IntoRes
     let body = Readiness {
         ready,
         state: state.name(),
+        version: build_info::LONG,
         reasons: [operations.health.causes(), operations.health.remarks()].concat(),
         connections: operations.connections.open(),
         calls_in_flight: operations.edge.in_flight(),
@@ -145,6 +149,7 @@ async fn metrics(Shared(operations): Shared<Arc<OperationsState>>) -> impl IntoR
     metrics::gauge!(metric::RPC_IN_FLIGHT.name).set(operations.edge.in_flight() as f64);
     metrics::gauge!(metric::CONNECTIONS.name).set(operations.connections.open() as f64);
     metrics::gauge!(metric::ANSWERS_UNREAD_BYTES.name).set(operations.edge.unread_bytes() as f64);
+    telemetry::process::export();
     metrics::counter!(metric::LOG_LINES_DROPPED.name).absolute(telemetry::dropped_lines());
     if let Some(services) = operations.services.get() {
         metrics::gauge!(metric::MUTATIONS_IN_FLIGHT.name).set(services.mutations.in_flight() as f64);

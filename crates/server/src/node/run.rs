@@ -22,13 +22,15 @@ use tokio_util::sync::CancellationToken;
 use crate::node::sandbox::Sandboxes;
 use crate::{
     auth::Callers,
+    build_info,
     cluster::DatabaseLease,
-    config::{Backend, Config},
+    config::{Backend, Config, plain_links},
     descriptors,
     edge::{Edge, Routes},
     health::{HealthCause, Reporter, State},
     node::{
         callers::CallersReload,
+        certificate_watch::CertificateWatch,
         operations::{self, OperationsState},
         services::Services,
         startup::{Startup, StoreSlot},
@@ -41,8 +43,8 @@ use crate::{
 
 /// Period of ending the streams of expired keys.
 const SECOND: Duration = Duration::from_secs(1);
-/// Period of warnings of a node that other machines reach without TLS, or without a key.
-const MINUTE: Duration = Duration::from_secs(60);
+/// How often the times of certificates are looked at.
+const CERTIFICATES: Duration = Duration::from_secs(10);
 /// How often the log says how many calls were refused, after the first.
 const REFUSALS: Duration = Duration::from_secs(10);
 /// How often histograms are folded; what has been recorded waits in memory until then.
@@ -175,8 +177,9 @@ impl Node {
         let addresses =
             Addresses { grpc: port.address(), operations: operations.as_ref().map(|(_, address)| *address) };
         let end = CancellationToken::new();
-        warn_of_open_port(&port, &end);
-        warn_of_insecure_callers(&config, &health, &end);
+        warn_of_open_port(&port);
+        warn_of_plain_links(&config);
+        warn_of_insecure_callers(&config, &health);
         watch_callers(&callers, config.auth.read_again_every, &health, &end);
         let refused = edge.clone();
         every(REFUSALS, &end, move || refused.report_refusals());
@@ -184,6 +187,8 @@ impl Node {
         every(UPKEEP, &end, move || upkeep.run_upkeep());
         let certificates = port.certificates();
         watch_certificates(certificates.clone(), config.tls.read_again_every, &end);
+        let mut ends = CertificateWatch::new(certificates.clone(), &config, health.clone());
+        every(CERTIFICATES, &end, move || ends.look(SystemTime::now()));
         let connections = port.serve(edge.clone(), &config.limits, health.clone());
         let services = Arc::default();
         let endpoints = OperationsState {
@@ -323,7 +328,7 @@ impl Node {
 
     fn log_addresses(&self) {
         tracing::info!(
-            version = env!("CARGO_PKG_VERSION"),
+            version = build_info::LONG,
             grpc = %self.addresses.grpc,
             operations = self.addresses.operations.map(tracing::field::display),
             data = self.data().place,
@@ -384,18 +389,23 @@ fn base(health: &Reporter) -> Result<Routes, StartError> {
     Ok(Routes::new(health.service()).add_service(v1).add_service(v1alpha))
 }
 
-fn warn_of_open_port(port: &Port, end: &CancellationToken) {
+/// Once: a line each minute would drown the others, and the port does not change while the node runs.
+fn warn_of_open_port(port: &Port) {
     if port.has_tls() || port.address().ip().to_canonical().is_loopback() {
         return;
     }
     let address = port.address();
-    every(MINUTE, end, move || {
-        tracing::warn!(%address, "gRPC is served without TLS to other machines (insecure_listen)");
-    });
+    tracing::warn!(%address, "gRPC is served without TLS to other machines (insecure_listen)");
+}
+
+fn warn_of_plain_links(config: &Config) {
+    for link in plain_links(config) {
+        tracing::warn!("{link}");
+    }
 }
 
 /// Also where only this machine reaches the port: a forwarder may be in front of it.
-fn warn_of_insecure_callers(config: &Config, health: &Reporter, end: &CancellationToken) {
+fn warn_of_insecure_callers(config: &Config, health: &Reporter) {
     if !config.insecure_callers {
         return;
     }
@@ -404,7 +414,7 @@ fn warn_of_insecure_callers(config: &Config, health: &Reporter, end: &Cancellati
     let cause =
         HealthCause { reason: "insecure_callers", message: message.to_owned(), since: SystemTime::now() };
     health.remark(cause);
-    every(MINUTE, end, move || tracing::warn!("{message}"));
+    tracing::warn!("{message}");
 }
 
 /// Applies changes of the files of callers, and ends the streams of expired keys.

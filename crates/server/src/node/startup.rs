@@ -28,7 +28,8 @@ use crate::{
     node::{
         clock::ClockWatch,
         services::{self, Services},
-        store::{self, OpenStore, RelationsUnfit, StoreFailure, StoreInfo},
+        store::{self, OpenStore, RelationsUnfit, StoreFailure, StoreInfo, StoreObstacle},
+        store_remarks::StoreRemarks,
     },
     start_error::StartError,
 };
@@ -270,7 +271,7 @@ impl Startup {
         let keys = if self.config.redis.url.is_some() { Some(found?) } else { None };
         self.acquire_database_lease(keys.as_ref()).await?;
         let node_status = NodeStatus::new(self.health.clone(), self.edge.load(), &self.stores);
-        let node_status = node_status.with_callers(callers);
+        let node_status = node_status.with_callers(callers).with_store_info(self.info.clone());
         let services = Box::pin(self.build(node_status, keys)).await?;
         if let Some(cluster) = &services.cluster {
             let calls = cluster.calls().clone();
@@ -436,6 +437,7 @@ impl Startup {
 
     async fn watch(&self) {
         let mut answered = (Instant::now(), SystemTime::now());
+        let mut remarks = StoreRemarks::new(self.health.clone(), self.info.clone());
         loop {
             sleep(PING_PERIOD).await;
             match self.stores.node.ping(PING_LIMIT).await {
@@ -444,12 +446,15 @@ impl Startup {
                     health::report_store(self.info.store(), true);
                     self.change_state(State::Serving, answered.1);
                 }
-                Err(_) if answered.0.elapsed() > AWAY => {
-                    health::report_store(self.info.store(), false);
-                    self.change_state(State::StoreAway, answered.1);
+                Err(_) => {
+                    let is_certain = self.info.obstacle().is_some_and(|obstacle| obstacle.certain);
+                    if is_certain || answered.0.elapsed() > AWAY {
+                        health::report_store(self.info.store(), false);
+                        self.change_state(State::StoreAway, answered.1);
+                    }
                 }
-                Err(_) => {}
             }
+            remarks.look();
         }
     }
 
@@ -461,12 +466,15 @@ impl Startup {
             return;
         }
         let place = self.info.pinged_place();
+        let cause = match self.info.obstacle() {
+            Some(StoreObstacle { reason, message, .. }) => HealthCause { reason, message, since },
+            None => health::cause(state, Some(format!("the store does not answer: {place}")), since),
+        };
         match state {
-            State::StoreAway => tracing::error!("the store does not answer: {place}"),
+            State::StoreAway => tracing::error!("{}", cause.message),
             _ => tracing::info!("the store answers again"),
         }
-        let message = format!("the store does not answer: {place}");
-        self.health.set_with_cause(state, health::cause(state, Some(message), since));
+        self.health.set_with_cause(state, cause);
     }
 }
 

@@ -8,7 +8,7 @@ use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions};
 #[cfg(feature = "embedded")]
 use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
 
-pub(crate) use super::store_info::{DataLocation, RelationsUnfit, StoreFailure, StoreInfo};
+pub(crate) use super::store_info::{DataLocation, RelationsUnfit, StoreFailure, StoreInfo, StoreObstacle};
 
 #[cfg(feature = "embedded")]
 use crate::{config::Synchronous, node::ephemeral};
@@ -72,7 +72,7 @@ impl OpenStore {
             #[cfg(feature = "embedded")]
             Self::Sqlite(_) if config.ephemeral.enabled => StoreInfo::memory(),
             #[cfg(feature = "embedded")]
-            Self::Sqlite(_) => StoreInfo::file(&data_file(config)),
+            Self::Sqlite(handle) => StoreInfo::file(&data_file(config), handle.probe()),
             #[cfg(feature = "cluster")]
             Self::Cluster(handle) => {
                 let (database, keyspace) = (&config.store.mongodb.database, &config.store.cql.keyspace);

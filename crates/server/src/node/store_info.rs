@@ -8,9 +8,11 @@ use std::time::Duration;
 use kith_store::StoreError;
 #[cfg(feature = "cluster")]
 use kith_store_cluster::{CqlProbe, CqlUnfit, Probe, Unfit};
+#[cfg(feature = "embedded")]
+use kith_store_sqlite::WriteObstacle;
 use serde::Serialize;
 
-use crate::start_error::StartError;
+use crate::{build_info, start_error::StartError};
 
 /// The location of the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,12 +52,37 @@ pub struct RelationsUnfit {
     pub configured: bool,
 }
 
+/// Why an embedded store takes no writes.
+#[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "such a build has no embedded store"))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoreObstacle {
+    /// In `/readyz`.
+    pub(crate) reason: &'static str,
+    /// For display, with what to do.
+    pub(crate) message: String,
+    /// Whether it is certain at once; otherwise it may pass by itself.
+    pub(crate) certain: bool,
+}
+
+/// How much room an embedded store has left.
+#[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "such a build has no embedded store"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoreRoom {
+    /// Bytes; `None`: the system does not say.
+    pub(crate) free: Option<u64>,
+    /// Whether the last write found none.
+    pub(crate) full: bool,
+}
+
 /// Information about an open store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StoreInfo {
     data: DataLocation,
     /// The location without that of relations: the part whose pings decide whether the node serves.
     pinged: String,
+    /// Of the data file.
+    #[cfg(feature = "embedded")]
+    file: Option<kith_store_sqlite::Probe>,
     #[cfg(feature = "cluster")]
     probe: Option<Probe>,
     /// Of the store of relations.
@@ -66,22 +93,23 @@ pub struct StoreInfo {
 impl StoreInfo {
     /// Of a data file.
     #[cfg(feature = "embedded")]
-    pub(crate) fn file(path: &Path) -> Self {
+    pub(crate) fn file(path: &Path, probe: kith_store_sqlite::Probe) -> Self {
         let path = absolute(path).unwrap_or_else(|_| path.to_owned());
-        Self::embedded(path.display().to_string(), true)
+        Self::embedded(path.display().to_string(), Some(probe))
     }
 
     /// Of a store in memory.
     #[cfg(feature = "embedded")]
     pub(crate) fn memory() -> Self {
-        Self::embedded("memory".to_owned(), false)
+        Self::embedded("memory".to_owned(), None)
     }
 
     #[cfg(feature = "embedded")]
-    fn embedded(place: String, kept: bool) -> Self {
+    fn embedded(place: String, file: Option<kith_store_sqlite::Probe>) -> Self {
         Self {
             pinged: place.clone(),
-            data: DataLocation { place, kept },
+            data: DataLocation { place, kept: file.is_some() },
+            file,
             #[cfg(feature = "cluster")]
             probe: None,
             #[cfg(feature = "cluster")]
@@ -97,7 +125,14 @@ impl StoreInfo {
         if relations.is_some() {
             place.push_str(&format!(" and CQL (keyspace {keyspace})"));
         }
-        Self { data: DataLocation { place, kept: true }, pinged, probe: Some(probe), relations }
+        Self {
+            data: DataLocation { place, kept: true },
+            pinged,
+            #[cfg(feature = "embedded")]
+            file: None,
+            probe: Some(probe),
+            relations,
+        }
     }
 
     /// The name of the store whose pings decide whether the node serves, in metrics.
@@ -121,6 +156,24 @@ impl StoreInfo {
     /// The location of the store whose pings decide whether the node serves.
     pub(crate) fn pinged_place(&self) -> &str {
         &self.pinged
+    }
+
+    /// Why the data file took no write when it was last asked for one.
+    pub(crate) fn obstacle(&self) -> Option<StoreObstacle> {
+        #[cfg(feature = "embedded")]
+        if let Some(obstacle) = self.file.as_ref().and_then(kith_store_sqlite::Probe::obstacle) {
+            return Some(of_file(&obstacle, &self.data.place));
+        }
+        None
+    }
+
+    /// How much room the data file has left; `None`: the store is no file.
+    pub(crate) fn room(&self) -> Option<StoreRoom> {
+        #[cfg(feature = "embedded")]
+        if let Some(file) = &self.file {
+            return Some(StoreRoom { free: file.free_bytes(), full: file.is_full() });
+        }
+        None
     }
 
     /// Why relations are not available although the node may serve all other calls; `None`: they are available. Returns
@@ -184,9 +237,8 @@ impl StoreInfo {
                     "{place}: the file cannot be used now; does another program use it, is the disk in order?"
                 )
             }
-            StoreError::Corrupt { .. } => {
-                format!("{place}: what is stored cannot be read; it is damaged: restore a backup")
-            }
+            StoreError::Corrupt { .. } => damaged_line(place),
+            StoreError::NewerSchema { .. } => newer_line(place, error),
             other => {
                 format!("{place}: {other}; try again with --log debug, and restore a backup if it stays")
             }
@@ -206,12 +258,13 @@ impl StoreInfo {
     #[cfg(feature = "cluster")]
     async fn mongodb_failure(&self, error: &StoreError) -> StoreFailure {
         let place = &self.pinged;
-        if let StoreError::Corrupt { .. } = error {
-            return StoreFailure::Permanent(StartError::new(format!(
-                "{place}: what is stored cannot be read: a newer kith than {} wrote it, or it is damaged; start \
-                 the newer kith, or restore a backup",
-                env!("CARGO_PKG_VERSION")
-            )));
+        let permanent = match error {
+            StoreError::Corrupt { .. } => Some(damaged_line(place)),
+            StoreError::NewerSchema { .. } => Some(newer_line(place, error)),
+            _ => None,
+        };
+        if let Some(line) = permanent {
+            return StoreFailure::Permanent(StartError::new(line));
         }
         let unfit = match &self.probe {
             Some(probe) => probe.unfit().await,
@@ -224,6 +277,41 @@ impl StoreInfo {
         };
         let line = StartError::new(unfit_line(&unfit, place));
         if unfit.is_temporary() { StoreFailure::Temporary(line) } else { StoreFailure::Permanent(line) }
+    }
+}
+
+fn damaged_line(place: &str) -> String {
+    format!("{place}: what is stored cannot be read; it is damaged: restore a backup")
+}
+
+/// Names the migrations of both sides, as an operator who believes in damage would restore a backup.
+fn newer_line(place: &str, error: &StoreError) -> String {
+    let version = build_info::VERSION;
+    format!(
+        "{place}: {error}; this is kith {version}: start the newer kith, or restore a backup from before the upgrade"
+    )
+}
+
+#[cfg(feature = "embedded")]
+fn of_file(obstacle: &WriteObstacle, place: &str) -> StoreObstacle {
+    match obstacle {
+        WriteObstacle::Replaced(file) => StoreObstacle {
+            reason: "store_replaced",
+            message: format!(
+                "{} was removed, moved or replaced while the node has it open, so that writes would be lost: they are \
+                 refused; stop the node, put the file back or restore a backup, and start it again",
+                file.display()
+            ),
+            certain: true,
+        },
+        WriteObstacle::Locked => StoreObstacle {
+            reason: "store_locked",
+            message: format!(
+                "another process holds the write lock of {place}: writes wait up to 5s for it and are refused then; end \
+                 that process (fuser {place})"
+            ),
+            certain: false,
+        },
     }
 }
 

@@ -5,6 +5,7 @@
 //! a handshake, no jitter in their age, and answers a deadline with CANCELLED before the edge can.
 
 mod answer_body;
+pub mod certificate;
 mod cors;
 mod front;
 mod http1_io;

@@ -4,6 +4,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use parking_lot::Mutex;
@@ -14,6 +15,7 @@ use rustls::{
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::TlsAcceptor;
 
+use super::certificate;
 use crate::{
     auth::secret_file::{self, Content, SecretFile, UnfitFile},
     config::TlsConfig,
@@ -36,6 +38,8 @@ struct ServedCertificate {
     acceptor: TlsAcceptor,
     /// Hash of its files.
     digest: [u8; 32],
+    /// When the first certificate of the chain ends; `None`: it cannot be read.
+    ends: Option<SystemTime>,
 }
 
 impl Certificates {
@@ -43,12 +47,21 @@ impl Certificates {
     ///
     /// # Errors
     /// If they cannot be read, do not match, the key is readable by all users, or others may change one of them.
-    pub(super) fn of(config: &TlsConfig) -> Result<Option<Arc<Self>>, StartError> {
+    pub(crate) fn of(config: &TlsConfig) -> Result<Option<Arc<Self>>, StartError> {
         let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Ok(None) };
         let files = TlsFiles { cert: cert.clone(), key: key.clone() };
         let read = files.read()?;
-        let (acceptor, digest) = (files.acceptor(&read)?, read.digest());
-        Ok(Some(Arc::new(Self { files, served: Mutex::new(ServedCertificate { acceptor, digest }) })))
+        let served = ServedCertificate {
+            acceptor: files.acceptor(&read)?,
+            digest: read.digest(),
+            ends: certificate::first_end(&read.cert.bytes),
+        };
+        Ok(Some(Arc::new(Self { files, served: Mutex::new(served) })))
+    }
+
+    /// When the first served certificate ends; `None`: it cannot be read.
+    pub(crate) fn ends(&self) -> Option<SystemTime> {
+        self.served.lock().ends
     }
 
     /// The configuration for one connection.
@@ -68,7 +81,8 @@ impl Certificates {
             return Ok(false);
         }
         let acceptor = self.files.acceptor(&read)?;
-        *self.served.lock() = ServedCertificate { acceptor, digest };
+        let ends = certificate::first_end(&read.cert.bytes);
+        *self.served.lock() = ServedCertificate { acceptor, digest, ends };
         Ok(true)
     }
 }

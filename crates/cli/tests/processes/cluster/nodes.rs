@@ -38,7 +38,7 @@ async fn every_node_lists_all_with_itself_first() {
         for node in &listed.nodes {
             assert_eq!(
                 (node.version.as_str(), node.epoch),
-                (env!("CARGO_PKG_VERSION"), listed.nodes[0].epoch)
+                (kith_server::build_info::FULL, listed.nodes[0].epoch)
             );
             assert!(node.start_time.is_some() && !node.node_id.is_empty());
         }

@@ -168,6 +168,26 @@ fn image_has_the_compiler_of_the_project() {
     assert_eq!(version, channel.trim_matches('"'));
 }
 
+/// A line for the frontend would be fetched from a registry, which an air gap or a mirror of images does not have.
+#[test]
+fn image_is_built_without_a_frontend_of_a_registry() {
+    assert!(!text("Dockerfile").contains("# syntax="));
+    assert!(text("Dockerfile").contains("ENV BUILD_COMMIT=${REVISION}"));
+}
+
+/// Each check of the shell of MongoDB takes a second or two of a processor.
+#[test]
+fn shell_of_mongodb_is_started_seldom() {
+    let compose = text("docker-compose.yml");
+    let checks: Vec<_> =
+        compose.split("\n    healthcheck:\n").skip(1).filter(|check| check.contains("\"mongosh\"")).collect();
+    assert!(!checks.is_empty());
+    for check in checks {
+        let interval = check.lines().find_map(|line| line.trim().strip_prefix("interval: ")).unwrap();
+        assert_eq!(interval, "10s");
+    }
+}
+
 #[test]
 fn images_and_manifests_have_our_version() {
     let version = env!("CARGO_PKG_VERSION");

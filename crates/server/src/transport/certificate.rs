@@ -1,15 +1,27 @@
 //! The validity period of a certificate: reads the few fields of X.509 that lead to it, without a library for the rest.
 //! rustls verifies certificates, but does not return their times.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+
+/// How long before its end a certificate is reported.
+pub const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
+/// When the first of the certificates in this PEM ends, up to one that cannot be read; `None`: the first one cannot.
+pub(crate) fn first_end(pem: &[u8]) -> Option<SystemTime> {
+    let ends = |der: Result<CertificateDer<'_>, _>| period(&der.ok()?).map(|(_from, until)| until);
+    CertificateDer::pem_slice_iter(pem).map_while(ends).min()
+}
+
 /// The begin and the end of validity; `None` if they cannot be read.
-pub(super) fn period(certificate: &[u8]) -> Option<(SystemTime, SystemTime)> {
+#[must_use]
+pub fn period(certificate: &[u8]) -> Option<(SystemTime, SystemTime)> {
     let (tag, certificate, _) = element(certificate)?;
     let (inner, body, _) = element(certificate)?;
     if (tag, inner) != (SEQUENCE, SEQUENCE) {
