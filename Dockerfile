@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # The image of a node: `docker build --tag kith .`
 # The version of Rust is that of rust-toolchain.toml, which is left out here: it would fetch the components for lints.
 ARG RUST_VERSION=1.95.0
@@ -6,6 +5,10 @@ ARG DEBIAN=bookworm
 
 FROM rust:${RUST_VERSION}-${DEBIAN} AS build
 WORKDIR /src
+# What `kith --version` says: the commit and its day, as `.git` is not sent to the engine.
+ARG REVISION=unknown
+ARG REVISION_DATE=unknown
+ENV BUILD_COMMIT=${REVISION} BUILD_DATE=${REVISION_DATE}
 COPY . .
 # The registry and what was built stay with the engine between builds.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \

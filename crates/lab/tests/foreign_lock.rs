@@ -99,6 +99,34 @@ async fn only_writes_wait_for_a_foreign_lock() {
     assert!(written.iter().all(Result::is_ok), "{written:?}");
 }
 
+/// Whether its health says that it serves.
+async fn serves(channel: &Channel) -> bool {
+    let mut health = tonic_health::pb::health_client::HealthClient::new(channel.clone());
+    health.check(tonic_health::pb::HealthCheckRequest::default()).await.unwrap().into_inner().status == 1
+}
+
+async fn until_serves(channel: &Channel, expected: bool) {
+    let turned = async {
+        while serves(channel).await != expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, turned).await.unwrap_or_else(|_| panic!("never {expected}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the program of a node: run cargo xtask test"]
+async fn node_does_not_serve_while_it_cannot_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, address) = node(dir.path());
+    let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+    assert!(serves(&channel).await);
+    let locked = lock(dir.path());
+    until_serves(&channel, false).await;
+    drop(locked);
+    until_serves(&channel, true).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the program of a node: run cargo xtask test"]
 async fn long_lock_is_a_store_outage_until_released() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{callers::CallersFault, faults::AlertFault, load::AlertLoad};
+use super::{callers::CallersFault, embedded::EmbeddedFault, faults::AlertFault, load::AlertLoad};
 
 /// A fault with its alerts.
 #[derive(Clone, Copy, Debug)]
@@ -199,6 +199,30 @@ pub const CASES: [Case; 28] = [
     )
     .fires(&["KithCallersNotReloaded"])
     .lasts(40),
+    case(
+        "certificate-ends-soon",
+        "the certificates of nodes end in ten days",
+        AlertFault::Embedded(EmbeddedFault::CertificateEndsSoon),
+    )
+    .fires(&["KithCertificateEndsSoon"])
+    .lasts(60),
+    case(
+        "file-nearly-full",
+        "the data files of nodes may not become large",
+        AlertFault::Embedded(EmbeddedFault::NearlyFull),
+    )
+    .fires(&["KithStoreNearlyFull"])
+    .lasts(40),
+    case("file-full", "the data files of nodes are full", AlertFault::Embedded(EmbeddedFault::Full))
+        .fires(&["KithStoreFull"])
+        .may_fire(&["KithStoreNearlyFull"]),
+    case(
+        "pages-damaged",
+        "pages of the data files of nodes are overwritten, and read",
+        AlertFault::Embedded(EmbeddedFault::Damaged),
+    )
+    .fires(&["KithStoreDamaged"])
+    .may_fire(&["KithCallsFail"]),
     case(
         "unpublished",
         "changes are not broadcast",

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     callers::CallersFault,
+    embedded::EmbeddedFault,
     load::{AlertCallers, AlertLoad},
 };
 use crate::faults::{Member, Site, forge};
@@ -58,6 +59,8 @@ pub(super) enum AlertFault {
     Callers(CallersFault),
     /// The same while none calls.
     CallersWithoutCalls(CallersFault),
+    /// Without callers all nodes get a data file of their own, to which this happens.
+    Embedded(EmbeddedFault),
 }
 
 impl AlertFault {
@@ -111,6 +114,10 @@ impl AlertFault {
             }
             Self::Callers(fault) => fault.inject(site).await?,
             Self::CallersWithoutCalls(fault) => {
+                callers.stop_all().await;
+                fault.inject(site).await?;
+            }
+            Self::Embedded(fault) => {
                 callers.stop_all().await;
                 fault.inject(site).await?;
             }

@@ -8,6 +8,7 @@
 mod callers;
 mod case_result;
 mod cases;
+mod embedded;
 mod exposition;
 mod faults;
 mod findings;

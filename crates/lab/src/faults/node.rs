@@ -138,6 +138,24 @@ impl Node {
         Ok(())
     }
 
+    /// Starts it over a data file in its folder, without the servers of the others, after these commands of a shell.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) fn run_embedded(&mut self, before: &str, settings: &[&str]) -> Result<()> {
+        self.starts.push(std::time::Instant::now());
+        let mut command = Command::new("sh");
+        command.env_clear().env("PATH", "/usr/bin:/bin").current_dir(self.folder.path());
+        command.arg("-c").arg(format!("{before} exec \"$@\"")).arg("sh").arg(&self.config.kith);
+        command.args(["serve", "--log=warn"]).arg(format!("--listen={}", self.address()));
+        let operations = format!("operations.listen={}", self.operations());
+        for setting in [operations.as_str()].iter().chain(settings) {
+            command.args(["--set", setting]);
+        }
+        self.process = Some(ChildProcess::start("kith", command, self.log())?);
+        Ok(())
+    }
+
     /// When it was started, in this order; all that a run before knew is gone.
     #[must_use]
     pub fn starts(&self) -> &[std::time::Instant] {
