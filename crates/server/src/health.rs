@@ -106,6 +106,8 @@ pub struct Reporter {
     /// The reasons for which it does not serve; locked while the state changes, so that a late report cannot undo a
     /// stop.
     causes: Arc<Mutex<Vec<HealthCause>>>,
+    /// Bytes by which the data file can still grow.
+    store_room: Arc<Mutex<Option<u64>>>,
 }
 
 impl Reporter {
@@ -119,6 +121,7 @@ impl Reporter {
             services,
             remarks: Arc::default(),
             causes: Arc::new(Mutex::new(vec![starting])),
+            store_room: Arc::default(),
         }
     }
 
@@ -126,6 +129,17 @@ impl Reporter {
     #[must_use]
     pub fn state(&self) -> State {
         *self.state.borrow()
+    }
+
+    /// By how many bytes the data file can still grow; `None`: the store is no file, or it was not asked yet.
+    #[must_use]
+    pub fn store_room(&self) -> Option<u64> {
+        *self.store_room.lock()
+    }
+
+    /// Notes by how many bytes the data file can still grow.
+    pub(crate) fn set_store_room(&self, free: Option<u64>) {
+        *self.store_room.lock() = free;
     }
 
     /// Returns once the node serves, or stops.

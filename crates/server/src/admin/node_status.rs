@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kith_store::{Migrations, NodeStore, Stores};
 use tokio::time::timeout;
 
-use crate::{cluster::CallersDigest, edge::Load, health::Reporter, node::store::StoreInfo};
+use crate::{cluster::CallersDigest, edge::Load, health::Reporter};
 
 /// Time limit of an answer of the store: shorter than that of the operator's call.
 const STORE_LIMIT: Duration = Duration::from_secs(1);
@@ -18,7 +18,6 @@ pub struct NodeStatus {
     store: Arc<dyn NodeStore>,
     migrations: Arc<dyn Migrations>,
     callers: Option<CallersDigest>,
-    store_info: Option<StoreInfo>,
 }
 
 /// The answer of the store.
@@ -37,7 +36,7 @@ impl NodeStatus {
     #[must_use]
     pub fn new(health: Reporter, load: Load, stores: &Stores) -> Self {
         let (store, migrations) = (Arc::clone(&stores.node), Arc::clone(&stores.migrations));
-        Self { health, load, store, migrations, callers: None, store_info: None }
+        Self { health, load, store, migrations, callers: None }
     }
 
     /// The same, which also says which callers the node knows.
@@ -46,16 +45,9 @@ impl NodeStatus {
         Self { callers, ..self }
     }
 
-    /// The same, which also says how much room the store has.
-    #[must_use]
-    pub(crate) fn with_store_info(self, info: StoreInfo) -> Self {
-        Self { store_info: Some(info), ..self }
-    }
-
     /// How many bytes the data file can still grow by; `None`: the store is no file, or the system does not say.
     pub(super) fn free_bytes(&self) -> Option<i64> {
-        let room = self.store_info.as_ref()?.room()?;
-        if room.full { Some(0) } else { room.free.map(|free| i64::try_from(free).unwrap_or(i64::MAX)) }
+        self.health.store_room().map(|free| i64::try_from(free).unwrap_or(i64::MAX))
     }
 
     /// A digest of the callers that the node knows now; empty: none.
@@ -120,6 +112,9 @@ mod tests {
         file.close().await;
         let away = node_status.store().await;
         assert!(!away.answers && away.applied.is_empty(), "{away:?}");
+        assert_eq!(node_status.free_bytes(), None);
+        node_status.health.set_store_room(Some(7));
+        assert_eq!(node_status.free_bytes(), Some(7));
     }
 
     #[test]

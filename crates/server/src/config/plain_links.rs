@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn links_in_plaintext_to_other_machines_are_named() {
+    fn plaintext_to_other_machines_is_named() {
         assert_eq!(
             links(
                 "redis://:hunter2@10.0.0.7:6379",

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn certificate_is_reported_before_and_after_its_end() {
+    fn certificate_end_is_reported_and_ends() {
         let dir = tempfile::tempdir().unwrap();
         let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.not_after = rcgen::date_time_ymd(2030, 1, 1);

@@ -271,7 +271,7 @@ impl Startup {
         let keys = if self.config.redis.url.is_some() { Some(found?) } else { None };
         self.acquire_database_lease(keys.as_ref()).await?;
         let node_status = NodeStatus::new(self.health.clone(), self.edge.load(), &self.stores);
-        let node_status = node_status.with_callers(callers).with_store_info(self.info.clone());
+        let node_status = node_status.with_callers(callers);
         let services = Box::pin(self.build(node_status, keys)).await?;
         if let Some(cluster) = &services.cluster {
             let calls = cluster.calls().clone();

@@ -65,6 +65,7 @@ impl StoreRemarks {
         if let Some(free) = room.free {
             metrics::gauge!(metric::STORE_FREE_BYTES.name).set(free as f64);
         }
+        self.health.set_store_room(if room.full { Some(0) } else { room.free });
         let level = RoomLevel::of(room);
         metrics::gauge!(metric::STORE_FULL.name).set(if level == RoomLevel::None { 1.0 } else { 0.0 });
         if level != self.level {

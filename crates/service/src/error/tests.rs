@@ -41,7 +41,7 @@ fn item_error_equals_call_error() {
 }
 
 #[test]
-fn full_store_may_be_asked_again_once_there_is_room() {
+fn full_store_may_be_asked_again() {
     let source = Arc::new(std::io::Error::other("full"));
     let error = Error::store("user", &StoreError::Full { source });
     assert_eq!(metadata(error.clone()), [outcome("not_applied"), outcome("not_applied")]);

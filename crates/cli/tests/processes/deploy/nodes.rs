@@ -170,7 +170,7 @@ fn image_has_the_compiler_of_the_project() {
 
 /// A line for the frontend would be fetched from a registry, which an air gap or a mirror of images does not have.
 #[test]
-fn image_is_built_without_a_frontend_of_a_registry() {
+fn image_needs_no_frontend_of_a_registry() {
     assert!(!text("Dockerfile").contains("# syntax="));
     assert!(text("Dockerfile").contains("ENV BUILD_COMMIT=${REVISION}"));
 }
