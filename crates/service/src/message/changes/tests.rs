@@ -15,7 +15,8 @@ fn edit(body: &'static str) -> MessageEdit {
 
 /// A message with this number of edits and this body.
 fn message(edits: u32, body: &'static str) -> Message {
-    let edited = Some(Edited { count: edits, last: Timestamp(8) }).filter(|edited| edited.count > 0);
+    let edited =
+        Some(Edited { count: edits, last: Timestamp(8), event: None }).filter(|edited| edited.count > 0);
     Message { body: body.into(), edited, ..stored(5, 1) }
 }
 

@@ -103,7 +103,7 @@ async fn page(bytes: usize, order: PageOrder, first: Seq, last: Seq) -> (Vec<Seq
     let mut found = PageContent::default();
     let parts = ordered(parts(Span { first, last }, &[]), order);
     let logs = logs(Arc::<FakeLogs>::clone(&store));
-    let log = LogSource { logs: &logs, conversation: group(9), end };
+    let log = LogSource { logs: &logs, conversation: group(9), range: range(first, end) };
     let cut = read(log, parts, order, |_| true, &mut found).await.unwrap();
     let seqs = found.messages.iter().map(|message| message.seq).collect();
     (seqs, cut, store.reads())
