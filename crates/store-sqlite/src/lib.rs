@@ -4,6 +4,7 @@
 //! acknowledged after its commit, which it shares with all writes that waited with it. No call blocks the calling
 //! thread: threads of the store do the work, behind bounded queues.
 
+mod access;
 mod application;
 pub mod backup;
 mod ban;
@@ -75,6 +76,7 @@ impl SqliteHandle {
     pub fn stores(&self) -> Stores {
         Stores {
             users: Arc::<Sqlite>::clone(&self.sqlite),
+            accesses: Arc::<Sqlite>::clone(&self.sqlite),
             groups: Arc::<Sqlite>::clone(&self.sqlite),
             follows: Arc::<Sqlite>::clone(&self.sqlite),
             blocks: Arc::<Sqlite>::clone(&self.sqlite),

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Keyword, NewUser, SecretOwner, StoreError, Stored, Text, Timestamp, User, UserId, UserName,
-    UserPatch, UserStore, Version, Write,
+    Applied, Keyword, NewUser, SecretOwner, StoreError, Stored, TOKENS_AFTER_DELETION, Text, Timestamp, User,
+    UserId, UserName, UserPatch, UserStore, Version, Write,
 };
 use rusqlite::{Connection, params};
 
@@ -63,10 +63,11 @@ pub(crate) const UPDATE: &str =
 pub(crate) const RENAME: &str = "UPDATE users SET name = ?2, name_key = ?3 WHERE id = ?1";
 pub(crate) const SET_EMAIL: &str = "UPDATE users SET email = ?2, email_key = ?3 WHERE id = ?1";
 pub(crate) const SET_PHONE: &str = "UPDATE users SET phone = ?2 WHERE id = ?1";
-/// Primary key.
+/// Primary key. What decides who is let in stays in the stub, without a suspension.
 pub(crate) const DELETE: &str = "UPDATE users SET version = ?2, deleted = 1, name = NULL, name_free_ms = ?3,
     nick = '', email = NULL, email_key = NULL, phone = NULL, gender = 0, age = 0, region = '', icon = '',
-    params = '{}', created_ms = 0, updated_ms = ?4 WHERE id = ?1";
+    params = '{}', created_ms = 0, updated_ms = ?4, access_version = access_version + 1, account = account + 1,
+    tokens_from_ms = MAX(tokens_from_ms, ?5), suspended_until_ms = NULL, suspension_reason = NULL WHERE id = ?1";
 /// Index `users_name`.
 pub(crate) const FREE_NAME: &str = "UPDATE users SET name_key = NULL, name_free_ms = NULL
     WHERE name_key = ?1 AND deleted = 1 AND name_free_ms <= ?2";
@@ -272,7 +273,8 @@ fn delete(
     let version = live_version(connection, STATE, id.get())?;
     check_expected(write, version)?;
     let version = version.next();
-    run(connection, DELETE, [id.get(), version.get(), name_free_at.0, write.now.0])?;
+    let tokens_from = write.now.after(TOKENS_AFTER_DELETION);
+    run(connection, DELETE, [id.get(), version.get(), name_free_at.0, write.now.0, tokens_from.0])?;
     secret::remove_all(connection, SecretOwner::User(id))?;
     removal::hold(connection, id, write.now)?;
     Ok(version)

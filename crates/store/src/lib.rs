@@ -7,6 +7,7 @@
 //! cache, and see every write that was acknowledged before they began; for some seconds after the failover of a
 //! cluster, only [`StrongReads`] guarantees that.
 
+mod access;
 mod address;
 mod application;
 mod ban;
@@ -52,6 +53,9 @@ pub mod conformance;
 
 use std::sync::Arc;
 
+pub use access::{
+    AccessChange, AccessStore, SUSPENSION_REASON_CHARS_MAX, Suspension, TOKENS_AFTER_DELETION, UserAccess,
+};
 pub use address::{EMAIL_CHARS_MAX, Email, Phone};
 pub use application::{
     APPLICATIONS_AT_ONCE, Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId,
@@ -146,6 +150,8 @@ impl<T> RelationStores for T where
 pub struct Stores {
     /// Users.
     pub users: Arc<dyn UserStore>,
+    /// Whether users are let in.
+    pub accesses: Arc<dyn AccessStore>,
     /// Groups.
     pub groups: Arc<dyn GroupStore>,
     /// Follows.

@@ -219,6 +219,7 @@ impl ClusterHandle {
             relation_log: Arc::<R>::clone(relations),
             edges: Arc::<R>::clone(relations),
             users: Arc::<Mongo>::clone(&self.mongo),
+            accesses: Arc::<Mongo>::clone(&self.mongo),
             groups: Arc::<Mongo>::clone(&self.mongo),
             dialogs: Arc::<Mongo>::clone(&self.mongo),
             conversations: Arc::<Mongo>::clone(&self.mongo),

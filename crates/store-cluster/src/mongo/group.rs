@@ -81,7 +81,7 @@ impl GroupStore for Mongo {
 
     async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError> {
         let _permit = self.admit()?;
-        let change = Change::Delete { keep: &[], set: Document::new() };
+        let change = Change::Delete { keep: &[], set: Document::new(), more: Document::new() };
         let order = Order { id: id.get(), change, secrets: SecretChange::new(), write };
         let done = Box::pin(self.write::<Group>(&order)).await?;
         Ok(Applied { record: version_of(&done.document)?, replayed: done.replayed })
@@ -108,6 +108,7 @@ impl Mongo {
 
 impl Record for Group {
     const OWNER: &'static str = GROUP;
+    const KEPT: &'static [&'static str] = &[];
 
     fn collection(mongo: &Mongo) -> &Collection<RawDocumentBuf> {
         &mongo.groups
@@ -224,7 +225,7 @@ fn changes(patch: GroupPatch, now: Timestamp) -> Change {
         set.insert("history", history);
     }
     change_params(&patch.params, &mut set, &mut unset);
-    Change::Update { set, unset, params: patch.params }
+    Change::Update { set, unset, params: patch.params, more: Document::new() }
 }
 
 fn blank(id: GroupId) -> Group {

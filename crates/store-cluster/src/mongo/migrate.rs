@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 17] = [
+const KNOWN: [(u32, &str, &str); 18] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
     (3, "leases", include_str!("../../../../migrations/mongodb/0003_leases.json")),
@@ -38,6 +38,7 @@ const KNOWN: [(u32, &str, &str); 17] = [
     (14, "notices", include_str!("../../../../migrations/mongodb/0014_notices.json")),
     (15, "receipts", include_str!("../../../../migrations/mongodb/0015_receipts.json")),
     (16, "fan-out notes", include_str!("../../../../migrations/mongodb/0016_fan_out_notes.json")),
+    (17, "user access", include_str!("../../../../migrations/mongodb/0017_user_access.json")),
     (18, "message times", include_str!("../../../../migrations/mongodb/0018_message_times.json")),
 ];
 /// The migrations of the store of relations.

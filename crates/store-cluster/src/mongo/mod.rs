@@ -1,5 +1,6 @@
 //! Users, groups, messages, dialogs, notices, secrets, requests and shared data of nodes, in MongoDB.
 
+mod access;
 mod command;
 #[cfg(test)]
 mod concerns;

@@ -1,6 +1,7 @@
 //! Users: `{_id, v, name, name_key, nick, email, email_key, phone, gender, age, region, icon, params,
 //! created, updated, w, u}`. Absent texts are absent fields. `w` is a random number of the insert, `u` one of the last
-//! update. The stub of a deleted user has `id_held`, the moment of the deletion, until the id is released.
+//! update. The stub of a deleted user has `id_held`, the moment of the deletion, until the id is released. Whether the user is
+//! let in is in further fields: see [`super::access`].
 
 use async_trait::async_trait;
 use kith_store::{
@@ -14,6 +15,7 @@ use mongodb::{
 };
 
 use super::{
+    access,
     connect::Mongo,
     document::{
         change_params, fields, kind, moment, number_in, params, params_document, small, text, version,
@@ -92,7 +94,7 @@ impl UserStore for Mongo {
     ) -> Result<Applied<Version>, StoreError> {
         let _permit = self.admit()?;
         let set = doc! { "name_free_at": name_free_at.0, ID_HELD: write.now.0 };
-        let change = Change::Delete { keep: &["name_key"], set };
+        let change = Change::Delete { keep: &["name_key"], set, more: access::ended(write.now) };
         let order = Order { id: id.get(), change, secrets: SecretChange::new(), write };
         let done = Box::pin(self.write::<User>(&order)).await?;
         Ok(Applied { record: version_of(&done.document)?, replayed: done.replayed })
@@ -149,6 +151,7 @@ impl Mongo {
 
 impl Record for User {
     const OWNER: &'static str = USER;
+    const KEPT: &'static [&'static str] = &access::KEPT;
 
     fn collection(mongo: &Mongo) -> &Collection<RawDocumentBuf> {
         &mongo.users
@@ -261,7 +264,7 @@ fn changes(patch: UserPatch, now: Timestamp) -> Change {
         set.insert("age", i32::from(age));
     }
     change_params(&patch.params, &mut set, &mut unset);
-    Change::Update { set, unset, params: patch.params }
+    Change::Update { set, unset, params: patch.params, more: Document::new() }
 }
 
 fn user_id(number: i64) -> Result<UserId, StoreError> {

@@ -41,13 +41,17 @@ pub(super) enum Change {
         unset: Document,
         /// The patch, to check whether the result fits.
         params: ParamsPatch,
+        /// Further operators, such as `$max`.
+        more: Document,
     },
-    /// Leaves a stub: `_id`, `v` and these fields of the record, as they are, and these others.
+    /// Leaves a stub: `_id`, `v`, these fields of the record and [`Record::KEPT`], as they are, and these others.
     Delete {
         /// Fields that stay.
         keep: &'static [&'static str],
         /// Operand of `$set`, besides `deleted`.
         set: Document,
+        /// Further operators, such as `$max`.
+        more: Document,
     },
 }
 
@@ -177,21 +181,21 @@ impl Mongo {
                 let mut set = fields.clone();
                 set.insert("w", nonce);
                 let stub = doc! { "_id": order.id, "deleted": true, ID_HELD: Bson::Null };
-                let state = NewState { set, keep: &[], nonce };
+                let state = NewState { set, keep: &[], more: Document::new(), nonce };
                 self.rewrite::<R>(stub, state, session).await?.ok_or(Refusal::Unmatched)
             }
-            (Change::Delete { keep, set }, _) => {
+            (Change::Delete { keep, set, more }, _) => {
                 let mut set = set.clone();
                 set.insert("deleted", true);
-                let state = NewState { set, keep, nonce };
+                let state = NewState { set, keep, more: more.clone(), nonce };
                 self.rewrite::<R>(order.live_filter(), state, session).await?.ok_or(Refusal::Unmatched)
             }
-            (Change::Update { set, unset, params }, _) => {
+            (Change::Update { set, unset, params, more }, _) => {
                 let mut filter = order.live_filter();
                 if let Some(room) = room_for(params) {
                     filter.insert("$expr", room);
                 }
-                let update = modification(set.clone(), unset.clone(), nonce);
+                let update = modification(set.clone(), unset.clone(), more.clone(), nonce);
                 self.find_and_update::<R>(filter, update, session).await?.ok_or(Refusal::Unmatched)
             }
         }
@@ -203,7 +207,7 @@ impl Mongo {
     async fn rewrite<R: Record>(
         &self,
         mut filter: Document,
-        NewState { set, keep, nonce }: NewState,
+        NewState { set, keep, more, nonce }: NewState,
         mut session: Option<&mut ClientSession>,
     ) -> Result<Option<RawDocumentBuf>, Error> {
         let find = R::collection(self).find_one(filter.clone()).max_time(self.options.command);
@@ -221,11 +225,12 @@ impl Mongo {
                 // The change applies to the read state.
                 "v" => drop(filter.insert("v", Bson::try_from(value)?)),
                 "_id" | "w" | "u" => {}
-                name if set.contains_key(name) || keep.contains(&name) || !names_a_path(name) => {}
+                name if set.contains_key(name) || keep.contains(&name) || R::KEPT.contains(&name) => {}
+                name if !names_a_path(name) => {}
                 name => drop(unset.insert(name, "")),
             }
         }
-        self.find_and_update::<R>(filter, modification(set, unset, nonce), session).await
+        self.find_and_update::<R>(filter, modification(set, unset, more, nonce), session).await
     }
 
     async fn find_and_update<R: Record>(
@@ -359,8 +364,10 @@ impl Mongo {
 struct NewState {
     /// Operand of `$set`.
     set: Document,
-    /// Fields that stay as they are.
+    /// Fields that stay as they are, besides [`Record::KEPT`].
     keep: &'static [&'static str],
+    /// Further operators.
+    more: Document,
     /// See [`modification`].
     nonce: i64,
 }
@@ -417,9 +424,14 @@ fn created(id: i64, fields: &Document, nonce: i64) -> Result<RawDocumentBuf, Ref
 
 /// Sets and removes fields, and raises the version. The change feed takes an update of `v` that leaves `u` as it was
 /// for a change by hand; `w` stays, for it identifies the insert.
-fn modification(mut set: Document, unset: Document, nonce: i64) -> Document {
+fn modification(mut set: Document, unset: Document, mut more: Document, nonce: i64) -> Document {
     set.insert("u", nonce);
-    let mut update = doc! { "$set": set, "$inc": { "v": 1_i64 } };
+    let mut raised = doc! { "v": 1_i64 };
+    if let Some(Bson::Document(others)) = more.remove("$inc") {
+        raised.extend(others);
+    }
+    let mut update = doc! { "$set": set, "$inc": raised };
+    update.extend(more);
     if !unset.is_empty() {
         update.insert("$unset", unset);
     }

@@ -30,7 +30,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::{
-    OpenError, SqliteHandle, SqliteOptions, condition::Condition, group, migrate, open, open_in_memory,
+    OpenError, SqliteHandle, SqliteOptions, access, condition::Condition, group, migrate, open, open_in_memory,
     request, secret, user, writer::Writer,
 };
 
@@ -319,7 +319,7 @@ async fn a_ping_answers_in_time_or_fails() {
 #[tokio::test]
 async fn no_hot_query_scans_or_sorts() {
     let handle = open_in_memory().await.unwrap();
-    let batches = [8, 500].map(|count| [user::BY_IDS.sql(count), group::BY_IDS.sql(count)]);
+    let batches = [8, 500].map(|count| [user::BY_IDS.sql(count), access::BY_IDS.sql(count), group::BY_IDS.sql(count)]);
     let single = [
         user::BY_ID,
         user::BY_NAME,
@@ -333,6 +333,9 @@ async fn no_hot_query_scans_or_sorts() {
         user::DELETE,
         user::FREE_NAME,
         user::FREE_NAMES,
+        access::BY_ID,
+        access::SUSPEND,
+        access::REFUSE_TOKENS,
         group::BY_ID,
         group::SEARCH,
         group::SCAN,

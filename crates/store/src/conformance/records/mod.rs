@@ -25,6 +25,7 @@ pub mod read_marks;
 pub mod secret;
 pub mod sequence;
 pub mod user;
+pub mod user_access;
 pub mod user_at_once;
 pub mod user_ids;
 pub mod user_names;
