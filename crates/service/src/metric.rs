@@ -75,7 +75,8 @@ metrics! {
         "kith_auth_refused_total",
         &["cause"],
         "Calls refused because of their credential (`missing`, `malformed`, `several`, `unknown`, `expired`, `token`, `node_proof`) or of what the \
-         caller may do (`scope`, `acting_user_refused`, `acting_user_needed`, `not_allowed`).",
+         caller may do (`scope`, `acting_user_refused`, `acting_user_needed`, `not_allowed`), or because their user is not let in (`suspended`, \
+         `signed_out`).",
     );
     pub const CALLER_CALLS: Metric = Metric::counter(
         "kith_caller_calls_total",

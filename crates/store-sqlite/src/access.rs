@@ -30,7 +30,8 @@ pub(crate) const BY_ID: &str = concat!(select!(), " WHERE id = ?1");
 /// Primary key.
 pub(crate) static BY_IDS: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::new(select!()));
 /// Primary key. A reason of NULL ends the suspension.
-pub(crate) const SUSPEND: &str = "UPDATE users SET version = version + 1, access_version = access_version + 1,
+pub(crate) const SUSPEND: &str =
+    "UPDATE users SET version = version + 1, access_version = access_version + 1,
     suspended_until_ms = ?2, suspension_reason = ?3 WHERE id = ?1";
 /// Primary key.
 pub(crate) const REFUSE_TOKENS: &str = "UPDATE users SET version = version + 1,
@@ -39,7 +40,9 @@ pub(crate) const REFUSE_TOKENS: &str = "UPDATE users SET version = version + 1,
 #[async_trait]
 impl AccessStore for Sqlite {
     async fn accesses(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<UserAccess>)>, StoreError> {
-        self.readers.by_keys(&BY_IDS, ids, |row| access_of(row).map(|access| (access.user, access.stored()))).await
+        self.readers
+            .by_keys(&BY_IDS, ids, |row| access_of(row).map(|access| (access.user, access.stored())))
+            .await
     }
 
     /// One process writes and reads the file: a read that begins after a commit sees it.
@@ -75,11 +78,8 @@ fn apply(
 }
 
 fn access_of(row: &Row<'_>) -> Result<UserAccess, Failure> {
-    let suspension = if row.get(4)? {
-        Some(Suspension { until: moment(row, 5)?, reason: text(row, 6)? })
-    } else {
-        None
-    };
+    let suspension =
+        if row.get(4)? { Some(Suspension { until: moment(row, 5)?, reason: text(row, 6)? }) } else { None };
     Ok(UserAccess {
         user: user_id(row, 0, "users.id")?,
         version: version(row, 1)?,

@@ -5,7 +5,9 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Applied, Invalid, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes, text};
+use crate::{
+    Applied, Invalid, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes, text,
+};
 
 /// Most characters of the reason of a suspension.
 pub const SUSPENSION_REASON_CHARS_MAX: usize = 256;
@@ -141,10 +143,8 @@ mod tests {
 
     #[test]
     fn suspension_ends_at_its_time() {
-        let suspended = |until| UserAccess {
-            suspension: Some(Suspension::new(until, "spam").unwrap()),
-            ..access()
-        };
+        let suspended =
+            |until| UserAccess { suspension: Some(Suspension::new(until, "spam").unwrap()), ..access() };
         assert!(suspended(None).is_suspended(Timestamp(i64::MAX)));
         let ends = suspended(Some(Timestamp(50)));
         assert!(ends.is_suspended(Timestamp(49)) && !ends.is_suspended(Timestamp(50)));

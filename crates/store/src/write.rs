@@ -83,6 +83,13 @@ impl RequestId {
         Self(format!("u{user}:{self}"))
     }
 
+    /// This id, bound to a later account with the id of a user: the accounts before chose theirs without it. No caller can choose
+    /// it: it has a colon.
+    #[must_use]
+    pub fn of_account(&self, account: u32) -> Self {
+        if account == 0 { self.clone() } else { Self(format!("a{account}:{self}")) }
+    }
+
     /// The characters.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -22,6 +22,7 @@ A call passes these checks in this order, and takes no slot of the node before i
 | With `kith-acting-user`: the caller has `act`, and is no user. | `PERMISSION_DENIED`: [ACTING_USER_REFUSED](errors.md#acting_user_refused) |
 | With `kith-acting-user`, or as a user: the method is not for services only. | `PERMISSION_DENIED`: [NOT_ALLOWED](errors.md#not_allowed) |
 | Without it: the caller has `own` of the domain. | `PERMISSION_DENIED`: [ACTING_USER_NEEDED](errors.md#acting_user_needed) |
+| The acting user is let in: neither suspended, nor signed out after its token was issued. | `PERMISSION_DENIED`: [USER_SUSPENDED](errors.md#user_suspended); `UNAUTHENTICATED`: [CREDENTIALS_REFUSED](errors.md#credentials_refused) |
 | The acting user is the one that the self field names, and may do this to the record. | `PERMISSION_DENIED` or `NOT_FOUND`, as the method says |
 
 Acting for users and acting for itself are separate rights: a caller that may only act for users, and forgets to name one, gets an \

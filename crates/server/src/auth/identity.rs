@@ -11,7 +11,7 @@ use kith_service::{
     error::{Error, Reason},
     rpc::rights::{CallerId, Rights, Scope},
 };
-use kith_store::UserId;
+use kith_store::{Timestamp, UserId};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +50,7 @@ impl User {
     pub(crate) fn trusted(id: UserId) -> Self {
         // As long as a clock goes at least; there is no latest instant.
         let ends = Instant::now() + Duration::from_secs(10 * 365 * 24 * 60 * 60);
-        Self { id, ends, ended: CancellationToken::new() }
+        Self { id, issued: None, ends, ended: CancellationToken::new() }
     }
 }
 
@@ -71,6 +71,8 @@ pub(crate) enum IdentityLookup {
 #[derive(Debug)]
 pub(crate) struct User {
     pub(crate) id: UserId,
+    /// When its token was issued; `None`: it is believed without one.
+    pub(crate) issued: Option<Timestamp>,
     /// From when on the token is refused. Streams of the user end then.
     pub(crate) ends: Instant,
     /// Cancelled when the key that signed the token is removed. Streams of the user end then.

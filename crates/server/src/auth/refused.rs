@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use kith_service::error::{Error, Reason};
+use kith_service::{
+    error::{Error, Reason},
+    user::AccessDenial,
+};
 use kith_store::UserId;
 
 use super::{Caller, Digest, KeyId};
@@ -35,10 +38,14 @@ pub(crate) enum RefusalCause {
     ActingUserNeeded,
     /// The method is not for users, or not for nodes.
     NotAllowed,
+    /// The user is suspended.
+    Suspended,
+    /// The token was issued before its user was signed out or deleted.
+    SignedOut,
 }
 
 impl RefusalCause {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Missing,
         Self::Malformed,
         Self::Several,
@@ -50,6 +57,8 @@ impl RefusalCause {
         Self::ActingUserRefused,
         Self::ActingUserNeeded,
         Self::NotAllowed,
+        Self::Suspended,
+        Self::SignedOut,
     ];
 
     /// As logs and metrics name it.
@@ -66,6 +75,8 @@ impl RefusalCause {
             Self::ActingUserRefused => "acting_user_refused",
             Self::ActingUserNeeded => "acting_user_needed",
             Self::NotAllowed => "not_allowed",
+            Self::Suspended => "suspended",
+            Self::SignedOut => "signed_out",
         }
     }
 
@@ -110,6 +121,15 @@ impl RefusedCall {
         let key = (credential.len() >= KEY_LEAST).then(|| digest.key_id());
         let cause = if expired.is_some() { RefusalCause::Expired } else { RefusalCause::Unknown };
         Self { caller: expired, key, ..Self::of(cause) }
+    }
+
+    /// A user is not let in.
+    pub(crate) fn by_access(denial: AccessDenial, user: UserId) -> Self {
+        let cause = match denial {
+            AccessDenial::Suspended => RefusalCause::Suspended,
+            AccessDenial::SignedOut | AccessDenial::Deleted => RefusalCause::SignedOut,
+        };
+        Self { error: denial.error(), cause, acting_user: Some(user), ..Self::missing() }
     }
 
     /// A known caller, `None` for a node or an anonymous client, may not call the method.

@@ -8,7 +8,7 @@ use kith_service::{
     error::Error,
     rpc::{
         answer_size::ANSWER_BYTES,
-        call::{Call, Principal},
+        call::{Call, CallAccess, Principal},
     },
 };
 use kith_store::UserId;
@@ -159,16 +159,17 @@ fn forget_trace(headers: &mut HeaderMap) {
 }
 
 fn call(by: &Identity, acting: Principal, deadline: Instant) -> Call {
-    let user = if let Identity::User(user) = by { Some(user.id) } else { None };
+    let user = if let Identity::User(user) = by { Some(user) } else { None };
     Call {
         deadline,
-        principal: user.map_or(acting, Principal::User),
+        principal: user.map_or(acting, |user| Principal::User(user.id)),
         rights: by.rights(),
         caller: by.caller(),
         by_node: matches!(by, Identity::Node),
         by_user: user.is_some(),
         answer_bytes: ANSWER_BYTES,
         delivers: false,
+        access: CallAccess { issued: user.and_then(|user| user.issued), ..CallAccess::default() },
     }
 }
 

@@ -1,7 +1,8 @@
 //! What ends a call before its answer is complete.
 
-use std::{future::Future as _, pin::Pin, task::Context};
+use std::{future::Future as _, pin::Pin, sync::Arc, task::Context};
 
+use kith_service::user::LiveAccess;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
@@ -45,6 +46,25 @@ impl PolledSignal {
     }
 }
 
+/// Given when the user of a stream is let in no more.
+struct AccessSignal {
+    live: Arc<LiveAccess>,
+    /// As that of [`PolledSignal`].
+    wait: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+}
+
+impl AccessSignal {
+    fn status_if_given(&self) -> Option<Status> {
+        self.live.ended().is_cancelled().then(|| self.live.error().into())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Status> {
+        let ended = self.live.ended();
+        let wait = self.wait.get_or_insert_with(|| Box::pin(ended.clone().cancelled_owned()));
+        wait.as_mut().poll(cx).is_ready().then(|| self.live.error().into())
+    }
+}
+
 /// When a call ends at the latest, and by which status.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamEnd {
@@ -58,22 +78,32 @@ pub(super) struct EndConditions {
     /// Made when the call has to wait for the first time: an answer from memory needs no timer.
     timer: Option<Pin<Box<Sleep>>>,
     signals: [Option<PolledSignal>; 2],
+    /// Of a stream of a user.
+    access: Option<Box<AccessSignal>>,
 }
 
 impl EndConditions {
     pub(super) fn new(last: StreamEnd, signals: [Option<CloseSignal>; 2]) -> Self {
-        Self { last, timer: None, signals: signals.map(|signal| signal.map(PolledSignal::new)) }
+        let signals = signals.map(|signal| signal.map(PolledSignal::new));
+        Self { last, timer: None, signals, access: None }
+    }
+
+    /// Ends it with the access of its user, too. The stream counts as open as long as this exists.
+    pub(super) fn add_access(&mut self, live: Arc<LiveAccess>) {
+        self.access = Some(Box::new(AccessSignal { live, wait: None }));
     }
 
     /// The status with which the call must end now, if a condition is met.
     pub(super) fn met(&self) -> Option<Status> {
         let given = self.signals.iter().flatten().find_map(|signal| signal.signal.status_if_given());
+        let given = given.or_else(|| self.access.as_ref()?.status_if_given());
         given.or_else(|| (Instant::now() >= self.last.at).then(self.last.status))
     }
 
     /// The same; the task is woken when a condition is met later.
     pub(super) fn poll_met(&mut self, cx: &mut Context<'_>) -> Option<Status> {
         let given = self.signals.iter_mut().flatten().find_map(|signal| signal.poll(cx));
+        let given = given.or_else(|| self.access.as_mut()?.poll(cx));
         if given.is_some() {
             return given;
         }

@@ -13,10 +13,13 @@ use crate::{
     telemetry::audit::{CallLine, CallOutcome},
 };
 
-/// The methods that change a role, by service.
-const ROLES: [(&str, &str, Event); 2] = [
+/// The methods that change a role, or whether a user is let in, by service.
+const WRITES: [(&str, &str, Event); 5] = [
     ("kith.member.v1.MemberService", "SetRole", Event::Role),
     ("kith.group.v1.GroupService", "TransferGroup", Event::Owner),
+    ("kith.user.v1.UserService", "SuspendUser", Event::Access),
+    ("kith.user.v1.UserService", "ResumeUser", Event::Access),
+    ("kith.user.v1.UserService", "SignOutUser", Event::Access),
 ];
 
 /// What kind of security event the calls of a method are.
@@ -32,6 +35,8 @@ pub(super) enum Event {
     Role,
     /// A group gets another owner.
     Owner,
+    /// A user is suspended, resumed or signed out.
+    Access,
 }
 
 impl Event {
@@ -44,7 +49,7 @@ impl Event {
             Action::Secret if method.ends_with("InviteCode") => Some(Self::InviteCode),
             Action::Secret | Action::Read | Action::AdminRead | Action::Unspecified => None,
             Action::Write => {
-                ROLES.iter().find(|role| (role.0, role.1) == (service, method)).map(|role| role.2)
+                WRITES.iter().find(|write| (write.0, write.1) == (service, method)).map(|write| write.2)
             }
         }
     }
@@ -58,6 +63,7 @@ impl Event {
             Self::InviteCode => (None, "invite_code"),
             Self::Role => (None, "role_change"),
             Self::Owner => (None, "owner_change"),
+            Self::Access => (None, "access_change"),
         }
     }
 }

@@ -15,7 +15,7 @@ use tonic::{Status, body::Body};
 use tracing::Span;
 
 use super::{
-    answer,
+    access, answer,
     body::{EdgeBody, StreamBounds},
     bounded::{BoundedBody, RequestBody},
     connection::WatchPermit,
@@ -86,13 +86,18 @@ impl RunningCall {
     }
 
     /// Makes of what the handler answered what the caller gets.
-    fn finish(mut self, response: Response<Body>, slot: Option<Slot>) -> Response<EdgeBody> {
+    fn finish(mut self, mut response: Response<Body>, slot: Option<Slot>) -> Response<EdgeBody> {
         if let Some(status) = response.extensions().get::<Status>() {
             let other = answer::replacement(status.code(), status.message());
             self.record.answered_with(other.as_ref().unwrap_or(status));
             return other.map_or_else(|| response.map(EdgeBody::plain), refusal);
         }
         let served = response.extensions().get::<AnswerMetadata>().copied();
+        if self.kind() != MethodKind::Unary
+            && let Some(live) = access::take_live(&mut response)
+        {
+            self.end_conditions.add_access(live);
+        }
         let life = match self.record.method().kind {
             MethodKind::Unary => None,
             MethodKind::Stream => Some(StreamBounds::new(self.end_conditions, slot, None)),

@@ -10,7 +10,10 @@ use std::{
 };
 
 use ahash::RandomState;
-use kith_service::metric;
+use kith_service::{
+    metric,
+    rpc::call::{Call, CallAccess},
+};
 use metrics::{Counter, Histogram};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tokio::time::Instant;
@@ -183,6 +186,13 @@ impl Method {
     #[cfg(test)]
     pub(super) fn of_test(kind: MethodKind) -> Self {
         Self::new("kith.test.v1.TestService", "Test", kind, Rule::Open)
+    }
+
+    /// The call with what its method says of it.
+    pub(super) fn complete(&self, call: Call) -> Call {
+        let access =
+            CallAccess { writes: self.rule.writes(), streams: self.kind != MethodKind::Unary, ..call.access };
+        Call { access, ..call }
     }
 
     /// Counts a call that ended.

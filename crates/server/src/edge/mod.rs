@@ -5,6 +5,7 @@
 //! One service of our own in place of a stack of layers: a read from memory costs little, and every box or
 //! allocation on this path would be seen in it.
 
+mod access;
 mod admission;
 mod answer;
 mod body;
@@ -36,6 +37,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
+pub(crate) use access::AccessGuard;
 pub(crate) use answer::{invalid_metadata, too_much_unread};
 pub use body::EdgeBody;
 pub use bounded::{BoundedBody, RequestBody};
@@ -231,6 +233,9 @@ impl Edge {
     /// Logs how many calls were refused since it was called last. To be called every 10 s.
     pub fn report_refusals(&self) {
         self.shared.refusals.report();
+        if let Some(domains) = self.domains.get() {
+            domains.report_refusals();
+        }
     }
 
     /// How many calls are being handled: not health, reflection, nor watches that are open.
@@ -312,7 +317,7 @@ impl Edge {
             return EdgeFuture::refused(record, answer::method_unknown());
         }
         let delivers = request.extensions_mut().remove::<Delivers>().is_some();
-        let mut call = Call { delivers, ..admitted.call };
+        let mut call = Call { delivers, ..record.method().complete(admitted.call) };
         if let Some(AnswerLimit(bytes)) = request.extensions_mut().remove() {
             call.answer_bytes = bytes;
         }

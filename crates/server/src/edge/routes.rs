@@ -17,7 +17,7 @@ use http::{Request, Response};
 use tonic::{body::Body, server::NamedService};
 use tower::Service;
 
-use super::{RequestBody, answer};
+use super::{AccessGuard, RequestBody, answer};
 
 /// The services of one port. Cheap to clone.
 #[derive(Clone, Default)]
@@ -25,6 +25,8 @@ pub struct Routes {
     by_name: Arc<HashMap<&'static str, Arc<dyn RouteService>, RandomState>>,
     /// Answers what no service of a name does.
     fallback: Option<Arc<dyn RouteService>>,
+    /// Lets users in; `None`: all.
+    guard: Option<AccessGuard>,
 }
 
 /// What a service answers with.
@@ -66,13 +68,27 @@ impl Routes {
     /// One service for all calls, whatever their path.
     #[cfg(feature = "embedded")]
     pub(crate) fn all(service: impl RouteService) -> Self {
-        Self { by_name: Arc::default(), fallback: Some(Arc::new(service)) }
+        Self { by_name: Arc::default(), fallback: Some(Arc::new(service)), guard: None }
     }
 
-    /// Has the service of this name answer; UNIMPLEMENTED where there is none.
+    /// The same routes, which let users in as the guard says.
+    #[must_use]
+    pub(crate) fn guarded_by(self, guard: AccessGuard) -> Self {
+        Self { guard: Some(guard), ..self }
+    }
+
+    /// Logs how many calls the guard has refused since it was called last.
+    pub(super) fn report_refusals(&self) {
+        self.guard.iter().for_each(AccessGuard::report_refusals);
+    }
+
+    /// Has the service of this name answer, if the user of the call is let in; UNIMPLEMENTED where there is none.
     pub(super) fn answer<B: RequestBody>(&self, name: &str, request: Request<B>) -> RouteFuture {
         match self.by_name.get(name).or(self.fallback.as_ref()) {
-            Some(service) => service.answer(request.map(Body::new)),
+            Some(service) => match &self.guard {
+                Some(guard) => guard.answer(service, request.map(Body::new)),
+                None => service.answer(request.map(Body::new)),
+            },
             None => Box::pin(async { Ok(answer::method_unknown().into_http()) }),
         }
     }

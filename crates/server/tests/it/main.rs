@@ -67,6 +67,7 @@ mod service_config;
 mod signing;
 mod sockets;
 mod streams_of_keys;
+mod user_access;
 mod user_quotas;
 mod user_rights;
 mod user_tokens;

@@ -283,12 +283,24 @@ async fn of_the_caller() -> Vec<FoundError> {
         ("an unknown key", users.get_user(secured_node::by("unknown", get(7))).await.unwrap_err()),
         ("a key that reads", users.delete_user(secured_node::by("for-itself", delete)).await.unwrap_err()),
         ("a key for users", users.get_user(secured_node::by("for-users", get(7))).await.unwrap_err()),
+        ("a suspended user", suspended(&mut users, &signer.token(8)).await),
         ("too many calls of a user", too_many_calls(&mut users, &signer.token(7)).await),
         (
             "a key for no user",
             users.get_user(secured_node::acting("for-itself", 7, get(7))).await.unwrap_err(),
         ),
     ]
+}
+
+async fn suspended(
+    users: &mut user_service_client::UserServiceClient<tonic::transport::Channel>,
+    token: &str,
+) -> Status {
+    let all = secured_node::ALL;
+    users.create_user(secured_node::by(all, with_id(8, "bob"))).await.unwrap();
+    let suspend = SuspendUserRequest { user_id: 8, ..Default::default() };
+    users.suspend_user(secured_node::by(all, suspend)).await.unwrap();
+    users.get_user(secured_node::by_token(token, get(8))).await.unwrap_err()
 }
 
 async fn too_many_calls(

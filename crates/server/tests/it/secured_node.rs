@@ -17,6 +17,7 @@ use kith_server::{
     node::services::{self, Services},
     transport::{Connections, Port},
 };
+use kith_store::Stores;
 use kith_store_sqlite::SqliteHandle;
 use tokio::net::TcpStream;
 use tonic::{
@@ -36,7 +37,7 @@ pub struct SecuredNode {
     pub callers: Arc<Callers>,
     _connections: Connections,
     _services: Services,
-    _file: SqliteHandle,
+    file: SqliteHandle,
 }
 
 impl SecuredNode {
@@ -72,12 +73,18 @@ impl SecuredNode {
         edge.trust_nodes(|proof, _| proof == NODE_PROOF);
         edge.open(services.routes.clone());
         services.receivers.start();
+        services.access.start();
         health.set(State::Serving);
         let port = Port::bind(&config).await.unwrap();
         let address = port.address();
         let connections = port.serve(edge.clone(), &config.limits, health);
         let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-        Self { address, channel, edge, callers, _connections: connections, _services: services, _file: file }
+        Self { address, channel, edge, callers, _connections: connections, _services: services, file }
+    }
+
+    /// Its store.
+    pub fn stores(&self) -> Stores {
+        self.file.stores()
     }
 
     pub fn users(&self) -> UserServiceClient<Channel> {

@@ -96,14 +96,19 @@ impl ApplicationService for ApplicationRpc {
         let (kind, owner) = list.numbers();
         let from = request.after_id.to_be_bytes();
         let query = [&b"ListApplications"[..], &kind.to_be_bytes(), &owner.to_be_bytes(), &from];
-        let next = self.pages.verify(&query, &request.page_token)?.and_then(|id| ApplicationId::new(id).ok());
+        let next = self
+            .pages
+            .of(call)
+            .verify(&query, &request.page_token)?
+            .and_then(|id| ApplicationId::new(id).ok());
         let page =
             self.applications.list_applications(list, next.or(after), quota.size, call.principal).await?;
         let applications = fit_into_answer(call.answer_bytes, page.found.iter().map(convert::listed_to_wire));
         quota.answered(applications.len());
         let cut = page.found[..applications.len()].last().filter(|_| applications.len() < page.found.len());
         let last = cut.map(|listed| listed.application.id).or(page.last);
-        let next_page_token = last.map(|last| self.pages.issue(&query, last.get())).unwrap_or_default();
+        let next_page_token =
+            last.map(|last| self.pages.of(call).issue(&query, last.get())).unwrap_or_default();
         Ok(Response::new(wire::ListApplicationsResponse { applications, next_page_token }))
     }
 
@@ -117,14 +122,20 @@ impl ApplicationService for ApplicationRpc {
         let mut quota = self.limits.page(call, request.page_size)?;
         let from = request.after_id.to_be_bytes();
         let query = [&b"ListRelationLog"[..], &user.get().to_be_bytes(), &from];
-        let next =
-            self.pages.verify(&query, &request.page_token)?.and_then(|id| RelationEventId::new(id).ok());
+        let next = self
+            .pages
+            .of(call)
+            .verify(&query, &request.page_token)?
+            .and_then(|id| RelationEventId::new(id).ok());
         let page =
             self.applications.list_relation_log(user, next.or(after), quota.size, call.principal).await?;
         quota.answered(page.found.len());
         Ok(Response::new(wire::ListRelationLogResponse {
             events: page.found.iter().map(convert::event_to_wire).collect(),
-            next_page_token: page.last.map(|last| self.pages.issue(&query, last.get())).unwrap_or_default(),
+            next_page_token: page
+                .last
+                .map(|last| self.pages.of(call).issue(&query, last.get()))
+                .unwrap_or_default(),
         }))
     }
 

@@ -47,6 +47,8 @@ pub enum Reason {
     CredentialsMissing,
     /// The credential is not that of a caller.
     CredentialsRefused,
+    /// The user is suspended.
+    UserSuspended,
     /// The caller does not have the scope of the method.
     ScopeMissing,
     /// The caller may not act for itself.

@@ -176,9 +176,18 @@ pub(super) const TABLE: [ReasonEntry; 42] = [
         reason: Reason::CredentialsRefused,
         name: "CREDENTIALS_REFUSED",
         code: Code::Unauthenticated,
-        cause: "The credential is unknown, malformed, revoked or expired, or there is more than one.",
+        cause: "The credential is unknown, malformed, revoked, expired or signed out, or there is more than one.",
         fix: "Send one key that the node has (`kith keys check` shows whether it is complete). A new key is known \
               after 11 s at most. With a token of a user: get a new one from its issuer.",
+        retry: Retry::Never,
+    },
+    ReasonEntry {
+        reason: Reason::UserSuspended,
+        name: "USER_SUSPENDED",
+        code: Code::PermissionDenied,
+        cause: "The user is suspended, and may neither call nor receive anything.",
+        fix: "Show the user that it is suspended. Services see why and until when (`GetUserAccess`), and end it \
+              (`ResumeUser`); they still read and change the user as themselves.",
         retry: Retry::Never,
     },
     ReasonEntry {

@@ -261,14 +261,15 @@ impl GroupService for GroupRpc {
         let keyword = convert::keyword(&request.keyword, request.r#match)?;
         let mut page = self.limits.page(call, request.page_size)?;
         let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];
-        let after = self.pages.verify(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
+        let after =
+            self.pages.of(call).verify(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
         let found = self.groups.search_groups(&keyword, after, page.size, &consistency).await?;
         let shown = found.groups.iter().map(|group| self.shown(group, call));
         let groups = fit_into_answer(call.answer_bytes, shown);
         page.answered(groups.len());
         let cut = groups.last().filter(|_| groups.len() < found.groups.len()).map(|group| group.group_id);
         let next = cut.or(found.next.map(GroupId::get));
-        let next_page_token = next.map(|id| self.pages.issue(&query, id)).unwrap_or_default();
+        let next_page_token = next.map(|id| self.pages.of(call).issue(&query, id)).unwrap_or_default();
         Ok(Response::new(wire::SearchGroupsResponse { groups, next_page_token }))
     }
 

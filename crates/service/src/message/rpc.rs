@@ -281,7 +281,7 @@ impl MessageService for MessageRpc {
 
     async fn receive(&self, request: Request<wire::ReceiveRequest>) -> RpcResult<Self::ReceiveStream> {
         self.agreement.check()?;
-        self.receivers.receive(request)
+        self.receivers.receive(request).await
     }
 
     type WatchOfflineStream = BoxStream<'static, Result<wire::WatchOfflineResponse, Status>>;

@@ -41,6 +41,7 @@ impl Messages {
         let this = self.clone();
         let work = async move {
             this.may_send(draft.message.sender, draft.conversation).await?;
+            let draft = this.of_account(draft).await?;
             let mut sent = this.append(draft.conversation, vec![draft], SentWhen::Now).await?;
             sent.pop().unwrap_or_else(|| Err(Error::internal()))
         };
@@ -71,6 +72,10 @@ impl Messages {
                 let right = rights.get(&right_of(&draft)).cloned();
                 right.unwrap_or_else(|| Err(Error::internal())).map(|()| draft)
             });
+            let right = match right {
+                Ok(draft) => self.of_account(draft).await,
+                Err(error) => Err(error),
+            };
             // Replaced below.
             results.push(right.as_ref().map_or_else(|error| Err(error.clone()), |_| Err(Error::internal())));
             if let Ok(draft) = right {
@@ -86,6 +91,15 @@ impl Messages {
             results[index] = sent;
         }
         results
+    }
+
+    /// The draft with the key of the present account of its sender: an id that an earlier account chose is not taken for it.
+    async fn of_account(&self, mut draft: MessageDraft) -> Result<MessageDraft, Error> {
+        if let (Some(sender), Some(_)) = (draft.message.sender, &draft.message.client_message_id) {
+            let account = self.dependencies.users.accesses().account(sender).await?;
+            draft.message.key = draft.message.key.of_account(account);
+        }
+        Ok(draft)
     }
 
     /// Whether each sender of these drafts may send to its conversation.

@@ -135,7 +135,7 @@ impl NoticeService for NoticeRpc {
             .transpose()?;
         let query =
             [b"notices".as_slice(), &request.audience_id.to_be_bytes(), &request.reader_id.to_be_bytes()];
-        let after = self.pages.verify_numbers(&query, &request.page_token)?;
+        let after = self.pages.of(call).verify_numbers(&query, &request.page_token)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let mut quota = self.limits.records.page(call, PAGES.of(request.page_size)?)?;
         let list = NoticeListRequest { audience, reader, after, size: quota.size };
@@ -152,7 +152,7 @@ impl NoticeService for NoticeRpc {
         }
         quota.answered(notices.len());
         let next_page_token =
-            last.map(|position| self.pages.issue_numbers(&query, position)).unwrap_or_default();
+            last.map(|position| self.pages.of(call).issue_numbers(&query, position)).unwrap_or_default();
         Ok(Response::new(wire::ListNoticesResponse { notices, next_page_token }))
     }
 

@@ -161,7 +161,7 @@ impl PresenceService for PresenceRpc {
         let group = ids::group(request.group_id)?;
         let query = [&b"ListActiveMembers"[..], &group.get().to_be_bytes()[..]];
         let mut quota = self.limits.page(call, request.page_size)?;
-        let after = self.pages.verify(&query, &request.page_token)?;
+        let after = self.pages.of(call).verify(&query, &request.page_token)?;
         let after = after.map(|id| ids::user("page_token", id)).transpose()?;
         let page = self.active_members.list_active_members(group, after, quota.size, call.principal).await?;
         let members = page.members.iter().map(|member| convert::active_member(member, call.principal));
@@ -170,7 +170,7 @@ impl PresenceService for PresenceRpc {
         let cut = members.last().filter(|_| members.len() < page.members.len()).map(|member| member.user_id);
         let next = cut.or(page.next.map(UserId::get));
         Ok(Response::new(wire::ListActiveMembersResponse {
-            next_page_token: next.map(|id| self.pages.issue(&query, id)).unwrap_or_default(),
+            next_page_token: next.map(|id| self.pages.of(call).issue(&query, id)).unwrap_or_default(),
             members,
             incomplete: page.incomplete,
         }))

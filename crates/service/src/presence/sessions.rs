@@ -137,9 +137,10 @@ impl Sessions {
     /// exist claims no gateway.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE.
+    /// PERMISSION_DENIED, also for a suspended user, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE.
     pub(super) async fn open_session(&self, request: SessionRequest) -> Result<SessionChanged, Error> {
         let SessionRequest { user, device, gateway, gateway_token } = request;
+        self.users.accesses().check_begins(user).await?;
         self.users.get(user, &Consistency::Cached).await?;
         let AdmittedGateway { instance, token } = self.admit(gateway, &gateway_token).await?;
         let op = SessionOp::Open(device.clone(), self.rules.session_ttl);
@@ -195,7 +196,7 @@ impl Sessions {
         Ok(of_each.collect())
     }
 
-    /// Ends all sessions of a deleted user, at all gateways.
+    /// Ends all sessions of a deleted or suspended user, at all gateways.
     ///
     /// # Errors
     /// UNAVAILABLE; some may have been ended.
@@ -316,7 +317,7 @@ impl AccountCleanup for Sessions {
         match self.end_all(user).await {
             Ok(()) => Ok(Cleaned::All),
             Err(error) => {
-                tracing::warn!(%error, "sessions of a deleted user did not end, and its id is held; it is tried again");
+                tracing::warn!(%error, "sessions of a user who was deleted or suspended did not end; it is tried again");
                 Ok(Cleaned::Later)
             }
         }

@@ -65,7 +65,7 @@ impl ReceiptRpc {
         let found = self.receipts.list(call.principal.user(), message, list.state, page, is_fresh).await?;
         quota.answered(found.users.len());
         let users = found.users.into_iter().map(UserId::get).collect();
-        Ok((users, self.token(&query, found.next)))
+        Ok((users, self.token(call, &query, found.next)))
     }
 
     /// A page and its quota.
@@ -77,13 +77,13 @@ impl ReceiptRpc {
         token: &str,
     ) -> Result<(OrdinalPage, PageQuota), Error> {
         let quota = self.limits.page(call, size)?;
-        let from = self.pages.verify(query, token)?.unwrap_or_default();
+        let from = self.pages.of(call).verify(query, token)?.unwrap_or_default();
         let from = u32::try_from(from).map_err(|_| Error::internal())?;
         Ok((OrdinalPage { from, size: quota.size }, quota))
     }
 
-    fn token(&self, query: &[&[u8]], next: Option<u32>) -> String {
-        next.map(|next| self.pages.issue(query, next.into())).unwrap_or_default()
+    fn token(&self, call: Call, query: &[&[u8]], next: Option<u32>) -> String {
+        next.map(|next| self.pages.of(call).issue(query, next.into())).unwrap_or_default()
     }
 }
 
@@ -183,7 +183,7 @@ impl ReceiptService for ReceiptRpc {
         quota.answered(found.users.len());
         let users =
             found.users.iter().map(|(ordinal, seat)| convert::ordinal_to_wire(*ordinal, seat)).collect();
-        let next_page_token = self.token(&query, found.next);
+        let next_page_token = self.token(call, &query, found.next);
         Ok(Response::new(wire::ListOrdinalsResponse { users, next_page_token }))
     }
 }

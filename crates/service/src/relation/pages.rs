@@ -96,12 +96,12 @@ impl RelationRpc {
     ) -> Result<(Consistency, ListPage<P>, PageQuota), Error> {
         let consistency = self.limits.consistency(page.call, page.consistency.as_ref())?;
         let quota = self.limits.page(page.call, page.size)?;
-        let after = self.pages.verify_numbers(&page.query(), &page.token)?.and_then(of);
+        let after = self.pages.of(page.call).verify_numbers(&page.query(), &page.token)?.and_then(of);
         Ok((consistency, ListPage { after, size: quota.size }, quota))
     }
 
     /// The token of the page after this position; empty: there is none.
     fn next<const N: usize>(&self, page: &ListQuery, after: Option<[i64; N]>) -> String {
-        after.map(|after| self.pages.issue_numbers(&page.query(), after)).unwrap_or_default()
+        after.map(|after| self.pages.of(page.call).issue_numbers(&page.query(), after)).unwrap_or_default()
     }
 }

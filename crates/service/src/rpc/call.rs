@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kith_store::UserId;
+use kith_store::{Timestamp, UserId};
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
@@ -37,6 +37,22 @@ pub struct Call {
     /// Whether the node reads this to deliver it to the user, such as the list of conversations that a hello asks for. A socket may be
     /// opened again at any moment, so that what is delivered is not counted as records.
     pub delivers: bool,
+    /// Whether the acting user is let in.
+    pub access: CallAccess,
+}
+
+/// What decides whether the acting user of a call is let in, and for how long.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallAccess {
+    /// When the token of the user was issued; `None`: the user is believed without one.
+    pub issued: Option<Timestamp>,
+    /// How many accounts with the id of the acting user were deleted before: what began for another one is not continued. 0 if no
+    /// user acts.
+    pub account: u32,
+    /// Whether the call changes something: it fails if it is unknown whether the user is let in.
+    pub writes: bool,
+    /// Whether the call is a stream: it ends when the user is let in no more.
+    pub streams: bool,
 }
 
 impl Call {
@@ -53,6 +69,7 @@ impl Call {
             by_user: false,
             answer_bytes: ANSWER_BYTES,
             delivers: false,
+            access: CallAccess { issued: None, account: 0, writes: false, streams: false },
         }
     }
 

@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-use crate::error::Error;
+use crate::{error::Error, rpc::call::Call};
 
 /// First byte of a token whose position is a fixed count of numbers.
 const NUMBERS: u8 = 1;
@@ -43,6 +43,8 @@ impl PageSizes {
 #[derive(Clone)]
 pub struct PageTokens {
     key: [u8; 32],
+    /// Of the acting user: see [`Self::of`].
+    account: u32,
 }
 
 impl std::fmt::Debug for PageTokens {
@@ -55,7 +57,19 @@ impl PageTokens {
     /// All nodes share the key.
     #[must_use]
     pub const fn new(key: [u8; 32]) -> Self {
-        Self { key }
+        Self { key, account: 0 }
+    }
+
+    /// The same for the acting user of a call: a later account with its id cannot use the tokens of the accounts before.
+    #[must_use]
+    pub const fn of(&self, call: Call) -> Self {
+        self.of_account(call.access.account)
+    }
+
+    /// The same for this account.
+    #[must_use]
+    pub const fn of_account(&self, account: u32) -> Self {
+        Self { key: self.key, account }
     }
 
     /// The token for the rest of the answer to `query` above the id `after`.
@@ -149,6 +163,9 @@ impl PageTokens {
             mac.update(&part.len().to_be_bytes());
             mac.update(part);
         }
+        if self.account > 0 {
+            mac.update(&self.account.to_be_bytes());
+        }
         mac.update(body);
         mac
     }
@@ -171,6 +188,16 @@ mod tests {
         assert!(TOKENS.verify(&[b"users", b"bob"], &token).is_err());
         assert!(TOKENS.verify(&[b"user", b"sann"], &token).is_err());
         assert!(PageTokens::new([8; 32]).verify(&[b"users", b"ann"], &token).is_err());
+    }
+
+    #[test]
+    fn token_is_valid_for_its_own_account_only() {
+        let (first, second) = (TOKENS.of_account(1), TOKENS.of_account(2));
+        let token = first.issue(&[b"q"], 42);
+        assert_eq!(first.verify(&[b"q"], &token), Ok(Some(42)));
+        assert!(second.verify(&[b"q"], &token).is_err() && TOKENS.verify(&[b"q"], &token).is_err());
+        let before = TOKENS.issue(&[b"q"], 42);
+        assert!(first.verify(&[b"q"], &before).is_err());
     }
 
     #[test]

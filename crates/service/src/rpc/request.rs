@@ -29,8 +29,8 @@ pub struct IdempotencyKey {
 
 impl IdempotencyKey {
     /// From a message without its `request_id` and secrets, which were taken out. `None` if the caller gave no request
-    /// id, at no cost. The same id of another caller, or of another user
-    /// who itself calls, is different.
+    /// id, at no cost. The same id of another caller, of another user who itself calls, or of another account of the acting user, is
+    /// different.
     ///
     /// # Errors
     /// If the request id is invalid.
@@ -43,7 +43,8 @@ impl IdempotencyKey {
             Some(user) => id.of_user(user),
             None if call.caller == CallerId::DEFAULT => id,
             None => id.of_caller(call.caller.get()),
-        };
+        }
+        .of_account(call.access.account);
         let principal = match call.principal {
             Principal::Service => 0,
             Principal::User(user) => user.get(),
@@ -204,7 +205,7 @@ mod tests {
     use kith_store::UserId;
 
     use super::*;
-    use crate::error::Reason;
+    use crate::{error::Reason, rpc::call::CallAccess};
 
     fn seed(id: &str, body: &str) -> IdempotencyKey {
         seed_of(CallerId::DEFAULT, id, body)
@@ -235,6 +236,22 @@ mod tests {
         assert_ne!(of_user(7, true), of_user(8, true));
         assert_ne!(of_user(7, true), of_user(7, false), "nor those of services");
         assert_eq!(of_user(7, false), of_user(8, false), "the ids of a service are its own");
+    }
+
+    #[test]
+    fn request_ids_of_accounts_do_not_meet() {
+        let of_account = |account, by_user| {
+            let (principal, internal) =
+                (Principal::User(UserId::new(7).unwrap()), Call::internal(Instant::now()));
+            let access = CallAccess { account, ..CallAccess::default() };
+            let call = Call { principal, by_user, access, ..internal };
+            IdempotencyKey::of("a", call, &JoinRequest::default()).unwrap().unwrap().id().to_owned()
+        };
+        for by_user in [true, false] {
+            assert_ne!(of_account(0, by_user), of_account(1, by_user));
+            assert_ne!(of_account(1, by_user), of_account(2, by_user));
+        }
+        assert_eq!(of_account(0, true), "u7:a", "ids that are stored already stay what they are");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use kith_cache::{Change, Invalidation, LoadError, Loaded};
 use kith_proto::Fields;
 use kith_store::{
     Audience, Block, Conversation, Dialog, Follow, Group, LogDocument, Member, Notice, NoticeReader, Roster,
-    StoreError, Stored, Timestamp, User, Version,
+    StoreError, Stored, Timestamp, User, UserAccess, Version,
 };
 
 use crate::error::Error;
@@ -55,7 +55,8 @@ versioned!(
     Notice,
     NoticeReader,
     Roster,
-    User
+    User,
+    UserAccess
 );
 
 /// The state of a record in the store, in the form of a load.

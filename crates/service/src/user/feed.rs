@@ -4,14 +4,21 @@ use std::sync::Arc;
 
 use kith_store::FeedRecord;
 
-use super::USERS;
-use crate::write::feed_mapping::{FeedMapping, KeyMapping};
+use super::{USERS, access::ACCESSES};
+use crate::{
+    rpc::versions::invalidation,
+    write::feed_mapping::{FeedMapping, KeyMapping},
+};
 
-/// The mappings of this domain. Only the copy of the record shows a user.
+/// The mappings of this domain. The copy of the record shows a user; the access of the user is stored with it.
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
-    vec![KeyMapping::of_record(USERS, |record| match record {
-        FeedRecord::User(id) => Some(id.to_string()),
-        _ => None,
+    vec![Arc::new(KeyMapping {
+        namespace: USERS,
+        key: |record| match record {
+            FeedRecord::User(id) => Some(id.to_string()),
+            _ => None,
+        },
+        dependents: |key| vec![invalidation(ACCESSES, key.to_owned())],
     })]
 }

@@ -7,6 +7,7 @@
 //! **Invalidation.** `begin_write` drops the copy of this node and keeps loads from filling it, the store commits, and
 //! the result of the write decides the content of the tiers: see [`crate::write::mutations`].
 
+pub mod access;
 mod batch_encoder;
 pub mod cache;
 mod cleanup_job;
@@ -18,13 +19,14 @@ mod profile_listener;
 mod rpc;
 mod users;
 
+pub use access::{AccessDenial, Accesses, LiveAccess, access_job};
 pub use cleanup_job::cleanup_job;
 pub use deletion::{AccountCleanup, CLEANED_WITHIN, Cleaned, Deletions};
 pub use feed::feed_mappings;
 pub use profile_listener::ProfileListener;
 pub use rpc::UserRpc;
 pub(crate) use users::account_begins;
-pub use users::{UserRules, Users};
+pub use users::{UserPolicies, UserRules, Users};
 
 /// Name of the namespace in the tiers.
 pub const USERS: &str = "user";

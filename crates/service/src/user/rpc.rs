@@ -3,16 +3,16 @@
 use futures::stream::BoxStream;
 use kith_cache::{Consistency, Entry};
 use kith_proto::{
-    IdentifiedRequest as _,
+    IdentifiedRequest,
     r#type::v1::ImportResult,
     user::v1::{self as wire, user_service_server::UserService},
 };
-use kith_store::{Keyword, User, UserId};
+use kith_store::{AccessChange, Keyword, User, UserId};
 use tonic::{Request, Response, Status, Streaming};
 use zeroize::Zeroizing;
 
 use super::{
-    Users, batch_encoder,
+    Users, access, batch_encoder,
     convert::{self, UserDraft, Viewer},
 };
 use crate::{
@@ -85,6 +85,20 @@ impl UserRpc {
             user: Some(self.shown(&created.record, Viewer::of(call))),
             consistency_token: created.token.to_string(),
         })
+    }
+
+    /// Changes the access of a user, which is a security event.
+    async fn change_access<R: IdentifiedRequest>(
+        &self,
+        request: Request<R>,
+        user_id: i64,
+        change: AccessChange,
+    ) -> Result<(Option<wire::UserAccess>, String), Error> {
+        let id = ids::user("user_id", user_id)?;
+        AuditNotes::of(&request).note_user(user_id);
+        let (_, context) = WriteContext::open(request)?;
+        let changed = self.users.accesses().change(id, change, context).await?;
+        Ok((Some(access::to_wire(&changed.record)), changed.token.to_string()))
     }
 
     async fn import_one(&self, record: wire::ImportUser, call: Call) -> ImportResult {
@@ -201,13 +215,15 @@ impl UserService for UserRpc {
             self.users.get(user, &Consistency::Cached).await?;
         }
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
-        let after = self.pages.verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let after =
+            self.pages.of(call).verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let found = self.users.search_users(&keyword, after, page.size + 1).await?;
         let shown = found.iter().take(page.size).map(|user| self.shown(user, Viewer::of(call)));
         let users = fit_into_answer(call.answer_bytes, shown);
         page.answered(users.len());
         let last = users.last().filter(|_| users.len() < found.len());
-        let next_page_token = last.map(|user| self.pages.issue(&query, user.user_id)).unwrap_or_default();
+        let next_page_token =
+            last.map(|user| self.pages.of(call).issue(&query, user.user_id)).unwrap_or_default();
         Ok(Response::new(wire::SearchUsersResponse { users, next_page_token }))
     }
 
@@ -221,6 +237,45 @@ impl UserService for UserRpc {
         valid("secret", check_secret(&request.secret))?;
         let verified = self.users.verify_secret(id, &request.name, Zeroizing::new(request.secret)).await?;
         Ok(Response::new(wire::VerifySecretResponse { verified }))
+    }
+
+    async fn suspend_user(
+        &self,
+        request: Request<wire::SuspendUserRequest>,
+    ) -> RpcResult<wire::SuspendUserResponse> {
+        let (user, change) = (request.get_ref().user_id, access::suspension(request.get_ref())?);
+        let (access, consistency_token) = self.change_access(request, user, change).await?;
+        Ok(Response::new(wire::SuspendUserResponse { access, consistency_token }))
+    }
+
+    async fn resume_user(
+        &self,
+        request: Request<wire::ResumeUserRequest>,
+    ) -> RpcResult<wire::ResumeUserResponse> {
+        let user = request.get_ref().user_id;
+        let (access, consistency_token) = self.change_access(request, user, AccessChange::Resume).await?;
+        Ok(Response::new(wire::ResumeUserResponse { access, consistency_token }))
+    }
+
+    async fn sign_out_user(
+        &self,
+        request: Request<wire::SignOutUserRequest>,
+    ) -> RpcResult<wire::SignOutUserResponse> {
+        let (user, change) = (request.get_ref().user_id, access::sign_out_time(request.get_ref())?);
+        let (access, consistency_token) = self.change_access(request, user, change).await?;
+        Ok(Response::new(wire::SignOutUserResponse { access, consistency_token }))
+    }
+
+    async fn get_user_access(
+        &self,
+        request: Request<wire::GetUserAccessRequest>,
+    ) -> RpcResult<wire::GetUserAccessResponse> {
+        let (call, request) = Call::open(request);
+        let id = ids::user("user_id", request.user_id)?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
+        self.users.get(id, &consistency).await?;
+        let access = self.users.accesses().read(id, &consistency).await?;
+        Ok(Response::new(wire::GetUserAccessResponse { access: Some(access::to_wire(&access)) }))
     }
 
     async fn import_users(

@@ -4,12 +4,13 @@ use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
 use kith_cache::{Consistency, Entry, Policy, TieredCache};
 use kith_store::{
-    IdKind, Keyword, SecretChange, SecretOwner, SecretStore, StoreError, Timestamp, User, UserId, UserName,
-    UserPatch, UserStore, Version, Write,
+    IdKind, Keyword, SecretChange, SecretOwner, SecretStore, StoreError, Timestamp, User, UserAccess, UserId,
+    UserName, UserPatch, UserStore, Version, Write,
 };
 use zeroize::Zeroizing;
 
 use super::{
+    access::Accesses,
     convert::UserDraft,
     deletion::Deletions,
     loader::UserLoader,
@@ -55,10 +56,20 @@ pub struct UserRules {
     pub id_block: u32,
 }
 
+/// Policies of the namespaces of users.
+#[derive(Clone, Debug)]
+pub struct UserPolicies {
+    /// Of the records.
+    pub users: Policy<User>,
+    /// Of what lets users in: it must be strict.
+    pub access: Policy<UserAccess>,
+}
+
 /// The users of a deployment, through the tiers of this node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Users {
     cache: TieredCache<UserId, User>,
+    accesses: Accesses,
     store: Arc<dyn UserStore>,
     secrets: Arc<dyn SecretStore>,
     deletions: Deletions,
@@ -72,18 +83,20 @@ pub struct Users {
 }
 
 impl Users {
-    /// Creates it with its own namespace in the caches.
+    /// Creates it with its own namespaces in the caches.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
-        policy: Policy<User>,
+        policies: UserPolicies,
         deletions: Deletions,
         rules: UserRules,
     ) -> Self {
         let DomainContext { stores, caches, mutations, hasher } = context;
+        let cache = caches.namespace(policies.users, Arc::new(UserLoader::new(stores)), RecordCodec::USER);
         let reserved = rules.reserved_names.iter().map(|name| kith_store::skeleton(name)).collect();
         Self {
-            cache: caches.namespace(policy, Arc::new(UserLoader::new(stores)), RecordCodec::USER),
+            accesses: Accesses::new(context, policies.access, cache.clone()),
+            cache,
             store: Arc::clone(&stores.users),
             secrets: Arc::clone(&stores.secrets),
             deletions,
@@ -100,6 +113,12 @@ impl Users {
     /// Notifies `listener` of changed profiles from now on. A second call changes nothing.
     pub fn notify_of_profiles(&self, listener: Arc<dyn ProfileListener>) {
         self.profiles.set(listener);
+    }
+
+    /// Whether users are let in.
+    #[must_use]
+    pub const fn accesses(&self) -> &Accesses {
+        &self.accesses
     }
 
     /// Reads one user through the tiers.
@@ -227,7 +246,9 @@ impl Users {
         self.deletions.note(id, write.now).await?;
         let name_free_at = write.now.after(self.rules.name_kept);
         let store = Arc::clone(&self.store);
-        let write = Box::pin(async move { store.delete_user(id, name_free_at, write).await });
+        let accesses = self.accesses.clone();
+        let deletion = async move { store.delete_user(id, name_free_at, write).await };
+        let write = Box::pin(async move { accesses.ending(id, deletion).await });
         let ended =
             self.mutations.write(&self.cache, RecordWrite { key: id, write, change: deleted }).await?;
         self.deletions.begin(id);

@@ -15,6 +15,8 @@ pub struct RecordCodec {
 impl RecordCodec {
     /// Users: the whole record, which has no secrets.
     pub const USER: Self = Self { schema: 2 };
+    /// The access of users.
+    pub const ACCESS: Self = Self { schema: 1 };
     /// Groups, without the invite code.
     pub const GROUP: Self = Self { schema: 3 };
     /// Members. Since 2 with the lowest number of a message that the member may read.

@@ -108,7 +108,6 @@ impl Mongo {
 
 impl Record for Group {
     const OWNER: &'static str = GROUP;
-    const KEPT: &'static [&'static str] = &[];
 
     fn collection(mongo: &Mongo) -> &Collection<RawDocumentBuf> {
         &mongo.groups

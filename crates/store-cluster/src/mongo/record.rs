@@ -24,7 +24,7 @@ pub(super) trait Record: Sized + Send + Sync + 'static {
     /// The kind in the ids of secrets.
     const OWNER: &'static str;
     /// Fields that outlive a deletion, in its stub and in a record that is created again under the id.
-    const KEPT: &'static [&'static str];
+    const KEPT: &'static [&'static str] = &[];
 
     /// The collection.
     fn collection(mongo: &Mongo) -> &Collection<RawDocumentBuf>;

@@ -319,7 +319,8 @@ async fn a_ping_answers_in_time_or_fails() {
 #[tokio::test]
 async fn no_hot_query_scans_or_sorts() {
     let handle = open_in_memory().await.unwrap();
-    let batches = [8, 500].map(|count| [user::BY_IDS.sql(count), access::BY_IDS.sql(count), group::BY_IDS.sql(count)]);
+    let batches =
+        [8, 500].map(|count| [user::BY_IDS.sql(count), access::BY_IDS.sql(count), group::BY_IDS.sql(count)]);
     let single = [
         user::BY_ID,
         user::BY_NAME,

@@ -29,6 +29,16 @@ impl MessageKey {
         hash.update(client_message_id);
         Self(first_bytes(&hash.finalize()))
     }
+
+    /// This key, bound to a later account with the id of the sender: the accounts before chose their ids without it.
+    #[must_use]
+    pub fn of_account(self, account: u32) -> Self {
+        if account == 0 {
+            return self;
+        }
+        let hash = Sha256::new().chain_update(self.0).chain_update(account.to_le_bytes());
+        Self(first_bytes(&hash.finalize()))
+    }
 }
 
 /// 8 bytes of SHA-256 over content type and body as they were sent. A repeated id is compared with it, also after the message was
@@ -144,6 +154,13 @@ impl NewMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn accounts_of_an_id_have_other_keys() {
+        let key = MessageKey::of(UserId::new(7).ok(), "a");
+        assert_eq!(key.of_account(0), key);
+        assert!(key.of_account(1) != key && key.of_account(1) != key.of_account(2));
+    }
 
     #[test]
     fn key_depends_on_sender_and_id() {

@@ -34,5 +34,6 @@ mod sequences;
 pub(crate) mod site;
 mod top;
 mod unconfigured;
+mod user_access;
 mod watched;
 mod windows;

@@ -92,7 +92,8 @@ mod tests {
     use super::*;
 
     fn verified(until: Instant) -> VerifiedToken {
-        let user = User { id: UserId::new(7).unwrap(), ends: until, ended: CancellationToken::new() };
+        let (id, ended) = (UserId::new(7).unwrap(), CancellationToken::new());
+        let user = User { id, issued: None, ends: until, ended };
         VerifiedToken { user: Arc::new(user), until }
     }
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kith_store::UserId;
+use kith_store::{Timestamp, UserId};
 use serde::{
     Deserialize, Deserializer,
     de::{Error as _, MapAccess, Visitor},
@@ -79,6 +79,8 @@ enum Audience {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ValidClaims {
     pub(super) user: UserId,
+    /// When the token was issued: `iat`.
+    pub(super) issued: Timestamp,
     /// How long the token is still taken.
     pub(super) left: Duration,
 }
@@ -110,7 +112,7 @@ impl Claims {
         // The lifetime bounds it.
         let left = Duration::try_from_secs_f64(left).map_err(|_| TokenRefusal::Lifetime)?;
         let user = self.user(&issuer.user_claim).ok_or(TokenRefusal::User)?;
-        Ok(ValidClaims { user, left })
+        Ok(ValidClaims { user, issued: milliseconds(*iat), left })
     }
 
     /// The user, as text or as a number.
@@ -121,6 +123,12 @@ impl Claims {
             _ => None,
         }
     }
+}
+
+/// A time in seconds since 1970, with a fraction or without one. One that is no time is the earliest.
+fn milliseconds(seconds: f64) -> Timestamp {
+    let since = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 impl Audience {

@@ -231,7 +231,8 @@ impl Tokens {
             return Err(TokenRefusal::Algorithm);
         }
         let valid = claims.check(&issuer.config, clock())?;
-        let user = User { id: valid.user, ends: now + valid.left, ended: key.ended.clone() };
+        let issued = Some(valid.issued);
+        let user = User { id: valid.user, issued, ends: now + valid.left, ended: key.ended.clone() };
         Ok(TokenLookup::Unverified(UnverifiedToken {
             known: Arc::clone(&known),
             verify_permits: Arc::clone(&self.verify_permits),

@@ -67,7 +67,13 @@ pub(super) fn sending(parts: Assembly<'_>, users: &Users) -> Sending {
     let members_max = usize::try_from(members_max).unwrap_or(usize::MAX);
     let notes = Notes::new(inboxes.clone(), records.dialogs.clone(), members, members_max);
     let blocks = relations::blocks(parts, &notes);
-    let offline = OfflineLogs::new(context, records.dialogs.clone(), blocks.clone(), &config.messages);
+    let offline = OfflineLogs::new(
+        context,
+        records.dialogs.clone(),
+        blocks.clone(),
+        users.accesses().clone(),
+        &config.messages,
+    );
     let delivery = delivery(parts, inboxes, roles.clone(), offline.clone());
     let queue = AppendQueue::new(logs(parts), context.mutations.clone(), &config.messages)
         .delivering(delivery.clone());

@@ -44,7 +44,7 @@ use crate::{
     admin::{AdminContext, AdminRpc, ConversationLogs, NodeFacts, NodeStatus},
     cluster::{Cluster, StoreEpochs, observer::Observer},
     config::{Backend, Config},
-    edge::Routes,
+    edge::{AccessGuard, Routes},
 };
 
 /// Time limit of a write of the store, after which its outcome counts as unknown.
@@ -69,6 +69,8 @@ pub struct Services {
     pub(crate) observer: Option<Observer>,
     /// The clean-up of deleted users. Idle until it is started.
     pub cleanup: BackgroundJob,
+    /// The end of what is open for users who are let in no more.
+    pub access: BackgroundJob,
     /// The background tasks of presence.
     pub(crate) presence: Background,
     /// The completion of applications that a dead node left incomplete.
@@ -109,6 +111,7 @@ impl Services {
             observer.start();
         }
         self.cleanup.start();
+        self.access.start();
         self.presence.start();
         self.applications.start();
         self.message_upkeep.start();
@@ -124,6 +127,7 @@ impl Services {
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         self.lending.end().await;
+        self.access.stop().await;
         self.cleanup.stop().await;
         self.applications.stop().await;
         self.message_upkeep.stop().await;
@@ -268,6 +272,7 @@ async fn build(
         Arc::new(messaging.dialog_cleanup),
     ];
     cleaned.extend(messages::erasure_cleanup(parts));
+    let access = user::access_job(domains.users.accesses(), Arc::new(online.sessions.clone()));
     let cleanup = user::cleanup_job(stores, cleaned, deleted, parts.among());
     let sequences = SequenceRpc::new(sequences::sequences(parts));
 
@@ -275,9 +280,11 @@ async fn build(
     let admin =
         AdminRpc::new(admin_context, facts, mutations.clone(), node_status, config.limits.watchers, upkeep);
     let upper = UpperDomains { applications, online, messaging: messaging.calls, notices, sequences };
+    let guard = AccessGuard::new(domains.users.accesses().clone());
     let routes = routes::routes(domains, upper, admin, page_tokens, limits, config);
     Ok(Services {
-        routes,
+        routes: routes.guarded_by(guard),
+        access,
         mutations,
         node: caches.node().clone(),
         cluster,

@@ -8,8 +8,8 @@ use super::{Assembly, caches::cache_defaults};
 use crate::config::Config;
 
 pub(super) fn users(parts: Assembly<'_>, deletions: Deletions) -> Users {
-    let policy = cache::policy(&cache_defaults(parts.config));
-    Users::new(parts.context, policy, deletions, rules(parts.config))
+    let policies = cache::policies(&cache_defaults(parts.config));
+    Users::new(parts.context, policies, deletions, rules(parts.config))
 }
 
 pub(super) fn rules(config: &Config) -> UserRules {

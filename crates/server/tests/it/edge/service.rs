@@ -21,9 +21,10 @@ use http_body_util::StreamBody;
 use kith_proto::user::v1::{
     BatchGetUsersRequest, BatchGetUsersResponse, CreateUserRequest, CreateUserResponse, DeleteUserRequest,
     DeleteUserResponse, ExportUsersRequest, ExportUsersResponse, FindUserByNameRequest,
-    FindUserByNameResponse, GetUserRequest, GetUserResponse, ImportUsersRequest, ImportUsersResponse,
-    SearchUsersRequest, SearchUsersResponse, UpdateUserRequest, UpdateUserResponse, User,
-    VerifySecretRequest, VerifySecretResponse,
+    FindUserByNameResponse, GetUserAccessRequest, GetUserAccessResponse, GetUserRequest, GetUserResponse,
+    ImportUsersRequest, ImportUsersResponse, ResumeUserRequest, ResumeUserResponse, SearchUsersRequest,
+    SearchUsersResponse, SignOutUserRequest, SignOutUserResponse, SuspendUserRequest, SuspendUserResponse,
+    UpdateUserRequest, UpdateUserResponse, User, VerifySecretRequest, VerifySecretResponse,
     user_service_server::{UserService, UserServiceServer},
 };
 use kith_server::edge::Routes;
@@ -193,6 +194,34 @@ impl UserService for FakeUsers {
         }
         let first = futures::stream::iter([Ok(ExportUsersResponse::default())]);
         Ok(Response::new(first.chain(futures::stream::pending()).boxed()))
+    }
+
+    async fn suspend_user(
+        &self,
+        _: Request<SuspendUserRequest>,
+    ) -> Result<Response<SuspendUserResponse>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn resume_user(
+        &self,
+        _: Request<ResumeUserRequest>,
+    ) -> Result<Response<ResumeUserResponse>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn sign_out_user(
+        &self,
+        _: Request<SignOutUserRequest>,
+    ) -> Result<Response<SignOutUserResponse>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn get_user_access(
+        &self,
+        _: Request<GetUserAccessRequest>,
+    ) -> Result<Response<GetUserAccessResponse>, Status> {
+        Err(Status::unimplemented(""))
     }
 
     async fn create_user(

@@ -22,7 +22,7 @@ use crate::{
 const COUNTED: [&str; 8] =
     ["hits", "misses", "joined", "loads", "storeReads", "resyncChecked", "invalidations", "trim"];
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 30] = [
+const VARYING: [&str; 31] = [
     "lastTime",
     "time",
     "banTime",
@@ -53,6 +53,7 @@ const VARYING: [&str; 30] = [
     "sessionVersion",
     "sendTime",
     "gatewayToken",
+    "tokensIssuedFrom",
 ];
 
 /// One unary method.

@@ -57,13 +57,13 @@ impl MemberRpc {
         token: &str,
     ) -> Result<(MemberPageKey, PageQuota), Error> {
         let page = self.limits.page(call, size)?;
-        let after = self.pages.verify(query, token)?.unwrap_or_default();
+        let after = self.pages.of(call).verify(query, token)?.unwrap_or_default();
         Ok((MemberPageKey { least, after, size: page.size }, page))
     }
 
     /// The token of the page after the id `next`. Empty if there is none.
-    fn next_page_token(&self, query: &[&[u8]], next: Option<i64>) -> String {
-        next.map(|last| self.pages.issue(query, last)).unwrap_or_default()
+    fn next_page_token(&self, call: Call, query: &[&[u8]], next: Option<i64>) -> String {
+        next.map(|last| self.pages.of(call).issue(query, last)).unwrap_or_default()
     }
 }
 
@@ -133,11 +133,12 @@ impl MemberService for MemberRpc {
         let group = ids::group(request.group_id)?;
         let query = [&b"ListBans"[..], &group.get().to_be_bytes()[..]];
         let mut page = self.limits.page(call, request.page_size)?;
-        let after = self.pages.verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let after =
+            self.pages.of(call).verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let listed = self.members.list_bans(group, call.principal, after, page.size).await?;
         page.answered(listed.items.len());
         Ok(Response::new(wire::ListBansResponse {
-            next_page_token: self.next_page_token(&query, listed.next),
+            next_page_token: self.next_page_token(call, &query, listed.next),
             bans: listed.items.iter().map(convert::ban_to_wire).collect(),
         }))
     }
@@ -260,7 +261,7 @@ impl MemberService for MemberRpc {
         page.answered(listed.items.len());
         Ok(Response::new(wire::ListMembersResponse {
             members: listed.items.iter().map(|member| convert::member_to_wire(member)).collect(),
-            next_page_token: self.next_page_token(&query, listed.next),
+            next_page_token: self.next_page_token(call, &query, listed.next),
         }))
     }
 
@@ -291,7 +292,7 @@ impl MemberService for MemberRpc {
         page.answered(listed.items.len());
         Ok(Response::new(wire::ListMembershipsResponse {
             group_ids: listed.items.into_iter().map(GroupId::get).collect(),
-            next_page_token: self.next_page_token(&query, listed.next),
+            next_page_token: self.next_page_token(call, &query, listed.next),
         }))
     }
 
@@ -323,7 +324,7 @@ impl MemberService for MemberRpc {
         page.answered(listed.items.len());
         Ok(Response::new(wire::ListCommonGroupsResponse {
             group_ids: listed.items.into_iter().map(GroupId::get).collect(),
-            next_page_token: self.next_page_token(&query, listed.next),
+            next_page_token: self.next_page_token(call, &query, listed.next),
         }))
     }
 
@@ -339,7 +340,7 @@ impl MemberService for MemberRpc {
         let roster = self.members.roster(group, &Consistency::Strong).await?;
         let query = [&b"SyncMembers"[..], &group.get().to_be_bytes()[..], &known.get().to_be_bytes()[..]];
         let mut page = self.limits.page(call, request.page_size)?;
-        let position = self.pages.verify_numbers(&query, &request.page_token)?;
+        let position = self.pages.of(call).verify_numbers(&query, &request.page_token)?;
         let SyncPosition { after, until } = convert::sync_position(position, known, roster.version)?;
         let Some(changes) = self.members.sync_members(group, after, page.size).await? else {
             return Ok(Response::new(convert::full_list_needed(&roster)));
@@ -349,7 +350,9 @@ impl MemberService for MemberRpc {
         Ok(Response::new(wire::SyncMembersResponse {
             members: changes.members.iter().map(|member| convert::member_to_wire(member)).collect(),
             left_user_ids: changes.left.into_iter().map(UserId::get).collect(),
-            next_page_token: next.map(|next| self.pages.issue_numbers(&query, next)).unwrap_or_default(),
+            next_page_token: next
+                .map(|next| self.pages.of(call).issue_numbers(&query, next))
+                .unwrap_or_default(),
             version: until,
             full_list_needed: false,
         }))

@@ -72,14 +72,14 @@ impl DialogRpc {
         let user = convert::user(request.user_id, call.principal)?;
         let size = self.limits.pages.of(request.page_size)?.min(PAGE_MAX);
         let mut quota = self.limits.records.page(call, size)?;
-        let after = self.position(user, &request.page_token)?;
+        let after = self.position(call, user, &request.page_token)?;
         let page =
             self.dialogs.list(user, after, quota.size, &AtLeast::of_request(&request.at_least)?).await?;
         let left_out = convert::count(u64::try_from(page.left_out).unwrap_or(u64::MAX));
         let (conversations, next) = fit_page(page, call);
         quota.answered(conversations.len());
         let next_page_token = next.and_then(|position| {
-            self.pages.issue_bytes(&[QUERY, &user.get().to_be_bytes()], &position.to_bytes())
+            self.pages.of(call).issue_bytes(&[QUERY, &user.get().to_be_bytes()], &position.to_bytes())
         });
         Ok(Response::new(wire::ListConversationsResponse {
             conversations,
@@ -89,8 +89,8 @@ impl DialogRpc {
     }
 
     /// Where a page begins.
-    fn position(&self, user: UserId, token: &str) -> Result<Option<DialogPosition>, Error> {
-        let position = self.pages.verify_bytes(&[QUERY, &user.get().to_be_bytes()], token)?;
+    fn position(&self, call: Call, user: UserId, token: &str) -> Result<Option<DialogPosition>, Error> {
+        let position = self.pages.of(call).verify_bytes(&[QUERY, &user.get().to_be_bytes()], token)?;
         let read = |bytes: Vec<u8>| DialogPosition::of_bytes(&bytes).ok_or_else(Error::internal);
         position.map(read).transpose()
     }

@@ -34,6 +34,7 @@ use crate::{
     message::store_error,
     metric::{OFFLINE_ENTRIES, count_from_zero},
     relation::Blocks,
+    user::Accesses,
     write::mutations::Mutations,
 };
 
@@ -61,16 +62,17 @@ pub(super) enum AbsentRecipients {
 }
 
 impl OfflineLogs {
-    /// Creates them over the dialogs and blocks of users. `None`: they are off by the configuration.
+    /// Creates them over the dialogs, blocks and access of users. `None`: they are off by the configuration.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
         dialogs: DialogRecords,
         blocks: Blocks,
+        accesses: Accesses,
         config: &MessagesConfig,
     ) -> Option<Self> {
         count_from_zero(OFFLINE_ENTRIES, &[]);
-        let states = Arc::new(StoredRecipientStates { dialogs, blocks });
+        let states = Arc::new(StoredRecipientStates { dialogs, blocks, accesses });
         let (store, mutations) = (Arc::clone(&context.stores.messages), context.mutations.clone());
         config.offline.then(|| Self::over(store, states, mutations, config.offline_kept))
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_store::{ConversationId, DialogKey, Edge, Seq, UserId};
 
-use crate::{dialog::DialogRecords, error::Error, relation::Blocks};
+use crate::{dialog::DialogRecords, error::Error, relation::Blocks, user::Accesses};
 
 /// The read mark of a user in a conversation, and whether it has set do-not-disturb.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,7 @@ pub(super) trait RecipientStates: Debug + Send + Sync {
 pub(super) struct StoredRecipientStates {
     pub(super) dialogs: DialogRecords,
     pub(super) blocks: Blocks,
+    pub(super) accesses: Accesses,
 }
 
 #[async_trait]
@@ -47,6 +48,12 @@ impl RecipientStates for StoredRecipientStates {
             let set = self.blocks.get_many(&edges, &Consistency::Cached).await;
             for (state, set) in states.iter_mut().zip(set) {
                 state.do_not_disturb |= set?.is_some_and(|entry| entry.value.do_not_disturb.is_some());
+            }
+        }
+        // To a suspended user nothing is new.
+        for (state, suspended) in states.iter_mut().zip(self.accesses.suspended(users).await) {
+            if suspended {
+                state.read_seq = Seq::MAX;
             }
         }
         Ok(states)

@@ -1,4 +1,4 @@
-//! Cursors: where a stream continues, with a MAC, bound to one user.
+//! Cursors: where a stream continues, with a MAC, bound to one account of a user.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use prost::{
 
 use crate::{error::Error, rpc::page_token::PageTokens};
 
-/// What cursors are bound to, besides the user.
+/// What cursors are bound to, besides the user and its account.
 const QUERY: &[u8] = b"Receive";
 /// First byte of a cursor in this form.
 const FORM: u8 = 1;
@@ -43,18 +43,27 @@ impl Cursors {
     }
 
     /// The cursor of a resume point; empty if it has too many floors for a token.
-    pub(super) fn issue(&self, user: UserId, point: &ResumePoint) -> String {
-        self.0.issue_bytes(&[QUERY, &user.get().to_be_bytes()], &point.to_bytes()).unwrap_or_default()
+    pub(super) fn issue(&self, user: UserId, account: u32, point: &ResumePoint) -> String {
+        self.0
+            .of_account(account)
+            .issue_bytes(&[QUERY, &user.get().to_be_bytes()], &point.to_bytes())
+            .unwrap_or_default()
     }
 
     /// The resume point of a cursor; `None`: there is no cursor.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT if it was not issued to this user.
-    pub(super) fn verify(&self, user: UserId, cursor: &str) -> Result<Option<ResumePoint>, Error> {
+    /// INVALID_ARGUMENT if it was not issued to this account of the user.
+    pub(super) fn verify(
+        &self,
+        user: UserId,
+        account: u32,
+        cursor: &str,
+    ) -> Result<Option<ResumePoint>, Error> {
         let refused = || Error::invalid("cursor", "must be one that Receive returned to this user");
+        let tokens = self.0.of_account(account);
         let point =
-            self.0.verify_bytes(&[QUERY, &user.get().to_be_bytes()], cursor).map_err(|_| refused())?;
+            tokens.verify_bytes(&[QUERY, &user.get().to_be_bytes()], cursor).map_err(|_| refused())?;
         point.map(|bytes| ResumePoint::of_bytes(&bytes).ok_or_else(refused)).transpose()
     }
 }
@@ -129,19 +138,20 @@ mod tests {
     fn resume_point_survives_the_cursor() {
         let cursors = Cursors::new(PageTokens::new([7; 32]));
         for point in [point(&[]), point(&[("g9", 5), ("d7-9223372036854775807", i64::MAX)])] {
-            let cursor = cursors.issue(user(7), &point);
-            assert_eq!(cursors.verify(user(7), &cursor).unwrap(), Some(point));
+            let cursor = cursors.issue(user(7), 0, &point);
+            assert_eq!(cursors.verify(user(7), 0, &cursor).unwrap(), Some(point));
         }
-        assert_eq!(cursors.verify(user(7), "").unwrap(), None);
+        assert_eq!(cursors.verify(user(7), 0, "").unwrap(), None);
     }
 
     #[test]
     fn cursor_of_another_user_is_refused() {
         let cursors = Cursors::new(PageTokens::new([7; 32]));
-        let cursor = cursors.issue(user(7), &point(&[]));
-        assert!(cursors.verify(user(8), &cursor).is_err());
-        assert!(cursors.verify(user(7), &format!("{cursor}A")).is_err());
-        assert!(Cursors::new(PageTokens::new([8; 32])).verify(user(7), &cursor).is_err());
+        let cursor = cursors.issue(user(7), 0, &point(&[]));
+        assert!(cursors.verify(user(8), 0, &cursor).is_err());
+        assert!(cursors.verify(user(7), 1, &cursor).is_err(), "another account");
+        assert!(cursors.verify(user(7), 0, &format!("{cursor}A")).is_err());
+        assert!(Cursors::new(PageTokens::new([8; 32])).verify(user(7), 0, &cursor).is_err());
     }
 
     #[test]
@@ -159,8 +169,8 @@ mod tests {
         let group = |id: i64| (ConversationId::Group(GroupId::new(i64::MAX - id).unwrap()), i64::MAX - id);
         let point = ResumePoint { floors: (0..64).map(group).collect(), ..point(&[]) };
         let cursors = Cursors::new(PageTokens::new([7; 32]));
-        let cursor = cursors.issue(user(7), &point);
+        let cursor = cursors.issue(user(7), 0, &point);
         assert!(!cursor.is_empty() && cursor.len() <= 4096, "{} characters", cursor.len());
-        assert_eq!(cursors.verify(user(7), &cursor).unwrap(), Some(point));
+        assert_eq!(cursors.verify(user(7), 0, &cursor).unwrap(), Some(point));
     }
 }

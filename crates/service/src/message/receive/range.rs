@@ -40,6 +40,8 @@ pub(super) struct DueRange {
 pub(super) struct Reader {
     pub(super) parts: Arc<super::ReceiversInner>,
     pub(super) user: UserId,
+    /// The number of its account.
+    pub(super) account: u32,
     pub(super) principal: Principal,
 }
 

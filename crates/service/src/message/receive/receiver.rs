@@ -250,7 +250,7 @@ impl Receiver {
             *floor = (first - 1).max(*floor);
         }
         let point = cursor::ResumePoint { generation: self.generation, position: self.position, floors };
-        self.parts.cursors.issue(self.reader.user, &point)
+        self.parts.cursors.issue(self.reader.user, self.reader.account, &point)
     }
 
     /// Searches for due deliveries: waits until there may be some, unless the stream is not live yet.

@@ -19,11 +19,11 @@ impl ReceiveRpc {
         Self(receiving)
     }
 
-    pub(crate) fn receive(&self, request: Request<wire::ReceiveRequest>) -> RpcResult<ReceiveStream> {
+    pub(crate) async fn receive(&self, request: Request<wire::ReceiveRequest>) -> RpcResult<ReceiveStream> {
         let liveness = request.extensions().get::<Arc<ReceiverLiveness>>().cloned();
         let (call, request) = Call::open(request);
         let stream = convert::stream_request(request, call.principal)?;
-        Ok(Response::new(self.0.receive(stream, call.principal, liveness)?))
+        Ok(Response::new(self.0.receive(stream, call.principal, liveness).await?))
     }
 
     pub(crate) async fn send_signal(

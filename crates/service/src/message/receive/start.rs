@@ -21,6 +21,7 @@ use crate::{
     metric::RECEIVE_CATCH_UPS,
     notice::{AudienceTotals, TotalsListener, TotalsWatches},
     rpc::call::Principal,
+    user::{AccessDenial, LiveAccess, Users},
 };
 
 /// Where a stream begins.
@@ -45,28 +46,47 @@ impl Receiving {
     /// # Errors
     /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT
     /// if the readers of an audience are no users, UNAVAILABLE if Redis does not answer, or errors of the store.
-    pub(super) fn receive(
+    pub(super) async fn receive(
         &self,
         request: StreamRequest,
         principal: Principal,
         liveness: Option<Arc<ReceiverLiveness>>,
     ) -> Result<ReceiveStream, Error> {
-        let cursor = self.0.cursors.verify(request.user, &request.cursor)?;
-        let registration = self.0.hub.register(request.user, liveness)?;
+        let (user, account) = (request.user, self.account(&request).await?);
+        let cursor = self.0.cursors.verify(user, account, &request.cursor)?;
+        let registration = self.0.hub.register(user, liveness)?;
         let this = self.clone();
         // Within the stream: a call that waits for its answer would hold a slot that other calls need.
         let started = async move {
             match this.open(&request, cursor, &registration).await {
                 Ok((start, watching)) => {
-                    let reader = Reader { parts: Arc::clone(&this.0), user: request.user, principal };
+                    let reader = Reader { parts: Arc::clone(&this.0), user, account, principal };
                     let device = request.device.as_deref();
-                    let session = device.map(|device| this.0.sessions.begin(request.user, device));
+                    let session = device.map(|device| this.0.sessions.begin(user, device));
                     this.receiver(start, registration, reader, (watching, session)).stream()
                 }
                 Err(error) => stream::once(ready(Err(error.into()))).boxed(),
             }
         };
-        Ok(stream::once(started).flatten().boxed())
+        let stream = stream::once(started).flatten().boxed();
+        if principal != Principal::Service {
+            // The edge ends it with the access of its user.
+            return Ok(stream);
+        }
+        Ok(until_ended(stream, self.users().accesses().enter(user, None, Some(account))))
+    }
+
+    fn users(&self) -> &Users {
+        &self.0.messages.dependencies.users
+    }
+
+    /// The number of the account that receives. If it cannot be read, a stream without a cursor begins nevertheless.
+    async fn account(&self, request: &StreamRequest) -> Result<u32, Error> {
+        match self.users().accesses().check(request.user, None, false).await {
+            Ok(account) => account.map_err(AccessDenial::error),
+            Err(_) if request.cursor.is_empty() => Ok(0),
+            Err(error) => Err(error),
+        }
     }
 
     async fn open(
@@ -77,8 +97,7 @@ impl Receiving {
     ) -> Result<(StreamStart, TotalsWatches), Error> {
         let parts = &self.0;
         let _permit = parts.hub.start_permit().await;
-        let users = &parts.messages.dependencies.users;
-        let created = users.created(request.user, &Consistency::Cached).await?;
+        let created = self.users().created(request.user, &Consistency::Cached).await?;
         let created = created.ok_or_else(|| Error::not_found("user"))?;
         let listener: Arc<dyn TotalsListener> = Arc::<ReceiverWaker>::clone(&registration.waker);
         let (watching, totals) =
@@ -237,6 +256,13 @@ impl StreamStart {
         let due = [DueDelivery { content: DueContent::Reset(why), position: None }].into();
         Self { due, ..Self::at(opened, opened.position) }
     }
+}
+
+/// The stream until its user is let in no more.
+fn until_ended(stream: ReceiveStream, live: LiveAccess) -> ReceiveStream {
+    let ended = live.ended().clone().cancelled_owned();
+    let last = async move { live.ended().is_cancelled().then(|| Err(live.error().into())) };
+    stream.take_until(ended).chain(stream::once(last).filter_map(ready)).boxed()
 }
 
 pub(super) fn inboxes_unavailable(_error: SharedError) -> Error {

@@ -5,8 +5,8 @@ use kith_presence::Distribution;
 use kith_store::{
     Audience, AudienceEntry, AudienceId, Block, Conversation, Dialog, Edge, Follow, Gender, Group, GroupId,
     GroupType, JoinPolicy, ListPosition, Member, Notice, NoticeId, NoticeReader, NoticeTerms, Permissions,
-    ReadBits, ReadRanges, ReceiptVisibility, Role, Roster, SeqRange, Timestamp, User, UserId, Version,
-    Visibility,
+    ReadBits, ReadRanges, ReceiptVisibility, Role, Roster, SeqRange, Suspension, Timestamp, User, UserAccess,
+    UserId, Version, Visibility,
 };
 use proptest::prelude::*;
 
@@ -64,6 +64,18 @@ fn users_keep_their_form() {
         let user = User { gender, ..user() };
         assert_eq!(RecordCodec::USER.decode(&RecordCodec::USER.encode(&user)), Some(user));
     }
+}
+
+#[test]
+fn accesses_keep_their_form() {
+    let access = UserAccess {
+        user: user_id(7),
+        version: version(3),
+        account: 1,
+        tokens_from: Timestamp(5_000),
+        suspension: Some(Suspension { until: Some(Timestamp(6_000)), reason: "spam".into() }),
+    };
+    assert_form(RecordCodec::ACCESS, &access, "0e0601904e0101e05d047370616d");
 }
 
 fn group() -> Group {
