@@ -67,7 +67,7 @@ const TOO_MANY: AlertLoad = AlertLoad { users: 2_000, ..FEW };
 const LOUD: AlertLoad = AlertLoad { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
 /// All of them.
-pub const CASES: [Case; 28] = [
+pub const CASES: [Case; 32] = [
     Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", AlertFault::Nothing) },
     case("all-killed", "all nodes are killed", AlertFault::AllKilled)
         .fires(&["KithNoNodeServes", "KithNodeNotServing"]),
