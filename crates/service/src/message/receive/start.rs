@@ -63,7 +63,7 @@ impl Receiving {
                     let reader = Reader { parts: Arc::clone(&this.0), user, account, principal };
                     let device = request.device.as_deref();
                     let session = device.map(|device| this.0.sessions.begin(user, device));
-                    this.receiver(start, registration, reader, (watching, session)).stream()
+                    this.receiver(start, registration, reader, watching, session).stream()
                 }
                 Err(error) => stream::once(ready(Err(error.into()))).boxed(),
             }
@@ -113,7 +113,8 @@ impl Receiving {
         start: StreamStart,
         registration: hub::ReceiverRegistration,
         reader: Reader,
-        (watching, session): (TotalsWatches, Option<Box<dyn Any + Send + Sync>>),
+        watching: TotalsWatches,
+        session: Option<Box<dyn Any + Send + Sync>>,
     ) -> Receiver {
         let StreamStart {
             generation,
