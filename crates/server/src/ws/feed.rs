@@ -1,6 +1,6 @@
 //! What the node says by itself to one socket: welcome, the conversations, and what is new.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use kith_proto::message::v1::{

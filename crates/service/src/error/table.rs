@@ -17,7 +17,7 @@ const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 const AFTER_ROOM: Retry = Retry::After(Duration::from_secs(60));
 
 /// In the order of the enum.
-pub(super) const TABLE: [ReasonEntry; 42] = [
+pub(super) const TABLE: [ReasonEntry; 43] = [
     ReasonEntry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
