@@ -66,7 +66,7 @@ impl Documents for Scripted {
         match self.answer(Command::Tail).await {
             Some(ScriptedAnswer::Tail(tail)) => Ok(tail),
             Some(ScriptedAnswer::Failed(error)) => Err(error),
-            None => Ok(Some(DocumentSummary { document: 0, size: 7, sent: None })),
+            None => Ok(Some(DocumentSummary { document: 0, size: 7, sent: None, highest: None })),
             other => panic!("{other:?} is no answer"),
         }
     }
