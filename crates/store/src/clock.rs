@@ -56,7 +56,7 @@ impl ClockDifference {
         AHEAD_MS.store(self.correction(AHEAD_MS.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
-    /// The correction after `before`, which is kept while it is within what the question can tell apart.
+    /// The correction after `before`, which is kept while it differs by no more than the uncertainty of the question.
     const fn correction(self, before: i64) -> i64 {
         let apart = self.ahead_ms.saturating_sub(before);
         if apart.saturating_abs() <= self.uncertain_ms { before } else { self.ahead_ms }

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn message_of_the_future_is_new_for_half_a_minute() {
+    fn future_message_is_new_for_half_a_minute() {
         let within = |now| is_within(Timestamp(100_000), Duration::from_secs(3_600), Timestamp(now));
         assert_eq!([69_999, 70_000, 100_000].map(within), [false, true, true]);
     }
