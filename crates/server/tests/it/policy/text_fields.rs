@@ -27,7 +27,7 @@ struct Case {
 }
 
 /// Calls for each text that is read by people.
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     case("User.user_name", "CreateUser", r#"{"user":{"userName":"%"}}"#, "user_name"),
     case(
         "User.user_name",
@@ -38,6 +38,7 @@ const CASES: [Case; 17] = [
     case("FindUserByNameRequest.user_name", "FindUserByName", r#"{"userName":"%"}"#, "user_name"),
     case("User.nick_name", "CreateUser", r#"{"user":{"userName":"n","nickName":"%"}}"#, "nick_name"),
     case("User.region", "CreateUser", r#"{"user":{"userName":"r","region":"%"}}"#, "region"),
+    case("SuspendUserRequest.reason", "SuspendUser", r#"{"userId":1,"reason":"%"}"#, "reason"),
     case("User.icon", "CreateUser", r#"{"user":{"userName":"i","icon":"%"}}"#, "icon"),
     case("Group.name", "CreateGroup", r#"{"group":{"name":"%","creatorId":1}}"#, "name"),
     case(
