@@ -17,6 +17,7 @@ pub mod jsonl;
 pub mod metrics_table;
 pub mod node;
 pub mod openapi;
+mod places;
 pub mod start_error;
 pub mod telemetry;
 pub mod transport;

@@ -49,6 +49,12 @@ metrics! {
         &[],
         "Connections closed at once because `limits.connections` were open.",
     );
+    pub const PLACES_DISPLACED: Metric = Metric::counter(
+        "kith_places_displaced_total",
+        &["kind"],
+        "Connections, sockets without a hello and health watches that ended because their limit was near and a newcomer came. \
+         Their peers had made no call with a credential.",
+    );
     pub const CONNECTIONS_UNREAD: Metric = Metric::counter(
         "kith_connections_unread_total",
         &[],

@@ -33,7 +33,9 @@ fn check_answer(answer: &str, port: u16) -> Vec<Finding> {
     let Ok(readiness) = serde_json::from_str::<Readiness>(body) else { return Vec::new() };
     let found = readiness.reasons.into_iter().filter_map(|reason| {
         let run = match reason.reason.as_str() {
-            "connections_refused" => format!("ss -Htn 'sport = :{port}'  # who is connected"),
+            "connections_refused" | "connections_displaced" => {
+                format!("ss -Htn 'sport = :{port}'  # who is connected")
+            }
             "store_replaced" => {
                 "kith backup --help  # the node still has the data: stop it in good order first".to_owned()
             }

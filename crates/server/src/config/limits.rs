@@ -37,7 +37,8 @@ pub struct LimitsConfig {
     /// `unknown`; the write continues. A call waits two fifths of its deadline if that is longer. Above 0.
     #[serde(with = "humantime_serde")]
     pub write_answer: Duration,
-    /// Open streams of health `Watch` and of reflection on the node: they do not count for `in_flight`. Above 0.
+    /// Open streams of health `Watch` and of reflection on the node: they do not count for `in_flight`. From four fifths on, the oldest
+    /// one of a connection without a call that has a credential gives way to a new one. Above 0.
     pub health_watches: usize,
     /// Of them, those of one connection. Above 0.
     pub health_watches_per_connection: usize,
@@ -52,7 +53,8 @@ pub struct LimitsConfig {
     /// as long. Above 0.
     #[serde(with = "humantime_serde")]
     pub unread_max: Duration,
-    /// Connections at the same time. Further ones are closed at once; the log and `/readyz` say so. Above 0.
+    /// Connections at the same time. From four fifths on, the oldest one without a call that has a credential gives way to a new one, of
+    /// the address with most of these; without such a one the new one is closed. The log and `/readyz` say so. Above 0.
     pub connections: usize,
     /// Deadline of a call without one. Above 0, and not above `deadline_max`.
     #[serde(with = "humantime_serde")]

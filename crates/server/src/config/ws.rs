@@ -25,7 +25,8 @@ pub struct WsConfig {
     pub calls: usize,
     /// Maximum sockets on a node at the same time. Above 0.
     pub sockets: usize,
-    /// Maximum sockets that wait for their first hello; each has 5 s for it. Above 0.
+    /// Maximum sockets that wait for their first hello; each has 5 s for it. From four fifths on, the oldest one of the address with most
+    /// of them gives way to a new one. Above 0.
     pub sockets_waiting: usize,
 }
 

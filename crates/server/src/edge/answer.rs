@@ -47,6 +47,13 @@ pub(super) fn too_many_watches() -> Status {
     Error::new(Reason::Overloaded, text).into()
 }
 
+/// The stream gave way to that of another peer.
+pub(super) fn displaced() -> Status {
+    let text = "the node has nearly as many streams of health and reflection as limits.health_watches allows, and this one \
+                is of a connection without a call that has a credential: it gives way to another one";
+    Error::new(Reason::Overloaded, text).into()
+}
+
 /// The answer has no place among those that were not read.
 pub(crate) fn too_much_unread() -> Status {
     let text = "answers on this connection, or of this node, are not read: they have as many bytes as \

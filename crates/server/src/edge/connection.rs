@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use super::unread::ConnectionUnread;
+use crate::places::{HeldPlace, PlaceKind, Places, RemotePeer};
 
 /// What one connection has of the node: answers that its peer has not read, and streams of health and of reflection.
 ///
@@ -13,41 +15,50 @@ use super::unread::ConnectionUnread;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) unread: Arc<ConnectionUnread>,
+    pub(super) peer: Arc<RemotePeer>,
     watches: Arc<Semaphore>,
 }
 
 /// How many streams of health and of reflection may be open.
 #[derive(Debug)]
 pub(super) struct WatchLimits {
-    node: Arc<Semaphore>,
+    node: Arc<Places>,
     per_connection: usize,
 }
 
 /// The permit for one such stream, until dropped: of the node, and of its connection if it has one.
 #[derive(Debug)]
 pub(super) struct WatchPermit {
-    _node: OwnedSemaphorePermit,
+    node: HeldPlace,
     _connection: Option<OwnedSemaphorePermit>,
 }
 
 impl WatchLimits {
     pub(super) fn new(node: usize, per_connection: usize) -> Self {
-        Self { node: semaphore(node), per_connection }
+        Self { node: Places::new(PlaceKind::HealthWatches, node), per_connection }
     }
 
-    /// A new connection with these answers.
-    pub(super) fn connection(&self, unread: Arc<ConnectionUnread>) -> Arc<Connection> {
-        Arc::new(Connection { unread, watches: semaphore(self.per_connection) })
+    /// A new connection with these answers, from this peer.
+    pub(super) fn connection(&self, unread: Arc<ConnectionUnread>, peer: Arc<RemotePeer>) -> Arc<Connection> {
+        Arc::new(Connection { unread, peer, watches: semaphore(self.per_connection) })
     }
 
     /// A permit for a stream of this connection, or of a caller within the process; `None`: the limit is reached.
     pub(super) fn acquire(&self, connection: Option<&Connection>) -> Option<WatchPermit> {
-        let of_connection = match connection {
-            Some(connection) => Some(Arc::clone(&connection.watches).try_acquire_owned().ok()?),
-            None => None,
+        let Some(connection) = connection else {
+            let (node, _) = self.node.take(&RemotePeer::internal()).ok()?;
+            return Some(WatchPermit { node, _connection: None });
         };
-        let node = Arc::clone(&self.node).try_acquire_owned().ok()?;
-        Some(WatchPermit { _node: node, _connection: of_connection })
+        let of_connection = Arc::clone(&connection.watches).try_acquire_owned().ok()?;
+        let (node, _) = self.node.take(&connection.peer).ok()?;
+        Some(WatchPermit { node, _connection: Some(of_connection) })
+    }
+}
+
+impl WatchPermit {
+    /// Cancelled when the stream has to give way to that of another peer.
+    pub(super) const fn displaced(&self) -> &CancellationToken {
+        self.node.displaced()
     }
 }
 
@@ -63,7 +74,7 @@ mod tests {
     #[test]
     fn connection_limit_ends_before_the_node_limit() {
         let limits = WatchLimits::new(5, 2);
-        let connection = || limits.connection(NodeUnread::new(1, 1).connection());
+        let connection = || limits.connection(NodeUnread::new(1, 1).connection(), RemotePeer::internal());
         let (one, other, third) = (connection(), connection(), connection());
         let mut permits: Vec<_> = (0..2).map(|_| limits.acquire(Some(&one)).unwrap()).collect();
         assert!(limits.acquire(Some(&one)).is_none(), "the connection has as many as it may");

@@ -93,6 +93,13 @@ impl EndConditions {
         self.access = Some(Box::new(AccessSignal { live, wait: None }));
     }
 
+    /// Adds what ends a stream that has to give way to another one. That of a caller has not: it has its place for good.
+    pub(super) fn give_way(&mut self, signal: CloseSignal) {
+        if let Some(free) = self.signals.iter_mut().find(|signal| signal.is_none()) {
+            *free = Some(PolledSignal::new(signal));
+        }
+    }
+
     /// The status with which the call must end now, if a condition is met.
     pub(super) fn met(&self) -> Option<Status> {
         let given = self.signals.iter().flatten().find_map(|signal| signal.signal.status_if_given());

@@ -19,7 +19,7 @@ use super::{
     body::{EdgeBody, StreamBounds},
     bounded::{BoundedBody, RequestBody},
     connection::WatchPermit,
-    ending::EndConditions,
+    ending::{CloseSignal, EndConditions},
     gate::{PendingSlot, Slot},
     methods::{CallRecord, MethodKind},
     routes::{RouteFuture, Routes},
@@ -68,6 +68,7 @@ impl RunningCall {
 
     /// Holds the permit of a watch until the stream ends.
     pub(super) fn hold_watch(&mut self, watch: WatchPermit) {
+        self.end_conditions.give_way(CloseSignal::new(watch.displaced().clone(), answer::displaced));
         self.watch = Some(watch);
     }
 

@@ -67,10 +67,11 @@ use self::{
 };
 use crate::{
     auth::{
-        Callers, Tokens,
-        identity::{Authentication, InProcessIdentity, User},
+        Callers, Rule, Tokens,
+        identity::{Authentication, Identity, InProcessIdentity, User},
     },
     config::LimitsConfig,
+    places::RemotePeer,
     telemetry::audit::RefusalLog,
 };
 
@@ -200,10 +201,15 @@ impl Edge {
     }
 
     /// The same edge for the calls of one more connection, and where its unread answers are counted.
-    pub(crate) fn of_connection(&self) -> (Self, Arc<ConnectionUnread>) {
-        let connection = self.shared.watches.connection(self.shared.unread.connection());
+    pub(crate) fn of_connection(&self, peer: Arc<RemotePeer>) -> (Self, Arc<ConnectionUnread>) {
+        let connection = self.shared.watches.connection(self.shared.unread.connection(), peer);
         let unread = Arc::clone(&connection.unread);
         (Self { connection: Some(connection), ..self.clone() }, unread)
+    }
+
+    /// The other end of the connection.
+    pub(crate) fn peer(&self) -> Arc<RemotePeer> {
+        self.connection.as_ref().map_or_else(RemotePeer::internal, |connection| Arc::clone(&connection.peer))
     }
 
     /// How many bytes of answers are held because their peers have not read them.
@@ -316,6 +322,7 @@ impl Edge {
         if !record.method().known {
             return EdgeFuture::refused(record, answer::method_unknown());
         }
+        self.prove(record.method().rule, &admitted.by);
         let delivers = request.extensions_mut().remove::<Delivers>().is_some();
         let mut call = Call { delivers, ..record.method().complete(admitted.call) };
         if let Some(AnswerLimit(bytes)) = request.extensions_mut().remove() {
@@ -359,6 +366,15 @@ impl Edge {
             }
             SlotRequest::Queued(slot) => EdgeFuture::waiting(slot, routes.clone(), request, running),
             SlotRequest::Refused => EdgeFuture::refused(running.into_record(), answer::overloaded()),
+        }
+    }
+
+    /// The peer of a call that has a credential, or needs none on a node that is open, is no stranger.
+    fn prove(&self, rule: Rule, by: &Identity) {
+        if let Some(connection) = &self.connection
+            && !(rule.is_open() && matches!(by, Identity::Anonymous))
+        {
+            connection.peer.prove();
         }
     }
 

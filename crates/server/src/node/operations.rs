@@ -3,35 +3,57 @@
 //! name that resolves to this machine could read it.
 
 use std::{
+    pin::pin,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use axum::{
     Json, Router,
+    body::Body,
     extract::{Request, State as Shared},
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header, uri::Authority},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use kith_service::metric;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
-use tokio::{net::TcpListener, task::spawn_blocking, time::timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::spawn_blocking,
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt as _;
 
 use crate::{
     build_info,
     edge::Edge,
     health::{HealthCause, Reporter, State},
     node::services::Services,
-    openapi, telemetry,
-    transport::{Connections, is_loopback},
+    openapi,
+    places::{PlaceKind, Places},
+    telemetry,
+    transport::{AcceptLoop, Connections, Http1Io, Http1State, PortName, is_loopback},
 };
 
 /// Time limit of running requests when the port closes.
 const CLOSE: Duration = Duration::from_secs(1);
+/// Connections at the same time: those of a Prometheus or two, and of the checks of load balancers.
+const CONNECTIONS: usize = 128;
+/// How long the head of a request may take, and a connection may be idle between two of them.
+const HEAD: Duration = Duration::from_secs(5);
+const IDLE: Duration = Duration::from_secs(75);
+/// This port in the log and in `/readyz`.
+const PORT: PortName = PortName {
+    refused: "operations_refused",
+    displaced: "operations_displaced",
+    limit: "the operations port",
+};
 /// How long a task may wait to be scheduled before the node counts as stuck.
 const SCHEDULED: Duration = Duration::from_secs(2);
 /// Most characters of an unknown path that are repeated.
@@ -61,6 +83,7 @@ pub(super) struct OperationsState {
 
 /// Serves the port until `closing`.
 pub(super) async fn serve(listener: TcpListener, operations: OperationsState, closing: CancellationToken) {
+    let health = operations.health.clone();
     let is_private = listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let router = Router::new()
         .route("/metrics", get(metrics))
@@ -71,19 +94,36 @@ pub(super) async fn serve(listener: TcpListener, operations: OperationsState, cl
         .fallback(unknown)
         .with_state(Arc::new(operations));
     let router = if is_private { router.layer(middleware::from_fn(only_this_machine)) } else { router };
-    let ended = axum::serve(listener, router).with_graceful_shutdown(closing.clone().cancelled_owned());
-    let bounded = async {
-        closing.cancelled().await;
-        timeout(CLOSE, std::future::pending::<()>()).await
-    };
-    tokio::select! {
-        ended = ended.into_future() => {
-            if let Err(error) = ended {
-                tracing::error!(%error, "the operations port failed");
-            }
-        }
-        _late = bounded => {}
+    let (places, tasks) = (Places::new(PlaceKind::Operations, CONNECTIONS), TaskTracker::new());
+    let accepting = AcceptLoop::new(listener, places, (tasks.clone(), closing.clone()), PORT, health);
+    let serve = |socket, _peer| serve_connection(socket, router.clone(), closing.clone());
+    accepting.run(serve).await;
+    tasks.close();
+    if timeout(CLOSE, tasks.wait()).await.is_err() {
+        tracing::debug!("requests of the operations port did not end in time");
     }
+}
+
+/// Serves the requests of a connection; when the port closes, the one that has begun.
+async fn serve_connection(socket: TcpStream, router: Router, closing: CancellationToken) {
+    let state = Arc::<Http1State>::default();
+    let io = TokioIo::new(Http1Io::new(socket, Arc::clone(&state), HEAD));
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let (router, open) = (router.clone(), state.begin());
+        async move {
+            let answer = router.oneshot(request.map(Body::new)).await;
+            drop(open);
+            answer
+        }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE);
+    let mut connection = pin!(http.serve_connection(io, service));
+    tokio::select! {
+        _ended = connection.as_mut() => return,
+        () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    drop(connection.await);
 }
 
 /// Answers only requests that name this machine as their host.

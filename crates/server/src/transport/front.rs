@@ -22,6 +22,7 @@ use super::{
 use crate::{
     edge::{self, ConnectionUnread, Edge, EdgeFuture},
     json,
+    places::RemotePeer,
 };
 
 /// The state that the connections of a port share.
@@ -49,8 +50,8 @@ impl Front {
     }
 
     /// The state of a new connection.
-    pub(super) fn of_connection(&self) -> ConnectionFront {
-        let (edge, unread) = self.edge.of_connection();
+    pub(super) fn of_connection(&self, peer: Arc<RemotePeer>) -> ConnectionFront {
+        let (edge, unread) = self.edge.of_connection(peer);
         let (web, origins) = (Arc::clone(&self.web), Arc::clone(&self.origins));
         ConnectionFront { edge, web, origins, unread, http1: None }
     }

@@ -4,6 +4,7 @@
 //! Connections are accepted here and not by tonic's server, which has no bound on their number, no limit on
 //! a handshake, no jitter in their age, and answers a deadline with CANCELLED before the edge can.
 
+mod accept;
 mod answer_body;
 pub mod certificate;
 mod cors;
@@ -30,25 +31,27 @@ use rand::Rng as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use self::origin::is_loopback;
-pub(crate) use self::tls::Certificates;
+pub(crate) use self::{
+    accept::{AcceptLoop, PortName},
+    http1_io::{Http1Io, Http1State},
+    origin::is_loopback,
+    tls::Certificates,
+};
 use self::{
     front::Front,
-    http1_io::{Http1Io, Http1State},
     origin::{Origins, OwnPage},
     preface::{PrefacedIo, Protocol},
-    refusals::ConnectionRefusals,
     web::Web,
 };
 use crate::{
     config::{Config, HttpConfig, LimitsConfig, WsConfig},
     edge::{ConnectionUnread, Edge},
     health::Reporter,
+    places::{PlaceKind, Places, RemotePeer},
     start_error::StartError,
     ws,
 };
@@ -57,8 +60,12 @@ use crate::{
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long it may take to answer.
 const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
-/// Pause after a failed accept: most often file descriptors ran out, and a tight loop would not help.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The gRPC port in the log and in `/readyz`.
+const PORT: PortName = PortName {
+    refused: "connections_refused",
+    displaced: "connections_displaced",
+    limit: "limits.connections",
+};
 /// Buffer of an HTTP/1.1 connection besides the headers: enough for fast bodies, and small enough for every connection.
 /// (HTTP/2 has its windows.)
 const HTTP1_BUFFER: usize = 64 << 10;
@@ -127,21 +134,17 @@ impl Port {
             unread_max: limits.unread_max,
             connections: connections.clone(),
         };
-        let accepting = AcceptLoop {
-            listener: self.listener,
-            server: Arc::new(server),
-            most: limits.connections,
-            full: ConnectionRefusals::new(
-                &metric::CONNECTIONS_REFUSED,
-                "connections_refused",
-                health.clone(),
-            ),
-            failed: ConnectionRefusals::new(&metric::ACCEPTS_FAILED, "accept_failed", health),
-        };
+        let places = Places::new(PlaceKind::Connections, limits.connections);
+        let ends = (connections.tasks.clone(), connections.closing.clone());
+        let accepting = AcceptLoop::new(self.listener, places, ends, PORT, health);
+        let server = Arc::new(server);
         for unread in [metric::CONNECTIONS_UNREAD, metric::ANSWERS_UNREAD_REFUSED] {
             drop(metrics::counter!(unread.name));
         }
-        tokio::spawn(accepting.run());
+        tokio::spawn(accepting.run(move |socket, peer| {
+            let server = Arc::clone(&server);
+            async move { server.serve_socket(socket, peer).await }
+        }));
         connections
     }
 }
@@ -246,65 +249,9 @@ fn http1(limits: &LimitsConfig) -> http1::Builder {
     http
 }
 
-/// Accepts connections, up to their limit.
-struct AcceptLoop {
-    listener: TcpListener,
-    server: Arc<ConnectionServer>,
-    most: usize,
-    full: ConnectionRefusals,
-    failed: ConnectionRefusals,
-}
-
-impl AcceptLoop {
-    async fn run(mut self) {
-        let slots = Arc::new(Semaphore::new(self.most.min(Semaphore::MAX_PERMITS)));
-        let connections = self.server.connections.clone();
-        loop {
-            let accepted = tokio::select! {
-                () = connections.closing.cancelled() => return,
-                accepted = self.listener.accept() => accepted,
-            };
-            let socket = match accepted {
-                Ok((socket, _peer)) => socket,
-                Err(error) => {
-                    self.report_accept_error(&error);
-                    sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
-            let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-                self.full.one_more(|| limit_text(self.most));
-                continue;
-            };
-            let server = Arc::clone(&self.server);
-            connections.tasks.spawn(async move {
-                server.serve_socket(socket).await;
-                drop(slot);
-            });
-        }
-    }
-
-    /// A peer that disconnected before it was accepted is no problem of the node.
-    fn report_accept_error(&mut self, error: &io::Error) {
-        if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
-            return;
-        }
-        self.failed.one_more(|| {
-            format!("connections cannot be accepted: {error}; let the process open more files (ulimit -n)")
-        });
-    }
-}
-
-fn limit_text(most: usize) -> String {
-    format!(
-        "connections are refused: as many are open as limits.connections allows ({most}); close unused ones, add nodes, \
-         or raise it"
-    )
-}
-
 impl ConnectionServer {
     /// Does the TLS handshake within the limit, then serves.
-    async fn serve_socket(&self, socket: TcpStream) {
+    async fn serve_socket(&self, socket: TcpStream, peer: Arc<RemotePeer>) {
         // Without it small answers wait for acknowledgements of earlier ones.
         if socket.set_nodelay(true).is_err() {
             return;
@@ -313,7 +260,7 @@ impl ConnectionServer {
         let Some(tls) = &self.tls else {
             let handshake = timeout(self.handshake, preface::read_preface(socket));
             if let Some(Ok(Ok((protocol, io)))) = unless_closing(closing, handshake).await {
-                self.connection(protocol, io).await;
+                self.connection(protocol, io, peer).await;
             }
             return;
         };
@@ -321,15 +268,15 @@ impl ConnectionServer {
             preface::read_preface(tls.acceptor().accept(socket).await?).await
         });
         if let Some(Ok(Ok((protocol, io)))) = unless_closing(closing, handshake).await {
-            self.connection(protocol, io).await;
+            self.connection(protocol, io, peer).await;
         }
     }
 
-    async fn connection<I>(&self, protocol: Protocol, io: PrefacedIo<I>)
+    async fn connection<I>(&self, protocol: Protocol, io: PrefacedIo<I>, peer: Arc<RemotePeer>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let front = self.front.of_connection();
+        let front = self.front.of_connection(peer);
         let unread = front.unread();
         match protocol {
             Protocol::Http1 => {

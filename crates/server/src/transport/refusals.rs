@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use kith_service::metric::Metric;
 use metrics::Counter;
 use tokio::time::Instant;
 
@@ -27,9 +26,7 @@ pub(super) struct ConnectionRefusals {
 }
 
 impl ConnectionRefusals {
-    /// The metric goes to the recorder that is installed now.
-    pub(super) fn new(metric: &Metric, reason: &'static str, health: Reporter) -> Self {
-        let counter = metrics::counter!(metric.name);
+    pub(super) fn new(counter: Counter, reason: &'static str, health: Reporter) -> Self {
         Self { counter, reason, health, count: 0, line: None, since: SystemTime::UNIX_EPOCH }
     }
 
@@ -58,13 +55,11 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use kith_service::metric;
 
     #[tokio::test(start_paused = true)]
     async fn reports_once_a_minute_and_remark_ends() {
         let health = Reporter::new();
-        let mut refusals =
-            ConnectionRefusals::new(&metric::CONNECTIONS_REFUSED, "connections_refused", health.clone());
+        let mut refusals = ConnectionRefusals::new(Counter::noop(), "connections_refused", health.clone());
         let mut lines = 0;
         for second in 0..150 {
             refusals.one_more(|| {

@@ -51,7 +51,7 @@ impl Web {
     pub(super) async fn answer(&self, edge: &Edge, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path();
         if let Some(sockets) = self.sockets.as_ref().filter(|_| path == ws::PATH) {
-            return sockets.open(request);
+            return sockets.open(request, &edge.peer());
         }
         if self.demo && demo::has(path) {
             return demo::answer(&request);

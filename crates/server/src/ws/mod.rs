@@ -31,6 +31,7 @@ use crate::{
     config::{LimitsConfig, WsConfig},
     edge::Edge,
     json::BodyLimits,
+    places::{PlaceKind, Places, RemotePeer},
 };
 
 /// Where sockets are opened.
@@ -52,8 +53,8 @@ pub(crate) struct SocketShutdown {
 pub(crate) struct Sockets {
     shared: Arc<SocketsShared>,
     slots: Arc<Semaphore>,
-    /// Slots of sockets whose user is not known yet.
-    waiting: Arc<Semaphore>,
+    /// Places of sockets whose user is not known yet.
+    waiting: Arc<Places>,
     shutdown: SocketShutdown,
 }
 
@@ -87,13 +88,13 @@ impl Sockets {
             closing: shutdown.closing.clone(),
             age_max: limits.stream_max,
         };
-        let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        let (slots, waiting) = (permits(config.sockets), permits(config.sockets_waiting));
+        let slots = Arc::new(Semaphore::new(config.sockets.min(Semaphore::MAX_PERMITS)));
+        let waiting = Places::new(PlaceKind::Sockets, config.sockets_waiting);
         Some(Self { shared: Arc::new(shared), slots, waiting, shutdown })
     }
 
-    /// Answers a request for a socket; the socket begins when its peer has that answer.
-    pub(crate) fn open(&self, mut request: Request<Incoming>) -> Response<Body> {
+    /// Answers a request of this peer for a socket; the socket begins when the peer has that answer.
+    pub(crate) fn open(&self, mut request: Request<Incoming>, peer: &Arc<RemotePeer>) -> Response<Body> {
         let key = match handshake::key(&request) {
             Ok(key) => key,
             Err(refused) => return refused.response(),
@@ -101,17 +102,19 @@ impl Sockets {
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             return HandshakeError::Full.response();
         };
-        let Ok(waiting_permit) = Arc::clone(&self.waiting).try_acquire_owned() else {
+        let Ok((waiting, _)) = self.waiting.take(peer) else {
             return HandshakeError::Crowded.response();
         };
+        let displaced = waiting.displaced().clone();
         let upgraded = upgrade::on(&mut request);
         let (shared, abort) = (Arc::clone(&self.shared), self.shutdown.abort.clone());
         let serve = async move {
             let _open = OpenSocket::new(slot);
             if let Ok(upgraded) = upgraded.await {
-                Socket::new(TokioIo::new(upgraded), &shared, waiting_permit).await.run().await;
+                Socket::new(TokioIo::new(upgraded), &shared, waiting).await.run().await;
             }
         };
+        let serve = async move { displaced.run_until_cancelled(serve).await };
         self.shutdown.tasks.spawn(async move { abort.run_until_cancelled(serve).await });
         handshake::switched(&key)
     }

@@ -83,7 +83,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_left_is_in_whole_seconds() {
         let ends = Instant::now() + Duration::from_millis(1_500);
-        let user = User { id: UserId::new(7).unwrap(), ends, ended: CancellationToken::new() };
+        let user = User { id: UserId::new(7).unwrap(), issued: None, ends, ended: CancellationToken::new() };
         let proven = ProvenUser::now(Arc::new(user));
         assert_eq!(proven.expires_in(), "1s");
         tokio::time::advance(Duration::from_secs(2)).await;

@@ -8,7 +8,6 @@ use serde_json::json;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::{
-        OwnedSemaphorePermit,
         mpsc::{self, Receiver},
         watch,
     },
@@ -36,7 +35,7 @@ use super::{
     renewal::{self, ProvenUser},
     turns::SendTurns,
 };
-use crate::{auth::identity::User, edge::Edge};
+use crate::{auth::identity::User, edge::Edge, places::HeldPlace};
 
 /// Bytes of a frame, and of a message of several.
 pub(super) const FRAME_MAX: usize = 256 << 10;
@@ -56,7 +55,7 @@ pub(super) struct Socket<'a, S> {
     /// Who acts, from the first hello on. The feed sees renewals.
     user: Option<watch::Sender<ProvenUser>>,
     /// Counts it among those that wait for their first hello.
-    waiting_permit: Option<OwnedSemaphorePermit>,
+    waiting_permit: Option<HeldPlace>,
     /// From a hello until its reset.
     feed: Option<FeedTask>,
     /// Whether the peer answers, for the stream of the current hello.
@@ -92,7 +91,7 @@ enum SocketEvent {
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     /// Over a connection on which the protocol has been agreed. `waiting_permit`: released at the first hello.
-    pub(super) async fn new(io: S, shared: &'a SocketsShared, waiting_permit: OwnedSemaphorePermit) -> Self {
+    pub(super) async fn new(io: S, shared: &'a SocketsShared, waiting_permit: HeldPlace) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(0)
@@ -380,16 +379,14 @@ async fn authenticated(edge: &Edge, named: &ClaimedUser) -> Result<Arc<User>, St
 
 #[cfg(test)]
 mod tests {
-    use tokio::{
-        io::{DuplexStream, duplex},
-        sync::Semaphore,
-    };
+    use tokio::io::{DuplexStream, duplex};
     use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::{
         config::{LimitsConfig, WsConfig},
         edge::Routes,
+        places::{PlaceKind, Places, RemotePeer},
         ws::{SocketShutdown, Sockets, TaskTracker},
     };
 
@@ -406,8 +403,8 @@ mod tests {
     }
 
     async fn ends(io: DuplexStream, ping_every: Duration) -> SocketEnd {
-        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        Socket::new(io, &shared(ping_every), permit).await.run().await
+        let (place, _) = Places::new(PlaceKind::Sockets, 1).take(&RemotePeer::internal()).unwrap();
+        Socket::new(io, &shared(ping_every), place).await.run().await
     }
 
     async fn peer(io: DuplexStream) -> WebSocketStream<DuplexStream> {

@@ -51,14 +51,14 @@ async fn a_peer_that_speaks_no_http_is_let_go() {
 #[tokio::test]
 async fn connections_above_the_bound_are_closed() {
     let node = serve(|config| config.limits.connections = 2).await;
-    let mut first = node.users().await;
-    assert!(first.get_user(get(FINE)).await.is_ok());
-    let silent = TcpStream::connect(node.address).await.unwrap();
-    until("both places are taken", || node.connections.open() == 2).await;
+    let (mut first, mut second) = (node.users().await, node.users().await);
+    for caller in [&mut first, &mut second] {
+        assert!(caller.get_user(get(FINE)).await.is_ok());
+    }
     let third = TcpStream::connect(node.address).await.unwrap();
     assert!(is_closed(third).await);
     assert!(first.get_user(get(FINE)).await.is_ok());
-    drop((first, silent));
+    drop((first, second));
     until("the places are free again", || node.connections.open() == 0).await;
     node.assert_healthy().await;
 }
@@ -112,7 +112,7 @@ async fn connection_cannot_take_all_health_watches() {
         config.limits.health_watches_per_connection = 2;
     })
     .await;
-    let (one, other) = (node.channel().await, node.channel().await);
+    let (one, other) = (node.known_channel().await, node.known_channel().await);
     let mut held = vec![watched(one.clone()).await.unwrap(), watched(one.clone()).await.unwrap()];
     assert_refused(&watched(one).await.unwrap_err(), Code::ResourceExhausted, "OVERLOADED");
     held.push(watched(other.clone()).await.unwrap());
@@ -132,7 +132,7 @@ async fn health_watch_1001_is_refused_and_calls_go_on() {
     assert_eq!((limits.health_watches, limits.health_watches_per_connection), (1000, 4));
     let mut held = Vec::new();
     for _ in 0..250 {
-        let channel = node.channel().await;
+        let channel = node.known_channel().await;
         for _ in 0..4 {
             held.push(watched(channel.clone()).await.unwrap());
         }
@@ -146,7 +146,7 @@ async fn health_watch_1001_is_refused_and_calls_go_on() {
 #[tokio::test]
 async fn health_watches_by_grpc_web_are_bounded_too() {
     let node = serve(|config| config.limits.health_watches = 1).await;
-    let _held = watched(node.channel().await).await.unwrap();
+    let _held = watched(node.known_channel().await).await.unwrap();
     let web = [("content-type", "application/grpc-web+proto")];
     let watch = http::request("POST", "/grpc.health.v1.Health/Watch", &web, &[0; 5]);
     let mut connection = http::Connection::open(node.address).await;

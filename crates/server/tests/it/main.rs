@@ -66,6 +66,7 @@ mod security_events;
 mod service_config;
 mod signing;
 mod sockets;
+mod strangers;
 mod streams_of_keys;
 mod user_access;
 mod user_quotas;

@@ -67,7 +67,7 @@ async fn idle_connection_is_not_cut_at_its_age() {
 }
 
 #[tokio::test]
-async fn connection_is_idle_for_longer_than_a_head_may_take() {
+async fn idle_time_is_longer_than_that_of_a_head() {
     let node = serve(|config| {
         config.limits.handshake = Duration::from_millis(50);
         config.limits.connection_idle = Duration::from_secs(75);

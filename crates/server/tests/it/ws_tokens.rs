@@ -144,21 +144,3 @@ async fn later_hello_moves_position_not_user() {
     socket.send(&json!({ "hello": credential(&signer.token(8)) })).await;
     assert_eq!(socket.closed().await.0, 1008);
 }
-
-#[tokio::test]
-async fn sockets_that_wait_for_their_hello_are_bounded() {
-    let (messages, signer) = (FakeMessages::new(), Signer::new(1));
-    let node = fake(&messages, signer.tokens(), 2).await;
-    let mut first = Socket::open(node.address).await;
-    let second = Socket::open(node.address).await;
-    assert_eq!(Socket::from_page(node.address, None).await.err(), Some(503));
-    first.send(&json!({ "hello": credential(&signer.token(ANN)) })).await;
-    first.until("live").await;
-    let third = Socket::open(node.address).await;
-    assert_eq!(Socket::from_page(node.address, None).await.err(), Some(503));
-    second.close().await;
-    while let Err(code) = Socket::from_page(node.address, None).await {
-        assert_eq!(code, 503);
-    }
-    drop(third);
-}

@@ -36,9 +36,9 @@ struct UniqueClaims(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for UniqueClaims {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Claims;
+        struct ClaimsVisitor;
 
-        impl<'de> Visitor<'de> for Claims {
+        impl<'de> Visitor<'de> for ClaimsVisitor {
             type Value = UniqueClaims;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for UniqueClaims {
             }
         }
 
-        from.deserialize_map(Claims)
+        from.deserialize_map(ClaimsVisitor)
     }
 }
 

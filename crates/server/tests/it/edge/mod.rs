@@ -76,6 +76,13 @@ impl ServedEdge {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
     }
 
+    /// A channel whose peer is no stranger.
+    pub async fn known_channel(&self) -> Channel {
+        let channel = self.channel().await;
+        UserServiceClient::new(channel.clone()).get_user(service::get(service::FINE)).await.unwrap();
+        channel
+    }
+
     pub async fn users(&self) -> UserServiceClient<Channel> {
         UserServiceClient::new(self.channel().await)
     }
