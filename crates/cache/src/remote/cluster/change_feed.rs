@@ -153,7 +153,8 @@ impl FeedReader {
     /// Reads, or waits for the lead, until it is dropped. Then its lead expires.
     pub async fn read(&self) {
         self.member.stats.feed_ends.add(self.feed.name());
-        let mut discards = Discards::new(self.timing.discard_pause);
+        let (first, longest) = self.timing.discard_pause;
+        let mut discards = Discards::new(first, longest);
         let mut asked = None::<Instant>;
         loop {
             match self.feed.lead(self.timing.lease).await {

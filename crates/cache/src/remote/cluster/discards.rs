@@ -17,7 +17,7 @@ pub(super) struct Discards {
 
 impl Discards {
     /// Creates it with the first and the longest pause.
-    pub(super) const fn new((first, longest): (Duration, Duration)) -> Self {
+    pub(super) const fn new(first: Duration, longest: Duration) -> Self {
         Self { last: None, pause: first, first, longest }
     }
 
@@ -42,7 +42,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn discard_pauses_grow_to_the_longest() {
-        let mut discards = Discards::new((Duration::from_secs(1), Duration::from_secs(60)));
+        let mut discards = Discards::new(Duration::from_secs(1), Duration::from_secs(60));
         assert_eq!(discards.pause(), Duration::ZERO, "the first loss is handled at once");
         let mut pauses = Vec::new();
         for _ in 0..8 {
