@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use crate::tree::tracked;
 
 /// A store, and a migration of which it has no part.
-const WITHOUT: [(&str, &str); 8] = [
+const WITHOUT: [(&str, &str); 9] = [
     ("migrations/cql", "0009_messages"),
     ("migrations/cql", "0011_dialogs"),
     ("migrations/cql", "0012_erasures"),
@@ -11,6 +11,7 @@ const WITHOUT: [(&str, &str); 8] = [
     ("migrations/cql", "0014_notices"),
     ("migrations/cql", "0015_receipts"),
     ("migrations/cql", "0016_fan_out_notes"),
+    ("migrations/cql", "0017_user_access"),
     ("migrations/cql", "0018_message_times"),
 ];
 

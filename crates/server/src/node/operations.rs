@@ -95,7 +95,7 @@ pub(super) async fn serve(listener: TcpListener, operations: OperationsState, cl
         .with_state(Arc::new(operations));
     let router = if is_private { router.layer(middleware::from_fn(only_this_machine)) } else { router };
     let (places, tasks) = (Places::new(PlaceKind::Operations, CONNECTIONS), TaskTracker::new());
-    let accepting = AcceptLoop::new(listener, places, (tasks.clone(), closing.clone()), PORT, health);
+    let accepting = AcceptLoop::new(listener, places, tasks.clone(), closing.clone(), PORT, health);
     let serve = |socket, _peer| serve_connection(socket, router.clone(), closing.clone());
     accepting.run(serve).await;
     tasks.close();

@@ -49,7 +49,8 @@ impl AcceptLoop {
     pub(crate) fn new(
         listener: TcpListener,
         places: Arc<Places>,
-        (tasks, closing): (TaskTracker, CancellationToken),
+        tasks: TaskTracker,
+        closing: CancellationToken,
         name: PortName,
         health: Reporter,
     ) -> Self {

@@ -135,8 +135,8 @@ impl Port {
             connections: connections.clone(),
         };
         let places = Places::new(PlaceKind::Connections, limits.connections);
-        let ends = (connections.tasks.clone(), connections.closing.clone());
-        let accepting = AcceptLoop::new(self.listener, places, ends, PORT, health);
+        let (tasks, closing) = (connections.tasks.clone(), connections.closing.clone());
+        let accepting = AcceptLoop::new(self.listener, places, tasks, closing, PORT, health);
         let server = Arc::new(server);
         for unread in [metric::CONNECTIONS_UNREAD, metric::ANSWERS_UNREAD_REFUSED] {
             drop(metrics::counter!(unread.name));

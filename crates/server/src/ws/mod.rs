@@ -115,7 +115,7 @@ impl Sockets {
             }
         };
         let serve = async move { displaced.run_until_cancelled(serve).await };
-        self.shutdown.tasks.spawn(async move { abort.run_until_cancelled(serve).await });
+        self.shutdown.tasks.spawn(async move { abort.run_until_cancelled(Box::pin(serve)).await });
         handshake::switched(&key)
     }
 }

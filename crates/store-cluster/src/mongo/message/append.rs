@@ -137,7 +137,7 @@ impl<'a, D: Documents> Append<'a, D> {
         let asked = Instant::now();
         let pushed = self.log.documents.push(self.log.conversation, document, &self.messages()).await?;
         Ok(match pushed {
-            PushOutcome::After(before, highest) => self.placed(document, (before, highest), asked),
+            PushOutcome::After(before, highest) => self.placed(document, before, highest, asked),
             PushOutcome::Unmatched => unmatched,
             PushOutcome::Duplicate => AppendStep::Resolve,
         })
@@ -151,7 +151,7 @@ impl<'a, D: Documents> Append<'a, D> {
         let Permission { document, before, .. } = permission;
         let made = self.log.documents.make(self.log.conversation, document, &self.messages(), before).await?;
         Ok(match made {
-            DocumentInsert::Inserted => self.placed(document, (0, before), asked),
+            DocumentInsert::Inserted => self.placed(document, 0, before, asked),
             // Another node made it, or a key is in an earlier document: then this one does not exist, and the keys are
             // looked up.
             DocumentInsert::Duplicate => AppendStep::Push(document),
@@ -159,7 +159,7 @@ impl<'a, D: Documents> Append<'a, D> {
     }
 
     /// Numbers the messages that a document took, which had `before` messages, with the highest time up to them.
-    fn placed(&mut self, document: i64, (before, mut highest): (i64, Highest), asked: Instant) -> AppendStep {
+    fn placed(&mut self, document: i64, before: i64, mut highest: Highest, asked: Instant) -> AppendStep {
         let after = before + count(self.rest.len());
         let first = document * DOCUMENT + before + 1;
         let taken = self.rest.len().min(usize::try_from(DOCUMENT - before).unwrap_or(0));
