@@ -267,7 +267,7 @@ mod tests {
         let alone = levels(alone, 0);
         assert_eq!(alone.len(), 10, "{alone:?}");
         let well = levels(well(), 0);
-        assert_eq!(well.len(), 18, "{well:?}");
+        assert_eq!(well.len(), 19, "{well:?}");
         assert!(well.iter().chain(&alone).all(|(_, level)| *level == Level::Ok), "{well:?} {alone:?}");
     }
 

@@ -10,7 +10,9 @@ mod edge;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use kith_proto::user::v1::{CreateUserRequest, GetUserRequest, User, user_service_client::UserServiceClient};
@@ -19,6 +21,7 @@ use kith_service::metric::{Metric, MetricKind};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    time::{sleep, timeout},
 };
 
 /// Names of labels by name of metric, out of the text of `/metrics`.
@@ -38,19 +41,31 @@ async fn exported() -> (String, tempfile::TempDir) {
         drop(users.get_user(GetUserRequest { user_id, consistency: None }).await);
     }
     drop(users);
-    let mut socket = TcpStream::connect(address.operations.unwrap()).await.unwrap();
+    let mut answer = String::new();
+    // The node measures its store in the background.
+    let measured = async {
+        while !answer.contains("\nkith_store_up{") || !answer.contains("\nkith_store_free_bytes ") {
+            answer = metrics(address.operations.unwrap()).await;
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), measured).await.unwrap();
+    assert!(node.stop(std::future::ready(())).await);
+    (answer, data)
+}
+
+async fn metrics(operations: SocketAddr) -> String {
+    let mut socket = TcpStream::connect(operations).await.unwrap();
     socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await.unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();
-    drop(socket);
-    assert!(node.stop(std::future::ready(())).await);
-    (answer, data)
+    answer
 }
 
 /// The samples, those of a histogram under its own name.
 fn samples(text: &str) -> Exported {
     let mut found = Exported::new();
-    for line in text.lines().filter(|line| line.starts_with("kith_")) {
+    for line in text.lines().filter(|line| line.starts_with("kith_") || line.starts_with("process_")) {
         let (sample, _value) = line.rsplit_once(' ').unwrap();
         let (name, labels) = sample.split_once('{').unwrap_or((sample, ""));
         let labels = labels.trim_end_matches('}').split(',').filter_map(|pair| pair.split_once('='));
@@ -65,18 +80,18 @@ fn of_histogram(name: &str) -> &str {
     ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
 }
 
-/// Counted by nodes that have callers: the tests of quotas look at it.
-const CALLER_CALLS: &str = "kith_caller_calls_total";
+/// Exported by nodes that have callers, or certificates: the tests of these look at them.
+const OF_OTHER_NODES: [&str; 2] = ["kith_caller_calls_total", "kith_tls_certificate_expire_seconds"];
 
 /// Those are looked at by the tests of clusters.
 fn is_of_clusters(name: &str) -> bool {
-    ["kith_bus_", "kith_redis_", "kith_observer_", "kith_node_records_"].iter().any(|of| name.starts_with(of))
+    ["kith_bus_", "kith_redis_", "kith_observer_", "kith_node_records_", "kith_feed_"].iter().any(|of| name.starts_with(of))
 }
 
 #[tokio::test]
 async fn node_exports_exactly_the_table() {
     let (text, _data) = exported().await;
-    let is_here = |name: &str| !is_of_clusters(name) && name != CALLER_CALLS;
+    let is_here = |name: &str| !is_of_clusters(name) && !OF_OTHER_NODES.contains(&name);
     let all: Vec<Metric> =
         kith_server::metrics_table::all().into_iter().filter(|metric| is_here(metric.name)).collect();
     let table: Exported = all

@@ -215,8 +215,8 @@ fn a_newer_file_is_refused_with_both_versions() {
     newer(&dir.path().join("data/kith.db"));
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
-        "kith: ./data/kith.db was written by a newer kith: it is at migration 0099 (fan-out notes), and kith {version} \
-         knows up to 0016; start the newer kith, or restore a backup from before the upgrade"
+        "kith: ./data/kith.db was written by a newer kith: it is at migration 0099 (message times), and kith {version} \
+         knows up to 0018; start the newer kith, or restore a backup from before the upgrade"
     );
     assert_free_refused(dir.path(), &[], &expected);
     assert_refused(dir.path(), &["migrate"], &expected);
@@ -248,12 +248,12 @@ fn foreign_database_is_left_as_it_is() {
     assert!(!dir.path().join("copy.db").exists());
 }
 
-/// As a newer version leaves it: the row of the newest migration, number 17, has the number 99. In the file a row is
+/// As a newer version leaves it: the row of the newest migration, number 18, has the number 99. In the file a row is
 /// its number, the kinds of its columns and their values; both numbers take one byte.
 fn newer(path: &Path) {
-    let row = b"\x11\x04\x00\x23\x05user access";
+    let row = b"\x12\x04\x00\x27\x05message times";
     let mut file = fs::read(path).unwrap();
-    let at = file.windows(row.len()).position(|bytes| bytes == row).expect("the row of migration 17");
+    let at = file.windows(row.len()).position(|bytes| bytes == row).expect("the row of migration 18");
     file[at] = 99;
     fs::write(path, file).unwrap();
 }

@@ -157,11 +157,14 @@ mod tests {
             "InvalidateKey admin_write",
             "RebuildCounts admin_write",
             "RepairEdges admin_write",
+            "ResumeUser access_change",
             "Resync admin_write",
             "RotateInviteCode invite_code",
             "SetLogFilter admin_write",
             "SetRole role_change",
+            "SignOutUser access_change",
             "StartEpoch admin_write",
+            "SuspendUser access_change",
             "TransferGroup owner_change",
         ];
         assert_eq!(events, expected);

@@ -14,6 +14,7 @@ use kith_proto::{
     notice::v1::{Notice, PublishNoticeRequest, Reader, RegisterReadersRequest},
     relation::v1::*,
     r#type::v1::import_result,
+    user::v1::{SignOutUserRequest, SuspendUserRequest},
 };
 use prost_reflect::{Kind, MessageDescriptor};
 use prost_types::{Duration, Timestamp};
@@ -37,7 +38,7 @@ const WRONG_TIMES: [Duration; 4] = [
 const LAST: Timestamp = Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
 
 /// The fields of requests that hold a timestamp or a duration, as this file knows them.
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 13] = [
     "kith.admin.v1.SetLogFilterRequest.lasts",
     "kith.admin.v1.WatchNodeRequest.interval",
     "kith.member.v1.MuteGroupRequest.mute_time",
@@ -49,6 +50,8 @@ const KNOWN: [&str; 11] = [
     "kith.notice.v1.Notice.publish_time",
     "kith.notice.v1.Reader.since",
     "kith.relation.v1.ImportFollow.follow_time",
+    "kith.user.v1.SignOutUserRequest.issued_before",
+    "kith.user.v1.SuspendUserRequest.until",
 ];
 /// Fields of records that requests carry and only answers fill: they are ignored.
 const OUTPUT_ONLY: [&str; 9] = [
@@ -104,6 +107,10 @@ async fn wrong_moment_is_refused_by_field() {
         let conversation_id = format!("g{group_id}");
         let asked = GetSeqByTimeRequest { user_id: ann, conversation_id, time };
         assert_invalid(node.messages().get_seq_by_time(asked).await, "time");
+        let suspend = SuspendUserRequest { user_id: ann, until: time, ..Default::default() };
+        assert_invalid(node.users().suspend_user(suspend).await, "until");
+        let sign_out = SignOutUserRequest { user_id: ann, issued_before: time, ..Default::default() };
+        assert_invalid(node.users().sign_out_user(sign_out).await, "issued_before");
         let follow = ImportFollow { record: 1, user_id: ann, target_id: bob, follow_time: time };
         let messages = tokio_stream::iter([ImportFollowsRequest { records: vec![follow] }]);
         let mut answers = node.relations().import_follows(messages).await.unwrap().into_inner();

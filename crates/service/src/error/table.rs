@@ -55,8 +55,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         reason: Reason::AnswerTooLarge,
         name: "ANSWER_TOO_LARGE",
         code: Code::ResourceExhausted,
-        cause: "The answer would be larger than clients accept: 4 MiB, or 3 MiB of records in a batch; on a socket 1 MiB of text, or \
-                384 KiB of records.",
+        cause: "The answer would be larger than clients accept: 4 MiB, 3 MiB of records in a batch, 1 MiB on a socket.",
         fix: "Ask for fewer ids in one batch, or for smaller pages. In a batch, only the ids with this error were \
               not answered: ask for them again.",
         retry: Retry::Never,

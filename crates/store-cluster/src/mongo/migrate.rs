@@ -218,8 +218,8 @@ mod tests {
         for ((number, ..), expected) in KNOWN.iter().zip(1..) {
             assert_eq!(*number, expected);
             let is_of_relations = OF_RELATIONS.contains(&i64::from(*number));
-            // A field of groups that documents have when it is set.
-            let needs_nothing = *number == 15;
+            // Fields of groups and of users that documents have when they are set.
+            let needs_nothing = [15, 17].contains(number);
             assert_eq!(commands(*number).unwrap().is_empty(), is_of_relations || needs_nothing);
         }
     }

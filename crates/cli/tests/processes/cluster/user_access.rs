@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 use crate::{
     cluster::{
         hand,
-        site::{Peer, Site, stop},
+        site::{Peer, Site, stop, with_relations},
         windows::acting,
     },
     polls::until,
@@ -77,9 +77,9 @@ async fn suspension_is_strict_on_every_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+#[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn streams_end_on_the_other_node() {
-    let (a, b) = Site::in_redis_of_tests().pair().await;
+    let [a, b]: [Peer; 2] = Site::in_redis_of_tests().nodes(with_relations).await;
     let ann = a.create("ann").await.user_id;
     let suspended = end_of_stream(&b, ann, suspend(&a, ann)).await;
     assert_eq!(suspended.code(), Code::PermissionDenied, "{suspended:?}");

@@ -124,18 +124,18 @@ fn listening(dir: &Path, flags: &[&str], addresses: [&str; 2]) -> KilledOnDrop {
 }
 
 #[test]
-fn refused_connections_are_found() {
+fn displaced_connections_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let (listen, operations) = (free_address(), free_address());
     let set = format!("operations.listen={operations}");
     let flags = ["--listen", &listen, "--set", &set, "--set", "limits.connections=4"];
     let _serving = listening(dir.path(), &flags, [&listen, &operations]);
-    let refused = |one: &Value| {
-        one["group"] == "node" && one["finding"].as_str().unwrap().contains("limits.connections allows (4)")
+    let displaced = |one: &Value| {
+        one["group"] == "node" && one["finding"].as_str().unwrap().contains("limits.connections (4)")
     };
     let is_found = || {
         drop((0..8).map(|_| TcpStream::connect(&listen)).collect::<Vec<_>>());
-        doctor(dir.path(), &flags, &[]).json()["findings"].as_array().unwrap().iter().any(refused)
+        doctor(dir.path(), &flags, &[]).json()["findings"].as_array().unwrap().iter().any(displaced)
     };
     block_until(FOUND_WITHIN, is_found, || format!("{:?}", doctor(dir.path(), &flags, &[])));
 }

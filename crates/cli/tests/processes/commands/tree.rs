@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{CommandOutput, at, command, output_of, user};
 use crate::process::{Node, root};
 
-/// `serve` runs until it is stopped; what it prints is tested with it.
-const NO_RESULT: [&str; 2] = ["demo", "serve"];
+/// `serve` runs until it is stopped; what it prints is tested with it. `epoch after-restore` needs a cluster that is stopped.
+const NO_RESULT: [&str; 3] = ["demo", "epoch after-restore", "serve"];
 
 /// Where commands are run: a folder with files to read and a node to talk to.
 pub(super) struct Scene {

@@ -58,6 +58,7 @@ fn is_written(value: &str) -> bool {
         "cache/src/metrics/exposition.rs",
         "cache/src/remote/cluster/metrics.rs",
         "delivery/src/metrics.rs",
+        "server/src/auth/refused.rs",
         "server/src/edge/methods.rs",
         "service/src/notice/counts/scan.rs",
     ];

@@ -74,6 +74,8 @@ impl Cell {
             // The record may decide first: a user who does not exist is no member, and has no role.
             Some("NOT_FOUND" | "NOT_ALLOWED" | "STATE_FORBIDS") => true,
             Some("SCOPE_MISSING") => matches!(naming, Naming::Token),
+            // A deletion ends the tokens of its user.
+            Some("CREDENTIALS_REFUSED") => matches!(naming, Naming::Token) && user == DELETED,
             _ => false,
         };
         (!is_refused).then(|| format!("{} for {user} by {naming:?}: {reason:?}", self.name))

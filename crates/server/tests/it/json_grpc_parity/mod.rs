@@ -19,8 +19,17 @@ use crate::{
 
 /// Fields that differ, and may be 0 or false and left out: reads of one call that miss the same record at once may share one, and
 /// upkeep writes when its time has come, after which a conversation has no `trim`.
-const COUNTED: [&str; 8] =
-    ["hits", "misses", "joined", "loads", "storeReads", "resyncChecked", "invalidations", "trim"];
+const COUNTED: [&str; 9] = [
+    "hits",
+    "misses",
+    "joined",
+    "loads",
+    "storeReads",
+    "resyncChecked",
+    "invalidations",
+    "trim",
+    "storeFreeBytes",
+];
 /// Fields that differ from node to node and from moment to moment.
 const VARYING: [&str; 31] = [
     "lastTime",

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::inviting::AddedByUsers;
 use crate::invalid_value::{InvalidValue, above_zero};
 
 /// Members of groups.
@@ -18,6 +17,17 @@ pub struct MembersConfig {
     /// Whom AddMembers by a user adds: `friends`, and all others are invited; or `everybody`, also users who have blocked the
     /// user.
     pub added_by_users: AddedByUsers,
+}
+
+/// Whom a user may add to its groups without asking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AddedByUsers {
+    /// Its friends. All others are invited.
+    #[default]
+    Friends,
+    /// Every user, also one who has blocked it: for organisations whose members do not choose their groups.
+    Everybody,
 }
 
 impl Default for MembersConfig {

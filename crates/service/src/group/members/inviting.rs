@@ -5,25 +5,13 @@ use std::{collections::HashSet, fmt};
 use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_store::{GroupId, MemberChange, MemberKey, MembersUpdated, Role, UserId};
-use serde::{Deserialize, Serialize};
 
-use super::Members;
+use super::{AddedByUsers, Members};
 use crate::{
     error::Error,
     rpc::{call::Principal, request::WriteContext},
     write::mutations::Committed,
 };
-
-/// Whom a user may add to its groups without asking.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AddedByUsers {
-    /// Its friends. All others are invited.
-    #[default]
-    Friends,
-    /// Every user, also one who has blocked it: for organisations whose members do not choose their groups.
-    Everybody,
-}
 
 /// What the members of a group need of friends and invitations. The domain of applications implements it.
 #[async_trait]

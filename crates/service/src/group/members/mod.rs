@@ -27,8 +27,8 @@ mod seats;
 mod service;
 mod writes;
 
-pub use config::MembersConfig;
-pub use inviting::{AddedByUsers, GroupInvitations};
+pub use config::{AddedByUsers, MembersConfig};
+pub use inviting::GroupInvitations;
 pub use lists::{member_invalidations, roster_invalidations};
 pub use lists::{member_page_weight, membership_page_weight};
 pub use membership_events::{

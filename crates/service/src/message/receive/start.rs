@@ -40,8 +40,8 @@ struct StreamStart {
 }
 
 impl Receiving {
-    /// A stream. `liveness`: of a connection that says whether its client answers. It begins when it is first polled and has a permit to start. From its first response on, nothing
-    /// is missed.
+    /// A stream. It begins when it is first polled and has a permit to start. From its first response on, nothing is missed.
+    /// `liveness`: of a connection that says whether its client answers.
     ///
     /// # Errors
     /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT
