@@ -85,7 +85,9 @@ const OF_OTHER_NODES: [&str; 2] = ["kith_caller_calls_total", "kith_tls_certific
 
 /// Those are looked at by the tests of clusters.
 fn is_of_clusters(name: &str) -> bool {
-    ["kith_bus_", "kith_redis_", "kith_observer_", "kith_node_records_", "kith_feed_"].iter().any(|of| name.starts_with(of))
+    ["kith_bus_", "kith_redis_", "kith_observer_", "kith_node_records_", "kith_feed_"]
+        .iter()
+        .any(|of| name.starts_with(of))
 }
 
 #[tokio::test]

@@ -10,9 +10,8 @@ use kith_store::{
 use tokio::time::{Instant, timeout};
 
 use super::{
-    MemberListPolicies, Roles,
+    AddedByUsers, MemberListPolicies, Roles,
     cleanup::EndingGroups,
-    inviting::AddedByUsers,
     lists::{MemberLists, MemberPageKey},
     membership_events::MembershipListeners,
 };
