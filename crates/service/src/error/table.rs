@@ -285,8 +285,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         reason: Reason::TooManyReceivers,
         name: "TOO_MANY_RECEIVERS",
         code: Code::ResourceExhausted,
-        cause: "The user has the maximum number of open `Receive` or `WatchPresence` streams, or the node that of \
-                `Receive` or `WatchOffline` streams.",
+        cause: "The user has as many streams as it may (`Receive`, `WatchPresence`), or the node has (also `WatchOffline`).",
         fix: "Close a stream of the user first, or open this one on another node. Operators raise \
               `messages.receivers_of_user`, `messages.receivers` or `presence.watchers_of_user`.",
         retry: Retry::Never,
