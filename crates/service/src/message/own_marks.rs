@@ -66,8 +66,10 @@ impl OwnMarks {
     }
 
     fn take(&self) -> HashMap<DialogKey, Seq> {
+        let mut state = self.state.lock();
+        // Under the lock: the number of a mark that is added meanwhile must not be the last one.
         self.count.set(0.0);
-        std::mem::take(&mut self.state.lock().waiting)
+        std::mem::take(&mut state.waiting)
     }
 
     /// Whether the task that stores marks goes on. If not, the next mark starts one.
