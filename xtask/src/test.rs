@@ -35,16 +35,22 @@ const MANY: &str = "3";
 const POLICY: &str = "policy::";
 
 /// Sums of cargo's result lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Totals {
     passed: u64,
     failed: u64,
     ignored: u64,
+    /// The tests that failed: thousands of lines above the end show them, too.
+    names: Vec<String>,
 }
 
 impl Totals {
-    /// Adds a line like `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out`.
+    /// Adds a line like `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out`, and remembers one like
+    /// `test a::b ... FAILED`.
     fn add(&mut self, line: &str) {
+        if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+            self.names.push(name.to_owned());
+        }
         let Some((_, counts)) = line.split_once("test result: ").and_then(|(_, rest)| rest.split_once(". "))
         else {
             return;
@@ -73,8 +79,11 @@ pub(crate) fn run(filter: Option<&str>, long: bool) -> Result<()> {
         succeeded &= watch(&mut command, |line| totals.add(line))?;
     }
     drop(environment);
+    for name in &totals.names {
+        println!("failed: {name}");
+    }
     println!("{} passed, {} failed, {} ignored", totals.passed, totals.failed, totals.ignored);
-    judge(succeeded, totals)
+    judge(succeeded, &totals)
 }
 
 /// The servers of a run, and the programs that tests start themselves. Stopped when dropped.
@@ -142,7 +151,7 @@ fn named<'a>(executables: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     executables.iter().flat_map(|name| ["--test", *name])
 }
 
-fn judge(succeeded: bool, totals: Totals) -> Result<()> {
+fn judge(succeeded: bool, totals: &Totals) -> Result<()> {
     match totals {
         _ if !succeeded => bail!("not every test passed"),
         Totals { ignored: 1.., .. } => bail!("some tests were ignored"),
@@ -163,7 +172,8 @@ mod tests {
         );
         totals.add("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out");
         totals.add("test a::b ... ok");
-        assert_eq!(totals, Totals { passed: 5, failed: 1, ignored: 1 });
+        totals.add("test a::c ... FAILED");
+        assert_eq!(totals, Totals { passed: 5, failed: 1, ignored: 1, names: vec!["a::c".to_owned()] });
     }
 
     /// Cargo would leave one out that is in no list, without a word.
@@ -185,9 +195,9 @@ mod tests {
 
     #[test]
     fn run_without_tests_or_with_ignored_ones_fails() {
-        assert!(judge(true, Totals { passed: 1, ..Totals::default() }).is_ok());
-        assert!(judge(true, Totals::default()).is_err());
-        assert!(judge(true, Totals { passed: 1, failed: 0, ignored: 1 }).is_err());
-        assert!(judge(false, Totals { passed: 1, ..Totals::default() }).is_err());
+        assert!(judge(true, &Totals { passed: 1, ..Totals::default() }).is_ok());
+        assert!(judge(true, &Totals::default()).is_err());
+        assert!(judge(true, &Totals { passed: 1, ignored: 1, ..Totals::default() }).is_err());
+        assert!(judge(false, &Totals { passed: 1, ..Totals::default() }).is_err());
     }
 }
