@@ -74,6 +74,11 @@ impl Figure {
         Self::at_least(name, "count", float(count), float(target))
     }
 
+    /// A count that must not be above its target.
+    pub(super) fn at_most_count(name: impl Into<String>, count: u64, target: u64) -> Self {
+        Self::at_most(name, "count", float(count), float(target))
+    }
+
     /// A time that must not be above its target, in seconds.
     pub(super) fn within(name: impl Into<String>, time: Duration, target: Duration) -> Self {
         Self::at_most(name, "s", time.as_secs_f64(), target.as_secs_f64())

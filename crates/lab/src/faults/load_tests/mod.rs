@@ -10,16 +10,20 @@ mod counted;
 mod decided;
 mod embedded_node;
 mod erased;
+mod fast_clock;
 mod flooder;
 mod marked;
 mod online;
 mod orphaned;
 mod outcomes;
 mod overload;
+mod own_marks;
 mod progress;
 mod raw;
 mod recalled;
 mod removed;
+mod repeated;
+mod reserved;
 mod rolling;
 mod shared_redis;
 mod strict;
@@ -66,10 +70,14 @@ enum LoadTestKind {
     Marked(MarkLoss),
     Recalled,
     Removed,
+    OwnMarks,
+    Reserved,
+    Repeated,
+    FastClock,
 }
 
 /// All measured rows, in the order of their names.
-pub const LOAD_TESTS: [LoadTest; 28] = [
+pub const LOAD_TESTS: [LoadTest; 32] = [
     load_test("F35a", "ten times the reads that the store can serve", LoadTestKind::Reads),
     load_test("F35b", "ten times the writes that the store can serve", LoadTestKind::Writes),
     load_test("F36", "one user floods a node with searches", LoadTestKind::Flooder),
@@ -130,6 +138,22 @@ pub const LOAD_TESTS: [LoadTest; 28] = [
         "the messages of a user are erased, and the erasing node is killed midway",
         LoadTestKind::Erased,
     ),
+    load_test("F64", "MongoDB stands still while users answer each other", LoadTestKind::OwnMarks),
+    load_test(
+        "F65",
+        "numbers of one sequence are reserved through three nodes, then nodes are killed",
+        LoadTestKind::Reserved,
+    ),
+    load_test(
+        "F66",
+        "calls are repeated with their request_id while Cassandra stands still again and again",
+        LoadTestKind::Repeated,
+    ),
+    load_test(
+        "F67",
+        "the clock of the node that removes old messages is 60 days ahead",
+        LoadTestKind::FastClock,
+    ),
 ];
 
 const fn load_test(name: &'static str, what: &'static str, kind: LoadTestKind) -> LoadTest {
@@ -187,7 +211,7 @@ impl Sizes {
 }
 
 impl LoadTest {
-    /// Whether the row needs a build with fail points.
+    /// Whether the row needs a build with fail points, or with mutants.
     #[must_use]
     pub const fn needs_failpoints(&self) -> bool {
         matches!(
@@ -195,6 +219,7 @@ impl LoadTest {
             LoadTestKind::Strict(_, StrictFault::WriterDies)
                 | LoadTestKind::Orphaned
                 | LoadTestKind::Marked(MarkLoss::Node)
+                | LoadTestKind::FastClock
         )
     }
 
@@ -212,6 +237,8 @@ impl LoadTest {
                 | LoadTestKind::Marked(_)
                 | LoadTestKind::Recalled
                 | LoadTestKind::Removed
+                | LoadTestKind::OwnMarks
+                | LoadTestKind::FastClock
         )
     }
 
@@ -239,6 +266,10 @@ impl LoadTest {
             LoadTestKind::Marked(loss) => Box::pin(marked::run(plan, sizes, loss)).await,
             LoadTestKind::Recalled => Box::pin(recalled::run(plan, sizes)).await,
             LoadTestKind::Removed => Box::pin(removed::run(plan, sizes)).await,
+            LoadTestKind::OwnMarks => Box::pin(own_marks::run(plan, sizes)).await,
+            LoadTestKind::Reserved => Box::pin(reserved::run(plan, sizes)).await,
+            LoadTestKind::Repeated => Box::pin(repeated::run(plan, sizes)).await,
+            LoadTestKind::FastClock => Box::pin(fast_clock::run(plan)).await,
         };
         let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;
         Ok(figures.into_iter().map(|figure| figure.of(self.name)).collect())

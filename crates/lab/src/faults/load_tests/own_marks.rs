@@ -1,0 +1,166 @@
+//! Users answer each other, and MongoDB stands still while their own marks are to be stored: what a user has answered is read, whatever
+//! fails after the answer.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use futures::future::try_join_all;
+use kith_proto::message::v1::{
+    GetReadSeqsRequest, SendMessageRequest, message_service_client::MessageServiceClient, read_seq_result,
+    send_message_request::To,
+};
+use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
+
+use super::{Sizes, outcomes::Violations};
+use crate::{
+    faults::{Figure, Plan, Site, answered::until_answered, calls::consistency},
+    history::Level,
+};
+
+const NODES: u32 = 3;
+/// Direct conversations. In each round one user writes, and the other one answers.
+const PAIRS: u32 = 32;
+/// MongoDB stands still for so long.
+const STOPPED_FOR: Duration = Duration::from_secs(4);
+/// It stops when this part of the pairs has begun: nodes gather own marks for a second.
+const STOPPED_AT: Duration = Duration::from_millis(1_000);
+/// The time between the beginnings of two pairs.
+const STEP: Duration = Duration::from_millis(40);
+/// Each mark is stored so long after the last answer of its round, or the end of the stop.
+const STORED_WITHIN: Duration = Duration::from_secs(10);
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// A mark is not stored in time.
+const LOST: &str = "own marks lost";
+
+/// What interrupts a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interruption {
+    MongodbStopped,
+    /// The nodes are stopped as an operator stops them, and started again.
+    NodesEnded,
+}
+
+/// A message that answers another one.
+#[derive(Clone, Copy, Debug)]
+struct UserAnswer {
+    pair: u32,
+    seq: i64,
+}
+
+/// Figures: answers, and marks that are not stored in time.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let mut site = Site::with_users(&Plan { nodes: NODES, ..plan.clone() }, 2 * i64::from(PAIRS)).await?;
+    let (mut violations, mut answers, mut slowest) = (Violations::default(), 0, Duration::ZERO);
+    for round in 0..=sizes.rounds {
+        let last = round == sizes.rounds;
+        let interruption = if last { Interruption::NodesEnded } else { Interruption::MongodbStopped };
+        let answered = interrupted(&mut site, round, interruption).await?;
+        answers += answered.len() as u64;
+        slowest = slowest.max(judge(&site.channels(), &answered, &mut violations).await);
+    }
+    let mut figures = vec![Figure::at_least_count("answers", answers, u64::from(PAIRS * (sizes.rounds + 1)))];
+    figures.extend(violations.figures([LOST]));
+    figures.push(Figure::within("marks stored after", slowest, STORED_WITHIN));
+    Ok(figures)
+}
+
+/// A round of answers with its interruption.
+async fn interrupted(site: &mut Site, round: u32, interruption: Interruption) -> Result<Vec<UserAnswer>> {
+    let nodes = site.channels();
+    let answering = try_join_all((0..PAIRS).map(|pair| answer(&nodes, pair, round)));
+    let answered = match interruption {
+        Interruption::MongodbStopped => {
+            let stopping = async {
+                sleep(STOPPED_AT).await;
+                let mongod = site.mongod.member(0).context("there is a MongoDB")?;
+                mongod.signal("STOP")?;
+                sleep(STOPPED_FOR).await;
+                mongod.signal("CONT")
+            };
+            tokio::try_join!(answering, stopping)?.0
+        }
+        Interruption::NodesEnded => {
+            let answered = answering.await?;
+            for member in &mut site.members {
+                member.node.end().await?;
+                member.node.run()?;
+            }
+            answered
+        }
+    };
+    site.until_trusted().await?;
+    Ok(answered)
+}
+
+async fn answer(nodes: &[Channel], pair: u32, round: u32) -> Result<UserAnswer> {
+    sleep(STEP * pair).await;
+    send(nodes, pair, asker(pair), round).await?;
+    let seq = send(nodes, pair, answerer(pair), round).await?;
+    Ok(UserAnswer { pair, seq })
+}
+
+/// Sends a message of a user until a node answers.
+async fn send(nodes: &[Channel], pair: u32, sender_id: i64, round: u32) -> Result<i64> {
+    let request = SendMessageRequest {
+        to: Some(To::ConversationId(conversation(pair))),
+        sender_id,
+        client_message_id: format!("{sender_id}-{round}"),
+        content_type: "text/plain".to_owned(),
+        body: round.to_string().into(),
+        ..SendMessageRequest::default()
+    };
+    let first = usize::try_from(pair)? % nodes.len();
+    let sent = until_answered(nodes, first, request, |node, request| async move {
+        MessageServiceClient::new(node).send_message(request).await
+    });
+    Ok(sent.await.with_context(|| format!("a message of {sender_id} is not stored"))?.seq)
+}
+
+/// Waits until the marks of all answers are stored. Returns how long that took.
+async fn judge(nodes: &[Channel], answered: &[UserAnswer], violations: &mut Violations) -> Duration {
+    let began = Instant::now();
+    for answer in answered {
+        loop {
+            let read = read_seq(nodes, answer.pair).await;
+            if read.is_ok_and(|read| read >= answer.seq) {
+                break;
+            }
+            if began.elapsed() > STORED_WITHIN {
+                violations.add(LOST, || format!("{answer:?}: a strong read returns another mark"));
+                break;
+            }
+            sleep(LOOK).await;
+        }
+    }
+    began.elapsed().min(STORED_WITHIN)
+}
+
+/// The mark of the user who answered, by a strong read.
+async fn read_seq(nodes: &[Channel], pair: u32) -> Result<i64> {
+    let request = GetReadSeqsRequest {
+        user_id: answerer(pair),
+        conversation_ids: vec![conversation(pair)],
+        consistency: consistency(Level::Strong, ""),
+    };
+    let answer = until_answered(nodes, 0, request, |node, request| async move {
+        MessageServiceClient::new(node).get_read_seqs(request).await
+    });
+    match answer.await?.results.into_iter().next().and_then(|result| result.result) {
+        Some(read_seq_result::Result::Read(read)) => Ok(read.read_seq),
+        other => anyhow::bail!("the mark is answered with {other:?}"),
+    }
+}
+
+fn asker(pair: u32) -> i64 {
+    i64::from(2 * pair + 1)
+}
+
+fn answerer(pair: u32) -> i64 {
+    i64::from(2 * pair + 2)
+}
+
+fn conversation(pair: u32) -> String {
+    format!("d{}-{}", asker(pair), answerer(pair))
+}

@@ -1,0 +1,197 @@
+//! Callers reserve numbers of one sequence through three nodes: without a fault none is missing, and a killed node loses no more than a
+//! block.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use kith_proto::sequence::v1::{
+    ReserveSeqsRequest, SeqRange, sequence_service_client::SequenceServiceClient,
+};
+use parking_lot::Mutex;
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tokio::{task::JoinSet, time::sleep};
+use tonic::transport::Channel;
+
+use super::{
+    Sizes,
+    outcomes::FailedCalls,
+    progress::{Progress, disturb},
+};
+use crate::faults::{
+    Figure, Plan, Site,
+    calls::{failed, with_deadline},
+};
+
+const NODES: u32 = 3;
+const CALLERS: u64 = 30;
+/// The most numbers of a call.
+const COUNT_MAX: u32 = 20;
+/// The goal is this many times fewer calls than writes of other rows.
+const FEWER: u64 = 2;
+/// The largest block (`sequences.block_max`): what a fault loses at most, beside what was not answered.
+const BLOCK_MAX: u64 = 6_400;
+/// Time between two kills.
+const DEATH_EVERY: Duration = Duration::from_secs(4);
+/// Pause of a caller whose node does not answer.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What callers share.
+#[derive(Debug)]
+struct SequenceState {
+    nodes: Vec<Channel>,
+    name: &'static str,
+    progress: Progress,
+    reserved: Mutex<Vec<SeqRange>>,
+    failed: Mutex<FailedCalls>,
+    /// The numbers of calls without an answer.
+    unanswered: AtomicU64,
+}
+
+/// What the ranges of all answers are, together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ReservedNumbers {
+    /// Numbers below the highest one that no answer has.
+    missing: u64,
+    /// Numbers that several answers have.
+    twice: u64,
+}
+
+/// Figures: reservations, numbers that are missing or were reserved twice, without a fault and while nodes are killed.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let mut site = Site::start(&Plan { nodes: NODES, ..plan.clone() }).await?;
+    let goal = sizes.writes.div_ceil(FEWER);
+    let healthy = SequenceState::new(&site, "healthy", goal);
+    reserve_all(&healthy, plan.seed, until_enough(&healthy)).await?;
+    let mut figures = healthy.figures("without a fault", 0);
+
+    let killed = SequenceState::new(&site, "killed", goal);
+    let deaths = reserve_all(&killed, plan.seed, kill(&mut site, &killed)).await?;
+    figures.push(Figure::at_least_count("deaths", deaths, 1));
+    figures.extend(killed.figures("while nodes die", deaths * BLOCK_MAX));
+    Ok(figures)
+}
+
+async fn reserve_all(
+    state: &Arc<SequenceState>,
+    seed: u64,
+    disturbance: impl Future<Output = Result<u64>>,
+) -> Result<u64> {
+    let mut calling = JoinSet::new();
+    for caller in 0..CALLERS {
+        calling.spawn(Arc::clone(state).reserve(caller, SmallRng::seed_from_u64(seed.wrapping_add(caller))));
+    }
+    Ok(disturb(&state.progress, calling, disturbance).await?.0)
+}
+
+async fn until_enough(state: &SequenceState) -> Result<u64> {
+    while !state.progress.has_enough() {
+        sleep(PAUSE).await;
+    }
+    Ok(0)
+}
+
+/// Kills one node after the other until there are enough reservations.
+async fn kill(site: &mut Site, state: &SequenceState) -> Result<u64> {
+    let mut deaths = 0;
+    while deaths == 0 || !state.progress.has_enough() {
+        let at = usize::try_from(deaths)? % site.members.len();
+        let node = &mut site.members.get_mut(at).context("there are three nodes")?.node;
+        node.kill();
+        node.run()?;
+        deaths += 1;
+        site.until_trusted().await?;
+        sleep(DEATH_EVERY).await;
+    }
+    Ok(deaths)
+}
+
+impl SequenceState {
+    fn new(site: &Site, name: &'static str, goal: u64) -> Arc<Self> {
+        Arc::new(Self {
+            nodes: site.channels(),
+            name,
+            progress: Progress::new("reservations are answered", goal),
+            reserved: Mutex::default(),
+            failed: Mutex::default(),
+            unanswered: AtomicU64::new(0),
+        })
+    }
+
+    /// Reserves numbers through one node until there are enough.
+    async fn reserve(self: Arc<Self>, caller: u64, mut random: SmallRng) -> Result<()> {
+        let node = &self.nodes[usize::try_from(caller)? % self.nodes.len()];
+        while !self.progress.is_ended() && !self.progress.has_enough() {
+            let count = random.random_range(1..=COUNT_MAX);
+            let request =
+                ReserveSeqsRequest { name: self.name.to_owned(), count: count.try_into()?, above: 0 };
+            match SequenceServiceClient::new(node.clone()).reserve_seqs(with_deadline(request)).await {
+                Ok(answer) => {
+                    self.reserved.lock().extend(answer.into_inner().ranges);
+                    self.progress.add(1);
+                }
+                Err(status) => {
+                    self.unanswered.fetch_add(count.into(), Ordering::Relaxed);
+                    self.failed.lock().add(&failed(&status, false).0);
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `lost_max`: so many numbers may be missing beside those of calls without an answer.
+    fn figures(&self, when: &str, lost_max: u64) -> Vec<Figure> {
+        let ReservedNumbers { missing, twice } = ReservedNumbers::of(self.reserved.lock().clone());
+        let unanswered = self.unanswered.load(Ordering::Relaxed);
+        let failed = self.failed.lock();
+        let mut figures = vec![
+            Figure::at_least_count(
+                format!("reservations {when}"),
+                self.progress.done(),
+                self.progress.goal(),
+            ),
+            Figure::none(format!("numbers reserved twice {when}"), twice),
+            Figure::at_most_count(format!("numbers missing {when}"), missing, lost_max + unanswered),
+        ];
+        if lost_max == 0 {
+            figures.push(Figure::none(format!("calls failed {when}"), failed.count));
+        }
+        figures.extend(failed.figures());
+        figures
+    }
+}
+
+impl ReservedNumbers {
+    fn of(mut ranges: Vec<SeqRange>) -> Self {
+        ranges.sort_unstable_by_key(|range| range.first);
+        let (mut missing, mut twice, mut last) = (0, 0, 0);
+        for range in ranges {
+            missing += (range.first - last - 1).max(0).unsigned_abs();
+            twice += (last.min(range.last) - range.first + 1).max(0).unsigned_abs();
+            last = last.max(range.last);
+        }
+        Self { missing, twice }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(ranges: &[(i64, i64)]) -> ReservedNumbers {
+        ReservedNumbers::of(ranges.iter().map(|&(first, last)| SeqRange { first, last }).collect())
+    }
+
+    #[test]
+    fn missing_and_repeated_numbers_are_counted() {
+        assert_eq!(of(&[(4, 6), (1, 3), (7, 7)]), ReservedNumbers { missing: 0, twice: 0 });
+        assert_eq!(of(&[(3, 4), (8, 9)]), ReservedNumbers { missing: 5, twice: 0 });
+        assert_eq!(of(&[(1, 9), (2, 3), (9, 10)]), ReservedNumbers { missing: 0, twice: 3 });
+    }
+}
