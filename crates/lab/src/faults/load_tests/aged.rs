@@ -23,6 +23,8 @@ pub(super) trait WatchedChange: Sync {
 pub(super) struct ChangeSeen {
     pub(super) answers: u64,
     pub(super) failed: u64,
+    /// The longest time after the change of a request without an answer.
+    pub(super) failed_for: Duration,
     /// The longest time after the change of a request that was answered with the previous state.
     pub(super) old_for: Duration,
 }
@@ -53,7 +55,10 @@ async fn watch_node<C: WatchedChange>(changes: &[C], node: &Channel, lasts: Dura
 impl ChangeSeen {
     fn add(&mut self, is_seen: Option<bool>, age: Duration) {
         match is_seen {
-            None => self.failed += 1,
+            None => {
+                self.failed += 1;
+                self.failed_for = self.failed_for.max(age);
+            }
             Some(true) => self.answers += 1,
             Some(false) => {
                 self.answers += 1;
@@ -67,6 +72,7 @@ impl ChangeSeen {
         Self {
             answers: self.answers + other.answers,
             failed: self.failed + other.failed,
+            failed_for: self.failed_for.max(other.failed_for),
             old_for: self.old_for.max(other.old_for),
         }
     }
@@ -85,7 +91,7 @@ mod tests {
         {
             seen.add(answer, after * second);
         }
-        assert_eq!(seen, ChangeSeen { answers: 4, failed: 1, old_for: 3 * second });
+        assert_eq!(seen, ChangeSeen { answers: 4, failed: 1, failed_for: 4 * second, old_for: 3 * second });
         assert_eq!(ChangeSeen::default().and(seen), seen);
     }
 }

@@ -105,7 +105,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, drops: bool) -> Result<Vec<F
     let seen_again = watch(&inserted, &nodes, lasts).await;
 
     let edits = edited.iter().chain(&inserted).map(|expected| expected.edit);
-    Ok(figures(&edits.zip(seen.into_iter().chain(seen_again)).collect::<Vec<_>>()))
+    Ok(figures(&edits.zip(seen.into_iter().chain(seen_again)).collect::<Vec<_>>(), drops))
 }
 
 /// Users of each kind, updated as it needs, that all nodes hold.
@@ -188,7 +188,7 @@ impl WatchedChange for Expected {
     }
 }
 
-fn figures(seen: &[(Edit, ChangeSeen)]) -> Vec<Figure> {
+fn figures(seen: &[(Edit, ChangeSeen)], drops: bool) -> Vec<Figure> {
     let all = seen.iter().map(|(_, seen)| *seen).fold(ChangeSeen::default(), ChangeSeen::and);
     let of_each = EDITS.map(|edit| {
         let of_this = seen.iter().filter(|(of, _)| *of == edit).map(|(_, seen)| *seen);
@@ -197,6 +197,11 @@ fn figures(seen: &[(Edit, ChangeSeen)]) -> Vec<Figure> {
     });
     let mut figures = of_each.to_vec();
     figures.push(Figure::at_least_count("answers", all.answers, 1));
-    figures.push(Figure::none("calls without an answer", all.failed));
+    figures.push(if drops {
+        // A document without a version is damaged until the stream is read again and gives it one.
+        Figure::within("no answer for", all.failed_for, WITHIN)
+    } else {
+        Figure::none("calls without an answer", all.failed)
+    });
     figures
 }
