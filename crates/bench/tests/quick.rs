@@ -28,7 +28,7 @@ fn measure(servers: &[(&str, &str)], rows: &[&str]) {
     let servers = servers.iter().map(|(name, variable)| format!("--{name}={}", address(variable)));
     let only = rows.iter().map(|row| format!("--only={row}"));
     let options: Vec<String> = servers.chain(only).collect();
-    let mut arguments = vec!["--quick", "--rounds=2"];
+    let mut arguments = vec!["--quick", "--rounds=1"];
     arguments.extend(options.iter().map(String::as_str));
     let text = lines(&bench(&arguments));
     for row in rows {
