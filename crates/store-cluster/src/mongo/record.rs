@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use kith_store::{BATCH_MAX, Params, StoreError, Stored, Version, at_most};
 use mongodb::{
     Collection, Cursor,
-    bson::{Document, RawDocument, RawDocumentBuf, doc},
+    bson::{Bson, Document, RawDocument, RawDocumentBuf, doc},
     options::{Hint, ReadConcern},
 };
 
@@ -61,6 +61,10 @@ pub(super) fn version_of(document: &RawDocument) -> Result<Version, StoreError> 
     version(value.ok_or_else(|| malformed("v"))?)
 }
 
+fn lacks_version(document: &RawDocument) -> bool {
+    version_of(document).is_err()
+}
+
 /// Whether the record was deleted.
 pub(super) fn is_stub(document: &RawDocument) -> Result<bool, StoreError> {
     Ok(document.get("deleted").map_err(|_| malformed("deleted"))?.is_some())
@@ -91,10 +95,13 @@ impl PageFilter {
 impl Mongo {
     /// Reads one record by its id.
     pub(super) async fn one<R: Record>(&self, id: i64) -> Result<Stored<R>, StoreError> {
-        match self.find_one(R::collection(self), doc! { "_id": id }).await? {
-            Some(document) => stored(&document),
-            None => Ok(Stored::Never),
+        let collection = R::collection(self);
+        let mut found = self.find_one(collection, doc! { "_id": id }).await?;
+        if found.as_deref().is_some_and(lacks_version) {
+            self.renew_versions(collection, &[id.into()]).await?;
+            found = self.find_one(collection, doc! { "_id": id }).await?;
         }
+        found.map_or(Ok(Stored::Never), |document| stored(&document))
     }
 
     /// Reads the records of these ids in one query.
@@ -110,12 +117,11 @@ impl Mongo {
         }
         let limit = distinct.len();
         let filter = doc! { "_id": { "$in": distinct.into_iter().collect::<Vec<_>>() } };
-        let cursor = self.cursor(R::collection(self), filter, None, limit, concern).await?;
         let with_id = |document: &RawDocument| {
             let id = number_in(document, "_id")?.ok_or_else(|| malformed("_id"))?;
             Ok((id, stored(document)?))
         };
-        all(cursor, with_id).await
+        self.versioned::<R, _>(filter, None, limit, concern, with_id).await
     }
 
     /// Reads the living records that `page` admits, by ascending id above `after`, at most `limit`.
@@ -131,10 +137,35 @@ impl Mongo {
         let mut filter = page.filter;
         filter.insert("_id", doc! { "$gt": after.unwrap_or_default() });
         filter.insert("deleted", doc! { "$ne": true });
-        let cursor = self
-            .cursor(R::collection(self), filter, Some(page.index), limit, ReadConcern::majority())
-            .await?;
-        all(cursor, R::read).await
+        self.versioned::<R, _>(filter, Some(page.index), limit, ReadConcern::majority(), R::read).await
+    }
+
+    /// Reads documents as [`cursor`](Self::cursor) does. Those that lack a version are given one first: the change feed gives one to
+    /// each record that is changed by hand, but has not seen those that were changed while it was lost.
+    async fn versioned<R: Record, T>(
+        &self,
+        filter: Document,
+        by_id_in: Option<&str>,
+        limit: usize,
+        concern: ReadConcern,
+        of: impl Fn(&RawDocument) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let collection = R::collection(self);
+        let cursor = || self.cursor(collection, filter.clone(), by_id_in, limit, concern.clone());
+        let found = all(cursor().await?, &of).await;
+        if !matches!(found, Err(StoreError::Corrupt { .. })) {
+            return found;
+        }
+        let without = all(cursor().await?, |document| {
+            let id = document.get("_id").ok().flatten().filter(|_| lacks_version(document));
+            Ok(id.map(Bson::try_from).transpose().map_err(|_| malformed("_id"))?)
+        });
+        let without: Vec<Bson> = without.await?.into_iter().flatten().collect();
+        if without.is_empty() {
+            return found;
+        }
+        self.renew_versions(collection, &without).await?;
+        all(cursor().await?, of).await
     }
 
     /// Reads one document.

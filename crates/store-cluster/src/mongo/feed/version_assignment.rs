@@ -73,7 +73,7 @@ impl Mongo {
     }
 
     /// Above all versions that it can have had, regardless of the present value.
-    async fn renew_versions(
+    pub(in crate::mongo) async fn renew_versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
         ids: &[Bson],

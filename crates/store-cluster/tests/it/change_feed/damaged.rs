@@ -94,3 +94,24 @@ async fn unreadable_field_is_published_all_the_same() {
         );
     }
 }
+
+/// The feed gives a version to what is changed by hand, but not to what was changed while it was lost.
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn read_gives_a_version_to_what_has_none() {
+    let stage = Stage::open().await;
+    let unset = doc! { "$unset": { "v": "" } };
+    for id in 1..=3 {
+        stage.create(id).await;
+    }
+    stage.documents("users").update_many(doc! {}, unset.clone()).await.unwrap();
+    let read = stage.user(1).await.version;
+    assert!(read > version(1), "{read:?}");
+    let users = &stage.stores.users;
+    let batch = users.users(&[user_id(1), user_id(2)]).await.unwrap();
+    let versions: Vec<_> = batch.iter().map(|(_, user)| user.live().unwrap().version).collect();
+    assert!(versions.iter().all(|found| *found > version(1)), "{versions:?}");
+    stage.documents("users").update_one(doc! { "_id": 3 }, unset).await.unwrap();
+    let page = users.users_after(None, 10).await.unwrap();
+    assert!(page.len() == 3 && page.iter().all(|user| user.version > version(1)), "{page:?}");
+}
