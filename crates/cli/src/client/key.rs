@@ -3,6 +3,7 @@
 use std::{env, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use clap::builder::BoolishValueParser;
 use kith_server::auth::secret_file::{self, Content};
 use tonic::{
     Request, Status,
@@ -24,7 +25,7 @@ pub(crate) struct KeyOptions {
     #[arg(long, env = "KITH_API_KEY_FILE", hide_env_values = true, value_name = "FILE")]
     pub(crate) api_key_file: Option<PathBuf>,
     /// Send the key without TLS, also to another machine
-    #[arg(long)]
+    #[arg(long, env = "KITH_INSECURE", hide_env_values = true, value_parser = BoolishValueParser::new())]
     pub(crate) insecure: bool,
 }
 

@@ -84,8 +84,8 @@ const PREFIX: &str = "KITH_";
 /// Variables of tests, which are none of the configuration.
 const NOT_CONFIGURATION: [&str; 5] =
     ["KITH_TEST_", "KITH_MUTANT", "KITH_NAME_RACES", "KITH_FAILPOINT", "KITH_FORM"];
-/// In place of the flag --addr of commands that talk to a node.
-const ADDR: &str = "KITH_ADDR";
+/// In place of the flags --addr and --insecure of commands that talk to a node.
+const OF_COMMANDS: [&str; 2] = ["KITH_ADDR", "KITH_INSECURE"];
 
 /// The configuration with these keys set.
 #[cfg(test)]
@@ -158,7 +158,8 @@ impl Layers {
 
     fn variable(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
         let Some(key) = name.strip_prefix(PREFIX) else { return Ok(()) };
-        let of_others = name == ADDR || NOT_CONFIGURATION.iter().any(|other| name.starts_with(other));
+        let of_others =
+            OF_COMMANDS.contains(&name) || NOT_CONFIGURATION.iter().any(|other| name.starts_with(other));
         if of_others || is_service_link(name, value) {
             return Ok(());
         }

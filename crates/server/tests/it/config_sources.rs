@@ -172,7 +172,7 @@ fn quoted_value_is_refused_if_quotes_count() {
 }
 
 #[test]
-fn variables_of_tests_are_no_configuration() {
+fn variables_of_tests_and_commands_are_ignored() {
     let variables = [
         ("KITH_TEST_MONGODB", "mongodb://h"),
         ("KITH_MUTANT", "x"),
@@ -180,6 +180,7 @@ fn variables_of_tests_are_no_configuration() {
         ("KITH_FAILPOINT", "after_publish=die@10"),
         ("KITH_FORM", "2"),
         ("KITH_ADDR", "127.0.0.1:7600"),
+        ("KITH_INSECURE", "true"),
     ];
     assert!(environment(&variables).is_ok());
 }

@@ -9,6 +9,8 @@ pub(crate) mod files;
 mod nodes;
 mod promql;
 mod promtool;
+mod runbook;
+mod stage;
 mod table;
 
 use std::collections::BTreeSet;

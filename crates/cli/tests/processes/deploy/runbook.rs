@@ -1,0 +1,107 @@
+//! The commands of the runbook and of the pages for operators run as they are printed, in the container of a node of the compose file.
+
+use std::{cell::RefCell, path::Path, time::Duration};
+
+use super::{files::text, stage::Stage};
+use crate::{
+    cluster::site::variable, node::lent_keyspace::LentKeyspace, polls::block_until, spawned::Started,
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAGES: [&str; 5] = ["runbook", "cluster", "running", "upgrade", "failures"];
+/// Beginnings of what is no command to run here: it starts a node, needs a terminal or a node on SQLite, is only named, or is run by
+/// another test.
+const NOT_RUN: [&str; 6] =
+    ["kith serve", "kith top", "kith backup --to", "kith epoch after-restore", "kith import", "kith export"];
+
+/// The commands of a page, in their order: code in a text, and lines without their comments.
+fn commands(page: &str) -> Vec<String> {
+    let content = text(&format!("docs/operations/{page}.md"));
+    let mut found = Vec::new();
+    for paragraph in content.split("\n\n") {
+        let lines = paragraph.lines().filter_map(|line| line.strip_prefix("    "));
+        found.extend(lines.map(|line| line.split(" #").next().unwrap_or_default().trim().to_owned()));
+        if !paragraph.starts_with("    ") {
+            found.extend(paragraph.split('`').skip(1).step_by(2).map(|code| code.replace('\n', " ")));
+        }
+    }
+    let is_run = |command: &String| {
+        ["kith ", "curl ", "docker "].iter().any(|program| command.starts_with(program))
+            && !NOT_RUN.iter().any(|other| command.starts_with(other))
+            && command != "kith inspect"
+    };
+    found.retain(is_run);
+    found
+}
+
+/// The command with real names in place of those that stand for them.
+fn filled(command: &str, stage: &Stage, nodes: &[Started]) -> String {
+    let [a, b, c] = [0, 1, 2].map(|node| stage.address_of_others(node));
+    let names = [("NODE", &a), ("A", &a), ("B", &b), ("C", &c)];
+    let services = [("kith-1:7600", &a), ("kith-2:7600", &b), ("kith-3:7600", &c)];
+    let command = match command.split_once("--addr ") {
+        Some((before, named)) => {
+            let real = names.iter().chain(&services);
+            let addresses = real.fold(named.to_owned(), |text, (name, address)| text.replace(name, address));
+            format!("{before}--addr {addresses}")
+        }
+        None => command.replace("user/ID", "user/7").replace("NODE:7601", &nodes[0].operations()),
+    };
+    if command.starts_with("kith ") { format!("docker compose exec kith-1 {command}") } else { command }
+}
+
+/// Whether a command did what it is for. A doctor may find what the compose file leaves open, but must reach what it asks; a record
+/// may be in no tier.
+fn is_done(command: &str, code: i32, printed: &str) -> bool {
+    let command = command.trim_start_matches("docker compose exec kith-1 ");
+    match command.split(' ').nth(1) {
+        Some("doctor") => {
+            let asked = ["node", "store", "redis", "port"];
+            code <= 1
+                && !printed.lines().any(|line| asked.contains(&line.split_whitespace().next().unwrap_or("")))
+        }
+        Some("inspect") => [0, 3].contains(&code),
+        _ => code == 0,
+    }
+}
+
+#[test]
+fn commands_of_the_runbook_are_found() {
+    let found = commands("runbook");
+    for command in
+        ["kith status --addr A,B,C", "curl -s http://NODE:7601/readyz", "kith doctor", "kith epoch start"]
+    {
+        assert!(found.iter().any(|one| one == command), "{command}: {found:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn operators_commands_run_as_printed() {
+    let keyspace = LentKeyspace::of(Path::new("runbook"), &variable("KITH_TEST_CQL")).await;
+    let stage = Stage::new("runbook", &keyspace.name, 3);
+    let nodes = stage.up();
+    let made = [
+        "docker compose exec kith-1 kith keys create chat --scopes backend --file callers.toml",
+        "docker compose exec kith-1 kith call CreateUser '{\"user\": {\"userId\": 7, \"userName\": \"grace\"}}'",
+    ];
+    for line in made {
+        let (code, printed) = stage.shell(line);
+        assert_eq!(code, 0, "{line}: {printed}");
+    }
+    for page in PAGES {
+        let found = commands(page);
+        assert!(!found.is_empty(), "{page}");
+        for command in found {
+            let (line, last) = (filled(&command, &stage, &nodes), RefCell::new(String::new()));
+            // A node needs a moment to follow a new epoch.
+            let done = || {
+                let (code, printed) = stage.shell(&line);
+                last.replace(format!("{page}: {line}\nexit code {code}\n{printed}"));
+                is_done(&command, code, &printed)
+            };
+            block_until(PATIENCE, done, || last.borrow().clone());
+        }
+    }
+    nodes.into_iter().for_each(Started::stop);
+}
