@@ -12,6 +12,7 @@ mod promtool;
 mod runbook;
 mod stage;
 mod table;
+mod unit;
 
 use std::collections::BTreeSet;
 

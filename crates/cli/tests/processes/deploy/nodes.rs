@@ -96,7 +96,46 @@ fn commands_in_a_pod_send_the_key_of_its_node() {
     let content = block(&text("deploy/kubernetes/config.yaml"), "kith.toml:").unwrap();
     let key =
         content.lines().find_map(|line| line.strip_prefix("api_key_file = ")).unwrap().trim_matches('"');
-    assert!(text(NODES).contains(&format!("{{ name: KITH_API_KEY_FILE, value: {key} }}\n")), "{key}");
+    let nodes = text(NODES);
+    assert!(nodes.contains(&format!("{{ name: KITH_API_KEY_FILE, value: {key} }}\n")), "{key}");
+    assert!(nodes.contains("{ name: KITH_INSECURE, value: \"true\" }\n"), "it is sent to other pods too");
+    // A command without --config reads the file in its folder.
+    let folder = block(&nodes, "workingDir:").unwrap();
+    assert!(nodes.contains(&format!("\"{folder}/kith.toml\"")), "{folder}");
+}
+
+/// A pod reads its configuration at its start: a change that replaces no pod would wait for the next restart of each.
+#[test]
+fn changed_configuration_replaces_pods() {
+    let config = text("deploy/kubernetes/config.yaml");
+    assert!(config.contains("\nimmutable: true\n"), "it is changed by another name alone");
+    let name = block(&config, "name:").unwrap();
+    for file in [NODES, "deploy/kubernetes/migrate.yaml"] {
+        assert!(
+            text(file).contains(&format!("configMap: {{ name: {name} }}\n")),
+            "{file} has another than {name}"
+        );
+    }
+}
+
+/// The operations port has no key.
+#[test]
+fn operations_port_is_for_one_namespace() {
+    let policy = text("deploy/kubernetes/network-policy.yaml");
+    let pods = "podSelector:\n    matchLabels: { app.kubernetes.io/name: kith }\n";
+    assert!(policy.contains(pods) && policy.contains("policyTypes: [Ingress]\n"), "{policy}");
+    let ingress = block(&policy, "ingress:").unwrap();
+    let rules: Vec<&str> = ingress.split("\n- ").collect();
+    let of = |port: &str| {
+        let port = format!("{{ port: {port}, protocol: TCP }}");
+        rules.iter().filter(|rule| rule.contains(&port)).copied().collect::<Vec<_>>()
+    };
+    let [operations] = of("operations")[..] else { panic!("{rules:?}") };
+    assert!(operations.contains("from:\n    - namespaceSelector:"), "{operations}");
+    assert!(!operations.contains("grpc") && of("grpc").len() == 1, "{rules:?}");
+    for port in ["grpc", "operations"] {
+        assert!(text(NODES).contains(&format!("- {{ name: {port}, containerPort:")), "{port}");
+    }
 }
 
 #[test]
