@@ -67,8 +67,10 @@ const TOO_MANY: AlertLoad = AlertLoad { users: 2_000, ..FEW };
 const LOUD: AlertLoad = AlertLoad { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
 /// All of them.
-pub const CASES: [Case; 32] = [
+pub const CASES: [Case; 33] = [
     Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", AlertFault::Nothing) },
+    case("targets-removed", "Prometheus has no targets any more", AlertFault::TargetsRemoved)
+        .fires(&["KithNotScraped nothing"]),
     case("all-killed", "all nodes are killed", AlertFault::AllKilled)
         .fires(&["KithNoNodeServes", "KithNodeNotServing"]),
     case("one-killed", "one node is killed", AlertFault::OneKilled).fires(&["KithNodeNotServing"]),

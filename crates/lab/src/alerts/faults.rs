@@ -26,6 +26,8 @@ const FROZEN: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AlertFault {
     Nothing,
+    /// The nodes run, and are targets no more.
+    TargetsRemoved,
     AllKilled,
     OneKilled,
     /// The links of one node to Redis are refused.
@@ -73,7 +75,8 @@ impl AlertFault {
     ) -> Result<()> {
         let until = Instant::now() + lasts;
         match self {
-            Self::Nothing => {}
+            // The scraper does it.
+            Self::Nothing | Self::TargetsRemoved => {}
             Self::AllKilled => site.members.iter_mut().for_each(|member| member.node.kill()),
             Self::OneKilled => last(site)?.node.kill(),
             Self::OneCut => last(site)?.to_redis.set(Mode::Refuse),

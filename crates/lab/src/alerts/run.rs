@@ -48,8 +48,10 @@ pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<CaseRun> {
     let scraper =
         Scraper::start(&site, ScrapedSeries::new(rules.metrics().into_iter().map(str::to_owned).collect()));
     sleep(scrapes(case.before)).await;
-    if matches!(case.fault, AlertFault::NextDay(_)) {
-        scraper.skip_to(day()?);
+    match case.fault {
+        AlertFault::NextDay(_) => scraper.skip_to(day()?),
+        AlertFault::TargetsRemoved => scraper.remove_targets(),
+        _ => {}
     }
     let begun = scraper.scrapes();
     case.fault.inject(&mut site, &mut callers, scrapes(case.lasts)).await?;

@@ -8,6 +8,8 @@ use super::exposition::{Sample, samples};
 
 /// The job of `prometheus.yml`.
 const JOB: &str = "kith";
+/// What is said of a node that answers.
+const OF_LIFE: [&str; 2] = ["up{", "kith_serving{"];
 
 /// Values of series, as many of each as there were scrapes.
 #[derive(Clone, Debug, Default)]
@@ -47,8 +49,15 @@ impl ScrapedSeries {
         Ok(())
     }
 
-    /// Nothing is scraped until so many scrapes would have been made.
+    /// Nothing is scraped until so many scrapes would have been made. Nodes serve meanwhile: otherwise the rules would find that
+    /// there are none.
     pub(super) fn skip_to(&mut self, scrapes: usize) {
+        for (_, values) in
+            self.series.iter_mut().filter(|(name, _)| OF_LIFE.iter().any(|of| name.starts_with(of)))
+        {
+            let last = values.last().copied().flatten();
+            values.resize(scrapes.max(values.len()), last);
+        }
         self.scrapes = self.scrapes.max(scrapes);
     }
 
@@ -149,7 +158,7 @@ mod tests {
         scraped.skip_to(5);
         scraped.add([("n-1:1", Some("a 2"))].into_iter()).unwrap();
         assert_eq!(values(&scraped, "a{job=\"kith\",instance=\"n-1:1\"}"), "1 stale _x3 2");
-        assert_eq!(values(&scraped, "up{job=\"kith\",instance=\"n-2:1\"}"), "1 stale _x4");
+        assert_eq!(values(&scraped, "up{job=\"kith\",instance=\"n-2:1\"}"), "1x4 stale");
         assert_eq!(scraped.scrapes(), 6);
     }
 

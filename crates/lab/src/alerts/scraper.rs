@@ -31,6 +31,8 @@ const PORT: u16 = 7601;
 #[derive(Debug)]
 pub(super) struct Scraper {
     scraped: Arc<Mutex<ScrapedSeries>>,
+    /// Whether nodes are targets no more.
+    removed: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
     scraping: JoinHandle<Result<()>>,
 }
@@ -41,9 +43,15 @@ impl Scraper {
         let nodes = site.members.iter().enumerate();
         let nodes: Vec<(String, SocketAddr)> =
             nodes.map(|(at, member)| (format!("kith-{}:{PORT}", at + 1), member.node.operations())).collect();
-        let (scraped, over) = (Arc::new(Mutex::new(scraped)), Arc::new(AtomicBool::new(false)));
-        let scraping = tokio::spawn(scrape_all(nodes, Arc::clone(&scraped), Arc::clone(&over)));
-        Self { scraped, over, scraping }
+        let (scraped, removed, over) = (Arc::new(Mutex::new(scraped)), Arc::default(), Arc::default());
+        let (targets, end) = (Arc::clone(&removed), Arc::clone(&over));
+        let scraping = tokio::spawn(scrape_all(nodes, Arc::clone(&scraped), targets, end));
+        Self { scraped, removed, over, scraping }
+    }
+
+    /// Scrapes go on without a target, as after a Deployment was scaled to 0.
+    pub(super) fn remove_targets(&self) {
+        self.removed.store(true, Ordering::Relaxed);
     }
 
     /// Scrapes so far, those that were skipped among them.
@@ -70,17 +78,19 @@ impl Scraper {
 async fn scrape_all(
     nodes: Vec<(String, SocketAddr)>,
     scraped: Arc<Mutex<ScrapedSeries>>,
+    removed: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
 ) -> Result<()> {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !over.load(Ordering::Relaxed) {
         ticks.tick().await;
-        let answers = nodes.iter().map(|(_, node)| timeout(WITHIN, scrape::metrics(*node)));
+        let targets: &[(String, SocketAddr)] = if removed.load(Ordering::Relaxed) { &[] } else { &nodes };
+        let answers = targets.iter().map(|(_, node)| timeout(WITHIN, scrape::metrics(*node)));
         // Whatever keeps a node from answering: it is not up.
         let answers: Vec<Option<String>> =
             join_all(answers).await.into_iter().map(|answer| answer.ok()?.ok()).collect();
-        let named = nodes.iter().zip(&answers);
+        let named = targets.iter().zip(&answers);
         scraped.lock().add(named.map(|((name, _), answer)| (name.as_str(), answer.as_deref())))?;
     }
     Ok(())
