@@ -8,9 +8,8 @@ use prost::{Message as _, bytes::Bytes};
 
 use super::{
     Messages, convert,
-    queue::SentWhen,
     sending::{MessageDraft, SendOutcome},
-    waiting::STEP_MAX,
+    waiting::{STEP_MAX, SentWhen},
 };
 use crate::{
     error::{Error, Reason, valid},

@@ -15,6 +15,7 @@ use super::{
     event::is_erasure,
     range::store_error,
     unseen::UnseenEnds,
+    waiting::SentWhen,
 };
 use crate::{error::Error, write::caches::CacheFactory};
 
@@ -37,8 +38,8 @@ pub(super) struct LogAdditions {
     pub(super) last: Option<Seq>,
     /// The numbers of those that an earlier append had stored.
     pub(super) replayed: Vec<Seq>,
-    /// The numbers of those of which no user is notified.
-    imported: Vec<Seq>,
+    /// Whether users are notified of them.
+    pub(super) is_announced: bool,
 }
 
 /// Numbers that no message has: only the end is requested.
@@ -153,18 +154,12 @@ impl LogAdditions {
     /// The lowest number of a message of which users are notified; `None`: there is none.
     pub(super) fn first_announced(&self) -> Option<Seq> {
         let new = self.runs.iter().flatten().map(|message| message.seq);
-        new.chain(self.replayed.iter().copied()).filter(|seq| self.is_announced(*seq)).min()
+        new.chain(self.replayed.iter().copied()).min().filter(|_| self.is_announced)
     }
 
-    /// Whether users are notified of the message with this number.
-    pub(super) fn is_announced(&self, seq: Seq) -> bool {
-        !self.imported.contains(&seq)
-    }
-
-    /// The same, with the messages that are imported: of each of these results whether it is of one.
-    pub(super) fn with_imported(self, imported: &[bool], appended: &[Appended]) -> Self {
-        let imported = imported.iter().zip(appended).filter(|(is_imported, _)| **is_imported);
-        Self { imported: imported.filter_map(|(_, one)| seq_of(*one)).collect(), ..self }
+    /// The same: no user is notified of messages that were sent elsewhere.
+    pub(super) fn sent(self, when: SentWhen) -> Self {
+        Self { is_announced: when == SentWhen::Now, ..self }
     }
 
     /// The results of these messages.
@@ -174,8 +169,8 @@ impl LogAdditions {
             Appended::Replayed { seq, .. } => Some(*seq),
             Appended::New(_) | Appended::OtherContent => None,
         });
-        let (last, imported) = (last.max(), Vec::new());
-        Self { runs: runs(messages, appended), last, replayed: replayed.collect(), imported }
+        let (last, is_announced) = (last.max(), true);
+        Self { runs: runs(messages, appended), last, replayed: replayed.collect(), is_announced }
     }
 }
 

@@ -4,17 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_store::{Appended, ConversationId, Message, NewMessage, Outcome, StoreError, Timestamp};
-use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 use super::{
     Delivery, MessagesConfig,
     deliver::NotedSteps,
     logs::{LogAdditions, Logs},
-    send_times::SendTimes,
-    waiting::{AppendResult, AppendWaiter, WaitingAppends, answer},
+    waiting::{AppendResult, AppendStep, AppendWaiter, SentWhen, WaitingAppends, answer},
 };
 use crate::{
     error::Error,
@@ -35,16 +31,6 @@ pub struct AppendQueue {
     delivery: Option<Delivery>,
     mutations: Mutations,
     waiting: Arc<WaitingAppends>,
-    times: Arc<SendTimes>,
-}
-
-/// Whether messages are sent now, or were sent elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SentWhen {
-    /// Their times are raised to that of the last message.
-    Now,
-    /// They keep their times.
-    Before,
 }
 
 impl AppendQueue {
@@ -55,7 +41,7 @@ impl AppendQueue {
         drop(metrics::histogram!(MESSAGE_APPEND_SECONDS.name));
         drop(metrics::histogram!(MESSAGE_APPEND_SIZE.name));
         let waiting = Arc::new(WaitingAppends::new(config));
-        Self { logs, delivery: None, mutations, waiting, times: Arc::default() }
+        Self { logs, delivery: None, mutations, waiting }
     }
 
     /// The same, which delivers what it appends before it answers.
@@ -107,22 +93,10 @@ impl AppendQueue {
     pub(super) async fn append_timed(
         &self,
         conversation: ConversationId,
-        mut messages: Vec<NewMessage>,
+        messages: Vec<NewMessage>,
         when: SentWhen,
     ) -> Result<(Vec<Timestamp>, Vec<AppendResult>), Error> {
-        let (times, answers) = {
-            let mut last = self.times.lock();
-            match when {
-                SentWhen::Now => last.raise(conversation, &mut messages),
-                SentWhen::Before => last.note(conversation, &messages),
-            }
-            let times = messages.iter().map(|message| message.sent).collect();
-            let waiter = match when {
-                SentWhen::Now => AppendWaiter::new,
-                SentWhen::Before => AppendWaiter::imported,
-            };
-            (times, self.push(conversation, messages.into_iter().map(waiter).collect())?)
-        };
+        let (times, answers) = self.push(conversation, messages, when)?;
         Ok((times, answers.await))
     }
 
@@ -133,39 +107,38 @@ impl AppendQueue {
     pub(super) fn enqueue(
         &self,
         conversation: ConversationId,
-        mut messages: Vec<NewMessage>,
+        messages: Vec<NewMessage>,
     ) -> Result<impl Future<Output = Vec<AppendResult>> + Send + use<>, Error> {
-        let mut last = self.times.lock();
-        last.raise(conversation, &mut messages);
-        self.push(conversation, messages.into_iter().map(AppendWaiter::new).collect())
+        self.push(conversation, messages, SentWhen::Now).map(|(_, answers)| answers)
     }
 
+    /// Returns the times of the messages, and the pending answers.
     fn push(
         &self,
         conversation: ConversationId,
-        waiting: Vec<(AppendWaiter, oneshot::Receiver<AppendResult>)>,
-    ) -> Result<impl Future<Output = Vec<AppendResult>> + Send + use<>, Error> {
-        let (waiters, answers): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
-        if self.waiting.push(conversation, waiters)? {
+        messages: Vec<NewMessage>,
+        when: SentWhen,
+    ) -> Result<(Vec<Timestamp>, impl Future<Output = Vec<AppendResult>> + Send + use<>), Error> {
+        let waiting = messages.into_iter().map(|message| AppendWaiter::new(message, when));
+        let (waiters, answers): (Vec<_>, Vec<_>) = waiting.unzip();
+        let queued = self.waiting.push(conversation, waiters)?;
+        if queued.begins_turn {
             // A task of its own: the messages of others must not depend on this call.
             tokio::spawn(self.clone().append_all(conversation));
         }
-        Ok(join_all(answers.into_iter().map(answer)))
+        Ok((queued.times, join_all(answers.into_iter().map(answer))))
     }
 
     /// Appends the waiting messages of a conversation, until there are none.
     async fn append_all(self, conversation: ConversationId) {
         let mut turn = self.waiting.turn(conversation);
-        while let Some(step) = turn.next_step() {
-            let imported: Vec<bool> = step.iter().map(|waiter| waiter.is_imported).collect();
-            let (messages, callers): (Vec<NewMessage>, Vec<_>) =
-                step.into_iter().map(|AppendWaiter { message, callers, .. }| (message, callers)).unzip();
+        while let Some(AppendStep { when, messages, callers }) = turn.next_step() {
             let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
             let (appended, steps) =
                 tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));
             match appended {
                 Ok(appended) => {
-                    let added = LogAdditions::of(&messages, &appended).with_imported(&imported, &appended);
+                    let added = LogAdditions::of(&messages, &appended).sent(when);
                     tokio::join!(
                         self.logs.appended(conversation, &added, began),
                         self.delivered(conversation, &added, steps)

@@ -6,8 +6,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use kith_store::{ConversationId, NewMessage, Timestamp};
-use parking_lot::{Mutex, MutexGuard};
+use kith_store::{ConversationId, Timestamp};
 
 /// How far ahead the last message may be.
 pub(super) const AHEAD_MAX: Duration = Duration::from_secs(60);
@@ -16,32 +15,17 @@ const MOST: usize = 50_000;
 
 /// The times of last messages.
 #[derive(Debug, Default)]
-pub(super) struct SendTimes(Mutex<LastTimes>);
-
-/// The same while it is locked: messages that are queued meanwhile have rising times in the order of the queue.
-#[derive(Debug, Default)]
 pub(super) struct LastTimes(HashMap<ConversationId, Timestamp>);
 
-impl SendTimes {
-    pub(super) fn lock(&self) -> MutexGuard<'_, LastTimes> {
-        self.0.lock()
-    }
-}
-
 impl LastTimes {
-    /// Raises the times of messages that are sent now, so that they do not fall behind the last one.
-    pub(super) fn raise(&mut self, conversation: ConversationId, messages: &mut [NewMessage]) {
-        let mut last = self.0.get(&conversation).copied();
-        for message in &mut *messages {
-            message.sent = send_time(last, message.sent);
-            last = Some(message.sent);
-        }
-        self.note(conversation, messages);
+    /// The time of a message that is sent now, so that it does not fall behind the last one.
+    pub(super) fn raised(&self, conversation: ConversationId, now: Timestamp) -> Timestamp {
+        let last = self.0.get(&conversation).copied().filter(|last| *last <= now.after(AHEAD_MAX));
+        last.map_or(now, |last| last.max(now))
     }
 
-    /// Notes messages whose times are kept as they are.
-    pub(super) fn note(&mut self, conversation: ConversationId, messages: &[NewMessage]) {
-        let Some(last) = messages.last().map(|message| message.sent) else { return };
+    /// Notes the time of the last message.
+    pub(super) fn note(&mut self, conversation: ConversationId, last: Timestamp) {
         if self.0.len() >= MOST && !self.0.contains_key(&conversation) {
             // The others are too old to be ahead of a clock.
             self.0.retain(|_, sent| sent.after(AHEAD_MAX) > last);
@@ -52,24 +36,18 @@ impl LastTimes {
     }
 }
 
-/// The time of a message that is sent now, after the last one.
-fn send_time(last: Option<Timestamp>, now: Timestamp) -> Timestamp {
-    last.filter(|last| *last <= now.after(AHEAD_MAX)).map_or(now, |last| last.max(now))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::sample::{group, message},
-        *,
-    };
+    use super::{super::sample::group, *};
 
     const NOW: i64 = 1_800_000_000_000;
 
     fn raised<const N: usize>(times: &mut LastTimes, id: i64, sent: [i64; N]) -> [i64; N] {
-        let mut messages = sent.map(|sent| NewMessage { sent: Timestamp(NOW + sent), ..message("a", 1) });
-        times.raise(group(id), &mut messages);
-        messages.map(|message| message.sent.0 - NOW)
+        sent.map(|sent| {
+            let raised = times.raised(group(id), Timestamp(NOW + sent));
+            times.note(group(id), raised);
+            raised.0 - NOW
+        })
     }
 
     #[test]
@@ -92,7 +70,7 @@ mod tests {
     #[test]
     fn imported_times_are_kept_and_hold_nothing_back() {
         let mut times = LastTimes::default();
-        times.note(group(9), &[NewMessage { sent: Timestamp(7), ..message("a", 1) }]);
+        times.note(group(9), Timestamp(7));
         assert_eq!(raised(&mut times, 9, [0]), [0]);
     }
 

@@ -6,7 +6,11 @@ use futures::future::join_all;
 use kith_store::{Appended, ConversationId, NewMessage, Seq, Timestamp, UserId};
 use tokio::time::Instant;
 
-use super::{Messages, queue::SentWhen, range::store_error, waiting::AppendResult};
+use super::{
+    Messages,
+    range::store_error,
+    waiting::{AppendResult, SentWhen},
+};
 use crate::{
     error::{Error, Reason},
     metric::{self, MESSAGES_REPLAYED, MESSAGES_SENT},

@@ -7,7 +7,7 @@ use metrics::Gauge;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::MessagesConfig;
+use super::{MessagesConfig, send_times::LastTimes};
 use crate::{
     error::{Error, Reason},
     metric::{MESSAGE_QUEUE, as_f64},
@@ -24,13 +24,38 @@ const _: () = assert!(STEP_MAX == 100 && kith_store::DOCUMENT == 100);
 /// The result of a message.
 pub(super) type AppendResult = Result<Appended, StoreError>;
 
+/// Whether messages are sent now, or were sent elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SentWhen {
+    /// Their times are raised to that of the last message.
+    Now,
+    /// They keep their times, and no user is notified of them.
+    Before,
+}
+
 /// A message that waits for its number.
 #[derive(Debug)]
 pub(super) struct AppendWaiter {
-    pub(super) message: NewMessage,
-    pub(super) callers: Callers,
-    /// Whether no user is notified of it.
-    pub(super) is_imported: bool,
+    message: NewMessage,
+    callers: Callers,
+    when: SentWhen,
+}
+
+/// Messages that are appended together.
+#[derive(Debug)]
+pub(super) struct AppendStep {
+    pub(super) when: SentWhen,
+    pub(super) messages: Vec<NewMessage>,
+    pub(super) callers: Vec<Callers>,
+}
+
+/// Messages that were queued.
+#[derive(Debug)]
+pub(super) struct QueuedMessages {
+    /// The times that they have.
+    pub(super) times: Vec<Timestamp>,
+    /// Whether the caller has to begin a turn of the conversation.
+    pub(super) begins_turn: bool,
 }
 
 /// A caller that waits for the result of a message. If it has gone away, the message is appended nevertheless.
@@ -44,16 +69,10 @@ pub(super) struct Callers {
 
 impl AppendWaiter {
     /// A message and its waiting caller.
-    pub(super) fn new(message: NewMessage) -> (Self, oneshot::Receiver<AppendResult>) {
+    pub(super) fn new(message: NewMessage, when: SentWhen) -> (Self, oneshot::Receiver<AppendResult>) {
         let (first, answered) = oneshot::channel();
         let callers = Callers { first, repeats: Vec::new(), sent: message.sent };
-        (Self { message, callers, is_imported: false }, answered)
-    }
-
-    /// A message that was sent elsewhere, and its waiting caller.
-    pub(super) fn imported(message: NewMessage) -> (Self, oneshot::Receiver<AppendResult>) {
-        let (waiter, answered) = Self::new(message);
-        (Self { is_imported: true, ..waiter }, answered)
+        (Self { message, callers, when }, answered)
     }
 
     /// Whether this is the same message as another one.
@@ -96,6 +115,8 @@ pub(super) struct WaitingAppends {
 struct Queues {
     conversations: HashMap<ConversationId, VecDeque<AppendWaiter>>,
     count: usize,
+    /// Those of the last messages, in the order of the queues.
+    times: LastTimes,
 }
 
 impl WaitingAppends {
@@ -108,15 +129,15 @@ impl WaitingAppends {
         }
     }
 
-    /// Queues messages in their order, all or none. Returns whether the caller has to begin a turn of the conversation.
+    /// Queues messages in their order, all or none. Those that are sent now get times that do not fall.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub(super) fn push(
         &self,
         conversation: ConversationId,
-        waiters: Vec<AppendWaiter>,
-    ) -> Result<bool, Error> {
+        mut waiters: Vec<AppendWaiter>,
+    ) -> Result<QueuedMessages, Error> {
         let added = waiters.len();
         let mut queues = self.queues.lock();
         let before = queues.conversations.get(&conversation).map(VecDeque::len);
@@ -127,9 +148,10 @@ impl WaitingAppends {
             return Err(full("too many messages wait on the node to be stored"));
         }
         queues.count += added;
+        let times = waiters.iter_mut().map(|waiter| queues.times.give(conversation, waiter)).collect();
         queues.conversations.entry(conversation).or_default().extend(waiters);
         self.gauge.increment(as_f64(added));
-        Ok(before.is_none())
+        Ok(QueuedMessages { times, begins_turn: before.is_none() })
     }
 
     /// Begins to append to a conversation.
@@ -148,18 +170,20 @@ pub(super) struct AppendTurn<'a> {
 
 impl AppendTurn<'_> {
     /// The next step, in the order in which its messages came; `None`: nothing waits, and the turn has ended.
-    pub(super) fn next_step(&mut self) -> Option<Vec<AppendWaiter>> {
+    pub(super) fn next_step(&mut self) -> Option<AppendStep> {
         let mut queues = self.waiting.queues.lock();
         let step = queues.conversations.get_mut(&self.conversation).map(step_of).unwrap_or_default();
         let taken = step.iter().map(|waiter| 1 + waiter.callers.repeats.len()).sum();
         queues.count -= taken;
         self.waiting.gauge.decrement(as_f64(taken));
-        if step.is_empty() {
+        let Some(when) = step.first().map(|first| first.when) else {
             queues.conversations.remove(&self.conversation);
             self.ended = true;
             return None;
-        }
-        Some(step)
+        };
+        let (messages, callers) =
+            step.into_iter().map(|AppendWaiter { message, callers, .. }| (message, callers)).unzip();
+        Some(AppendStep { when, messages, callers })
     }
 }
 
@@ -176,8 +200,20 @@ impl Drop for AppendTurn<'_> {
     }
 }
 
-/// As many messages as are appended at once, without repeated keys: a store does not compare the messages of one append
-/// with each other.
+impl LastTimes {
+    /// The time of a message that is queued.
+    fn give(&mut self, conversation: ConversationId, waiter: &mut AppendWaiter) -> Timestamp {
+        if waiter.when == SentWhen::Now {
+            waiter.message.sent = self.raised(conversation, waiter.message.sent);
+            waiter.callers.sent = waiter.message.sent;
+        }
+        self.note(conversation, waiter.message.sent);
+        waiter.message.sent
+    }
+}
+
+/// As many messages as are appended at once, all sent now or all elsewhere, without repeated keys: a store does not compare
+/// the messages of one append with each other.
 fn step_of(queue: &mut VecDeque<AppendWaiter>) -> Vec<AppendWaiter> {
     let (mut step, mut bytes, mut positions) = (Vec::<AppendWaiter>::new(), 0, HashMap::new());
     while let Some(next) = queue.front() {
@@ -191,7 +227,8 @@ fn step_of(queue: &mut VecDeque<AppendWaiter>) -> Vec<AppendWaiter> {
             Some(_) => break,
             None => bytes += next.message.weight(),
         }
-        if !step.is_empty() && (step.len() >= STEP_MAX || bytes > STEP_BYTES) {
+        let is_full = step.len() >= STEP_MAX || bytes > STEP_BYTES;
+        if step.first().is_some_and(|first| is_full || first.when != next.when) {
             break;
         }
         positions.insert(next.message.key, step.len());
@@ -223,7 +260,7 @@ mod tests {
 
     /// Messages with these ids and bodies of this size.
     fn some<'a>(ids: impl IntoIterator<Item = &'a str>, bytes: usize) -> Vec<AppendWaiter> {
-        ids.into_iter().map(|id| AppendWaiter::new(message(id, bytes)).0).collect()
+        ids.into_iter().map(|id| AppendWaiter::new(message(id, bytes), SentWhen::Now).0).collect()
     }
 
     fn many(count: usize, bytes: usize) -> Vec<AppendWaiter> {
@@ -233,18 +270,23 @@ mod tests {
 
     fn steps(waiting: &WaitingAppends) -> Vec<Vec<String>> {
         let mut turn = waiting.turn(group(9));
-        let id = |waiter: &AppendWaiter| waiter.message.client_message_id.as_deref().unwrap().to_owned();
-        std::iter::from_fn(|| turn.next_step()).map(|step| step.iter().map(id).collect()).collect()
+        let id = |message: &NewMessage| message.client_message_id.as_deref().unwrap().to_owned();
+        std::iter::from_fn(|| turn.next_step()).map(|step| step.messages.iter().map(id).collect()).collect()
+    }
+
+    /// Queues messages; whether a turn has to begin.
+    fn begins(waiting: &WaitingAppends, conversation: i64, waiters: Vec<AppendWaiter>) -> bool {
+        waiting.push(group(conversation), waiters).unwrap().begins_turn
     }
 
     #[test]
     fn one_task_has_the_turn_until_nothing_waits() {
         let waiting = waiting(100, 100);
-        assert!(waiting.push(group(9), some(["a"], 1)).unwrap());
-        assert!(!waiting.push(group(9), some(["b"], 1)).unwrap(), "it has a turn");
-        assert!(waiting.push(group(8), some(["a"], 1)).unwrap(), "another conversation");
+        assert!(begins(&waiting, 9, some(["a"], 1)));
+        assert!(!begins(&waiting, 9, some(["b"], 1)), "it has a turn");
+        assert!(begins(&waiting, 8, some(["a"], 1)), "another conversation");
         assert_eq!(steps(&waiting), [["a", "b"]]);
-        assert!(waiting.push(group(9), some(["c"], 1)).unwrap(), "the turn has ended");
+        assert!(begins(&waiting, 9, some(["c"], 1)), "the turn has ended");
     }
 
     #[test]
@@ -284,7 +326,7 @@ mod tests {
         let waiting = waiting(1_000, 1_000);
         let other = NewMessage { hash: ContentHash::of("", b"other"), ..message("a", 1) };
         let mut waiters = some(["a", "b"], 1);
-        waiters.push(AppendWaiter::new(other).0);
+        waiters.push(AppendWaiter::new(other, SentWhen::Now).0);
         waiting.push(group(9), waiters).unwrap();
         waiting.push(group(9), some(["c"], 1)).unwrap();
         assert_eq!(steps(&waiting), [["a", "b"], ["a", "c"]]);
@@ -307,10 +349,40 @@ mod tests {
     #[tokio::test]
     async fn turn_cut_short_leaves_the_outcome_unknown() {
         let waiting = waiting(100, 100);
-        let (waiter, answered) = AppendWaiter::new(message("a", 1));
+        let (waiter, answered) = AppendWaiter::new(message("a", 1), SentWhen::Now);
         waiting.push(group(9), vec![waiter]).unwrap();
         drop(waiting.turn(group(9)));
         assert_eq!(answer(answered).await.unwrap_err().outcome(), Outcome::Unknown);
-        assert!(waiting.push(group(9), many(100, 1)).unwrap(), "nothing waits, and the turn is free");
+        assert!(begins(&waiting, 9, many(100, 1)), "nothing waits, and the turn is free");
+    }
+
+    #[test]
+    fn imported_messages_have_steps_of_their_own() {
+        let waiting = waiting(1_000, 1_000);
+        for (id, when) in [("a", SentWhen::Now), ("b", SentWhen::Before), ("c", SentWhen::Before)] {
+            waiting.push(group(9), vec![AppendWaiter::new(message(id, 1), when).0]).unwrap();
+        }
+        waiting.push(group(9), some(["d"], 1)).unwrap();
+        assert_eq!(steps(&waiting), [vec!["a"], vec!["b", "c"], vec!["d"]]);
+    }
+
+    #[test]
+    fn times_rise_in_the_order_of_the_queue() {
+        let waiting = waiting(1_000, 1_000);
+        let queued = |sent, when| {
+            let message = NewMessage { sent: Timestamp(sent), ..message(&sent.to_string(), 1) };
+            waiting.push(group(9), vec![AppendWaiter::new(message, when).0]).unwrap().times
+        };
+        let raised = [8, 5, 9].map(|sent| queued(sent, SentWhen::Now));
+        assert_eq!(raised, [[8], [8], [9]].map(|sent| sent.map(Timestamp)));
+        assert_eq!(queued(7, SentWhen::Before), [Timestamp(7)]);
+        let mut turn = waiting.turn(group(9));
+        let stored: Vec<i64> = std::iter::from_fn(|| turn.next_step())
+            .flat_map(|step| step.messages)
+            .map(|new| new.sent.0)
+            .collect();
+        assert_eq!(stored, [8, 8, 9, 7], "as they were answered");
+        drop(turn);
+        assert_eq!(queued(6, SentWhen::Now), [Timestamp(7)], "also after the turn");
     }
 }

@@ -46,10 +46,11 @@ impl Delivery {
         conversation: ConversationId,
         added: &LogAdditions,
     ) -> Result<Vec<Message>, Error> {
-        let Some(offline) = &self.0.offline else { return Ok(Vec::new()) };
+        let Some(offline) = self.0.offline.as_ref().filter(|_| added.is_announced) else {
+            return Ok(Vec::new());
+        };
         let mut messages = added.runs.concat();
-        messages.retain(|message| added.is_announced(message.seq));
-        for seq in added.replayed.iter().filter(|seq| added.is_announced(**seq)) {
+        for seq in &added.replayed {
             // The node that stored it may have died before it entered it.
             let replayed = offline.stored(conversation, SeqRange { first: *seq, last: *seq }).await?;
             messages.extend(replayed.into_iter().filter(|message| !offline.is_old(message.sent)));
