@@ -56,12 +56,12 @@ pub(crate) struct ReadBounds {
     left: Option<Seq>,
     /// The highest number by its dialog; `None`: the end.
     to: Option<Seq>,
-    /// The first number of the current stay, at least 1. `None` for a former member.
-    joined: Option<Seq>,
+    /// The first number of the last stay, at least 1.
+    stay: Seq,
 }
 
 impl ReadBounds {
-    const ALL: Self = Self { from: 1, left: None, to: None, joined: Some(1) };
+    const ALL: Self = Self { from: 1, left: None, to: None, stay: 1 };
 
     /// The range of a log with this end.
     pub(crate) fn with(self, end: Seq) -> ReadRange {
@@ -80,9 +80,14 @@ impl ReadBounds {
         self.left
     }
 
+    /// The first number of the last stay.
+    pub(crate) const fn stay(&self) -> Seq {
+        self.stay
+    }
+
     /// The first number of the current stay; `None`: the reader is a former member.
     pub(crate) const fn joined(&self) -> Option<Seq> {
-        self.joined
+        if self.left.is_none() { Some(self.stay) } else { None }
     }
 
     fn raised_to(self, min: Seq) -> Self {
@@ -205,7 +210,7 @@ impl Messages {
         let ranges = members.message_ranges(user, groups).await?.into_iter();
         let bounds = ranges.map(|range| {
             let range = range?.ok_or_else(no_conversation)?;
-            Ok(ReadBounds { from: range.from, left: range.to, joined: range.joined, ..ReadBounds::ALL })
+            Ok(ReadBounds { from: range.from, left: range.to, stay: range.stay, ..ReadBounds::ALL })
         });
         Ok(bounds.collect())
     }

@@ -285,6 +285,19 @@ async fn list_of_no_user_is_not_found() {
 }
 
 #[tokio::test]
+async fn shown_history_stays_read_after_a_leave() {
+    let (node, [ann, bea]) = with_users().await;
+    let group = group_with_history(&node, ann).await;
+    let id = format!("g{group}");
+    fill(&node, &id, 12).await;
+    join(&node, group, bea).await.unwrap();
+    say(&node, ann, To::GroupId(group), "hi").await.unwrap();
+    leave(&node, group, bea).await;
+    let shown = conversation(&node, bea, &id).await.unwrap();
+    assert_eq!((shown.min_seq, shown.unread, shown.unread_more), (1, 1, false), "what came while it was in");
+}
+
+#[tokio::test]
 async fn shown_history_is_not_unread() {
     let (node, [ann, bea, cid]) = with_users().await;
     let group = group_with_history(&node, ann).await;

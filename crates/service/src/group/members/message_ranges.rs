@@ -15,8 +15,8 @@ pub(crate) struct MessageRange {
     pub(crate) from: Seq,
     /// The highest number; `None`: up to the end, as the user is a member.
     pub(crate) to: Option<Seq>,
-    /// The first number of the current stay, at least 1; `None`: the user is a former member.
-    pub(crate) joined: Option<Seq>,
+    /// The first number of the last stay, at least 1.
+    pub(crate) stay: Seq,
 }
 
 /// The stays of a user in a group, in numbers of messages.
@@ -55,11 +55,11 @@ impl Members {
             KnownMembership::NoGroup => None,
             KnownMembership::Member(member) => {
                 let Member { from_seq, joined_seq, .. } = *member.value;
-                Some(MessageRange { from: from_seq, to: None, joined: Some(joined_seq.max(1)) })
+                Some(MessageRange { from: from_seq, to: None, stay: joined_seq.max(1) })
             }
             KnownMembership::Absent(key) => {
-                let left = former.get(&key)?;
-                Some(MessageRange { from: left.from_seq, to: Some(left.left_seq), joined: None })
+                let (left, joined_seq) = *former.get(&key)?;
+                Some(MessageRange { from: left.from_seq, to: Some(left.left_seq), stay: joined_seq.max(1) })
             }
         };
         Ok(seen.into_iter().map(|seen| seen.map(range)).collect())
@@ -112,13 +112,13 @@ impl Members {
         exist.into_iter().zip(members).zip(&keys).map(seen).collect()
     }
 
-    /// The ranges that a user may read in groups that it has left. A stay that began before the account was created
+    /// The ranges that a user may read in groups that it has left, and where its last stays began. A stay that began before the account was created
     /// belongs to an earlier user with the same id.
     async fn former_members(
         &self,
         user: UserId,
         keys: &[MemberKey],
-    ) -> Result<HashMap<MemberKey, FormerMember>, Error> {
+    ) -> Result<HashMap<MemberKey, (FormerMember, Seq)>, Error> {
         let mut former = HashMap::new();
         if keys.is_empty() {
             return Ok(former);
@@ -128,7 +128,8 @@ impl Members {
         for keys in keys.chunks(BATCH_MAX) {
             let found = self.store.stored_members(keys).await.map_err(store_error)?;
             let own = found.into_iter().flatten().filter(|row| row.member.joined >= begins);
-            former.extend(own.filter_map(|row| Some((row.member.key, row.former()?))));
+            former
+                .extend(own.filter_map(|row| Some((row.member.key, (row.former()?, row.member.joined_seq)))));
         }
         Ok(former)
     }

@@ -53,8 +53,8 @@ impl DialogView {
         self.bounds.with(end)
     }
 
-    /// The highest number that the user has marked. A member that may read messages of before its join begins with
-    /// a mark at the join.
+    /// The highest number that the user has marked. A member, or a former one, that may read messages of before its
+    /// join begins with a mark at the join.
     pub(super) fn read_seq(&self) -> Seq {
         read_seq(self.bounds, &self.dialog)
     }
@@ -96,8 +96,8 @@ impl DialogView {
 
 /// See [`DialogView::read_seq`].
 pub(super) fn read_seq(bounds: ReadBounds, dialog: &Dialog) -> Seq {
-    let joined = bounds.joined().filter(|joined| bounds.with(0).min < *joined);
-    dialog.read.read_seq().max(joined.map_or(0, |joined| joined - 1))
+    let stay = Some(bounds.stay()).filter(|stay| bounds.with(0).min < *stay);
+    dialog.read.read_seq().max(stay.map_or(0, |stay| stay - 1))
 }
 
 impl Dialogs {
