@@ -34,7 +34,7 @@ pub enum Note {
         /// The group.
         group: GroupId,
     },
-    /// The role or the mute of the user in the group has changed, or the mute of all of its members.
+    /// The role or the mute of the user in the group has changed, or the mute of all of its members, or a setting of the group.
     GroupChanged {
         /// The group.
         group: GroupId,

@@ -15,7 +15,7 @@ use super::{
     convert::{GroupDraft, RESERVED_PARAM as CODE},
     listing::{buckets, buckets_of_new},
     loader::GroupLoader,
-    renaming::RenameListener,
+    renaming::GroupListeners,
     search::GroupSearch,
 };
 use crate::{
@@ -53,7 +53,7 @@ pub struct Groups {
     hasher: SecretHasher,
     codes: InviteCodes,
     roles: Roles,
-    pub(super) renames: Option<Arc<dyn RenameListener>>,
+    pub(super) listeners: GroupListeners,
     ids: Arc<Ids>,
     attempts: Arc<AttemptLimiter<(GroupId, String)>>,
     pub(super) secret_params: Arc<BTreeSet<String>>,
@@ -92,7 +92,7 @@ pub struct FoundGroups {
 }
 
 impl Groups {
-    /// With namespaces of its own in the caches. `renames` is notified of new names.
+    /// With namespaces of its own in the caches. `listeners` are notified of changes.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -100,7 +100,7 @@ impl Groups {
         roles: Roles,
         codes: InviteCodes,
         rules: GroupRules,
-        renames: Option<Arc<dyn RenameListener>>,
+        listeners: GroupListeners,
     ) -> Self {
         let DomainContext { stores, caches, mutations, hasher } = context;
         let GroupRules { mut secret_params, user_params, tries_per_minute, id_block } = rules;
@@ -114,7 +114,7 @@ impl Groups {
             hasher: hasher.clone(),
             codes,
             roles,
-            renames,
+            listeners,
             ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::Group, id_block)),
             attempts: Arc::new(AttemptLimiter::per_minute(tries_per_minute)),
             secret_params: Arc::new(secret_params),
@@ -205,9 +205,9 @@ impl Groups {
         let patch = GroupPatch { secrets: self.hasher.hash_all(secrets).await?, ..patch };
         let this = self.clone();
         let work = async move {
-            let previous_name = this.previous_name(id, &patch).await;
+            let before = this.before_change(id, &patch).await;
             let written = this.change_for(id, patch, write, context.principal).await?;
-            this.notify_renamed(previous_name, &written.record).await;
+            this.notify_changed(before, &written.record).await;
             Ok(written)
         };
         self.mutations.call(context.deadline, Box::pin(work)).await

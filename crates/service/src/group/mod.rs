@@ -26,7 +26,7 @@ pub use audience::PendingGroups;
 pub use feed::feed_mappings;
 pub use groups::{FoundGroups, GroupPolicies, GroupRules, Groups};
 pub use keyword::GroupKeyword;
-pub use renaming::RenameListener;
+pub use renaming::{GroupListener, GroupListeners, RenameListener};
 pub use rpc::GroupRpc;
 pub use search::{SEARCH_EPOCHS, SEARCH_PAGES, page_weight, search_invalidations};
 

@@ -1,10 +1,10 @@
-//! Notification of other domains of the names of groups.
+//! Notification of other domains of changed groups.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use async_trait::async_trait;
 use kith_cache::Consistency;
-use kith_store::{Group, GroupId, GroupPatch, Text};
+use kith_store::{Group, GroupId, GroupPatch, SecretChange, Text};
 
 use super::Groups;
 
@@ -16,26 +16,49 @@ pub trait RenameListener: Debug + Send + Sync {
     async fn renamed(&self, group: &Group);
 }
 
-/// The name of a group before a change that may rename it.
+/// Is notified in the same way of other changes of a group that its members may see, such as its picture, and of its name if there
+/// is no other listener for it.
+pub trait GroupListener: Debug + Send + Sync {
+    /// Handles the change, in the background.
+    fn changed(&self, group: GroupId);
+}
+
+/// Who is notified of changes of groups.
+#[derive(Clone, Debug)]
+pub struct GroupListeners {
+    /// Of new names. `None`: [`Self::changes`].
+    pub renames: Option<Arc<dyn RenameListener>>,
+    /// Of other changes.
+    pub changes: Arc<dyn GroupListener>,
+}
+
+/// A group before a change, as far as listeners ask for it.
 #[derive(Debug)]
-pub(super) struct PreviousName(Option<Text>);
+pub(super) struct PreviousGroup {
+    /// `None`: the change leaves it alone, or it cannot be read.
+    name: Option<Text>,
+    /// Whether members may see the change.
+    is_visible: bool,
+}
 
 impl Groups {
-    /// The name before a change; `PreviousName(None)` if the change leaves it alone, or it cannot be read.
-    pub(super) async fn previous_name(&self, id: GroupId, patch: &GroupPatch) -> PreviousName {
-        if patch.name.is_none() || self.renames.is_none() {
-            return PreviousName(None);
+    /// What a change may change.
+    pub(super) async fn before_change(&self, id: GroupId, patch: &GroupPatch) -> PreviousGroup {
+        let visible = GroupPatch { secrets: SecretChange::default(), ..patch.clone() };
+        let is_visible = visible != GroupPatch::default();
+        if patch.name.is_none() || self.listeners.renames.is_none() {
+            return PreviousGroup { name: None, is_visible };
         }
         let group = self.get_group(id, &Consistency::Cached).await.ok();
-        PreviousName(group.map(|group| group.value.name.clone()))
+        PreviousGroup { name: group.map(|group| group.value.name.clone()), is_visible }
     }
 
-    /// Notifies the listener if the name has changed.
-    pub(super) async fn notify_renamed(&self, PreviousName(before): PreviousName, group: &Group) {
-        if let (Some(listener), Some(before)) = (&self.renames, before)
-            && before != group.name
-        {
-            listener.renamed(group).await;
+    /// Notifies one of the listeners: an event of a new name reaches all members, who then read the group.
+    pub(super) async fn notify_changed(&self, before: PreviousGroup, group: &Group) {
+        match (&self.listeners.renames, before.name) {
+            (Some(renames), Some(name)) if name != group.name => renames.renamed(group).await,
+            _ if before.is_visible => self.listeners.changes.changed(group.id),
+            _ => {}
         }
     }
 }

@@ -36,6 +36,7 @@ mod event;
 mod fake_logs;
 #[cfg(test)]
 mod faulty_inboxes;
+mod group_changes;
 mod group_events;
 mod import;
 mod import_marks;

@@ -10,13 +10,21 @@ use kith_store::{
     ApplicationKey, ConversationId, DialogKey, Edge, GroupId, MemberKey, MemberStore, Receipt, Role, Seq,
     UserId,
 };
+use tokio::time::sleep;
 
-use super::{Inboxes, receive};
+use super::{
+    Inboxes,
+    group_changes::{NOTED_EVERY, NotedGroups},
+    receive,
+};
 use crate::{
     application::ApplicationListener,
     dialog::DialogRecords,
     error::Error,
-    group::members::{MembershipEvent, MembershipListener},
+    group::{
+        GroupListener,
+        members::{MembershipEvent, MembershipListener},
+    },
     metric::SIGNALS,
     relation::{DoNotDisturbListener, FollowListener},
 };
@@ -29,6 +37,7 @@ pub struct Notes {
     members: Arc<dyn MemberStore>,
     /// Most members of a group to whom a change of the group is noted.
     members_max: usize,
+    noted: Arc<NotedGroups>,
 }
 
 impl Notes {
@@ -40,7 +49,7 @@ impl Notes {
         members: Arc<dyn MemberStore>,
         members_max: usize,
     ) -> Self {
-        Self { inboxes, dialogs, members, members_max }
+        Self { inboxes, dialogs, members, members_max, noted: Arc::default() }
     }
 
     /// A user has read up to this number, or has changed settings of a dialog.
@@ -60,20 +69,34 @@ impl Notes {
         self.inboxes.signal(vec![sender], receive::receipts_to_bytes(conversation, sender, receipts));
     }
 
-    /// Notes a change of a group to its members, in the background, unless it has too many.
+    /// Notes a change of a group to its members, in the background, unless it has too many. Of several changes the first one is
+    /// noted at once, and the last one soon.
     fn group_changed(&self, group: GroupId) {
+        if !self.noted.changed(group) {
+            return;
+        }
         let this = self.clone();
         tokio::spawn(async move {
-            let most = this.members_max.saturating_add(1);
-            match this.members.member_list(group, Role::Member, None, most).await {
-                Ok(members) if members.len() < most => {
-                    let users = members.into_iter().map(|member| member.key.user).collect();
-                    this.inboxes.note(users, Note::GroupChanged { group });
+            loop {
+                this.note_members(group).await;
+                sleep(NOTED_EVERY).await;
+                if !this.noted.goes_on(group) {
+                    return;
                 }
-                Ok(_) => {}
-                Err(_) => tracing::debug!("a change of a group is not noted: its members cannot be read"),
             }
         });
+    }
+
+    async fn note_members(&self, group: GroupId) {
+        let most = self.members_max.saturating_add(1);
+        match self.members.member_list(group, Role::Member, None, most).await {
+            Ok(members) if members.len() < most => {
+                let users = members.into_iter().map(|member| member.key.user).collect();
+                self.inboxes.note(users, Note::GroupChanged { group });
+            }
+            Ok(_) => {}
+            Err(_) => tracing::debug!("a change of a group is not noted: its members cannot be read"),
+        }
     }
 
     fn of(event: &MembershipEvent) -> Option<(Vec<UserId>, Note)> {
@@ -113,6 +136,12 @@ impl MembershipListener for Notes {
             self.group_changed(*group);
         }
         Ok(())
+    }
+}
+
+impl GroupListener for Notes {
+    fn changed(&self, group: GroupId) {
+        self.group_changed(group);
     }
 }
 

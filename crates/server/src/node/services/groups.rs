@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, sync::Arc};
 use kith_service::{
     conversation::ConversationRecords,
     group::{
-        GroupRules, Groups, RenameListener, cache,
+        GroupListener, GroupListeners, GroupRules, Groups, RenameListener, cache,
         members::{
             self, MemberDependencies, MemberRules, Members, MembershipListener, MembershipListeners, Roles,
         },
@@ -19,12 +19,14 @@ use kith_store::StoreError;
 use super::{Assembly, caches::cache_defaults, shared_key};
 use crate::config::Config;
 
-/// The listeners of changes of groups.
-pub(super) struct GroupListeners {
+/// The listeners of changes of groups and members.
+pub(super) struct MemberAndGroupListeners {
     /// Listeners of joins and leaves.
     pub(super) members: Vec<Arc<dyn MembershipListener>>,
     /// Listener of these and of new names, after the others.
     pub(super) events: Option<Arc<GroupEvents>>,
+    /// Listener of other changes of groups.
+    pub(super) changes: Arc<dyn GroupListener>,
 }
 
 /// The domains below groups.
@@ -44,7 +46,7 @@ pub(super) fn groups_and_members(
     parts: Assembly<'_>,
     dependencies: GroupDependencies,
     codes: InviteCodes,
-    GroupListeners { members: mut listeners, events }: GroupListeners,
+    MemberAndGroupListeners { members: mut listeners, events, changes }: MemberAndGroupListeners,
 ) -> (Groups, Members) {
     let Assembly { context, config, .. } = parts;
     let GroupDependencies { users, roles, conversations } = dependencies;
@@ -53,8 +55,8 @@ pub(super) fn groups_and_members(
     let listeners = MembershipListeners::new(listeners);
     let defaults = cache_defaults(config);
     let policies = members::cache::policies(&defaults);
-    let groups =
-        Groups::new(context, cache::policies(&defaults), roles.clone(), codes, group_rules(config), renames);
+    let (rules, changed) = (group_rules(config), GroupListeners { renames, changes });
+    let groups = Groups::new(context, cache::policies(&defaults), roles.clone(), codes, rules, changed);
     let dependencies = MemberDependencies { roles, groups: groups.clone(), users, conversations };
     let members = Members::new(context, policies.lists, dependencies, listeners, member_rules(config));
     (groups, members)

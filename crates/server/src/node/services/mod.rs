@@ -352,13 +352,14 @@ async fn lower_domains(
     let stores = context.stores;
     let closing = ApplicationCloser::new(stores, context.mutations.clone(), config.applications);
     let sending = messages::sending(parts, &users);
-    let listeners = groups::GroupListeners {
+    let listeners = groups::MemberAndGroupListeners {
         members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(sending.notes.clone())],
         events: messages::group_events(&sending.queue, config),
     };
     let codes = groups::invite_codes(parts).await?;
     let dependencies = groups::GroupDependencies {
         users: users.clone(),
+        changes: Arc::new(sending.notes.clone()),
         roles: sending.roles.clone(),
         conversations: sending.records.conversations.clone(),
     };

@@ -5,14 +5,14 @@ use crate::dialog_calls::{hide, mark, mark_up_to, pin, to_hide};
 use crate::group_calls::{add, chat, chat_with_id, mute, mute_all, public_group, set_role, transfer};
 use crate::message_calls::*;
 use crate::message_streams::*;
-use crate::node::{TestNode, mask};
+use crate::node::{TestNode, mask, params, update_of_group};
 use crate::node::{assert_denied, assert_forbidden, assert_not_found};
 use crate::relation_calls::{block, follow, node_with_users, unfollow, with_users};
 use kith_proto::message::v1::{
     delivery::What, note::What as Noted, send_message_request::To, signal::What as Signaled, *,
 };
 use kith_proto::{
-    group::v1::JoinPolicy,
+    group::v1::{Group, JoinPolicy},
     member::v1::Role,
     user::v1::{UpdateUserRequest, User},
 };
@@ -173,6 +173,24 @@ async fn group_note_is_bounded_by_its_members() {
     assert_eq!(next_note(&mut stream).await, group_changed(large), "its own mute");
     mute_all(&node, small, LATER).await;
     assert_eq!(next_note(&mut stream).await, group_changed(small));
+}
+
+#[tokio::test]
+async fn changed_picture_of_a_group_is_noted() {
+    let (node, [ann, bea]) = with_users().await;
+    let group_id = chat(&node, ann, &[bea]).await;
+    let mut streams = [live(&node, ann).await, live(&node, bea).await];
+    let picture = Group { group_id, params: params([("picture", "a.png")]), ..Group::default() };
+    node.groups().update_group(update_of_group(picture, &["params"])).await.unwrap();
+    for stream in &mut streams {
+        assert_eq!(next_note(stream).await, group_changed(group_id));
+    }
+    // A new name is an event.
+    let named = Group { group_id, name: "new name".to_owned(), ..Group::default() };
+    node.groups().update_group(update_of_group(named, &["name"])).await.unwrap();
+    follow(&node, ann, bea).await.unwrap();
+    let followed = Noted::FollowerAdded(ContactChanged { user_id: ann });
+    assert_eq!(next_note(&mut streams[1]).await, followed);
 }
 
 #[tokio::test]
