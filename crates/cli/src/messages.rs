@@ -37,16 +37,17 @@ pub(super) struct Messages;
 impl Import for Messages {
     const NAME: &'static str = "messages";
 
-    type Record = Message;
+    /// A message or a mark.
+    type Record = ImportMessage;
 
-    fn read_line(&self, line: &[u8]) -> Result<Option<Message>, String> {
-        record::message(line).map(Some)
+    fn read_line(&self, line: &[u8]) -> Result<Option<ImportMessage>, String> {
+        record::message_or_mark(line).map(Some)
     }
 
     async fn import(
         &self,
         channel: Channel,
-        chunks: ReceiverStream<Vec<Entry<Message>>>,
+        chunks: ReceiverStream<Vec<Entry<ImportMessage>>>,
     ) -> Result<kind::MessageStream<Vec<ImportResult>>, Status> {
         let requests =
             chunks.map(|chunk| ImportMessagesRequest { records: chunk.into_iter().map(wire).collect() });
@@ -54,9 +55,10 @@ impl Import for Messages {
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
     }
 
-    async fn are_stored(&self, channel: Channel, sent: &[&Message]) -> Result<Vec<bool>, Status> {
+    /// A mark never exists already: it grows.
+    async fn are_stored(&self, channel: Channel, sent: &[&ImportMessage]) -> Result<Vec<bool>, Status> {
         let mut wanted: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-        for record in sent {
+        for record in sent.iter().filter_map(|sent| sent.message.as_ref()) {
             wanted.entry(&record.conversation_id).or_default().push(record.seq);
         }
         let mut found = HashMap::new();
@@ -66,11 +68,11 @@ impl Import for Messages {
                 found.extend(messages.into_iter().map(|one| ((conversation, one.seq), one)));
             }
         }
-        let is_stored = |sent: &&Message| {
+        let is_stored = |sent: &Message| {
             let there = found.get(&(sent.conversation_id.as_str(), sent.seq));
-            there.is_some_and(|there| record::importable_message(there.clone()) == **sent)
+            there.is_some_and(|there| record::importable_message(there.clone()) == *sent)
         };
-        Ok(sent.iter().map(is_stored).collect())
+        Ok(sent.iter().map(|sent| sent.message.as_ref().is_none_or(is_stored)).collect())
     }
 }
 
@@ -96,9 +98,9 @@ async fn by_seqs(channel: &Channel, conversation: &str, seqs: &[i64]) -> Result<
     }
 }
 
-fn wire(entry: Entry<Message>) -> ImportMessage {
+fn wire(entry: Entry<ImportMessage>) -> ImportMessage {
     let (record, request_id) = (entry.number(), entry.request_id);
-    ImportMessage { record, message: Some(entry.record), request_id, mark: None }
+    ImportMessage { record, request_id, ..entry.record }
 }
 
 /// The messages of the conversation with this id.
@@ -150,7 +152,7 @@ impl Export for ConversationMessages {
 
 #[cfg(test)]
 mod tests {
-    use kith_proto::message::v1::{Event, MembersJoined, MessageKind, Recall, event::What};
+    use kith_proto::message::v1::{Event, ImportMark, MembersJoined, MessageKind, Recall, event::What};
     use prost_types::Timestamp;
 
     use super::*;
@@ -172,7 +174,15 @@ mod tests {
     }
 
     fn read(line: &str) -> Message {
-        Messages.read_line(line.as_bytes()).unwrap().unwrap()
+        Messages.read_line(line.as_bytes()).unwrap().unwrap().message.unwrap()
+    }
+
+    #[test]
+    fn line_with_a_mark_is_read() {
+        let line = br#"{"mark":{"conversationId":"g9","userId":"4","readSeq":"7"}}"#;
+        let ImportMessage { message, mark, .. } = Messages.read_line(line).unwrap().unwrap();
+        let expected = ImportMark { conversation_id: "g9".to_owned(), user_id: 4, read_seq: 7 };
+        assert_eq!((message, mark), (None, Some(expected)));
     }
 
     #[test]

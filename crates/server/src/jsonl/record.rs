@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kith_proto::{
     group::v1::{Group, ImportGroup},
-    message::v1::Message,
+    message::v1::{ImportMessage, Message},
     user::v1::{ImportUser, User},
 };
 use serde::de::IgnoredAny;
@@ -76,6 +76,17 @@ pub fn importable_group(group: Group) -> Group {
 /// Why the line is invalid, without values.
 pub fn message(line: &[u8]) -> Result<Message, String> {
     json::record("kith.message.v1.Message", line).map(importable_message)
+}
+
+/// Reads a message, or `{"mark": {...}}`: what a user had read.
+///
+/// # Errors
+/// Why the line is invalid, without values.
+pub fn message_or_mark(line: &[u8]) -> Result<ImportMessage, String> {
+    if FieldNames::of(line).are_only("mark") {
+        return json::record("kith.message.v1.ImportMessage", line);
+    }
+    message(line).map(|message| ImportMessage { message: Some(message), ..ImportMessage::default() })
 }
 
 /// The message for an import: without later changes. A recalled one is an empty, silent one.
