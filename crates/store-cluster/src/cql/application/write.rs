@@ -10,7 +10,12 @@ use super::{
     pending_effects::NoteKey,
     row::{PENDING, PENDING_SERIAL, SeenRequests, pending_part},
 };
-use crate::cql::{client::error::as_outcome, idempotency::RequestKey, member::write::TRIES_MAX, stores::Cql};
+use crate::cql::{
+    client::{error::as_outcome, unanswered::UnansweredWrites},
+    idempotency::RequestKey,
+    member::write::TRIES_MAX,
+    stores::Cql,
+};
 
 /// A change to be made.
 struct RequestedChange<'a> {
@@ -75,19 +80,23 @@ impl Cql {
                 self.client.locks.lock(partition).await
             }
         };
+        let (mut unanswered, has_answer) = (UnansweredWrites::default(), requested.key.is_some());
         for tries in 0..TRIES_MAX {
-            if let Some(applied) = self.try_change(&mut requested).await? {
-                return Ok(applied);
+            match self.try_change(&mut requested, &mut unanswered).await {
+                Ok(Some(applied)) => return Ok(applied),
+                Ok(None) => self.back_off(tries).await,
+                Err(error) => return Err(unanswered.ended(error, has_answer)),
             }
-            self.back_off(tries).await;
         }
-        Err(StoreError::Overloaded)
+        Err(unanswered.ended(StoreError::Overloaded, has_answer))
     }
 
-    /// Decides from what is stored, and writes the decision; `None`: another write changed it meanwhile.
+    /// Decides from what is stored, and writes the decision; `None`: another write changed it meanwhile, or there was no answer,
+    /// which is noted.
     async fn try_change(
         &self,
         requested: &mut RequestedChange<'_>,
+        unanswered: &mut UnansweredWrites,
     ) -> Result<Option<Applied<Application>>, StoreError> {
         let DecidedApplication { before, verdict, last_note } = match self.decide_change(requested).await? {
             ChangeDecision::Answer(applied) => return Ok(Some(applied)),
@@ -95,7 +104,7 @@ impl Cql {
         };
         let note = self.note_change(requested, &verdict, last_note).await;
         let note = note.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
-        if !self.put_verdict(requested, before, &verdict, note).await? {
+        if !self.put_verdict(requested, before, &verdict, note, unanswered).await? {
             return Ok(None);
         }
         if verdict.changed {
@@ -153,13 +162,14 @@ impl Cql {
         Ok(note)
     }
 
-    /// Writes what was decided; `false`: another write changed something meanwhile.
+    /// Writes what was decided; `false`: another write changed something meanwhile, or there was no answer, which is noted.
     async fn put_verdict(
         &self,
         requested: &RequestedChange<'_>,
         before: SeenRequests,
         verdict: &ApplicationTransition,
         note: NoteKey,
+        unanswered: &mut UnansweredWrites,
     ) -> Result<bool, StoreError> {
         let writer = if verdict.changed { rand::random() } else { before.writer };
         let after = SeenRequests { pending: verdict.pending, writer };
@@ -178,12 +188,15 @@ impl Cql {
             // The answer to the request is read before the next attempt.
             Err(error) if error.outcome() == Outcome::Unknown && !verdict.changed => Ok(false),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // The serial read ends writes in progress, so that this write has now taken effect or never will.
+                // The serial read ends what servers have begun.
                 let found = self.read_pending(&PENDING_SERIAL, requested.receiver).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 if found.pending.version > after.pending.version {
                     // Other writes may have followed this one.
                     return Err(error);
+                }
+                if found != after {
+                    unanswered.note(error);
                 }
                 Ok(found == after)
             }

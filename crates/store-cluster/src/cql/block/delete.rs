@@ -2,11 +2,13 @@
 
 use kith_store::{Block, Edge, Outcome, StoreError, Timestamp, UserId};
 
+use super::write::BlockWrite;
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
     client::{
         error::as_outcome,
         session::{Bound, Statement, values},
+        unanswered::UnansweredWrites,
     },
     stores::Cql,
 };
@@ -67,7 +69,9 @@ impl Cql {
             let before = row.before();
             let updated = Timestamp(self.client.clock.millis());
             let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };
-            if self.put_block(&before, &after, false, None, None).await? {
+            let put = BlockWrite { before: &before, after: &after, live: false, key: None, event: None };
+            // A clean-up goes on until nothing is left.
+            if self.put_block(put, &mut UnansweredWrites::default()).await? {
                 let ended = self
                     .client
                     .write(ChangeLogEntry { version: Some(after.version), ..note }.part(self), None)

@@ -19,6 +19,7 @@ use crate::cql::{
     client::{
         error::{as_outcome, malformed},
         session::{Bound, Statement, values},
+        unanswered::UnansweredWrites,
     },
     idempotency::RequestKey,
     stores::Cql,
@@ -55,6 +56,16 @@ const UPDATE_ANSWER: Statement = Statement::conditional(
 const READ_ANSWER: Statement = Statement::serial(
     "SELECT other, request, reply FROM %k.blocks WHERE owner = ? AND kind = 3 AND placed = ?",
 );
+/// A record to be replaced.
+pub(in crate::cql) struct BlockWrite<'a> {
+    pub(in crate::cql) before: &'a Block,
+    pub(in crate::cql) after: &'a Block,
+    /// Whether the user is there.
+    pub(in crate::cql) live: bool,
+    pub(in crate::cql) key: Option<RequestKey<'a>>,
+    pub(in crate::cql) event: Option<&'a RelationEvent>,
+}
+
 const TRIES_MAX: u32 = 16;
 const BACKOFF: Duration = Duration::from_millis(5);
 
@@ -164,45 +175,64 @@ impl Cql {
         note: ChangeLogEntry,
         key: Option<RequestKey<'_>>,
     ) -> Result<BlockOutcome<(Block, Option<RelationEvent>)>, StoreError> {
+        let mut unanswered = UnansweredWrites::default();
         for tries in 0..TRIES_MAX {
-            let before = self.confirmed_block(edge).await?;
-            // Read after the record: if the record shows the effect of this request, its answer is stored by now, so
-            // the request is not refused because of its own effect.
-            if let Some(key) = key
-                && let Some(kept) = self.block_answer(edge, key).await?
-            {
-                return Ok(BlockOutcome::Replayed(kept));
+            match self.try_block(edge, patch, write, (note, tries == 0), key, &mut unanswered).await {
+                Ok(Some(outcome)) => return Ok(outcome),
+                Ok(None) => {
+                    tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await
+                }
+                Err(error) => return Err(unanswered.ended(error, key.is_some())),
             }
-            let before = before.map_or_else(|| Block::unset(edge), BlockRow::before);
-            let version = before.version;
-            if write.expected.is_some_and(|expected| expected != version) {
-                return Err(StoreError::Conflict { current: version });
-            }
-            if tries == 0 {
-                let noted = async {
-                    tokio::try_join!(self.client.write(note.part(self), None), self.note_about(edge))
-                };
-                noted.await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
-            }
-            let after = before.patched(patch, write.now);
-            let event = log::permission_event(&before, &after, write.now);
-            if self.put_block(&before, &after, true, key, event.as_ref()).await? {
-                return Ok(BlockOutcome::Applied((after, event)));
-            }
-            tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
         }
-        Err(StoreError::Overloaded)
+        Err(unanswered.ended(StoreError::Overloaded, key.is_some()))
     }
 
-    /// Replaces a record, together with its entries and its event; `false`: another write came first.
+    /// One attempt of [`Self::decide_block`]. `note`: the note, and whether it is to be written. `None`: another write came first,
+    /// or there was no answer, which is noted.
+    async fn try_block(
+        &self,
+        edge: Edge,
+        patch: &BlockPatch,
+        write: &Write,
+        note: (ChangeLogEntry, bool),
+        key: Option<RequestKey<'_>>,
+        unanswered: &mut UnansweredWrites,
+    ) -> Result<Option<BlockOutcome<(Block, Option<RelationEvent>)>>, StoreError> {
+        let before = self.confirmed_block(edge).await?;
+        // Read after the record: if the record shows the effect of this request, its answer is stored by now, so
+        // the request is not refused because of its own effect.
+        if let Some(key) = key
+            && let Some(kept) = self.block_answer(edge, key).await?
+        {
+            return Ok(Some(BlockOutcome::Replayed(kept)));
+        }
+        let before = before.map_or_else(|| Block::unset(edge), BlockRow::before);
+        let version = before.version;
+        if write.expected.is_some_and(|expected| expected != version) {
+            return Err(StoreError::Conflict { current: version });
+        }
+        let (note, is_new) = note;
+        if is_new {
+            let noted =
+                async { tokio::try_join!(self.client.write(note.part(self), None), self.note_about(edge)) };
+            noted.await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+        }
+        let after = before.patched(patch, write.now);
+        let event = log::permission_event(&before, &after, write.now);
+        let put = BlockWrite { before: &before, after: &after, live: true, key, event: event.as_ref() };
+        let is_put = self.put_block(put, unanswered).await?;
+        Ok(is_put.then_some(BlockOutcome::Applied((after, event))))
+    }
+
+    /// Replaces a record, together with its entries and its event; `false`: another write came first, or there was no answer,
+    /// which is noted.
     pub(in crate::cql) async fn put_block(
         &self,
-        before: &Block,
-        after: &Block,
-        live: bool,
-        key: Option<RequestKey<'_>>,
-        event: Option<&RelationEvent>,
+        write: BlockWrite<'_>,
+        unanswered: &mut UnansweredWrites,
     ) -> Result<bool, StoreError> {
+        let BlockWrite { before, after, live, key, event } = write;
         let writer: i64 = rand::random();
         let mut parts = vec![record_part(before.version, after, live, writer)];
         parts.extend(entry_parts(before, after));
@@ -215,14 +245,17 @@ impl Cql {
         match self.client.write_if(parts).await {
             Ok(refused) => Ok(refused.is_none()),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // The serial read ends writes in progress, so that this write has now taken effect or never will.
+                // The serial read ends what servers have begun.
                 let found = self.confirmed_block(after.edge).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 match found {
                     Some(row) if row.writer == writer && row.block.version == after.version => Ok(true),
                     // Other writes may have followed this one.
                     Some(row) if row.block.version > after.version => Err(error),
-                    _ => Ok(false),
+                    _ => {
+                        unanswered.note(error);
+                        Ok(false)
+                    }
                 }
             }
             Err(error) => Err(error),

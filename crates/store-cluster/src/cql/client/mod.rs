@@ -11,4 +11,5 @@ mod retry;
 pub(super) mod row;
 mod schema;
 pub(super) mod session;
+pub(super) mod unanswered;
 pub(super) mod version_clock;

@@ -50,7 +50,9 @@ impl Cql {
             let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
             let left = draft.end(now)?.count.max(u32::from(is_more));
             let after = draft.after(rand::random());
-            if let Some(notes) = self.write_draft(&draft, after, note).await? {
+            // The deletion of a group goes on until no member is left.
+            let unanswered = &mut UnansweredWrites::default();
+            if let Some(notes) = self.write_draft(&draft, after, note, unanswered).await? {
                 self.follow_up(&draft, notes).await?;
                 return Ok(left);
             }

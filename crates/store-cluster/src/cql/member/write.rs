@@ -20,7 +20,10 @@ use super::{
 };
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
-    client::error::{as_outcome, not_connected},
+    client::{
+        error::{as_outcome, not_connected},
+        unanswered::UnansweredWrites,
+    },
     stores::Cql,
 };
 
@@ -100,21 +103,22 @@ impl Cql {
         mut queued: Vec<PendingChange>,
         mut known: Option<SeenRoster>,
     ) -> Option<MadeChanges> {
-        let mut note = ChangeLogEntry::about(self, ChangeSubject::Roster(group));
+        let (mut note, mut unanswered) =
+            (ChangeLogEntry::about(self, ChangeSubject::Roster(group)), UnansweredWrites::default());
         for tries in 0..TRIES_MAX {
             note = self.renewed_note(note);
-            match self.try_step(group, &mut queued, known.take(), note).await {
+            match self.try_step(group, &mut queued, known.take(), note, &mut unanswered).await {
                 // Other nodes change the group, too, so the next step reads the roster first.
-                Ok(Some(made)) if tries > 0 => return Some(MadeChanges { written_roster: None, ..made }),
+                Ok(Some(made)) if tries > 0 => return Some(made.retried(&unanswered)),
                 Ok(Some(made)) => return Some(made),
                 Ok(None) => self.back_off(tries).await,
                 Err(error) => {
-                    respond_all(queued, &error);
+                    respond_all(queued, &unanswered, &error);
                     return None;
                 }
             }
         }
-        respond_all(queued, &StoreError::Overloaded);
+        respond_all(queued, &unanswered, &StoreError::Overloaded);
         None
     }
 
@@ -146,6 +150,7 @@ impl Cql {
         queued: &mut Vec<PendingChange>,
         known: Option<SeenRoster>,
         note: ChangeLogEntry,
+        unanswered: &mut UnansweredWrites,
     ) -> Result<Option<MadeChanges>, StoreError> {
         // The roster is read first: the write is conditional on its version, so no later read can be older.
         let before = match known {
@@ -170,7 +175,8 @@ impl Cql {
             return Ok(None);
         }
         let after = draft.after(rand::random());
-        let Some(notes) = self.write_draft(&draft, after, note).await? else { return Ok(None) };
+        let written = self.write_draft(&draft, after, note, unanswered).await?;
+        let Some(notes) = written else { return Ok(None) };
         let written_roster = (!draft.is_empty()).then_some(after);
         let answers = queued.drain(..).zip(decided).collect();
         Ok(Some(MadeChanges { draft, notes, written_roster, answers }))
@@ -194,12 +200,13 @@ impl Cql {
     }
 
     /// Writes a draft, unless it is empty. `after`: the new roster, by [`Draft::after`]. The returned notes must be passed
-    /// to [`Self::follow_up`]. `None`: another write changed the group meanwhile.
+    /// to [`Self::follow_up`]. `None`: another write changed the group meanwhile, or there was no answer, which is noted.
     pub(in crate::cql) async fn write_draft(
         &self,
         draft: &Draft,
         after: SeenRoster,
         note: ChangeLogEntry,
+        unanswered: &mut UnansweredWrites,
     ) -> Result<Option<Vec<ChangeLogEntry>>, StoreError> {
         if draft.is_empty() {
             return Ok(Some(Vec::new()));
@@ -208,7 +215,7 @@ impl Cql {
         let begun = notes.iter().map(|note| ChangeLogEntry { version: None, ..*note }).collect();
         tokio::try_join!(self.note_members(begun), self.note_bans(draft.ban_changes()))
             .map_err(|error| as_outcome(error, Outcome::NotApplied))?;
-        if !self.put_draft(draft, after).await? {
+        if !self.put_draft(draft, after, unanswered).await? {
             return Ok(None);
         }
         self.fail_point("members_written")?;
@@ -238,18 +245,26 @@ impl Cql {
         self.client.batch(BatchType::Unlogged, ChangeLogEntry::parts_of_group(self, &notes), timestamp).await
     }
 
-    async fn put_draft(&self, draft: &Draft, after: SeenRoster) -> Result<bool, StoreError> {
+    async fn put_draft(
+        &self,
+        draft: &Draft,
+        after: SeenRoster,
+        unanswered: &mut UnansweredWrites,
+    ) -> Result<bool, StoreError> {
         match self.client.write_if(draft.parts(after)).await {
             Ok(refused) => Ok(refused.is_none()),
             // Only answers were written. The next attempt reads whether they are stored.
             Err(error) if error.outcome() == Outcome::Unknown && !draft.changes_group() => Ok(false),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // The serial read completes writes in progress: afterwards this write has taken effect, or never will.
+                // The serial read completes what servers have begun.
                 let found = self.confirmed_roster(draft.group).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 if found.roster.version > after.roster.version {
                     // Other writes may have followed this one, so whether it took effect stays unknown.
                     return Err(error);
+                }
+                if found != after {
+                    unanswered.note(error);
                 }
                 Ok(found == after)
             }
@@ -258,8 +273,21 @@ impl Cql {
     }
 }
 
-fn respond_all(queued: Vec<PendingChange>, error: &StoreError) {
+impl MadeChanges {
+    /// The same after several attempts.
+    fn retried(mut self, unanswered: &UnansweredWrites) -> Self {
+        for (pending, decided) in &mut self.answers {
+            if let Err(error) = decided {
+                *error = unanswered.ended(error.clone(), pending.key().is_some());
+            }
+        }
+        Self { written_roster: None, ..self }
+    }
+}
+
+fn respond_all(queued: Vec<PendingChange>, unanswered: &UnansweredWrites, error: &StoreError) {
     for pending in queued {
-        pending.respond(Err(error.clone()));
+        let error = unanswered.ended(error.clone(), pending.key().is_some());
+        pending.respond(Err(error));
     }
 }

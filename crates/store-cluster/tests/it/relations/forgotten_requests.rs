@@ -12,14 +12,14 @@ use kith_store::{
 use super::{Stage, now, user};
 
 const GROUP: i64 = 7;
-const SERVICE: ChangeContext =
+pub(super) const SERVICE: ChangeContext =
     ChangeContext { by: None, members_max: 1_000, bans_max: 1_000, history: false };
 
 fn group() -> GroupId {
     GroupId::new(GROUP).unwrap()
 }
 
-fn request(id: &str, fingerprint: u8) -> Write {
+pub(super) fn request(id: &str, fingerprint: u8) -> Write {
     Write { request: Some(Request { id: id.parse().unwrap(), fingerprint: [fingerprint; 32] }), ..now() }
 }
 

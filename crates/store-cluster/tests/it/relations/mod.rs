@@ -7,6 +7,7 @@ mod crashes;
 mod feed;
 mod forgotten_requests;
 mod imports;
+mod late_writes;
 mod log_ends;
 mod logs;
 mod members;
