@@ -45,9 +45,9 @@ pub use inbox::RedisInboxes;
 #[cfg(feature = "conformance")]
 pub use inbox::conformance;
 pub use inbox::{
-    Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, MemoryInboxes, NodeWake,
-    Note, OpenedInbox, Position, ReadFrom, ReadOutcome, SentMessages, Wake, WakeEvent, WakeSubscription,
-    WokenUser,
+    AbandonedReceivers, Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks,
+    MemoryInboxes, NodeWake, Note, OpenedInbox, Position, ReadFrom, ReadOutcome, SentMessages, Wake,
+    WakeEvent, WakeSubscription, WokenUser,
 };
 pub use keeper::{
     Append, Confirm, DropReason, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, ServerTime, Span,

@@ -10,7 +10,7 @@ use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-type Socket = WebSocketStream<TcpStream>;
+pub(crate) type Socket = WebSocketStream<TcpStream>;
 
 /// The open sockets, by their names.
 pub(crate) struct Sockets {
@@ -43,13 +43,13 @@ impl Sockets {
     }
 }
 
-async fn connect(node: &str) -> Socket {
+pub(crate) async fn connect(node: &str) -> Socket {
     let stream = TcpStream::connect(node).await.unwrap();
     client_async(format!("ws://{node}/ws"), stream).await.unwrap().0
 }
 
 /// Reads frames up to the one that has this.
-async fn until(socket: &mut Socket, wanted: &Value, line: &str) {
+pub(crate) async fn until(socket: &mut Socket, wanted: &Value, line: &str) {
     let mut passed = Vec::new();
     loop {
         let next = timeout(PATIENCE, socket.next()).await;

@@ -1,7 +1,7 @@
 //! The contract of inbox storage, and the types of its calls. The implementations in memory and in Redis pass
 //! the same conformance suite.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -118,6 +118,17 @@ pub struct ReadFrom {
     pub after: Position,
 }
 
+/// Receivers of a node that has said for a while neither that it runs nor that it has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbandonedReceivers {
+    /// The node.
+    pub node: NodeName,
+    /// For how long the node has been silent.
+    pub silent_for: Duration,
+    /// Some of the users that it had receivers of, and what these had confirmed; none: no user is left.
+    pub confirmed: Vec<ReadFrom>,
+}
+
 /// The result of a read of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
@@ -209,6 +220,38 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
 
     /// The wakes of a node. Each call is a subscription of its own; a node has one.
     fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription>;
+
+    /// Says that the node runs, and for these users up to which entry its receivers have confirmed the inbox. At most
+    /// [`InboxLimits::marks_at_once`](crate::InboxLimits) users a call. What it said of a user before is replaced, and
+    /// what it said of others stays for [`InboxLimits::receiver_kept`](crate::InboxLimits). All of it outlives epochs, and
+    /// is kept for an hour after the node said something.
+    ///
+    /// # Errors
+    /// If the server of the epoch does not answer.
+    async fn confirm(&self, node: &NodeName, confirmed: &[ReadFrom]) -> Result<(), SharedError>;
+
+    /// Forgets what a node has confirmed for these users, and the node if no user is left and it has been silent for
+    /// `silent_for`. May be repeated.
+    ///
+    /// # Errors
+    /// If the server of the epoch does not answer.
+    async fn forget(
+        &self,
+        node: &NodeName,
+        users: &[UserId],
+        silent_for: Duration,
+    ) -> Result<(), SharedError>;
+
+    /// The nodes that have not called [`confirm`](Self::confirm) for this long, each with at most `most` of its users. A
+    /// node that was paused or cut off may be among them, and call again.
+    ///
+    /// # Errors
+    /// If the server of the epoch does not answer.
+    async fn abandoned(
+        &self,
+        silent_for: Duration,
+        most: usize,
+    ) -> Result<Vec<AbandonedReceivers>, SharedError>;
 
     /// Makes the node one of those that are woken for messages of these conversations, which are not written to inboxes, for
     /// [`InboxLimits::receiver_kept`](crate::InboxLimits). Called again in time, it renews.

@@ -114,3 +114,21 @@ async fn positions_of_an_earlier_process_are_reset() {
     let from = ReadFrom { user: user(8), generation: opened.generation, after: 0 };
     assert_eq!(keeper.read(&[from], 1).await, [Ok(ReadOutcome::Reset)]);
 }
+
+#[tokio::test]
+async fn confirmed_position_is_renewed_or_forgotten() {
+    let (keeper, clock) = with(InboxLimits::default());
+    let generation = keeper.open(&node("a"), &[user(8)]).await.remove(0).unwrap().generation;
+    let from = |id, after| ReadFrom { user: user(id), generation, after };
+    keeper.confirm(&node("a"), &[from(8, 1), from(9, 1)]).await.unwrap();
+    for after in 2..=4 {
+        clock.advance(Duration::from_secs(45));
+        keeper.confirm(&node("a"), &[from(9, after)]).await.unwrap();
+    }
+    clock.advance(Duration::from_secs(14));
+    let silent_for = Duration::from_secs(15);
+    assert_eq!(keeper.abandoned(silent_for, 9).await, Ok(Vec::new()));
+    clock.advance(Duration::from_secs(1));
+    let [abandoned] = &keeper.abandoned(silent_for, 9).await.unwrap()[..] else { panic!("a is silent") };
+    assert_eq!((abandoned.silent_for, &abandoned.confirmed[..]), (silent_for, &[from(9, 4)][..]));
+}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kith_service::message::ConnectionSigns;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +17,8 @@ use crate::places::{HeldPlace, PlaceKind, Places, RemotePeer};
 pub(super) struct Connection {
     pub(super) unread: Arc<ConnectionUnread>,
     pub(super) peer: Arc<RemotePeer>,
+    /// When the peer is heard, over HTTP/2.
+    pub(super) signs: Option<Arc<ConnectionSigns>>,
     watches: Arc<Semaphore>,
 }
 
@@ -38,9 +41,14 @@ impl WatchLimits {
         Self { node: Places::new(PlaceKind::HealthWatches, node), per_connection }
     }
 
-    /// A new connection with these answers, from this peer.
-    pub(super) fn connection(&self, unread: Arc<ConnectionUnread>, peer: Arc<RemotePeer>) -> Arc<Connection> {
-        Arc::new(Connection { unread, peer, watches: semaphore(self.per_connection) })
+    /// A new connection with these answers, from this peer, which is heard over HTTP/2 by its `signs`.
+    pub(super) fn connection(
+        &self,
+        unread: Arc<ConnectionUnread>,
+        peer: Arc<RemotePeer>,
+        signs: Option<Arc<ConnectionSigns>>,
+    ) -> Arc<Connection> {
+        Arc::new(Connection { unread, peer, signs, watches: semaphore(self.per_connection) })
     }
 
     /// A permit for a stream of this connection, or of a caller within the process; `None`: the limit is reached.
@@ -74,7 +82,8 @@ mod tests {
     #[test]
     fn connection_limit_ends_before_the_node_limit() {
         let limits = WatchLimits::new(5, 2);
-        let connection = || limits.connection(NodeUnread::new(1, 1).connection(), RemotePeer::internal());
+        let connection =
+            || limits.connection(NodeUnread::new(1, 1).connection(), RemotePeer::internal(), None);
         let (one, other, third) = (connection(), connection(), connection());
         let mut permits: Vec<_> = (0..2).map(|_| limits.acquire(Some(&one)).unwrap()).collect();
         assert!(limits.acquire(Some(&one)).is_none(), "the connection has as many as it may");

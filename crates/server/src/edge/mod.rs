@@ -32,7 +32,7 @@ use std::{
 };
 
 use http::{HeaderValue, Request};
-use kith_service::rpc::call::Call;
+use kith_service::{message::ConnectionSigns, rpc::call::Call};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -75,13 +75,14 @@ use crate::{
     telemetry::audit::RefusalLog,
 };
 
-/// Put into the extensions of a call of this process whose answer may have fewer bytes of records than others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AnswerLimit(pub(crate) usize);
-
-/// In the extensions of a request that the node makes to deliver what it reads, see [`Call::delivers`]. No peer can put it there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Delivers;
+/// In the extensions of a request that the node makes for a socket. No peer can put it there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SocketRequest {
+    /// How many bytes of records the answer may have; `None`: as many as others.
+    pub(crate) answer_bytes: Option<usize>,
+    /// See [`Call::delivers`].
+    pub(crate) delivers: bool,
+}
 
 /// Under what the refused token of a socket is counted and logged.
 const HELLO: (&str, &str) = ("ws", "hello");
@@ -201,8 +202,13 @@ impl Edge {
     }
 
     /// The same edge for the calls of one more connection, and where its unread answers are counted.
-    pub(crate) fn of_connection(&self, peer: Arc<RemotePeer>) -> (Self, Arc<ConnectionUnread>) {
-        let connection = self.shared.watches.connection(self.shared.unread.connection(), peer);
+    /// `signs`: when its peer is heard, over HTTP/2.
+    pub(crate) fn of_connection(
+        &self,
+        peer: Arc<RemotePeer>,
+        signs: Option<Arc<ConnectionSigns>>,
+    ) -> (Self, Arc<ConnectionUnread>) {
+        let connection = self.shared.watches.connection(self.shared.unread.connection(), peer, signs);
         let unread = Arc::clone(&connection.unread);
         (Self { connection: Some(connection), ..self.clone() }, unread)
     }
@@ -323,12 +329,11 @@ impl Edge {
             return EdgeFuture::refused(record, answer::method_unknown());
         }
         self.prove(record.method().rule, &admitted.by);
-        let delivers = request.extensions_mut().remove::<Delivers>().is_some();
-        let mut call = Call { delivers, ..record.method().complete(admitted.call) };
-        if let Some(AnswerLimit(bytes)) = request.extensions_mut().remove() {
-            call.answer_bytes = bytes;
-        }
-        request.extensions_mut().insert(call);
+        let SocketRequest { answer_bytes, delivers } = request.extensions_mut().remove().unwrap_or_default();
+        let call = Call { delivers, ..record.method().complete(admitted.call) };
+        let answer_bytes = answer_bytes.unwrap_or(call.answer_bytes);
+        request.extensions_mut().insert(Call { answer_bytes, ..call });
+        self.show_signs(&mut request, record.method());
         let exempt = record.method().exempt;
         let routes = match self.domains.get() {
             Some(domains) if !exempt => domains,
@@ -366,6 +371,14 @@ impl Edge {
             }
             SlotRequest::Queued(slot) => EdgeFuture::waiting(slot, routes.clone(), request, running),
             SlotRequest::Refused => EdgeFuture::refused(running.into_record(), answer::overloaded()),
+        }
+    }
+
+    /// Lets a stream know when the peer of its connection is heard.
+    fn show_signs<B>(&self, request: &mut Request<B>, method: &Method) {
+        let signs = self.connection.as_ref().and_then(|connection| connection.signs.as_ref());
+        if let (MethodKind::Watch, Some(signs)) = (method.kind, signs) {
+            request.extensions_mut().insert(Arc::clone(signs));
         }
     }
 

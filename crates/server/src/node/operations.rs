@@ -38,7 +38,7 @@ use crate::{
     openapi,
     places::{PlaceKind, Places},
     telemetry,
-    transport::{AcceptLoop, Connections, Http1Io, Http1State, PortName, is_loopback},
+    transport::{AcceptLoop, Connections, Http1State, PortName, is_loopback, plain_http1},
 };
 
 /// Time limit of running requests when the port closes.
@@ -107,7 +107,7 @@ pub(super) async fn serve(listener: TcpListener, operations: OperationsState, cl
 /// Serves the requests of a connection; when the port closes, the one that has begun.
 async fn serve_connection(socket: TcpStream, router: Router, closing: CancellationToken) {
     let state = Arc::<Http1State>::default();
-    let io = TokioIo::new(Http1Io::new(socket, Arc::clone(&state), HEAD));
+    let io = TokioIo::new(plain_http1(socket, Arc::clone(&state), HEAD));
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let (router, open) = (router.clone(), state.begin());
         async move {

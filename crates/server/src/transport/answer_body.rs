@@ -210,7 +210,7 @@ mod tests {
     #[tokio::test]
     async fn data_that_is_not_asked_for_is_counted() {
         let edge = edge();
-        let (_, unread) = edge.of_connection(RemotePeer::internal());
+        let (_, unread) = edge.of_connection(RemotePeer::internal(), None);
         let mut whole = body(vec![7; 4_000].into(), &unread).await.unwrap();
         assert_eq!((edge.unread_bytes(), whole.size_hint().exact()), (4_000, Some(4_000)));
         assert!(!whole.is_end_stream());
@@ -223,7 +223,7 @@ mod tests {
     #[tokio::test]
     async fn answer_without_room_holds_nothing() {
         let edge = edge();
-        let (_, unread) = edge.of_connection(RemotePeer::internal());
+        let (_, unread) = edge.of_connection(RemotePeer::internal(), None);
         let first = body(vec![7; 8_000].into(), &unread).await.unwrap();
         assert!(body(vec![7; 8_000].into(), &unread).await.is_err());
         assert_eq!(edge.unread_bytes(), 8_000);
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn stream_with_nothing_to_send_does_not_wait() {
-        let (_, unread) = edge().of_connection(RemotePeer::internal());
+        let (_, unread) = edge().of_connection(RemotePeer::internal(), None);
         let mut stream = body(parts(), &unread).await.unwrap();
         assert!(!unread.end_period() && unread.end_period(), "its first part is not asked for");
         drop(next(&mut stream).await);

@@ -11,7 +11,7 @@ use std::{
 use futures::future::ready;
 use http::{HeaderMap, HeaderValue, Request, Response, Version, header};
 use hyper::{body::Incoming, service::Service};
-use kith_service::metric;
+use kith_service::{message::ConnectionSigns, metric};
 
 use super::{
     answer_body::{AnswerBody, ProtocolBody},
@@ -50,8 +50,13 @@ impl Front {
     }
 
     /// The state of a new connection.
-    pub(super) fn of_connection(&self, peer: Arc<RemotePeer>) -> ConnectionFront {
-        let (edge, unread) = self.edge.of_connection(peer);
+    /// `signs`: of HTTP/2, when its peer is heard.
+    pub(super) fn of_connection(
+        &self,
+        peer: Arc<RemotePeer>,
+        signs: Option<Arc<ConnectionSigns>>,
+    ) -> ConnectionFront {
+        let (edge, unread) = self.edge.of_connection(peer, signs);
         let (web, origins) = (Arc::clone(&self.web), Arc::clone(&self.origins));
         ConnectionFront { edge, web, origins, unread, http1: None }
     }

@@ -3,7 +3,7 @@
 //! hyper has one limit for the time between two requests and for the head of the next one. A load balancer keeps idle
 //! connections for a minute, and must be the side that closes them: a request that crosses the close of the node is
 //! lost. A head of which a part has arrived must be complete within seconds. So hyper gets the long limit, and
-//! [`Http1Io`] has the short one.
+//! [`HeadWatch`] has the short one.
 
 use std::{
     io,
@@ -18,9 +18,11 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     time::{Sleep, sleep},
 };
+
+use super::connection_io::{ConnectionIo, IoWatch};
 
 /// The requests of one connection, as its bytes and its answers see them.
 #[derive(Debug, Default)]
@@ -69,10 +71,9 @@ impl Drop for OpenAnswer {
     }
 }
 
-/// A stream that fails if the head of a request takes longer than it may, from its first byte on.
+/// Makes a read fail if the head of a request takes longer than it may, from its first byte on.
 #[derive(Debug)]
-pub(crate) struct Http1Io<I> {
-    io: I,
+pub(super) struct HeadWatch {
     state: Arc<Http1State>,
     head_max: Duration,
     head: Option<OpenHead>,
@@ -86,9 +87,9 @@ struct OpenHead {
     late: Pin<Box<Sleep>>,
 }
 
-impl<I> Http1Io<I> {
-    pub(crate) fn new(io: I, state: Arc<Http1State>, head_max: Duration) -> Self {
-        Self { io, state, head_max, head: None }
+impl HeadWatch {
+    pub(super) const fn new(state: Arc<Http1State>, head_max: Duration) -> Self {
+        Self { state, head_max, head: None }
     }
 
     /// Looks at what was read: `more` bytes.
@@ -101,44 +102,29 @@ impl<I> Http1Io<I> {
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Http1Io<I> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
+/// The bytes of a connection that speaks HTTP/1.1 only.
+pub(crate) fn plain_http1<I>(
+    io: I,
+    state: Arc<Http1State>,
+    head_max: Duration,
+) -> impl AsyncRead + AsyncWrite + Unpin
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    ConnectionIo::plain(io).watched(HeadWatch::new(state, head_max))
+}
+
+impl IoWatch for HeadWatch {
+    fn after_read(
+        &mut self,
         cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
+        read: Poll<io::Result<()>>,
+        bytes: usize,
     ) -> Poll<io::Result<()>> {
-        let before = into.filled().len();
-        let read = Pin::new(&mut self.io).poll_read(cx, into);
-        self.has_read(into.filled().len() > before);
+        self.has_read(bytes > 0);
         let Some(head) = self.head.as_mut().filter(|_| read.is_pending()) else { return read };
         ready!(head.late.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
-impl<I: AsyncWrite + Unpin> AsyncWrite for Http1Io<I> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, from)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        from: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, from)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
 
@@ -153,14 +139,16 @@ mod tests {
 
     const HEAD: Duration = Duration::from_secs(5);
 
-    fn stream() -> (DuplexStream, Http1Io<DuplexStream>, Arc<Http1State>) {
+    type Http1Io = ConnectionIo<DuplexStream, HeadWatch>;
+
+    fn stream() -> (DuplexStream, Http1Io, Arc<Http1State>) {
         let (peer, io) = duplex(1024);
         let state = Arc::default();
-        (peer, Http1Io::new(io, Arc::clone(&state), HEAD), state)
+        (peer, ConnectionIo::plain(io).watched(HeadWatch::new(Arc::clone(&state), HEAD)), state)
     }
 
     /// How long the stream waits for a next byte until it fails; `None`: it does not fail.
-    async fn fails_after(io: &mut Http1Io<DuplexStream>) -> Option<Duration> {
+    async fn fails_after(io: &mut Http1Io) -> Option<Duration> {
         let begun = Instant::now();
         let read = timeout(Duration::from_secs(3600), io.read_u8()).await;
         read.ok()

@@ -7,6 +7,7 @@
 mod accept;
 mod answer_body;
 pub mod certificate;
+mod connection_io;
 mod cors;
 mod front;
 mod http1_io;
@@ -26,7 +27,7 @@ use std::{
 
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use kith_service::metric;
+use kith_service::{message::ConnectionSigns, metric};
 use rand::Rng as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -37,14 +38,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::{
     accept::{AcceptLoop, PortName},
-    http1_io::{Http1Io, Http1State},
+    http1_io::{Http1State, plain_http1},
     origin::is_loopback,
     tls::Certificates,
 };
 use self::{
+    connection_io::ConnectionIo,
     front::Front,
+    http1_io::HeadWatch,
     origin::{Origins, OwnPage},
-    preface::{PrefacedIo, Protocol},
+    preface::Protocol,
     web::Web,
 };
 use crate::{
@@ -238,7 +241,7 @@ fn http2(limits: &LimitsConfig) -> http2::Builder<TokioExecutor> {
 }
 
 /// Requests of one connection come one after the other, also if a peer does not wait for answers. How long the head of
-/// one may take is the matter of [`Http1Io`].
+/// one may take is the matter of [`HeadWatch`].
 fn http1(limits: &LimitsConfig) -> http1::Builder {
     let headers = usize::try_from(limits.headers_bytes).unwrap_or(usize::MAX);
     let mut http = http1::Builder::new();
@@ -272,16 +275,18 @@ impl ConnectionServer {
         }
     }
 
-    async fn connection<I>(&self, protocol: Protocol, io: PrefacedIo<I>, peer: Arc<RemotePeer>)
+    async fn connection<I>(&self, protocol: Protocol, io: ConnectionIo<I>, peer: Arc<RemotePeer>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let front = self.front.of_connection(peer);
+        let signs = Arc::new(ConnectionSigns::new(KEEPALIVE, KEEPALIVE_ANSWER));
+        let shown = (protocol == Protocol::Http2).then(|| Arc::clone(&signs));
+        let front = self.front.of_connection(peer, shown);
         let unread = front.unread();
         match protocol {
             Protocol::Http1 => {
                 let state = Arc::<Http1State>::default();
-                let io = TokioIo::new(Http1Io::new(io, Arc::clone(&state), self.handshake));
+                let io = TokioIo::new(io.watched(HeadWatch::new(Arc::clone(&state), self.handshake)));
                 let connection = self.http1.serve_connection(io, front.with_http1(Arc::clone(&state)));
                 let connection = pin!(connection.with_upgrades());
                 // An idle connection is not closed at its age: its peer may be sending the next request.
@@ -290,7 +295,7 @@ impl ConnectionServer {
                 self.serve_to_end(connection, &unread, grace, at_age, |http| http.graceful_shutdown()).await;
             }
             Protocol::Http2 => {
-                let connection = pin!(self.http2.serve_connection(TokioIo::new(io), front));
+                let connection = pin!(self.http2.serve_connection(TokioIo::new(io.watched(signs)), front));
                 let go_away = |http: Pin<&mut http2::Connection<_, _, _>>| http.graceful_shutdown();
                 self.serve_to_end(connection, &unread, self.grace, go_away, go_away).await;
             }

@@ -1,15 +1,14 @@
 //! The first bytes of a connection, read before anything else: they distinguish HTTP/2 from HTTP/1.1, and a silent peer
 //! is disconnected.
 
-use std::{
-    io,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::io;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+use super::connection_io::ConnectionIo;
+
+/// The first bytes of every connection of HTTP/2.
+pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The protocol of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub(super) enum Protocol {
 }
 
 /// Waits for the preface; the stream returned yields it again.
-pub(super) async fn read_preface<I: AsyncRead + Unpin>(mut io: I) -> io::Result<(Protocol, PrefacedIo<I>)> {
+pub(super) async fn read_preface<I: AsyncRead + Unpin>(mut io: I) -> io::Result<(Protocol, ConnectionIo<I>)> {
     let (mut preface, mut count) = ([0; PREFACE.len()], 0);
     while count < preface.len() && preface[..count] == PREFACE[..count] {
         match io.read(&mut preface[count..]).await? {
@@ -29,58 +28,7 @@ pub(super) async fn read_preface<I: AsyncRead + Unpin>(mut io: I) -> io::Result<
         }
     }
     let protocol = if preface == *PREFACE { Protocol::Http2 } else { Protocol::Http1 };
-    Ok((protocol, PrefacedIo { preface, next: 0, count, io }))
-}
-
-/// A stream that yields the preface, then the rest.
-#[derive(Debug)]
-pub(super) struct PrefacedIo<I> {
-    preface: [u8; PREFACE.len()],
-    next: usize,
-    count: usize,
-    io: I,
-}
-
-impl<I: AsyncRead + Unpin> AsyncRead for PrefacedIo<I> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.next == self.count {
-            return Pin::new(&mut self.io).poll_read(cx, into);
-        }
-        let end = self.count.min(self.next + into.remaining());
-        into.put_slice(&self.preface[self.next..end]);
-        self.next = end;
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<I: AsyncWrite + Unpin> AsyncWrite for PrefacedIo<I> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, from)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        from: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, from)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
+    Ok((protocol, ConnectionIo::behind(preface, count, io)))
 }
 
 #[cfg(test)]

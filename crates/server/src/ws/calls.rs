@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     auth::identity::{InProcessIdentity, User},
-    edge::{AnswerLimit, Edge},
+    edge::{Edge, SocketRequest},
     json::{self, BodyLimits},
 };
 
@@ -156,7 +156,7 @@ impl SocketCalls {
             .uri(format!("/{service}/{name}"))
             .header(header::CONTENT_TYPE, "application/json")
             .extension(InProcessIdentity::User(user))
-            .extension(AnswerLimit(ANSWER_BYTES))
+            .extension(SocketRequest { answer_bytes: Some(ANSWER_BYTES), ..SocketRequest::default() })
             .body(Body::from(body));
         let Ok(request) = request else { return frame::call_failed(id, &json::failure_text(&not_taken())) };
         let (head, body) = json::answer(&self.edge, self.limits, request).await.into_parts();

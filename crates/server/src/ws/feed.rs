@@ -21,7 +21,7 @@ use super::{
     hello::{ClaimedUser, Hello, ReceiveStart},
     renewal::ProvenUser,
 };
-use crate::edge::{Delivers, Edge};
+use crate::edge::{Edge, SocketRequest};
 
 /// Conversations that are read at once.
 const PAGE: i32 = 200;
@@ -92,7 +92,7 @@ impl Feed {
         loop {
             let request = ListConversationsRequest { page_size: PAGE, page_token, ..Default::default() };
             let mut request = self.as_user(request);
-            request.extensions_mut().insert(Delivers);
+            request.extensions_mut().insert(SocketRequest { delivers: true, ..SocketRequest::default() });
             let page = match self.messages().list_conversations(request).await {
                 Ok(page) => page.into_inner(),
                 Err(status) => return Err(self.fail(&status).await),

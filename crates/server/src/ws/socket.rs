@@ -124,14 +124,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 break end;
             }
         };
-        if end.is_loss() {
+        // What it still did is of no use to its peer.
+        let (feed, _) = (self.feed.take(), self.presence.take());
+        self.calls.shutdown().await;
+        let is_answered = self.end(end).await;
+        if end.is_loss() || (end != SocketEnd::Closed && !is_answered) {
             // What the peer was sent and may not have is entered for pushes.
             self.liveness.lost();
         }
-        // What it still did is of no use to its peer.
-        (self.feed, self.presence) = (None, None);
-        self.calls.shutdown().await;
-        self.end(end).await;
+        drop(feed);
         end
     }
 
@@ -342,13 +343,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
     }
 
-    /// Says why, and lets the peer read it: a connection that is dropped with unread bytes is reset.
-    async fn end(&mut self, end: SocketEnd) {
+    /// Says why, and lets the peer read it: a connection that is dropped with unread bytes is reset. Returns whether the peer
+    /// has closed the connection, too: one that does not may have been lost before.
+    async fn end(&mut self, end: SocketEnd) -> bool {
         let (error, frame) = match end {
             SocketEnd::Close(close) => (close.error(), Some(close.frame())),
             // The library has the answer ready.
             SocketEnd::Closed => (None, None),
-            SocketEnd::Gone => return,
+            SocketEnd::Gone => return false,
         };
         let ended = async {
             if let Some(error) = error {
@@ -365,7 +367,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             while io.read(&mut rest).await.ok()? > 0 {}
             Some(())
         };
-        drop(timeout(CLOSE_LIMIT, ended).await);
+        matches!(timeout(CLOSE_LIMIT, ended).await, Ok(Some(())))
     }
 }
 

@@ -1,16 +1,17 @@
 //! Inboxes in memory that fail or hang when a test says so.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use kith_cache::{SystemClock, remote::SharedError};
+use kith_cache::{Clock, Moment, remote::SharedError};
 use kith_delivery::{
-    FanOut, FanOutResult, Generation, InboxKeeper, InboxLimits, Mark, MarkOutcome, MemoryInboxes, NodeWake,
-    Note, OpenedInbox, ReadFrom, ReadOutcome, WakeSubscription,
+    AbandonedReceivers, FanOut, FanOutResult, Generation, InboxKeeper, InboxLimits, Mark, MarkOutcome,
+    MemoryInboxes, NodeWake, Note, OpenedInbox, ReadFrom, ReadOutcome, WakeSubscription,
 };
 use kith_store::{ConversationId, NodeName, UserId};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
+use tokio::time::Instant;
 
 /// What happens to a fan-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,16 @@ pub(super) enum InboxFault {
 
 /// What another task does in between.
 type InterleavedAction = Box<dyn FnOnce() + Send>;
+
+/// The time of the runtime, which may be virtual.
+#[derive(Debug)]
+struct RuntimeClock(Instant);
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Moment {
+        Moment::new(u64::try_from(self.0.elapsed().as_millis()).unwrap())
+    }
+}
 
 /// Inboxes in memory.
 pub(super) struct FaultyInboxes {
@@ -35,7 +46,7 @@ impl FaultyInboxes {
     /// Without a fault.
     pub(super) fn new() -> Self {
         Self {
-            inboxes: MemoryInboxes::new(Arc::new(SystemClock::new()), InboxLimits::default()),
+            inboxes: MemoryInboxes::new(Arc::new(RuntimeClock(Instant::now())), InboxLimits::default()),
             fault: Mutex::new(InboxFault::None),
             before_close: Mutex::default(),
         }
@@ -101,6 +112,27 @@ impl InboxKeeper for FaultyInboxes {
 
     fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription> {
         self.inboxes.subscribe(node)
+    }
+
+    async fn confirm(&self, node: &NodeName, confirmed: &[ReadFrom]) -> Result<(), SharedError> {
+        self.inboxes.confirm(node, confirmed).await
+    }
+
+    async fn forget(
+        &self,
+        node: &NodeName,
+        users: &[UserId],
+        silent_for: Duration,
+    ) -> Result<(), SharedError> {
+        self.inboxes.forget(node, users, silent_for).await
+    }
+
+    async fn abandoned(
+        &self,
+        silent_for: Duration,
+        most: usize,
+    ) -> Result<Vec<AbandonedReceivers>, SharedError> {
+        self.inboxes.abandoned(silent_for, most).await
     }
 
     async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {

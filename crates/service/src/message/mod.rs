@@ -79,7 +79,8 @@ pub use profile_signals::ProfileSignals;
 pub use queue::AppendQueue;
 use range::{ReadBounds, ReadRange, no_conversation, store_error};
 pub use receive::{
-    ConnectionRequest, ReceiveRpc, ReceiverLiveness, ReceiverSessions, Receiving, receivers_job,
+    ConnectionRequest, ConnectionSigns, ReceiveRpc, ReceiverLiveness, ReceiverSessions, Receiving,
+    receivers_job,
 };
 pub use rpc::MessageRpc;
 pub(crate) use sent_messages::SentMessages;

@@ -100,12 +100,14 @@ impl RedisProxy {
     }
 }
 
-/// A node of this site, as a process of its own, with Redis at this address.
+/// A node of this site, as a process of its own, with Redis at this address. It takes sockets.
 pub(super) fn serve(dir: &Path, site: &Site, redis: &str) -> Started {
     let mut command = site.command(dir, &FREE);
     command.env("KITH_STORE__CQL__CONTACT_POINTS", variable("KITH_TEST_CQL"));
     command.env("KITH_STORE__CQL__KEYSPACE", &site.database).env("KITH_REDIS__URL", redis);
-    command.args(["--set", "messages.offline=true"]);
+    for setting in ["messages.offline=true", "ws.enabled=true", "ws.trusted=true"] {
+        command.args(["--set", setting]);
+    }
     Started::of(command)
 }
 

@@ -9,6 +9,7 @@
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, missing_docs, reason = "a suite of tests")]
 
+pub mod abandoned;
 pub mod catch_up;
 pub mod entries;
 pub mod losses;
@@ -53,6 +54,10 @@ macro_rules! conformance {
             note_wakes_every_node
             registered_nodes_are_named
             wake_is_for_its_node);
+        $crate::cases!($open, [$($attribute),*], abandoned:
+            last_confirmed_position_is_found
+            node_that_runs_is_not_abandoned
+            abandoned_users_are_found_in_turns);
     };
 }
 

@@ -1,10 +1,11 @@
 //! Inboxes of a single node, in its memory. The rules are those of Redis.
 
+mod confirmations;
 mod inbox;
 mod inbox_table;
 mod wakes;
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,13 +14,15 @@ use kith_store::{ConversationId, NodeName, UserId};
 use parking_lot::Mutex;
 
 use self::{
+    confirmations::Confirmations,
     inbox::{Inbox, Nodes},
     inbox_table::InboxTable,
     wakes::Channels,
 };
 use super::{
-    Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, NodeWake, Note,
-    OpenedInbox, ReadFrom, ReadOutcome, Wake, WakeSubscription, WokenUser, fan_out_answers::FanOutAnswers,
+    AbandonedReceivers, Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks,
+    NodeWake, Note, OpenedInbox, ReadFrom, ReadOutcome, Wake, WakeSubscription, WokenUser,
+    fan_out_answers::FanOutAnswers,
 };
 use crate::{
     InboxLimits,
@@ -43,6 +46,7 @@ pub struct MemoryInboxes {
 struct InboxesState {
     inboxes: InboxTable,
     readers: HashMap<ConversationId, Nodes>,
+    confirmations: Confirmations,
     last_generation: u64,
 }
 
@@ -50,9 +54,10 @@ impl MemoryInboxes {
     /// No user has an inbox.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, limits: InboxLimits) -> Self {
-        let inboxes = InboxTable::new(limits);
+        let (inboxes, readers, confirmations) =
+            (InboxTable::new(limits), HashMap::new(), Confirmations::default());
         Self {
-            state: Mutex::new(InboxesState { inboxes, readers: HashMap::new(), last_generation: 0 }),
+            state: Mutex::new(InboxesState { inboxes, readers, confirmations, last_generation: 0 }),
             channels: Arc::default(),
             clock,
             limits,
@@ -212,6 +217,30 @@ impl InboxKeeper for MemoryInboxes {
 
     fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription> {
         Box::new(self.channels.subscribe(node, self.limits.wakes_waiting))
+    }
+
+    async fn confirm(&self, node: &NodeName, confirmed: &[ReadFrom]) -> Result<(), SharedError> {
+        self.state.lock().confirmations.confirm(node, confirmed, self.clock.now());
+        Ok(())
+    }
+
+    async fn forget(
+        &self,
+        node: &NodeName,
+        users: &[UserId],
+        silent_for: Duration,
+    ) -> Result<(), SharedError> {
+        self.state.lock().confirmations.forget(node, users, silent_for, self.clock.now());
+        Ok(())
+    }
+
+    async fn abandoned(
+        &self,
+        silent_for: Duration,
+        most: usize,
+    ) -> Result<Vec<AbandonedReceivers>, SharedError> {
+        let (renewed, now) = (self.limits.receiver_kept, self.clock.now());
+        Ok(self.state.lock().confirmations.abandoned(silent_for, most, renewed, now))
     }
 
     async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {

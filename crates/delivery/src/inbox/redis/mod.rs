@@ -1,6 +1,7 @@
 //! Inboxes in Redis. An inbox is two keys of one slot, a hash and a stream; each script is one step of it. The comments
 //! of the scripts describe each step and its invariant.
 
+mod confirmations;
 mod names;
 mod reply;
 mod scripts;
@@ -26,8 +27,8 @@ use tokio::time::{Instant, sleep};
 
 use self::{names::InboxNames, reply::FanOutReply, scripts::InboxScripts, wakes::RedisSubscription};
 use super::{
-    FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, NodeWake, Note, OpenedInbox,
-    Position, ReadFrom, ReadOutcome, Wake, WakeSubscription, WokenUser, entry_text,
+    AbandonedReceivers, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, NodeWake,
+    Note, OpenedInbox, Position, ReadFrom, ReadOutcome, Wake, WakeSubscription, WokenUser, entry_text,
     fan_out_answers::FanOutAnswers, wake_form,
 };
 use crate::{
@@ -280,6 +281,27 @@ impl InboxKeeper for RedisInboxes {
 
     fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription> {
         Box::new(RedisSubscription::new(Arc::clone(self.runner.runner()), self.names.wake_channel(node)))
+    }
+
+    async fn confirm(&self, node: &NodeName, confirmed: &[ReadFrom]) -> Result<(), SharedError> {
+        self.write_confirmed(node, confirmed).await
+    }
+
+    async fn forget(
+        &self,
+        node: &NodeName,
+        users: &[UserId],
+        silent_for: Duration,
+    ) -> Result<(), SharedError> {
+        self.remove_confirmed(node, users, silent_for).await
+    }
+
+    async fn abandoned(
+        &self,
+        silent_for: Duration,
+        most: usize,
+    ) -> Result<Vec<AbandonedReceivers>, SharedError> {
+        self.silent_nodes(silent_for, most).await
     }
 
     async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {

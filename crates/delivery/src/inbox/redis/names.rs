@@ -51,6 +51,19 @@ impl InboxNames {
         vec![format!("{{{}:log:{conversation}}}:{epoch}:n", self.tag)]
     }
 
+    /// When the nodes last said that they run, and what this one has confirmed; in one slot. All epochs have the same
+    /// ones: a node may have died with its epoch.
+    pub(super) fn confirmed(&self, node: &NodeName) -> Vec<String> {
+        let times = self.times();
+        let of_node = format!("{times}:{node}");
+        vec![times, of_node]
+    }
+
+    /// When the nodes last said that they run.
+    pub(super) fn times(&self) -> String {
+        format!("{{{}:receivers}}", self.tag)
+    }
+
     /// Channels are one for all databases of a server.
     pub(super) fn wake_channel(&self, node: &NodeName) -> String {
         format!("{{{}}}:{}:wake:{node}", self.tag, self.database)
@@ -110,6 +123,8 @@ mod tests {
         assert_ne!(names.inbox(user(7), 5), names.inbox(user(7), 6), "of two epochs");
         assert_ne!(names.inbox(user(7), 5), names.inbox(user(23), 5), "of two users of a bucket");
         assert_eq!(names.readers("g9".parse().unwrap(), 5), ["{kith:1:log:g9}:5:n"]);
+        let confirmed = names.confirmed(&"n1".parse().unwrap());
+        assert_eq!(confirmed, ["{kith:1:receivers}", "{kith:1:receivers}:n1"]);
         assert_eq!(names.wake_channel(&"n1".parse().unwrap()), "{kith:1}:0:wake:n1");
     }
 

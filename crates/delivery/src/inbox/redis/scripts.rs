@@ -8,7 +8,7 @@ macro_rules! text {
     };
 }
 
-/// The scripts. Each begins with the shared part.
+/// The scripts. Those of one inbox begin with the shared part.
 #[derive(Debug)]
 pub(super) struct InboxScripts {
     pub(super) fan: RedisScript,
@@ -21,6 +21,10 @@ pub(super) struct InboxScripts {
     pub(super) register: RedisScript,
     pub(super) registered: RedisScript,
     pub(super) publish: RedisScript,
+    pub(super) confirm: RedisScript,
+    pub(super) forget: RedisScript,
+    pub(super) silent: RedisScript,
+    pub(super) confirmed: RedisScript,
 }
 
 impl InboxScripts {
@@ -41,6 +45,10 @@ impl InboxScripts {
             register: RedisScript::new(edit(text!("inbox", "nodes", "register"))),
             registered: RedisScript::new(edit(text!("inbox", "registered"))),
             publish: RedisScript::new(edit(text!("publish"))),
+            confirm: RedisScript::new(edit(text!("confirm"))),
+            forget: RedisScript::new(edit(text!("forget"))),
+            silent: RedisScript::new(edit(text!("silent"))),
+            confirmed: RedisScript::new(edit(text!("confirmed"))),
         }
     }
 }

@@ -111,8 +111,8 @@ pub(super) fn messaging(
     let dialogs = Dialogs::new(context, messages.clone(), notes);
     let receiving =
         Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages, totals, sessions);
-    let (receivers, resumption) =
-        (receivers_job(&receiving), resumption_job(context.stores, delivery.clone(), parts.among()));
+    let receivers = receivers_job(&receiving, context.stores, parts.among());
+    let resumption = resumption_job(context.stores, delivery.clone(), parts.among());
     let repeats = FanOutRetries::new(delivery);
     let calls =
         MessagingCalls { messages, dialogs, receiving, receipts, offline, agreement: parts.agreement() };

@@ -19,7 +19,7 @@ use kith_service::{
     conversation, dialog,
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
-    message::{FanOutRetries, Messages, Notes, documents},
+    message::{FanOutRetries, Messages, Notes, Receiving, documents},
     notice::{self, LiveTotals, NoticeCleanup},
     presence::{Background, MembershipForwarder},
     relation::{self, Blocks, Follows, RelationUpkeep},
@@ -81,6 +81,8 @@ pub struct Services {
     pub messages: Messages,
     /// Delivery of messages that other nodes left undelivered.
     pub(crate) resumption: BackgroundJob,
+    /// The streams of users.
+    pub(crate) receiving: Receiving,
     /// The background tasks of receivers.
     pub receivers: BackgroundJob,
     /// Notification of senders of read messages.
@@ -137,6 +139,7 @@ impl Services {
             observer.stop().await;
         }
         self.messages.stop_own_marks().await;
+        self.receiving.end_lost().await;
         let written = self.mutations.drain(limit).await;
         self.receipts.stop().await;
         self.receivers.stop().await;
@@ -260,7 +263,7 @@ async fn build(
     let sessions = Arc::new(background.node_sessions());
     let streams = messages::StreamParts { pages: page_tokens.clone(), totals, sessions };
     let messaging = messages::messaging(parts, sending, &domains, streams);
-    let messages = messaging.calls.messages.clone();
+    let (messages, receiving) = (messaging.calls.messages.clone(), messaging.calls.receiving.clone());
     let unfinished = application::cleanup_job(stores, applications.clone(), parts.among());
     let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
@@ -294,6 +297,7 @@ async fn build(
         repeats: messaging.repeats,
         messages,
         resumption: messaging.resumption,
+        receiving,
         receivers: messaging.receivers,
         receipts: messaging.receipt_notifier,
         message_upkeep: messaging.upkeep,
@@ -355,11 +359,11 @@ async fn lower_domains(
     let listeners = groups::MemberAndGroupListeners {
         members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(sending.notes.clone())],
         events: messages::group_events(&sending.queue, config),
+        changes: Arc::new(sending.notes.clone()),
     };
     let codes = groups::invite_codes(parts).await?;
     let dependencies = groups::GroupDependencies {
         users: users.clone(),
-        changes: Arc::new(sending.notes.clone()),
         roles: sending.roles.clone(),
         conversations: sending.records.conversations.clone(),
     };

@@ -139,3 +139,40 @@ async fn lost_socket_gives_its_place() {
     let seq = say(&node, ann, To::GroupId(group), "x").await.unwrap();
     assert_eq!(new.until("message").await["message"]["seq"], seq.to_string());
 }
+
+/// Whether the node notices by its stop that a socket is lost: pings are far apart.
+async fn named_after_stop(answers: bool) -> Vec<(i64, Vec<i64>)> {
+    let (node, [ann, bea]) = node(|config| config.ws.ping_every = Duration::from_secs(100)).await;
+    let (group, _) = chat_with_id(&node, ann, &[bea]).await;
+    let mut pushes =
+        node.messages().watch_offline(WatchOfflineRequest::default()).await.unwrap().into_inner();
+    let cursor = pushes.message().await.unwrap().unwrap().cursor;
+    let mut socket = Socket::live(node.address, bea).await;
+    let seq = say(&node, ann, To::GroupId(group), "x").await.unwrap();
+    assert_eq!(socket.until("message").await["message"]["seq"], seq.to_string());
+    let data = if answers {
+        let closed = async {
+            socket.closed().await;
+            drop(socket);
+        };
+        tokio::join!(node.stop(), closed).0
+    } else {
+        node.stop().await
+    };
+    let node = TestNode::start_with(|config| {
+        config.messages.offline = true;
+        config.data_dir = data.path().join("data");
+    })
+    .await;
+    let after = WatchOfflineRequest { cursor, ..WatchOfflineRequest::default() };
+    let mut pushes = node.messages().watch_offline(after).await.unwrap().into_inner();
+    let first = tokio::time::timeout(PATIENCE, pushes.message()).await.expect("it begins").unwrap().unwrap();
+    first.messages.into_iter().map(|message| (message.seq, message.user_ids)).collect()
+}
+
+#[tokio::test]
+async fn stop_names_for_silent_sockets() {
+    let (silent, closed) = tokio::join!(named_after_stop(false), named_after_stop(true));
+    assert_eq!((silent.len(), silent[0].1.len()), (1, 1), "{silent:?}");
+    assert_eq!(closed, [], "its peer closed it");
+}

@@ -1,7 +1,7 @@
 //! Recipients without a receiver, for a service that notifies them in another way.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeSet, HashMap},
     time::Duration,
 };
 
@@ -14,7 +14,7 @@ use super::{
         logs::LogAdditions,
         offline::{AbsentRecipients, is_announced},
     },
-    Delivery,
+    Delivery, UnconfirmedRanges,
     recipients::DeliveryTargets,
 };
 use crate::error::Error;
@@ -115,30 +115,52 @@ impl Delivery {
 
     /// Enters messages for one user, who had a receiver when they were sent, and may not have got them: up to the ends of
     /// the conversations. What the user may not receive any more is left out.
-    pub(in crate::message) async fn announce_to(
+    pub(super) async fn announce_to(
         &self,
         user: UserId,
-        unconfirmed: &BTreeMap<ConversationId, SeqRange>,
+        unconfirmed: &UnconfirmedRanges,
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
-        for (conversation, seqs) in unconfirmed {
-            let absent = match self.0.recipients.of(*conversation).await? {
+        for (conversation, seqs) in unconfirmed.iter() {
+            let absent = match self.0.recipients.of(conversation).await? {
                 DeliveryTargets::Users(users) if users.contains(&user) => AbsentRecipients::All(vec![user]),
                 DeliveryTargets::Users(_) => continue,
                 DeliveryTargets::Registered => {
-                    let members = self.0.recipients.members_among(*conversation, vec![user]).await?;
+                    let members = self.0.recipients.members_among(conversation, vec![user]).await?;
                     AbsentRecipients::Mentioned(members)
                 }
             };
-            let end = offline.end(*conversation).await?.max(seqs.last);
+            let end = offline.end(conversation).await?.max(seqs.last);
             let first = seqs.first.max(end - RESUMED_MAX + 1).max(1);
             for (first, last) in document_parts(first, end) {
-                let mut messages = offline.stored(*conversation, SeqRange { first, last }).await?;
+                let mut messages = offline.stored(conversation, SeqRange { first, last }).await?;
                 messages.retain(|message| !offline.is_old(message.sent));
-                offline.enter_again(*conversation, &messages, &absent).await?;
+                offline.enter_again(conversation, &messages, &absent).await?;
             }
         }
         Ok(())
+    }
+
+    /// For each user whom messages of this age mention, the numbers of the first and the last of these.
+    pub(super) async fn mentions(
+        &self,
+        conversation: ConversationId,
+        age: Duration,
+    ) -> Result<HashMap<UserId, SeqRange>, Error> {
+        let mut mentions = HashMap::new();
+        let Some(offline) = &self.0.offline else { return Ok(mentions) };
+        let end = offline.end(conversation).await?;
+        let first = offline.sent_within(conversation, age).await?.max(end - RESUMED_MAX + 1).max(1);
+        for (first, last) in document_parts(first, end) {
+            for message in offline.stored(conversation, SeqRange { first, last }).await? {
+                for user in &message.mentions {
+                    let seqs: &mut SeqRange =
+                        mentions.entry(*user).or_insert(SeqRange { first: message.seq, last: message.seq });
+                    seqs.last = message.seq;
+                }
+            }
+        }
+        Ok(mentions)
     }
 
     /// The members of a large group whom messages mention and who have no receiver. A member with unknown receivers

@@ -7,6 +7,7 @@
 //!
 //! Recipients without a receiver are entered for a service that notifies them, if that is configured (`absent.rs`).
 
+mod abandoned;
 mod absent;
 mod notes;
 mod pending;
@@ -15,6 +16,7 @@ mod resumption;
 mod retries;
 #[cfg(test)]
 mod tests;
+mod unconfirmed;
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +26,11 @@ use kith_store::{ConversationId, GroupId, Message, Seq, SeqRange, Timestamp, Use
 use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
-pub(super) use self::notes::NotedSteps;
+pub(super) use self::{
+    abandoned::{ABANDONED_AFTER, AbandonedRounds, LargeGroups},
+    notes::NotedSteps,
+    unconfirmed::UnconfirmedRanges,
+};
 use self::{
     absent::FanOutOutcome,
     pending::{PendingDeliveries, UndeliveredMessages},
@@ -101,6 +107,11 @@ impl Delivery {
             DeliveryTargets::Users(users) => Some(users),
             DeliveryTargets::Registered => None,
         })
+    }
+
+    /// Whether there may be other nodes, and recipients without a receiver are entered.
+    pub(super) fn names_for_other_nodes(&self) -> bool {
+        self.0.notes.is_some() && self.0.offline.is_some()
     }
 
     /// The number of members of a group.

@@ -1,5 +1,6 @@
 //! Deliveries over inboxes in memory that fail or hang when a test says so; time is virtual.
 
+mod abandoned;
 mod announced;
 mod resumed;
 

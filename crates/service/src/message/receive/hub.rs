@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use kith_delivery::{Generation, SentMessages, Wake, WokenUser};
+use kith_delivery::{Generation, ReadFrom, SentMessages, Wake, WokenUser};
 use kith_store::{ConversationId, UserId};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
@@ -20,9 +20,11 @@ use tokio::{
 };
 
 use super::{
-    super::Inboxes,
+    super::{
+        Inboxes,
+        deliver::{ABANDONED_AFTER, UnconfirmedRanges},
+    },
     ReceiverLiveness,
-    liveness::UnconfirmedRanges,
     waker::{FreshMessages, ReceiverWaker, WokenEntry},
 };
 use crate::{
@@ -49,6 +51,8 @@ pub(super) struct ReceiverHub {
     receiver_permits: Arc<Semaphore>,
     /// Most receivers of one user.
     of_user_max: usize,
+    /// Whether another node is to know what receivers have confirmed, in case this one dies.
+    notes_confirmed: bool,
     read_permits: Semaphore,
     delivery_permits: Semaphore,
     start_permits: Semaphore,
@@ -79,6 +83,7 @@ impl ReceiverHub {
             inboxes,
             receiver_permits: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             of_user_max,
+            notes_confirmed: false,
             read_permits: Semaphore::new(READERS),
             delivery_permits: Semaphore::new(DELIVERERS),
             start_permits: Semaphore::new(STARTERS),
@@ -86,6 +91,15 @@ impl ReceiverHub {
             logs: Mutex::default(),
             next: AtomicU64::new(0),
         }
+    }
+
+    /// The same hub, which lets another node know what receivers have confirmed.
+    pub(super) fn noting_confirmed(self, notes_confirmed: bool) -> Self {
+        Self { notes_confirmed, ..self }
+    }
+
+    pub(super) const fn notes_confirmed(&self) -> bool {
+        self.notes_confirmed
     }
 
     /// Registers a receiver of this user. From now on, wakes of this node reach it. If the user has as many as it may,
@@ -96,7 +110,7 @@ impl ReceiverHub {
     pub(super) fn register(
         self: &Arc<Self>,
         user: UserId,
-        liveness: Option<Arc<ReceiverLiveness>>,
+        liveness: Arc<ReceiverLiveness>,
     ) -> Result<ReceiverRegistration, Error> {
         let full = |_| too_many("the node has as many receivers as it may (messages.receivers)");
         let permit = Arc::clone(&self.receiver_permits).try_acquire_owned().map_err(full)?;
@@ -190,10 +204,18 @@ impl ReceiverHub {
         let users = self.users.lock();
         let Some(of_user) = users.get(&user) else { return false };
         // One whose connection says nothing gets the messages, too.
-        if let Some(other) = of_user.values().find_map(|waker| waker.liveness()) {
+        if let Some(other) = of_user.values().map(|waker| waker.liveness()).find(|other| other.has_signs()) {
             other.take_over(std::mem::take(unconfirmed));
         }
         true
+    }
+
+    /// Where the inbox of this user begins to be unconfirmed, by the receiver that has confirmed most; `None`: the user has no
+    /// receiver of this generation here.
+    pub(super) fn confirmed(&self, user: UserId, generation: Generation) -> Option<ReadFrom> {
+        let users = self.users.lock();
+        let confirmed = users.get(&user)?.values().filter_map(|waker| waker.liveness().confirmed(generation));
+        confirmed.max().map(|after| ReadFrom { user, generation, after })
     }
 
     /// The conversations that receivers of this node read without their inboxes.
@@ -209,6 +231,20 @@ impl ReceiverHub {
 
     fn has(&self, user: UserId) -> bool {
         self.users.lock().contains_key(&user)
+    }
+
+    /// Ends the wakes of a user who has no receiver here any more, and whose receivers were not lost.
+    async fn end(self: Arc<Self>, user: UserId) {
+        Arc::clone(&self).close(user).await;
+        self.forget(user).await;
+    }
+
+    /// Forgets what receivers of this user have confirmed. If that fails, it is forgotten when it is not renewed.
+    pub(super) async fn forget(&self, user: UserId) {
+        if self.notes_confirmed && !self.has(user) {
+            let Inboxes { keeper, node } = &self.inboxes;
+            keeper.forget(node, &[user], ABANDONED_AFTER).await.ok();
+        }
     }
 
     /// Ends the wakes of a user who has no receiver here any more.
@@ -271,7 +307,7 @@ impl Drop for ReceiverRegistration {
         }
         // Without a runtime the node has ended, and is forgotten after a while.
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(Arc::clone(&self.hub).close(self.user));
+            runtime.spawn(Arc::clone(&self.hub).end(self.user));
         }
     }
 }
@@ -279,15 +315,14 @@ impl Drop for ReceiverRegistration {
 /// Removes the receiver whose client has not answered a ping for longest. False: all clients have answered lately. Then
 /// they are pinged, so that a lost one gives way when the client comes again.
 fn one_gives_way(of_user: &mut UserReceivers) -> bool {
-    let silent =
-        of_user.iter().filter_map(|(number, waker)| Some((waker.liveness()?.silent_for()?, *number)));
+    let silent = of_user.iter().filter_map(|(number, waker)| Some((waker.liveness().silent_for()?, *number)));
     let longest = silent.max().filter(|(silent_for, _)| *silent_for >= GIVES_WAY_AFTER);
     let Some((_, number)) = longest else {
-        of_user.values().filter_map(|waker| waker.liveness()).for_each(ReceiverLiveness::request_ping);
+        of_user.values().for_each(|waker| waker.liveness().request_ping());
         return false;
     };
     let waker = of_user.remove(&number);
-    waker.iter().filter_map(|waker| waker.liveness()).for_each(ReceiverLiveness::give_way);
+    waker.iter().for_each(|waker| waker.liveness().give_way());
     true
 }
 
@@ -321,6 +356,10 @@ mod tests {
         (Arc::new(ReceiverHub::new(inboxes, most, of_user_max)), keeper)
     }
 
+    fn register(hub: &Arc<ReceiverHub>, id: i64) -> Result<ReceiverRegistration, Error> {
+        hub.register(user(id), Arc::new(ReceiverLiveness::without_signs()))
+    }
+
     /// Whether a message to user 1 wakes the node.
     async fn is_woken(keeper: &FaultyInboxes, last: i64) -> bool {
         let fan_out = FanOut { sent: sent(last), users: &[user(1)] };
@@ -330,30 +369,30 @@ mod tests {
     #[tokio::test]
     async fn receivers_are_bounded() {
         let (hub, _) = hub(3, 2);
-        let first = [hub.register(user(1), None).unwrap(), hub.register(user(1), None).unwrap()];
-        assert_eq!(hub.register(user(1), None).unwrap_err().reason(), Reason::TooManyReceivers);
-        let _other = hub.register(user(2), None).unwrap();
-        assert_eq!(hub.register(user(3), None).unwrap_err().reason(), Reason::TooManyReceivers);
+        let first = [register(&hub, 1).unwrap(), register(&hub, 1).unwrap()];
+        assert_eq!(register(&hub, 1).unwrap_err().reason(), Reason::TooManyReceivers);
+        let _other = register(&hub, 2).unwrap();
+        assert_eq!(register(&hub, 3).unwrap_err().reason(), Reason::TooManyReceivers);
         drop(first);
-        assert!(hub.register(user(3), None).is_ok() && hub.register(user(1), None).is_ok());
+        assert!(register(&hub, 3).is_ok() && register(&hub, 1).is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn silent_receiver_gives_way_to_a_new_one() {
         let (hub, _) = hub(9, 2);
         let clients = [Arc::<ReceiverLiveness>::default(), Arc::default()];
-        let register = |client: &Arc<ReceiverLiveness>| hub.register(user(1), Some(Arc::clone(client)));
-        let registered = clients.each_ref().map(|client| register(client).unwrap());
-        assert!(hub.register(user(1), None).is_err());
+        let of = |client: &Arc<ReceiverLiveness>| hub.register(user(1), Arc::clone(client));
+        let registered = clients.each_ref().map(|client| of(client).unwrap());
+        assert!(register(&hub, 1).is_err());
         for client in &clients {
             assert_eq!(client.next_request().await, ConnectionRequest::Ping, "whether it is still there");
             client.pinged();
         }
         clients[0].answered(true);
         tokio::time::advance(GIVES_WAY_AFTER - Duration::from_millis(1)).await;
-        assert!(hub.register(user(1), None).is_err());
+        assert!(register(&hub, 1).is_err());
         tokio::time::advance(Duration::from_millis(1)).await;
-        let new = hub.register(user(1), None).unwrap();
+        let new = register(&hub, 1).unwrap();
         assert_eq!(clients[1].next_request().await, ConnectionRequest::End);
         assert!(clients[1].is_lost() && !clients[0].is_lost());
         drop(registered);
@@ -365,11 +404,7 @@ mod tests {
     #[tokio::test]
     async fn wake_reaches_the_receivers_of_its_users() {
         let (hub, _) = hub(9, 9);
-        let registered = [
-            hub.register(user(1), None).unwrap(),
-            hub.register(user(1), None).unwrap(),
-            hub.register(user(2), None).unwrap(),
-        ];
+        let registered = [register(&hub, 1).unwrap(), register(&hub, 1).unwrap(), register(&hub, 2).unwrap()];
         let generation = Generation { epoch: 1, number: 1 };
         let woken = vec![WokenUser { user: user(1), generation, position: 5, first: Some(7) }];
         hub.wake(Wake::Messages { sent: sent(7), woken, lost: vec![user(2)] });
@@ -383,7 +418,7 @@ mod tests {
     #[tokio::test]
     async fn wake_without_messages_makes_receivers_read() {
         let (hub, _) = hub(9, 9);
-        let (receiver, other) = (hub.register(user(1), None).unwrap(), hub.register(user(2), None).unwrap());
+        let (receiver, other) = (register(&hub, 1).unwrap(), register(&hub, 2).unwrap());
         let generation = Generation { epoch: 1, number: 1 };
         hub.wake(Wake::Entries { user: user(1), generation, position: 5 });
         let work = receiver.waker.next_work().await;
@@ -397,8 +432,7 @@ mod tests {
     #[tokio::test]
     async fn conversation_wake_reaches_its_readers() {
         let (hub, _) = hub(9, 9);
-        let (mut reader, other) =
-            (hub.register(user(1), None).unwrap(), hub.register(user(2), None).unwrap());
+        let (mut reader, other) = (register(&hub, 1).unwrap(), register(&hub, 2).unwrap());
         reader.subscribe_logs(&["g9".parse().unwrap(), "g8".parse().unwrap()]);
         hub.wake(Wake::Conversation(sent(7)));
         assert_eq!(reader.waker.next_work().await.logs[0].sent.last, 7);
@@ -414,7 +448,7 @@ mod tests {
     #[tokio::test]
     async fn inbox_is_closed_with_its_last_receiver() {
         let (hub, keeper) = hub(9, 9);
-        let registered = [hub.register(user(1), None).unwrap(), hub.register(user(1), None).unwrap()];
+        let registered = [register(&hub, 1).unwrap(), register(&hub, 1).unwrap()];
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         let [first, second] = registered;
         drop(first);
@@ -428,11 +462,11 @@ mod tests {
     #[tokio::test]
     async fn receiver_that_comes_at_the_close_is_woken() {
         let (hub, keeper) = hub(9, 9);
-        let first = hub.register(user(1), None).unwrap();
+        let first = register(&hub, 1).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         drop(first);
         // Its close has not begun.
-        let second = hub.register(user(1), None).unwrap();
+        let second = register(&hub, 1).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         tokio::task::yield_now().await;
         assert!(is_woken(&keeper, 1).await);
@@ -442,12 +476,12 @@ mod tests {
     #[tokio::test]
     async fn receiver_during_the_close_is_woken_and_reads() {
         let (hub, keeper) = hub(9, 9);
-        let first = hub.register(user(1), None).unwrap();
+        let first = register(&hub, 1).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
         let (to, from) = std::sync::mpsc::channel();
         let (at, inboxes) = (Arc::clone(&hub), Arc::clone(&keeper));
         *keeper.before_close.lock() = Some(Box::new(move || {
-            to.send(at.register(user(1), None).unwrap()).unwrap();
+            to.send(register(&at, 1).unwrap()).unwrap();
             inboxes.open(&node(), &[user(1)]).now_or_never().unwrap()[0].as_ref().unwrap();
         }));
         drop(first);

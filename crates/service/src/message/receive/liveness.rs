@@ -1,31 +1,46 @@
 //! Whether the client of a receiver still answers, and what it was sent that it may not have.
 //!
 //! Connected is not received: a client that has lost its network is noticed up to a minute later. Until then its user
-//! counts as one with a receiver, and no push names it. So a connection says here when it sends a ping and when an
-//! answer comes. A pong confirms what was sent before the ping *before* the one that it answers: what a receiver
-//! returns reaches the wire some moments later. When the connection is lost, the rest is entered for pushes
-//! (`lost.rs`).
+//! counts as one with a receiver, and no push names it. When the connection is lost, what no sign of life confirms is
+//! entered for pushes (`lost.rs`); when the node is lost, another one does that from the position of the inbox that was
+//! confirmed last (`deliver/abandoned.rs`).
+//!
+//! **Sockets** say here when they send a ping and when an answer comes. A pong confirms what was sent before the ping
+//! *before* the one that it answers: what a receiver returns reaches the wire some moments later.
+//!
+//! **Connections of HTTP/2** say when bytes come (`connection_signs.rs`). They confirm what was sent so long before that
+//! a peer that does not answer would have been noticed.
+//!
+//! **Other connections** say nothing: their clients have what they were sent.
 
-use std::{collections::BTreeMap, mem};
+use std::{mem, sync::Arc};
 
+use kith_delivery::{Generation, Position};
 use kith_store::{ConversationId, SeqRange};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::Notify,
     time::{Duration, Instant},
 };
 
-/// Most conversations of which a receiver remembers unconfirmed messages.
-const CONVERSATIONS_MAX: usize = 2_000;
+use super::{super::deliver::UnconfirmedRanges, ConnectionSigns};
 
-/// For each conversation, the messages that a client may not have.
-pub(super) type UnconfirmedRanges = BTreeMap<ConversationId, SeqRange>;
-
-/// What a connection and its receiver know of each other. The connection puts it into the request of its stream.
+/// What a connection and its receiver know of each other. A socket puts it into the request of its stream.
 #[derive(Debug, Default)]
 pub struct ReceiverLiveness {
+    signs: LifeSigns,
     state: Mutex<LivenessState>,
     changed: Notify,
+}
+
+/// How a connection shows that its client is there.
+#[derive(Debug, Default)]
+enum LifeSigns {
+    /// It says when it sends pings, and when answers come.
+    #[default]
+    Pings,
+    Connection(Arc<ConnectionSigns>),
+    None,
 }
 
 /// What a receiver asks of its connection.
@@ -45,20 +60,47 @@ struct LivenessState {
     is_pinged: bool,
     is_lost: bool,
     request: Option<ConnectionRequest>,
-    /// Messages since the last ping, between the last two pings, and before these.
+    /// Messages since the last ping, between the last two pings, and before these. Without pings: since a moment, and before
+    /// it.
     recent: UnconfirmedRanges,
     pinged: UnconfirmedRanges,
     older: UnconfirmedRanges,
+    positions: InboxPositions,
+    /// Without pings: when `recent` began.
+    recent_since: Option<Instant>,
+}
+
+/// Positions of the inbox up to which all entries were sent.
+#[derive(Debug, Default)]
+struct InboxPositions {
+    /// `None`: the stream has not begun.
+    generation: Option<Generation>,
+    sent: Position,
+    /// At the last ping, and at the one before. Without pings: when `recent` began.
+    pinged: Position,
+    older: Position,
+    confirmed: Position,
 }
 
 impl ReceiverLiveness {
+    /// Of a stream over a connection that says when bytes come.
+    pub(super) fn of_connection(signs: Arc<ConnectionSigns>) -> Self {
+        Self { signs: LifeSigns::Connection(signs), ..Self::default() }
+    }
+
+    /// Of a stream over a connection that says nothing.
+    pub(super) fn without_signs() -> Self {
+        Self { signs: LifeSigns::None, ..Self::default() }
+    }
+
     /// A ping is sent.
     pub fn pinged(&self) {
         let mut state = self.state.lock();
         state.silent_since.get_or_insert_with(Instant::now);
         if !mem::replace(&mut state.is_pinged, true) {
-            let LivenessState { recent, pinged, older, .. } = &mut *state;
-            add_all(older, mem::replace(pinged, mem::take(recent)));
+            let LivenessState { recent, pinged, older, positions, .. } = &mut *state;
+            older.add_all(mem::replace(pinged, mem::take(recent)));
+            (positions.older, positions.pinged) = (positions.pinged, positions.sent);
         }
     }
 
@@ -68,7 +110,7 @@ impl ReceiverLiveness {
         state.silent_since = None;
         if is_pong {
             state.is_pinged = false;
-            state.older.clear();
+            state.confirm_older();
         }
     }
 
@@ -87,8 +129,17 @@ impl ReceiverLiveness {
         }
     }
 
+    /// Whether the end of the stream means that its client was lost.
     pub(super) fn is_lost(&self) -> bool {
-        self.state.lock().is_lost
+        match &self.signs {
+            LifeSigns::Connection(signs) => signs.is_lost(),
+            LifeSigns::Pings | LifeSigns::None => self.state.lock().is_lost,
+        }
+    }
+
+    /// Whether the connection shows that its client is there.
+    pub(super) const fn has_signs(&self) -> bool {
+        !matches!(self.signs, LifeSigns::None)
     }
 
     /// For how long the client has not answered a ping.
@@ -109,45 +160,76 @@ impl ReceiverLiveness {
         self.changed.notify_one();
     }
 
+    /// The stream begins in this generation of the inbox. What is up to this position is not its matter.
+    pub(super) fn begin(&self, generation: Generation, position: Position) {
+        let generation = Some(generation);
+        let (sent, pinged, older, confirmed) = (position, position, position, position);
+        self.state.lock().positions = InboxPositions { generation, sent, pinged, older, confirmed };
+    }
+
     /// The client was sent these messages, or that they exist.
     pub(super) fn sent(&self, conversation: ConversationId, seqs: SeqRange) {
-        add(&mut self.state.lock().recent, conversation, seqs);
+        if self.has_signs() {
+            self.present().recent.add(conversation, seqs);
+        }
+    }
+
+    /// The client was sent all entries of the inbox up to this one.
+    pub(super) fn sent_up_to(&self, position: Position) {
+        let mut state = self.present();
+        state.positions.sent = position.max(state.positions.sent);
+    }
+
+    /// The entry of the inbox up to which the client has all, as far as it is known; `None`: the stream has not begun, or is
+    /// of another generation.
+    pub(super) fn confirmed(&self, generation: Generation) -> Option<Position> {
+        let state = self.present();
+        let positions =
+            Some(&state.positions).filter(|positions| positions.generation == Some(generation))?;
+        Some(if self.has_signs() { positions.confirmed } else { positions.sent })
     }
 
     /// The client is to get also what another one of the user was sent.
     pub(super) fn take_over(&self, unconfirmed: UnconfirmedRanges) {
-        add_all(&mut self.state.lock().recent, unconfirmed);
+        self.present().recent.add_all(unconfirmed);
     }
 
-    /// All messages that no pong confirms.
+    /// All messages that no sign of life confirms.
     pub(super) fn take_unconfirmed(&self) -> UnconfirmedRanges {
-        let mut state = self.state.lock();
+        let mut state = self.present();
         let LivenessState { recent, pinged, older, .. } = &mut *state;
         let mut all = mem::take(older);
-        add_all(&mut all, mem::take(pinged));
-        add_all(&mut all, mem::take(recent));
+        all.add_all(mem::take(pinged));
+        all.add_all(mem::take(recent));
         all
     }
-}
 
-fn add_all(ranges: &mut UnconfirmedRanges, others: UnconfirmedRanges) {
-    if ranges.is_empty() {
-        *ranges = others;
-        return;
+    /// The state, with what the connection has heard by now.
+    fn present(&self) -> MutexGuard<'_, LivenessState> {
+        let mut state = self.state.lock();
+        if let LifeSigns::Connection(signs) = &self.signs {
+            state.hear(signs);
+        }
+        state
     }
-    others.into_iter().for_each(|(conversation, seqs)| add(ranges, conversation, seqs));
 }
 
-/// Adds messages: of each conversation one range is kept, which has all of them.
-pub(super) fn add(ranges: &mut UnconfirmedRanges, conversation: ConversationId, seqs: SeqRange) {
-    if let Some(known) = ranges.get_mut(&conversation) {
-        *known = SeqRange { first: seqs.first.min(known.first), last: seqs.last.max(known.last) };
-    } else if ranges.len() < CONVERSATIONS_MAX {
-        ranges.insert(conversation, seqs);
-    } else {
-        tracing::warn!(
-            "pushes may lack messages: a client was sent too many conversations since it answered"
-        );
+impl LivenessState {
+    fn confirm_older(&mut self) {
+        self.older.clear();
+        self.positions.confirmed = self.positions.older;
+    }
+
+    /// What was sent before `recent_since` is confirmed if the connection has heard something long enough after it.
+    fn hear(&mut self, signs: &ConnectionSigns) {
+        let now = Instant::now();
+        let since = *self.recent_since.get_or_insert(now);
+        if signs.confirms(since) {
+            self.confirm_older();
+            self.older = mem::take(&mut self.recent);
+            self.positions.older = self.positions.sent;
+            self.recent_since = Some(now);
+        }
     }
 }
 
@@ -166,7 +248,7 @@ mod tests {
     }
 
     fn unconfirmed(liveness: &ReceiverLiveness) -> Vec<(Seq, Seq)> {
-        liveness.take_unconfirmed().into_values().map(|seqs| (seqs.first, seqs.last)).collect()
+        liveness.take_unconfirmed().iter().map(|(_, seqs)| (seqs.first, seqs.last)).collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -203,6 +285,54 @@ mod tests {
         assert_eq!(liveness.silent_for(), Some(Duration::from_secs(7)));
         liveness.answered(false);
         assert_eq!(liveness.silent_for(), None);
+    }
+
+    const GENERATION: Generation = Generation { epoch: 5, number: 77 };
+
+    #[tokio::test(start_paused = true)]
+    async fn pong_confirms_a_position_of_the_inbox() {
+        let liveness = ReceiverLiveness::default();
+        assert_eq!(liveness.confirmed(GENERATION), None, "the stream has not begun");
+        liveness.begin(GENERATION, 4);
+        let mut confirmed = Vec::new();
+        for position in 5..=8 {
+            liveness.sent_up_to(position);
+            liveness.pinged();
+            liveness.answered(position != 7);
+            confirmed.extend(liveness.confirmed(GENERATION));
+        }
+        assert_eq!(confirmed, [4, 5, 5, 6], "the third ping had no pong, and the fourth is the same one");
+        assert_eq!(liveness.confirmed(Generation { number: 78, ..GENERATION }), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_confirm_what_was_sent_long_before() {
+        let signs = Arc::new(ConnectionSigns::new(Duration::from_secs(30), Duration::from_secs(10)));
+        let liveness = ReceiverLiveness::of_connection(Arc::clone(&signs));
+        liveness.begin(GENERATION, 4);
+        let mut confirmed = Vec::new();
+        for seq in 5..=9 {
+            sent(&liveness, seq);
+            liveness.sent_up_to(seq.unsigned_abs());
+            tokio::time::advance(Duration::from_secs(40)).await;
+            signs.heard();
+            confirmed.extend(liveness.confirmed(GENERATION));
+        }
+        assert_eq!(confirmed, [4, 5, 6, 7, 8]);
+        assert!(!liveness.is_lost());
+        tokio::time::advance(Duration::from_secs(40)).await;
+        assert!(liveness.is_lost(), "its ping had no answer");
+        assert_eq!((liveness.confirmed(GENERATION), unconfirmed(&liveness)), (Some(8), vec![(9, 9)]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_without_signs_confirms_everything() {
+        let liveness = ReceiverLiveness::without_signs();
+        liveness.begin(GENERATION, 4);
+        sent(&liveness, 7);
+        liveness.sent_up_to(5);
+        assert_eq!((liveness.confirmed(GENERATION), unconfirmed(&liveness)), (Some(5), vec![]));
+        assert!(!liveness.is_lost());
     }
 
     #[tokio::test]

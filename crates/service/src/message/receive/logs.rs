@@ -9,12 +9,13 @@
 
 use std::{collections::HashMap, mem, sync::Arc};
 
+use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use kith_delivery::{Mark, MarkOutcome, Marks, Position};
 use kith_store::{ConversationId, GroupId, Seq, UserId};
 
 use super::{
-    super::AtLeast,
+    super::{AtLeast, deliver::LargeGroups},
     ReceiversInner,
     named_logs::NamedLogs,
     range::DueRange,
@@ -214,5 +215,13 @@ impl ReceiversInner {
         let (mut first, others): (Vec<_>, Vec<_>) = large.partition(|(_, count)| *count > most);
         first.extend(others);
         Ok(first.into_iter().map(|(group, _)| ConversationId::Group(group)).collect())
+    }
+}
+
+/// For receivers of dead nodes.
+#[async_trait]
+impl LargeGroups for ReceiversInner {
+    async fn of(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {
+        self.large_groups(user).await
     }
 }

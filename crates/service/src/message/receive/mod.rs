@@ -10,8 +10,8 @@
 //! **Large groups** are not written to inboxes. The node registers at their conversations, and reads them for its streams
 //! (`logs.rs`). Those for which a stream has no room are named as missed (`named_logs.rs`).
 //!
-//! **Clients that are lost** are noticed late. A connection that knows of pings and pongs says so (`liveness.rs`); what the
-//! client may not have is entered for pushes (`lost.rs`).
+//! **Clients that are lost** are noticed late. A connection that hears of its client says so (`liveness.rs`); what the
+//! client may not have is entered for pushes (`lost.rs`), also when the node is gone (`deliver/abandoned.rs`).
 //!
 //! **Totals of notices** are computed by the domain of notices, and are in no cursor.
 //!
@@ -19,6 +19,7 @@
 //! read then, too; those of a wake are used for [`FRESH_FOR`] after they were sent.
 
 mod catch_up;
+mod connection_signs;
 mod convert;
 mod cursor;
 mod hub;
@@ -37,16 +38,18 @@ mod waker;
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
-use kith_delivery::{InboxKeeper, InboxLimits};
+use kith_delivery::{InboxKeeper, InboxLimits, ReadFrom};
 use kith_store::UserId;
+use tokio_util::task::TaskTracker;
 
 pub(super) use self::convert::{profile_to_bytes, read_to_bytes, receipts_to_bytes};
-use self::{cursor::Cursors, hub::ReceiverHub, signals::SignalLimit};
 pub use self::{
+    connection_signs::ConnectionSigns,
     liveness::{ConnectionRequest, ReceiverLiveness},
     receivers::receivers_job,
     rpc::ReceiveRpc,
 };
+use self::{cursor::Cursors, hub::ReceiverHub, signals::SignalLimit};
 use super::{Delivery, Dialogs, Inboxes, Messages, MessagesConfig};
 use crate::{
     metric::{RECEIVE_CATCH_UPS, RECEIVE_LAG_SECONDS, RECEIVE_RESETS, RECEIVERS, SIGNALS, count_from_zero},
@@ -78,6 +81,8 @@ struct ReceiversInner {
     totals: LiveTotals,
     sessions: Arc<dyn ReceiverSessions>,
     config: MessagesConfig,
+    /// The ends of receivers whose clients were lost.
+    lost: TaskTracker,
 }
 
 impl Receiving {
@@ -98,11 +103,8 @@ impl Receiving {
         count_from_zero(SIGNALS, &["typing", "stopped", "read"]);
         drop(metrics::histogram!(RECEIVE_LAG_SECONDS.name));
         let config = messages.config;
-        let hub = Arc::new(ReceiverHub::new(
-            delivery.inboxes().clone(),
-            config.receivers,
-            config.receivers_of_user,
-        ));
+        let hub = ReceiverHub::new(delivery.inboxes().clone(), config.receivers, config.receivers_of_user);
+        let hub = Arc::new(hub.noting_confirmed(delivery.names_for_other_nodes()));
         Self(Arc::new(ReceiversInner {
             dialogs,
             messages,
@@ -113,6 +115,7 @@ impl Receiving {
             totals,
             sessions,
             config,
+            lost: TaskTracker::new(),
         }))
     }
 }
@@ -128,5 +131,13 @@ impl ReceiversInner {
 
     fn limits(&self) -> &InboxLimits {
         self.delivery.limits()
+    }
+
+    /// Lets other nodes know what receivers of this one have confirmed, in case it dies. If it fails, they know what was noted
+    /// before.
+    async fn note_confirmed(&self, confirmed: &[ReadFrom]) {
+        if self.hub.notes_confirmed() && !confirmed.is_empty() {
+            self.keeper().confirm(&self.inboxes().node, confirmed).await.ok();
+        }
     }
 }

@@ -129,7 +129,7 @@ impl Receiver {
         let mut out = Deliveries::default();
         while let Some(due) = self.due.pop_front() {
             match self.send(&due, &mut out).await {
-                Ok(None) => self.position = due.position.unwrap_or(self.position),
+                Ok(None) => self.advance(due.position),
                 Ok(Some(rest)) => {
                     self.due.push_front(DueDelivery { content: DueContent::Range(Box::new(rest)), ..due })
                 }
@@ -148,6 +148,12 @@ impl Receiver {
         Ok(out.response(|| self.cursor()))
     }
 
+    /// All entries up to this one are sent.
+    fn advance(&mut self, position: Option<Position>) {
+        self.position = position.unwrap_or(self.position);
+        self.registration.waker.liveness().sent_up_to(self.position);
+    }
+
     /// Sends a delivery. Returns the rest of it.
     async fn send(&mut self, due: &DueDelivery, out: &mut Deliveries) -> Result<Option<DueRange>, Error> {
         match &due.content {
@@ -160,7 +166,8 @@ impl Receiver {
                 if range.from_log || is_entry {
                     self.note_sent(range, rest.as_ref());
                 }
-                if let Some(liveness) = self.registration.waker.liveness().filter(|_| is_new) {
+                if is_new {
+                    let liveness = self.registration.waker.liveness();
                     let new = out.ranges_after(before);
                     new.iter().for_each(|(conversation, seqs)| liveness.sent(*conversation, *seqs));
                 }

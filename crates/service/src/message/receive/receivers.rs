@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use kith_delivery::{SentMessages, WakeEvent};
-use kith_store::UserId;
+use kith_store::{Stores, UserId};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
-    super::{AtLeast, Inboxes},
+    super::{AtLeast, Inboxes, deliver::AbandonedRounds},
     ReceiversInner, Receiving,
     hub::ReceiverHub,
 };
@@ -27,8 +27,10 @@ const RENEWALS: u32 = 3;
 const RENEWED_AT_ONCE: usize = 250;
 
 /// The background tasks of receivers. Open streams read no more when it has stopped.
+///
+/// `node_id`: the id of this node, if there are others.
 #[must_use]
-pub fn receivers_job(receiving: &Receiving) -> BackgroundJob {
+pub fn receivers_job(receiving: &Receiving, stores: &Stores, node_id: Option<&str>) -> BackgroundJob {
     let parts = || Arc::clone(&receiving.0);
     let hub = || Arc::clone(&receiving.0.hub);
     BackgroundJob::new([
@@ -37,6 +39,8 @@ pub fn receivers_job(receiving: &Receiving) -> BackgroundJob {
         sweep(hub()).boxed(),
         check_logs(parts()).boxed(),
         parts().totals.clone().run().boxed(),
+        parts().delivery.clone().say_running().boxed(),
+        AbandonedRounds::new(parts().delivery.clone(), parts(), stores, node_id).run().boxed(),
     ])
 }
 
@@ -66,11 +70,14 @@ async fn renew(parts: Arc<ReceiversInner>) {
 
 async fn renew_some(parts: &ReceiversInner, users: &[UserId]) {
     let opened = parts.keeper().open(&parts.inboxes().node, users).await;
+    let mut confirmed = Vec::new();
     for (user, opened) in users.iter().zip(opened) {
         if let Ok(opened) = opened {
+            confirmed.extend(parts.hub.confirmed(*user, opened.generation));
             parts.hub.inbox_renewed(*user, opened.generation);
         }
     }
+    parts.note_confirmed(&confirmed).await;
 }
 
 /// Reads the ends of conversations that are not written to inboxes, in case a wake was lost.
@@ -118,7 +125,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn streams_read_after_a_new_subscription() {
         let (hub, inboxes) = hub();
-        let receivers = [hub.register(user(1), None).unwrap(), hub.register(user(2), None).unwrap()];
+        let receivers = [1, 2].map(|id| hub.register(user(id), Arc::default()).unwrap());
         let task = tokio::spawn(receive_wakes(Arc::clone(&hub), inboxes));
         for receiver in &receivers {
             assert!(receiver.waker.next_work().await.read);
@@ -129,7 +136,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn every_stream_reads_within_5_s_without_a_wake() {
         let (hub, _) = hub();
-        let receivers: Vec<_> = (1..=7).map(|id| hub.register(user(id), None).unwrap()).collect();
+        let receivers: Vec<_> = (1..=7).map(|id| hub.register(user(id), Arc::default()).unwrap()).collect();
         let task = tokio::spawn(sweep(hub));
         for _ in 0..2 {
             for receiver in &receivers {

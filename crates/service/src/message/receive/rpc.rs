@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kith_proto::message::v1 as wire;
 use tonic::{Request, Response};
 
-use super::{ReceiverLiveness, Receiving, convert, receiver::ReceiveStream};
+use super::{ConnectionSigns, ReceiverLiveness, Receiving, convert, receiver::ReceiveStream};
 use crate::rpc::call::{Call, RpcResult};
 
 /// The calls of receivers on the wire.
@@ -20,7 +20,7 @@ impl ReceiveRpc {
     }
 
     pub(crate) async fn receive(&self, request: Request<wire::ReceiveRequest>) -> RpcResult<ReceiveStream> {
-        let liveness = request.extensions().get::<Arc<ReceiverLiveness>>().cloned();
+        let liveness = liveness_of(&request);
         let (call, request) = Call::open(request);
         let stream = convert::stream_request(request, call.principal)?;
         Ok(Response::new(self.0.receive(stream, call.principal, liveness).await?))
@@ -34,4 +34,14 @@ impl ReceiveRpc {
         self.0.send_signal(convert::activity(&request, call.principal)?).await?;
         Ok(Response::new(wire::SendSignalResponse {}))
     }
+}
+
+/// Whether the client answers: as the socket says it, or the connection.
+fn liveness_of<T>(request: &Request<T>) -> Arc<ReceiverLiveness> {
+    let extensions = request.extensions();
+    let of_socket = extensions.get::<Arc<ReceiverLiveness>>().cloned();
+    of_socket.unwrap_or_else(|| {
+        let signs = extensions.get::<Arc<ConnectionSigns>>().cloned();
+        Arc::new(signs.map_or_else(ReceiverLiveness::without_signs, ReceiverLiveness::of_connection))
+    })
 }

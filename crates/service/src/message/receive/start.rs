@@ -41,7 +41,7 @@ struct StreamStart {
 
 impl Receiving {
     /// A stream. It begins when it is first polled and has a permit to start. From its first response on, nothing is missed.
-    /// `liveness`: of a connection that says whether its client answers.
+    /// `liveness`: whether its client answers, as its connection says it.
     ///
     /// # Errors
     /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT
@@ -50,7 +50,7 @@ impl Receiving {
         &self,
         request: StreamRequest,
         principal: Principal,
-        liveness: Option<Arc<ReceiverLiveness>>,
+        liveness: Arc<ReceiverLiveness>,
     ) -> Result<ReceiveStream, Error> {
         let (user, account) = (request.user, self.account(&request).await?);
         let cursor = self.0.cursors.verify(user, account, &request.cursor)?;
@@ -105,6 +105,9 @@ impl Receiving {
         let opened = parts.keeper().open(&parts.inboxes().node, &[request.user]).await.pop();
         let opened = opened.unwrap_or(Err(SharedError::Unexpected)).map_err(inboxes_unavailable)?;
         let start = self.start(request, cursor, opened).await?;
+        let (generation, after) = (start.generation, start.backlog_end());
+        registration.waker.liveness().begin(generation, after);
+        parts.note_confirmed(&[ReadFrom { user: request.user, generation, after }]).await;
         Ok((start.with_totals(totals), watching))
     }
 
@@ -116,6 +119,7 @@ impl Receiving {
         watching: TotalsWatches,
         session: Option<Box<dyn Any + Send + Sync>>,
     ) -> Receiver {
+        let backlog_end = start.backlog_end();
         let StreamStart {
             generation,
             position,
@@ -133,7 +137,7 @@ impl Receiving {
             reader,
             generation,
             position,
-            backlog_end: live_at.unwrap_or(position),
+            backlog_end,
             floors,
             carried,
             due,
@@ -217,6 +221,11 @@ impl Receiving {
 }
 
 impl StreamStart {
+    /// The last entry of the backlog: users without a receiver were named for its messages.
+    fn backlog_end(&self) -> Position {
+        self.live_at.unwrap_or(self.position)
+    }
+
     /// Live from a position of the inbox, without a backlog.
     fn at(opened: OpenedInbox, position: Position) -> Self {
         Self {

@@ -65,18 +65,16 @@ pub(super) struct ReceiverWork {
 pub(super) struct ReceiverWaker {
     work: Mutex<ReceiverWork>,
     updated: Notify,
-    /// `None`: its connection does not say whether the client answers.
-    liveness: Option<Arc<ReceiverLiveness>>,
+    liveness: Arc<ReceiverLiveness>,
 }
 
 impl ReceiverWaker {
-    /// Creates one for a receiver whose connection says whether the client answers.
-    pub(super) fn new(liveness: Option<Arc<ReceiverLiveness>>) -> Self {
+    pub(super) fn new(liveness: Arc<ReceiverLiveness>) -> Self {
         Self { liveness, ..Self::default() }
     }
 
-    pub(super) fn liveness(&self) -> Option<&ReceiverLiveness> {
-        self.liveness.as_deref()
+    pub(super) fn liveness(&self) -> &ReceiverLiveness {
+        &self.liveness
     }
 
     /// Waits until there is something to do.

@@ -12,13 +12,13 @@ use super::{
 };
 
 /// A group of users 1, 2 and 4. Only 4 has no receiver.
-struct AnnouncingFixture {
-    stage: DeliveryFixture,
-    logs: Arc<FakeLogs>,
+pub(super) struct AnnouncingFixture {
+    pub(super) stage: DeliveryFixture,
+    pub(super) logs: Arc<FakeLogs>,
 }
 
 impl AnnouncingFixture {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let logs = Arc::<FakeLogs>::default();
         let stage = DeliveryFixture::with(Some(over(&logs))).await;
         stage.members.change(2, 3, &[1, 2, 4]);
@@ -26,11 +26,11 @@ impl AnnouncingFixture {
     }
 
     /// Appends a message that was sent now, and delivers it.
-    async fn append(&self, seq: Seq) {
+    pub(super) async fn append(&self, seq: Seq) {
         self.append_with(seq, &[], Appended::New(seq)).await;
     }
 
-    async fn append_with(&self, seq: Seq, mentions: &[i64], appended: Appended) {
+    pub(super) async fn append_with(&self, seq: Seq, mentions: &[i64], appended: Appended) {
         let mentions = mentions.iter().map(|id| user(*id)).collect();
         let message = NewMessage { sent: Timestamp::now(), mentions, ..message(&seq.to_string(), 5) };
         self.logs.fill(group(9), std::slice::from_ref(&message));
@@ -39,7 +39,7 @@ impl AnnouncingFixture {
         tokio::task::yield_now().await;
     }
 
-    fn entered(&self) -> Vec<(Seq, Vec<i64>)> {
+    pub(super) fn entered(&self) -> Vec<(Seq, Vec<i64>)> {
         entered(&self.logs, group(9))
     }
 }

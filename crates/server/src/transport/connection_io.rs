@@ -1,0 +1,141 @@
+//! The bytes of a connection, behind the ones that were read to learn its protocol.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use kith_service::message::ConnectionSigns;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::preface::PREFACE;
+
+/// Sees what happens to the bytes of a connection.
+pub(super) trait IoWatch: Unpin {
+    /// A read has brought this many bytes, or waits. Returns the result of it: a read that waits may fail.
+    fn after_read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        read: Poll<io::Result<()>>,
+        _bytes: usize,
+    ) -> Poll<io::Result<()>> {
+        read
+    }
+
+    /// A read or a write has failed.
+    fn failed(&mut self) {}
+}
+
+/// Sees nothing.
+impl IoWatch for () {}
+
+/// A connection of HTTP/2 says when bytes come.
+impl IoWatch for std::sync::Arc<ConnectionSigns> {
+    fn after_read(
+        &mut self,
+        _cx: &mut Context<'_>,
+        read: Poll<io::Result<()>>,
+        bytes: usize,
+    ) -> Poll<io::Result<()>> {
+        if bytes > 0 {
+            self.heard();
+        }
+        read
+    }
+
+    fn failed(&mut self) {
+        self.broken();
+    }
+}
+
+/// A stream that yields the preface, then the rest.
+#[derive(Debug)]
+pub(super) struct ConnectionIo<I, W = ()> {
+    preface: [u8; PREFACE.len()],
+    next: usize,
+    count: usize,
+    io: I,
+    watch: W,
+}
+
+impl<I> ConnectionIo<I> {
+    /// The first `count` bytes of `preface` were read before.
+    pub(super) const fn behind(preface: [u8; PREFACE.len()], count: usize, io: I) -> Self {
+        Self { preface, next: 0, count, io, watch: () }
+    }
+
+    /// Of which nothing was read.
+    pub(super) const fn plain(io: I) -> Self {
+        Self::behind([0; PREFACE.len()], 0, io)
+    }
+
+    /// The same stream, which shows everything to this.
+    pub(super) fn watched<W: IoWatch>(self, watch: W) -> ConnectionIo<I, W> {
+        let Self { preface, next, count, io, .. } = self;
+        ConnectionIo { preface, next, count, io, watch }
+    }
+}
+
+impl<I: AsyncRead + Unpin, W> ConnectionIo<I, W> {
+    fn read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.next == self.count {
+            return Pin::new(&mut self.io).poll_read(cx, into);
+        }
+        let end = self.count.min(self.next + into.remaining());
+        into.put_slice(&self.preface[self.next..end]);
+        self.next = end;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<I: Unpin, W: IoWatch> ConnectionIo<I, W> {
+    fn seen<T>(&mut self, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if matches!(done, Poll::Ready(Err(_))) {
+            self.watch.failed();
+        }
+        done
+    }
+}
+
+impl<I: AsyncRead + Unpin, W: IoWatch> AsyncRead for ConnectionIo<I, W> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        let read = self.read(cx, into);
+        let read = self.watch.after_read(cx, read, into.filled().len() - before);
+        self.seen(read)
+    }
+}
+
+impl<I: AsyncWrite + Unpin, W: IoWatch> AsyncWrite for ConnectionIo<I, W> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, from);
+        self.seen(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, from);
+        self.seen(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.seen(flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

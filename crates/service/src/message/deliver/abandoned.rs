@@ -1,0 +1,158 @@
+//! Receivers that a node left when it died: what their clients may not have is entered for pushes by another node.
+//!
+//! A node says every few seconds that it runs, and with each renewal of an inbox what the receivers of its user have
+//! confirmed. When it has said nothing for [`ABANDONED_AFTER`], clients that are there have had time to come back, and
+//! the holder of a lease ends its receivers, some users at a time. What was done is forgotten; what is done twice is a
+//! replay, because entries have a key.
+//!
+//! A node that is paused or cut off for so long is taken for dead, too. Its users may then be named for messages that they
+//! have; it goes on when it is back.
+
+use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::{StreamExt as _, stream};
+use kith_delivery::{AbandonedReceivers, ReadFrom};
+use kith_store::{ConversationId, NodeName, SeqRange, Stores, UserId};
+use tokio::{
+    sync::{Mutex, OnceCell},
+    time::{MissedTickBehavior, interval, sleep},
+};
+
+use super::{Delivery, inboxes_unavailable, unconfirmed::UnconfirmedRanges};
+use crate::{error::Error, message::store_error, write::lease::Lease};
+
+/// How long a node may say nothing.
+pub(in crate::message) const ABANDONED_AFTER: Duration = Duration::from_secs(15);
+/// How often a node says that it runs.
+const SAYS_EVERY: Duration = Duration::from_secs(4);
+/// Approximate period of the search for dead nodes.
+const PERIOD: Duration = Duration::from_secs(2);
+/// Users of a node whose receivers are ended in one round.
+const TURN: usize = 250;
+/// Users at the same time.
+const AT_ONCE: usize = 16;
+/// Name of the lease of the node that searches.
+const LEASE: &str = "receivers";
+const LEASE_LASTS: Duration = Duration::from_secs(5);
+
+/// The large groups of users: their messages are in no inbox.
+#[async_trait]
+pub(in crate::message) trait LargeGroups: Debug + Send + Sync {
+    /// The conversations of the large groups of a user.
+    async fn of(&self, user: UserId) -> Result<Vec<ConversationId>, Error>;
+}
+
+/// The rounds of the node with the lease.
+#[derive(Debug)]
+pub(in crate::message) struct AbandonedRounds {
+    pub(super) delivery: Delivery,
+    pub(super) groups: Arc<dyn LargeGroups>,
+    pub(super) lease: Lease,
+}
+
+/// For each conversation, the numbers of the first and the last message that mention a user. Read once a round.
+type MentionsOfGroups = Mutex<HashMap<ConversationId, Arc<OnceCell<HashMap<UserId, SeqRange>>>>>;
+
+impl Delivery {
+    /// Says again and again that this node runs, if there are others.
+    pub(in crate::message) async fn say_running(self) {
+        let inboxes = &self.0.inboxes;
+        let mut ticks = interval(SAYS_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while self.names_for_other_nodes() {
+            ticks.tick().await;
+            inboxes.keeper.confirm(&inboxes.node, &[]).await.ok();
+        }
+    }
+}
+
+impl AbandonedRounds {
+    /// Those of a node with this id.
+    pub(in crate::message) fn new(
+        delivery: Delivery,
+        groups: Arc<dyn LargeGroups>,
+        stores: &Stores,
+        node_id: Option<&str>,
+    ) -> Self {
+        let lease = Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS);
+        Self { delivery, groups, lease }
+    }
+
+    /// Runs as long as it is polled. Has no work if there are no other nodes.
+    pub(in crate::message) async fn run(mut self) {
+        while self.delivery.names_for_other_nodes() {
+            if let Err(error) = self.round().await {
+                tracing::debug!(%error, "receivers of dead nodes cannot be ended yet");
+            }
+            sleep(PERIOD.mul_f64(rand::random_range(0.75..1.0))).await;
+        }
+    }
+
+    /// Ends some receivers of each dead node, if this node has the lease.
+    pub(super) async fn round(&mut self) -> Result<(), Error> {
+        if !self.lease.is_held().await.map_err(store_error)? {
+            return Ok(());
+        }
+        let inboxes = self.delivery.inboxes();
+        let abandoned = inboxes.keeper.abandoned(ABANDONED_AFTER, TURN).await;
+        for abandoned in abandoned.map_err(|_| inboxes_unavailable())? {
+            if abandoned.node != inboxes.node {
+                self.end_some(abandoned).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A user that fails stays for the next round.
+    async fn end_some(&self, abandoned: AbandonedReceivers) -> Result<(), Error> {
+        let AbandonedReceivers { node, silent_for, confirmed } = abandoned;
+        let (mentions, node, count) = (&MentionsOfGroups::default(), &node, confirmed.len());
+        let since = silent_for + self.delivery.limits().receiver_kept;
+        let each = confirmed
+            .into_iter()
+            .map(async |from| self.end_one(node, from, since, mentions).await.is_ok().then_some(from.user));
+        let each = stream::iter(each.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
+        let done: Vec<UserId> = each.filter_map(async |done| done).collect().await;
+        tracing::info!(%node, users = count, done = done.len(), "the receivers of a dead node are ended");
+        let keeper = &self.delivery.inboxes().keeper;
+        keeper.forget(node, &done, ABANDONED_AFTER).await.map_err(|_| inboxes_unavailable())
+    }
+
+    /// Ends the receivers of a user on a node: from now on the user counts as one without them. `since`: how long ago their
+    /// clients were sent what is not confirmed, at most.
+    async fn end_one(
+        &self,
+        node: &NodeName,
+        from: ReadFrom,
+        since: Duration,
+        mentions: &MentionsOfGroups,
+    ) -> Result<(), Error> {
+        let keeper = &self.delivery.inboxes().keeper;
+        keeper.close(node, from.user).await.map_err(|_| inboxes_unavailable())?;
+        let unconfirmed = self.mentions_of(from.user, since, mentions).await?;
+        self.delivery.announce_unconfirmed(from, unconfirmed).await
+    }
+
+    /// The messages of large groups that mention a user.
+    async fn mentions_of(
+        &self,
+        user: UserId,
+        since: Duration,
+        mentions: &MentionsOfGroups,
+    ) -> Result<UnconfirmedRanges, Error> {
+        let mut found = UnconfirmedRanges::default();
+        for conversation in self.groups.of(user).await? {
+            if self.delivery.recipients(conversation).await?.is_some() {
+                // Its messages are in the inbox.
+                continue;
+            }
+            let known = Arc::clone(mentions.lock().await.entry(conversation).or_default());
+            let mentions = known.get_or_try_init(|| self.delivery.mentions(conversation, since)).await?;
+            if let Some(seqs) = mentions.get(&user) {
+                found.add(conversation, *seqs);
+            }
+        }
+        Ok(found)
+    }
+}
