@@ -139,3 +139,47 @@ impl<I: AsyncWrite + Unpin, W: IoWatch> AsyncWrite for ConnectionIo<I, W> {
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Seen {
+        bytes: usize,
+        has_failed: bool,
+    }
+
+    impl IoWatch for Seen {
+        fn after_read(
+            &mut self,
+            _cx: &mut Context<'_>,
+            read: Poll<io::Result<()>>,
+            bytes: usize,
+        ) -> Poll<io::Result<()>> {
+            self.bytes += bytes;
+            read
+        }
+
+        fn failed(&mut self) {
+            self.has_failed = true;
+        }
+    }
+
+    #[tokio::test]
+    async fn watch_sees_bytes_and_failures() {
+        let (mut peer, io) = duplex(64);
+        let mut io = ConnectionIo::behind(*PREFACE, 3, io).watched(Seen::default());
+        peer.write_all(b"more").await.unwrap();
+        let mut read = [0; 7];
+        io.read_exact(&mut read).await.unwrap();
+        assert_eq!((&read, io.watch.bytes, io.watch.has_failed), (b"PRImore", 7, false));
+        drop(peer);
+        assert_eq!(io.read(&mut read).await.unwrap(), 0);
+        assert!(!io.watch.has_failed, "the peer has closed it");
+        io.write_all(b"x").await.unwrap_err();
+        assert!(io.watch.has_failed);
+    }
+}

@@ -230,6 +230,13 @@ struct ConnectionServer {
     connections: Connections,
 }
 
+/// What is known of the peer of a connection.
+#[derive(Clone, Copy)]
+struct PeerState<'a> {
+    unread: &'a ConnectionUnread,
+    signs: &'a ConnectionSigns,
+}
+
 fn http2(limits: &LimitsConfig) -> http2::Builder<TokioExecutor> {
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
@@ -283,6 +290,7 @@ impl ConnectionServer {
         let shown = (protocol == Protocol::Http2).then(|| Arc::clone(&signs));
         let front = self.front.of_connection(peer, shown);
         let unread = front.unread();
+        let peer_state = PeerState { unread: &unread, signs: &signs };
         match protocol {
             Protocol::Http1 => {
                 let state = Arc::<Http1State>::default();
@@ -292,12 +300,14 @@ impl ConnectionServer {
                 // An idle connection is not closed at its age: its peer may be sending the next request.
                 let grace = self.idle.saturating_add(self.grace);
                 let at_age = |_connection: Pin<&mut _>| state.ask_to_close();
-                self.serve_to_end(connection, &unread, grace, at_age, |http| http.graceful_shutdown()).await;
+                self.serve_to_end(connection, peer_state, grace, at_age, |http| http.graceful_shutdown())
+                    .await;
             }
             Protocol::Http2 => {
-                let connection = pin!(self.http2.serve_connection(TokioIo::new(io.watched(signs)), front));
+                let connection =
+                    pin!(self.http2.serve_connection(TokioIo::new(io.watched(Arc::clone(&signs))), front));
                 let go_away = |http: Pin<&mut http2::Connection<_, _, _>>| http.graceful_shutdown();
-                self.serve_to_end(connection, &unread, self.grace, go_away, go_away).await;
+                self.serve_to_end(connection, peer_state, self.grace, go_away, go_away).await;
             }
         }
     }
@@ -307,13 +317,17 @@ impl ConnectionServer {
     async fn serve_to_end<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
-        unread: &ConnectionUnread,
+        peer: PeerState<'_>,
         grace: Duration,
         at_age: impl FnOnce(Pin<&mut C>),
         shut_down: impl FnOnce(Pin<&mut C>),
     ) {
         let closing = &self.connections.closing;
-        let mut too_long = pin!(self.unread_too_long(unread));
+        let mut too_long = pin!(async {
+            self.unread_too_long(peer.unread).await;
+            // What it has not read has not arrived.
+            peer.signs.broken();
+        });
         tokio::select! {
             _ended = connection.as_mut() => return,
             () = too_long.as_mut() => return,
