@@ -5,6 +5,7 @@ use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
 use super::{batch::Draft, write::TRIES_MAX};
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
+    client::unanswered::UnansweredWrites,
     log_end::not_read,
     stores::Cql,
 };
