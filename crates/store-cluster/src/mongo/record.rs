@@ -158,7 +158,7 @@ impl Mongo {
         }
         let without = all(cursor().await?, |document| {
             let id = document.get("_id").ok().flatten().filter(|_| lacks_version(document));
-            Ok(id.map(Bson::try_from).transpose().map_err(|_| malformed("_id"))?)
+            id.map(Bson::try_from).transpose().map_err(|_| malformed("_id"))
         });
         let without: Vec<Bson> = without.await?.into_iter().flatten().collect();
         if without.is_empty() {

@@ -109,9 +109,9 @@ async fn read_gives_a_version_to_what_has_none() {
     assert!(read > version(1), "{read:?}");
     let users = &stage.stores.users;
     let batch = users.users(&[user_id(1), user_id(2)]).await.unwrap();
-    let versions: Vec<_> = batch.iter().map(|(_, user)| user.live().unwrap().version).collect();
+    let versions: Vec<_> = batch.into_iter().map(|(_, user)| user.live().unwrap().version).collect();
     assert!(versions.iter().all(|found| *found > version(1)), "{versions:?}");
     stage.documents("users").update_one(doc! { "_id": 3 }, unset).await.unwrap();
-    let page = users.users_after(None, 10).await.unwrap();
+    let page = users.scan_users(None, 10).await.unwrap();
     assert!(page.len() == 3 && page.iter().all(|user| user.version > version(1)), "{page:?}");
 }
