@@ -177,7 +177,7 @@ impl Cql {
     ) -> Result<BlockOutcome<(Block, Option<RelationEvent>)>, StoreError> {
         let mut unanswered = UnansweredWrites::default();
         for tries in 0..TRIES_MAX {
-            match self.try_block(edge, patch, write, (note, tries == 0), key, &mut unanswered).await {
+            match self.try_block(edge, (patch, write), (tries == 0).then_some(note), key, &mut unanswered).await {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => {
                     tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await
@@ -188,14 +188,13 @@ impl Cql {
         Err(unanswered.ended(StoreError::Overloaded, key.is_some()))
     }
 
-    /// One attempt of [`Self::decide_block`]. `note`: the note, and whether it is to be written. `None`: another write came first,
-    /// or there was no answer, which is noted.
+    /// One attempt of [`Self::decide_block`]. `note` is written first, if there is one. `None`: another write came first, or there was
+    /// no answer, which is noted.
     async fn try_block(
         &self,
         edge: Edge,
-        patch: &BlockPatch,
-        write: &Write,
-        note: (ChangeLogEntry, bool),
+        (patch, write): (&BlockPatch, &Write),
+        note: Option<ChangeLogEntry>,
         key: Option<RequestKey<'_>>,
         unanswered: &mut UnansweredWrites,
     ) -> Result<Option<BlockOutcome<(Block, Option<RelationEvent>)>>, StoreError> {
@@ -212,8 +211,7 @@ impl Cql {
         if write.expected.is_some_and(|expected| expected != version) {
             return Err(StoreError::Conflict { current: version });
         }
-        let (note, is_new) = note;
-        if is_new {
+        if let Some(note) = note {
             let noted =
                 async { tokio::try_join!(self.client.write(note.part(self), None), self.note_about(edge)) };
             noted.await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
