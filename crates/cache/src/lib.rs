@@ -17,6 +17,7 @@ mod metrics;
 mod node;
 pub mod remote;
 mod source;
+pub mod spans;
 mod testing;
 
 pub use api::{

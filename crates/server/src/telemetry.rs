@@ -1,13 +1,15 @@
 //! Logs, traces and metrics of the process. Set up once; a second set-up changes nothing.
 
 pub mod audit;
+pub(crate) mod instance;
 mod log_filter;
 pub(crate) mod process;
 
 use std::{io::IsTerminal as _, sync::OnceLock, time::Duration};
 
+use kith_cache::spans::TRACE_TARGET;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use opentelemetry::{global, trace::TracerProvider as _};
+use opentelemetry::{KeyValue, global, trace::TracerProvider as _};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
@@ -21,6 +23,7 @@ use tracing_subscriber::{
 
 pub(crate) use self::log_filter::{FilterError, FilterState, filter_log, filter_log_as_configured};
 use crate::{
+    build_info,
     config::{LogFormat, TelemetryConfig},
     start_error::StartError,
 };
@@ -33,9 +36,6 @@ const SECONDS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 10.0];
 /// Buckets of counts, such as writes in one commit.
 const SIZES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
-
-/// Target of the spans of calls; they are at level DEBUG.
-pub(crate) const TRACE_TARGET: &str = "kith::rpc";
 
 type BoxLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
@@ -96,6 +96,9 @@ fn start_with(config: &TelemetryConfig, security_events: bool) -> Result<Telemet
         global::set_text_map_propagator(TraceContextPropagator::new());
         let exported = Targets::new().with_target(TRACE_TARGET, tracing::Level::DEBUG);
         let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("kith"));
+        // Files, lines and threads of this program say nothing to those who read traces.
+        let layer =
+            layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_target(false);
         layers.push(layer.with_filter(exported).boxed());
     }
     // It fails when the process has a subscriber already, as tests do: that one stays.
@@ -126,8 +129,13 @@ fn spans(config: &TelemetryConfig) -> Result<Option<SdkTracerProvider>, StartErr
         .with_endpoint(endpoint)
         .build()
         .map_err(|error| StartError::new(format!("telemetry.otlp_endpoint: {error}")))?;
-    let resource = Resource::builder().with_service_name(config.service_name.clone()).build();
-    Ok(Some(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build()))
+    let resource = Resource::builder().with_service_name(config.service_name.clone()).with_attributes([
+        KeyValue::new("service.version", build_info::FULL),
+        KeyValue::new("service.instance.id", instance::id()),
+    ]);
+    Ok(Some(
+        SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build()).build(),
+    ))
 }
 
 /// The metrics of the process; its recorder is installed by the first call.

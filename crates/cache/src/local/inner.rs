@@ -12,6 +12,7 @@ use crate::{
     node::bus::{Acknowledge, Invalidation},
     remote::{Cell, CellKind, SharedSide},
     source::read::Source,
+    spans::Step,
     testing::rules,
 };
 
@@ -185,7 +186,8 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         self.counters.invalidations_sent.add(u64::try_from(changes.len()).unwrap_or(u64::MAX));
         let acknowledge = if self.policy.strict { Acknowledge::Confirmed } else { Acknowledge::Published };
         let published = if rules::published() { changes } else { &[] };
-        let token = self.node.publish(published, acknowledge).await;
+        let publish = self.node.publish(published, acknowledge);
+        let token = Step::Publish.run(self.policy.name, published.len(), publish).await;
         self.drop_again(changes);
         token
     }

@@ -8,6 +8,7 @@ use std::{
 
 use futures::FutureExt;
 use tokio::{runtime::Handle, sync::oneshot, task::yield_now};
+use tracing::{Instrument as _, Span};
 
 use super::{
     inner::{CacheState, MissReason, ReadMode},
@@ -19,6 +20,7 @@ use crate::{
     CacheError, Key, Loaded, Moment, Tier, Version,
     metrics::counters::Rejection,
     source::read::{Fetched, LoadRequest},
+    spans::{self, Step},
     testing::{
         failpoints::{Failpoint, reach},
         rules,
@@ -86,7 +88,9 @@ struct PendingLoads<K: Key, V: Send + Sync + 'static> {
 impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
     fn new(inner: &Arc<CacheState<K, V>>) -> Self {
         let (sender, pending) = oneshot::channel();
-        let batch = LoadBatch::new(run_batch(pending).boxed(), inner.policy.load_bound);
+        let span = Step::Load.span(inner.policy.name, None);
+        let load = run_batch(pending).instrument(span).boxed();
+        let batch = LoadBatch::new(load, inner.policy.load_bound);
         let waiter = Waiter::lead(&batch);
         let began = inner.node.now();
         Self { inner: Arc::clone(inner), batch, waiter, began, pending: Vec::new(), sender }
@@ -397,8 +401,13 @@ impl<K: Key, V: Send + Sync + 'static> PendingLoads<K, V> {
         let keys: Vec<&K> = self.list.iter().map(|load| &load.key).collect();
         let floors: Vec<Version> = self.list.iter().map(|load| load.floor).collect();
         let strong = self.list.iter().any(|load| load.strong);
+        let span = Span::current();
+        spans::count(&span, keys.len());
         let outcomes: Outcomes<V> =
             self.inner.fetch(&keys, LoadRequest { floors: &floors, strong }).await.into();
+        if outcomes.iter().any(|outcome| outcome.result.is_err()) {
+            spans::fail(&span);
+        }
         match Handle::try_current() {
             Ok(runtime) if self.list.len() >= BACKGROUND_FILL_MIN => {
                 let outcomes = Arc::clone(&outcomes);

@@ -6,6 +6,7 @@ use super::admission::{AdmissionQueue, Permit};
 use crate::{
     CacheError, Key, LoadError, LoadOptions, Loaded, Loader, Tier, TierCopy, Version,
     metrics::{counters::Counters, exposition::LoadSeconds},
+    spans::Step,
 };
 
 /// A record from the tier below memory.
@@ -56,6 +57,7 @@ pub(crate) trait Source<K, V>: Send + Sync + 'static {
 
 /// Only the store, with a limit of concurrent loads.
 pub(crate) struct Store<K, V> {
+    namespace: &'static str,
     loader: Arc<dyn Loader<K, V>>,
     /// The counter of running loads.
     admission: AdmissionQueue,
@@ -70,6 +72,7 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
         counters: Arc<Counters>,
     ) -> Self {
         Self {
+            namespace: policy.name,
             loader,
             admission: AdmissionQueue::new(policy.loads_in_flight, policy.load_queue_wait),
             counters,
@@ -101,7 +104,8 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
     async fn fetch(&self, keys: &[K], request: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
         let permit = self.permit().await?;
         let _loading = Loading::begin(&self.counters);
-        let loaded = self.load(keys, request.options()).await;
+        let load = self.load(keys, request.options());
+        let loaded = Step::StoreRead.run(self.namespace, keys.len(), load).await;
         self.load_seconds.record(permit.finish());
         let fetched = |loaded| Fetched { loaded, tier: Tier::Store, cacheable: true };
         Ok(loaded.map_err(CacheError::Load)?.into_iter().map(fetched).collect())

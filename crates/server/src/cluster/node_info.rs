@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{CallersDigest, Proofs};
-use crate::{build_info, config::Config};
+use crate::{build_info, config::Config, telemetry::instance};
 
 /// Most bytes of a node info with its proof; the registry takes no longer ones.
 const BYTES_MAX: usize = 1024;
@@ -41,7 +41,7 @@ impl NodeInfo {
     /// The node info of a node that starts now, with this address and schema.
     pub(crate) fn new(config: &Config, listens: SocketAddr, schema: u32) -> Self {
         Self {
-            id: Uuid::new_v4().to_string(),
+            id: instance::node_id(),
             address: config.cluster.advertise.clone().unwrap_or_else(|| reachable_address(config, listens)),
             version: build_info::FULL.to_owned(),
             started: Timestamp::now(),

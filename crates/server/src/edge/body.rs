@@ -137,7 +137,10 @@ impl http_body::Body for EdgeBody {
         if let Some(status) = this.life.as_ref().and_then(|life| life.end_conditions.met()) {
             return Poll::Ready(Some(Ok(this.cut(&status))));
         }
-        match Pin::new(&mut this.inner).poll_frame(cx) {
+        let entered = this.record.as_ref().and_then(CallRecord::enter);
+        let polled = Pin::new(&mut this.inner).poll_frame(cx);
+        drop(entered);
+        match polled {
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(match frame.into_trailers() {
                 Ok(trailers) => this.trailers(trailers),
                 Err(data) => data,

@@ -12,7 +12,6 @@ use std::{
 use http::{Request, Response};
 use kith_service::rpc::call::AnswerMetadata;
 use tonic::{Status, body::Body};
-use tracing::Span;
 
 use super::{
     access, answer,
@@ -52,14 +51,13 @@ struct QueuedCall<B> {
 pub(super) struct RunningCall {
     record: CallRecord,
     end_conditions: EndConditions,
-    span: Span,
     /// Of a stream of health or reflection.
     watch: Option<WatchPermit>,
 }
 
 impl RunningCall {
-    pub(super) const fn new(record: CallRecord, end_conditions: EndConditions, span: Span) -> Self {
-        Self { record, end_conditions, span, watch: None }
+    pub(super) const fn new(record: CallRecord, end_conditions: EndConditions) -> Self {
+        Self { record, end_conditions, watch: None }
     }
 
     pub(super) fn kind(&self) -> MethodKind {
@@ -201,7 +199,7 @@ fn poll_running(
     cx: &mut Context<'_>,
 ) -> Poll<Response<EdgeBody>> {
     let inner = running.as_mut().expect("an answer is taken once");
-    let entered = (!inner.span.is_disabled()).then(|| inner.span.enter());
+    let entered = inner.record.enter();
     // A panic of one handler must not take the connection and its other calls with it.
     let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(handler).poll(cx)));
     drop(entered);

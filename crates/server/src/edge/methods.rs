@@ -18,11 +18,13 @@ use metrics::{Counter, Histogram};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tokio::time::Instant;
 use tonic::{Code, Status};
+use tracing::{Span, span::Entered};
 
 use super::{
     caller_calls::CallerCounters,
     events::{Event, EventCall},
     times::{LatencyHistogram, LatencySnapshot},
+    trace,
 };
 use crate::{auth::Rule, descriptors};
 
@@ -299,11 +301,13 @@ pub(super) struct CallRecord {
     event: Option<Box<EventCall>>,
     /// Counts it for its caller.
     caller: Option<Arc<CallerCounters>>,
+    /// Its part of a trace; boxed because a node usually exports none.
+    span: Option<Box<Span>>,
 }
 
 impl CallRecord {
     pub(super) const fn begin(method: Arc<Method>, started: Instant) -> Self {
-        Self { method, started, counted: false, event: None, caller: None }
+        Self { method, started, counted: false, event: None, caller: None, span: None }
     }
 
     pub(super) fn method(&self) -> &Method {
@@ -313,6 +317,17 @@ impl CallRecord {
     /// Counts it for this caller too.
     pub(super) fn count_for(&mut self, caller: Option<Arc<CallerCounters>>) {
         self.caller = caller;
+    }
+
+    /// It is a part of a trace, see [`trace::span`].
+    pub(super) fn begin_span(&mut self, span: impl FnOnce(&Method) -> Span) {
+        let span = span(&self.method);
+        self.span = (!span.is_disabled()).then(|| Box::new(span));
+    }
+
+    /// What is done until this is dropped is a part of the call in its trace.
+    pub(super) fn enter(&self) -> Option<Entered<'_>> {
+        self.span.as_deref().map(Span::enter)
     }
 
     /// It is a security event: its end is logged, and its beginning if that may be long before.
@@ -332,6 +347,9 @@ impl CallRecord {
             return;
         }
         self.method.count(code, self.started.elapsed());
+        if let Some(span) = &self.span {
+            trace::end(span, code);
+        }
         if let Some(caller) = &self.caller {
             caller.count(code);
         }

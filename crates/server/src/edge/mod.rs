@@ -325,6 +325,7 @@ impl Edge {
         admitted: &AdmittedCall,
     ) -> EdgeFuture<B> {
         record.count_for(self.shared.callers.of(&admitted.by));
+        record.begin_span(|method| trace::span(&method.service, &method.name, request.headers()));
         if !record.method().known {
             return EdgeFuture::refused(record, answer::method_unknown());
         }
@@ -351,11 +352,10 @@ impl Edge {
             request.extensions_mut().insert(event.notes());
             record.begin_event(event);
         }
-        let span = trace::span(record.method(), request.headers());
         let bounds = self.bounds(&mut request, record.method(), admitted.call);
         let request = request.map(|body| BoundedBody::new(body, bounds));
         let end_conditions = self.end_conditions(record.method(), admitted);
-        let mut running = future::RunningCall::new(record, end_conditions, span);
+        let mut running = future::RunningCall::new(record, end_conditions);
         if exempt {
             if running.kind() == MethodKind::Watch {
                 let Some(watch) = self.shared.watches.acquire(self.connection.as_deref()) else {

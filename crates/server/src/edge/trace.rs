@@ -1,22 +1,25 @@
 //! A span for every call, if spans are enabled.
 
 use http::HeaderMap;
+use kith_cache::spans::{self, TRACE_TARGET};
 use opentelemetry::{global, propagation::Extractor};
-use tracing::Span;
+use tonic::Code;
+use tracing::{Span, field::Empty};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::methods::Method;
-use crate::telemetry::TRACE_TARGET;
-
-/// A span that continues the caller's trace (W3C `traceparent`). Disabled, it costs a comparison.
-pub(super) fn span(method: &Method, headers: &HeaderMap) -> Span {
+/// The span of a call of this method. It continues the caller's trace (W3C `traceparent`). Disabled, it costs a comparison. Names are those of OpenTelemetry's
+/// semantic conventions for gRPC; nothing in it is of a person.
+pub(super) fn span(service: &str, method: &str, headers: &HeaderMap) -> Span {
     let span = tracing::debug_span!(
         target: TRACE_TARGET,
         "rpc",
+        otel.name = %format_args!("{service}/{method}"),
         otel.kind = "server",
+        otel.status_code = Empty,
         rpc.system = "grpc",
-        rpc.service = method.service,
-        rpc.method = method.name,
+        rpc.service = service,
+        rpc.method = method,
+        rpc.grpc.status_code = Empty,
     );
     if !span.is_disabled() {
         let parent = global::get_text_map_propagator(|propagator| propagator.extract(&Headers(headers)));
@@ -24,6 +27,23 @@ pub(super) fn span(method: &Method, headers: &HeaderMap) -> Span {
         drop(span.set_parent(parent));
     }
     span
+}
+
+/// Records the code of the answer. A call fails for its server by the codes of the conventions, not by those of a caller that asked for
+/// the wrong thing.
+pub(super) fn end(span: &Span, code: Code) {
+    span.record("rpc.grpc.status_code", i32::from(code));
+    if matches!(
+        code,
+        Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::Unimplemented
+            | Code::Internal
+            | Code::Unavailable
+            | Code::DataLoss
+    ) {
+        spans::fail(span);
+    }
 }
 
 struct Headers<'a>(&'a HeaderMap);

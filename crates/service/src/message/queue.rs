@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
+use kith_cache::spans::Step;
 use kith_store::{Appended, ConversationId, Message, NewMessage, Outcome, StoreError, Timestamp};
 use tokio::time::{Instant, sleep};
+use tracing::Instrument as _;
 
 use super::{
     Delivery, MessagesConfig,
@@ -119,6 +121,7 @@ impl AppendQueue {
         messages: Vec<NewMessage>,
         when: SentWhen,
     ) -> Result<(Vec<Timestamp>, impl Future<Output = Vec<AppendResult>> + Send + use<>), Error> {
+        let span = Step::Append.span("message", messages.len());
         let waiting = messages.into_iter().map(|message| AppendWaiter::new(message, when));
         let (waiters, answers): (Vec<_>, Vec<_>) = waiting.unzip();
         let queued = self.waiting.push(conversation, waiters)?;
@@ -126,7 +129,7 @@ impl AppendQueue {
             // A task of its own: the messages of others must not depend on this call.
             tokio::spawn(self.clone().append_all(conversation));
         }
-        Ok((queued.times, join_all(answers.into_iter().map(answer))))
+        Ok((queued.times, join_all(answers.into_iter().map(answer)).instrument(span)))
     }
 
     /// Appends the waiting messages of a conversation, until there are none.

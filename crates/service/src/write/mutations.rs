@@ -6,10 +6,12 @@ use futures::future::BoxFuture;
 use kith_cache::{
     AdmissionQueue, Change, Key, LATE_WRITES_FOR, Node, Permit, Position, TieredCache, Token, Version,
     remote::UNPUBLISHED,
+    spans::{self, Step},
 };
 use kith_store::{Applied, GroupId, MemberKey, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument as _, Span};
 
 use crate::{
     error::Error,
@@ -20,6 +22,9 @@ use crate::{
         shed_counter::ShedCounter,
     },
 };
+
+/// The namespace in traces of writes of what no tier caches.
+const UNCACHED: &str = "uncached";
 
 /// Is notified of the writes of a node.
 pub trait WriteListener: std::fmt::Debug + Send + Sync {
@@ -145,7 +150,7 @@ impl Mutations {
         if Instant::now() >= deadline {
             return Err(Error::deadline());
         }
-        match self.tasks.spawn(work).await {
+        match self.tasks.spawn(work.in_current_span()).await {
             Ok(result) => result,
             Err(_panicked) => Err(Error::internal()),
         }
@@ -205,7 +210,7 @@ impl Mutations {
         let RecordWrite { key, write, change } = job;
         let permit = self.permit().await?;
         let guard = cache.begin_write(std::slice::from_ref(&key)).await;
-        let written = self.bounded(write).await;
+        let written = self.bounded(Step::StoreWrite.span(cache.name(), 1), write).await;
         permit.finish();
         let applied = match written {
             Ok(applied) => applied,
@@ -278,8 +283,9 @@ impl Mutations {
     ) -> Result<Committed<T>, StoreError> {
         let invalidations = RecordInvalidations { guard: cache.begin_write(&keys).await, keys };
         let unpublished = self.token_without_publish();
+        let span = Step::StoreWrite.span(cache.name(), invalidations.keys.len());
         let write = async {
-            let written = self.bounded(write).await;
+            let written = self.bounded(span, write).await;
             if let Some(permit) = permit {
                 permit.finish();
             }
@@ -298,7 +304,7 @@ impl Mutations {
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let permit = self.permit().await?;
-        let written = self.bounded(write).await;
+        let written = self.bounded(Step::StoreWrite.span(UNCACHED, 1), write).await;
         permit.finish();
         written
     }
@@ -322,9 +328,14 @@ impl Mutations {
     /// last of its repeated invalidations, the memory of the node is emptied.
     async fn bounded<T: Send + 'static>(
         &self,
+        span: Span,
         mut write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        if let Ok(result) = timeout(self.limit, &mut write).await {
+        let ended = timeout(self.limit, (&mut write).instrument(span.clone())).await;
+        if ended.as_ref().map_or(true, |result| result.as_ref().is_err_and(is_fault)) {
+            spans::fail(&span);
+        }
+        if let Ok(result) = ended {
             return result;
         }
         let (node, began) = (self.node.clone(), Instant::now());
@@ -336,6 +347,12 @@ impl Mutations {
         }));
         Err(unknown("the store did not answer in time"))
     }
+}
+
+/// Whether the store failed, and did not refuse the write by what it holds.
+const fn is_fault(error: &StoreError) -> bool {
+    use StoreError::{Corrupt, Full, Internal, Unavailable};
+    matches!(error, Unavailable { .. } | Full { .. } | Corrupt { .. } | Internal { .. })
 }
 
 pub(crate) fn unknown(why: &'static str) -> StoreError {

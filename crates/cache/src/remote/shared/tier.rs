@@ -13,6 +13,7 @@ use crate::{
     api::clock::wall_clock_ms,
     metrics::counters::Counters,
     source::read::{Fetched, LoadRequest, Source},
+    spans::Step,
     testing::rules,
 };
 
@@ -199,7 +200,8 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
 
     /// Reads all keys in one request.
     async fn read_all(&self, fetch: &mut SharedFetch<'_, K, V>) -> Result<(), FetchStop> {
-        let cells = self.side.sharing.backend.read(&fetch.addresses).await;
+        let read = self.side.sharing.backend.read(&fetch.addresses);
+        let cells = Step::SharedRead.run(self.namespace, fetch.keys.len(), read).await;
         let cells = cells.inspect_err(|_| self.counters.shared_errors.add(1))?;
         fetch.absent = true;
         for (index, (answer, cell)) in fetch.answers.iter_mut().zip(cells).enumerate() {

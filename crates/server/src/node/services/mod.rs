@@ -37,7 +37,6 @@ use kith_service::{
 };
 use kith_store::{StoreError, Stores, Timestamp};
 use tokio::time::{Instant, interval};
-use uuid::Uuid;
 
 use self::routes::UpperDomains;
 use crate::{
@@ -45,6 +44,7 @@ use crate::{
     cluster::{Cluster, StoreEpochs, observer::Observer},
     config::{Backend, Config},
     edge::{AccessGuard, Routes},
+    telemetry::instance,
 };
 
 /// Time limit of a write of the store, after which its outcome counts as unknown.
@@ -199,9 +199,7 @@ impl NodeMode {
     fn facts(&self, stores: &Stores) -> NodeFacts {
         let backend = stores.node.backend();
         match self {
-            Self::Single(_) => {
-                NodeFacts { node_id: Uuid::new_v4().to_string(), started: Timestamp::now(), backend }
-            }
+            Self::Single(_) => NodeFacts { node_id: instance::node_id(), started: Timestamp::now(), backend },
             Self::Cluster(cluster) => {
                 let node_info = cluster.node_info();
                 NodeFacts { node_id: node_info.id.clone(), started: node_info.started, backend }
