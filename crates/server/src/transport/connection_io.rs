@@ -9,7 +9,8 @@ use std::{
 use kith_service::message::ConnectionSigns;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::preface::PREFACE;
+/// The first bytes of every connection of HTTP/2.
+pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Sees what happens to the bytes of a connection.
 pub(super) trait IoWatch: Unpin {

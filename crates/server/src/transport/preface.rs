@@ -5,10 +5,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::connection_io::ConnectionIo;
-
-/// The first bytes of every connection of HTTP/2.
-pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+use super::connection_io::{ConnectionIo, PREFACE};
 
 /// The protocol of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
