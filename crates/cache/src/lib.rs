@@ -28,6 +28,7 @@ pub use api::{
     policy::Policy,
     random::{Random, ThreadRandom},
     token::{Position, Token, TokenError},
+    token_issuer::{TOKEN_KEPT, TokenIssuer},
     version::Version,
 };
 pub use collection::{

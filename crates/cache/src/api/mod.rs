@@ -7,5 +7,6 @@ pub(super) mod loader;
 pub(super) mod policy;
 pub(super) mod random;
 pub(super) mod token;
+pub(super) mod token_issuer;
 pub(super) mod version;
 pub(super) mod wait_until;

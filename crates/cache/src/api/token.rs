@@ -1,7 +1,7 @@
 //! Consistency tokens: positions in the log of changes, encoded as text for clients. Clients send the text
 //! back, so decoding validates it.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
@@ -9,6 +9,10 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 const FORMAT: u8 = 1;
 /// Most positions in one token.
 const POSITIONS_MAX: usize = 64;
+/// The partition that stands for the authentication code, which is its epoch and number. It is the last position.
+const CODE: u16 = u16::MAX;
+/// The partition that stands for the time of issue, which is its number. It precedes the code.
+const ISSUED: u16 = u16::MAX - 1;
 /// Longest text of a token: format byte and positions of at most 3 + 10 + 10 bytes, in base64.
 const TEXT_MAX: usize = (1 + POSITIONS_MAX * 23).div_ceil(3) * 4;
 
@@ -23,20 +27,35 @@ pub struct Position {
     pub number: u64,
 }
 
+/// When a token was issued, and the code that shows that a node issued it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Proof {
+    /// In seconds since 1970.
+    pub(super) issued: u64,
+    pub(super) code: u128,
+}
+
 /// Position of a write: a read that carries it sees that write.
 ///
 /// As text, unpadded base64url of a format byte and, for each position, partition, epoch and number as
-/// LEB128. Opaque to clients.
+/// LEB128. Opaque to clients. Time and code follow as positions of partitions that no node has, so that nodes of the version
+/// before, which know neither, read the text as a token and ask the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Token {
     positions: Vec<Position>,
+    proof: Option<Proof>,
 }
 
 impl Token {
-    /// A token of one position.
+    /// A token of one position for reads of this process. It has no code: [`TokenIssuer`](crate::TokenIssuer) issues those that
+    /// clients get.
     #[must_use]
     pub fn new(position: Position) -> Self {
-        Self { positions: vec![position] }
+        Self { positions: vec![position], proof: None }
+    }
+
+    pub(super) fn proven(position: Position, proof: Proof) -> Self {
+        Self { positions: vec![position], proof: Some(proof) }
     }
 
     /// What the token demands, in the order of the text.
@@ -44,12 +63,44 @@ impl Token {
     pub fn positions(&self) -> &[Position] {
         &self.positions
     }
+
+    /// When it was issued, in seconds since 1970. `None` if it has no code: anyone can have made it.
+    #[must_use]
+    pub fn issued(&self) -> Option<u64> {
+        self.proof.map(|proof| proof.issued)
+    }
+
+    pub(super) const fn proof(&self) -> Option<Proof> {
+        self.proof
+    }
+
+    /// The token of a text. Its code is not verified.
+    pub(super) fn parse(text: &str) -> Result<Self, TokenError> {
+        if text.len() > TEXT_MAX {
+            return Err(TokenError::TooLong);
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| TokenError::Encoding)?;
+        let (format, mut rest) = bytes.split_first().ok_or(TokenError::Format)?;
+        if *format != FORMAT {
+            return Err(TokenError::Format);
+        }
+        let mut positions = Vec::new();
+        while !rest.is_empty() {
+            positions.push(position(&mut rest)?);
+        }
+        if positions.len() > POSITIONS_MAX {
+            return Err(TokenError::TooLong);
+        }
+        let proof = split_proof(&mut positions);
+        Ok(Self { positions, proof })
+    }
 }
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = vec![FORMAT];
-        for position in &self.positions {
+        let proof = self.proof.map(Proof::positions);
+        for position in self.positions.iter().chain(proof.iter().flatten()) {
             encode(u64::from(position.partition), &mut bytes);
             encode(position.epoch, &mut bytes);
             encode(position.number, &mut bytes);
@@ -74,26 +125,36 @@ pub enum TokenError {
     /// Cut short, or a number outside its range.
     #[error("the consistency token is damaged")]
     Damaged,
+    /// Changed, or issued over another database.
+    #[error("the consistency token was not issued here")]
+    Foreign,
 }
 
-impl FromStr for Token {
-    type Err = TokenError;
-
-    fn from_str(text: &str) -> Result<Self, TokenError> {
-        if text.len() > TEXT_MAX {
-            return Err(TokenError::TooLong);
-        }
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| TokenError::Encoding)?;
-        let (format, mut rest) = bytes.split_first().ok_or(TokenError::Format)?;
-        if *format != FORMAT {
-            return Err(TokenError::Format);
-        }
-        let mut positions = Vec::new();
-        while !rest.is_empty() {
-            positions.push(position(&mut rest)?);
-        }
-        if positions.len() > POSITIONS_MAX { Err(TokenError::TooLong) } else { Ok(Self { positions }) }
+impl Proof {
+    /// The two positions that stand for it in the text.
+    fn positions(self) -> [Position; 2] {
+        let [high, low] = halves(self.code);
+        let issued = Position { partition: ISSUED, epoch: 0, number: self.issued };
+        [issued, Position { partition: CODE, epoch: high, number: low }]
     }
+}
+
+/// Takes the proof off the end of the positions of a text, if it has one.
+fn split_proof(positions: &mut Vec<Position>) -> Option<Proof> {
+    let [.., issued, code] = **positions else { return None };
+    if (issued.partition, issued.epoch, code.partition) != (ISSUED, 0, CODE) {
+        return None;
+    }
+    positions.truncate(positions.len() - 2);
+    let code = u128::from(code.epoch) << 64 | u128::from(code.number);
+    Some(Proof { issued: issued.number, code })
+}
+
+/// The high and the low 64 bits.
+fn halves(code: u128) -> [u64; 2] {
+    let bytes = code.to_be_bytes();
+    let (halves, _) = bytes.as_chunks::<8>();
+    [0, 1].map(|half| halves.get(half).map_or(0, |half| u64::from_be_bytes(*half)))
 }
 
 fn position(rest: &mut &[u8]) -> Result<Position, TokenError> {

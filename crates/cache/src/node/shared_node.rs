@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use super::shares;
 use crate::{
     Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, MemoryUse, Moment, Namespace,
-    Position, Random, SystemClock, ThreadRandom, Token,
+    Position, Random, SystemClock, ThreadRandom, Token, TokenIssuer,
     api::wait_until::until,
     remote::PublishedChange,
     testing::{
@@ -47,6 +47,8 @@ pub struct NodeConfig {
     pub bus: Arc<dyn Bus>,
     /// How long a read may wait for a change that this node has yet to apply.
     pub token_wait: Duration,
+    /// Issues the tokens of writes, and accepts those that clients send back.
+    pub tokens: TokenIssuer,
     /// Until when memory may be served at first: [`Moment::NEVER`] for a node without peers; the default
     /// moment, which is past, for one that has not received anything from its bus yet.
     pub trusted_until: Moment,
@@ -65,6 +67,7 @@ impl NodeConfig {
             random: Arc::new(ThreadRandom),
             bus: Arc::new(LocalBus::new()),
             token_wait: Duration::from_millis(20),
+            tokens: TokenIssuer::random(),
             trusted_until: Moment::NEVER,
             trust_grace: Duration::from_millis(1_500),
         }
@@ -131,7 +134,28 @@ impl Node {
     /// The position of this node now.
     #[must_use]
     pub fn token(&self) -> Token {
-        Token::new(Position { partition: PARTITION, epoch: self.epoch(), number: self.applied() })
+        self.token_of(self.applied())
+    }
+
+    /// The token of this number in the present epoch.
+    #[must_use]
+    pub fn token_of(&self, number: u64) -> Token {
+        self.0.config.tokens.issue(Position { partition: PARTITION, epoch: self.epoch(), number })
+    }
+
+    /// Accepts the tokens that clients send back.
+    #[must_use]
+    pub fn tokens(&self) -> &TokenIssuer {
+        &self.0.config.tokens
+    }
+
+    /// Whether this node has applied everything that the tokens demand. A read with a token that it has not reached may ask the
+    /// store.
+    #[must_use]
+    pub fn has_reached(&self, tokens: &[Token]) -> bool {
+        let applied = self.applied();
+        let mut positions = tokens.iter().flat_map(Token::positions);
+        positions.all(|position| self.is_current(position) && position.number <= applied)
     }
 
     /// The namespaces with live caches, in the order of their creation.
@@ -281,7 +305,7 @@ impl Node {
         reach(Failpoint::BeforePublish).await;
         let position = self.0.config.bus.publish(self, changes, acknowledge).await;
         reach(Failpoint::AfterPublish).await;
-        position.map(Token::new).map_err(CacheError::Bus)
+        position.map(|position| self.0.config.tokens.issue(position)).map_err(CacheError::Bus)
     }
 
     /// Whether a read of this consistency may use memory, waiting a little for changes on their way.

@@ -104,7 +104,20 @@ async fn a_token_of_a_write_shows_that_write() {
     stage.store.put(1, 2);
     let token = stage.cache.invalidate(&[(1, Some(Version::new(2)))]).await.unwrap();
     assert_eq!(token.positions(), [Position { partition: 0, epoch: 7, number: 1 }]);
+    assert!(stage.node.has_reached(std::slice::from_ref(&token)));
     assert_eq!(stage.read_with(1, &Consistency::AtLeast(vec![token])).await, Some(2));
+}
+
+#[tokio::test]
+async fn token_ahead_or_of_another_epoch_is_not_reached() {
+    let stage = Stage::new();
+    stage.node.reach(3);
+    let token = |partition, epoch, number| Token::new(Position { partition, epoch, number });
+    let reached = token(0, 7, 3);
+    assert!(stage.node.has_reached(&[]) && stage.node.has_reached(std::slice::from_ref(&reached)));
+    for other in [token(0, 7, 4), token(0, 6, 3), token(1, 7, 3)] {
+        assert!(!stage.node.has_reached(&[reached.clone(), other]));
+    }
 }
 
 #[tokio::test]

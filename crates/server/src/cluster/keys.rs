@@ -1,9 +1,9 @@
-//! The keys that authenticate data between nodes. All are derived from one random key in the store, so nodes
+//! The keys that authenticate data between nodes, and what only nodes may issue. All are derived from one random key in the store, so nodes
 //! need no other shared secret.
 
 use hmac::{Hmac, Mac as _};
-use kith_cache::remote::MessageMac;
-use kith_store::{StoreError, Stores};
+use kith_cache::{TokenIssuer, remote::MessageMac};
+use kith_store::{StoreError, Stores, Timestamp};
 use sha2::Sha256;
 
 use crate::config::Config;
@@ -32,6 +32,12 @@ impl NodeKeys {
     /// Authenticates messages between nodes through Redis.
     pub(crate) fn message_mac(&self) -> MessageMac {
         MessageMac::new(&self.derived("messages"))
+    }
+
+    /// Issues the consistency tokens of all nodes over this database.
+    pub(crate) fn token_issuer(&self) -> TokenIssuer {
+        let seconds = || Timestamp::now().0.unsigned_abs() / 1_000;
+        TokenIssuer::new(&self.derived("consistency tokens"), seconds)
     }
 
     /// Verifies calls of other nodes.

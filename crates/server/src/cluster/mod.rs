@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_cache::{
-    Node, NodeConfig, Resyncer,
+    Node, NodeConfig, Resyncer, TokenIssuer,
     remote::{
         ClusterNode, Feed, FeedReader, FeedTiming, FollowerConfig, FollowerStatus, Peer, PeerConfirmations,
         SharedBus, SharedError, Sharing, UnpublishedQueue,
@@ -113,7 +113,7 @@ impl Cluster {
             confirmations: Arc::new(PeerConfirmations::new(following.trust)),
             bound: config.redis.command_timeout + PUBLISH_SLACK,
         });
-        let node = node(cluster, &bus);
+        let node = node(cluster, &bus, keys.token_issuer());
         let about = ProvenNodeInfo { node_info: node_info.clone(), callers, proofs: proofs.clone() };
         let member = ClusterNode::new(node.clone(), bus, Arc::new(about), following);
         let (epochs, limits) = (Arc::new(WindowEpochs(member.clone())), config.messages.windows());
@@ -307,8 +307,9 @@ impl Cluster {
 }
 
 /// It does not trust its memory before it follows the others.
-fn node(cluster: &ClusterConfig, bus: &Arc<SharedBus>) -> Node {
+fn node(cluster: &ClusterConfig, bus: &Arc<SharedBus>, tokens: TokenIssuer) -> Node {
     Node::new(NodeConfig {
+        tokens,
         trust_grace: cluster.trust_grace,
         token_wait: cluster.token_wait,
         ..NodeConfig::following(Arc::<SharedBus>::clone(bus))

@@ -20,6 +20,7 @@ mod bare_node;
 mod broken_store;
 mod cancelled;
 mod config_sources;
+mod consistency_tokens;
 mod contract;
 mod corrupt_lists;
 mod counting_store;

@@ -1,6 +1,5 @@
 //! The receipt service on the wire: each method decodes, calls the policy once, and encodes.
 
-use kith_cache::Consistency;
 use kith_proto::{
     receipt::v1::{self as wire, receipt_service_server::ReceiptService},
     r#type::v1::Consistency as AskedConsistency,
@@ -45,22 +44,13 @@ impl ReceiptRpc {
         Self { receipts, pages, limits }
     }
 
-    /// Whether marks are read from the store now.
-    fn is_fresh(&self, call: Call, asked: Option<&AskedConsistency>) -> Result<bool, Error> {
-        Ok(match self.limits.consistency(call, asked)? {
-            Consistency::Cached => false,
-            Consistency::AtLeast(tokens) => !tokens.is_empty(),
-            Consistency::Strong => true,
-        })
-    }
-
     /// The users of a page, and the token of the next one.
     async fn list(&self, call: Call, list: ReaderListRequest<'_>) -> Result<(Vec<i64>, String), Error> {
         let conversation = convert::conversation(list.conversation_id)?;
         let seq = convert::seq("seq", list.seq)?;
         let query = [list.query, &bytes_of(conversation), &seq.to_be_bytes()];
         let (page, mut quota) = self.page(call, &query, list.page_size, list.page_token)?;
-        let is_fresh = self.is_fresh(call, list.consistency)?;
+        let is_fresh = self.limits.is_fresh(call, list.consistency)?;
         let message: (ConversationId, Seq) = (conversation, seq);
         let found = self.receipts.list(call.principal.user(), message, list.state, page, is_fresh).await?;
         quota.answered(found.users.len());
@@ -100,7 +90,7 @@ impl ReceiptService for ReceiptRpc {
         let (call, request) = Call::open(request);
         let conversation = convert::conversation(&request.conversation_id)?;
         let (seq, form) = (convert::seq("seq", request.seq)?, convert::form(request.form)?);
-        let is_fresh = self.is_fresh(call, request.consistency.as_ref())?;
+        let is_fresh = self.limits.is_fresh(call, request.consistency.as_ref())?;
         let inputs = self.receipts.inputs(call.principal.user(), conversation, &[seq], is_fresh).await?;
         let message = inputs.messages.first().cloned().unwrap_or_else(|| Err(Error::internal()))?;
         let receipt = Some(convert::receipt_to_wire(&inputs.receipt(message), form));
@@ -114,7 +104,7 @@ impl ReceiptService for ReceiptRpc {
         let (call, request) = Call::open(request);
         let conversation = convert::conversation(&request.conversation_id)?;
         let (seqs, form) = (convert::seqs(&request.seqs)?, convert::form(request.form)?);
-        let is_fresh = self.is_fresh(call, request.consistency.as_ref())?;
+        let is_fresh = self.limits.is_fresh(call, request.consistency.as_ref())?;
         let inputs = self.receipts.inputs(call.principal.user(), conversation, &seqs, is_fresh).await?;
         let results = convert::results_to_wire(&inputs, &seqs, form, call.answer_bytes);
         Ok(Response::new(wire::BatchGetReceiptsResponse { results }))

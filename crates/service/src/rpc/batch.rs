@@ -3,6 +3,7 @@
 use std::{borrow::Cow, future::Future, time::Duration};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream, stream::BoxStream};
+use kith_cache::Node;
 use kith_proto::{
     Records,
     r#type::v1::{ImportResult, import_result},
@@ -38,6 +39,8 @@ pub struct Limits {
     pub import_patience: Duration,
     /// Consistency tokens of a read.
     pub tokens: usize,
+    /// The node that issues and accepts them.
+    pub node: Node,
     /// Sizes of a page.
     pub pages: PageSizes,
     /// Records that a user who itself calls may read.

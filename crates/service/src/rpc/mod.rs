@@ -4,6 +4,7 @@ pub mod answer_size;
 pub mod audit_notes;
 pub mod batch;
 pub mod call;
+mod consistency;
 pub(crate) mod ids;
 pub mod page_token;
 pub mod params;

@@ -1,11 +1,7 @@
 //! Request ids, which make writes idempotent, and the digest that distinguishes bodies.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use kith_cache::{Consistency, Token};
-use kith_proto::{
-    IdentifiedRequest,
-    r#type::v1::{Consistency as Asked, consistency::Level},
-};
+use kith_proto::IdentifiedRequest;
 use kith_store::{Request, RequestId, Timestamp, Version, Write};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -13,7 +9,6 @@ use tokio::time::Instant;
 use crate::{
     error::{Error, valid},
     rpc::{
-        batch::Limits,
         call::{Call, Principal},
         rights::CallerId,
         secret::{PlainSecrets, SecretHasher},
@@ -168,44 +163,13 @@ fn expected_version(number: i64) -> Result<Option<Version>, Error> {
     Ok((version != Version::NONE).then_some(version))
 }
 
-impl Limits {
-    /// The consistency of an answer. A strong read bypasses all copies and reads the store, so it is for services: users could load
-    /// the store without a limit.
-    ///
-    /// # Errors
-    /// If a user itself asks for a strong read; if there are more tokens than a read may have, or one is invalid.
-    pub fn consistency(&self, call: Call, asked: Option<&Asked>) -> Result<Consistency, Error> {
-        consistency(call, asked, self.tokens)
-    }
-}
-
-fn consistency(call: Call, asked: Option<&Asked>, tokens_max: usize) -> Result<Consistency, Error> {
-    const FIELD: &str = "consistency.at_least.consistency_tokens";
-    match asked.and_then(|asked| asked.level.as_ref()) {
-        None | Some(Level::Strong(false)) => Ok(Consistency::Cached),
-        Some(Level::Strong(true)) if call.is_user() => Err(Error::not_allowed(
-            "only services may read with consistency.strong; use consistency.at_least",
-        )),
-        Some(Level::Strong(true)) => Ok(Consistency::Strong),
-        Some(Level::AtLeast(at_least)) => {
-            let texts = &at_least.consistency_tokens;
-            if texts.len() > tokens_max {
-                return Err(Error::invalid(FIELD, &format!("must hold at most {tokens_max} tokens")));
-            }
-            let tokens: Result<Vec<Token>, _> = texts.iter().map(|text| text.parse()).collect();
-            let why = |_| Error::invalid(FIELD, "must hold tokens as writes returned them");
-            Ok(Consistency::AtLeast(tokens.map_err(why)?))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use kith_proto::member::v1::JoinRequest;
     use kith_store::UserId;
 
     use super::*;
-    use crate::{error::Reason, rpc::call::CallAccess};
+    use crate::rpc::call::CallAccess;
 
     fn seed(id: &str, body: &str) -> IdempotencyKey {
         seed_of(CallerId::DEFAULT, id, body)
@@ -252,17 +216,6 @@ mod tests {
             assert_ne!(of_account(1, by_user), of_account(2, by_user));
         }
         assert_eq!(of_account(0, true), "u7:a", "ids that are stored already stay what they are");
-    }
-
-    #[test]
-    fn strong_reads_are_for_services() {
-        let user = Principal::User(UserId::new(7).unwrap());
-        let service = Call { principal: user, ..Call::internal(Instant::now()) };
-        let itself = Call { by_user: true, ..service };
-        let strong = |call, strong| consistency(call, Some(&Asked { level: Some(Level::Strong(strong)) }), 1);
-        assert_eq!(strong(service, true), Ok(Consistency::Strong));
-        assert_eq!(strong(itself, true).unwrap_err().reason(), Reason::NotAllowed);
-        assert_eq!(strong(itself, false), Ok(Consistency::Cached));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use kith_cache::{
-    AdmissionQueue, Change, Key, LATE_WRITES_FOR, Node, Permit, Position, TieredCache, Token, Version,
+    AdmissionQueue, Change, Key, LATE_WRITES_FOR, Node, Permit, TieredCache, Token, Version,
     remote::UNPUBLISHED,
     spans::{self, Step},
 };
@@ -320,7 +320,7 @@ impl Mutations {
 
     /// The token of a change that is published later: no memory certainly has it.
     pub(crate) fn token_without_publish(&self) -> Token {
-        Token::new(Position { partition: 0, epoch: self.node.epoch(), number: UNPUBLISHED })
+        self.node.token_of(UNPUBLISHED)
     }
 
     /// A driver's future must not be dropped early: after the limit it continues by itself, and the outcome of the

@@ -58,17 +58,19 @@ async fn strong_read_sees_every_acknowledged_write() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn foreign_token_is_refused_or_asks_the_store() {
+async fn token_is_valid_on_the_nodes_of_its_database() {
     let (here, elsewhere) = (Site::in_redis_of_tests(), Site::in_redis_of_tests());
-    let (a, other) = (here.node().await, elsewhere.node().await);
+    let ((a, b), other) = (here.pair().await, elsewhere.node().await);
     let id = a.create("ann").await.user_id;
-    let refused = a.read(id, at_least("forged")).await.unwrap_err();
-    assert_eq!(refused.code(), Code::InvalidArgument);
-    other.create("bob").await;
-    let bob = other.create("bea").await.user_id;
-    let (_, token) = other.rename(bob, "b").await;
-    assert_eq!(a.read(id, at_least(&token)).await.unwrap().user_name, "ann");
-    stop([a, other]).await;
+    let bob = other.create("bob").await.user_id;
+    let (_, foreign) = other.rename(bob, "b").await;
+    for token in ["forged", foreign.as_str()] {
+        let refused = a.read(id, at_least(token)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+    }
+    let (version, token) = a.rename(id, "a").await;
+    assert_eq!(b.read(id, at_least(&token)).await.unwrap().version, version);
+    stop([a, b, other]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ mod users;
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::Node;
+use kith_cache::{Node, NodeConfig};
 use kith_delivery::Windows;
 use kith_service::{
     application::{self, ApplicationCloser, Applications},
@@ -41,7 +41,7 @@ use tokio::time::{Instant, interval};
 use self::routes::UpperDomains;
 use crate::{
     admin::{AdminContext, AdminRpc, ConversationLogs, NodeFacts, NodeStatus},
-    cluster::{Cluster, StoreEpochs, observer::Observer},
+    cluster::{Cluster, NodeKeys, StoreEpochs, observer::Observer},
     config::{Backend, Config},
     edge::{AccessGuard, Routes},
     telemetry::instance,
@@ -166,7 +166,9 @@ pub async fn services(
 ) -> Result<Services, StoreError> {
     let seen = stores.node.epoch().await?.number;
     let epoch = stores.node.raise_epoch(seen, "").await?.number;
-    build(stores, config, node_status, NodeMode::Single(Node::local(epoch))).await
+    let tokens = NodeKeys::of(stores, config).await?.token_issuer();
+    let node = Node::new(NodeConfig { tokens, ..NodeConfig::local(epoch) });
+    build(stores, config, node_status, NodeMode::Single(node)).await
 }
 
 /// The same for a node of a cluster. Its memory is trusted after it follows.
@@ -249,7 +251,7 @@ async fn build(
     let (moves, moved) = kith_service::presence::membership_forwarder(config.presence.fan_out_wait);
     let users = users::users(parts, deletions);
     let LowerDomains { domains, closing, sending, upkeep } = lower_domains(parts, users, moves).await?;
-    let limits = routes::limits(config);
+    let limits = routes::limits(config, caches.node().clone());
     let rules =
         presence::CallRules { pages: page_tokens.clone(), gateways: gateway_tokens, limits: limits.clone() };
     let (online, background) = presence::presence(parts, &domains, rules, moved);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kith_cache::Node;
 use kith_proto::{
     admin::v1::admin_service_server::AdminServiceServer,
     application::v1::application_service_server::ApplicationServiceServer,
@@ -113,13 +114,14 @@ pub(super) fn routes(
 }
 
 /// The limits of calls. Each result counts the records of users apart: a node makes one.
-pub(super) fn limits(config: &Config) -> Limits {
+pub(super) fn limits(config: &Config, node: Node) -> Limits {
     Limits {
         batch_ids: config.limits.batch_ids,
         import_records: config.limits.import_records,
         import_at_once: IMPORT_AT_ONCE,
         import_patience: config.limits.deadline_max,
         tokens: config.limits.tokens,
+        node,
         pages: PageSizes { default: config.limits.page_default, max: config.limits.page_max },
         records: RecordQuota::per_minute(config.limits.user_records_per_minute),
     }

@@ -1,0 +1,85 @@
+//! Issues consistency tokens with a time and an authentication code, so that no client can make one that sends reads to the store.
+
+use std::{fmt, time::Duration};
+
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
+
+use super::{
+    clock::wall_clock_ms,
+    token::{Position, Proof, Token, TokenError},
+};
+
+/// How long a token demands something. Whatever fails, no answer misses a write for more than minutes, so after an hour every
+/// answer is newer than the write.
+pub const TOKEN_KEPT: Duration = Duration::from_secs(3_600);
+
+/// Issues tokens, and accepts the texts of tokens that were issued with the same key. All nodes over one database share the key.
+#[derive(Clone)]
+pub struct TokenIssuer {
+    hmac: Hmac<Sha256>,
+    /// The present time, in seconds since 1970.
+    seconds: fn() -> u64,
+}
+
+impl TokenIssuer {
+    /// Issues tokens with this key. `seconds` returns the present time, in seconds since 1970, by a clock on which all nodes agree.
+    #[must_use]
+    pub fn new(key: &[u8; 32], seconds: fn() -> u64) -> Self {
+        let hmac = Hmac::new_from_slice(key);
+        Self { hmac: hmac.unwrap_or_else(|_| unreachable!("a key of any length will do")), seconds }
+    }
+
+    /// Issues tokens with a random key and the clock of the machine. No other process accepts them.
+    #[must_use]
+    pub fn random() -> Self {
+        Self::new(&rand::random(), || wall_clock_ms() / 1_000)
+    }
+
+    /// The token of this position, with the present time.
+    pub(crate) fn issue(&self, position: Position) -> Token {
+        let issued = (self.seconds)();
+        let code = self.code(&[position], issued);
+        Token::proven(position, Proof { issued, code })
+    }
+
+    /// The token that a client sent back. A token of the form before has no time and no code, see [`Token::issued`].
+    ///
+    /// # Errors
+    /// If the text is not a token, or has a code that is not of this key.
+    pub fn accept(&self, text: &str) -> Result<Token, TokenError> {
+        let token = Token::parse(text)?;
+        match token.proof() {
+            Some(proof) if proof.code != self.code(token.positions(), proof.issued) => {
+                Err(TokenError::Foreign)
+            }
+            Some(_) | None => Ok(token),
+        }
+    }
+
+    /// Whether the token is older than [`TOKEN_KEPT`], so that every answer satisfies it.
+    #[must_use]
+    pub fn is_outlived(&self, token: &Token) -> bool {
+        let age = |issued| (self.seconds)().saturating_sub(issued);
+        token.issued().is_some_and(|issued| age(issued) > TOKEN_KEPT.as_secs())
+    }
+
+    /// Half of the HMAC of the demands and the time, which RFC 2104 section 5 allows.
+    fn code(&self, positions: &[Position], issued: u64) -> u128 {
+        let mut hmac = self.hmac.clone().chain_update(issued.to_be_bytes());
+        for position in positions {
+            hmac.update(&position.partition.to_be_bytes());
+            hmac.update(&position.epoch.to_be_bytes());
+            hmac.update(&position.number.to_be_bytes());
+        }
+        let code: [u8; 32] = hmac.finalize().into_bytes().into();
+        let (half, _) = code.split_first_chunk().unwrap_or_else(|| unreachable!("32 bytes have 16"));
+        u128::from_be_bytes(*half)
+    }
+}
+
+impl fmt::Debug for TokenIssuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenIssuer")
+    }
+}
