@@ -39,7 +39,8 @@ impl Lock {
     }
 }
 
-fn lock_path(path: &Path) -> PathBuf {
+/// The file that is locked, for the data file at `path`.
+pub(crate) fn lock_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".lock");
     name.into()

@@ -25,7 +25,7 @@ use crate::{
     condition::Condition,
     error::Failure,
     identity,
-    lock::{Lock, LockError},
+    lock::{self, Lock, LockError},
     migrate,
     open_error::{OpenError, folder_error, io_error, sqlite_error},
     readers::Readers,
@@ -191,6 +191,10 @@ fn memory_name() -> String {
 fn open_file(options: &SqliteOptions) -> Result<SqliteHandle, OpenError> {
     let path = &options.path;
     make_folder(path).map_err(|error| folder_error(path, error))?;
+    // A file of another program gets no lock file beside it.
+    if path.exists() && !lock::lock_path(path).exists() {
+        check_file(options)?;
+    }
     let lock = Lock::take(path).map_err(|error| match error {
         LockError::Held(pid) => OpenError::Locked { pid, path: path.clone() },
         LockError::Io(error) => io_error(path, error),

@@ -65,6 +65,12 @@ pub fn check(key: &str) -> Result<(), WeakKey> {
     if key.bytes().any(|byte| !byte.is_ascii_graphic()) {
         return Err(WeakKey::Characters);
     }
+    if key.starts_with(['"', '\'']) {
+        return Err(WeakKey::Quoted);
+    }
+    if key.split_once('=').is_some_and(|(name, _)| is_variable(name)) {
+        return Err(WeakKey::Named);
+    }
     if let Some(digits) = key.strip_prefix(PREFIX) {
         return if is_whole(key, digits) { Ok(()) } else { Err(WeakKey::Checksum) };
     }
@@ -75,6 +81,13 @@ pub fn check(key: &str) -> Result<(), WeakKey> {
         ..=CHARACTERS_MAX => Ok(()),
         _ => Err(WeakKey::Long),
     }
+}
+
+/// Whether a text is the name of a variable for a key, such as `KITH_API_KEY`.
+fn is_variable(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && ["key", "token", "secret"].into_iter().any(|word| lower.ends_with(word))
 }
 
 fn is_whole(key: &str, digits: &str) -> bool {
@@ -101,6 +114,10 @@ fn push_digits(to: &mut String, bytes: &[u8], digits: usize) {
 pub enum WeakKey {
     /// Not in visible ASCII, so that no header can hold it.
     Characters,
+    /// In quotes, which a shell would remove.
+    Quoted,
+    /// The value of a variable, as in a file of environment variables.
+    Named,
     /// Begins as one that Kith made, and is none.
     Checksum,
     /// One of an example.
@@ -117,6 +134,10 @@ impl fmt::Display for WeakKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Characters => "has a character that no key has: only visible ASCII without blanks is sent",
+            Self::Quoted => "is in quotes, which would be part of it; write it without them",
+            Self::Named => {
+                "has the name of a variable and = before it, which would be part of it; write it alone"
+            }
             Self::Checksum => {
                 "begins with kith_ and has another checksum: it was cut or mistyped; copy it again"
             }
@@ -133,6 +154,20 @@ impl fmt::Display for WeakKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn key_with_quotes_or_name_is_refused() {
+        let key = "correct-horse-battery-staple-one-key";
+        for quote in ['"', '\''] {
+            assert_eq!(check(&format!("{quote}{key}{quote}")), Err(WeakKey::Quoted));
+        }
+        let made = generate().unwrap();
+        for name in ["KITH_API_KEY", "kith_key", "TOKEN"] {
+            assert_eq!(check(&format!("{name}={key}")), Err(WeakKey::Named), "{name}");
+            assert_eq!(check(&format!("{name}={}", *made)), Err(WeakKey::Named), "{name}");
+        }
+        assert_eq!(check("dGhlIGtleSBvZiBzb21lIG90aGVyIHByb2dyYW0K=="), Ok(()), "base64 ends with =");
+    }
 
     #[test]
     fn a_new_key_is_strong_and_no_two_are_alike() {

@@ -86,9 +86,10 @@ impl EdgeBody {
         self.cut(&answer::too_much_unread())
     }
 
-    /// Why it failed, where that is logged.
-    fn failed_event(&self, trailers: &HeaderMap) -> Option<Status> {
-        self.record.as_ref().filter(|record| record.is_event())?;
+    /// Why it failed, where that is logged, or decides whose fault it is.
+    fn failure(&self, code: Code, trailers: &HeaderMap) -> Option<Status> {
+        let needed = |record: &&CallRecord| record.is_event() || code == Code::ResourceExhausted;
+        self.record.as_ref().filter(needed)?;
         Status::from_header_map(trailers)
     }
 
@@ -101,7 +102,7 @@ impl EdgeBody {
             }
         } else if let Some(other) = replacement(&trailers, code) {
             return self.cut(&other);
-        } else if let Some(status) = self.failed_event(&trailers) {
+        } else if let Some(status) = self.failure(code, &trailers) {
             self.answered_with(&status);
         }
         self.answered(code);

@@ -11,6 +11,7 @@ use std::{
 
 use ahash::RandomState;
 use kith_service::{
+    error::Reason,
     metric,
     rpc::call::{Call, CallAccess},
 };
@@ -18,6 +19,7 @@ use metrics::{Counter, Histogram};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tokio::time::Instant;
 use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 use tracing::{Span, span::Entered};
 
 use super::{
@@ -58,6 +60,9 @@ const FAULTS: [Code; 6] = [
     Code::Unavailable,
     Code::DataLoss,
 ];
+
+/// Reasons of `RESOURCE_EXHAUSTED` that are not the caller's. All others are limits that it has reached itself.
+const EXHAUSTED_NODE: [&str; 2] = [Reason::Overloaded.name(), Reason::StoreFull.name()];
 
 /// The services that are there from the first moment on, bound by no limit: `service`, `method`, kind, and who may call, since
 /// their contracts are not Kith's.
@@ -197,8 +202,8 @@ impl Method {
         Call { access, ..call }
     }
 
-    /// Counts a call that ended.
-    fn count(&self, code: Code, time: Duration) {
+    /// Counts a call that ended, and whether that is a fault of the node.
+    fn count(&self, code: Code, is_fault: bool, time: Duration) {
         if let Some(counter) = self.answers(code) {
             counter.increment(1);
         }
@@ -206,7 +211,7 @@ impl Method {
         self.times.get_or_init(Box::default).record(time);
         if code != Code::Ok {
             self.errors.fetch_add(1, Ordering::Relaxed);
-            self.faults.fetch_add(u64::from(FAULTS.contains(&code)), Ordering::Relaxed);
+            self.faults.fetch_add(u64::from(is_fault), Ordering::Relaxed);
         }
     }
 
@@ -343,10 +348,14 @@ impl CallRecord {
 
     /// Counts it with this answer; once.
     pub(super) fn answered(&mut self, code: Code) {
+        self.count(code, FAULTS.contains(&code));
+    }
+
+    fn count(&mut self, code: Code, is_fault: bool) {
         if std::mem::replace(&mut self.counted, true) {
             return;
         }
-        self.method.count(code, self.started.elapsed());
+        self.method.count(code, is_fault, self.started.elapsed());
         if let Some(span) = &self.span {
             trace::end(span, code);
         }
@@ -363,8 +372,17 @@ impl CallRecord {
         if let (Some(event), false) = (&mut self.event, self.counted) {
             event.fail(status);
         }
-        self.answered(status.code());
+        self.count(status.code(), is_fault(status));
     }
+}
+
+/// Whether the node did not bring a call to an end, and not because of a limit that its caller has reached.
+fn is_fault(status: &Status) -> bool {
+    let of_node = || {
+        let info = status.get_details_error_info();
+        info.is_none_or(|info| EXHAUSTED_NODE.contains(&info.reason.as_str()))
+    };
+    FAULTS.contains(&status.code()) && (status.code() != Code::ResourceExhausted || of_node())
 }
 
 impl Drop for CallRecord {
@@ -375,6 +393,8 @@ impl Drop for CallRecord {
 
 #[cfg(test)]
 mod tests {
+    use kith_service::error::Error;
+
     use super::*;
 
     #[test]
@@ -441,16 +461,30 @@ mod tests {
     #[test]
     fn calls_are_counted_by_method_and_fault() {
         let methods = Methods::new();
-        let get = methods.of("/kith.user.v1.UserService/GetUser");
+        let counted = |path: &str, code| {
+            CallRecord::begin(Arc::clone(methods.of(path)), Instant::now()).answered(code);
+        };
         for code in [Code::Ok, Code::NotFound, Code::Internal] {
-            get.count(code, Duration::from_millis(1));
+            counted("/kith.user.v1.UserService/GetUser", code);
         }
-        methods.of("/grpc.health.v1.Health/Check").count(Code::Ok, Duration::ZERO);
-        methods.of("/kith.user.v1.UserService/ExportUsers").count(Code::Ok, Duration::ZERO);
+        counted("/grpc.health.v1.Health/Check", Code::Ok);
+        counted("/kith.user.v1.UserService/ExportUsers", Code::Ok);
         let counted = methods.counted();
         let names: Vec<_> = counted.iter().map(|one| (one.method.as_str(), one.unary)).collect();
         assert_eq!(names, [("ExportUsers", false), ("GetUser", true)]);
         assert_eq!((counted[1].times.calls(), counted[1].errors, counted[1].faults), (3, 2, 1));
+    }
+
+    #[test]
+    fn limit_of_a_caller_is_no_fault() {
+        let of = |reason| is_fault(&Error::new(reason, "no").into());
+        assert!(of(Reason::Overloaded) && of(Reason::StoreFull) && of(Reason::StoreUnavailable));
+        assert!(is_fault(&Status::resource_exhausted("of another program")));
+        for reason in
+            [Reason::QuotaExceeded, Reason::MessageTooLarge, Reason::TooManyPending, Reason::NotFound]
+        {
+            assert!(!of(reason), "{reason:?}");
+        }
     }
 
     #[test]

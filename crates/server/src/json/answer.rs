@@ -84,7 +84,16 @@ pub(crate) fn failure(status: &Status) -> Response<Body> {
         // HTTP requires the scheme of authentication.
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
+    if let Some(seconds) = retry_after(status) {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
     response
+}
+
+/// When the same request may be sent again, in seconds: HTTP has no fractions, so it is rounded up. `None`: never.
+fn retry_after(status: &Status) -> Option<u64> {
+    let wait = status.get_details_retry_info()?.retry_delay?;
+    Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
 }
 
 /// The JSON form of an error.
@@ -221,6 +230,15 @@ mod tests {
         let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
         let body = String::from_utf8(body.to_vec()).unwrap();
         assert!(body.contains("members[0].mute_time (group_id 9, user_id 2)"), "{body}");
+    }
+
+    #[test]
+    fn answer_that_may_be_repeated_says_when() {
+        let after = |reason| failure(&Error::new(reason, "no").into()).headers().get("retry-after").cloned();
+        assert_eq!(after(Reason::Overloaded).unwrap(), "1", "0.2 s, rounded up");
+        assert_eq!(after(Reason::StoreFull).unwrap(), "60");
+        assert_eq!(after(Reason::StoreUnavailable).unwrap(), "1");
+        assert_eq!(after(Reason::NotFound), None);
     }
 
     #[test]

@@ -25,7 +25,8 @@ const SENT: [HeaderName; 11] = [
     HeaderName::from_static("x-user-agent"),
 ];
 /// What a page may read.
-const READ: [HeaderName; 9] = [
+const READ: [HeaderName; 10] = [
+    header::RETRY_AFTER,
     HeaderName::from_static("grpc-status"),
     HeaderName::from_static("grpc-message"),
     HeaderName::from_static("grpc-status-details-bin"),

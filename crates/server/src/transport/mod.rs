@@ -12,9 +12,10 @@ mod cors;
 mod front;
 mod http1_io;
 mod origin;
+pub mod pem_form;
 mod preface;
 mod refusals;
-mod tls;
+pub mod tls;
 mod web;
 
 use std::{

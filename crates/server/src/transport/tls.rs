@@ -15,7 +15,7 @@ use rustls::{
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::TlsAcceptor;
 
-use super::certificate;
+use super::{certificate, pem_form};
 use crate::{
     auth::secret_file::{self, Content, SecretFile, UnfitFile},
     config::TlsConfig,
@@ -93,6 +93,12 @@ impl fmt::Debug for Certificates {
     }
 }
 
+/// Why a node with these files would not start; `None`: they can be served, or TLS is not configured.
+#[must_use]
+pub fn fault(config: &TlsConfig) -> Option<String> {
+    Certificates::of(config).err().map(|error| error.to_string())
+}
+
 /// Both files, each opened once, so that the same content is checked, compared and served.
 struct TlsFileContents {
     cert: SecretFile,
@@ -102,8 +108,15 @@ struct TlsFileContents {
 impl TlsFiles {
     fn read(&self) -> Result<TlsFileContents, StartError> {
         let unfit = |key: &'static str| move |why: UnfitFile| StartError::new(format!("tls.{key}: {why}"));
+        let formed = |key: &str, path: &Path, fault: Option<&str>| match fault {
+            Some(why) => Err(StartError::new(format!("tls.{key}: {} {why}", path.display()))),
+            None => Ok(()),
+        };
         let cert = secret_file::read(&self.cert, Content::Public).map_err(unfit("cert_file"))?;
+        // Before the rights of the key file are judged, which are not those of a key if the files are exchanged.
+        formed("cert_file", &self.cert, pem_form::certificate_fault(&cert.bytes))?;
         let key = secret_file::read(&self.key, Content::PrivateKey).map_err(unfit("key_file"))?;
+        formed("key_file", &self.key, pem_form::key_fault(&key.bytes))?;
         Ok(TlsFileContents { cert, key })
     }
 
@@ -119,7 +132,7 @@ impl TlsFiles {
         let mut tls = ServerConfig::builder()
             .with_no_client_auth()
             .with_single_cert(chain, key)
-            .map_err(|error| StartError::new(format!("tls: certificate and key do not serve: {error}")))?;
+            .map_err(|error| StartError::new(pem_form::pair_fault(&error)))?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(TlsAcceptor::from(Arc::new(tls)))
     }
@@ -134,5 +147,65 @@ impl TlsFileContents {
             .chain_update(key)
             .finalize()
             .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+    use super::*;
+
+    /// A certificate and its key.
+    fn pair() -> (String, String) {
+        let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        (own.cert.pem(), own.signing_key.serialize_pem())
+    }
+
+    /// A key on P-521, which no certificate of these tests is for.
+    fn large_key() -> String {
+        let beginning = [
+            &[0x30, 0x60, 0x02, 0x01, 0x00, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01]
+                [..],
+            &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23, 0x04, 0x49, 0x30, 0x47, 0x02, 0x01, 0x01, 0x04, 0x42],
+            &[1; 66],
+        ]
+        .concat();
+        format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(beginning))
+    }
+
+    fn refused(cert: &str, key: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            Some(path)
+        };
+        let config = TlsConfig {
+            cert_file: file("cert.pem", cert),
+            key_file: file("key.pem", key),
+            ..TlsConfig::default()
+        };
+        fault(&config).unwrap_or_default()
+    }
+
+    #[test]
+    fn files_that_cannot_serve_say_why() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let ((cert, key), (_, other)) = (pair(), pair());
+        assert_eq!(refused(&cert, &key), "");
+        for (cert, key, words) in [
+            (&key, &cert, "cert_file: "),
+            (&key, &cert, "are exchanged"),
+            (&cert, &cert, "holds a certificate and no private key"),
+            (&cert, &other, "is not that of the first certificate"),
+            (&cert, &large_key(), "P-521 is not supported"),
+        ] {
+            let why = refused(cert, key);
+            assert!(why.contains(words), "{words}: {why}");
+        }
     }
 }

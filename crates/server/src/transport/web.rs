@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use axum::body::Body;
-use http::{Method, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use tonic_web::GrpcWebLayer;
 use tower::{Layer as _, ServiceExt as _, service_fn};
@@ -61,16 +61,41 @@ impl Web {
         cors.answer(request, calls).await
     }
 
-    async fn call(&self, edge: &Edge, request: Request<Incoming>) -> Response<Body> {
-        if !is_grpc_web(&request) {
+    async fn call(&self, edge: &Edge, mut request: Request<Incoming>) -> Response<Body> {
+        let Some(kind) = grpc_web(&request) else {
             return json::answer(edge, self.limits, request).await;
-        }
+        };
+        // The layer knows no parameters.
+        request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         let calls = GrpcWebLayer::new().layer(edge.clone());
         calls.oneshot(request).await.unwrap_or_else(|never| match never {}).map(Body::new)
     }
 }
 
-fn is_grpc_web<B>(request: &Request<B>) -> bool {
-    let kind = request.headers().get(header::CONTENT_TYPE);
-    request.method() == Method::POST && kind.is_some_and(|kind| GRPC_WEB.iter().any(|web| kind == web))
+/// The content type of a request of gRPC-Web, without parameters such as `charset`. `None`: it is another request.
+fn grpc_web<B>(request: &Request<B>) -> Option<&'static str> {
+    let kind = request.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let kind = kind.split_once(';').map_or(kind, |(kind, _)| kind).trim();
+    let known = GRPC_WEB.into_iter().find(|web| web.eq_ignore_ascii_case(kind));
+    known.filter(|_| request.method() == Method::POST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grpc_web_is_known_with_parameters() {
+        let kind = |method: Method, kind: &str| {
+            let request = Request::builder().method(method).header(header::CONTENT_TYPE, kind).body(());
+            grpc_web(&request.unwrap())
+        };
+        let binary = Some("application/grpc-web+proto");
+        for text in ["application/grpc-web+proto", "Application/gRPC-Web+proto ; charset=utf-8"] {
+            assert_eq!(kind(Method::POST, text), binary, "{text}");
+        }
+        assert_eq!(kind(Method::POST, "application/grpc-web-text;x=y"), Some("application/grpc-web-text"));
+        assert_eq!(kind(Method::POST, "application/grpc-web+json"), None);
+        assert_eq!(kind(Method::GET, "application/grpc-web"), None);
+    }
 }

@@ -73,6 +73,7 @@ async fn calls_past_quota_are_refused_over_grpc() {
     let token = signer.token(ANN);
     let refused = first_refused(async || node.users().get_user(by_token(&token, get(ANN))).await).await;
     assert_eq!(exceeded(&refused, "calls"), Duration::from_secs(1));
+    assert_eq!(refused.metadata().get("grpc-retry-pushback-ms").unwrap(), "1000");
     let other = node.users().get_user(by_token(&signer.token(8), get(ANN))).await;
     assert!(other.is_ok(), "others are not hindered: {other:?}");
 }
@@ -86,6 +87,7 @@ async fn calls_past_quota_are_refused_over_json() {
         let answer = http::send(node.address, "POST", http::GET_USER, &headers, r#"{"userId": 7}"#).await;
         if answer.code != 200 {
             answer.assert_refused(429, "resource_exhausted", "QUOTA_EXCEEDED");
+            assert_eq!(answer.header("retry-after"), Some("1"));
             let retry = answer.json()["details"].as_array().unwrap().iter().any(|detail| {
                 detail["type"] == "google.rpc.RetryInfo" && detail["debug"]["retryDelay"] == "1s"
             });
@@ -239,6 +241,7 @@ async fn records_past_quota_are_refused_until_refill() {
     node.users().batch_get_users(by_token(&token, batch(100))).await.unwrap();
     let refused = node.users().batch_get_users(by_token(&token, batch(50))).await.unwrap_err();
     let wait = exceeded(&refused, "records");
+    assert_eq!(refused.metadata().get("grpc-retry-pushback-ms").unwrap(), "-1", "its caller is to see it");
     assert!(wait > Duration::from_secs(10) && wait <= Duration::from_secs(30), "{wait:?}");
     let refused = first_refused(async || node.users().get_user(by_token(&token, get(ANN))).await).await;
     assert_eq!(exceeded(&refused, "records"), Duration::from_secs(1));

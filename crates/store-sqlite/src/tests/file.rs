@@ -42,6 +42,7 @@ async fn foreign_file_is_refused_and_left_alone() {
     let error = open(options(&folder)).await.unwrap_err();
     assert!(matches!(error, OpenError::NotADatabase { .. }), "{error:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+    assert!(!crate::lock::lock_path(&path).exists(), "nothing of this program is left beside it");
 }
 
 /// A database as another program leaves it, in this journal mode.
@@ -70,6 +71,7 @@ async fn a_database_of_another_program_is_not_changed() {
         let error = crate::migration_status(path.clone()).await.unwrap_err();
         assert!(matches!(error, OpenError::Foreign { .. }), "{sql}: {error:?}");
         assert_eq!(std::fs::read(&path).unwrap(), before, "{sql}");
+        assert!(!crate::lock::lock_path(&path).exists(), "{sql}");
     }
 }
 
