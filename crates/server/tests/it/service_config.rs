@@ -10,6 +10,8 @@ use serde_json::Value;
 use crate::contract;
 
 const PUBLISHED: &str = include_str!("../../../../proto/kith_grpc_service_config.json");
+/// What clients decode the details of an error with.
+const ERROR_DETAILS: &str = include_str!("../../../../proto/google/rpc/error_details.proto");
 /// For operators, who look at one node and not at whichever has its turn.
 const ADMIN: &str = "kith.admin.v1.AdminService";
 
@@ -72,7 +74,9 @@ fn times_and_attempts_are_within_limits() {
         assert!((2..=5).contains(&retry["maxAttempts"].as_u64().unwrap()), "{entry}");
         let pauses = (seconds(&retry["initialBackoff"]), seconds(&retry["maxBackoff"]));
         assert!(0.0 < pauses.0 && pauses.0 <= pauses.1, "{entry}");
-        assert_eq!(retry["retryableStatusCodes"], serde_json::json!(["UNAVAILABLE"]));
+        // A node says by `grpc-retry-pushback-ms` which refusals of the second code are to be repeated.
+        let codes = serde_json::json!(["UNAVAILABLE", "RESOURCE_EXHAUSTED"]);
+        assert_eq!(retry["retryableStatusCodes"], codes);
     }
 }
 
@@ -103,4 +107,18 @@ fn node_answers_within_half_the_deadline() {
     // So that a write that was never sent is answered as not applied.
     assert!(mongodb.server_selection < limits.write_answer);
     assert!(config.store.cql.request <= limits.write_answer);
+}
+
+#[test]
+fn published_error_details_are_those_of_answers() {
+    let pool = DescriptorPool::decode(tonic_types::pb::FILE_DESCRIPTOR_SET).unwrap();
+    for name in ["ErrorInfo", "RetryInfo", "BadRequest", "Help"] {
+        let message = pool.get_message_by_name(&format!("google.rpc.{name}")).unwrap();
+        let (_, published) = ERROR_DETAILS.split_once(&format!("\nmessage {name} {{")).unwrap();
+        let (published, _) = published.split_once("\n}").unwrap();
+        for field in message.fields() {
+            let declared = format!(" {} = {};", field.name(), field.number());
+            assert!(published.contains(&declared), "{name}{declared}");
+        }
+    }
 }

@@ -17,6 +17,12 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 pub use link::docs_at;
 pub use reason::{Reason, ReasonEntry, Retry};
 
+/// The trailer by which a server says when its client may repeat a call (gRFC A6).
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
+/// Longest wait of [`PUSHBACK`]. A client library holds the call back for it, so a longer one would end as DEADLINE_EXCEEDED, and
+/// its caller would not see the reason.
+const PUSHBACK_MAX: Duration = Duration::from_secs(1);
+
 /// `google.rpc.ErrorInfo.domain` of every error.
 pub const ERROR_DOMAIN: &str = "kith";
 
@@ -234,13 +240,26 @@ impl Error {
         facts.chain(outcome.map(|outcome| ("outcome".to_owned(), outcome.to_owned())))
     }
 
+    /// When the same request may be sent again; `None`: never.
+    fn retry_after(&self) -> Option<Duration> {
+        self.wait.or(self.reason.retry_after())
+    }
+
+    /// The value of [`PUSHBACK`]; below 0: a client library does not repeat the call. Only for the code that has reasons of both
+    /// kinds: clients count a value below 0 as a failure of the node.
+    fn pushback(&self) -> Option<String> {
+        let wait = self.retry_after().filter(|wait| *wait <= PUSHBACK_MAX);
+        let text = wait.map_or("-1".to_owned(), |wait| wait.as_millis().to_string());
+        (self.reason.code() == Code::ResourceExhausted).then_some(text)
+    }
+
     fn details(&self) -> ErrorDetails {
         let metadata: std::collections::HashMap<_, _> = self.info().collect();
         let mut details = ErrorDetails::with_error_info(self.reason.name(), ERROR_DOMAIN, metadata);
         if let (Some(field), Code::InvalidArgument) = (&self.field, self.reason.code()) {
             details.add_bad_request_violation(field.as_ref(), self.message.as_ref());
         }
-        if let Some(after) = self.wait.or(self.reason.retry_after()) {
+        if let Some(after) = self.retry_after() {
             details.set_retry_info(Some(after));
         }
         details.add_help_link(format!("kith errors {}", self.reason.name()), self.reason.link());
@@ -312,7 +331,12 @@ impl From<Error> for Status {
             }
             _ => {}
         }
-        Self::with_error_details(error.reason.code(), error.message.clone(), error.details())
+        let mut status =
+            Self::with_error_details(error.reason.code(), error.message.clone(), error.details());
+        if let Some(pushback) = error.pushback().and_then(|text| text.parse().ok()) {
+            status.metadata_mut().insert(PUSHBACK, pushback);
+        }
+        status
     }
 }
 

@@ -51,6 +51,23 @@ fn full_store_may_be_asked_again() {
 }
 
 #[test]
+fn pushback_says_which_refusals_to_repeat() {
+    let pushback = |error: Error| {
+        let status = Status::from(error);
+        status.metadata().get(PUSHBACK).map(|value| value.to_str().unwrap().to_owned())
+    };
+    let of = |reason| pushback(Error::new(reason, "no"));
+    assert_eq!(of(Reason::Overloaded).as_deref(), Some("200"));
+    assert_eq!(of(Reason::QuotaExceeded).as_deref(), Some("1000"));
+    let later = Error::new(Reason::QuotaExceeded, "no").after(Duration::from_secs(20));
+    assert_eq!(pushback(later).as_deref(), Some("-1"), "the caller must see it before its deadline");
+    assert_eq!(of(Reason::StoreFull).as_deref(), Some("-1"));
+    assert_eq!(of(Reason::MessageTooLarge).as_deref(), Some("-1"));
+    assert_eq!(of(Reason::StoreUnavailable), None, "a client asks another node soon");
+    assert_eq!(of(Reason::NotFound), None, "not repeated by its code");
+}
+
+#[test]
 fn damaged_record_has_a_reason_and_is_counted() {
     let before = damage::count();
     let source = Arc::new(std::io::Error::other("malformed"));

@@ -99,13 +99,13 @@ impl Balanced {
             loop {
                 let mut request = Request::new(message.clone());
                 request.set_timeout(policy.timeout);
-                match send(nodes.next().ok_or_else(no_node)?.clone(), request).await {
-                    Err(status) if code_of(&status) == Code::Unavailable && attempt < policy.attempts => {}
+                let status = match send(nodes.next().ok_or_else(no_node)?.clone(), request).await {
+                    Err(status) if attempt < policy.attempts && may_repeat(&status) => status,
                     answer => return answer,
-                }
+                };
                 self.again.fetch_add(1, Ordering::Relaxed);
                 let jitter = rand::rng().random_range(0.8..1.2);
-                sleep(pause.mul_f64(jitter)).await;
+                sleep(pushback(&status).unwrap_or_else(|| pause.mul_f64(jitter))).await;
                 (attempt, pause) = (attempt + 1, pause.mul_f64(policy.factor).min(policy.pause.1));
             }
         };
@@ -118,6 +118,21 @@ impl Balanced {
         let first = self.next.fetch_add(1, Ordering::Relaxed) % self.nodes.len();
         self.nodes.iter().cycle().skip(first)
     }
+}
+
+/// Whether a client library repeats a call: by its code, unless the node says that it must not.
+fn may_repeat(status: &Status) -> bool {
+    match code_of(status) {
+        Code::Unavailable => true,
+        Code::ResourceExhausted => pushback(status).is_some(),
+        _ => false,
+    }
+}
+
+/// How long the node says to wait; `None`: it does not say, or the call must not be repeated.
+fn pushback(status: &Status) -> Option<Duration> {
+    let text = status.metadata().get("grpc-retry-pushback-ms")?.to_str().ok()?;
+    text.parse().ok().map(Duration::from_millis)
 }
 
 fn no_node() -> Status {
@@ -142,7 +157,8 @@ fn policy(method: &MethodConfig) -> Result<Policy> {
     let Some(retry) = &method.retry_policy else {
         return Ok(Policy { timeout, attempts: 1, pause: (Duration::ZERO, Duration::ZERO), factor: 1.0 });
     };
-    ensure!(retry.retryable_status_codes == ["UNAVAILABLE"], "other codes are not tried again here");
+    let codes = ["UNAVAILABLE", "RESOURCE_EXHAUSTED"];
+    ensure!(retry.retryable_status_codes == codes, "other codes are not tried again here");
     let pause = (seconds(&retry.initial_backoff)?, seconds(&retry.max_backoff)?);
     Ok(Policy { timeout, attempts: retry.max_attempts, pause, factor: retry.backoff_multiplier })
 }
@@ -173,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_unavailable_is_retried_up_to_limit() {
+    async fn only_what_may_be_repeated_is_retried() {
         let node = || {
             let channel = tonic::transport::Channel::from_static("http://127.0.0.1:1").connect_lazy();
             Channel::new(channel, Bearer::of("sesame").unwrap())
@@ -184,5 +200,11 @@ mod tests {
         assert_eq!((answer.unwrap_err().code(), client.again()), (Code::Unavailable, 3));
         let answer = client.call(method, &(), |_, _| ready(Err::<(), _>(Status::not_found("no")))).await;
         assert_eq!((answer.unwrap_err().code(), client.again()), (Code::NotFound, 3));
+        for (pushback, again) in [("-1", 3), ("1", 6)] {
+            let mut refused = Status::resource_exhausted("later");
+            refused.metadata_mut().insert("grpc-retry-pushback-ms", pushback.parse().unwrap());
+            let answer = client.call(method, &(), |_, _| ready(Err::<(), _>(refused.clone()))).await;
+            assert_eq!((answer.unwrap_err().code(), client.again()), (Code::ResourceExhausted, again));
+        }
     }
 }
