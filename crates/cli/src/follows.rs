@@ -44,7 +44,7 @@ impl Import for Follows {
     fn read_line(&self, line: &[u8]) -> Result<Option<ImportFollow>, String> {
         let line = line.trim_ascii();
         match line.first() {
-            Some(b'#') => return Ok(None),
+            Some(b'#' | b'%') => return Ok(None),
             Some(b'{') => return json::record("kith.relation.v1.ImportFollow", line).map(Some),
             _ => {}
         }
@@ -77,7 +77,7 @@ fn record_lines(beginning: &[u8]) -> Vec<&str> {
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(text, |end| &text[..end]);
     let lines =
         whole.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line.trim_ascii()).ok());
-    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+    lines.filter(|line| !line.is_empty() && !line.starts_with(['#', '%'])).collect()
 }
 
 fn follow(edge: Edge) -> Result<ImportFollow, String> {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn follow_is_read_from_a_list_without_comments() {
         assert_eq!(read(" 1\t2\r"), Ok(Some((1, 2, None))));
-        for line in ["# Nodes: 7 Edges: 8", "#", "  # FromNodeId\tToNodeId"] {
+        for line in ["# Nodes: 7 Edges: 8", "#", "  # FromNodeId\tToNodeId", "% asym unweighted", "% 8 7 7"] {
             assert_eq!(read(line), Ok(None), "{line:?}");
         }
     }
@@ -131,6 +131,15 @@ mod tests {
         assert_eq!(read_as(&follows, "target_id,user_id,follow_time\r"), Ok(None));
         assert_eq!(read_as(&follows, "2,1,1970-01-01T00:00:05Z"), Ok(Some((1, 2, Some(5)))));
         assert_eq!(read_as(&follows, "2,1,soon"), Err(WRONG_TIME.to_owned()));
+    }
+
+    #[test]
+    fn graph_with_two_lines_of_comments_is_read() {
+        let lines = ["% asym unweighted", "% 8 7 7", "1 2"];
+        let mut follows = Follows::default();
+        follows.examine(lines.join("\n").as_bytes()).unwrap();
+        let read = lines.map(|line| read_as(&follows, line));
+        assert_eq!(read, [Ok(None), Ok(None), Ok(Some((1, 2, None)))]);
     }
 
     #[test]

@@ -61,8 +61,8 @@ enum ImportKind {
                       (default of the time: now), or a line of a table: two ids separated by a comma, a tab, a \
                       semicolon or spaces, with or without quotes. A first line may name the columns: user_id (or \
                       follower, source, from), target_id (or followee, target, to) and follow_time; without these names \
-                      the first two columns are the ids. Further columns are ignored, and lines that begin with #, as \
-                      in the graphs of SNAP. A follow that exists already is not changed and counts as imported. \
+                      the first two columns are the ids. Further columns are ignored, and lines that begin with # or %, \
+                      as in the graphs of SNAP and KONECT. A follow that exists already is not changed and counts as imported. \
                       Whether the users exist is not checked.\n\
                       Exit codes: as those of kith import."
     )]
