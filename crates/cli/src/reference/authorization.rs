@@ -21,12 +21,13 @@ A call passes these checks in this order, and takes no slot of the node before i
 | The caller has the scope of the method. | `PERMISSION_DENIED`: [SCOPE_MISSING](errors.md#scope_missing) |
 | With `kith-acting-user`: the caller has `act`, and is no user. | `PERMISSION_DENIED`: [ACTING_USER_REFUSED](errors.md#acting_user_refused) |
 | With `kith-acting-user`, or as a user: the method is not for services only. | `PERMISSION_DENIED`: [NOT_ALLOWED](errors.md#not_allowed) |
-| Without it: the caller has `own` of the domain. | `PERMISSION_DENIED`: [ACTING_USER_NEEDED](errors.md#acting_user_needed) |
+| Without it: the caller has `own` of the domain. | `PERMISSION_DENIED`: [ACTING_USER_NEEDED](errors.md#acting_user_needed), or [SCOPE_MISSING](errors.md#scope_missing) where the method is for services only |
 | The acting user is let in: neither suspended, nor signed out after its token was issued. | `PERMISSION_DENIED`: [USER_SUSPENDED](errors.md#user_suspended); `UNAUTHENTICATED`: [CREDENTIALS_REFUSED](errors.md#credentials_refused) |
 | The acting user is the one that the self field names, and may do this to the record. | `PERMISSION_DENIED` or `NOT_FOUND`, as the method says |
 
 Acting for users and acting for itself are separate rights: a caller that may only act for users, and forgets to name one, gets an \
-error and does not act as a service that may do everything. No preset but `all` has both.
+error and does not act as a service that may do everything. No preset has both but `all`, and `signup` for users: there is no acting user \
+yet when one is created.
 
 Health is open to every client. Reflection, and the answer that a method does not exist, are for callers; over JSON a path that \
 is no method is `404` to every client, because the contract is public. Other nodes of the cluster call InspectKey, FlushMemory and \

@@ -87,11 +87,13 @@ impl Rule {
         }
         match acting {
             Principal::User(_) if !rights.has(Scope::Act) => Err(acting_user_refused()),
-            Principal::User(_) if rule.users == Users::None => {
-                Err(Error::not_allowed("only services may do this: kith-acting-user must be absent"))
+            Principal::User(_) if rule.users == Users::None => Err(rule.only_for_services(rights)),
+            // No user could be named for it.
+            Principal::Service if rule.users == Users::None => {
+                rule.own_missing(rights).map_or(Ok(()), |own| Err(scope_missing(own)))
             }
-            Principal::Service if rule.own.is_some_and(|own| !rights.has(own)) => Err(acting_user_needed()),
-            Principal::User(_) | Principal::Service => Ok(()),
+            Principal::Service => rule.own_missing(rights).map_or(Ok(()), |own| Err(acting_user_needed(own))),
+            Principal::User(_) => Ok(()),
         }
     }
 
@@ -125,6 +127,25 @@ impl Rule {
     }
 }
 
+impl AccessRule {
+    /// The scope by which a caller calls for itself, if one is needed that is not among these rights.
+    fn own_missing(&self, rights: Rights) -> Option<Scope> {
+        self.own.filter(|own| !rights.has(*own))
+    }
+
+    /// Names everything that the caller has to change, or the next call would get another error.
+    fn only_for_services(&self, rights: Rights) -> Error {
+        let text = "only services may do this: kith-acting-user must be absent";
+        match self.own_missing(rights) {
+            None => Error::not_allowed(text),
+            Some(own) => {
+                let text = format!("{text}, and the caller needs the scope {own}");
+                Error::new(Reason::NotAllowed, text).with("scope", own.text())
+            }
+        }
+    }
+}
+
 fn scope_missing(scope: Scope) -> Error {
     Error::new(Reason::ScopeMissing, format!("the caller does not have the scope {scope}"))
         .with("scope", scope.text())
@@ -142,11 +163,11 @@ fn user_names_user() -> Error {
     Error::new(Reason::ActingUserRefused, text)
 }
 
-fn acting_user_needed() -> Error {
-    Error::new(
-        Reason::ActingUserNeeded,
-        "the caller may not act for itself here: kith-acting-user must name the user",
-    )
+fn acting_user_needed(own: Scope) -> Error {
+    let text = format!(
+        "kith-acting-user must name the user, because the caller does not have the scope {own}, to act for itself"
+    );
+    Error::new(Reason::ActingUserNeeded, text).with("scope", own.text())
 }
 
 #[cfg(test)]
@@ -195,6 +216,28 @@ mod tests {
         let create = rule(Action::Write, Users::None);
         assert_eq!(reason(create, &Scope::ALL, Some(7)), Some(Reason::NotAllowed));
         assert_eq!(reason(create, &Scope::ALL, None), None);
+        assert_eq!(reason(create, &[Scope::UserWrite, Scope::UserOwn], None), None);
+    }
+
+    /// A caller that follows the first error must not get one that says the contrary.
+    #[test]
+    fn errors_of_methods_for_services_name_the_scope() {
+        let create = rule(Action::Write, Users::None);
+        let rights = Rights::of(&[Scope::UserWrite, Scope::Act]);
+        let user = Principal::User(UserId::new(7).unwrap());
+        for (acting, expected) in [
+            (Principal::Service, (Reason::ScopeMissing, "the caller does not have the scope user:own")),
+            (
+                user,
+                (
+                    Reason::NotAllowed,
+                    "only services may do this: kith-acting-user must be absent, and the caller needs the scope user:own",
+                ),
+            ),
+        ] {
+            let error = create.check(rights, acting).unwrap_err();
+            assert_eq!((error.reason(), tonic::Status::from(error.clone()).message()), expected);
+        }
     }
 
     #[test]

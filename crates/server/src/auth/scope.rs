@@ -15,11 +15,16 @@ pub struct Preset {
     pub purpose: &'static str,
 }
 
-/// Every preset. None but `all` has both `act` and an `own`: who acts for users and forgets to name one must not act as a
-/// service that may do everything.
-pub const PRESETS: [Preset; 9] = [
+/// Every preset. None but `all` and `signup` has both `act` and an `own`: who acts for users and forgets to name one must not act
+/// as a service that may do everything. `signup` has that of users alone, because no user exists for whom one is created.
+pub const PRESETS: [Preset; 10] = [
     Preset { name: "all", rights: Rights::ALL, purpose: "api_key_file, and the first minutes" },
     Preset { name: "backend", rights: BACKEND, purpose: "servers that pass on requests of users" },
+    Preset {
+        name: "signup",
+        rights: BACKEND.and(Rights::of(&[Scope::UserOwn])),
+        purpose: "servers that sign users up, and pass on their requests",
+    },
     Preset {
         name: "gateway",
         rights: Rights::of(&[Scope::PresenceRead, Scope::PresenceWrite, Scope::PresenceOwn]),
@@ -185,6 +190,7 @@ mod tests {
              presence:read presence:write presence:own notice:read notice:write notice:own receipt:read receipt:write \
              receipt:own sequence:read sequence:write sequence:own"
         );
+        assert_eq!(texts("signup"), texts("backend").replace("user:write ", "user:write user:own "));
         assert_eq!(texts("gateway"), "presence:read presence:write presence:own");
         assert_eq!(texts("login"), "user:read user:own user:secret");
         assert_eq!(
@@ -207,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn no_preset_but_all_acts_and_owns() {
+    fn presets_that_act_own_at_most_users() {
         let owns = |rights: Rights| rights.scopes().any(|scope| scope.text().ends_with(":own"));
         let both = PRESETS.iter().filter(|preset| preset.rights.has(Scope::Act) && owns(preset.rights));
-        assert_eq!(both.map(|preset| preset.name).collect::<Vec<_>>(), ["all"]);
+        assert_eq!(both.map(|preset| preset.name).collect::<Vec<_>>(), ["all", "signup"]);
     }
 
     #[test]

@@ -76,6 +76,38 @@ async fn a_user_does_not_read_the_blocks_of_another() {
     assert_denied(relations.list_blocks(acting("backend", BOB, list)).await);
 }
 
+/// Each error names what its caller has to change, and none says the contrary of another.
+#[tokio::test]
+async fn one_preset_signs_users_up_and_acts_for_them() {
+    let node = node(&["backend", "signup"]).await;
+    let create = |name: &str| {
+        let user = User { user_name: name.into(), ..Default::default() };
+        CreateUserRequest { user: Some(user), ..Default::default() }
+    };
+    let refused = node.users().create_user(by("backend", create("cid"))).await;
+    let refused = assert_error(refused, Code::PermissionDenied, "SCOPE_MISSING");
+    assert_eq!(refused.get_error_details().error_info().unwrap().metadata["scope"], "user:own");
+    let refused = node.users().create_user(acting("backend", ANN, create("cid"))).await;
+    let refused = assert_error(refused, Code::PermissionDenied, "NOT_ALLOWED");
+    assert!(refused.message().contains("user:own"), "{refused:?}");
+    let refused = node.users().get_user(by("backend", get(ANN))).await;
+    let refused = assert_error(refused, Code::PermissionDenied, "ACTING_USER_NEEDED");
+    assert!(refused.message().contains("user:own"), "{refused:?}");
+
+    let made = node.users().create_user(by("signup", create("cid"))).await.unwrap().into_inner();
+    let cid = made.user.unwrap().user_id;
+    let mut relations = RelationServiceClient::new(node.channel.clone());
+    let block = BlockRequest { user_id: cid, target_id: BOB, ..Default::default() };
+    assert_error(
+        relations.block(by("signup", block.clone())).await,
+        Code::PermissionDenied,
+        "ACTING_USER_NEEDED",
+    );
+    relations.block(acting("signup", cid, block)).await.unwrap();
+    let found = node.users().get_user(acting("signup", cid, get(ANN))).await.unwrap().into_inner();
+    assert_eq!(found.user.unwrap().email, "", "no contact of others");
+}
+
 /// A51.
 #[tokio::test]
 async fn caller_without_act_names_no_user_by_headers() {

@@ -192,6 +192,7 @@ impl Cell {
             CallerKind::WrongKey => Refused("CREDENTIALS_REFUSED"),
             CallerKind::WithoutScope => Refused("SCOPE_MISSING"),
             CallerKind::ItselfForUser => Refused("ACTING_USER_REFUSED"),
+            CallerKind::ForNoUser if self.own.is_some() && for_services => Refused("SCOPE_MISSING"),
             CallerKind::ForNoUser if self.own.is_some() => Refused("ACTING_USER_NEEDED"),
             CallerKind::Operator if !of_admin => Refused("SCOPE_MISSING"),
             CallerKind::Node
