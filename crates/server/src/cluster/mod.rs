@@ -48,7 +48,12 @@ pub(crate) use proofs::Proofs;
 pub(crate) use refused::RedisRefused;
 pub use server::SharedServer;
 
-use self::{feed::StoreFeed, node_info::ProvenNodeInfo, schemas::SchemaWatch, window_epochs::WindowEpochs};
+use self::{
+    feed::StoreFeed,
+    node_info::{ProvenNodeInfo, without_replaced},
+    schemas::SchemaWatch,
+    window_epochs::WindowEpochs,
+};
 use crate::{
     config::{ClusterConfig, Config},
     health::Reporter,
@@ -276,12 +281,22 @@ impl Cluster {
         self.member.bus.sharing.queue.len()
     }
 
-    /// The nodes of the epoch that this one follows, itself among them.
+    /// The nodes of the epoch that this one follows, itself among them. A killed node is left out once another one has its
+    /// address.
     ///
     /// # Errors
     /// If Redis does not answer.
     pub(crate) async fn peers(&self) -> Result<Vec<Peer>, SharedError> {
-        self.server.shared().peers(self.node().epoch()).await
+        let listed = self.listed(self.node().epoch()).await?;
+        Ok(listed.into_iter().map(|(peer, _)| peer).collect())
+    }
+
+    async fn listed(&self, epoch: u64) -> Result<Vec<(Peer, ListedNode)>, SharedError> {
+        let peers = self.server.shared().peers(epoch).await?.into_iter();
+        Ok(without_replaced(peers.map(|peer| {
+            let listed = ListedNode::of(&peer, epoch, &self.proofs);
+            (peer, listed)
+        })))
     }
 
     /// The other nodes, by their node infos. Records without a valid proof are counted.
@@ -289,10 +304,9 @@ impl Cluster {
     /// # Errors
     /// If Redis does not answer.
     pub(crate) async fn others(&self) -> Result<Vec<ListedNode>, SharedError> {
-        let epoch = self.node().epoch();
-        let peers = self.server.shared().peers(epoch).await?;
-        let others = peers.iter().filter(|peer| peer.node != self.member.bus.id);
-        let others: Vec<_> = others.map(|peer| ListedNode::of(peer, epoch, &self.proofs)).collect();
+        let listed = self.listed(self.node().epoch()).await?.into_iter();
+        let others = listed.filter(|(peer, _)| peer.node != self.member.bus.id);
+        let others: Vec<_> = others.map(|(_, listed)| listed).collect();
         let unproven = others.iter().filter(|listed| !listed.is_proven).count();
         metrics::counter!(metric::NODE_RECORDS_REFUSED.name).increment(unproven as u64);
         Ok(others)

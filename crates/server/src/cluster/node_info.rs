@@ -1,7 +1,11 @@
 //! The record that a node publishes about itself in the registry. Data in Redis are untrusted: a node is
 //! called only if its record has a valid proof.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
+    time::Duration,
+};
 
 use http::Uri;
 use kith_cache::remote::{About, Peer};
@@ -125,6 +129,22 @@ impl ListedNode {
     }
 }
 
+/// Leaves out each node whose address belongs to a node that was heard later: its process was killed, and the one that runs
+/// there now refuses calls to it. Heard, not started: clocks of nodes differ. Only a node that is proven takes the place of
+/// another one.
+pub(super) fn without_replaced(nodes: impl Iterator<Item = (Peer, ListedNode)>) -> Vec<(Peer, ListedNode)> {
+    let nodes: Vec<_> = nodes.collect();
+    let mut heard: HashMap<String, Duration> = HashMap::new();
+    for (peer, listed) in nodes.iter().filter(|(_, listed)| listed.is_proven) {
+        let last = heard.entry(listed.node_info.address.clone()).or_insert(peer.silent);
+        *last = peer.silent.min(*last);
+    }
+    let is_last = |peer: &Peer, listed: &ListedNode| {
+        !listed.is_proven || heard.get(&listed.node_info.address).is_none_or(|last| peer.silent <= *last)
+    };
+    nodes.into_iter().filter(|(peer, listed)| is_last(peer, listed)).collect()
+}
+
 fn reachable_address(config: &Config, listens: SocketAddr) -> String {
     let scheme = if config.tls.cert_file.is_some() { "https" } else { "http" };
     let ip = if listens.ip().is_unspecified() { own_address() } else { listens.ip() };
@@ -197,6 +217,25 @@ mod tests {
         assert!(!listed(&moved, node_info.number()).is_proven, "changed");
         let earlier = by_node.text(6);
         assert!(!listed(&earlier, node_info.number()).is_proven, "of an earlier epoch");
+    }
+
+    #[test]
+    fn killed_node_gives_way_at_its_address() {
+        let node = |number: u64, address: &str, silent: u64, is_proven: bool| {
+            let node_info = NodeInfo { address: address.to_owned(), ..NodeInfo::default() };
+            let silent = Duration::from_secs(silent);
+            (Peer { node: number, silent, ..Peer::default() }, ListedNode { node_info, is_proven })
+        };
+        let nodes = [
+            node(1, "http://a:1", 40, true),
+            node(2, "http://a:1", 1, true),
+            node(3, "http://b:1", 50, true),
+            node(4, "http://a:1", 0, false),
+            node(5, "http://b:1", 0, false),
+            node(6, "http://c:1", 1, true),
+        ];
+        let left = without_replaced(nodes.into_iter()).into_iter().map(|(peer, _)| peer.node);
+        assert_eq!(left.collect::<Vec<_>>(), [2, 3, 4, 5, 6], "an unproven one takes no place");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod counts;
 mod epochs;
 mod fresh;
 pub(crate) mod hand;
+mod killed_node;
 mod killed_receivers;
 mod killed_sender;
 mod message_numbers;
