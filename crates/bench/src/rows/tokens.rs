@@ -100,7 +100,7 @@ async fn first(plan: &Plan, signer: &Signer) -> Result<Vec<Pair<f64>>> {
             }
             Side::Kith => {
                 for token in &tokens {
-                    ensure!(known.user(token).await.is_some(), "a token is refused");
+                    ensure!(known.user(token).await.is_ok(), "a token is refused");
                 }
             }
         }

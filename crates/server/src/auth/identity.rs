@@ -20,7 +20,7 @@ use super::{
     key::{Digest, KeyId},
     refused::{RefusalCause, RefusedCall},
     scope::USER_RIGHTS,
-    tokens::{self, Tokens, UnverifiedToken},
+    tokens::{self, TokenRefusal, Tokens, UnverifiedToken},
 };
 
 /// Metadata of a call that another node makes: its proof.
@@ -172,8 +172,11 @@ impl Authentication {
     /// CREDENTIALS_REFUSED if the token of the user is no longer taken.
     pub(crate) fn in_process(by: InProcessIdentity, now: Instant) -> Result<Identity, RefusedCall> {
         match by {
-            InProcessIdentity::User(user) if user.ends <= now || user.ended.is_cancelled() => {
-                Err(RefusedCall::of(RefusalCause::Token))
+            InProcessIdentity::User(user) if user.ends <= now => {
+                Err(RefusedCall::of(RefusalCause::Token(TokenRefusal::Expired)))
+            }
+            InProcessIdentity::User(user) if user.ended.is_cancelled() => {
+                Err(RefusedCall::of(RefusalCause::Token(TokenRefusal::Key)))
             }
             InProcessIdentity::User(user) => Ok(Identity::User(user)),
         }
@@ -186,7 +189,7 @@ impl Authentication {
     pub(crate) async fn user(&self, token: &str) -> Result<Arc<User>, RefusedCall> {
         let token = token.as_bytes();
         let found = self.tokens.find(token, Digest::of(token), Instant::now());
-        let refused = |_cause| RefusedCall::of(RefusalCause::Token);
+        let refused = |rule| RefusedCall::of(RefusalCause::Token(rule));
         match found.map_err(refused)? {
             tokens::TokenLookup::User(user) => Ok(user),
             tokens::TokenLookup::Unverified(unverified) => unverified.verify().await.map_err(refused),
@@ -196,7 +199,8 @@ impl Authentication {
     /// A caller by its key, or a user by its token. Keys and tokens take one way to the point where a key is known.
     fn find(&self, credential: &[u8], now: Instant) -> Result<IdentityLookup, RefusedCall> {
         if credential.len() > tokens::TOKEN_BYTES_MAX {
-            return Err(RefusedCall::of(RefusalCause::Malformed));
+            let token = RefusalCause::Token(TokenRefusal::Size);
+            return Err(RefusedCall::of(if is_token(credential) { token } else { RefusalCause::Malformed }));
         }
         let digest = Digest::of(credential);
         let caller = (credential.len() <= KEY_BYTES_MAX).then(|| self.callers.find_digest(&digest)).flatten();
@@ -206,8 +210,8 @@ impl Authentication {
         match self.tokens.find(credential, digest, now) {
             Ok(tokens::TokenLookup::User(user)) => Ok(IdentityLookup::Identity(Identity::User(user))),
             Ok(tokens::TokenLookup::Unverified(unverified)) => Ok(IdentityLookup::Token(unverified)),
-            Err(tokens::TokenRefusal::Form) => Err(self.refused_by_form(credential, &digest)),
-            Err(_) => Err(RefusedCall::of(RefusalCause::Token)),
+            Err(TokenRefusal::Form) => Err(self.refused_by_form(credential, &digest)),
+            Err(rule) => Err(RefusedCall::of(RefusalCause::Token(rule))),
         }
     }
 
@@ -215,9 +219,8 @@ impl Authentication {
     /// with tokens, as on a socket.
     fn refused_by_form(&self, credential: &[u8], digest: &Digest) -> RefusedCall {
         let expired = self.callers.expired(digest);
-        let parts = credential.split(|byte| *byte == b'.').count();
-        if expired.is_none() && parts == TOKEN_PARTS {
-            return RefusedCall::of(RefusalCause::Token);
+        if expired.is_none() && is_token(credential) {
+            return RefusedCall::of(RefusalCause::Token(TokenRefusal::Form));
         }
         RefusedCall::of_key(credential, digest, expired)
     }
@@ -242,6 +245,11 @@ impl fmt::Debug for Authentication {
 /// The credential is not, or no longer, that of a caller. One text for every cause.
 pub(crate) fn refused() -> Error {
     Error::new(Reason::CredentialsRefused, "the credential is not that of a caller or a user of this node")
+}
+
+/// Whether it has the parts of a token.
+fn is_token(credential: &[u8]) -> bool {
+    credential.split(|byte| *byte == b'.').count() == TOKEN_PARTS
 }
 
 /// The values of a header.
@@ -372,7 +380,7 @@ mod tests {
         assert_eq!(why(&closed(), "Basic YW5uOg=="), (RefusalCause::Malformed, None, None));
         assert_eq!(why(&closed(), &bearer_of("hunter2")), (RefusalCause::Unknown, None, None));
         for (value, cause) in [
-            ("a.b.c", RefusalCause::Token),
+            ("a.b.c", RefusalCause::Token(TokenRefusal::Form)),
             ("a.b", RefusalCause::Unknown),
             ("a.b.c.d", RefusalCause::Unknown),
         ] {

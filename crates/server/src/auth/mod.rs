@@ -11,6 +11,7 @@ mod rule;
 mod scope;
 pub mod secret_file;
 pub(crate) mod tokens;
+pub mod trial_issuer;
 
 pub(crate) use callers::CallerChange;
 pub use callers::{Caller, CallerKey, CallerSet, Callers};
@@ -19,4 +20,4 @@ pub use kith_service::rpc::rights::{CallerId, Rights, Scope};
 pub(crate) use refused::{RefusalCause, RefusedCall};
 pub use rule::{AccessRule, Rule};
 pub use scope::{PRESETS, Preset, USER_RIGHTS, UnknownScope, parse_scopes};
-pub use tokens::{Issuer, IssuerConfig, TokenAlgorithm, Tokens};
+pub use tokens::{Issuer, IssuerConfig, JwksUrl, TokenAlgorithm, TokenRefusal, Tokens};

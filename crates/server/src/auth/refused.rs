@@ -8,7 +8,7 @@ use kith_service::{
 };
 use kith_store::UserId;
 
-use super::{Caller, Digest, KeyId};
+use super::{Caller, Digest, KeyId, TokenRefusal};
 
 /// Shorter texts are no keys. Their digest is not logged: they may be passwords, which can be guessed from it.
 const KEY_LEAST: usize = 32;
@@ -26,8 +26,8 @@ pub(crate) enum RefusalCause {
     Unknown,
     /// A key that has expired.
     Expired,
-    /// A token of a user that no issuer has signed, that is for others, or that has ended.
-    Token,
+    /// A token of a user that breaks this rule.
+    Token(TokenRefusal),
     /// Not the proof of a node for this call.
     NodeProof,
     /// The caller lacks the scope of the method.
@@ -45,13 +45,27 @@ pub(crate) enum RefusalCause {
 }
 
 impl RefusalCause {
-    pub(crate) const ALL: [Self; 13] = [
+    /// In the order of their places.
+    pub(crate) const ALL: [Self; Self::OTHERS.len() + TokenRefusal::ALL.len()] = {
+        let mut all = [Self::Missing; Self::OTHERS.len() + TokenRefusal::ALL.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = match at.checked_sub(Self::OTHERS.len()) {
+                None => Self::OTHERS[at],
+                Some(rule) => Self::Token(TokenRefusal::ALL[rule]),
+            };
+            at += 1;
+        }
+        all
+    };
+
+    /// All but those of tokens.
+    const OTHERS: [Self; 12] = [
         Self::Missing,
         Self::Malformed,
         Self::Several,
         Self::Unknown,
         Self::Expired,
-        Self::Token,
         Self::NodeProof,
         Self::Scope,
         Self::ActingUserRefused,
@@ -61,6 +75,30 @@ impl RefusalCause {
         Self::SignedOut,
     ];
 
+    /// Its place in [`Self::ALL`].
+    pub(crate) const fn place(self) -> usize {
+        match self {
+            Self::Missing => 0,
+            Self::Malformed => 1,
+            Self::Several => 2,
+            Self::Unknown => 3,
+            Self::Expired => 4,
+            Self::NodeProof => 5,
+            Self::Scope => 6,
+            Self::ActingUserRefused => 7,
+            Self::ActingUserNeeded => 8,
+            Self::NotAllowed => 9,
+            Self::Suspended => 10,
+            Self::SignedOut => 11,
+            Self::Token(rule) => Self::OTHERS.len() + rule as usize,
+        }
+    }
+
+    /// The rule that a token breaks, as logs and `kith token check` name it.
+    pub(crate) const fn rule(self) -> Option<&'static str> {
+        if let Self::Token(rule) = self { Some(rule.name()) } else { None }
+    }
+
     /// As logs and metrics name it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -69,7 +107,7 @@ impl RefusalCause {
             Self::Several => "several",
             Self::Unknown => "unknown",
             Self::Expired => "expired",
-            Self::Token => "token",
+            Self::Token(_) => "token",
             Self::NodeProof => "node_proof",
             Self::Scope => "scope",
             Self::ActingUserRefused => "acting_user_refused",
@@ -147,11 +185,9 @@ mod tests {
 
     #[test]
     fn each_cause_has_a_name_and_a_place_of_its_own() {
-        assert_eq!(
-            RefusalCause::ALL.map(RefusalCause::name).into_iter().collect::<HashSet<_>>().len(),
-            RefusalCause::ALL.len()
-        );
-        assert!(RefusalCause::ALL.iter().enumerate().all(|(at, cause)| *cause as usize == at));
+        let names = RefusalCause::ALL.map(|cause| (cause.name(), cause.rule()));
+        assert_eq!(names.into_iter().collect::<HashSet<_>>().len(), RefusalCause::ALL.len());
+        assert!(RefusalCause::ALL.iter().enumerate().all(|(at, cause)| cause.place() == at));
     }
 
     #[test]

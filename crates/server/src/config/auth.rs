@@ -19,17 +19,26 @@ use crate::auth::{
 pub struct AuthConfig {
     /// TOML with the callers, their scopes and the digests of their keys: `kith keys create` writes it.
     pub callers_file: Option<PathBuf>,
-    /// How often this file, `api_key_file` and the keys of issuers are read again; a change takes effect without a restart.
+    /// How often this file, `api_key_file` and the `jwks_file` of issuers are read again; a change takes effect without a restart.
     /// Above 0.
     #[serde(with = "humantime_serde")]
     pub read_again_every: Duration,
+    /// How often the `jwks_url` of issuers are asked for their keys. Within 30 s also when a token names a key that is not known.
+    /// Above 0.
+    #[serde(with = "humantime_serde")]
+    pub jwks_read_every: Duration,
     /// Who issues tokens of users, as tables `[[auth.issuers]]` of the file: see [security](security.md).
     pub issuers: Vec<IssuerConfig>,
 }
 
 impl Default for AuthConfig {
     fn default() -> Self {
-        Self { callers_file: None, read_again_every: Duration::from_secs(10), issuers: Vec::new() }
+        Self {
+            callers_file: None,
+            read_again_every: Duration::from_secs(10),
+            jwks_read_every: Duration::from_secs(10 * 60),
+            issuers: Vec::new(),
+        }
     }
 }
 
@@ -89,7 +98,10 @@ impl Config {
 
 /// A node that other machines reach has callers, or says that it wants none.
 pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
-    above_zero(&[("auth.read_again_every", config.auth.read_again_every.is_zero())])?;
+    above_zero(&[
+        ("auth.read_again_every", config.auth.read_again_every.is_zero()),
+        ("auth.jwks_read_every", config.auth.jwks_read_every.is_zero()),
+    ])?;
     tokens::check(&config.auth.issuers)?;
     if config.api_key.is_some() && config.api_key_file.is_some() {
         return refuse("api_key_file", "and api_key are both given; give one");

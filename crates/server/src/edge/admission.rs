@@ -105,7 +105,7 @@ impl UnverifiedCall {
     pub(super) async fn verify(self) -> Result<AdmittedCall, DeniedCall> {
         let verified = timeout_at(self.deadline, self.token.verify()).await;
         let verified = verified.map_err(|_elapsed| Box::new(answer::deadline_exceeded()))?;
-        let user = verified.map_err(|_cause| RefusedCall::of(RefusalCause::Token))?;
+        let user = verified.map_err(|rule| RefusedCall::of(RefusalCause::Token(rule)))?;
         admitted(Identity::User(user), self.rule, self.acting, self.deadline)
     }
 }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use kith_service::rpc::rights::{CallerId, Rights};
 use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
 
+use super::fetched_keys::FetchedKeys;
 use crate::{
     auth::{
         CallerKey, CallerSet, Digest, Issuer,
@@ -22,6 +24,8 @@ pub struct CallerSources {
     api_key_file: Option<PathBuf>,
     callers_file: Option<PathBuf>,
     issuers: Vec<IssuerConfig>,
+    /// Of issuers with an address.
+    fetched: FetchedKeys,
 }
 
 /// The content of the sources.
@@ -47,6 +51,15 @@ pub(super) struct Contents {
 
 type FileRead = Result<secret_file::SecretFile, String>;
 
+/// A file or an address that cannot be used.
+#[derive(Debug)]
+pub(super) struct UnusedSource {
+    /// One line with the key of the configuration, the place, and why.
+    pub(super) text: String,
+    /// It is an address: it may answer later.
+    pub(super) is_address: bool,
+}
+
 /// What each file says by itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallerFiles {
@@ -64,7 +77,25 @@ impl CallerSources {
             api_key_file: config.api_key_file.clone(),
             callers_file: config.auth.callers_file.clone(),
             issuers: config.auth.issuers.clone(),
+            fetched: FetchedKeys::default(),
         }
+    }
+
+    /// Those of the issuers of a configuration alone.
+    #[must_use]
+    pub fn of_issuers(config: &Config) -> Self {
+        Self { issuers: config.auth.issuers.clone(), ..Self::default() }
+    }
+
+    /// Asks the addresses of issuers for their keys, which is all that the other methods know of them. Takes 5 s at most.
+    /// Returns whether all have answered.
+    pub async fn fetch(&self) -> bool {
+        self.fetched.fetch(&self.issuers).await
+    }
+
+    /// Whether keys of an issuer are at an address.
+    pub(super) fn has_addresses(&self) -> bool {
+        self.issuers.iter().any(|issuer| issuer.jwks_url.is_some())
     }
 
     /// Whether there are no sources: the node is open.
@@ -78,7 +109,7 @@ impl CallerSources {
         self.api_key_file.is_some() || self.callers_file.is_some() || !self.issuers.is_empty()
     }
 
-    /// Reads and parses the files. Not atomic over both: a reload reads twice for that.
+    /// Reads and parses the files, and what was fetched. Not atomic over both: a reload reads twice for that.
     ///
     /// # Errors
     /// One line with the key of the configuration, the file, the place in it, and no part of a key.
@@ -86,8 +117,8 @@ impl CallerSources {
         let contents = self.read();
         let warnings = contents.warnings();
         let (files, refused) = self.parse(contents, &CallerFiles::default());
-        if let Some(why) = refused.into_iter().next() {
-            return Err(why);
+        if let Some(why) = refused.first() {
+            return Err(why.text.clone());
         }
         let (set, odd_keys) = (self.together(&files)?, files.odd_keys());
         Ok(LoadedCallers { set, issuers: files.issuers, odd_keys, warnings })
@@ -102,15 +133,16 @@ impl CallerSources {
         Contents {
             keys: read("api_key_file", &self.api_key_file, Content::Keys),
             callers: read("auth.callers_file", &self.callers_file, Content::Public),
-            keys_of_issuers: self.issuers.iter().map(read_keys).collect(),
+            keys_of_issuers: self.issuers.iter().map(|issuer| self.read_keys(issuer)).collect(),
         }
     }
 
     /// Parses each file by itself. One that cannot be used says what it said `before`: it must not keep the others from taking
     /// effect, such as a key that is removed. Also returns why files cannot be used, as [`Self::find`] does.
-    pub(super) fn parse(&self, contents: Contents, before: &CallerFiles) -> (CallerFiles, Vec<String>) {
+    pub(super) fn parse(&self, contents: Contents, before: &CallerFiles) -> (CallerFiles, Vec<UnusedSource>) {
         let (mut files, mut refused) = (before.clone(), Vec::new());
-        let mut take = |parsed: Result<(), String>| refused.extend(parsed.err());
+        let unused = |text| UnusedSource { text, is_address: false };
+        let mut take = |parsed: Result<(), String>| refused.extend(parsed.err().map(unused));
         if let (Some(path), Some(file)) = (&self.api_key_file, contents.keys) {
             take(file.and_then(|file| {
                 files.keys =
@@ -128,14 +160,24 @@ impl CallerSources {
         for (at, (issuer, file)) in self.issuers.iter().zip(contents.keys_of_issuers).enumerate() {
             match file.and_then(|file| issuer_of(issuer, &file.bytes)) {
                 Ok(issuer) => issuers.push(issuer),
-                Err(why) => {
-                    issuers.extend(files.issuers.get(at).cloned());
-                    refused.push(why);
+                Err(text) => {
+                    let before = files.issuers.get(at).cloned();
+                    issuers.push(before.unwrap_or_else(|| Issuer::without_keys(issuer.clone())));
+                    refused.push(UnusedSource { text, is_address: issuer.jwks_url.is_some() });
                 }
             }
         }
         files.issuers = issuers;
         (files, refused)
+    }
+
+    fn read_keys(&self, issuer: &IssuerConfig) -> FileRead {
+        if let Some(file) = &issuer.jwks_file {
+            let read = secret_file::read(file, Content::Public);
+            return read.map_err(|unfit| format!("auth.issuers: jwks_file: {unfit}"));
+        }
+        let bytes = self.fetched.of(issuer).map_err(|why| format!("{}{why}", source(issuer)))?;
+        Ok(secret_file::SecretFile { bytes: Zeroizing::new(bytes.to_vec()), warnings: Vec::new() })
     }
 
     /// The callers of all files.
@@ -169,7 +211,7 @@ impl CallerFiles {
     /// What is wrong with keys of issuers that are left out, a line for each.
     pub(super) fn odd_keys(&self) -> Vec<String> {
         let of_issuer = |issuer: &Issuer| {
-            let file = format!("auth.issuers: jwks_file: {}", issuer.jwks_file().display());
+            let file = source(issuer.config());
             issuer
                 .odd_keys()
                 .iter()
@@ -205,14 +247,17 @@ impl Contents {
     }
 }
 
-fn read_keys(issuer: &IssuerConfig) -> Result<secret_file::SecretFile, String> {
-    let read = secret_file::read(&issuer.jwks_file, Content::Public);
-    read.map_err(|unfit| format!("auth.issuers: jwks_file: {unfit}"))
+fn issuer_of(issuer: &IssuerConfig, jwks: &[u8]) -> Result<Issuer, String> {
+    Issuer::new(issuer.clone(), jwks).map_err(|why| format!("{}{why}", source(issuer)))
 }
 
-fn issuer_of(issuer: &IssuerConfig, jwks: &[u8]) -> Result<Issuer, String> {
-    let path = issuer.jwks_file.display();
-    Issuer::new(issuer.clone(), jwks).map_err(|why| format!("auth.issuers: jwks_file: {path}{why}"))
+/// The key of the configuration with the file or address of the keys of an issuer.
+fn source(issuer: &IssuerConfig) -> String {
+    match (&issuer.jwks_file, &issuer.jwks_url) {
+        (Some(file), _) => format!("auth.issuers: jwks_file: {}", file.display()),
+        (None, Some(url)) => format!("auth.issuers: jwks_url: {url}"),
+        (None, None) => "auth.issuers: jwks_file".to_owned(),
+    }
 }
 
 fn default_caller(digest: Digest) -> CallerKey {
@@ -280,7 +325,7 @@ mod tests {
             api_key: None,
             api_key_file: file("kith.key", keys),
             callers_file: file("callers.toml", callers),
-            issuers: Vec::new(),
+            ..CallerSources::default()
         };
         let text = |error: String| error.replace(&folder.path().display().to_string(), "");
         let found = sources.find().map_err(text)?;

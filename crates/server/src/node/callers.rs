@@ -10,13 +10,13 @@ use kith_service::metric;
 use tokio::{
     sync::Mutex,
     task::spawn_blocking,
-    time::{MissedTickBehavior, interval, sleep},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
 use super::caller_sources::{CallerFiles, CallerSources, Contents};
 use crate::{
     auth::{Callers, Tokens},
-    config::Config,
+    config::{AuthConfig, Config},
     health::{HealthCause, Reporter},
     start_error::StartError,
     telemetry::audit,
@@ -24,6 +24,8 @@ use crate::{
 
 /// Pause between two reads that must be equal: an editor or a copy that writes in place has mostly finished by then.
 const STABLE: Duration = Duration::from_millis(500);
+/// Least time between two looks at the addresses of issuers, and the time after which one that did not answer is asked again.
+const FETCH_LEAST: Duration = Duration::from_secs(30);
 /// Attempts to read a file that keeps changing, before the next period.
 const READS_MAX: usize = 10;
 /// Names of the remarks in `/readyz`.
@@ -62,17 +64,19 @@ pub(crate) enum ReloadOutcome {
 }
 
 impl CallersReload {
-    /// Reads the callers of a node that starts. Blocks while files are read.
+    /// Reads the callers of a node that starts. Blocks while files are read, and waits at most 5 s for the addresses of issuers.
+    /// A node starts without the keys of an address that does not answer.
     ///
     /// # Errors
     /// If a file cannot be used: a starting node has no previous callers.
-    pub(crate) fn begin(config: &Config) -> Result<Self, StartError> {
+    pub(crate) async fn begin(config: &Config) -> Result<Self, StartError> {
         let sources = CallerSources::of(config);
+        sources.fetch().await;
         let contents = sources.read();
         let (digest, warnings) = (contents.digest(), contents.warnings());
         let (files, refused) = sources.parse(contents, &CallerFiles::default());
-        if let Some(why) = refused.into_iter().next() {
-            return Err(StartError::new(why));
+        if let Some(why) = refused.iter().find(|unused| !unused.is_address) {
+            return Err(StartError::new(why.text.as_str()));
         }
         let (callers, tokens) = if sources.is_none() {
             (Callers::open(), Tokens::none())
@@ -85,7 +89,7 @@ impl CallersReload {
         }
         metrics::gauge!(metric::INSECURE_CALLERS.name).set(f64::from(u8::from(config.insecure_callers)));
         metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(0.0);
-        let state = Mutex::new(AppliedFiles::of(digest, files));
+        let state = Mutex::new(AppliedFiles::of(refused.is_empty().then_some(digest), files));
         let reload = Self { sources, callers: Arc::new(callers), tokens: Arc::new(tokens), state };
         reload.expire();
         Ok(reload)
@@ -101,8 +105,13 @@ impl CallersReload {
         &self.tokens
     }
 
-    /// Reads the files every `period`, until dropped.
-    pub(crate) async fn run(&self, period: Duration, health: &Reporter) {
+    /// Reads the files and asks the addresses of issuers, each in its period, until dropped.
+    pub(crate) async fn run(&self, periods: &AuthConfig, health: &Reporter) {
+        let files = self.read_files(periods.read_again_every, health);
+        tokio::join!(files, self.fetch_keys(periods.jwks_read_every, health));
+    }
+
+    async fn read_files(&self, period: Duration, health: &Reporter) {
         if !self.sources.has_files() {
             return std::future::pending().await;
         }
@@ -112,6 +121,30 @@ impl CallersReload {
             ticks.tick().await;
             self.read_again(health).await;
         }
+    }
+
+    /// Asks the addresses of issuers every `period`, and sooner when one has not answered, or a token names a key that is not
+    /// known, which everybody can make.
+    async fn fetch_keys(&self, period: Duration, health: &Reporter) {
+        if !self.sources.has_addresses() {
+            return std::future::pending().await;
+        }
+        let least = FETCH_LEAST.min(period);
+        let mut more = Duration::ZERO;
+        loop {
+            sleep(least).await;
+            // Whether the time has passed does not matter.
+            drop(timeout(more, self.tokens.key_missed()).await);
+            let answered = self.sources.fetch().await;
+            more = if answered { period - least } else { Duration::ZERO };
+            self.read_again(health).await;
+        }
+    }
+
+    /// Asks the addresses of issuers now, and reads the files as [`Self::read_again`] does.
+    pub(crate) async fn fetch_and_read_again(&self, health: &Reporter) -> ReloadOutcome {
+        self.sources.fetch().await;
+        self.read_again(health).await
     }
 
     /// Ends the streams of expired keys. Must be called every second.
@@ -167,7 +200,7 @@ impl CallersReload {
         if has_other_keys || !changes.is_empty() {
             state.digest = None;
         }
-        Err(refused.join("; "))
+        Err(refused.iter().map(|unused| unused.text.as_str()).collect::<Vec<_>>().join("; "))
     }
 
     /// The content of the files when they are not being written: immediately if it is unchanged.
@@ -204,9 +237,9 @@ impl fmt::Debug for CallersReload {
 }
 
 impl AppliedFiles {
-    fn of(digest: [u8; 32], files: CallerFiles) -> Self {
+    fn of(digest: Option<[u8; 32]>, files: CallerFiles) -> Self {
         let mut applied = Self {
-            digest: Some(digest),
+            digest,
             files: CallerFiles::default(),
             refused: None,
             odd_keys: (Vec::new(), SystemTime::UNIX_EPOCH),
@@ -252,12 +285,13 @@ impl AppliedFiles {
         if !known {
             tracing::warn!(
                 why,
-                "of these files the content of before is used, also keys that were revoked since"
+                "of these files and addresses the content of before is used, also keys that were revoked since"
             );
         }
         metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(1.0);
-        let message =
-            format!("of these files the content of before is used, also keys that were revoked since: {why}");
+        let message = format!(
+            "of these files and addresses the content of before is used, also keys that were revoked since: {why}"
+        );
         health.remark(HealthCause { reason: REASON, message, since });
         self.refused = Some((why.to_owned(), since));
     }

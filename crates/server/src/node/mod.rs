@@ -7,6 +7,7 @@ mod certificate_watch;
 mod clock;
 #[cfg(feature = "embedded")]
 mod ephemeral;
+mod fetched_keys;
 mod operations;
 pub mod parent;
 pub mod reload;

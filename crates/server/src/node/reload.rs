@@ -48,7 +48,7 @@ impl RunningConfig {
             Ok(false) => {}
             Err(error) => report.refused.push(error.to_string()),
         }
-        match node.callers_reload().read_again(node.health()).await {
+        match node.callers_reload().fetch_and_read_again(node.health()).await {
             ReloadOutcome::Applied => report.applied.push("the files of callers".to_owned()),
             ReloadOutcome::Unchanged => {}
             ReloadOutcome::Refused(why) => report.refused.push(why),

@@ -121,7 +121,7 @@ impl Node {
         let ports =
             BoundPorts { calls: Port::bind(&config).await?, operations: bind_operations(&config).await? };
         let metrics = telemetry::metrics()?;
-        let callers = Arc::new(CallersReload::begin(&config)?);
+        let callers = Arc::new(CallersReload::begin(&config).await?);
         error::docs_at(&config.docs_url);
         let store = OpenStore::open(&config).await?;
         let found = StartInputs::of(&config, &store).await?;
@@ -180,7 +180,7 @@ impl Node {
         warn_of_open_port(&port);
         warn_of_plain_links(&config);
         warn_of_insecure_callers(&config, &health);
-        watch_callers(&callers, config.auth.read_again_every, &health, &end);
+        watch_callers(&callers, &config, &health, &end);
         let refused = edge.clone();
         every(REFUSALS, &end, move || refused.report_refusals());
         let upkeep = metrics.clone();
@@ -417,15 +417,21 @@ fn warn_of_insecure_callers(config: &Config, health: &Reporter) {
     tracing::warn!("{message}");
 }
 
-/// Applies changes of the files of callers, and ends the streams of expired keys.
-fn watch_callers(callers: &Arc<CallersReload>, period: Duration, health: &Reporter, end: &CancellationToken) {
+/// Applies changes of the files of callers and of the keys of issuers, and ends the streams of expired keys.
+fn watch_callers(
+    callers: &Arc<CallersReload>,
+    config: &Arc<Config>,
+    health: &Reporter,
+    end: &CancellationToken,
+) {
     let expiring = Arc::clone(callers);
     every(SECOND, end, move || expiring.expire());
-    let (callers, health, end) = (Arc::clone(callers), health.clone(), end.clone());
+    let (callers, config) = (Arc::clone(callers), Arc::clone(config));
+    let (health, end) = (health.clone(), end.clone());
     tokio::spawn(async move {
         tokio::select! {
             () = end.cancelled() => {}
-            () = callers.run(period, &health) => {}
+            () = callers.run(&config.auth, &health) => {}
         }
     });
 }

@@ -41,6 +41,7 @@ mod gateway_calls;
 mod group_calls;
 mod group_search;
 mod http;
+mod issuer_address;
 mod json_equals_grpc;
 mod json_grpc_parity;
 mod marks_at_once;

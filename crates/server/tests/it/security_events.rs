@@ -1,8 +1,10 @@
 //! Security events: which calls leave a line in the log, and what is in it.
 
 use std::{
+    collections::HashSet,
     io,
     sync::{Arc, Mutex},
+    time::SystemTime,
 };
 
 use kith_proto::{
@@ -11,13 +13,17 @@ use kith_proto::{
     member::v1::{AddMembersRequest, Role, SetRoleRequest, member_service_client::MemberServiceClient},
     user::v1::{user_service_client::UserServiceClient, *},
 };
-use kith_server::auth::{Digest, Rights, parse_scopes};
+use kith_server::auth::{Digest, Rights, Tokens, parse_scopes};
 use serde_json::{Value, json};
 use tonic::{Code, Request, transport::Channel};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::{Layer as _, filter::filter_fn, fmt::MakeWriter, layer::SubscriberExt as _};
 
-use crate::secured_node::{ALL, NODE_PROOF, SecuredNode, acting, by, key_of};
+use crate::{
+    node::assert_error,
+    secured_node::{ALL, NODE_PROOF, SecuredNode, acting, by, by_token, key_of},
+    signing::{NAME, Signer},
+};
 
 const ANN: i64 = 7;
 const BOB: i64 = 8;
@@ -56,12 +62,17 @@ struct Stage {
 
 impl Stage {
     async fn with(presets: &[&str]) -> Self {
+        Self::with_tokens(presets, Arc::new(Tokens::none())).await
+    }
+
+    async fn with_tokens(presets: &[&str], tokens: Arc<Tokens>) -> Self {
         let lines = Lines::default();
         let layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(lines.clone());
         let layer = layer.with_filter(filter_fn(|line| line.target() == "kith::audit"));
         let log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
         let callers = presets.iter().map(|name| ((*name).to_owned(), parse_scopes([*name]).unwrap()));
-        let node = SecuredNode::start(callers.chain([("few".to_owned(), Rights::NONE)])).await;
+        let node =
+            SecuredNode::start_with(callers.chain([("few".to_owned(), Rights::NONE)]), tokens, |_| {}).await;
         let stage = Self { node, lines, _log: log };
         for (user_id, name) in [(ANN, "ann"), (BOB, "bob")] {
             stage.node.create_user(User { user_id, user_name: name.into(), ..Default::default() }).await;
@@ -275,6 +286,50 @@ async fn refused_calls_are_logged_once_then_counted() {
     assert_eq!(counted, expected);
     stage.node.edge.report_refusals();
     assert_eq!(stage.events(), [] as [Value; 0]);
+}
+
+/// The rule is for the operator alone: every caller gets the same answer.
+#[tokio::test]
+async fn refused_token_names_its_rule_in_the_log_alone() {
+    let (signer, stranger) = (Signer::new(1), Signer::new(2));
+    let stage = Stage::with_tokens(&[], signer.tokens()).await;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let good = json!({"iss": NAME, "aud": "kith", "sub": "7", "iat": now, "exp": now + 600});
+    let with = |name: &str, value: Value| {
+        let mut claims = good.clone();
+        claims[name] = value;
+        signer.signed(&claims)
+    };
+    let wrong = [
+        (with("exp", json!(now - 60)), "exp"),
+        (with("aud", json!("other")), "aud"),
+        (with("iss", json!("https://evil.test/")), "iss"),
+        (with("iat", Value::Null), "no_iat"),
+        (with("iat", json!(now + 100)), "iat"),
+        (with("exp", json!(now + 100_000)), "lifetime"),
+        (with("sub", json!("ben@example.org")), "user"),
+        (stranger.signed(&good), "kid"),
+        (format!("{}AAAA", &signer.token(ANN)[..signer.token(ANN).len() - 4]), "signature"),
+        ("a.b.c".to_owned(), "form"),
+    ];
+    let mut answers = HashSet::new();
+    for (token, rule) in &wrong {
+        for _ in 0..2 {
+            let get = GetUserRequest { user_id: ANN, consistency: None };
+            let refused = stage.node.users().get_user(by_token(token, get)).await;
+            let refused = assert_error(refused, Code::Unauthenticated, "CREDENTIALS_REFUSED");
+            answers.insert((refused.message().to_owned(), refused.details().to_vec()));
+        }
+        let [event] = &stage.events()[..] else { panic!("one event of {rule}") };
+        assert_eq!((&event["cause"], &event["rule"]), (&json!("token"), &json!(rule)));
+    }
+    assert_eq!(answers.len(), 1, "one answer for every rule");
+    stage.node.edge.report_refusals();
+    let mut counted: Vec<_> = stage.events().iter().map(|event| event["rule"].to_string()).collect();
+    counted.sort_unstable();
+    let mut rules: Vec<_> = wrong.iter().map(|(_, rule)| json!(rule).to_string()).collect();
+    rules.sort_unstable();
+    assert_eq!(counted, rules);
 }
 
 #[tokio::test]

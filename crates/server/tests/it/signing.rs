@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// How far the clocks of an issuer and a node may be apart.
 pub const LEEWAY: Duration = Duration::from_secs(30);
-const NAME: &str = "https://id.example/";
+pub const NAME: &str = "https://id.example/";
 
 pub struct Signer {
     key_id: String,
@@ -42,7 +42,9 @@ impl Signer {
             issuer: NAME.to_owned(),
             audience: vec!["kith".to_owned()],
             algorithms: TokenAlgorithm::ALL.to_vec(),
-            jwks_file: "jwks.json".into(),
+            jwks_file: Some("jwks.json".into()),
+            jwks_url: None,
+            jwks_ca_file: None,
             user_claim: "sub".to_owned(),
             lifetime_max: Duration::from_secs(3600),
         };
@@ -77,7 +79,8 @@ impl Signer {
         }))
     }
 
-    fn signed(&self, claims: &Value) -> String {
+    /// With these claims.
+    pub fn signed(&self, claims: &Value) -> String {
         let header = json!({"alg": "EdDSA", "kid": self.key_id, "typ": "JWT"});
         let signed = [&header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(self.pair.sign(signed.as_bytes())))

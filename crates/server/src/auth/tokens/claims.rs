@@ -14,25 +14,19 @@ use serde_json::{Map, Value};
 
 use super::{IssuerConfig, LEEWAY, TokenRefusal};
 
-/// The claims that every token has, and others. One that is there twice is an error of the reader.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "UniqueClaims")]
+/// The claims that every token has, and others.
+#[derive(Debug)]
 pub(super) struct Claims {
-    known: KnownClaims,
-    all: Map<String, Value>,
-}
-
-#[derive(Debug, Deserialize)]
-struct KnownClaims {
     iss: String,
-    aud: Audience,
+    aud: Vec<String>,
     exp: f64,
     iat: f64,
     nbf: Option<f64>,
+    all: Map<String, Value>,
 }
 
 /// All claims of a token. A map of serde would keep the last one of two.
-struct UniqueClaims(Map<String, Value>);
+pub(super) struct UniqueClaims(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for UniqueClaims {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -60,21 +54,6 @@ impl<'de> Deserialize<'de> for UniqueClaims {
     }
 }
 
-impl TryFrom<UniqueClaims> for Claims {
-    type Error = serde_json::Error;
-
-    fn try_from(UniqueClaims(all): UniqueClaims) -> Result<Self, Self::Error> {
-        Ok(Self { known: KnownClaims::deserialize(&all)?, all })
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Audience {
-    One(String),
-    Many(Vec<String>),
-}
-
 /// What follows from claims that are right.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ValidClaims {
@@ -86,15 +65,32 @@ pub(super) struct ValidClaims {
 }
 
 impl Claims {
+    /// Finds those that every token has.
+    pub(super) fn of(UniqueClaims(all): UniqueClaims) -> Result<Self, TokenRefusal> {
+        let number = |name: &str| all.get(name).and_then(Value::as_f64);
+        let nbf = match all.get("nbf") {
+            None | Some(Value::Null) => None,
+            Some(_) => Some(number("nbf").ok_or(TokenRefusal::NotBefore)?),
+        };
+        Ok(Self {
+            iss: all.get("iss").and_then(Value::as_str).ok_or(TokenRefusal::NoIssuer)?.to_owned(),
+            aud: all.get("aud").and_then(audience).ok_or(TokenRefusal::NoAudience)?,
+            exp: number("exp").ok_or(TokenRefusal::NoExpiry)?,
+            iat: number("iat").ok_or(TokenRefusal::NoIssueTime)?,
+            nbf,
+            all,
+        })
+    }
+
     /// The issuer that the token claims.
     pub(super) fn issuer(&self) -> &str {
-        &self.known.iss
+        &self.iss
     }
 
     /// Checks them by what the issuer may say.
     pub(super) fn check(&self, issuer: &IssuerConfig, now: SystemTime) -> Result<ValidClaims, TokenRefusal> {
-        let KnownClaims { aud, exp, iat, nbf, .. } = &self.known;
-        if !aud.has_one_of(&issuer.audience) {
+        let Self { aud, exp, iat, nbf, .. } = self;
+        if !aud.iter().any(|one| issuer.audience.contains(one)) {
             return Err(TokenRefusal::Audience);
         }
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -103,8 +99,11 @@ impl Claims {
         if left <= 0.0 {
             return Err(TokenRefusal::Expired);
         }
-        if *iat > now + leeway || nbf.is_some_and(|nbf| nbf > now + leeway) {
-            return Err(TokenRefusal::Early);
+        if *iat > now + leeway {
+            return Err(TokenRefusal::IssuedAhead);
+        }
+        if nbf.is_some_and(|nbf| nbf > now + leeway) {
+            return Err(TokenRefusal::NotBefore);
         }
         if exp - iat > issuer.lifetime_max.as_secs_f64() {
             return Err(TokenRefusal::Lifetime);
@@ -131,11 +130,11 @@ fn milliseconds(seconds: f64) -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-impl Audience {
-    fn has_one_of(&self, wanted: &[String]) -> bool {
-        match self {
-            Self::One(one) => wanted.contains(one),
-            Self::Many(all) => all.iter().any(|one| wanted.contains(one)),
-        }
+/// One name or several.
+fn audience(claim: &Value) -> Option<Vec<String>> {
+    match claim {
+        Value::String(one) => Some(vec![one.clone()]),
+        Value::Array(all) => all.iter().map(|one| one.as_str().map(str::to_owned)).collect(),
+        _ => None,
     }
 }

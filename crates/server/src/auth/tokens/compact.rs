@@ -79,7 +79,7 @@ impl CompactToken {
     /// Reads the claims.
     pub(super) fn claims(&self) -> Result<Claims, TokenRefusal> {
         let json = decode(&self.token[self.header + 1..self.signed])?;
-        object(&json)
+        object(&json, TokenRefusal::Claims).and_then(Claims::of)
     }
 
     /// What the signature is of.
@@ -90,16 +90,16 @@ impl CompactToken {
 
 impl<'a> Header<'a> {
     fn read(json: &'a [u8]) -> Result<Self, TokenRefusal> {
-        object(json)
+        object(json, TokenRefusal::Header)
     }
 }
 
-/// Reads an object: a list would be taken for its fields in their order.
-fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, TokenRefusal> {
+/// Reads an object: a list would be taken for its fields in their order. `wrong`: it is JSON with other fields.
+fn object<'a, T: Deserialize<'a>>(json: &'a [u8], wrong: TokenRefusal) -> Result<T, TokenRefusal> {
     if json.trim_ascii_start().first() != Some(&b'{') {
         return Err(TokenRefusal::Form);
     }
-    serde_json::from_slice(json).map_err(|_| TokenRefusal::Form)
+    serde_json::from_slice(json).map_err(|error| if error.is_data() { wrong } else { TokenRefusal::Form })
 }
 
 /// Strictly: no padding, no blank, no bits that mean nothing, or one token would have several texts.

@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use kith_service::invalid_value::{InvalidValue, refuse};
 use serde::{Deserialize, Serialize};
 
+use super::JwksUrl;
+
 const KEY: &str = "auth.issuers";
 /// Claims that mean something else.
 const NO_USER: [&str; 7] = ["iss", "aud", "exp", "iat", "nbf", "jti", ""];
@@ -20,8 +22,15 @@ pub struct IssuerConfig {
     /// How it signs.
     #[serde(default = "all_algorithms")]
     pub algorithms: Vec<TokenAlgorithm>,
-    /// Its public keys (JWKS).
-    pub jwks_file: PathBuf,
+    /// The file with its public keys (JWKS).
+    #[serde(default)]
+    pub jwks_file: Option<PathBuf>,
+    /// In place of the file: where it publishes them, by HTTPS.
+    #[serde(default)]
+    pub jwks_url: Option<JwksUrl>,
+    /// The certificates (PEM) that the server of `jwks_url` is trusted by. Default: those that the system trusts.
+    #[serde(default)]
+    pub jwks_ca_file: Option<PathBuf>,
     /// The claim with the id of the user.
     #[serde(default = "subject")]
     pub user_claim: String,
@@ -94,6 +103,12 @@ pub(crate) fn check(issuers: &[IssuerConfig]) -> Result<(), InvalidValue> {
                 "has no audience, so that its tokens for other programs would be taken; name that of Kith (aud)",
             );
         }
+        if issuer.jwks_file.is_some() == issuer.jwks_url.is_some() {
+            return says("needs jwks_file or jwks_url, and not both, to find its keys");
+        }
+        if issuer.jwks_ca_file.is_some() && issuer.jwks_url.is_none() {
+            return says("has a jwks_ca_file, which is for jwks_url alone; leave it out");
+        }
         if issuer.algorithms.is_empty() {
             return says("has no algorithms; name some of EdDSA, ES256, RS256, or leave the key out");
         }
@@ -141,10 +156,25 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_an_issuer_have_one_source() {
+        let why = |toml: &str| {
+            let issuer = toml::from_str(&format!("issuer = 'a'\naudience = ['kith']\n{toml}")).unwrap();
+            check(&[issuer]).err().map(|wrong| wrong.text).unwrap_or_default()
+        };
+        let (file, url) = ("jwks_file = 'jwks.json'\n", "jwks_url = 'https://id.example/jwks'\n");
+        assert_eq!((why(file), why(url)), (String::new(), String::new()));
+        assert_eq!(why(&format!("{url}jwks_ca_file = 'ca.pem'")), "");
+        for wrong in ["", &format!("{file}{url}")] {
+            assert!(why(wrong).contains("needs jwks_file or jwks_url"), "{wrong}");
+        }
+        assert!(why(&format!("{file}jwks_ca_file = 'ca.pem'")).contains("is for jwks_url alone"));
+    }
+
+    #[test]
     fn other_algorithms_and_unknown_keys_are_refused() {
         let base = "issuer = 'a'\naudience = ['kith']\njwks_file = 'jwks.json'\n";
         for more in
-            ["algorithms = ['HS256']", "algorithms = ['none']", "jwks_url = 'x'", "audience_any = true"]
+            ["algorithms = ['HS256']", "algorithms = ['none']", "jwks_uri = 'x'", "audience_any = true"]
         {
             assert!(toml::from_str::<IssuerConfig>(&format!("{base}{more}")).is_err(), "{more}");
         }

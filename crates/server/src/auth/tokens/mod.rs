@@ -1,13 +1,16 @@
 //! Users by tokens: JSON Web Tokens that configured issuers have signed.
 //!
-//! Kith issues none, and fetches no key: the keys of an issuer are in a file. A token is bound to the keys, the audience and the
+//! Kith issues none. The keys of an issuer are in a file, or at an address that the configuration names. A token is bound to the keys, the audience and the
 //! algorithms of the issuer that it names, and the algorithm to the kind of the key.
 
 mod cache;
 mod claims;
 mod compact;
 mod config;
+mod fetch;
 mod key_set;
+mod refusal;
+mod url;
 
 use std::{
     collections::BTreeMap,
@@ -19,18 +22,24 @@ use std::{
 
 use arc_swap::ArcSwap;
 use kith_store::UserId;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
 
 use self::{
     cache::{VerifiedToken, VerifiedTokens},
-    claims::Claims,
     compact::CompactToken,
     key_set::{KeySet, PublicKey},
 };
 use super::{Digest, identity::User};
 
-pub(crate) use self::config::check;
-pub use self::config::{IssuerConfig, TokenAlgorithm};
+pub(crate) use self::{config::check, fetch::fetch};
+pub use self::{
+    config::{IssuerConfig, TokenAlgorithm},
+    refusal::TokenRefusal,
+    url::JwksUrl,
+};
 
 /// Longest token.
 pub(crate) const TOKEN_BYTES_MAX: usize = 8192;
@@ -46,35 +55,6 @@ pub struct Issuer {
     /// By their ids, which are names here and never a path or an address.
     keys: BTreeMap<Box<str>, Arc<PublicKey>>,
     odd_keys: Vec<String>,
-}
-
-/// Why a token is refused. Callers get one text for every cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TokenRefusal {
-    /// It is too long, or not three parts of base64url with JSON in them and the claims that every token has.
-    Form,
-    /// Its header names another type of token.
-    Type,
-    /// Its header has extensions that have to be understood.
-    Critical,
-    /// No issuer of this name is configured.
-    Issuer,
-    /// The algorithm is none of its issuer's, or not that of the key.
-    Algorithm,
-    /// Its issuer has no key with this id.
-    Key,
-    /// It is for others.
-    Audience,
-    /// It has expired.
-    Expired,
-    /// It is not valid yet, or was made in the future.
-    Early,
-    /// It is valid for longer than its issuer may make it.
-    Lifetime,
-    /// It names no user.
-    User,
-    /// The key has not signed it.
-    Signature,
 }
 
 /// What is known of a token before its signature is verified.
@@ -101,6 +81,8 @@ pub struct Tokens {
     known: ArcSwap<IssuerSet>,
     /// Everybody can make a token with a known key id and a wrong signature: those must not take all processors.
     verify_permits: Arc<Semaphore>,
+    /// A token names a key that its issuer does not have, and keys of this issuer are fetched.
+    missed: Notify,
 }
 
 struct IssuerSet {
@@ -125,9 +107,14 @@ impl Issuer {
         &self.odd_keys
     }
 
-    /// The file of its keys.
-    pub(crate) fn jwks_file(&self) -> &std::path::Path {
-        &self.config.jwks_file
+    /// An issuer of which no key is known yet.
+    pub(crate) fn without_keys(config: IssuerConfig) -> Self {
+        Self { config, keys: BTreeMap::new(), odd_keys: Vec::new() }
+    }
+
+    /// How it is configured.
+    pub(crate) const fn config(&self) -> &IssuerConfig {
+        &self.config
     }
 
     /// How many keys it may sign with.
@@ -155,7 +142,7 @@ impl Tokens {
     pub fn new(issuers: Vec<Issuer>) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let verify_permits = Arc::new(Semaphore::new((cores / 4).max(1)));
-        Self { known: ArcSwap::from_pointee(IssuerSet::new(issuers)), verify_permits }
+        Self { known: ArcSwap::from_pointee(IssuerSet::new(issuers)), verify_permits, missed: Notify::new() }
     }
 
     /// How many issuers there are.
@@ -164,14 +151,23 @@ impl Tokens {
         self.known.load().issuers.len()
     }
 
-    /// The user of a token, as calls find it, also where it is seen for the first time; `None` if the token is refused.
-    pub async fn user(&self, token: &str) -> Option<UserId> {
-        let found = self.find(token.as_bytes(), Digest::of(token.as_bytes()), Instant::now()).ok()?;
-        let user = match found {
+    /// The user of a token, as calls find it, also where it is seen for the first time, and how long the token is taken.
+    ///
+    /// # Errors
+    /// The rule that the token breaks.
+    pub async fn user(&self, token: &str) -> Result<(UserId, Duration), TokenRefusal> {
+        let now = Instant::now();
+        let user = match self.find(token.as_bytes(), Digest::of(token.as_bytes()), now)? {
             TokenLookup::User(user) => user,
-            TokenLookup::Unverified(unverified) => unverified.verify().await.ok()?,
+            TokenLookup::Unverified(unverified) => unverified.verify().await?,
         };
-        Some(user.id)
+        Ok((user.id, user.ends.saturating_duration_since(now)))
+    }
+
+    /// Returns once a token names a key that is not known, of an issuer whose keys are fetched: it may have a new one. Every client can
+    /// make such a token.
+    pub(crate) async fn key_missed(&self) {
+        self.missed.notified().await;
     }
 
     /// Takes on other keys. Those that stay keep their users' streams; the streams of the others end, and no token that they have
@@ -218,15 +214,20 @@ impl Tokens {
             return Ok(TokenLookup::User(user));
         }
         if token.len() > TOKEN_BYTES_MAX {
-            return Err(TokenRefusal::Form);
+            return Err(TokenRefusal::Size);
         }
         let compact = CompactToken::read(token)?;
-        let claims: Claims = compact.claims()?;
+        let claims = compact.claims()?;
         let issuer = known.issuer(claims.issuer()).ok_or(TokenRefusal::Issuer)?;
         if !issuer.config.algorithms.contains(&compact.algorithm) {
             return Err(TokenRefusal::Algorithm);
         }
-        let key = issuer.keys.get(&*compact.key_id).ok_or(TokenRefusal::Key)?;
+        let Some(key) = issuer.keys.get(&*compact.key_id) else {
+            if issuer.config.jwks_url.is_some() {
+                self.missed.notify_one();
+            }
+            return Err(TokenRefusal::Key);
+        };
         if key.algorithm() != compact.algorithm {
             return Err(TokenRefusal::Algorithm);
         }

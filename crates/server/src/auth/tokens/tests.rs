@@ -32,7 +32,9 @@ impl Signer {
             issuer: self.name.to_owned(),
             audience: vec!["kith".to_owned()],
             algorithms: TokenAlgorithm::ALL.to_vec(),
-            jwks_file: "jwks.json".into(),
+            jwks_file: Some("jwks.json".into()),
+            jwks_url: None,
+            jwks_ca_file: None,
             user_claim: "sub".to_owned(),
             lifetime_max: Duration::from_secs(3600),
         }
@@ -155,9 +157,9 @@ async fn ids_of_keys_are_names_alone() {
         assert_eq!(check(one.with_header("kid", json!(id))).await, Err(TokenRefusal::Key), "{id}");
     }
     assert_eq!(check(one.with_header("kid", json!("x".repeat(129)))).await, Err(TokenRefusal::Key));
-    assert_eq!(check(one.with_header("kid", json!("x".repeat(10 << 10)))).await, Err(TokenRefusal::Form));
+    assert_eq!(check(one.with_header("kid", json!("x".repeat(10 << 10)))).await, Err(TokenRefusal::Size));
     for form in [Value::Null, json!(7), json!(["a"])] {
-        assert_eq!(check(one.with_header("kid", form)).await, Err(TokenRefusal::Form));
+        assert_eq!(check(one.with_header("kid", form)).await, Err(TokenRefusal::Header));
     }
 }
 
@@ -173,7 +175,7 @@ async fn headers_that_mean_something_else_are_refused() {
     let null = r#"{"alg":"EdDSA","kid":"a","crit":null}"#;
     assert_eq!(check(one.sign(null, &one.claims().to_string())).await, Err(TokenRefusal::Critical));
     let twice = r#"{"alg":"none","kid":"a","alg":"EdDSA"}"#;
-    assert_eq!(check(one.sign(twice, &one.claims().to_string())).await, Err(TokenRefusal::Form));
+    assert_eq!(check(one.sign(twice, &one.claims().to_string())).await, Err(TokenRefusal::Header));
     assert_eq!(
         check(one.sign(r#"["EdDSA","a",null,false]"#, &one.claims().to_string())).await,
         Err(TokenRefusal::Form)
@@ -185,19 +187,28 @@ async fn headers_that_mean_something_else_are_refused() {
 async fn claims_must_be_there_and_right() {
     let one = signer("one", "a", 1);
     let of = async |name: &str, value: Value| check(one.with_claim(name, value)).await.unwrap_err();
-    for required in ["iss", "aud", "exp", "iat"] {
-        assert_eq!(of(required, Value::Null).await, TokenRefusal::Form, "{required}");
+    for (required, rule) in [
+        ("iss", TokenRefusal::NoIssuer),
+        ("aud", TokenRefusal::NoAudience),
+        ("exp", TokenRefusal::NoExpiry),
+        ("iat", TokenRefusal::NoIssueTime),
+    ] {
+        assert_eq!(of(required, Value::Null).await, rule, "{required}");
+        assert_eq!(of(required, json!({"a": 7})).await, rule, "{required}");
     }
+    assert_eq!(of("aud", json!(["kith", 7])).await, TokenRefusal::NoAudience);
     for audience in [json!("other"), json!(""), json!([]), json!("kith "), json!(["Kith"])] {
         assert_eq!(of("aud", audience).await, TokenRefusal::Audience);
     }
     assert_eq!(of("iss", json!("two")).await, TokenRefusal::Issuer);
-    assert_eq!(of("exp", json!("1800000600")).await, TokenRefusal::Form);
+    assert_eq!(of("exp", json!("1800000600")).await, TokenRefusal::NoExpiry);
     assert_eq!(of("exp", json!(NOW + 3601)).await, TokenRefusal::Lifetime);
     assert_eq!(of("exp", json!(1e300)).await, TokenRefusal::Lifetime);
     assert_eq!(of("iat", json!(NOW - 3001)).await, TokenRefusal::Lifetime);
-    assert_eq!(of("iat", json!(NOW + 31)).await, TokenRefusal::Early);
-    assert_eq!(of("nbf", json!(NOW + 31)).await, TokenRefusal::Early);
+    assert_eq!(of("iat", json!(NOW + 31)).await, TokenRefusal::IssuedAhead);
+    for not_yet in [json!(NOW + 31), json!("1800000000")] {
+        assert_eq!(of("nbf", not_yet).await, TokenRefusal::NotBefore);
+    }
     for user in
         [json!("0"), json!("-7"), json!("+7"), json!("07"), json!("7 "), json!("ann"), json!(7.5), json!([7])]
     {
@@ -218,7 +229,7 @@ async fn claim_that_is_there_twice_is_refused() {
         for twice in
             [format!("{{{more},{}", &claims[1..]), format!("{},{more}}}", &claims[..claims.len() - 1])]
         {
-            assert_eq!(check(sign(&twice)).await, Err(TokenRefusal::Form), "{twice}");
+            assert_eq!(check(sign(&twice)).await, Err(TokenRefusal::Claims), "{twice}");
         }
     }
 }
@@ -230,7 +241,7 @@ async fn clocks_may_be_30_seconds_apart() {
     assert_eq!(user_at(&tokens(), &one.token(), end + 29).await, Ok(7));
     assert_eq!(user_at(&tokens(), &one.token(), end + 30).await, Err(TokenRefusal::Expired));
     assert_eq!(user_at(&tokens(), &one.token(), NOW - 30).await, Ok(7));
-    assert_eq!(user_at(&tokens(), &one.token(), NOW - 31).await, Err(TokenRefusal::Early));
+    assert_eq!(user_at(&tokens(), &one.token(), NOW - 31).await, Err(TokenRefusal::IssuedAhead));
     let later = one.with_claim("nbf", json!(NOW + 30));
     assert_eq!(user_at(&tokens(), &later, NOW).await, Ok(7));
 }
@@ -284,7 +295,7 @@ async fn a_token_has_at_most_8_kib() {
     let fits = padded(TOKEN_BYTES_MAX - 1);
     assert!(fits.len() <= TOKEN_BYTES_MAX);
     assert_eq!(check(fits).await, Ok(7));
-    assert_eq!(check(padded(TOKEN_BYTES_MAX + 1)).await, Err(TokenRefusal::Form));
+    assert_eq!(check(padded(TOKEN_BYTES_MAX + 1)).await, Err(TokenRefusal::Size));
 }
 
 #[tokio::test]
@@ -355,6 +366,23 @@ async fn removed_key_ends_its_tokens_and_streams() {
     let swapped = signer("one", "b", 9);
     assert!(tokens.replace(vec![both(&[&swapped]), other.issuer()]));
     assert!(second.is_cancelled() && !foreign.is_cancelled());
+}
+
+/// Keys of a file are read in their period: a look for each wrong token would change nothing.
+#[tokio::test]
+async fn unknown_key_of_an_address_asks_for_a_look() {
+    let (by_file, by_url) = (signer("one", "a", 1), signer("two", "b", 2));
+    let url = serde_json::from_value(json!("https://id.example/")).unwrap();
+    let config = IssuerConfig { jwks_file: None, jwks_url: Some(url), ..by_url.config() };
+    let tokens = Tokens::new(vec![by_file.issuer(), Issuer { config, ..by_url.issuer() }]);
+    let mut missed = Box::pin(tokens.key_missed());
+    let unknown = |signer: &Signer| signer.with_header("kid", json!("x"));
+    assert!(futures::poll!(&mut missed).is_pending());
+    assert_eq!(user(&tokens, &unknown(&by_file)).await, Err(TokenRefusal::Key));
+    assert_eq!(user(&tokens, &by_url.token()).await, Ok(7));
+    assert!(futures::poll!(&mut missed).is_pending());
+    assert_eq!(user(&tokens, &unknown(&by_url)).await, Err(TokenRefusal::Key));
+    assert!(futures::poll!(&mut missed).is_ready());
 }
 
 #[tokio::test]

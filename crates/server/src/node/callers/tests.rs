@@ -17,22 +17,22 @@ struct ReloadFixture {
 
 impl ReloadFixture {
     /// Of a file of keys.
-    fn new(keys: &str) -> Self {
-        Self::of(keys, |config, file| config.api_key_file = Some(file))
+    async fn new(keys: &str) -> Self {
+        Self::of(keys, |config, file| config.api_key_file = Some(file)).await
     }
 
     /// Of a file of callers.
-    fn of_callers(text: &str) -> Self {
-        Self::of(text, |config, file| config.auth.callers_file = Some(file))
+    async fn of_callers(text: &str) -> Self {
+        Self::of(text, |config, file| config.auth.callers_file = Some(file)).await
     }
 
-    fn of(text: &str, configure: impl FnOnce(&mut Config, PathBuf)) -> Self {
+    async fn of(text: &str, configure: impl FnOnce(&mut Config, PathBuf)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kith.key");
         fs::write(&file, text).unwrap();
         let mut config = Config::default();
         configure(&mut config, file);
-        Self { folder, reload: CallersReload::begin(&config).unwrap(), health: Reporter::new() }
+        Self { folder, reload: CallersReload::begin(&config).await.unwrap(), health: Reporter::new() }
     }
 
     fn file(&self) -> PathBuf {
@@ -58,7 +58,7 @@ impl ReloadFixture {
 
 #[tokio::test(start_paused = true)]
 async fn new_keys_need_no_restart_and_end_streams() {
-    let stage = ReloadFixture::new(ONE);
+    let stage = ReloadFixture::new(ONE).await;
     let one = stage.reload.callers.find(ONE.as_bytes()).unwrap();
     assert_eq!(stage.read_again().await, ReloadOutcome::Unchanged);
     stage.write(&format!("{ONE}\n{TWO}\n"));
@@ -82,8 +82,8 @@ async fn issuer_keys_are_read_as_caller_keys() {
     fs::write(&file, jwks('1')).unwrap();
     let toml = "issuer = 'one'\naudience = ['kith']\njwks_file = 'jwks.json'";
     let mut config = Config::default();
-    config.auth.issuers.push(IssuerConfig { jwks_file: file.clone(), ..toml::from_str(toml).unwrap() });
-    let (reload, health) = (CallersReload::begin(&config).unwrap(), Reporter::new());
+    config.auth.issuers.push(IssuerConfig { jwks_file: Some(file.clone()), ..toml::from_str(toml).unwrap() });
+    let (reload, health) = (CallersReload::begin(&config).await.unwrap(), Reporter::new());
     assert!(!reload.callers.is_open(), "an issuer closes the node");
     assert_eq!(reload.read_again(&health).await, ReloadOutcome::Unchanged);
     fs::write(&file, jwks('2')).unwrap();
@@ -97,7 +97,7 @@ async fn issuer_keys_are_read_as_caller_keys() {
     }
     assert_eq!((reload.tokens.issuers(), health.remarks().len()), (1, 1), "those of before are valid");
     fs::write(&file, "{}").unwrap();
-    assert!(CallersReload::begin(&config).is_err(), "a node that starts has none of before");
+    assert!(CallersReload::begin(&config).await.is_err(), "a node that starts has none of before");
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,8 +116,8 @@ async fn broken_file_does_not_stop_the_others() {
     (config.api_key_file, config.auth.callers_file) = (Some(keys.clone()), Some(callers.clone()));
     let toml_of_issuer = "issuer = 'one'\naudience = ['kith']\njwks_file = 'jwks.json'";
     let issuer_config = toml::from_str(toml_of_issuer).unwrap();
-    config.auth.issuers.push(IssuerConfig { jwks_file: issuer.clone(), ..issuer_config });
-    let (reload, health) = (CallersReload::begin(&config).unwrap(), Reporter::new());
+    config.auth.issuers.push(IssuerConfig { jwks_file: Some(issuer.clone()), ..issuer_config });
+    let (reload, health) = (CallersReload::begin(&config).await.unwrap(), Reporter::new());
     let valid = || [ONE, TWO, three, four].map(|key| reload.callers.find(key.as_bytes()).is_some());
     assert_eq!(valid(), [true, true, false, false]);
 
@@ -153,8 +153,8 @@ async fn odd_issuer_key_is_left_out_and_remarked() {
     fs::write(&file, jwks('1')).unwrap();
     let toml = "issuer = 'one'\naudience = ['kith']\njwks_file = 'jwks.json'";
     let mut config = Config::default();
-    config.auth.issuers.push(IssuerConfig { jwks_file: file.clone(), ..toml::from_str(toml).unwrap() });
-    let (reload, health) = (CallersReload::begin(&config).unwrap(), Reporter::new());
+    config.auth.issuers.push(IssuerConfig { jwks_file: Some(file.clone()), ..toml::from_str(toml).unwrap() });
+    let (reload, health) = (CallersReload::begin(&config).await.unwrap(), Reporter::new());
     fs::write(&file, jwks('2').replace("[", r#"[{"kty": "oct", "kid": "s", "k": "c2VjcmV0"}, "#)).unwrap();
     assert_eq!(reload.read_again(&health).await, ReloadOutcome::Applied, "the rotation goes on");
     let remarks = health.remarks();
@@ -162,7 +162,7 @@ async fn odd_issuer_key_is_left_out_and_remarked() {
     assert_eq!(remark.reason, ODD_KEYS);
     assert!(remark.message.contains("jwks.json: key 1 is a shared secret"), "{}", remark.message);
     assert!(!remark.message.contains("c2VjcmV0"));
-    let started = CallersReload::begin(&config).unwrap();
+    let started = CallersReload::begin(&config).await.unwrap();
     assert_eq!(started.read_again(&health).await, ReloadOutcome::Unchanged);
     assert_eq!(health.remarks().len(), 1);
     fs::write(&file, jwks('2')).unwrap();
@@ -172,11 +172,11 @@ async fn odd_issuer_key_is_left_out_and_remarked() {
 
 #[tokio::test(start_paused = true)]
 async fn the_files_are_read_in_their_period() {
-    let stage = ReloadFixture::new(ONE);
+    let stage = ReloadFixture::new(ONE).await;
     stage.write(TWO);
-    let until = Instant::now() + Duration::from_secs(11);
+    let (until, periods) = (Instant::now() + Duration::from_secs(11), AuthConfig::default());
     tokio::select! {
-        () = stage.reload.run(Duration::from_secs(10), &stage.health) => panic!("it goes on"),
+        () = stage.reload.run(&periods, &stage.health) => panic!("it goes on"),
         () = tokio::time::sleep_until(until) => {}
     }
     assert_eq!(stage.valid(), [false, true]);
@@ -184,7 +184,7 @@ async fn the_files_are_read_in_their_period() {
 
 #[tokio::test(start_paused = true)]
 async fn unusable_file_changes_nothing_and_is_visible() {
-    let stage = ReloadFixture::new(ONE);
+    let stage = ReloadFixture::new(ONE).await;
     for keys in ["", "REPLACE_ME", &ONE[..20], "\u{0}"] {
         stage.write(keys);
         let ReloadOutcome::Refused(why) = stage.read_again().await else { panic!("{keys} is taken") };
@@ -217,7 +217,7 @@ async fn wrong_caller_files_change_nothing_at_runtime() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     type DamageFile<'a> = &'a dyn Fn(&PathBuf) -> std::io::Result<()>;
     let good = toml("chat", ONE, "");
-    let stage = ReloadFixture::of_callers(&good);
+    let stage = ReloadFixture::of_callers(&good).await;
     let file = stage.file();
     let fifo = |file: &PathBuf| std::process::Command::new("mkfifo").arg(file).status().map(drop);
     let writable = |file: &PathBuf| {
@@ -254,7 +254,7 @@ async fn wrong_caller_files_change_nothing_at_runtime() {
 #[tokio::test(start_paused = true)]
 async fn key_configured_after_its_expiry_is_refused() {
     let past = format!("{}{}", toml("chat", ONE, ", expires = 2020-01-01"), toml("jobs", TWO, ""));
-    let stage = ReloadFixture::of_callers(&past);
+    let stage = ReloadFixture::of_callers(&past).await;
     assert_eq!(stage.valid(), [false, true]);
     stage.write(&past.replace("2020-01-01", "2999-01-01"));
     assert_eq!(stage.read_again().await, ReloadOutcome::Applied);
@@ -263,7 +263,7 @@ async fn key_configured_after_its_expiry_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn remark_ends_when_the_old_file_is_back() {
-    let stage = ReloadFixture::new(ONE);
+    let stage = ReloadFixture::new(ONE).await;
     stage.write("");
     stage.read_again().await;
     stage.write(ONE);
@@ -273,7 +273,7 @@ async fn remark_ends_when_the_old_file_is_back() {
 
 #[tokio::test(start_paused = true)]
 async fn half_written_file_is_taken_once_whole() {
-    let stage = ReloadFixture::new(&format!("{ONE}\n{TWO}\n"));
+    let stage = ReloadFixture::new(&format!("{ONE}\n{TWO}\n")).await;
     // Truncated, as an editor that writes in place leaves it for a moment. The rest is valid by itself.
     stage.write(&format!("{ONE}\n"));
     let write = async {
@@ -287,7 +287,7 @@ async fn half_written_file_is_taken_once_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn constantly_changing_file_is_not_applied() {
-    let stage = ReloadFixture::new(ONE);
+    let stage = ReloadFixture::new(ONE).await;
     let write = async {
         for at in 0.. {
             stage.write(&format!("{TWO}{}", "\n".repeat(at)));

@@ -1,4 +1,4 @@
-//! Calls that are refused: the first of a caller and cause at once, then their number.
+//! Calls that are refused: the first of a caller, cause and rule for tokens at once, then their number.
 
 use std::{array, collections::HashMap, fmt};
 
@@ -37,7 +37,7 @@ impl RefusalLog {
 
     /// Counts a call of this method that is refused, and writes a line unless one was written since the last report but one.
     pub(crate) fn add(&self, refused: &RefusedCall, method: (&str, &str), trace_id: Option<&str>) {
-        self.counters[refused.cause as usize].increment(1);
+        self.counters[refused.cause.place()].increment(1);
         let caller = refused.caller.as_ref().map_or(NO_CALLER, |caller| &*caller.name);
         if self.is_first(caller, refused.cause) {
             write(refused, caller, method, trace_id);
@@ -47,7 +47,15 @@ impl RefusalLog {
     /// Writes how many were refused since the last report, by caller and cause. To be called every 10 s.
     pub(crate) fn report(&self) {
         for (caller, cause, refused) in self.take_counts() {
-            tracing::warn!(target: TARGET, event = "calls_refused", caller = &*caller, cause = cause.name(), refused, "security event");
+            tracing::warn!(
+                target: TARGET,
+                event = "calls_refused",
+                caller = &*caller,
+                cause = cause.name(),
+                rule = cause.rule(),
+                refused,
+                "security event"
+            );
         }
     }
 
@@ -59,7 +67,7 @@ impl RefusalLog {
             all.insert(caller.into(), array::from_fn(|_| None));
         }
         let Some(seen) = all.get_mut(caller) else { return true };
-        let count = &mut seen[cause as usize];
+        let count = &mut seen[cause.place()];
         let first = count.is_none();
         *count = Some(count.map_or(0, |count| count + 1));
         first
@@ -99,6 +107,7 @@ fn write(refused: &RefusedCall, caller: &str, method: (&str, &str), trace_id: Op
         method,
         reason = refused.error.reason().name(),
         cause = refused.cause.name(),
+        rule = refused.cause.rule(),
         trace_id,
         "security event"
     );
@@ -118,7 +127,7 @@ mod tests {
             .into_iter()
             .map(|(caller, cause, count)| (caller.into_string(), cause, count))
             .collect();
-        taken.sort_by_key(|(caller, cause, _)| (caller.clone(), *cause as usize));
+        taken.sort_by_key(|(caller, cause, _)| (caller.clone(), cause.place()));
         taken
     }
 
