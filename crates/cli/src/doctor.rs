@@ -97,7 +97,7 @@ pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8
 async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis) {
     diagnosis.add("tls", tls::findings(&config.tls));
     diagnosis.add("links", links::findings(config));
-    diagnosis.add("callers", callers::findings(config));
+    diagnosis.add("callers", callers::findings(config).await);
     let ports = port::check(config, limit).await;
     diagnosis.add("port", ports.findings.clone());
     diagnosis.add("data", data::findings(config));

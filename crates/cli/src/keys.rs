@@ -1,6 +1,6 @@
 //! `kith keys`: keys of callers, made, listed and revoked in files, without a node.
 
-mod files;
+pub(super) mod files;
 
 use std::{
     io::{self, Read as _},

@@ -40,6 +40,7 @@ mod restore;
 mod resync;
 mod serve;
 mod status;
+mod token;
 mod top;
 mod users;
 
@@ -124,6 +125,9 @@ enum Commands {
     /// Make, list, revoke and check the keys of callers, in files
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Check tokens of users, and make some for trials
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Ask whether a node serves
     Ping(ping::PingOptions),
     /// Write the completion script of a shell
@@ -198,6 +202,7 @@ pub fn main() -> ExitCode {
         Commands::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),
         Commands::Doctor(arguments) => client::block_on(doctor::run(&command.common, &arguments)),
         Commands::Keys(what) => keys::run(&command.common, &what),
+        Commands::Token(what) => client::block_on(token::run(&command.common, &what)),
         Commands::Ping(arguments) => client::block_on(ping::run(&command.common, &arguments)),
         Commands::Completions(arguments) => completions::run(&command.common, &arguments),
         Commands::Man(arguments) => man::run(&command.common, &arguments),

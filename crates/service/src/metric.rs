@@ -103,8 +103,8 @@ metrics! {
     pub const CALLERS_NOT_RELOADED: Metric = Metric::gauge(
         "kith_callers_not_reloaded",
         &[],
-        "1 while the files of callers cannot be used, so that the previous callers stay valid, including revoked keys; \
-         else 0.",
+        "1 while a file of callers or the address of an issuer cannot be used, so that its previous content stays valid, \
+         including revoked keys; else 0.",
     );
     pub const CREDENTIALS_EXPIRE_SECONDS: Metric = Metric::gauge(
         "kith_credentials_expire_seconds",

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use kith_server::{
-    auth::{CallerId, CallerKey, Rights},
+    auth::{CallerId, CallerKey, Rights, trial_issuer::TRIAL_ISSUER},
     config::{Config, IssuerConfig},
     node::caller_sources::CallerSources,
 };
@@ -14,12 +14,14 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long before its end a key is reported.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// What to run about keys of an issuer.
-const JWKS: &str = "kith config | grep jwks_file  # write the public keys of the issuer into it";
+const JWKS: &str = "kith config | grep jwks_  # the public keys of the issuer have to be there";
+/// How the error of an address of an issuer begins.
+const ADDRESS: &str = "auth.issuers: jwks_url";
 /// How old a key may be.
 const OLD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// No findings if no caller is configured and only this machine reaches the port.
-pub(super) fn findings(config: &Config) -> Vec<Finding> {
+pub(super) async fn findings(config: &Config) -> Vec<Finding> {
     if config.insecure_callers {
         let finding = "everybody who reaches the port may do everything (insecure_callers)";
         let run = "kith keys generate --file kith.key  # then api_key_file in place of insecure_callers";
@@ -30,6 +32,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
         return Vec::new();
     }
     let mut found: Vec<_> = plaintext(config).into_iter().collect();
+    sources.fetch().await;
     match sources.find() {
         Ok(callers) => {
             let warnings = callers.warnings.iter();
@@ -38,6 +41,11 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
             found.extend(callers.set.iter().filter_map(|key| check_key(key, config, SystemTime::now())));
             found.extend(no_service(config));
             found.extend(config.auth.issuers.iter().filter_map(long_lived));
+            found.extend(config.auth.issuers.iter().filter_map(for_trials));
+        }
+        Err(why) if why.starts_with(ADDRESS) => {
+            let finding = format!("{why}, so that a node which starts takes no token of this issuer");
+            found.push(Finding::new(finding, JWKS));
         }
         Err(why) => found.push(Finding::new(format!("{why}, so that no node starts"), "kith keys --help")),
     }
@@ -61,6 +69,14 @@ fn long_lived(issuer: &IssuerConfig) -> Option<Finding> {
             humantime::format_duration(issuer.lifetime_max)
         );
         Finding::new(finding, "kith config | grep lifetime_max  # set 24h or less in auth.issuers")
+    })
+}
+
+/// Its signing key is in a folder of trials.
+fn for_trials(issuer: &IssuerConfig) -> Option<Finding> {
+    (issuer.issuer == TRIAL_ISSUER).then(|| {
+        let finding = "tokens of kith token make are taken, which are for trials: who has their signing key can be every user";
+        Finding::new(finding, "kith config | grep -A3 auth.issuers  # remove this issuer")
     })
 }
 
@@ -133,8 +149,8 @@ mod tests {
         assert_eq!(finding(default), None);
     }
 
-    #[test]
-    fn issuers_without_caller_or_with_long_tokens() {
+    #[tokio::test]
+    async fn issuers_without_caller_or_with_long_tokens() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("jwks.json");
         let key = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
@@ -142,30 +158,33 @@ mod tests {
         let issuer = serde_json::json!({"issuer": "one", "audience": ["kith"], "jwks_file": file});
         let mut config = Config::default();
         config.auth.issuers.push(serde_json::from_value(issuer).unwrap());
-        let text = |config: &Config| {
-            findings(config).into_iter().map(|one| one.finding).collect::<Vec<_>>().join("; ")
+        let text = async |config: &Config| {
+            findings(config).await.into_iter().map(|one| one.finding).collect::<Vec<_>>().join("; ")
         };
         assert_eq!(
-            text(&config),
+            text(&config).await,
             "only users with tokens can call (auth.issuers): no caller with a key is configured"
         );
         config.auth.issuers[0].lifetime_max = 30 * DAY;
-        assert!(text(&config).contains("tokens of one may be valid for 30days"), "{}", text(&config));
+        let long = text(&config).await;
+        assert!(long.contains("tokens of one may be valid for 30days"), "{long}");
+        config.auth.issuers[0].issuer = TRIAL_ISSUER.to_owned();
+        assert!(text(&config).await.contains("kith token make are taken"));
         std::fs::write(&file, "{}").unwrap();
-        assert!(text(&config).starts_with("auth.issuers: jwks_file: "), "{}", text(&config));
+        assert!(text(&config).await.starts_with("auth.issuers: jwks_file: "));
     }
 
-    #[test]
-    fn insecure_callers_and_unfit_files_are_found() {
-        assert_eq!(findings(&Config::default()), []);
+    #[tokio::test]
+    async fn insecure_callers_and_unfit_files_are_found() {
+        assert_eq!(findings(&Config::default()).await, []);
         let insecure = Config { insecure_callers: true, ..Config::default() };
-        assert!(findings(&insecure)[0].finding.contains("insecure_callers"));
+        assert!(findings(&insecure).await[0].finding.contains("insecure_callers"));
         let absent = Config {
             listen: "0.0.0.0:7600".parse().unwrap(),
             api_key_file: Some("absent.key".into()),
             ..Config::default()
         };
-        let found = findings(&absent);
+        let found = findings(&absent).await;
         assert!(found[0].finding.contains("in plaintext"), "{found:?}");
         assert!(found[1].finding.starts_with("api_key_file: there is no file absent.key"), "{found:?}");
     }

@@ -19,7 +19,7 @@ const OF_CALLERS: u32 = 0o644;
 
 /// Writes a key to a new file; false if there is one of this name, which stays as it is. A process that is killed leaves no
 /// part of a key under the name. Fails when the file cannot be written.
-pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
+pub(in super::super) fn create(path: &Path, key: &str) -> Result<bool> {
     let unwritable = || format!("{} cannot be written", path.display());
     let sibling = sibling(path);
     let written = create_new(&sibling, OF_KEY).and_then(|mut file| {

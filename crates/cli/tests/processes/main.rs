@@ -51,6 +51,7 @@ mod start_logs;
 mod start_refused;
 mod start_waits;
 mod terminal;
+mod token_command;
 mod tour;
 #[cfg(feature = "embedded")]
 mod tour_sockets;

@@ -35,6 +35,8 @@ impl Scene {
             let made = ["keys", "create", name, "--scopes", "service", "--file", "listed.toml"];
             assert_eq!(scene.run(&made).code, 0);
         }
+        let made: Value = serde_json::from_str(&scene.run(&["token", "make", "7"]).out).unwrap();
+        fs::write(scene.dir.path().join("token"), made["token"].as_str().unwrap()).unwrap();
         fs::write(scene.dir.path().join("groups.jsonl"), "{\"name\":\"chess\",\"creatorId\":\"7\"}\n")
             .unwrap();
         scene
@@ -89,6 +91,8 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "keys list" => (&["keys list --file listed.toml"], false),
         "keys revoke" => (&["keys revoke jobs --file listed.toml"], false),
         "keys check" => (&["keys check --key-file one.key"], false),
+        "token check" => (&["token check token --config trial/kith.toml"], false),
+        "token make" => (&["token make 7 --dir trial --expires 5m"], false),
         "ping" => (&["ping"], false),
         "completions" => (&["completions bash", "completions zsh", "completions fish"], false),
         "man" => (&["man", "man --dir pages"], false),
