@@ -175,6 +175,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn address_of_an_issuer_that_fails_is_found() {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let url = format!("https://127.0.0.1:{port}/keys");
+        let issuer = serde_json::json!({"issuer": "one", "audience": ["kith"], "jwks_url": url});
+        let mut config = Config::default();
+        config.auth.issuers.push(serde_json::from_value(issuer).unwrap());
+        let [found] = &findings(&config).await[..] else { panic!("one finding") };
+        let expected = format!("{ADDRESS}: {url} cannot be connected to, so that a node which starts");
+        assert!(found.finding.starts_with(&expected), "{}", found.finding);
+    }
+
+    #[tokio::test]
     async fn insecure_callers_and_unfit_files_are_found() {
         assert_eq!(findings(&Config::default()).await, []);
         let insecure = Config { insecure_callers: true, ..Config::default() };
