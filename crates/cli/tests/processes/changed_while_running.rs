@@ -87,7 +87,7 @@ async fn unfit_files_change_nothing_and_are_reported() {
     let trusted = certify(dir.path());
     let node = with_tls(dir.path());
     fs::write(dir.path().join("key.pem"), "no key").unwrap();
-    until(PATIENCE, async || node.logged().contains("tls.key_file: key.pem holds no PEM")).await;
+    until(PATIENCE, async || node.logged().contains("tls.key_file: key.pem holds no private key")).await;
     assert!(connect(&node, &trusted).await.is_some());
 }
 

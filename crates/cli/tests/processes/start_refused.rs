@@ -230,6 +230,7 @@ fn foreign_database_is_left_as_it_is() {
     assert_eq!(output_of(kith(dir.path(), &["migrate"])).0, Some(0));
     let file = dir.path().join("data/kith.db");
     let mut bytes = fs::read(&file).unwrap();
+    fs::remove_file(dir.path().join("data/kith.db.lock")).unwrap();
     assert_eq!(&bytes[68..72], b"kith", "the id of the application");
     // Of another program, which keeps a journal that is rolled back (1) and not a log (2).
     bytes[68..72].copy_from_slice(b"okay");
@@ -245,6 +246,7 @@ fn foreign_database_is_left_as_it_is() {
     let (code, found, _) = output_of(kith(dir.path(), &[&FREE, &["doctor"][..]].concat()));
     assert!(code == Some(1) && found.contains(line), "{found}");
     assert!(fs::read(&file).unwrap() == bytes, "not a byte is changed");
+    assert!(!dir.path().join("data/kith.db.lock").exists(), "nor is a file made beside it");
     assert!(!dir.path().join("copy.db").exists());
 }
 
