@@ -109,7 +109,7 @@ async fn a_token_of_a_write_shows_that_write() {
 }
 
 #[tokio::test]
-async fn token_ahead_or_of_another_epoch_is_not_reached() {
+async fn token_ahead_or_of_other_epoch_is_not_reached() {
     let stage = Stage::new();
     stage.node.reach(3);
     let token = |partition, epoch, number| Token::new(Position { partition, epoch, number });

@@ -50,7 +50,7 @@ fn token_round_trips() {
 }
 
 #[test]
-fn version_before_reads_a_token_and_asks_the_store() {
+fn version_before_reads_a_token_from_the_store() {
     let [demand, others @ ..] = &positions(&node(issuer()).token_of(300).to_string())[..] else { panic!() };
     assert_eq!(demand, &[0, 7, 300]);
     assert_eq!(others.len(), 2);

@@ -67,7 +67,7 @@ mod tests {
     const DER: &[u8] = &[0x30, 0x82, 0x01, 0xff];
 
     #[test]
-    fn certificate_file_of_another_form_says_what_it_is() {
+    fn certificate_of_another_form_says_what_it_is() {
         assert_eq!(certificate_fault(CERTIFICATE), None);
         assert_eq!(certificate_fault(&[b"0 comment\n", CERTIFICATE].concat()), None);
         for (bytes, words) in [(DER, "is binary"), (KEY, "are exchanged"), (b"".as_slice(), "no certificate")]
