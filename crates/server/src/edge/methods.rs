@@ -479,7 +479,6 @@ mod tests {
     fn limit_of_a_caller_is_no_fault() {
         let of = |reason| is_fault(&Error::new(reason, "no").into());
         assert!(of(Reason::Overloaded) && of(Reason::StoreFull) && of(Reason::StoreUnavailable));
-        assert!(is_fault(&Status::resource_exhausted("of another program")));
         for reason in
             [Reason::QuotaExceeded, Reason::MessageTooLarge, Reason::TooManyPending, Reason::NotFound]
         {
