@@ -1,7 +1,8 @@
 //! The node as a gateway of its own: users who receive from it, by Receive or by a socket, are online through it.
 
-use std::{any::Any, collections::HashSet, sync::Arc, time::Duration};
+use std::{any::Any, collections::HashSet, mem::replace, sync::Arc, time::Duration};
 
+use futures::{StreamExt as _, stream};
 use kith_presence::{DeviceId, GatewayId};
 use kith_store::UserId;
 use parking_lot::Mutex;
@@ -16,6 +17,8 @@ use crate::{error::Error, message::ReceiverSessions};
 
 /// Sessions that one heartbeat renews.
 const RENEWED_AT_ONCE: usize = 1_000;
+/// Sessions that are opened at the same time after a heartbeat: some may wait for a part of Redis that is away.
+const OPENED_AT_ONCE: usize = 32;
 /// Heartbeats in the time after which a silent gateway is dead.
 const HEARTBEATS_PER_TTL: u32 = 4;
 /// How long a node that stops waits until the sessions of its last streams are closed. Others end with the gateway.
@@ -94,12 +97,16 @@ impl NodeSessions {
     pub(super) async fn send_heartbeats(self) {
         let mut ticks = interval(self.heartbeat_period());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut failing = false;
         loop {
             ticks.tick().await;
-            if let Some(token) = self.0.token.get()
-                && let Err(error) = Box::pin(self.renew(token)).await
+            let Some(token) = self.0.token.get() else { continue };
+            let renewed = Box::pin(self.renew(token)).await;
+            let was_failing = replace(&mut failing, renewed.is_err());
+            if let Err(error) = renewed.as_ref()
+                && !was_failing
             {
-                tracing::debug!(%error, "the sessions of streams are not renewed");
+                tracing::warn!(%error, "not all sessions of streams are renewed; it is tried again");
             }
         }
     }
@@ -108,17 +115,31 @@ impl NodeSessions {
         (self.0.sessions.rules.gateway_ttl / HEARTBEATS_PER_TTL).max(Duration::from_millis(10))
     }
 
-    /// Renews every session, and opens those that presence does not have. Without sessions, the gateway is renewed.
+    /// Renews every session, and opens those that presence does not have. Without sessions, the gateway is renewed. A
+    /// session that cannot be opened, as its user has too many, does not keep others from their renewal.
+    ///
+    /// # Errors
+    /// The last error of a heartbeat; the other parts were renewed nevertheless.
     async fn renew(&self, token: &str) -> Result<(), Error> {
         let sessions: Vec<UserDevice> = self.0.open.lock().iter().cloned().collect();
         let parts = sessions.chunks(RENEWED_AT_ONCE).map(<[_]>::to_vec);
+        let mut renewed = Ok(());
         for part in parts.chain(sessions.is_empty().then(Vec::new)) {
-            let renewed = self.0.sessions.heartbeat(self.0.gateway.clone(), token, part).await?;
-            for unknown in renewed.unknown {
-                self.open_again(&unknown).await?;
+            match self.0.sessions.heartbeat(self.0.gateway.clone(), token, part).await {
+                Ok(heartbeat) => self.open_unknown(heartbeat.unknown).await,
+                Err(error) => renewed = Err(error),
             }
         }
-        Ok(())
+        renewed
+    }
+
+    async fn open_unknown(&self, unknown: Vec<UserDevice>) {
+        let open = async |session| {
+            if let Err(error) = Box::pin(self.open_again(&session)).await {
+                tracing::debug!(%error, "the session of a stream is still not open");
+            }
+        };
+        stream::iter(unknown).for_each_concurrent(OPENED_AT_ONCE, open).await;
     }
 
     /// Opens a session unless its stream has ended; closes it if the stream ended meanwhile.

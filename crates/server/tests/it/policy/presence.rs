@@ -417,6 +417,27 @@ async fn node_renews_the_sessions_of_streams() {
     drop(stream);
 }
 
+/// The heartbeat of a node finds the surplus sessions of one user before, or after, the session of another user.
+#[tokio::test]
+async fn surplus_streams_do_not_stop_renewals() {
+    let (node, [ann, bob]) = node_with_users(|config| {
+        quick(config);
+        config.presence.gateway_ttl = Duration::from_secs(8);
+        config.presence.sessions_max = 1;
+    })
+    .await;
+    let mut gateway = Gateway::new("gw-1");
+    open(&node, &mut gateway, bob, "desk").await.unwrap();
+    let mut streams = vec![receive(&node, bob, "phone").await];
+    for device in 0..8 {
+        streams.push(receive(&node, ann, &format!("phone{device}")).await);
+    }
+    until(async || state(&node, ann).await == PresenceState::Online).await;
+    close(&node, &mut gateway, bob, "desk").await.unwrap();
+    until(async || sessions(&node, bob).await.iter().any(|one| one.device_id.starts_with("phone."))).await;
+    drop(streams);
+}
+
 #[tokio::test]
 async fn device_of_a_stream_has_the_form_of_sessions() {
     let (node, [ann]) = with_users().await;
