@@ -23,22 +23,26 @@ const AT_ONCE: usize = 8;
 #[derive(Clone, Debug)]
 pub struct ProfileSignals {
     inboxes: Inboxes,
-    follows: Follows,
-    blocks: Blocks,
+    relations: Option<(Follows, Blocks)>,
     permits: Arc<Semaphore>,
 }
 
 impl ProfileSignals {
-    /// Creates it over the inboxes of `notes`.
+    /// Creates it over the inboxes of `notes`. `relations`: those of users; without them only a user's own devices get a signal.
     #[must_use]
-    pub fn new(notes: &Notes, follows: Follows, blocks: Blocks) -> Self {
-        Self { inboxes: notes.inboxes.clone(), follows, blocks, permits: Arc::new(Semaphore::new(AT_ONCE)) }
+    pub fn new(notes: &Notes, relations: Option<(Follows, Blocks)>) -> Self {
+        Self { inboxes: notes.inboxes.clone(), relations, permits: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     async fn signal(&self, user: UserId) {
-        // If they cannot be read, the user's own devices get it.
-        let friends = newest_friends(&self.follows, &self.blocks, user, FOLLOWED_MAX).await;
-        let users = friends.unwrap_or_default().into_iter().chain([user]).collect();
+        let friends = match &self.relations {
+            // If they cannot be read, the user's own devices get it.
+            Some((follows, blocks)) => {
+                newest_friends(follows, blocks, user, FOLLOWED_MAX).await.unwrap_or_default()
+            }
+            None => Vec::new(),
+        };
+        let users = friends.into_iter().chain([user]).collect();
         metrics::counter!(SIGNALS.name, "kind" => "profile").increment(1);
         self.inboxes.signal(users, receive::profile_to_bytes(user));
     }

@@ -100,8 +100,9 @@ pub(super) fn messaging(
         blocks: domains.blocks.clone(),
     };
     if config.messages.signals {
-        let (follows, blocks) = (domains.follows.clone(), domains.blocks.clone());
-        domains.users.notify_of_profiles(Arc::new(ProfileSignals::new(&notes, follows, blocks)));
+        let relations = || (domains.follows.clone(), domains.blocks.clone());
+        let signals = ProfileSignals::new(&notes, parts.has_relations().then(relations));
+        domains.users.notify_of_profiles(Arc::new(signals));
     }
     let marks = ReadMarks::new(Arc::clone(&context.stores.dialogs), config.receipts);
     let (marked, changes) = ChangedReceipts::new(marks.clone());

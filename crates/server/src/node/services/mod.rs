@@ -331,6 +331,11 @@ impl<'a> Assembly<'a> {
         self.cluster.map(|cluster| cluster.node_info().id.as_str())
     }
 
+    /// Whether there is a store of relations.
+    fn has_relations(&self) -> bool {
+        self.cluster.is_none() || !self.config.store.cql.contact_points.is_empty()
+    }
+
     /// Whether the nodes of the cluster agree on its schema; a node alone always does.
     fn agreement(&self) -> SchemaAgreement {
         self.cluster.map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone())
