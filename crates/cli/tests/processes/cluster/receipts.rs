@@ -93,8 +93,8 @@ async fn counts(node: &Peer, seq: i64, level: Option<Level>) -> [i64; 3] {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn concurrent_marks_lose_no_reader() {
-    const MEMBERS: i64 = 1_000;
-    /// Each through another node: 10,000 marks.
+    const MEMBERS: i64 = 300;
+    /// Each through another node: 3,000 marks.
     const TIMES: i64 = 10;
     let mut redis = Redis::start(&[]).await;
     let site = Site::new(Some(redis.url()));
@@ -110,7 +110,7 @@ async fn concurrent_marks_lose_no_reader() {
             made.fetch_add(1, Ordering::Relaxed);
         });
     }
-    until(Duration::from_secs(120), async || made.load(Ordering::Relaxed) >= 3_000).await;
+    until(Duration::from_secs(120), async || made.load(Ordering::Relaxed) >= 1_000).await;
     redis.kill();
     marks.join_all().await;
     for node in nodes.iter() {
