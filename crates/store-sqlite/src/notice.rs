@@ -101,7 +101,7 @@ impl NoticeStore for Sqlite {
         let remove = move |connection: &Connection| {
             let Some(before) = audience(connection, id)? else { return Ok(false) };
             let after =
-                AudienceChange::RemoveExpired.apply(&before, usize::MAX, now).map_err(StoreError::from)?;
+                AudienceChange::RemoveExpired(now).apply(&before, usize::MAX).map_err(StoreError::from)?;
             after.iter().try_for_each(|after| put_audience(connection, after))?;
             Ok(after.is_some())
         };

@@ -94,7 +94,7 @@ impl NoticeStore for Mongo {
         for tries in 1..=REMOVALS_MAX {
             let found = self.find_one(&self.audiences, doc! { "_id": i64::from(id.get()) }).await?;
             let Some(before) = found.as_deref().map(audience).transpose()? else { return Ok(false) };
-            let Some(after) = AudienceChange::RemoveExpired.apply(&before, usize::MAX, now)? else {
+            let Some(after) = AudienceChange::RemoveExpired(now).apply(&before, usize::MAX)? else {
                 return Ok(false);
             };
             let (filter, update) = audience_update(&after, before.version);

@@ -22,8 +22,9 @@ pub enum AudienceChange {
     },
     /// Removes a notice.
     Remove(NoticeId),
-    /// Only removes long expired entries, as every other change does.
-    RemoveExpired,
+    /// Removes the entries that expired [`EXPIRED_KEPT`] before this time, a time in the store that no wrong clock moves.
+    /// No other change removes them.
+    RemoveExpired(Timestamp),
 }
 
 impl AudienceChange {
@@ -31,21 +32,12 @@ impl AudienceChange {
     ///
     /// # Errors
     /// If it would have more than `live_max` entries.
-    pub fn apply(
-        &self,
-        audience: &Audience,
-        live_max: usize,
-        now: Timestamp,
-    ) -> Result<Option<Audience>, NoticeRefusal> {
+    pub fn apply(&self, audience: &Audience, live_max: usize) -> Result<Option<Audience>, NoticeRefusal> {
         let mut after = audience.clone();
-        after.entries.retain(|entry| !is_over(entry.expire, now));
         match *self {
-            Self::Put { notice, terms, .. } if is_over(terms.expire, now) => {
-                after.entries.retain(|entry| entry.notice != notice);
-            }
             Self::Put { notice, terms, is_unread } => put(&mut after, notice, terms, is_unread, live_max)?,
             Self::Remove(notice) => after.entries.retain(|entry| entry.notice != notice),
-            Self::RemoveExpired => {}
+            Self::RemoveExpired(now) => after.entries.retain(|entry| !is_over(entry.expire, now)),
         }
         after.entries.sort_by(AudienceEntry::listed_before);
         Ok((after != *audience).then(|| Audience { version: audience.version.next(), ..after }))
@@ -113,7 +105,7 @@ mod tests {
     }
 
     fn apply(audience: &Audience, change: AudienceChange) -> Audience {
-        change.apply(audience, 10, NOW).unwrap().unwrap()
+        change.apply(audience, 10).unwrap().unwrap()
     }
 
     #[test]
@@ -139,27 +131,30 @@ mod tests {
     #[test]
     fn limit_refuses_new_entries_not_updates() {
         let full = apply(&audience(), has(1, terms(), false));
-        assert_eq!(has(2, terms(), false).apply(&full, 1, NOW), Err(NoticeRefusal::TooManyNotices));
+        assert_eq!(has(2, terms(), false).apply(&full, 1), Err(NoticeRefusal::TooManyNotices));
         let pinned = NoticeTerms { pinned: true, ..terms() };
-        assert!(has(1, pinned, false).apply(&full, 1, NOW).unwrap().is_some());
+        assert!(has(1, pinned, false).apply(&full, 1).unwrap().is_some());
     }
 
     #[test]
-    fn what_expired_long_ago_makes_room() {
+    fn only_upkeep_removes_expired_entries() {
         let expire = Some(Timestamp(NOW.0 - 1));
-        let full = apply(&audience(), has(1, NoticeTerms { expire, ..terms() }, false));
-        assert_eq!(AudienceChange::RemoveExpired.apply(&full, 1, NOW), Ok(None), "an hour has to pass");
+        let one = apply(&audience(), has(1, NoticeTerms { expire, ..terms() }, false));
         let later = NOW.after(EXPIRED_KEPT);
-        let after = has(2, terms(), false).apply(&full, 1, later).unwrap().unwrap();
-        assert_eq!(after.entries.iter().map(|entry| entry.notice.get()).collect::<Vec<_>>(), [2]);
-        assert!(AudienceChange::RemoveExpired.apply(&full, 1, later).unwrap().unwrap().entries.is_empty());
+        for change in [has(2, terms(), false), AudienceChange::Remove(NoticeId::new(3).unwrap())] {
+            let after = change.apply(&one, 10).unwrap();
+            assert!(after.is_none_or(|after| after.entry(one.entries[0].notice).is_some()), "{change:?}");
+        }
+        assert_eq!(AudienceChange::RemoveExpired(NOW).apply(&one, 1), Ok(None), "an hour has to pass");
+        let none = apply(&one, AudienceChange::RemoveExpired(later));
+        assert!(none.entries.is_empty());
     }
 
     #[test]
     fn change_that_changes_nothing_has_no_version() {
         let one = apply(&audience(), has(1, terms(), false));
-        assert_eq!(has(1, terms(), false).apply(&one, 10, NOW), Ok(None));
-        assert_eq!(AudienceChange::Remove(NoticeId::new(9).unwrap()).apply(&one, 10, NOW), Ok(None));
+        assert_eq!(has(1, terms(), false).apply(&one, 10), Ok(None));
+        assert_eq!(AudienceChange::Remove(NoticeId::new(9).unwrap()).apply(&one, 10), Ok(None));
     }
 
     #[test]

@@ -92,8 +92,9 @@ impl NoticeChange {
         }
         let mut changed = Vec::new();
         for audience in audiences {
-            let change = self.of_audience(id, after.as_ref().ok(), audience.id);
-            changed.extend(change.apply(audience, live_max, write.now)?.map(|after| (audience, after)));
+            if let Some(change) = self.of_audience(id, after.as_ref().ok(), audience.id) {
+                changed.extend(change.apply(audience, live_max)?.map(|after| (audience, after)));
+            }
         }
         Ok(decision(after, changed))
     }
@@ -123,13 +124,19 @@ impl NoticeChange {
         if after.audiences.is_empty() { Ok(Err(version)) } else { Ok(Ok(Notice { version, ..after })) }
     }
 
-    fn of_audience(&self, id: NoticeId, after: Option<&Notice>, audience: AudienceId) -> AudienceChange {
+    /// The change of an audience; `None`: it stays as it is.
+    fn of_audience(
+        &self,
+        id: NoticeId,
+        after: Option<&Notice>,
+        audience: AudienceId,
+    ) -> Option<AudienceChange> {
         let is_unread = matches!(self, Self::Update(patch) if patch.make_unread);
         match after.filter(|notice| notice.audiences.contains(&audience)) {
             // A removal from some audiences leaves the entries of the others unchanged, also expired ones.
-            Some(_) if matches!(self, Self::Delete(_)) => AudienceChange::RemoveExpired,
-            Some(notice) => AudienceChange::Put { notice: id, terms: notice.terms, is_unread },
-            None => AudienceChange::Remove(id),
+            Some(_) if matches!(self, Self::Delete(_)) => None,
+            Some(notice) => Some(AudienceChange::Put { notice: id, terms: notice.terms, is_unread }),
+            None => Some(AudienceChange::Remove(id)),
         }
     }
 }

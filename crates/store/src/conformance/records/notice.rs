@@ -277,7 +277,10 @@ pub async fn expired_entries_are_removed_after_an_hour(stores: Stores) {
     let expire = Timestamp::now().after(EXPIRED_KEPT);
     let terms = NoticeTerms { expire: Some(expire), ..new_notice(&[1]).terms };
     publish(&stores, 1, NewNotice { terms, ..new_notice(&[1]) }).await;
-    publish(&stores, 2, new_notice(&[1])).await;
+    let ahead = Write::at(expire.after(EXPIRED_KEPT));
+    let publish_later = NoticeChange::Publish(new_notice(&[1]));
+    stores.notices.change_notice(notice_id(2), publish_later, MANY, ahead).await.unwrap();
+    assert_eq!(audience(&stores, 1).await.entries.len(), 2, "a clock that is ahead removes nothing");
     assert!(!stores.notices.remove_expired(audience_id(1), expire).await.unwrap());
     let later = expire.after(EXPIRED_KEPT);
     assert!(stores.notices.remove_expired(audience_id(1), later).await.unwrap());
