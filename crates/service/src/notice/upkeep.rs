@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use kith_store::{AudienceEntry, AudienceId, EXPIRED_KEPT, NoticeChange, Timestamp, Write};
+use kith_store::{AudienceEntry, AudienceId, EXPIRED_KEPT, NoticeChange, NoticeId, Stored, Timestamp, Write};
 use tokio::time::{Instant, sleep};
 
 use super::{NoticeRecords, records::notice_error};
@@ -60,8 +60,8 @@ impl NoticeUpkeepRounds {
 
     async fn round(&self) -> Result<(), Error> {
         let now = self.time.now().await.map_err(notice_error)?;
-        self.remove_entries(now).await?;
-        self.delete_notices(now).await
+        let removed = self.remove_entries(now).await;
+        self.delete_notices(now).await.and(removed)
     }
 
     async fn remove_entries(&self, now: Timestamp) -> Result<(), Error> {
@@ -73,7 +73,7 @@ impl NoticeUpkeepRounds {
             for audience in page.iter().filter(|audience| audience.entries.iter().any(is_due)) {
                 let (records, id) = (self.records.clone(), audience.id);
                 let work = async move { records.remove_expired(id, now).await.map_err(notice_error) };
-                self.records.mutations.run(Instant::now() + BEGUN_WITHIN, work).await?;
+                or_next(self.records.mutations.run(Instant::now() + BEGUN_WITHIN, work).await)?;
             }
             after = page.last().map(|last| last.id);
             if page.len() < AT_ONCE {
@@ -87,16 +87,35 @@ impl NoticeUpkeepRounds {
         let old = self.records.store.expired_notices(before, AT_ONCE).await.map_err(notice_error)?;
         for id in old {
             let records = self.records.clone();
-            let work = async move {
-                let write = Write::at(Timestamp::now());
-                records.change_now(id, NoticeChange::Delete(Vec::new()), write).await.map(drop)
-            };
-            match self.records.mutations.run(Instant::now() + BEGUN_WITHIN, Box::pin(work)).await {
-                // Another node has just deleted it.
-                Err(error) if error.reason() == Reason::NotFound => {}
-                deleted => deleted?,
-            }
+            let work = async move { delete_expired(&records, id, before).await };
+            or_next(self.records.mutations.run(Instant::now() + BEGUN_WITHIN, Box::pin(work)).await)?;
         }
         Ok(())
+    }
+}
+
+/// Deletes a notice unless its expire time was changed after it was listed.
+async fn delete_expired(records: &NoticeRecords, id: NoticeId, before: Timestamp) -> Result<(), Error> {
+    let found = records.store.notices(&[id], true).await.map_err(notice_error)?.pop();
+    let Some((_, Stored::Live(notice))) = found else { return Ok(()) };
+    if notice.terms.expire.is_none_or(|expire| expire >= before) {
+        return Ok(());
+    }
+    let write = Write { expected: Some(notice.version), ..Write::at(Timestamp::now()) };
+    match records.change_now(id, NoticeChange::Delete(Vec::new()), write).await {
+        // Another node has just deleted it, or a caller has just changed it.
+        Err(error) if matches!(error.reason(), Reason::NotFound | Reason::VersionConflict) => Ok(()),
+        deleted => deleted.map(drop),
+    }
+}
+
+/// Passes an error on if the store is away. With any other, the next audience or notice may succeed.
+fn or_next(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.reason() != Reason::StoreUnavailable => {
+            tracing::warn!(%error, "an expired notice could not be removed; the next round tries again");
+            Ok(())
+        }
+        done => done,
     }
 }

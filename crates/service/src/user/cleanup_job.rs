@@ -157,7 +157,7 @@ impl CleanupRounds {
     async fn clear(&self, user: UserId) -> Result<ClearOutcome, Error> {
         // Read before each step: the deletion may not have been applied, and the id may belong to another user.
         while self.is_deleted(user).await? {
-            match self.step(user).await? {
+            match step(&self.domains, user).await? {
                 Cleaned::Some => {}
                 Cleaned::All => return Ok(ClearOutcome::Empty),
                 Cleaned::Later => return Ok(ClearOutcome::Later),
@@ -166,23 +166,29 @@ impl CleanupRounds {
         Ok(ClearOutcome::NotDeleted)
     }
 
-    /// Removes some data of a user, in the first domain that has any.
-    async fn step(&self, user: UserId) -> Result<Cleaned, Error> {
-        let mut cleaned = Cleaned::All;
-        for domain in &self.domains {
-            match domain.clean_up(user).await? {
-                Cleaned::Some => return Ok(Cleaned::Some),
-                Cleaned::Later => cleaned = Cleaned::Later,
-                Cleaned::All => {}
-            }
-        }
-        Ok(cleaned)
-    }
-
     async fn is_deleted(&self, user: UserId) -> Result<bool, Error> {
         let found = self.users.strong_users(&[user]).await.map_err(store_error)?;
         Ok(matches!(found.first(), Some((_, Stored::Deleted(_)))))
     }
+}
+
+/// Removes some data of a user, in the first domain that has any. A domain that fails does not keep the next ones from
+/// their clean-up, unless the store is away.
+///
+/// # Errors
+/// The last error, after every other domain has nothing left.
+async fn step(domains: &[Arc<dyn AccountCleanup>], user: UserId) -> Result<Cleaned, Error> {
+    let mut cleaned = Ok(Cleaned::All);
+    for domain in domains {
+        match domain.clean_up(user).await {
+            Ok(Cleaned::Some) => return Ok(Cleaned::Some),
+            Ok(Cleaned::Later) => cleaned = cleaned.and(Ok(Cleaned::Later)),
+            Ok(Cleaned::All) => {}
+            Err(error) if error.reason() == Reason::StoreUnavailable => return Err(error),
+            Err(error) => cleaned = Err(error),
+        }
+    }
+    cleaned
 }
 
 /// The result of a clean-up.
@@ -202,4 +208,36 @@ fn log(error: &Error) {
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn store_error(error: StoreError) -> Error {
     Error::store("edge", &error)
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::sample::user;
+
+    /// A domain with these results, one for each step.
+    #[derive(Debug)]
+    struct DomainWithSteps(Mutex<Vec<Result<Cleaned, Error>>>);
+
+    #[async_trait]
+    impl AccountCleanup for DomainWithSteps {
+        async fn clean_up(&self, _user: UserId) -> Result<Cleaned, Error> {
+            self.0.lock().pop().unwrap_or(Ok(Cleaned::All))
+        }
+    }
+
+    #[tokio::test]
+    async fn failed_domain_does_not_stop_the_next() {
+        let damaged = || Err(Error::new(Reason::Internal, "a record is damaged"));
+        let domains: Vec<Arc<dyn AccountCleanup>> = vec![
+            Arc::new(DomainWithSteps(Mutex::new(vec![damaged(), damaged()]))),
+            Arc::new(DomainWithSteps(Mutex::new(vec![Ok(Cleaned::Some)]))),
+        ];
+        assert_eq!(step(&domains, user(1)).await.unwrap(), Cleaned::Some);
+        assert_eq!(step(&domains, user(1)).await.unwrap_err().reason(), Reason::Internal);
+        assert_eq!(step(&domains, user(1)).await.unwrap(), Cleaned::All);
+    }
 }
