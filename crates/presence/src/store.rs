@@ -63,10 +63,10 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     /// same step.
     async fn change(&self, changes: &[Change]) -> Vec<Result<ChangeOutcome, PresenceError>>;
 
-    /// The unexpired sessions of users, in the order of the users.
+    /// The unexpired sessions of users, in the order of the users, with an error for each user that cannot be read.
     ///
     /// # Errors
-    /// If the storage does not answer.
+    /// If the storage does not answer for any of them.
     async fn sessions(&self, users: &[UserId]) -> Result<SessionLookup, PresenceError>;
 
     /// Records that the groups of a user were notified up to this version, and returns the user's version; 0: unknown
@@ -255,7 +255,7 @@ pub struct SessionLookup {
     /// How long ago the epoch began: while it is young, users who are not seen may be online.
     pub age: Duration,
     /// The result for each user.
-    pub users: Vec<UserSessions>,
+    pub users: Vec<Result<UserSessions, PresenceError>>,
 }
 
 /// The sessions of a user.

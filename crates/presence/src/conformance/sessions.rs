@@ -7,7 +7,7 @@ use super::sample::{
 use crate::{Change, PresenceError, Presences, SessionOp, UserSessions};
 
 async fn user_sessions(presences: &Presences, id: i64) -> UserSessions {
-    presences.sessions.sessions(&[user(id)]).await.unwrap().users.pop().unwrap()
+    presences.sessions.sessions(&[user(id)]).await.unwrap().users.pop().unwrap().unwrap()
 }
 
 pub async fn session_sets_user_online_and_its_end_offline(presences: Presences) {

@@ -18,7 +18,7 @@ const FORGOTTEN_AT_ONCE: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: HashMap<GroupId, Group>,
-    /// Users who went offline, with times, the earliest first.
+    /// Users who went offline, with times, about the earliest first. Each at most once, however often it toggles.
     gone: VecDeque<(Instant, GroupId, UserId)>,
 }
 
@@ -37,6 +37,8 @@ struct Entry {
     gateways: Vec<GatewayId>,
     /// Since when it is offline: it may have returned and gone again since it was recorded.
     offline_since: Option<Instant>,
+    /// Whether it is in [`Groups::gone`].
+    is_queued: bool,
 }
 
 impl Groups {
@@ -54,14 +56,13 @@ impl Groups {
         if known.is_some_and(|known| known.version > state.version) {
             return false;
         }
-        let of_user = Entry { version: state.version, gateways: state.gateways.clone(), offline_since: None };
-        self.put(group, user, of_user, version)
+        self.put(group, user, (state.version, state.gateways.clone()), version)
     }
 
     pub(super) fn leave(&mut self, group: GroupId, user: UserId, version: i64) -> bool {
         let known = self.groups.get(&group).and_then(|known| known.users.get(&user));
         let Some(known) = known.map(|known| known.version) else { return false };
-        self.put(group, user, Entry { version: known, ..Entry::default() }, version)
+        self.put(group, user, (known, Vec::new()), version)
     }
 
     pub(super) fn distribution(&self, group: GroupId) -> Distribution {
@@ -80,14 +81,17 @@ impl Groups {
         online.map(member).take(limit).collect()
     }
 
-    fn put(&mut self, id: GroupId, user: UserId, of_user: Entry, version: i64) -> bool {
+    /// `of_user`: the version of the user, and its gateways.
+    fn put(&mut self, id: GroupId, user: UserId, of_user: (i64, Vec<GatewayId>), version: i64) -> bool {
         let group = self.groups.entry(id).or_default();
         let entry = group.users.entry(user).or_default();
-        let gateways = of_user.gateways;
-        entry.version = of_user.version;
+        let (user_version, gateways) = of_user;
+        entry.version = user_version;
         let before = std::mem::replace(&mut entry.gateways, gateways.clone());
         entry.offline_since = gateways.is_empty().then(Instant::now);
-        if let Some(offline_since) = entry.offline_since {
+        if let Some(offline_since) = entry.offline_since
+            && !std::mem::replace(&mut entry.is_queued, true)
+        {
             self.gone.push_back((offline_since, id, user));
         }
         if before == gateways {
@@ -108,13 +112,25 @@ impl Groups {
         true
     }
 
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.gone.len()
+    }
+
     fn forget(&mut self, kept: Duration) {
         for _ in 0..FORGOTTEN_AT_ONCE {
             let Some((_, id, user)) = self.gone.pop_front_if(|(at, ..)| at.elapsed() >= kept) else { return };
             let Some(group) = self.groups.get_mut(&id) else { continue };
-            let offline_since = group.users.get(&user).and_then(|entry| entry.offline_since);
-            if offline_since.is_some_and(|offline_since| offline_since.elapsed() >= kept) {
-                group.users.remove(&user);
+            let Some(entry) = group.users.get_mut(&user) else { continue };
+            entry.is_queued = false;
+            match entry.offline_since {
+                Some(offline_since) if offline_since.elapsed() >= kept => drop(group.users.remove(&user)),
+                // It went again meanwhile.
+                Some(offline_since) => {
+                    entry.is_queued = true;
+                    self.gone.push_back((offline_since, id, user));
+                }
+                None => {}
             }
             if group.users.is_empty() {
                 self.groups.remove(&id);

@@ -47,7 +47,7 @@ struct State {
     /// When users of a gateway must be checked.
     due: HashMap<Instance, HashMap<UserId, Instant>>,
     users: HashMap<UserId, User>,
-    /// Users who went offline, with times, the earliest first.
+    /// Users who went offline, with times, about the earliest first. Each at most once, however often it toggles.
     gone: VecDeque<(Instant, UserId)>,
     groups: Groups,
 }
@@ -126,7 +126,7 @@ impl PresenceStore for MemoryPresence {
         let state = self.state.lock();
         Ok(SessionLookup {
             age: state.age(),
-            users: users.iter().map(|user| state.user_sessions(*user)).collect(),
+            users: users.iter().map(|user| Ok(state.user_sessions(*user))).collect(),
         })
     }
 
@@ -206,5 +206,52 @@ impl PresenceSubscription for MemorySubscription {
     async fn next(&mut self) -> Option<Event> {
         // A lagging subscriber has lost some.
         self.0.recv().await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Incarnation, SessionOp};
+
+    const LIMITS: PresenceLimits = PresenceLimits {
+        sessions_max: 4,
+        gateways_max: 4,
+        kept: Duration::from_secs(3600),
+        recheck_after: Duration::from_secs(10),
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn toggling_user_is_queued_once() {
+        let presence = MemoryPresence::new(LIMITS);
+        let instance = Instance { gateway: "a".parse().unwrap(), incarnation: Incarnation::new(1).unwrap() };
+        let (user, group) = (UserId::new(1).unwrap(), GroupId::new(9).unwrap());
+        let toggle = async || {
+            for op in [
+                SessionOp::Open("phone".parse().unwrap(), Duration::from_secs(60)),
+                SessionOp::Close("phone".parse().unwrap()),
+            ] {
+                let change = Change { user, instance: instance.clone(), op };
+                let state = presence.change(&[change]).await.pop().unwrap().unwrap().state;
+                presence.apply(user, &state, &[group]).await;
+                presence.record_fan_out(user, state.version).await.unwrap();
+            }
+        };
+        let queued = || {
+            let state = presence.state.lock();
+            (state.gone.len(), state.groups.queued(), state.users.len())
+        };
+        for _ in 0..100 {
+            toggle().await;
+        }
+        assert_eq!(queued(), (1, 1, 1));
+        tokio::time::advance(LIMITS.kept).await;
+        toggle().await;
+        assert_eq!(queued(), (1, 1, 1), "it is kept from its last end on");
+        tokio::time::advance(LIMITS.kept * 2).await;
+        let other =
+            Change { user: UserId::new(2).unwrap(), instance: instance.clone(), op: SessionOp::Expire };
+        presence.change(&[other]).await;
+        assert_eq!(queued().0, 0, "it is forgotten");
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct User {
     published_gateways: Vec<GatewayId>,
     /// Since when it is offline: it may have returned and gone again since it was recorded.
     offline_since: Option<Instant>,
+    /// Whether it is in [`State::gone`].
+    is_queued: bool,
     sessions: HashMap<(DeviceId, Instance), Instant>,
 }
 
@@ -95,7 +97,9 @@ impl State {
             return;
         }
         user.offline_since = user.is_idle().then(Instant::now);
-        if let Some(offline_since) = user.offline_since {
+        if let Some(offline_since) = user.offline_since
+            && !std::mem::replace(&mut user.is_queued, true)
+        {
             self.gone.push_back((offline_since, id));
         }
         self.users.insert(id, user);
@@ -105,9 +109,16 @@ impl State {
     fn forget_gone(&mut self, kept: Duration) {
         for _ in 0..FORGOTTEN_AT_ONCE {
             let Some((_, id)) = self.gone.pop_front_if(|(at, _)| at.elapsed() >= kept) else { return };
-            let offline_since = self.users.get(&id).and_then(|user| user.offline_since);
-            if offline_since.is_some_and(|offline_since| offline_since.elapsed() >= kept) {
-                self.users.remove(&id);
+            let Some(user) = self.users.get_mut(&id) else { continue };
+            user.is_queued = false;
+            match user.offline_since {
+                Some(offline_since) if offline_since.elapsed() >= kept => drop(self.users.remove(&id)),
+                // It went again meanwhile.
+                Some(offline_since) => {
+                    user.is_queued = true;
+                    self.gone.push_back((offline_since, id));
+                }
+                None => {}
             }
         }
     }

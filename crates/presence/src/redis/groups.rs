@@ -46,7 +46,7 @@ impl ActiveStore for RedisPresence {
     ) -> Result<Vec<ActiveMember>, PresenceError> {
         let arguments = vec![after.map(padded).unwrap_or_default(), limit.to_string()];
         let call = ScriptCall::new(&self.scripts.active, self.names.group(group), arguments);
-        list(self.one(call).await?)?.chunks(2).map(member).collect()
+        Ok(list(self.one(call).await?)?.chunks(2).filter_map(|pair| member(pair).ok()).collect())
     }
 }
 
@@ -82,8 +82,9 @@ fn distribution(reply: Reply) -> Result<Distribution, PresenceError> {
     Ok(Distribution { version: number(version)?, total: count(total)?, gateways })
 }
 
+/// A member whose entry is missing or invalid is at no gateway: it is still counted in the page.
 fn member(pair: &[Reply]) -> Result<ActiveMember, PresenceError> {
     let [user, entry] = pair else { return Err(PresenceError::Unexpected) };
-    let (_, at) = text(entry)?.split_once(':').ok_or(PresenceError::Unexpected)?;
-    Ok(ActiveMember { user: parsed(text(user)?)?, gateways: gateways(at)? })
+    let at = text(entry).ok().and_then(|entry| gateways(entry.split_once(':')?.1).ok());
+    Ok(ActiveMember { user: parsed(text(user)?)?, gateways: at.unwrap_or_default() })
 }

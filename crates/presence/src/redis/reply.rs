@@ -1,4 +1,5 @@
-//! The replies of scripts. A reply with an invalid form is refused.
+//! The replies of scripts. A reply with an invalid form is refused; of a list, only the elements with an invalid form are
+//! left out, so that one of them does not hide the others.
 
 use std::{str::FromStr, time::Duration};
 
@@ -47,7 +48,7 @@ pub(super) fn gateways(text: &str) -> Result<Vec<GatewayId>, PresenceError> {
 }
 
 pub(super) fn users(reply: Reply) -> Result<Vec<UserId>, PresenceError> {
-    list(reply)?.iter().map(|user| parsed(text(user)?)).collect()
+    Ok(list(reply)?.iter().filter_map(|user| parsed(text(user).ok()?).ok()).collect())
 }
 
 /// `user version gateways`.

@@ -43,11 +43,7 @@ impl PresenceStore for RedisPresence {
     async fn gateways(&self) -> Result<Gateways, PresenceError> {
         let replies = list(self.one(self.epoch_call(true)).await?)?;
         let [epoch, age, all @ ..] = &replies[..] else { return Err(PresenceError::Unexpected) };
-        let state = |pair: &[Reply]| {
-            let [instance, left] = pair else { return Err(PresenceError::Unexpected) };
-            Ok(GatewayState { instance: parsed(text(instance)?)?, left: duration(left)? })
-        };
-        let all = all.chunks(2).map(state).collect::<Result<_, _>>()?;
+        let all = all.chunks(2).filter_map(|pair| gateway_state(pair).ok()).collect();
         Ok(Gateways { epoch: parsed(text(epoch)?)?, age: duration(age)?, all })
     }
 
@@ -76,7 +72,7 @@ impl PresenceStore for RedisPresence {
         };
         let calls: Vec<_> = users.iter().map(call).collect();
         let found = self.each(&calls).await;
-        let users = found.into_iter().map(|reply| user_sessions(reply?)).collect::<Result<_, _>>()?;
+        let users = found.into_iter().map(|reply| user_sessions(reply?)).collect();
         let epoch = list(self.one(self.epoch_call(false)).await?)?;
         let age = epoch.get(1).ok_or(PresenceError::Unexpected).and_then(duration)?;
         Ok(SessionLookup { age, users })
@@ -163,6 +159,11 @@ impl RedisPresence {
         ];
         ScriptCall::new(&self.scripts.change, vec![self.names.user(*user)], arguments)
     }
+}
+
+fn gateway_state(pair: &[Reply]) -> Result<GatewayState, PresenceError> {
+    let [instance, left] = pair else { return Err(PresenceError::Unexpected) };
+    Ok(GatewayState { instance: parsed(text(instance)?)?, left: duration(left)? })
 }
 
 fn epoch() -> String {

@@ -1,11 +1,16 @@
 //! Notifies the groups of a user where it is online.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use kith_cache::Consistency;
 use kith_presence::{Presences, UserSessions, UserState};
 use kith_store::{GroupId, MemberKey, UserId};
+use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
 use super::active::Active;
@@ -30,13 +35,52 @@ pub(super) struct FanOut {
     pub(super) members: Members,
     permits: Arc<Semaphore>,
     queue: Arc<Semaphore>,
+    pending: Arc<PendingStates>,
     at_once: usize,
+}
+
+/// The newest states of users whose groups are being notified. There is one task for each user, so that a user who
+/// changes often does not take the permits of others.
+#[derive(Debug, Default)]
+struct PendingStates(Mutex<HashMap<UserId, UserState>>);
+
+impl PendingStates {
+    /// Adds a state. Returns whether the caller must begin the task of the user, which no other caller has begun.
+    fn add(&self, user: UserId, state: UserState) -> bool {
+        match self.0.lock().entry(user) {
+            Entry::Occupied(mut newest) => {
+                if newest.get().version < state.version {
+                    newest.insert(state);
+                }
+                false
+            }
+            Entry::Vacant(place) => {
+                place.insert(state);
+                true
+            }
+        }
+    }
+
+    /// The newest state above the version that was notified last; `None`: the task of the user ends.
+    fn newer_than(&self, user: UserId, notified: i64) -> Option<UserState> {
+        let mut pending = self.0.lock();
+        let newest = pending.get(&user).filter(|state| state.version > notified).cloned();
+        if newest.is_none() {
+            pending.remove(&user);
+        }
+        newest
+    }
+
+    fn end(&self, user: UserId) {
+        self.0.lock().remove(&user);
+    }
 }
 
 impl FanOut {
     pub(super) fn new(stores: Presences, active: Active, members: Members, at_once: usize) -> Self {
         let permits = Arc::new(Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)));
-        Self { stores, active, members, permits, queue: Arc::new(Semaphore::new(WAITING_MAX)), at_once }
+        let (queue, pending) = (Arc::new(Semaphore::new(WAITING_MAX)), Arc::default());
+        Self { stores, active, members, permits, queue, pending, at_once }
     }
 
     /// Begins to notify the groups of a user, if they were not notified, and waits for it for at most this time.
@@ -61,14 +105,15 @@ impl FanOut {
     /// As [`Self::notify_groups`], of one of them; the groups of the others were notified nevertheless.
     pub(super) async fn notify_groups_of_all(&self, users: Vec<(UserId, UserState)>) -> Result<(), Error> {
         let pending = users.into_iter().filter(|(_, state)| state.needs_fan_out());
-        all_of(pending.map(|(user, state)| self.notify_groups(user, state)), self.at_once).await
+        let notify = |(user, state)| async move { self.notify_groups(user, state).await.map(drop) };
+        all_of(pending.map(notify), self.at_once).await
     }
 
-    /// Notifies the groups of a user, until all have the newest state.
+    /// Notifies the groups of a user, until all have the newest state. Returns its version.
     ///
     /// # Errors
     /// Errors of the store; then some were notified, and the notification is not recorded as complete.
-    pub(super) async fn notify_groups(&self, user: UserId, mut state: UserState) -> Result<(), Error> {
+    pub(super) async fn notify_groups(&self, user: UserId, mut state: UserState) -> Result<i64, Error> {
         metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
         for _ in 0..TRIES {
             self.notify_all(user, &state).await?;
@@ -78,7 +123,7 @@ impl FanOut {
             }
             state = self.state_of(user).await?;
         }
-        Ok(())
+        Ok(state.version)
     }
 
     /// Notifies a group which of the users who joined or left it are online.
@@ -106,11 +151,34 @@ impl FanOut {
         if !state.needs_fan_out() {
             return None;
         }
-        self.spawn_limited(async move |this| {
-            if let Err(error) = this.notify_groups(user, state).await {
-                tracing::debug!(%error, "groups could not be notified who is online; this is retried");
+        if !self.pending.add(user, state) {
+            return None;
+        }
+        let Ok(queued) = Arc::clone(&self.queue).try_acquire_owned() else {
+            self.pending.end(user);
+            return None;
+        };
+        let this = self.clone();
+        Some(tokio::spawn(async move {
+            Box::pin(this.notify_pending(user)).await;
+            drop(queued);
+        }))
+    }
+
+    /// Notifies the groups of a user until they have its newest state, with a permit for each repetition.
+    async fn notify_pending(&self, user: UserId) {
+        let mut notified = 0;
+        while let Some(state) = self.pending.newer_than(user, notified) {
+            let permit = self.permits.acquire().await;
+            match self.notify_groups(user, state).await {
+                Ok(version) => notified = version,
+                Err(error) => {
+                    tracing::debug!(%error, "groups could not be notified who is online; this is retried");
+                    return self.pending.end(user);
+                }
             }
-        })
+            drop(permit);
+        }
     }
 
     /// Runs it with a permit, in the background; `None` if too many wait.
@@ -130,7 +198,8 @@ impl FanOut {
 
     async fn state_of(&self, user: UserId) -> Result<UserState, Error> {
         let found = self.stores.sessions.sessions(&[user]).await.map_err(Error::presence)?;
-        Ok(found.users.into_iter().next().map(user_state).unwrap_or_default())
+        let seen = found.users.into_iter().next().transpose().map_err(Error::presence)?;
+        Ok(seen.map(user_state).unwrap_or_default())
     }
 
     async fn notify_all(&self, user: UserId, state: &UserState) -> Result<(), Error> {
@@ -174,10 +243,18 @@ impl FanOut {
     fn add_to(&self, group: GroupId, users: Vec<UserId>) -> BoxFuture<'_, Result<(), Error>> {
         let notifying = async move {
             let found = self.stores.sessions.sessions(&users).await.map_err(Error::presence)?;
-            for (user, seen) in users.iter().zip(found.users).filter(|(_, seen)| seen.version > 0) {
-                self.notify_part(*user, &user_state(seen), &[group]).await?;
+            let mut notified = Ok(());
+            for (user, seen) in users.iter().zip(found.users) {
+                let one = match seen {
+                    Ok(seen) if seen.version > 0 => {
+                        self.notify_part(*user, &user_state(seen), &[group]).await
+                    }
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(Error::presence(error)),
+                };
+                notified = notified.and(one);
             }
-            Ok(())
+            notified
         };
         notifying.boxed()
     }
@@ -216,4 +293,25 @@ fn user_state(seen: UserSessions) -> UserState {
     gateways.sort_unstable();
     gateways.dedup();
     UserState { version: seen.version, fanned_version: seen.fanned_version, gateways }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::user;
+
+    #[test]
+    fn user_who_toggles_has_one_notification() {
+        let (pending, state) =
+            (PendingStates::default(), |version| UserState { version, ..UserState::default() });
+        let newer = |notified| pending.newer_than(user(1), notified).map(|state| state.version);
+        assert!(pending.add(user(1), state(10)));
+        assert_eq!(newer(0), Some(10));
+        for version in [12, 11] {
+            assert!(!pending.add(user(1), state(version)), "one is running");
+        }
+        assert!(pending.add(user(2), state(1)), "that of another user is not");
+        assert_eq!((newer(10), newer(12)), (Some(12), None), "it repeats for the newest state");
+        assert!(pending.add(user(1), state(13)), "it has ended");
+    }
 }

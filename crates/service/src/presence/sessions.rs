@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_presence::{
     Change, ChangeOutcome, Claim, ClaimOutcome, DeviceId, GatewayId, Incarnation, Instance, PresenceError,
-    Presences, Session, SessionOp,
+    Presences, Session, SessionOp, UserSessions,
 };
 use kith_store::UserId;
 
@@ -203,9 +203,11 @@ impl Sessions {
     async fn end_all(&self, user: UserId) -> Result<(), Error> {
         let seen = self.stores.sessions.sessions(&[user]).await.map_err(Error::presence)?;
         let mut instances = BTreeSet::new();
-        for session in seen.users.into_iter().flat_map(|seen| seen.sessions) {
-            self.recovery.remove(user, &session.instance, &session.device);
-            instances.insert(session.instance);
+        for seen in seen.users {
+            for session in seen.map_err(Error::presence)?.sessions {
+                self.recovery.remove(user, &session.instance, &session.device);
+                instances.insert(session.instance);
+            }
         }
         for instance in instances {
             let changed = self.change(Change { user, instance, op: SessionOp::End }, "close").await?;
@@ -214,10 +216,11 @@ impl Sessions {
         Ok(())
     }
 
-    /// Renews sessions of a gateway. Returns those that do not exist.
+    /// Renews sessions of a gateway. Returns those that do not exist. Sessions that cannot be renewed now are left for the
+    /// next heartbeat, so that they do not hide the state of the others.
     ///
     /// # Errors
-    /// UNAVAILABLE; some may have been renewed.
+    /// UNAVAILABLE if none could be renewed.
     async fn renew(&self, instance: &Instance, sessions: Vec<UserDevice>) -> Result<Vec<UserDevice>, Error> {
         let lasts = self.rules.session_ttl;
         let renew = |session: &UserDevice| Change {
@@ -227,9 +230,15 @@ impl Sessions {
         };
         let changes: Vec<Change> = sessions.iter().map(renew).collect();
         let changed = self.stores.sessions.change(&changes).await;
-        let mut unknown = Vec::new();
+        let (mut unknown, mut failed, mut failures) = (Vec::new(), Ok(()), 0);
         for (session, changed) in sessions.into_iter().zip(changed) {
-            let ChangeOutcome { known, state, .. } = changed.map_err(Error::presence)?;
+            let ChangeOutcome { known, state, .. } = match changed {
+                Ok(changed) => changed,
+                Err(error) => {
+                    (failed, failures) = (Err(Error::presence(error)), failures + 1);
+                    continue;
+                }
+            };
             self.fan_out.resume(session.user, state);
             if known {
                 self.recovery.put(session.user, instance, &session.device, lasts);
@@ -238,7 +247,13 @@ impl Sessions {
                 unknown.push(session);
             }
         }
-        let renewed = u64::try_from(changes.len() - unknown.len()).unwrap_or(u64::MAX);
+        if let Err(error) = failed {
+            if failures == changes.len() {
+                return Err(error);
+            }
+            tracing::warn!(%error, failures, "some sessions of a gateway are not renewed; its next heartbeat does it");
+        }
+        let renewed = u64::try_from(changes.len() - unknown.len() - failures).unwrap_or(u64::MAX);
         metrics::counter!(metric::PRESENCE_CHANGES.name, "change" => "renew").increment(renewed);
         Ok(unknown)
     }
@@ -265,29 +280,41 @@ impl Sessions {
         Ok(())
     }
 
-    /// The presence of users, in their order. UNKNOWN if it cannot be read.
+    /// The presence of users, in their order. UNKNOWN for users whose presence cannot be read.
     pub(super) async fn get_many(&self, users: &[UserId]) -> Vec<UserPresence> {
-        let unknown = |_| users.iter().map(|user| UserPresence::unknown(*user)).collect();
-        self.try_get_many(users).await.unwrap_or_else(unknown)
+        let Ok(lookup) = self.stores.sessions.sessions(users).await else {
+            return users.iter().map(|user| UserPresence::unknown(*user)).collect();
+        };
+        let shown = users.iter().zip(lookup.users);
+        let shown = shown.map(|(user, seen)| seen.map(|seen| self.presence_of(*user, seen, lookup.age)));
+        let shown = users.iter().zip(shown);
+        shown.map(|(user, shown)| shown.unwrap_or_else(|_| UserPresence::unknown(*user))).collect()
     }
 
-    /// The same.
+    /// As [`Self::get_many`], for callers who read again after an error.
     ///
     /// # Errors
-    /// UNAVAILABLE.
+    /// UNAVAILABLE, also for one of them.
     pub(super) async fn try_get_many(&self, users: &[UserId]) -> Result<Vec<UserPresence>, Error> {
         let lookup = self.stores.sessions.sessions(users).await.map_err(Error::presence)?;
-        let settled = lookup.age >= self.rules.unknown_for;
-        let shown = users.iter().zip(lookup.users).map(|(user, seen)| {
-            let living =
-                seen.sessions.into_iter().filter(|session| !self.gateways.is_dead(&session.instance));
-            let mut sessions: Vec<Session> = living.collect();
-            let order = |session: &Session| (session.instance.gateway.clone(), session.device.clone());
-            sessions.sort_unstable_by_key(order);
-            let online = if sessions.is_empty() && !settled { None } else { Some(!sessions.is_empty()) };
-            UserPresence { user: *user, online, version: seen.version, sessions }
+        let shown = users.iter().zip(lookup.users).map(|(user, seen)| match seen {
+            Ok(seen) => Ok(self.presence_of(*user, seen, lookup.age)),
+            Err(error @ PresenceError::Unavailable) => Err(Error::presence(error)),
+            // It would never be read.
+            Err(_) => Ok(UserPresence::unknown(*user)),
         });
-        Ok(shown.collect())
+        shown.collect()
+    }
+
+    /// `age`: of the epoch.
+    fn presence_of(&self, user: UserId, seen: UserSessions, age: Duration) -> UserPresence {
+        let living = seen.sessions.into_iter().filter(|session| !self.gateways.is_dead(&session.instance));
+        let mut sessions: Vec<Session> = living.collect();
+        let order = |session: &Session| (session.instance.gateway.clone(), session.device.clone());
+        sessions.sort_unstable_by_key(order);
+        let settled = age >= self.rules.unknown_for;
+        let online = if sessions.is_empty() && !settled { None } else { Some(!sessions.is_empty()) };
+        UserPresence { user, online, version: seen.version, sessions }
     }
 
     /// The visible state of a user, from the gateways of its last event.

@@ -55,8 +55,8 @@ impl Sweep {
         if !self.lease.is_held().await.unwrap_or(true) {
             return Ok(());
         }
-        let mut notified = Ok(());
-        for (state, swept) in self.store.sweep_gateways().await? {
+        let (swept, mut notified) = self.store.sweep_gateways().await;
+        for (state, swept) in swept {
             // A gateway whose groups cannot be notified does not delay the others.
             notified = notified.and(self.notify_groups(&state, swept).await);
         }
@@ -86,21 +86,29 @@ impl Sweep {
 }
 
 impl Store {
-    /// Ends expired sessions at all gateways, and forgets dead gateways that have no user left.
-    async fn sweep_gateways(&self) -> Result<Vec<(GatewayState, SweptUsers)>, Error> {
-        let mut all = self.0.gateways().await.map_err(Error::presence)?.all;
+    /// Ends expired sessions at all gateways, and forgets dead gateways that have no user left. A gateway that cannot be
+    /// swept does not delay the others: its error comes with their users.
+    async fn sweep_gateways(&self) -> (Vec<(GatewayState, SweptUsers)>, Result<(), Error>) {
+        let mut all = match self.0.gateways().await {
+            Ok(gateways) => gateways.all,
+            Err(error) => return (Vec::new(), Err(Error::presence(error))),
+        };
         // Dead gateways first: their users wait.
         all.sort_by_key(|state| state.left);
-        let (mut swept, mut users) = (Vec::new(), 0);
+        let (mut swept, mut users, mut failed) = (Vec::new(), 0, Ok(()));
         for state in all {
-            let users_of = self.sweep_gateway(&state).await?;
-            users += users_of.len();
-            swept.push((state, users_of));
+            match self.sweep_gateway(&state).await {
+                Ok(users_of) => {
+                    users += users_of.len();
+                    swept.push((state, users_of));
+                }
+                Err(error) => failed = Err(error),
+            }
             if users >= USERS_OF_ALL {
                 break;
             }
         }
-        Ok(swept)
+        (swept, failed)
     }
 
     async fn sweep_gateway(
@@ -182,16 +190,12 @@ mod tests {
         }
         tokio::time::advance(Duration::from_secs(21)).await;
         let store = Store(presences.sessions);
-        let swept = store.sweep_gateways().await.unwrap();
+        let swept = store.sweep_gateways().await.0;
         assert_eq!(swept.iter().map(|(_, swept)| swept.len()).sum::<usize>(), users.len());
         for _ in &users {
             assert!(events.next().await.unwrap().gateways.is_empty());
         }
         assert!(swept.iter().flat_map(|(_, swept)| swept).all(|(_, changed)| changed.state.needs_fan_out()));
-        assert_eq!(
-            store.sweep_gateways().await.unwrap().len(),
-            2,
-            "none is forgotten whose users are not noted"
-        );
+        assert_eq!(store.sweep_gateways().await.0.len(), 2, "none is forgotten whose users are not noted");
     }
 }
