@@ -265,8 +265,8 @@ metrics! {
     pub const PRESENCE_MOVES_DROPPED: Metric = Metric::counter(
         "kith_presence_moves_dropped_total",
         &[],
-        "Joins and leaves of groups of which presence was not notified, because too many waited. The counts of these \
-         groups may be wrong.",
+        "Joins and leaves of groups of which presence was not notified, because too many waited or Redis was away \
+         for half an hour. The counts of these groups may be wrong.",
     );
     pub const APPLICATION_EFFECTS: Metric = Metric::counter(
         "kith_application_effects_total",

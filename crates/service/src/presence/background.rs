@@ -1,12 +1,12 @@
 //! Presence in the background of a node: it checks gateways, receives events, sweeps, and notifies groups of joins.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, mem::replace, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _};
 use kith_presence::{Change, Claim, ClaimOutcome, Instance, PresenceError, UserState};
 use kith_store::UserId;
 use tokio::{
-    sync::mpsc,
+    sync::{Semaphore, mpsc},
     time::{Instant, MissedTickBehavior, interval, sleep},
 };
 use tokio_stream::wrappers::ReceiverStream;
@@ -16,6 +16,7 @@ use super::{
     sweep::Sweep,
 };
 use crate::{
+    error::{Error, Reason},
     metric::{self, Metric},
     write::tasks::BackgroundJob,
 };
@@ -26,10 +27,16 @@ const RESUBSCRIBE_PAUSE: Duration = Duration::from_millis(500);
 const FORGET_EVERY: u32 = 60;
 /// Sessions that are restored in one step.
 const RESTORED_AT_ONCE: usize = 500;
-/// Attempts to notify a group of a join or leave: no other event would do it.
-const MEMBERSHIP_UPDATE_TRIES: usize = 5;
-/// Joins and leaves that are processed at the same time.
+/// Attempts to notify a group of a join or leave: no other event would do it. While Redis or the store is away there are
+/// more of them, for about half an hour.
+const MEMBERSHIP_UPDATE_TRIES: u32 = 5;
+const MEMBERSHIP_UPDATE_TRIES_AWAY: u32 = 60;
+/// Longest pause between two of them.
+const MEMBERSHIP_UPDATE_PAUSE: Duration = Duration::from_secs(30);
+/// Joins and leaves that are processed at the same time, and that wait for their next attempt: groups whose part of Redis
+/// is away do not delay others.
 const MEMBERSHIP_UPDATES_AT_ONCE: usize = 32;
+const MEMBERSHIP_UPDATES_RETRIED: usize = 10_000;
 /// Unless its gateway renews it, a restored session lasts for this part of the usual time: it may have been closed on
 /// another node.
 const RESTORED_TTL_PART: u32 = 5;
@@ -178,27 +185,40 @@ impl BackgroundParts {
 
     /// Receives the changes, for all watchers on this node.
     async fn receive_events(self) {
+        let mut is_failing = false;
         loop {
-            if let Ok(mut events) = self.sessions.stores.feed.subscribe().await {
-                self.hub.set_live(true);
-                while let Some(event) = events.next().await {
-                    metrics::counter!(metric::PRESENCE_EVENTS.name).increment(1);
-                    self.sessions.recovery.note_ended(&event);
-                    self.hub.notify(&event);
+            match self.sessions.stores.feed.subscribe().await {
+                Ok(mut events) => {
+                    is_failing = false;
+                    self.hub.set_live(true);
+                    while let Some(event) = events.next().await {
+                        metrics::counter!(metric::PRESENCE_EVENTS.name).increment(1);
+                        self.sessions.recovery.note_ended(&event);
+                        self.hub.notify(&event);
+                    }
+                    self.hub.set_live(false);
                 }
-                self.hub.set_live(false);
+                Err(error) if !replace(&mut is_failing, true) => {
+                    tracing::warn!(%error, "changes of presence are not received; it is tried again");
+                }
+                Err(_) => {}
             }
-            sleep(pause()).await;
+            sleep(random(RESUBSCRIBE_PAUSE)).await;
         }
     }
 
     async fn sweep(self, mut sweep: Sweep) {
         let mut ticks = interval(self.sweep_every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_failing = false;
         loop {
             ticks.tick().await;
-            if let Err(error) = Box::pin(sweep.round()).await {
-                tracing::debug!(%error, "dead gateways cannot be looked for");
+            let swept = Box::pin(sweep.round()).await;
+            let was_failing = replace(&mut is_failing, swept.is_err());
+            if let Err(error) = swept.as_ref()
+                && !was_failing
+            {
+                tracing::warn!(%error, "not all sessions of dead gateways are ended; it is tried again");
             }
         }
     }
@@ -206,19 +226,62 @@ impl BackgroundParts {
     /// Notifies groups of users who joined or left them while they are online.
     async fn notify_membership_updates(self, updates: mpsc::Receiver<MembershipUpdate>) {
         let fan_out = &self.sessions.fan_out;
+        let permits = &Semaphore::new(MEMBERSHIP_UPDATES_AT_ONCE);
         let each = |MembershipUpdate { group, users, done }: MembershipUpdate| async move {
-            for _ in 0..MEMBERSHIP_UPDATE_TRIES {
-                let Err(error) = Box::pin(fan_out.update_membership(group, &users)).await else { break };
-                tracing::debug!(%error, "a group could not be notified who joined or left it while online");
-                sleep(pause()).await;
+            let notified = retried(async || {
+                let _permit = permits.acquire().await;
+                Box::pin(fan_out.update_membership(group, &users)).await
+            });
+            if let Err(error) = notified.await {
+                tracing::warn!(%error, "a group was not notified who joined or left it while online");
+                metrics::counter!(metric::PRESENCE_MOVES_DROPPED.name).increment(1);
             }
             drop(done);
         };
-        ReceiverStream::new(updates).for_each_concurrent(MEMBERSHIP_UPDATES_AT_ONCE, each).await;
+        ReceiverStream::new(updates).for_each_concurrent(MEMBERSHIP_UPDATES_RETRIED, each).await;
     }
 }
 
-/// Random, so that not all nodes come at the same time.
-fn pause() -> Duration {
-    RESUBSCRIBE_PAUSE.mul_f64(rand::random_range(0.5..1.0))
+/// Repeats a step until it succeeds, with growing pauses; while something is away, for longer.
+///
+/// # Errors
+/// The last error.
+async fn retried(mut step: impl AsyncFnMut() -> Result<(), Error>) -> Result<(), Error> {
+    let (mut tries, mut pause) = (0, RESUBSCRIBE_PAUSE);
+    loop {
+        let Err(error) = step().await else { return Ok(()) };
+        tries += 1;
+        let is_away = error.reason() == Reason::StoreUnavailable;
+        if tries >= if is_away { MEMBERSHIP_UPDATE_TRIES_AWAY } else { MEMBERSHIP_UPDATE_TRIES } {
+            return Err(error);
+        }
+        sleep(random(pause)).await;
+        pause = (pause * 2).min(MEMBERSHIP_UPDATE_PAUSE);
+    }
+}
+
+/// About this long: at random, so that not all nodes come at the same time.
+fn random(pause: Duration) -> Duration {
+    pause.mul_f64(rand::random_range(0.5..1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn leave_outlasts_an_outage_and_gives_up() {
+        let (begun, away) = (Instant::now(), Duration::from_secs(300));
+        let unavailable = || Err(Error::presence(PresenceError::Unavailable));
+        let step = async || if begun.elapsed() < away { unavailable() } else { Ok(()) };
+        retried(step).await.unwrap();
+        let mut tries = 0;
+        let wrong = async || {
+            tries += 1;
+            Err(Error::presence(PresenceError::Unexpected))
+        };
+        retried(wrong).await.unwrap_err();
+        assert_eq!(tries, MEMBERSHIP_UPDATE_TRIES);
+        assert_eq!(retried(async || unavailable()).await.unwrap_err().reason(), Reason::StoreUnavailable);
+    }
 }

@@ -134,7 +134,7 @@ impl NodeSessions {
     }
 
     async fn open_unknown(&self, unknown: Vec<UserDevice>) {
-        let open = async |session| {
+        let open = |session| async move {
             if let Err(error) = Box::pin(self.open_again(&session)).await {
                 tracing::debug!(%error, "the session of a stream is still not open");
             }
