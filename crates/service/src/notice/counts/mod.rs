@@ -214,6 +214,8 @@ impl ReaderCounts {
             if !is_fresh && self.0.running.lock().insert(*part) {
                 let live = audience.entries.iter().flat_map(|entry| entry.slots());
                 let live = live.filter(|slot| slot / 64 == part.page).collect();
+                // Otherwise an earlier failure would be the answer until the scan has ended.
+                self.0.scanned.lock().remove(part);
                 tokio::spawn(self.clone().scan(*part, live));
             }
         }

@@ -253,6 +253,17 @@ async fn slow_count_is_incomplete_and_continues() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn old_failure_is_not_the_answer_of_a_slow_scan() {
+    let stage = CountsFixture::new(1, false);
+    stage.store.is_away.store(true, Ordering::Release);
+    stage.counts.count(&audience(), &[3]).await.unwrap_err();
+    stage.store.is_away.store(false, Ordering::Release);
+    assert_eq!(stage.count().await, (0, true), "a scan is running");
+    stage.store.gate.add_permits(1);
+    assert_eq!(stage.count().await, (3, false));
+}
+
+#[tokio::test(start_paused = true)]
 async fn failed_scan_is_an_error_and_is_tried_again() {
     let stage = CountsFixture::new(100, false);
     stage.store.is_away.store(true, Ordering::Release);
