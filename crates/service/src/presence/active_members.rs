@@ -9,6 +9,9 @@ use kith_store::{GroupId, UserId};
 use super::{active::Active, sessions::Sessions};
 use crate::{error::Error, group::members::Members, rpc::call::Principal};
 
+/// Most online members whom a count for a member looks at, one by one.
+const COUNTED_BY_VIEWER: usize = 100;
+
 /// The online members of groups. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct ActiveMembers {
@@ -68,7 +71,8 @@ impl ActiveMembers {
     }
 
     /// Returns the number of online members of a group. Until a dead gateway is swept, the count is at most the sum of
-    /// those of the live gateways.
+    /// those of the live gateways. For a member, up to [`COUNTED_BY_VIEWER`] are counted as they are listed: the
+    /// difference would show a block.
     ///
     /// # Errors
     /// As [`Self::list_active_gateways`].
@@ -80,7 +84,17 @@ impl ActiveMembers {
     ) -> Result<ActiveCount, Error> {
         let found = self.distribution(group, principal, consistency).await?;
         let at_living: i64 = self.living(&found).iter().map(|at| i64::from(at.count)).sum();
-        let count = i64::from(found.total).min(at_living);
+        let mut count = i64::from(found.total).min(at_living);
+        let few = usize::try_from(found.total).is_ok_and(|total| total <= COUNTED_BY_VIEWER);
+        if few
+            && count > 0
+            && matches!(principal, Principal::User(_))
+            && self.members.check_member(group, principal).await.is_ok()
+        {
+            let online = self.active.store.active(group, None, COUNTED_BY_VIEWER).await;
+            let shown = self.shown_to(group, online.map_err(Error::presence)?, principal).await?;
+            count = i64::try_from(shown.len()).unwrap_or(i64::MAX);
+        }
         Ok(ActiveCount { count, incomplete: !self.sessions.is_settled() })
     }
 
@@ -103,6 +117,17 @@ impl ActiveMembers {
         let more = found.len() > size;
         found.truncate(size);
         let next = found.last().filter(|_| more).map(|member| member.user);
+        let members = self.shown_to(group, found, principal).await?;
+        Ok(ActivePage { members, next, incomplete: !self.sessions.is_settled() })
+    }
+
+    /// Those of these users who are members, online, and have not blocked the principal.
+    async fn shown_to(
+        &self,
+        group: GroupId,
+        found: Vec<ActiveMember>,
+        principal: Principal,
+    ) -> Result<Vec<ActiveMember>, Error> {
         let found = self.members_among(group, found).await?;
         let users: Vec<UserId> = found.iter().map(|member| member.user).collect();
         let blockers = self.sessions.visibility.blockers(&users, principal).await?;
@@ -111,8 +136,7 @@ impl ActiveMembers {
             let gateways = self.sessions.gateways.without_dead(&member.gateways);
             (!gateways.is_empty()).then_some(ActiveMember { gateways, ..member })
         });
-        let members = members.collect();
-        Ok(ActivePage { members, next, incomplete: !self.sessions.is_settled() })
+        Ok(members.collect())
     }
 
     /// The members of the group among these users. The others left it, and are removed in the background.

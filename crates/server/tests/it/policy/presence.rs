@@ -272,6 +272,25 @@ async fn private_group_presence_is_for_members() {
 }
 
 #[tokio::test]
+async fn count_for_a_member_shows_no_block() {
+    let (node, [ann, bob, cid]) = with_users().await;
+    let group = chat(&node, ann, &[bob, cid]).await;
+    let mut gateway = Gateway::new("gw-1");
+    for user in [ann, bob, cid] {
+        open(&node, &mut gateway, user, "phone").await.unwrap();
+    }
+    block(&node, bob, ann).await;
+    for (user, expected) in [(ann, 2), (bob, 3), (cid, 3)] {
+        let count = CountActiveMembersRequest { group_id: group, consistency: None };
+        let count = node.presence().count_active_members(principal(user, count)).await.unwrap().into_inner();
+        let list = ListActiveMembersRequest { group_id: group, ..Default::default() };
+        let list = node.presence().list_active_members(principal(user, list)).await.unwrap().into_inner();
+        assert_eq!((count.count, list.members.len()), (expected, usize::try_from(expected).unwrap()));
+    }
+    assert_eq!(counted(&node, group).await, 3, "of a service");
+}
+
+#[tokio::test]
 async fn a_user_has_no_more_sessions_than_it_may() {
     let node = TestNode::start_with(|config| config.presence.sessions_max = 2).await;
     let ann = node.user("ann").await.user_id;
