@@ -113,7 +113,7 @@ pub use notice::{
     NOTICE_AUDIENCES_MAX, NewAudience, NewNotice, Notice, NoticeChange, NoticeChangeResult, NoticeDecision,
     NoticeId, NoticePatch, NoticeReader, NoticeReaderStore, NoticeRefusal, NoticeStore, NoticeTerms,
     NoticeTotals, READERS_AT_ONCE, READERS_SCANNED, ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark,
-    ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader, Slot, pack_entries, unpack_entries,
+    ReaderOrdinal, SINCE_CREATION, SLOTS_AT_ONCE, ScannedReader, Slot, pack_entries, unpack_entries,
 };
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use receipt::{

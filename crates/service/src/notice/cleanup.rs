@@ -1,8 +1,8 @@
 //! The clean-up of the marks of a deleted user: they are cleared, and a user that is created again under the id sees
-//! only later notices.
+//! notices from its own creation on, as any other user.
 
 use async_trait::async_trait;
-use kith_store::{AudienceId, NoticeReader, ReaderId, ReaderKey, ReaderMark, Timestamp, UserId};
+use kith_store::{AudienceId, NoticeReader, ReaderId, ReaderKey, ReaderMark, SINCE_CREATION, UserId};
 use tokio::time::Instant;
 
 use super::{
@@ -16,8 +16,6 @@ use crate::{
 
 /// Number of audiences that are read at a time.
 const AUDIENCES_AT_ONCE: usize = 100;
-/// A reader that was cleared within this time is not cleared again: the clean-up is repeated for about a minute.
-const FORGOTTEN_MS: i64 = 120_000;
 
 /// Clears the marks of deleted users in audiences whose readers are users. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -30,11 +28,12 @@ impl NoticeCleanup {
         Self(records)
     }
 
-    async fn forget(&self, reader: NoticeReader, now: Timestamp) -> Result<(), Error> {
+    async fn forget(&self, reader: NoticeReader) -> Result<(), Error> {
         let this = self.0.clone();
         let work = async move {
             let audience = this.audience(reader.key.audience, &kith_cache::Consistency::Cached).await?;
-            let written = this.write_mark(&audience, reader.key, ReaderMark::Forget(now), now).await;
+            let forget = ReaderMark::Forget(SINCE_CREATION);
+            let written = this.write_mark(&audience, reader.key, forget, SINCE_CREATION).await;
             written.map(drop).map_err(reader_error)
         };
         self.0.mutations.run(Instant::now() + CLEANED_WITHIN, Box::pin(work)).await
@@ -46,15 +45,15 @@ impl AccountCleanup for NoticeCleanup {
     /// Clears the marks in all audiences with one call. May be repeated.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
         let Ok(reader) = ReaderId::new(user.get()) else { return Ok(Cleaned::All) };
-        let (now, mut after): (_, Option<AudienceId>) = (Timestamp::now(), None);
+        let mut after: Option<AudienceId> = None;
         loop {
             let page = self.0.store.audience_list(after, AUDIENCES_AT_ONCE).await.map_err(notice_error)?;
             let of_users = page.iter().filter(|audience| audience.of_users);
             let keys: Vec<ReaderKey> =
                 of_users.map(|audience| ReaderKey { audience: audience.id, reader }).collect();
             for found in self.0.reader_store.readers(&keys, true).await.map_err(reader_error)? {
-                if found.bits.words().next().is_some() || found.since.0 < now.0 - FORGOTTEN_MS {
-                    self.forget(found, now).await?;
+                if found.bits.words().next().is_some() || found.since != SINCE_CREATION {
+                    self.forget(found).await?;
                 }
             }
             after = page.last().map(|last| last.id);

@@ -82,8 +82,8 @@ impl NoticeRecords {
             chosen = choose_bits(mark, &audience, &view)?;
         }
         let written = self.write_mark(&audience, key, chosen.mark, view.since).await.map_err(reader_error)?;
-        let NoticeReader { since, bits, .. } = &written.record.reader;
-        let totals = NoticeTotals::of(&audience, *since, bits, Timestamp::now());
+        let bits = &written.record.reader.bits;
+        let totals = NoticeTotals::of(&audience, view.since, bits, Timestamp::now());
         Ok(NoticeMarkResult { totals, not_found: chosen.not_found, token: written.token })
     }
 
@@ -127,7 +127,7 @@ impl NoticeRecords {
         self.readers.get_with(&key, &Consistency::Cached).await.ok()?.map(|entry| entry.value)
     }
 
-    /// Registers readers of an audience. Returns the number of newly registered ones.
+    /// Registers readers of an audience. Returns the number of newly registered ones. Readers that are users must exist.
     ///
     /// # Errors
     /// NOT_FOUND, RESOURCE_EXHAUSTED, or errors of the store.
@@ -139,7 +139,11 @@ impl NoticeRecords {
     ) -> Result<Committed<Vec<NoticeReader>>, Error> {
         let this = self.clone();
         let work = async move {
-            this.audience(audience, &Consistency::Cached).await?;
+            let of_users = this.audience(audience, &Consistency::Cached).await?.of_users;
+            let ids: Vec<ReaderId> = readers.iter().map(|(reader, _)| *reader).collect();
+            if of_users && this.created(&ids).await?.len() < ids.iter().collect::<HashSet<_>>().len() {
+                return Err(Error::not_found("user"));
+            }
             let keys: HashSet<ReaderKey> =
                 readers.iter().map(|(reader, _)| ReaderKey { audience, reader: *reader }).collect();
             let (store, limit) = (Arc::clone(&this.reader_store), this.config.readers_max);

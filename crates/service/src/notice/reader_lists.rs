@@ -1,12 +1,18 @@
 //! Lists of the readers that have, or have not, read or confirmed a notice.
 
+use std::collections::HashMap;
+
 use kith_cache::Consistency;
 use kith_store::{
-    AudienceEntry, AudienceId, NoticeId, READERS_SCANNED, ReaderId, ReaderOrdinal, ScannedReader,
+    AudienceEntry, AudienceId, NoticeId, READERS_SCANNED, ReaderId, ReaderOrdinal, SINCE_CREATION,
+    ScannedReader, Timestamp, UserId,
 };
 
 use super::{NOTICES, NoticeRecords, records::reader_error};
 use crate::error::Error;
+
+/// Readers who are examined together.
+const LISTED_AT_ONCE: usize = 500;
 
 /// The state of the readers to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +70,54 @@ impl NoticeRecords {
         let scan =
             self.reader_store.scan_readers(audience, from, ReaderOrdinal::MAX, slot / 64, READERS_SCANNED);
         let scanned = scan.await.map_err(reader_error)?;
-        let sees = |reader: &ScannedReader| entry.for_newcomers || entry.publish >= reader.since;
-        let is_listed = |reader: &&ScannedReader| reader.has(slot) == is_set && (is_set || sees(reader));
-        let listed: Vec<&ScannedReader> = scanned.iter().filter(is_listed).take(size).collect();
+        let mut listed: Vec<&ScannedReader> = Vec::new();
+        for part in scanned.chunks(LISTED_AT_ONCE) {
+            let mut some: Vec<&ScannedReader> =
+                part.iter().filter(|reader| reader.has(slot) == is_set).collect();
+            if !is_set {
+                some = self.who_see(&entry, some).await?;
+            }
+            listed.extend(some);
+            if listed.len() >= size {
+                break;
+            }
+        }
+        listed.truncate(size);
         let last = if listed.len() == size { listed.last().copied() } else { scanned.last() };
         let is_end = scanned.len() < READERS_SCANNED && last.is_none_or(|last| Some(last) == scanned.last());
         let next = last.filter(|_| !is_end).map(|last| last.ordinal.saturating_add(1));
         Ok(ReaderPage { readers: listed.into_iter().map(|reader| reader.reader).collect(), next })
+    }
+
+    /// The readers who see a notice. One that was forgotten sees it if a user has its id again.
+    async fn who_see<'a>(
+        &self,
+        entry: &AudienceEntry,
+        readers: Vec<&'a ScannedReader>,
+    ) -> Result<Vec<&'a ScannedReader>, Error> {
+        let forgotten = readers.iter().filter(|reader| reader.since == SINCE_CREATION);
+        let created = self.created(&forgotten.map(|reader| reader.reader).collect::<Vec<_>>()).await?;
+        let sees = |reader: &&ScannedReader| {
+            let since = match reader.since {
+                SINCE_CREATION => created.get(&reader.reader).copied(),
+                since => Some(since),
+            };
+            since.is_some_and(|since| entry.for_newcomers || entry.publish >= since)
+        };
+        Ok(readers.into_iter().filter(sees).collect())
+    }
+
+    /// The creation times of the users with these ids; users who do not exist have none.
+    pub(super) async fn created(&self, readers: &[ReaderId]) -> Result<HashMap<ReaderId, Timestamp>, Error> {
+        let ids: Vec<UserId> = readers.iter().filter_map(|id| UserId::new(id.get()).ok()).collect();
+        let mut created = HashMap::new();
+        for found in self.users.get_many(&ids, &Consistency::Cached).await {
+            if let Some(user) = found?
+                && let Ok(reader) = ReaderId::new(user.value.id.get())
+            {
+                created.insert(reader, user.value.created);
+            }
+        }
+        Ok(created)
     }
 }

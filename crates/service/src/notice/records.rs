@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kith_cache::{Consistency, TieredCache};
 use kith_store::{
     Audience, AudienceId, IdKind, Notice, NoticeId, NoticeReader, NoticeReaderStore, NoticeStore, ReadBits,
-    ReaderKey, StoreError, Timestamp, UserId,
+    ReaderKey, SINCE_CREATION, StoreError, Timestamp, UserId,
 };
 
 use super::{
@@ -106,7 +106,8 @@ impl NoticeRecords {
         found.map(notice).collect()
     }
 
-    /// The visibility and the read bits of a reader in an audience. A reader that is not registered has read nothing.
+    /// The visibility and the read bits of a reader in an audience. A reader that is not registered has read nothing. For one
+    /// that was forgotten, the user must exist.
     ///
     /// # Errors
     /// NOT_FOUND if the reader is a user that does not exist, or errors of the store.
@@ -117,13 +118,12 @@ impl NoticeRecords {
         consistency: &Consistency,
     ) -> Result<ReaderView, Error> {
         let found = self.readers.get_with(&key, consistency).await;
-        match found.map_err(|error| Error::cache(READERS, &error))? {
-            Some(entry) => Ok(ReaderView { since: entry.value.since, bits: entry.value.bits.clone() }),
-            None => {
-                let since = self.since_of_new(audience, key).await?;
-                Ok(ReaderView { since, bits: ReadBits::default() })
-            }
-        }
+        let found = found.map_err(|error| Error::cache(READERS, &error))?;
+        let since = match found.as_ref().map(|entry| entry.value.since) {
+            Some(since) if since != SINCE_CREATION => since,
+            _ => self.since_of_new(audience, key).await?,
+        };
+        Ok(ReaderView { since, bits: found.map(|entry| entry.value.bits.clone()).unwrap_or_default() })
     }
 
     /// The `since` of a reader that is not registered: the creation time of the user, or 0 if readers are not users.

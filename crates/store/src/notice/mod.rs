@@ -20,7 +20,7 @@ pub use entry::{AudienceEntry, Slot, pack_entries, unpack_entries};
 pub use read_bits::ReadBits;
 pub use reader::{
     MarkedReader, NoticeReader, NoticeTotals, ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal,
-    ScannedReader,
+    SINCE_CREATION, ScannedReader,
 };
 pub use record::{NOTICE_AUDIENCES_MAX, NewNotice, Notice, NoticeId, NoticePatch, NoticeTerms};
 pub use refusal::NoticeRefusal;

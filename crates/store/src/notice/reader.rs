@@ -39,6 +39,10 @@ impl FromStr for ReaderKey {
     }
 }
 
+/// The `since` of a reader that was forgotten: it sees notices from the creation of the user on that has its id now. Nothing
+/// is visible to it while no user has the id.
+pub const SINCE_CREATION: Timestamp = Timestamp(i64::MAX);
+
 /// The record of a reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeReader {
@@ -87,7 +91,7 @@ pub enum ReaderMark {
     Read(Vec<Slot>),
     /// Clears these bits.
     Unread(Vec<Slot>),
-    /// Clears all bits, and raises `since` to this time: another user may get the id.
+    /// Clears all bits, and raises `since` to this time, which is [`SINCE_CREATION`] if another user may get the id.
     Forget(Timestamp),
 }
 
@@ -216,5 +220,8 @@ mod tests {
         assert_eq!(unread.bits.slots().collect::<Vec<_>>(), [1]);
         let forgotten = reader(&[1]).marked(&ReaderMark::Forget(Timestamp(20)), &[]).unwrap();
         assert_eq!((forgotten.bits, forgotten.since), (ReadBits::default(), Timestamp(20)));
+        let forgotten = reader(&[1]).marked(&ReaderMark::Forget(SINCE_CREATION), &[]).unwrap();
+        assert_eq!(forgotten.since, SINCE_CREATION);
+        assert_eq!(forgotten.marked(&ReaderMark::Forget(SINCE_CREATION), &[]), None);
     }
 }

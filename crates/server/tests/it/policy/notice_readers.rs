@@ -270,6 +270,10 @@ async fn marks_of_a_deleted_user_are_cleared() {
     node.delete_user(ann).await;
     until(async || who(&node, notice_id, ReaderState::Read).await.is_empty()).await;
     assert_eq!(totals(&node, 2, ann).await, (1, 0, 0), "a reader id of the caller is no user");
+    let later = publish(&node, Notice { for_newcomers: true, ..new_notice(&[1]) }).await.notice_id;
+    assert_eq!(who(&node, later, ReaderState::Unread).await, [0_i64; 0], "no user has the id");
+    let request = RegisterReadersRequest { audience_id: 1, readers: readers([ann].into_iter()) };
+    assert_eq!(node.notices().register_readers(request).await.unwrap_err().code(), Code::NotFound);
 }
 
 /// Random marks and unmarks at once equal a plain model: totals, states, lists, counts.

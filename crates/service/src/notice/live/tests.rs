@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicUsize},
 };
 
-use kith_store::{AudienceEntry, NoticeId, ReadBits, Slot, Text, Version};
+use kith_store::{AudienceEntry, NoticeId, ReadBits, ReaderMark, SINCE_CREATION, Slot, Text, Version};
 
 use super::{rounds::READ_MAX, *};
 
@@ -145,6 +145,24 @@ async fn change_of_the_audience_changes_the_totals() {
     assert_eq!(stage.round(NOW).await, [(1, 1)]);
     stage.put_audience(3, true, vec![entry(1, NOW, None)]);
     assert_eq!(stage.round(NOW).await, [(0, 1)]);
+}
+
+#[tokio::test]
+async fn forgotten_reader_sees_what_its_user_sees() {
+    let mut stage = TotalsFixture::new(vec![entry(0, NOW, None), entry(1, NOW, None)]);
+    let reader = NoticeReader {
+        key: key(7),
+        version: Version::FIRST,
+        ordinal: 0,
+        since: SINCE_CREATION,
+        bits: ReadBits::default(),
+    };
+    stage.fake.readers.lock().insert(reader.key, Arc::new(reader.clone()));
+    let (_watching, totals) = stage.watch(7).await.unwrap();
+    assert_eq!(totals[0].totals.unread, 2, "those since its creation");
+    let marked = reader.marked(&ReaderMark::Read(vec![0]), &[]).unwrap();
+    stage.fake.readers.lock().insert(marked.key, Arc::new(marked));
+    assert_eq!(stage.round(NOW).await, [(1, 1)]);
 }
 
 #[tokio::test]

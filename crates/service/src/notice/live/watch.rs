@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kith_store::{NoticeReader, NoticeTotals, ReadBits, ReaderKey, Timestamp, Version};
+use kith_store::{NoticeReader, NoticeTotals, ReadBits, ReaderKey, SINCE_CREATION, Timestamp, Version};
 use parking_lot::Mutex;
 
 use super::{AudienceTotals, AudienceView, TotalsListener};
@@ -76,8 +76,8 @@ impl SeenVersions {
 }
 
 fn totals(view: &AudienceView, reader: Option<&NoticeReader>, created: Timestamp) -> NoticeTotals {
-    match reader {
-        Some(reader) => NoticeTotals::of(&view.audience, reader.since, &reader.bits, view.now),
-        None => NoticeTotals::of(&view.audience, created, &ReadBits::default(), view.now),
-    }
+    let since = reader.map(|reader| reader.since).filter(|since| *since != SINCE_CREATION);
+    let none = ReadBits::default();
+    let bits = reader.map_or(&none, |reader| &reader.bits);
+    NoticeTotals::of(&view.audience, since.unwrap_or(created), bits, view.now)
 }

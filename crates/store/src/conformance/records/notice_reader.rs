@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     BATCH_MAX, NoticeRefusal, READERS_AT_ONCE, READERS_SCANNED, ReaderExtent, ReaderId, ReaderMark,
-    SLOTS_AT_ONCE, StoreError, Stores, Timestamp, Version,
+    SINCE_CREATION, SLOTS_AT_ONCE, StoreError, Stores, Timestamp, Version,
 };
 
 fn read(slots: &[u32]) -> ReaderMark {
@@ -181,6 +181,9 @@ pub async fn forgotten_reader_is_as_a_new_one(stores: Stores) {
     assert_eq!((slots(&forgotten), forgotten.since), (vec![], Timestamp(50)));
     assert_eq!((forgotten.ordinal, forgotten.version.get()), (new[0].ordinal, 3));
     assert!(!mark(&stores, new[0].key, ReaderMark::Forget(Timestamp(50))).await.is_changed);
+    let again = mark(&stores, new[0].key, ReaderMark::Forget(SINCE_CREATION)).await.reader;
+    assert_eq!(again.since, SINCE_CREATION);
+    assert!(!mark(&stores, new[0].key, ReaderMark::Forget(SINCE_CREATION)).await.is_changed);
     assert_eq!(slots(&mark(&stores, new[0].key, read(&[1])).await.reader), [1]);
 }
 
