@@ -12,6 +12,7 @@ mod embedded_node;
 mod erased;
 mod fast_clock;
 mod flooder;
+mod lost_receivers;
 mod marked;
 mod online;
 mod orphaned;
@@ -74,10 +75,11 @@ enum LoadTestKind {
     Reserved,
     Repeated,
     FastClock,
+    LostReceivers,
 }
 
 /// All measured rows, in the order of their names.
-pub const LOAD_TESTS: [LoadTest; 32] = [
+pub const LOAD_TESTS: [LoadTest; 33] = [
     load_test("F35a", "ten times the reads that the store can serve", LoadTestKind::Reads),
     load_test("F35b", "ten times the writes that the store can serve", LoadTestKind::Writes),
     load_test("F36", "one user floods a node with searches", LoadTestKind::Flooder),
@@ -154,6 +156,7 @@ pub const LOAD_TESTS: [LoadTest; 32] = [
         "the clock of the node that removes old messages is 60 days ahead",
         LoadTestKind::FastClock,
     ),
+    load_test("F68", "a node is killed whose clients have lost their network", LoadTestKind::LostReceivers),
 ];
 
 const fn load_test(name: &'static str, what: &'static str, kind: LoadTestKind) -> LoadTest {
@@ -239,6 +242,7 @@ impl LoadTest {
                 | LoadTestKind::Removed
                 | LoadTestKind::OwnMarks
                 | LoadTestKind::FastClock
+                | LoadTestKind::LostReceivers
         )
     }
 
@@ -270,6 +274,7 @@ impl LoadTest {
             LoadTestKind::Reserved => Box::pin(reserved::run(plan, sizes)).await,
             LoadTestKind::Repeated => Box::pin(repeated::run(plan, sizes)).await,
             LoadTestKind::FastClock => Box::pin(fast_clock::run(plan)).await,
+            LoadTestKind::LostReceivers => Box::pin(lost_receivers::run(plan, sizes)).await,
         };
         let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;
         Ok(figures.into_iter().map(|figure| figure.of(self.name)).collect())

@@ -177,7 +177,10 @@ impl Cql {
     ) -> Result<BlockOutcome<(Block, Option<RelationEvent>)>, StoreError> {
         let mut unanswered = UnansweredWrites::default();
         for tries in 0..TRIES_MAX {
-            match self.try_block(edge, (patch, write), (tries == 0).then_some(note), key, &mut unanswered).await {
+            match self
+                .try_block(edge, (patch, write), (tries == 0).then_some(note), key, &mut unanswered)
+                .await
+            {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => {
                     tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await
