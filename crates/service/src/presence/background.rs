@@ -228,9 +228,10 @@ impl BackgroundParts {
         let fan_out = &self.sessions.fan_out;
         let permits = &Semaphore::new(MEMBERSHIP_UPDATES_AT_ONCE);
         let each = |MembershipUpdate { group, users, done }: MembershipUpdate| async move {
-            let notified = retried(async || {
+            let users = &users;
+            let notified = retried(|| async move {
                 let _permit = permits.acquire().await;
-                Box::pin(fan_out.update_membership(group, &users)).await
+                Box::pin(fan_out.update_membership(group, users)).await
             });
             if let Err(error) = notified.await {
                 tracing::warn!(%error, "a group was not notified who joined or left it while online");
@@ -246,7 +247,7 @@ impl BackgroundParts {
 ///
 /// # Errors
 /// The last error.
-async fn retried(mut step: impl AsyncFnMut() -> Result<(), Error>) -> Result<(), Error> {
+async fn retried<F: Future<Output = Result<(), Error>>>(mut step: impl FnMut() -> F) -> Result<(), Error> {
     let (mut tries, mut pause) = (0, RESUBSCRIBE_PAUSE);
     loop {
         let Err(error) = step().await else { return Ok(()) };
@@ -267,21 +268,23 @@ fn random(pause: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn leave_outlasts_an_outage_and_gives_up() {
         let (begun, away) = (Instant::now(), Duration::from_secs(300));
         let unavailable = || Err(Error::presence(PresenceError::Unavailable));
-        let step = async || if begun.elapsed() < away { unavailable() } else { Ok(()) };
+        let step = || ready(if begun.elapsed() < away { unavailable() } else { Ok(()) });
         retried(step).await.unwrap();
         let mut tries = 0;
-        let wrong = async || {
+        let wrong = || {
             tries += 1;
-            Err(Error::presence(PresenceError::Unexpected))
+            ready(Err(Error::presence(PresenceError::Unexpected)))
         };
         retried(wrong).await.unwrap_err();
         assert_eq!(tries, MEMBERSHIP_UPDATE_TRIES);
-        assert_eq!(retried(async || unavailable()).await.unwrap_err().reason(), Reason::StoreUnavailable);
+        assert_eq!(retried(|| ready(unavailable())).await.unwrap_err().reason(), Reason::StoreUnavailable);
     }
 }
