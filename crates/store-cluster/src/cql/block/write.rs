@@ -56,6 +56,14 @@ const UPDATE_ANSWER: Statement = Statement::conditional(
 const READ_ANSWER: Statement = Statement::serial(
     "SELECT other, request, reply FROM %k.blocks WHERE owner = ? AND kind = 3 AND placed = ?",
 );
+/// A change of a record.
+struct RequestedBlock<'a> {
+    patch: &'a BlockPatch,
+    write: &'a Write,
+    /// The key of its request, if it has one.
+    key: Option<RequestKey<'a>>,
+}
+
 /// A record to be replaced.
 pub(in crate::cql) struct BlockWrite<'a> {
     pub(in crate::cql) before: &'a Block,
@@ -177,10 +185,8 @@ impl Cql {
     ) -> Result<BlockOutcome<(Block, Option<RelationEvent>)>, StoreError> {
         let mut unanswered = UnansweredWrites::default();
         for tries in 0..TRIES_MAX {
-            match self
-                .try_block(edge, (patch, write), (tries == 0).then_some(note), key, &mut unanswered)
-                .await
-            {
+            let note = (tries == 0).then_some(note);
+            match self.try_block(edge, RequestedBlock { patch, write, key }, note, &mut unanswered).await {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => {
                     tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await
@@ -191,14 +197,13 @@ impl Cql {
         Err(unanswered.ended(StoreError::Overloaded, key.is_some()))
     }
 
-    /// One attempt of [`Self::decide_block`]. `note` is written first, if there is one. `None`: another write came first, or there was
-    /// no answer, which is noted.
+    /// One attempt of [`Self::decide_block`]. `note`: is to be written. `None`: another write came first, or there was no answer,
+    /// which is noted.
     async fn try_block(
         &self,
         edge: Edge,
-        (patch, write): (&BlockPatch, &Write),
+        RequestedBlock { patch, write, key }: RequestedBlock<'_>,
         note: Option<ChangeLogEntry>,
-        key: Option<RequestKey<'_>>,
         unanswered: &mut UnansweredWrites,
     ) -> Result<Option<BlockOutcome<(Block, Option<RelationEvent>)>>, StoreError> {
         let before = self.confirmed_block(edge).await?;
