@@ -257,12 +257,13 @@ impl MarkRequest {
         }
     }
 
-    /// The highest number in it.
+    /// The highest number in it that the user may read.
     fn highest(&self) -> Seq {
-        match &self.kind {
+        let highest = match &self.kind {
             MarkKind::UpTo(last) | MarkKind::Hidden(last) => *last,
             MarkKind::Ranges(ranges) => ranges.iter().map(|range| range.last).max().unwrap_or_default(),
-        }
+        };
+        self.last.map_or(highest, |last| last.min(highest))
     }
 
     /// A number up to which everything is read after it, as far as the mark alone says.
@@ -273,15 +274,15 @@ impl MarkRequest {
         }
     }
 
-    /// What is marked, as far as the user was a member.
+    /// What is marked, as far as the user may read it.
     fn clipped(&self) -> MarkKind {
-        let Some(left) = self.left else { return self.kind.clone() };
-        let stay = SeqRange { first: 1, last: left };
+        let Some(last) = self.last else { return self.kind.clone() };
+        let readable = SeqRange { first: 1, last };
         match &self.kind {
-            MarkKind::UpTo(last) => MarkKind::UpTo(left.min(*last)),
-            MarkKind::Hidden(last) => MarkKind::Hidden(left.min(*last)),
+            MarkKind::UpTo(to) => MarkKind::UpTo(last.min(*to)),
+            MarkKind::Hidden(to) => MarkKind::Hidden(last.min(*to)),
             MarkKind::Ranges(ranges) => {
-                MarkKind::Ranges(ranges.iter().filter_map(|range| range.common(stay)).collect())
+                MarkKind::Ranges(ranges.iter().filter_map(|range| range.common(readable)).collect())
             }
         }
     }
@@ -304,8 +305,8 @@ fn answer_all(waiters: Vec<MarkWaiter>, error: &Error) {
 mod tests {
     use super::*;
 
-    fn request(kind: MarkKind, joined: Option<Seq>, left: Option<Seq>) -> MarkRequest {
-        MarkRequest { key: "7,g9".parse().unwrap(), kind, joined, left, exists: false }
+    fn request(kind: MarkKind, joined: Option<Seq>, last: Option<Seq>) -> MarkRequest {
+        MarkRequest { key: "7,g9".parse().unwrap(), kind, joined, last, exists: false }
     }
 
     fn range(first: Seq, last: Seq) -> SeqRange {
@@ -357,6 +358,17 @@ mod tests {
             let mark = written(&request(asked, None, Some(20)));
             assert_eq!(mark, ReadMark { joined: 8, earlier: vec![range(3, 5)], kind: expected });
         }
+    }
+
+    #[test]
+    fn former_member_does_not_learn_the_end() {
+        let above =
+            [MarkKind::UpTo(91), MarkKind::Hidden(91), MarkKind::Ranges(vec![range(2, 3), range(91, 91)])];
+        let expected = [MarkKind::UpTo(20), MarkKind::Hidden(20), MarkKind::Ranges(vec![range(2, 3)])];
+        let marks = above.map(|kind| written(&request(kind, None, Some(20))).kind);
+        assert_eq!(marks, expected, "as if the log ended at its leave");
+        let refused = known().decide(&request(MarkKind::UpTo(91), Some(8), Some(95))).err().unwrap();
+        assert_eq!(refused.reason(), Reason::SeqOutOfRange, "the log ends before the last readable number");
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub(crate) struct MarkRequest {
     pub(crate) kind: MarkKind,
     /// The first number of the current stay; `None`: the user is a former member.
     pub(crate) joined: Option<Seq>,
-    /// The last number of the last stay of a former member.
-    pub(crate) left: Option<Seq>,
+    /// The last number that the user may ever read: of the last stay of a former member, or by its dialog. What is above it is not
+    /// marked, and not compared with the end of the log, which the user must not learn. `None`: the user may read up to the end.
+    pub(crate) last: Option<Seq>,
     /// Whether the numbers are known to exist: the mark is that of a sender, for which no caller waits. Else they are compared with
     /// the end of the log.
     pub(crate) exists: bool,
@@ -158,7 +159,7 @@ mod tests {
             key: format!("{user},g9").parse().unwrap(),
             kind: MarkKind::UpTo(1),
             joined: Some(1),
-            left: None,
+            last: None,
             exists,
         };
         MarkWaiter { request, answer: oneshot::channel().0 }

@@ -43,8 +43,8 @@ impl Messages {
     async fn import_mark(&self, ImportedMark { key, read_seq }: ImportedMark) -> Result<Seq, Error> {
         let bounds = self.bounds(Some(key.user), &[key.conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
-        let (kind, joined, left) = (MarkKind::UpTo(read_seq), bounds.joined(), bounds.left());
-        let marked = self.marks.mark(MarkRequest { key, kind, joined, left, exists: false }).await?;
+        let (kind, joined, last) = (MarkKind::UpTo(read_seq), bounds.joined(), bounds.left());
+        let marked = self.marks.mark(MarkRequest { key, kind, joined, last, exists: false }).await?;
         Ok(marked.dialog.read.read_seq())
     }
 }

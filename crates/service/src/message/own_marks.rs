@@ -155,12 +155,12 @@ impl Messages {
             Some(Err(error)) => return Err(error),
             None => return Ok(()),
         };
-        let (joined, left) = (bounds.joined(), bounds.left());
+        let (joined, last) = (bounds.joined(), bounds.left());
         if joined.is_some_and(|joined| seq < joined) {
             // It left and joined again in between: a mark of this stay would read what it skipped.
             return Ok(());
         }
-        let request = MarkRequest { key, kind: MarkKind::UpTo(seq), joined, left, exists: true };
+        let request = MarkRequest { key, kind: MarkKind::UpTo(seq), joined, last, exists: true };
         self.marks.mark(request).await.map(drop)
     }
 }

@@ -65,7 +65,7 @@ impl ReadBounds {
 
     /// The range of a log with this end.
     pub(crate) fn with(self, end: Seq) -> ReadRange {
-        let closed_at = [self.left, self.to].into_iter().flatten().min();
+        let closed_at = self.closed_at();
         ReadRange { min: self.from.max(1), max: closed_at.unwrap_or(end).min(end), closed_at }
     }
 
@@ -78,6 +78,11 @@ impl ReadBounds {
     /// The last message before the reader left the group; `None`: it has not left.
     pub(crate) const fn left(&self) -> Option<Seq> {
         self.left
+    }
+
+    /// The last number that the reader may ever read; `None`: it may read later messages, too.
+    pub(crate) fn closed_at(&self) -> Option<Seq> {
+        [self.left, self.to].into_iter().flatten().min()
     }
 
     /// The first number of the last stay.

@@ -70,6 +70,12 @@ impl UserDialog {
         self.stays.last().is_some_and(|stay| stay.to.is_none())
     }
 
+    /// The number, or the last one that the user may ever read.
+    pub fn seen(&self, seq: i64) -> i64 {
+        let left = self.stays.last().and_then(|stay| stay.to);
+        [Some(seq), left, self.max].into_iter().flatten().min().unwrap()
+    }
+
     /// Marks a number, if it is of the last stay.
     pub fn mark(&mut self, first: i64, last: i64) {
         let stay = *self.stays.last().unwrap();

@@ -103,15 +103,15 @@ impl Step {
         match action {
             Action::Mark(seq) => {
                 mark(node, *user, to_mark(id, *seq)).await.unwrap();
-                kept.mark(1, *seq);
+                kept.mark(1, kept.seen(*seq));
             }
             Action::Hidden(seq) => {
                 mark(node, *user, to_hide(id, *seq)).await.unwrap();
-                kept.hide(*seq);
+                kept.hide(kept.seen(*seq));
             }
             Action::Ranges(ranges) => {
                 mark(node, *user, to_mark_ranges(id, ranges)).await.unwrap();
-                ranges.iter().for_each(|(first, last)| kept.mark(*first, *last));
+                ranges.iter().for_each(|(first, last)| kept.mark(*first, kept.seen(*last)));
             }
             Action::Pin(pinned) => {
                 pin(node, *user, id, *pinned).await;
@@ -119,11 +119,11 @@ impl Step {
             }
             Action::Hide => {
                 hide(node, *user, id).await.unwrap();
-                kept.hidden = Some(end);
+                kept.hidden = Some(kept.seen(end));
             }
             Action::Clear => {
                 clear(node, *user, id).await.unwrap();
-                kept.min = kept.min.max(Some(end + 1));
+                kept.min = kept.min.max(Some(kept.seen(end) + 1));
             }
             Action::See(min, max) => {
                 set_range(node, *user, id, *min, *max).await;

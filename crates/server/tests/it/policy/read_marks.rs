@@ -265,6 +265,28 @@ async fn former_member_marks_up_to_its_leave() {
 }
 
 #[tokio::test]
+async fn end_is_unknown_to_those_who_may_not_read_it() {
+    let (node, [ann, bea], group, id) = filled(5).await;
+    set_range(&node, ann, &id, None, Some(4)).await;
+    leave(&node, group, bea).await;
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        for (by, last) in [(ann, 4), (bea, 5)] {
+            for request in [to_mark(&id, 8), to_hide(&id, i64::MAX), to_mark_ranges(&id, &[(2, 3), (8, 9)])] {
+                seen.push((by, last, mark(&node, by, request).await.map(|marked| marked.read_seq)));
+            }
+            assert_eq!(hide(&node, by, &id).await.unwrap().hidden_seq, last);
+            assert_eq!(clear(&node, by, &id).await.unwrap().min_seq, last + 1);
+        }
+        // What the answers say does not depend on what is sent now.
+        fill(&node, &id, 7).await;
+    }
+    assert!(seen.iter().all(|(_, last, read)| read.as_ref().ok() == Some(last)), "{seen:?}");
+    set_range(&node, ann, &id, None, None).await;
+    assert_eq!(conversation(&node, ann, &id).await.unwrap().unread, 15, "what it could not see is unread");
+}
+
+#[tokio::test]
 async fn marks_that_cross_lose_none() {
     let (node, [ann, bea], _, id) = filled(100).await;
     let marks = (1..=100).flat_map(|seq| [(ann, seq), (bea, 101 - seq)]);

@@ -47,10 +47,10 @@ impl Dialogs {
         kind: MarkKind,
         deadline: Instant,
     ) -> Result<MarkedRead, Error> {
-        let bounds = self.bounds(key).await?;
-        let (joined, left) = (bounds.joined(), bounds.left());
+        let bounds = self.seen_bounds(key).await?;
+        let (joined, last) = (bounds.joined(), bounds.closed_at());
         let is_hidden = matches!(kind, MarkKind::Hidden(_));
-        let request = MarkRequest { key, kind, joined, left, exists: false };
+        let request = MarkRequest { key, kind, joined, last, exists: false };
         let queue = self.messages.marks.clone();
         let work = Box::pin(async move { queue.mark(request).await });
         let marked = self.messages.mutations.call(deadline, work).await?;

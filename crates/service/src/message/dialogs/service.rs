@@ -35,6 +35,15 @@ impl Dialogs {
         let bounds = self.messages.bounds(Some(key.user), &[key.conversation]).await?;
         bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))
     }
+
+    /// The range of a user in a conversation, as far as it sees it by its dialog.
+    ///
+    /// # Errors
+    /// As [`Self::bounds`].
+    pub(super) async fn seen_bounds(&self, key: DialogKey) -> Result<ReadBounds, Error> {
+        let bounds = self.messages.seen_bounds(Some(key.user), &[key.conversation]).await?;
+        bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))
+    }
 }
 
 /// The dialogs of a user about these conversations.

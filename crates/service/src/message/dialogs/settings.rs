@@ -97,14 +97,15 @@ impl Dialogs {
         self.messages.mutations.call(call.deadline, work).await
     }
 
-    /// The end of the log of a conversation, for a user who may read it.
+    /// The end of a conversation, as far as a user may read it.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
     async fn end(&self, key: DialogKey) -> Result<Seq, Error> {
         // The read is the most expensive one: a user who may not read the conversation must not cause it.
-        self.bounds(key).await?;
-        self.messages.logs.strong_end(key.conversation).await
+        let bounds = self.seen_bounds(key).await?;
+        let end = self.messages.logs.strong_end(key.conversation).await?;
+        Ok(bounds.with(end).max)
     }
 
     async fn write(
