@@ -7,7 +7,8 @@ use kith_store::{ConversationId, Dialog, MarkKind, ReadMark, SeqRange};
 /// Notified of read marks of this node.
 pub trait MarkListener: Send + Sync + fmt::Debug + 'static {
     /// A mark that others may see is durable: messages of this range may have one more reader. Must not wait.
-    fn marked(&self, conversation: ConversationId, seqs: SeqRange);
+    /// `imported`: no user is to be notified.
+    fn marked(&self, conversation: ConversationId, seqs: SeqRange, imported: bool);
 }
 
 /// The messages that a mark has newly read, from the dialog before it; `None`: no other user sees it. `is_own`: the

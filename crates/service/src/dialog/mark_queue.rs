@@ -134,7 +134,7 @@ impl MarkQueue {
             let dialog = known.dialogs.entry(key).or_insert_with(|| Arc::new(Dialog::absent(key)));
             let made = made.clone().map_err(store_error).map(|()| {
                 if let Some(seqs) = seen_by_others(dialog, mark, waiter.request.exists) {
-                    self.marked.marked(key.conversation, seqs);
+                    self.marked.marked(key.conversation, seqs, waiter.request.imported);
                 }
                 if let Ok(Some(marked)) = dialog.marked(mark, Timestamp::now()) {
                     *dialog = Arc::new(marked);
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     fn request(kind: MarkKind, joined: Option<Seq>, last: Option<Seq>) -> MarkRequest {
-        MarkRequest { key: "7,g9".parse().unwrap(), kind, joined, last, exists: false }
+        MarkRequest { key: "7,g9".parse().unwrap(), kind, joined, last, exists: false, imported: false }
     }
 
     fn range(first: Seq, last: Seq) -> SeqRange {

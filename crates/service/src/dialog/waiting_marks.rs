@@ -33,6 +33,8 @@ pub(crate) struct MarkRequest {
     /// Whether the numbers are known to exist: the mark is that of a sender, for which no caller waits. Else they are compared with
     /// the end of the log.
     pub(crate) exists: bool,
+    /// Whether it is of an import, which no user is notified of.
+    pub(crate) imported: bool,
 }
 
 /// The result of a mark.
@@ -161,6 +163,7 @@ mod tests {
             joined: Some(1),
             last: None,
             exists,
+            imported: false,
         };
         MarkWaiter { request, answer: oneshot::channel().0 }
     }

@@ -44,7 +44,8 @@ impl Messages {
         let bounds = self.bounds(Some(key.user), &[key.conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
         let (kind, joined, last) = (MarkKind::UpTo(read_seq), bounds.joined(), bounds.left());
-        let marked = self.marks.mark(MarkRequest { key, kind, joined, last, exists: false }).await?;
+        let request = MarkRequest { key, kind, joined, last, exists: false, imported: true };
+        let marked = self.marks.mark(request).await?;
         Ok(marked.dialog.read.read_seq())
     }
 }

@@ -37,12 +37,20 @@ pub(crate) struct OwnMarks {
 
 #[derive(Debug, Default)]
 struct OwnMarksState {
-    /// For each dialog the number of the last own message.
-    waiting: HashMap<DialogKey, Seq>,
+    waiting: HashMap<DialogKey, OwnMark>,
     /// Whether a task stores them.
     has_task: bool,
     /// Whether the node stops. Then no task begins.
     stopped: bool,
+}
+
+/// A mark of a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OwnMark {
+    /// The number of the last own message.
+    seq: Seq,
+    /// Whether all own messages that it covers are of imports.
+    imported: bool,
 }
 
 impl OwnMarks {
@@ -53,19 +61,20 @@ impl OwnMarks {
     }
 
     /// Adds a mark. Returns whether the caller must start the task that stores marks.
-    fn add(&self, key: DialogKey, seq: Seq) -> bool {
+    fn add(&self, key: DialogKey, mark: OwnMark) -> bool {
         let mut state = self.state.lock();
         if state.waiting.len() >= WAITING_MAX && !state.waiting.contains_key(&key) {
             tracing::warn!("a message is not marked as read by its sender: too many marks wait");
             return false;
         }
-        let last = state.waiting.entry(key).or_default();
-        *last = seq.max(*last);
+        let waiting = state.waiting.entry(key).or_insert(mark);
+        waiting.seq = mark.seq.max(waiting.seq);
+        waiting.imported &= mark.imported;
         self.count.set(as_f64(state.waiting.len()));
         !state.stopped && !std::mem::replace(&mut state.has_task, true)
     }
 
-    fn take(&self) -> HashMap<DialogKey, Seq> {
+    fn take(&self) -> HashMap<DialogKey, OwnMark> {
         let mut state = self.state.lock();
         // Under the lock: the number of a mark that is added meanwhile must not be the last one.
         self.count.set(0.0);
@@ -92,16 +101,18 @@ impl MessageDraft {
 }
 
 impl Messages {
-    /// Marks what was sent as read by its senders, in the background.
+    /// Marks what was sent as read by its senders, in the background. `imported`: without signals to other users.
     pub(super) fn mark_own<'a>(
         &self,
         conversation: ConversationId,
         sent: impl Iterator<Item = (Option<UserId>, &'a Result<SendOutcome, Error>)>,
+        imported: bool,
     ) {
         let mut starts = false;
         for (user, sent) in sent {
             if let (Some(user), Ok(sent)) = (user, sent) {
-                starts |= self.own_marks.add(DialogKey { user, conversation }, sent.seq);
+                let mark = OwnMark { seq: sent.seq, imported };
+                starts |= self.own_marks.add(DialogKey { user, conversation }, mark);
             }
         }
         if starts {
@@ -131,13 +142,13 @@ impl Messages {
 
     /// Stores the marks that wait. Those that the store did not take wait again.
     async fn store_own_marks(&self) {
-        let marks = self.own_marks.take().into_iter().map(async |(key, seq)| {
+        let marks = self.own_marks.take().into_iter().map(async |(key, mark)| {
             let this = self.clone();
-            let mark = async move { this.mark_one(key, seq).await };
-            let marked = self.mutations.run(Instant::now() + MARKED_WITHIN, mark).await;
+            let work = async move { this.mark_one(key, mark).await };
+            let marked = self.mutations.run(Instant::now() + MARKED_WITHIN, work).await;
             let Err(error) = marked else { return };
             if error.reason().retry_after().is_some() {
-                self.own_marks.add(key, seq);
+                self.own_marks.add(key, mark);
             } else {
                 tracing::warn!(%error, "a message could not be marked as read by its sender");
             }
@@ -146,7 +157,7 @@ impl Messages {
         stream::iter(marks).buffer_unordered(2 * MARKS_AT_ONCE).collect::<()>().await;
     }
 
-    async fn mark_one(&self, key: DialogKey, seq: Seq) -> Result<(), Error> {
+    async fn mark_one(&self, key: DialogKey, OwnMark { seq, imported }: OwnMark) -> Result<(), Error> {
         let bounds = self.bounds(Some(key.user), &[key.conversation]).await?.into_iter().next();
         let bounds = match bounds {
             Some(Ok(bounds)) => bounds,
@@ -160,7 +171,8 @@ impl Messages {
             // It left and joined again in between: a mark of this stay would read what it skipped.
             return Ok(());
         }
-        let request = MarkRequest { key, kind: MarkKind::UpTo(seq), joined, last, exists: true };
+        let kind = MarkKind::UpTo(seq);
+        let request = MarkRequest { key, kind, joined, last, exists: true, imported };
         self.marks.mark(request).await.map(drop)
     }
 }

@@ -132,7 +132,7 @@ impl Messages {
         let (times, answers) = self.queue.append_timed(conversation, messages, when).await?;
         let sent: Vec<Result<SendOutcome, Error>> =
             answers.into_iter().zip(times).map(|(answer, time)| sent(conversation, answer, time)).collect();
-        self.mark_own(conversation, markers.into_iter().zip(&sent));
+        self.mark_own(conversation, markers.into_iter().zip(&sent), when == SentWhen::Before);
         Ok(sent)
     }
 }

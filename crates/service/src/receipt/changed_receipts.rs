@@ -41,10 +41,10 @@ impl ChangedReceipts {
 }
 
 impl MarkListener for ChangedReceipts {
-    fn marked(&self, conversation: ConversationId, seqs: SeqRange) {
+    fn marked(&self, conversation: ConversationId, seqs: SeqRange, imported: bool) {
         self.marks.forget(conversation);
         // In direct conversations the other user is notified of the read mark.
-        if matches!(conversation, ConversationId::Direct(..)) {
+        if imported || matches!(conversation, ConversationId::Direct(..)) {
             return;
         }
         // Closed: senders are not notified by the configuration.

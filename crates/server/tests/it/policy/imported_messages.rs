@@ -7,7 +7,7 @@ use kith_proto::{
 use prost_types::Timestamp;
 use tonic::Code;
 
-use crate::dialog_calls::{conversation, counts};
+use crate::dialog_calls::{conversation, counts, mark_up_to, until_read};
 use crate::group_calls::chat_with_id;
 use crate::message_calls::{direct, pull, send, seq_by_time, seqs, text, texts, to_pull, with_id};
 use crate::message_streams::live;
@@ -339,6 +339,28 @@ async fn marks_are_imported_without_notes() {
     let to = To::ConversationId(group.clone());
     assert_eq!(send(&node, ann, text(to, "new")).await.unwrap().seq, 8);
     assert_eq!(stream.seqs(&group, 1).await, [8]);
+}
+
+#[tokio::test]
+async fn imported_marks_signal_no_sender() {
+    let (node, [ann, bea], group) = started().await;
+    import(&node, (1..=3).map(|seq| old(&group, seq, ann, "x")).collect()).await;
+    let mut stream = live(&node, ann).await;
+    let records = vec![record(1, old(&group, 4, ann, "x")), mark_record(2, &group, bea, 3)];
+    assert_eq!(import_records(&node, records).await, [Ok(4), Ok(3)]);
+    assert_eq!(stream.seqs(&group, 1).await, [4]);
+    // Her own message marks number 4 as read.
+    assert_eq!(import(&node, vec![old(&group, 5, bea, "x")]).await, [Ok(5)]);
+    assert_eq!(stream.seqs(&group, 1).await, [5]);
+    until_read(&node, bea, &group, 5).await;
+    let to = To::ConversationId(group.clone());
+    let seq = send(&node, ann, text(to, "new")).await.unwrap().seq;
+    assert_eq!(stream.seqs(&group, 1).await, [seq]);
+    mark_up_to(&node, bea, &group, seq).await;
+    let signal = stream.signal().await;
+    let Some(signal::What::Receipts(ReceiptCounts { counts })) = signal.what else { panic!("{signal:?}") };
+    let read = counts.iter().map(|count| (count.seq, count.read)).collect::<Vec<_>>();
+    assert_eq!(read, [(seq, 1)], "nothing else was marked since the last signal");
 }
 
 #[tokio::test]

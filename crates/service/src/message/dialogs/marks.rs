@@ -50,7 +50,7 @@ impl Dialogs {
         let bounds = self.seen_bounds(key).await?;
         let (joined, last) = (bounds.joined(), bounds.closed_at());
         let is_hidden = matches!(kind, MarkKind::Hidden(_));
-        let request = MarkRequest { key, kind, joined, last, exists: false };
+        let request = MarkRequest { key, kind, joined, last, exists: false, imported: false };
         let queue = self.messages.marks.clone();
         let work = Box::pin(async move { queue.mark(request).await });
         let marked = self.messages.mutations.call(deadline, work).await?;
