@@ -1,7 +1,10 @@
 //! When users are let in no more: deletion, suspension, sign-out. Nothing of an account reaches the next one under its id.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -19,7 +22,8 @@ use kith_proto::{
 };
 use kith_server::config::Config;
 use kith_store::{
-    AccessChange, AccessStore, Applied, Outcome, StoreError, Stored, Timestamp, UserAccess, UserId, Write,
+    AccessChange, AccessStore, Applied, Outcome, StoreError, Stored, Stores, Timestamp, UserAccess, UserId,
+    Write,
 };
 use serde_json::json;
 use tonic::{Code, Request, Status, Streaming};
@@ -291,9 +295,12 @@ async fn sign_out_refuses_earlier_tokens_alone() {
     assert_invalid(ahead, "issued_before");
 }
 
-/// Answers nothing about the access of users.
+/// Answers nothing about the access of users, until it is back.
 #[derive(Debug)]
-struct AwayAccesses;
+struct AwayAccesses {
+    store: Arc<dyn AccessStore>,
+    is_back: Arc<AtomicBool>,
+}
 
 fn away<T>() -> Result<T, StoreError> {
     let source = Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut));
@@ -302,8 +309,8 @@ fn away<T>() -> Result<T, StoreError> {
 
 #[async_trait]
 impl AccessStore for AwayAccesses {
-    async fn accesses(&self, _: &[UserId]) -> Result<Vec<(UserId, Stored<UserAccess>)>, StoreError> {
-        away()
+    async fn accesses(&self, users: &[UserId]) -> Result<Vec<(UserId, Stored<UserAccess>)>, StoreError> {
+        if self.is_back.load(Ordering::Relaxed) { self.store.accesses(users).await } else { away() }
     }
 
     async fn strong_accesses(&self, _: &[UserId]) -> Result<Vec<(UserId, Stored<UserAccess>)>, StoreError> {
@@ -320,11 +327,46 @@ impl AccessStore for AwayAccesses {
     }
 }
 
+/// Stores that do not answer about the access of users until this is set.
+fn without_access(file: &kith_store_sqlite::SqliteHandle) -> (Stores, Arc<AtomicBool>) {
+    let (mut stores, is_back) = (file.stores(), Arc::<AtomicBool>::default());
+    let store = Arc::clone(&stores.accesses);
+    stores.accesses = Arc::new(AwayAccesses { store, is_back: Arc::clone(&is_back) });
+    (stores, is_back)
+}
+
+#[tokio::test]
+async fn stream_of_an_unknown_account_has_no_cursor() {
+    let file = kith_store_sqlite::open_in_memory().await.unwrap();
+    let (stores, is_back) = without_access(&file);
+    let (edge, _services) = bare_node::serve(&stores, &Config::default()).await;
+    let ann = bare_node::user(&edge, 0, "ann").await;
+    let mut messages = MessageServiceClient::new(edge.clone());
+    let mut open =
+        async |request: ReceiveRequest| messages.receive(principal(ann, request)).await.unwrap().into_inner();
+    let now = || ReceiveRequest { now: true, ..Default::default() };
+    let first = open(now()).await.message().await.unwrap().unwrap();
+    assert_eq!(first.cursor, "", "it could be refused later");
+    let mut stream = open(now()).await;
+    is_back.store(true, Ordering::Relaxed);
+    until(async || is_known(&edge, ann).await).await;
+    let cursor = stream.message().await.unwrap().unwrap().cursor;
+    assert_ne!(cursor, "", "it is known by now");
+    let again = open(ReceiveRequest { cursor, ..Default::default() }).await.message().await.unwrap().unwrap();
+    assert!(matches!(again.deliveries[0].what, Some(What::Live(_))), "{again:?}");
+}
+
+/// Whether the node lets the user change something: then it knows its account.
+async fn is_known(edge: &kith_server::edge::Edge, user: i64) -> bool {
+    let change = User { user_id: user, nick_name: "anna".into(), ..Default::default() };
+    let change = principal(user, update_of_user(change, &["nick_name"]));
+    UserServiceClient::new(edge.clone()).update_user(change).await.is_ok()
+}
+
 #[tokio::test]
 async fn unreadable_access_fails_writes_alone() {
     let file = kith_store_sqlite::open_in_memory().await.unwrap();
-    let mut stores = file.stores();
-    stores.accesses = Arc::new(AwayAccesses);
+    let (stores, _) = without_access(&file);
     let (edge, _services) = bare_node::serve(&stores, &Config::default()).await;
     let ann = bare_node::user(&edge, 0, "ann").await;
     let mut users = UserServiceClient::new(edge);

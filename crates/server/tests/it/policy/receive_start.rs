@@ -190,6 +190,22 @@ async fn cursor_of_another_user_is_refused() {
     }
 }
 
+/// As after a move to another cluster, or of an earlier account.
+#[tokio::test]
+async fn cursor_of_another_past_gives_way_to_positions() {
+    let (node, [ann, bea], id) = direct_chat().await;
+    let foreign = live(&node, ann).await.cursor;
+    talk(&node, ann, bea, 3).await;
+    for cursor in [foreign, "x".to_owned()] {
+        let request = ReceiveRequest { positions: has(&[(&id, 1)]).positions, ..after(&cursor) };
+        let mut stream = open(&node, bea, request).await.unwrap();
+        assert_eq!(stream.seqs(&id, 2).await, [2, 3]);
+        assert_eq!(stream.until_live().await, []);
+        let mut again = open(&node, bea, after(&stream.cursor)).await.unwrap();
+        assert_eq!(again.until_live().await, [], "it continues with a cursor of its own");
+    }
+}
+
 #[tokio::test]
 async fn cursor_that_is_too_old_is_reset_or_caught_up() {
     let (node, [ann, bea]) = node_with_users(|config| config.messages.inbox_entries = 10).await;

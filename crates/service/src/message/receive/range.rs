@@ -40,12 +40,18 @@ pub(super) struct DueRange {
 pub(super) struct Reader {
     pub(super) parts: Arc<super::ReceiversInner>,
     pub(super) user: UserId,
-    /// The number of its account.
-    pub(super) account: u32,
+    /// The number of its account; `None`: it could not be read when the stream began.
+    pub(super) account: Option<u32>,
     pub(super) principal: Principal,
 }
 
 impl Reader {
+    /// The number of its account; `None`: it is not known yet.
+    pub(super) fn account(&self) -> Option<u32> {
+        let accesses = self.messages().dependencies.users.accesses();
+        self.account.or_else(|| accesses.known(self.user, None).and_then(Result::ok))
+    }
+
     fn messages(&self) -> &Messages {
         &self.parts.messages
     }

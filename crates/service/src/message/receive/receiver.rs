@@ -240,11 +240,12 @@ impl Receiver {
         Ok(done_up_to.map(rest))
     }
 
-    /// Resumes after what was sent; empty while the backlog is sent, and after a reset.
+    /// Resumes after what was sent; empty while the backlog is sent or the account is not known, and after a reset.
     fn cursor(&self) -> String {
         if self.catches_up || self.ended {
             return String::new();
         }
+        let Some(account) = self.reader.account() else { return String::new() };
         let mut floors = self.carried.clone();
         for (conversation, sent) in self.logs.all_sent() {
             let floor = floors.entry(conversation).or_default();
@@ -257,7 +258,7 @@ impl Receiver {
             *floor = (first - 1).max(*floor);
         }
         let point = cursor::ResumePoint { generation: self.generation, position: self.position, floors };
-        self.parts.cursors.issue(self.reader.user, self.reader.account, &point)
+        self.parts.cursors.issue(self.reader.user, account, &point)
     }
 
     /// Searches for due deliveries: waits until there may be some, unless the stream is not live yet.

@@ -53,7 +53,7 @@ impl Receiving {
         liveness: Arc<ReceiverLiveness>,
     ) -> Result<ReceiveStream, Error> {
         let (user, account) = (request.user, self.account(&request).await?);
-        let cursor = self.0.cursors.verify(user, account, &request.cursor)?;
+        let cursor = self.resume_point(&request, account)?;
         let registration = self.0.hub.register(user, liveness)?;
         let this = self.clone();
         // Within the stream: a call that waits for its answer would hold a slot that other calls need.
@@ -73,19 +73,32 @@ impl Receiving {
             // The edge ends it with the access of its user.
             return Ok(stream);
         }
-        Ok(until_ended(stream, self.users().accesses().enter(user, None, Some(account))))
+        Ok(until_ended(stream, self.users().accesses().enter(user, None, account)))
     }
 
     fn users(&self) -> &Users {
         &self.0.messages.dependencies.users
     }
 
-    /// The number of the account that receives. If it cannot be read, a stream without a cursor begins nevertheless.
-    async fn account(&self, request: &StreamRequest) -> Result<u32, Error> {
+    /// The number of the account that receives. `None`: it cannot be read now; a stream without a cursor begins nevertheless.
+    async fn account(&self, request: &StreamRequest) -> Result<Option<u32>, Error> {
         match self.users().accesses().check(request.user, None, false).await {
-            Ok(account) => account.map_err(AccessDenial::error),
-            Err(_) if request.cursor.is_empty() => Ok(0),
+            Ok(account) => account.map(Some).map_err(AccessDenial::error),
+            Err(_) if request.cursor.is_empty() => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The resume point of the cursor of a request.
+    fn resume_point(
+        &self,
+        request: &StreamRequest,
+        account: Option<u32>,
+    ) -> Result<Option<ResumePoint>, Error> {
+        match self.0.cursors.verify(request.user, account.unwrap_or_default(), &request.cursor) {
+            // It is of another past, as after a move to another cluster: the positions say what the client has.
+            Err(_) if !request.positions.is_empty() => Ok(None),
+            verified => verified,
         }
     }
 
