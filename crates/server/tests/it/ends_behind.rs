@@ -1,6 +1,7 @@
 //! Ends that a store shows too low, as for some seconds after a failover, and what callers do about them.
 
 use std::{
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -121,8 +122,8 @@ impl MessageUpkeep for LateSearch {
         self.store.trim(log, below, now).await
     }
 
-    async fn aged(&self, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
-        self.store.aged(before, limit).await
+    async fn aged(&self, highest: Range<Timestamp>, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
+        self.store.aged(highest, limit).await
     }
 
     async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError> {

@@ -1,6 +1,6 @@
 //! Records the order of the steps of a write, for tests.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_cache::{Node, Policy, SystemClock, remote::SharedError};
@@ -169,7 +169,7 @@ impl MessageUpkeep for StepRecorder {
         unreachable!("nothing is removed")
     }
 
-    async fn aged(&self, _: Timestamp, _: usize) -> Result<Vec<AgedDocument>, StoreError> {
+    async fn aged(&self, _: Range<Timestamp>, _: usize) -> Result<Vec<AgedDocument>, StoreError> {
         unreachable!("nothing is removed")
     }
 

@@ -1,5 +1,7 @@
 //! Removal of messages, and of their contents. One transaction removes whole documents from the beginning of a log.
 
+use std::ops::Range;
+
 use async_trait::async_trait;
 use kith_store::{
     AgedDocument, CompletedTimes, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, MessageUpkeep,
@@ -22,7 +24,7 @@ pub(crate) const REMOVE_DOCUMENTS: &str =
     "DELETE FROM message_documents WHERE conversation = ?1 AND first < ?2";
 /// Index `message_documents_aging`.
 pub(crate) const AGED: &str = "SELECT highest_ms, conversation, first FROM message_documents
-    WHERE settled = 0 AND highest_ms < ?1 ORDER BY highest_ms LIMIT ?2";
+    WHERE settled = 0 AND highest_ms >= ?1 AND highest_ms < ?2 ORDER BY highest_ms LIMIT ?3";
 /// Primary key.
 pub(crate) const SETTLE: &str =
     "UPDATE message_documents SET settled = 1 WHERE conversation = ?1 AND first = ?2";
@@ -39,8 +41,8 @@ impl MessageUpkeep for Sqlite {
         self.writer.write(move |connection| trim(connection, &log, below, now)).await
     }
 
-    async fn aged(&self, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
-        self.readers.read(move |connection| aged(connection, before, limit)).await
+    async fn aged(&self, highest: Range<Timestamp>, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
+        self.readers.read(move |connection| aged(connection, &highest, limit)).await
     }
 
     async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError> {
@@ -111,8 +113,12 @@ fn oldest_documents(connection: &Connection, log: &str) -> Result<Vec<(i64, Time
     Ok(documents)
 }
 
-fn aged(connection: &Connection, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, Failure> {
-    all(connection, AGED, [before.0, size(limit)], |row| {
+fn aged(
+    connection: &Connection,
+    highest: &Range<Timestamp>,
+    limit: usize,
+) -> Result<Vec<AgedDocument>, Failure> {
+    all(connection, AGED, [highest.start.0, highest.end.0, size(limit)], |row| {
         let conversation: String = row.get(1)?;
         let conversation =
             ConversationId::stored(&conversation).map_err(|_| corrupt("message_documents.conversation"))?;

@@ -253,7 +253,7 @@ async fn queries_of_messages_read_their_index() {
         (erase::SENT_BY, "messages USING PRIMARY KEY (conversation=? AND seq>? AND seq<?)"),
         (erase::ERASE, "messages USING PRIMARY KEY (conversation=? AND seq=?)"),
         (upkeep::REMOVE, "messages USING PRIMARY KEY (conversation=? AND seq<?)"),
-        (upkeep::AGED, "INDEX message_documents_aging (highest_ms<?)"),
+        (upkeep::AGED, "INDEX message_documents_aging (highest_ms>? AND highest_ms<?)"),
         (upkeep::SETTLE, "message_documents USING PRIMARY KEY (conversation=? AND first=?)"),
         (upkeep::REMOVE_DOCUMENTS, "message_documents USING PRIMARY KEY (conversation=? AND first<?)"),
         (message::BEFORE, "INDEX message_documents_by_time (conversation=? AND highest_ms<?)"),

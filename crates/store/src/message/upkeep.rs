@@ -1,6 +1,6 @@
 //! Removal of messages and of their contents.
 
-use std::{fmt, time::Duration};
+use std::{fmt, ops::Range, time::Duration};
 
 use async_trait::async_trait;
 
@@ -92,12 +92,12 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Result<TrimResult, StoreError>;
 
-    /// Reads up to `limit` documents of all logs that are not settled and whose highest time is before `before`, by rising
-    /// time. Then every message before such a document, and its first one, was sent before `before`.
+    /// Reads up to `limit` documents of all logs that are not settled and whose highest time is in this range, by rising
+    /// time. Then every message before such a document, and its first one, was sent before the end of the range.
     ///
     /// # Errors
     /// If the store cannot answer.
-    async fn aged(&self, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, StoreError>;
+    async fn aged(&self, highest: Range<Timestamp>, limit: usize) -> Result<Vec<AgedDocument>, StoreError>;
 
     /// Settles documents: [`MessageUpkeep::aged`] does not return them again. May be repeated.
     ///

@@ -1,6 +1,6 @@
 //! A store of which tests say what fails.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use async_trait::async_trait;
 use kith_store::{
@@ -20,6 +20,8 @@ pub(super) enum Fault {
     AnswerOfAnErasure,
     /// The next change of a record of a conversation.
     Record,
+    /// Each change of the record of this conversation.
+    RecordOf(ConversationId),
 }
 
 pub(super) type Faults = Arc<Mutex<Vec<Fault>>>;
@@ -66,9 +68,9 @@ impl MessageUpkeep for Faulty {
         self.upkeep.trim(log, below, now).await
     }
 
-    async fn aged(&self, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
+    async fn aged(&self, highest: Range<Timestamp>, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
         self.check(Fault::SearchByAge)?;
-        self.upkeep.aged(before, limit).await
+        self.upkeep.aged(highest, limit).await
     }
 
     async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError> {
@@ -122,6 +124,7 @@ impl ConversationStore for Faulty {
         min_seq: Seq,
         trim: bool,
     ) -> Result<Conversation, StoreError> {
+        self.check(Fault::RecordOf(id))?;
         self.check_once(Fault::Record, Outcome::NotApplied)?;
         self.records.raise_min_seq(id, min_seq, trim).await
     }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use kith_proto::message::v1::{PullMessagesRequest, message_service_client::MessageServiceClient};
-use kith_store::{ConversationId, Timestamp};
+use kith_store::{AgedDocument, ConversationId, Timestamp};
 
 use super::{
     faults::Fault,
-    stage::{Node, message, old},
+    stage::{Node, log, message, old},
 };
 use crate::node::{principal, until};
 
@@ -16,6 +16,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A node that keeps messages for two hours.
 async fn forgetful() -> Node {
     Node::start(|config| config.messages.kept = Duration::from_secs(7_200)).await
+}
+
+/// Documents that were not looked at yet.
+async fn aged(node: &Node) -> Vec<AgedDocument> {
+    node.stores.message_upkeep.aged(Timestamp(0)..Timestamp::now(), 10).await.unwrap()
 }
 
 #[tokio::test]
@@ -88,9 +93,9 @@ async fn import_of_2020_is_hidden_after_a_trim() {
     let (yesterday, in_2020) = (Timestamp::now().before(DAY), Timestamp(1_600_000_000_000));
     node.fill(before, 201, yesterday).await;
     // A node has looked at it.
-    let found = node.stores.message_upkeep.aged(Timestamp::now(), 10).await.unwrap();
+    let found = aged(&node).await;
     node.stores.message_upkeep.settle_aged(&found).await.unwrap();
-    assert_eq!(node.stores.message_upkeep.aged(Timestamp::now(), 10).await.unwrap(), []);
+    assert_eq!(aged(&node).await, []);
     node.fill(imported, 350, in_2020).await;
     node.services.message_upkeep.start();
     node.until_trimmed(imported).await;
@@ -121,7 +126,23 @@ async fn retention_retries_what_it_could_not_hide() {
     node.services.message_upkeep.start();
     node.until_trimmed(group).await;
     assert_eq!(node.stored(group).await, [201]);
-    until(async || node.stores.message_upkeep.aged(Timestamp::now(), 10).await.unwrap().is_empty()).await;
+    until(async || aged(&node).await.is_empty()).await;
+}
+
+/// Its documents are the first ones, and more than are read at once.
+#[tokio::test]
+async fn unhidden_conversation_delays_no_other() {
+    let node = forgetful().await;
+    let ((broken, _), (other, _)) = (node.group("broken").await, node.group("other").await);
+    node.faults.lock().push(Fault::RecordOf(log(broken)));
+    node.fill(broken, 26_000, old().before(DAY)).await;
+    node.fill(other, 201, old()).await;
+    node.services.message_upkeep.start();
+    node.until_trimmed(other).await;
+    assert_eq!(node.stored(other).await, [201]);
+    assert_eq!(node.record(broken).await.min_seq, 0);
+    node.faults.lock().clear();
+    until(async || node.record(broken).await.min_seq == 25_901).await;
 }
 
 #[tokio::test]

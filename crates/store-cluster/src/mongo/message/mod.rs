@@ -20,6 +20,8 @@ mod read;
 mod tests;
 mod upkeep;
 
+use std::ops::Range;
+
 use async_trait::async_trait;
 use kith_store::{
     AgedDocument, Appended, CompletedTimes, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead,
@@ -111,9 +113,9 @@ impl MessageUpkeep for Mongo {
         self.trim_log(conversation, below, now).await
     }
 
-    async fn aged(&self, before: Timestamp, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
+    async fn aged(&self, highest: Range<Timestamp>, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
         let _permit = self.admit()?;
-        self.aged_documents(before, limit).await
+        self.aged_documents(highest, limit).await
     }
 
     async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError> {

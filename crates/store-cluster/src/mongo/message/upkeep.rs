@@ -1,5 +1,7 @@
 //! Removal of documents, and of the contents of messages.
 
+use std::ops::Range;
+
 use kith_store::{
     AgedDocument, CompletedTimes, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, MessageKind,
     SEARCHED_AT_ONCE, SentDocuments, Seq, StoreError, Timestamp, TrimResult, UserId, document_of,
@@ -61,10 +63,11 @@ impl Mongo {
     /// See [`MessageUpkeep::aged`](kith_store::MessageUpkeep::aged).
     pub(super) async fn aged_documents(
         &self,
-        before: Timestamp,
+        highest: Range<Timestamp>,
         limit: usize,
     ) -> Result<Vec<AgedDocument>, StoreError> {
-        let find = self.messages.find(doc! { "age": { "$lt": before.0 } });
+        let Range { start, end } = highest;
+        let find = self.messages.find(doc! { "age": { "$gte": start.0, "$lt": end.0 } });
         let find = find.sort(doc! { "age": 1 }).projection(doc! { "age": 1 }).limit(count(limit));
         let find = find.hint(Hint::Name("aging".to_owned())).max_time(self.options.command);
         let aged = |found: &RawDocument| {

@@ -162,7 +162,7 @@ fn aged(group: i64, highest: Timestamp, first: Seq) -> AgedDocument {
 }
 
 async fn aged_before(stores: &Stores, before: i64, limit: usize) -> Vec<AgedDocument> {
-    stores.message_upkeep.aged(at(before), limit).await.unwrap()
+    stores.message_upkeep.aged(Timestamp(i64::MIN)..at(before), limit).await.unwrap()
 }
 
 pub async fn aged_documents_are_found(stores: Stores) {
@@ -174,6 +174,8 @@ pub async fn aged_documents_are_found(stores: Stores) {
     assert_eq!(aged_before(&stores, 9, 10).await, all[..3], "before, and not at");
     assert_eq!(aged_before(&stores, 10, 2).await, all[..2]);
     assert_eq!(aged_before(&stores, 1, 10).await, []);
+    let later = stores.message_upkeep.aged(at(3)..at(9), 10).await.unwrap();
+    assert_eq!(later, all[1..3], "from the begin of the range on");
 }
 
 pub async fn settled_documents_are_not_found_again(stores: Stores) {
