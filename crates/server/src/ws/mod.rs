@@ -5,6 +5,7 @@
 
 mod calls;
 mod close;
+mod closing;
 mod delivery;
 mod feed;
 mod frame;

@@ -6,7 +6,7 @@ use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
 use kith_service::message::{ConnectionRequest, ReceiverLiveness};
 use serde_json::json;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncWrite},
     sync::{
         mpsc::{self, Receiver},
         watch,
@@ -28,6 +28,7 @@ use super::{
     SocketsShared,
     calls::sends_to,
     close::{Close, SocketEnd},
+    closing,
     feed::{Feed, FeedOutput},
     frame::{self, CallId, IncomingFrame},
     hello::{ClaimedUser, Hello},
@@ -43,8 +44,6 @@ pub(super) const FRAME_MAX: usize = 256 << 10;
 const HELLO: Duration = Duration::from_secs(5);
 /// How long one frame may wait for a peer that does not read.
 const UNREAD: Duration = Duration::from_secs(10);
-/// How long the last words may take, and the peer to go after them.
-const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 /// Read buffer of each socket: there may be many, and most are silent.
 const BUFFER: usize = 4 << 10;
 
@@ -68,6 +67,17 @@ pub(super) struct Socket<'a, S> {
     last_received: Instant,
     /// Until when a hello has to come, while one is due.
     hello_until: Option<Instant>,
+    /// Whether it is known how it ended.
+    has_ended: bool,
+}
+
+/// A socket that is cut off, as when the peer does not answer while the node stops, has lost its peer.
+impl<S> Drop for Socket<'_, S> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.liveness.lost();
+        }
+    }
 }
 
 /// The feed of the current hello; it ends with this.
@@ -113,6 +123,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             pings,
             last_received: now,
             hello_until: Some(now + HELLO),
+            has_ended: false,
         }
     }
 
@@ -127,11 +138,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         // What it still did is of no use to its peer.
         let (feed, _) = (self.feed.take(), self.presence.take());
         self.calls.shutdown().await;
-        let is_answered = self.end(end).await;
+        let is_answered = closing::end(&mut self.stream, end).await;
         if end.is_loss() || (end != SocketEnd::Closed && !is_answered) {
             // What the peer was sent and may not have is entered for pushes.
             self.liveness.lost();
         }
+        self.has_ended = true;
         drop(feed);
         end
     }
@@ -342,33 +354,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             Err(_elapsed) => Err(Close::Unread.into()),
         }
     }
-
-    /// Says why, and lets the peer read it: a connection that is dropped with unread bytes is reset. Returns whether the peer
-    /// has closed the connection, too: one that does not may have been lost before.
-    async fn end(&mut self, end: SocketEnd) -> bool {
-        let (error, frame) = match end {
-            SocketEnd::Close(close) => (close.error(), Some(close.frame())),
-            // The library has the answer ready.
-            SocketEnd::Closed => (None, None),
-            SocketEnd::Gone => return false,
-        };
-        let ended = async {
-            if let Some(error) = error {
-                drop(self.stream.send(Message::text(frame::failed(&error.into()))).await);
-            }
-            // Both say that the connection is closed once the frame is sent.
-            match frame {
-                Some(frame) => drop(self.stream.close(Some(frame)).await),
-                None => drop(self.stream.flush().await),
-            }
-            let io = self.stream.get_mut();
-            io.shutdown().await.ok()?;
-            let mut rest = [0; 1024];
-            while io.read(&mut rest).await.ok()? > 0 {}
-            Some(())
-        };
-        matches!(timeout(CLOSE_LIMIT, ended).await, Ok(Some(())))
-    }
 }
 
 /// The one place where a peer becomes a user. Keys are not taken: they are of services, and belong into no page.
@@ -381,7 +366,7 @@ async fn authenticated(edge: &Edge, named: &ClaimedUser) -> Result<Arc<User>, St
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{DuplexStream, duplex};
+    use tokio::io::{AsyncWriteExt as _, DuplexStream, duplex};
     use tokio_util::sync::CancellationToken;
 
     use super::*;
@@ -429,7 +414,7 @@ mod tests {
             }
         });
         assert_eq!(ends(io, Duration::from_secs(3)).await, SocketEnd::Close(Close::NoHello));
-        assert!((HELLO..HELLO + CLOSE_LIMIT).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        assert!((HELLO..HELLO + closing::LIMIT).contains(&begun.elapsed()), "{:?}", begun.elapsed());
         let (code, texts) = reads.await.unwrap();
         assert_eq!((code, texts.len()), (1008, 1));
         assert!(texts[0].contains(r#""reason":"CREDENTIALS_MISSING""#), "{texts:?}");

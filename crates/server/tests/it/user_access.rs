@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use kith_proto::{
     message::v1::{
-        ReceiveRequest, ReceiveResponse, SendMessageRequest, delivery::What,
+        ReceiveRequest, ReceiveResponse, SendMessageRequest, WatchOfflineRequest, delivery::What,
         message_service_client::MessageServiceClient, send_message_request::To,
     },
     presence::v1::{OpenSessionRequest, presence_service_client::PresenceServiceClient},
@@ -293,6 +293,23 @@ async fn sign_out_refuses_earlier_tokens_alone() {
     assert!(access(&node).await.tokens_issued_from.is_some());
     let ahead = sign_out(&node, Some(SystemTime::now() + Duration::from_secs(90))).await;
     assert_invalid(ahead, "issued_before");
+}
+
+/// The node ends the stream of a device that has lost its network, before it notices that.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_peer_of_a_signed_out_socket_is_named() {
+    let (node, signer) = node().await;
+    let watch = by(ALL, WatchOfflineRequest::default());
+    let mut pushes = messages(&node).watch_offline(watch).await.unwrap().into_inner();
+    pushes.message().await.unwrap().unwrap();
+    // It reads no more, and so it does not answer.
+    let socket = live(&node, &signer.token(ANN)).await;
+    let sent = messages(&node).send_message(by_token(&signer.token(BOB), to(ANN, "m1", "hi"))).await;
+    sign_out(&node, None).await.unwrap();
+    let next = tokio::time::timeout(LEEWAY, pushes.message()).await.expect("it is named").unwrap().unwrap();
+    let named: Vec<_> = next.messages.into_iter().map(|message| (message.seq, message.user_ids)).collect();
+    assert_eq!(named, [(sent.unwrap().into_inner().seq, vec![ANN])]);
+    drop(socket);
 }
 
 /// Answers nothing about the access of users, until it is back.

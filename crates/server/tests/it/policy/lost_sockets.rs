@@ -139,3 +139,51 @@ async fn lost_socket_gives_its_place() {
     let seq = say(&node, ann, To::GroupId(group), "x").await.unwrap();
     assert_eq!(new.until("message").await["message"]["seq"], seq.to_string());
 }
+
+/// Whether the node notices by its stop that a socket is lost: pings are far apart.
+async fn named_after_stop(answers: bool, drain: Duration) -> Vec<(i64, Vec<i64>)> {
+    let (node, [ann, bea]) = node(|config| {
+        (config.ws.ping_every, config.drain) = (Duration::from_secs(100), drain);
+    })
+    .await;
+    let (group, _) = chat_with_id(&node, ann, &[bea]).await;
+    let mut pushes =
+        node.messages().watch_offline(WatchOfflineRequest::default()).await.unwrap().into_inner();
+    let cursor = pushes.message().await.unwrap().unwrap().cursor;
+    let mut socket = Socket::live(node.address, bea).await;
+    let seq = say(&node, ann, To::GroupId(group), "x").await.unwrap();
+    assert_eq!(socket.until("message").await["message"]["seq"], seq.to_string());
+    let data = if answers {
+        let closed = async {
+            socket.closed().await;
+            socket.close().await;
+        };
+        tokio::join!(node.stop(), closed).0
+    } else {
+        node.stop().await
+    };
+    let node = TestNode::start_with(|config| {
+        config.messages.offline = true;
+        config.data_dir = data.path().join("data");
+    })
+    .await;
+    let after = WatchOfflineRequest { cursor, ..WatchOfflineRequest::default() };
+    let mut pushes = node.messages().watch_offline(after).await.unwrap().into_inner();
+    let first = tokio::time::timeout(PATIENCE, pushes.message()).await.expect("it begins").unwrap().unwrap();
+    first.messages.into_iter().map(|message| (message.seq, message.user_ids)).collect()
+}
+
+#[tokio::test]
+async fn stop_names_for_silent_sockets() {
+    let drain = Duration::from_secs(10);
+    let (silent, closed) = tokio::join!(named_after_stop(false, drain), named_after_stop(true, drain));
+    assert_eq!((silent.len(), silent[0].1.len()), (1, 1), "{silent:?}");
+    assert_eq!(closed, [], "its peer closed it");
+}
+
+/// The node does not wait until they have answered.
+#[tokio::test]
+async fn stop_names_for_sockets_that_are_cut_off() {
+    let named = named_after_stop(false, Duration::from_millis(100)).await;
+    assert_eq!((named.len(), named[0].1.len()), (1, 1), "{named:?}");
+}

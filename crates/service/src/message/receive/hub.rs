@@ -71,7 +71,8 @@ pub(super) struct ReceiverRegistration {
     pub(super) waker: Arc<ReceiverWaker>,
     hub: Arc<ReceiverHub>,
     user: UserId,
-    number: u64,
+    /// No other receiver of the node has it.
+    pub(super) number: u64,
     logs: HashSet<ConversationId>,
     _permit: OwnedSemaphorePermit,
 }
@@ -297,17 +298,21 @@ impl ReceiverRegistration {
         }
         is_last
     }
+
+    /// Ends the wakes of the user, whose last receiver has left.
+    pub(super) fn end_user(&self) {
+        // Without a runtime the node has ended, and is forgotten after a while.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(Arc::clone(&self.hub).end(self.user));
+        }
+    }
 }
 
 impl Drop for ReceiverRegistration {
     fn drop(&mut self) {
         metrics::gauge!(RECEIVERS.name).decrement(1.0);
-        if !self.leave() {
-            return;
-        }
-        // Without a runtime the node has ended, and is forgotten after a while.
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(Arc::clone(&self.hub).end(self.user));
+        if self.leave() {
+            self.end_user();
         }
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! **Other connections** say nothing: their clients have what they were sent.
 
-use std::{mem, sync::Arc};
+use std::{fmt, mem, sync::Arc};
 
 use kith_delivery::{Generation, Position};
 use kith_store::{ConversationId, SeqRange};
@@ -43,6 +43,21 @@ enum LifeSigns {
     None,
 }
 
+/// Enters the messages of a receiver that has ended, with those that no sign of life confirms.
+pub(super) struct OnLoss(Box<dyn FnOnce(UnconfirmedRanges) + Send>);
+
+impl OnLoss {
+    pub(super) fn new(enter: impl FnOnce(UnconfirmedRanges) + Send + 'static) -> Self {
+        Self(Box::new(enter))
+    }
+}
+
+impl fmt::Debug for OnLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnLoss")
+    }
+}
+
 /// What a receiver asks of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionRequest {
@@ -59,6 +74,10 @@ struct LivenessState {
     /// Whether a ping has no pong yet.
     is_pinged: bool,
     is_lost: bool,
+    /// The number of the receiver that has begun last.
+    receiver: Option<u64>,
+    /// Of a receiver that has ended before its connection: only the end of that says whether its client was lost.
+    on_loss: Option<OnLoss>,
     request: Option<ConnectionRequest>,
     /// Messages since the last ping, between the last two pings, and before these. Without pings: since a moment, and before
     /// it.
@@ -116,7 +135,31 @@ impl ReceiverLiveness {
 
     /// The connection ended, and the client did not close it.
     pub fn lost(&self) {
-        self.state.lock().is_lost = true;
+        let mut state = self.state.lock();
+        state.is_lost = true;
+        let ended = state.on_loss.take();
+        drop(state);
+        if let Some(OnLoss(enter)) = ended {
+            enter(self.take_unconfirmed());
+        }
+    }
+
+    /// The receiver has ended. If its client was lost, its messages are entered now, and the result is true. A socket that goes
+    /// on may say later that its peer was lost; then they are entered.
+    pub(super) fn end(&self, receiver: u64, on_loss: OnLoss) -> bool {
+        let mut state = self.state.lock();
+        let is_lost = self.signs.say_lost(&state);
+        if state.receiver != Some(receiver) {
+            // A later one has what it had not confirmed.
+            return is_lost;
+        }
+        if is_lost {
+            drop(state);
+            (on_loss.0)(self.take_unconfirmed());
+        } else if matches!(self.signs, LifeSigns::Pings) {
+            state.on_loss = Some(on_loss);
+        }
+        is_lost
     }
 
     /// Waits until the receiver asks for something.
@@ -129,12 +172,9 @@ impl ReceiverLiveness {
         }
     }
 
-    /// Whether the end of the stream means that its client was lost.
+    #[cfg(test)]
     pub(super) fn is_lost(&self) -> bool {
-        match &self.signs {
-            LifeSigns::Connection(signs) => signs.is_lost(),
-            LifeSigns::Pings | LifeSigns::None => self.state.lock().is_lost,
-        }
+        self.signs.say_lost(&self.state.lock())
     }
 
     /// Whether the connection shows that its client is there.
@@ -161,10 +201,16 @@ impl ReceiverLiveness {
     }
 
     /// The stream begins in this generation of the inbox. What is up to this position is not its matter.
-    pub(super) fn begin(&self, generation: Generation, position: Position) {
+    pub(super) fn begin(&self, receiver: u64, generation: Generation, position: Position) {
         let generation = Some(generation);
         let (sent, pinged, older, confirmed) = (position, position, position, position);
-        self.state.lock().positions = InboxPositions { generation, sent, pinged, older, confirmed };
+        let mut state = self.state.lock();
+        state.receiver = Some(receiver);
+        state.positions = InboxPositions { generation, sent, pinged, older, confirmed };
+        // What an earlier stream of the connection had not confirmed is a matter of this one.
+        let earlier = state.on_loss.take();
+        drop(state);
+        drop(earlier);
     }
 
     /// The client was sent these messages, or that they exist.
@@ -211,6 +257,16 @@ impl ReceiverLiveness {
             state.hear(signs);
         }
         state
+    }
+}
+
+impl LifeSigns {
+    /// Whether the end of a stream means that its client was lost.
+    fn say_lost(&self, state: &LivenessState) -> bool {
+        match self {
+            Self::Connection(signs) => signs.is_lost(),
+            Self::Pings | Self::None => state.is_lost,
+        }
     }
 }
 
@@ -287,13 +343,38 @@ mod tests {
         assert_eq!(liveness.silent_for(), None);
     }
 
+    #[test]
+    fn loss_after_the_end_of_its_stream_is_entered() {
+        let liveness = ReceiverLiveness::default();
+        let entered = Arc::<Mutex<Vec<_>>>::default();
+        let end = |receiver| {
+            let entered = Arc::clone(&entered);
+            let enter = move |ranges: UnconfirmedRanges| {
+                entered.lock().extend(ranges.iter().map(|(_, seqs)| seqs.last));
+            };
+            assert!(!liveness.end(receiver, OnLoss::new(enter)));
+        };
+        liveness.begin(1, GENERATION, 4);
+        sent(&liveness, 1);
+        end(1);
+        liveness.begin(2, GENERATION, 4);
+        liveness.begin(3, GENERATION, 5);
+        sent(&liveness, 2);
+        end(2);
+        end(3);
+        assert_eq!(*entered.lock(), [0; 0]);
+        liveness.lost();
+        liveness.lost();
+        assert_eq!(*entered.lock(), [2], "once, by the last one");
+    }
+
     const GENERATION: Generation = Generation { epoch: 5, number: 77 };
 
     #[tokio::test(start_paused = true)]
     async fn pong_confirms_a_position_of_the_inbox() {
         let liveness = ReceiverLiveness::default();
         assert_eq!(liveness.confirmed(GENERATION), None, "the stream has not begun");
-        liveness.begin(GENERATION, 4);
+        liveness.begin(1, GENERATION, 4);
         let mut confirmed = Vec::new();
         for position in 5..=8 {
             liveness.sent_up_to(position);
@@ -309,7 +390,7 @@ mod tests {
     async fn bytes_confirm_what_was_sent_long_before() {
         let signs = Arc::new(ConnectionSigns::new(Duration::from_secs(30), Duration::from_secs(10)));
         let liveness = ReceiverLiveness::of_connection(Arc::clone(&signs));
-        liveness.begin(GENERATION, 4);
+        liveness.begin(1, GENERATION, 4);
         let mut confirmed = Vec::new();
         for seq in 5..=9 {
             sent(&liveness, seq);
@@ -328,7 +409,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn connection_without_signs_confirms_everything() {
         let liveness = ReceiverLiveness::without_signs();
-        liveness.begin(GENERATION, 4);
+        liveness.begin(1, GENERATION, 4);
         sent(&liveness, 7);
         liveness.sent_up_to(5);
         assert_eq!((liveness.confirmed(GENERATION), unconfirmed(&liveness)), (Some(5), vec![]));

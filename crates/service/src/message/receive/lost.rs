@@ -8,7 +8,9 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{super::deliver::UnconfirmedRanges, ReceiversInner, Receiving, receiver::Receiver};
+use super::{
+    super::deliver::UnconfirmedRanges, ReceiversInner, Receiving, liveness::OnLoss, receiver::Receiver,
+};
 
 /// Attempts, and the pause between two of them.
 const TRIES: u32 = 20;
@@ -26,17 +28,20 @@ struct LostReceiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        let liveness = self.registration.waker.liveness();
-        if !liveness.is_lost() {
-            return;
-        }
-        let unconfirmed = liveness.take_unconfirmed();
-        self.registration.leave();
+        // Before the end is known: a lost receiver must not be found as another one of its user.
+        let is_last = self.registration.leave();
         let from = ReadFrom { user: self.reader.user, generation: self.generation, after: self.position };
-        let lost = LostReceiver { parts: Arc::clone(&self.parts), from, unconfirmed };
-        // Without a runtime the node has ended.
-        if let Ok(runtime) = Handle::try_current() {
-            self.parts.lost.spawn_on(lost.end(), &runtime);
+        let parts = Arc::clone(&self.parts);
+        let on_loss = OnLoss::new(move |unconfirmed| {
+            let lost = LostReceiver { parts: Arc::clone(&parts), from, unconfirmed };
+            // Without a runtime the node has ended.
+            if let Ok(runtime) = Handle::try_current() {
+                parts.lost.spawn_on(lost.end(), &runtime);
+            }
+        });
+        let is_lost = self.registration.waker.liveness().end(self.registration.number, on_loss);
+        if is_last && !is_lost {
+            self.registration.end_user();
         }
     }
 }

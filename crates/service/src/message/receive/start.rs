@@ -119,7 +119,7 @@ impl Receiving {
         let opened = opened.unwrap_or(Err(SharedError::Unexpected)).map_err(inboxes_unavailable)?;
         let start = self.start(request, cursor, opened).await?;
         let (generation, after) = (start.generation, start.backlog_end());
-        registration.waker.liveness().begin(generation, after);
+        registration.waker.liveness().begin(registration.number, generation, after);
         parts.note_confirmed(&[ReadFrom { user: request.user, generation, after }]).await;
         Ok((start.with_totals(totals), watching))
     }
