@@ -315,7 +315,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             "version": env!("CARGO_PKG_VERSION"),
             "calls": config.calls,
             "frameBytes": FRAME_MAX,
-            "pingEvery": humantime::format_duration(config.ping_every).to_string(),
+            "pingEvery": format!("{}s", config.ping_every.as_secs_f64()),
         });
         if !config.trusted {
             welcome["expiresIn"] = proven.expires_in().into();

@@ -76,6 +76,19 @@ async fn conversation_pages_say_whether_more_follow() {
 }
 
 #[tokio::test]
+async fn welcome_says_durations_in_seconds() {
+    for (period, expected) in [(Duration::from_secs(90), "90s"), (Duration::from_millis(2_500), "2.5s")] {
+        let change = |config: &mut kith_server::config::Config| {
+            on(config);
+            config.ws.ping_every = period;
+        };
+        let node = serve_with(change, |routes| routes.add_service(FakeMessages::new())).await;
+        let mut socket = Socket::greeted(node.address, &json!({"user": 7})).await;
+        assert_eq!(socket.until("welcome").await["welcome"]["pingEvery"], expected);
+    }
+}
+
+#[tokio::test]
 async fn conversation_frames_stay_below_1_mib() {
     let fake = FakeMessages::new();
     let large = |at: i64| Conversation {
