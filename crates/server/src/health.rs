@@ -75,8 +75,8 @@ pub struct HealthCause {
     /// For programs: `starting`, `store_away`, `store_replaced`, `store_locked`, `migration_pending`, `draining`; while it
     /// serves `store_full`, `store_nearly_full`, `store_damaged`, `certificate_ends`, `redis_away`,
     /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `feed_unread`, `relations_away`, `relations_unconfigured`,
-    /// `connections_refused`, `connections_displaced`, `operations_displaced`, `accept_failed`, `insecure_callers`,
-    /// `callers_not_reloaded`, `issuer_keys_left_out`, `clock`.
+    /// `connections_refused`, `connections_displaced`, `sockets_refused`, `operations_displaced`, `accept_failed`,
+    /// `insecure_callers`, `callers_not_reloaded`, `issuer_keys_left_out`, `clock`.
     pub reason: &'static str,
     /// For display, with what to do. Contains no stored data and no credentials.
     pub message: String,

@@ -18,6 +18,7 @@ pub mod metrics_table;
 pub mod node;
 pub mod openapi;
 mod places;
+mod refusals;
 pub mod start_error;
 pub mod telemetry;
 pub mod transport;

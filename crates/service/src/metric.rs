@@ -47,7 +47,8 @@ metrics! {
     pub const CONNECTIONS_REFUSED: Metric = Metric::counter(
         "kith_connections_refused_total",
         &[],
-        "Connections closed at once because `limits.connections` were open.",
+        "Connections closed at once because `limits.connections` were open, and sockets refused because of `ws.sockets` or \
+         `ws.sockets_waiting`.",
     );
     pub const PLACES_DISPLACED: Metric = Metric::counter(
         "kith_places_displaced_total",

@@ -33,7 +33,7 @@ fn check_answer(answer: &str, port: u16) -> Vec<Finding> {
     let Ok(readiness) = serde_json::from_str::<Readiness>(body) else { return Vec::new() };
     let found = readiness.reasons.into_iter().filter_map(|reason| {
         let run = match reason.reason.as_str() {
-            "connections_refused" | "connections_displaced" => {
+            "connections_refused" | "connections_displaced" | "sockets_refused" => {
                 format!("ss -Htn 'sport = :{port}'  # who is connected")
             }
             "store_replaced" => {

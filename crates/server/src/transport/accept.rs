@@ -10,10 +10,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::refusals::ConnectionRefusals;
 use crate::{
     health::Reporter,
     places::{Places, RemotePeer},
+    refusals::ConnectionRefusals,
 };
 
 /// Pause after a failed accept: most often file descriptors ran out, and a tight loop would not help.

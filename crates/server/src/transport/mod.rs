@@ -14,7 +14,6 @@ mod http1_io;
 mod origin;
 pub mod pem_form;
 mod preface;
-mod refusals;
 pub mod tls;
 mod web;
 
@@ -124,7 +123,7 @@ impl Port {
         };
         let own = OwnPage { tls: self.tls.is_some(), port: self.address.port() };
         let origins = Origins::new(&self.http.cors, self.ws.demo.then_some(own));
-        let sockets = ws::Sockets::new(edge.clone(), limits, &self.ws, connections.sockets());
+        let sockets = ws::Sockets::new(edge.clone(), limits, &self.ws, connections.sockets(), health.clone());
         let web = Web::new(limits, &self.http.cors, sockets, self.ws.demo);
         let server = ConnectionServer {
             http1: http1(limits),

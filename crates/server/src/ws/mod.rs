@@ -24,6 +24,7 @@ use hyper::{body::Incoming, upgrade};
 use hyper_util::rt::TokioIo;
 use kith_service::metric;
 use metrics::Gauge;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -31,8 +32,10 @@ use self::{calls::SocketCalls, handshake::HandshakeError, socket::Socket};
 use crate::{
     config::{LimitsConfig, WsConfig},
     edge::Edge,
+    health::Reporter,
     json::BodyLimits,
     places::{PlaceKind, Places, RemotePeer},
+    refusals::ConnectionRefusals,
 };
 
 /// Where sockets are opened.
@@ -56,6 +59,7 @@ pub(crate) struct Sockets {
     slots: Arc<Semaphore>,
     /// Places of sockets whose user is not known yet.
     waiting: Arc<Places>,
+    refusals: Mutex<ConnectionRefusals>,
     shutdown: SocketShutdown,
 }
 
@@ -71,12 +75,13 @@ pub(crate) struct SocketsShared {
 }
 
 impl Sockets {
-    /// `None` where none are served. Metrics are those of the recorder installed before.
+    /// `None` where none are served. Metrics are those of the recorder installed before. `health` is notified of refused sockets.
     pub(crate) fn new(
         edge: Edge,
         limits: &LimitsConfig,
         config: &WsConfig,
         shutdown: SocketShutdown,
+        health: Reporter,
     ) -> Option<Self> {
         metrics::gauge!(metric::WS_CONNECTIONS.name).set(0.0);
         if !config.enabled {
@@ -91,7 +96,9 @@ impl Sockets {
         };
         let slots = Arc::new(Semaphore::new(config.sockets.min(Semaphore::MAX_PERMITS)));
         let waiting = Places::new(PlaceKind::Sockets, config.sockets_waiting);
-        Some(Self { shared: Arc::new(shared), slots, waiting, shutdown })
+        let refused = metrics::counter!(metric::CONNECTIONS_REFUSED.name);
+        let refusals = Mutex::new(ConnectionRefusals::new(refused, "sockets_refused", health));
+        Some(Self { shared: Arc::new(shared), slots, waiting, refusals, shutdown })
     }
 
     /// Answers a request of this peer for a socket; the socket begins when the peer has that answer.
@@ -101,10 +108,10 @@ impl Sockets {
             Err(refused) => return refused.response(),
         };
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
-            return HandshakeError::Full.response();
+            return self.refused(HandshakeError::Full, "ws.sockets");
         };
         let Ok((waiting, _)) = self.waiting.take(peer) else {
-            return HandshakeError::Crowded.response();
+            return self.refused(HandshakeError::Crowded, "ws.sockets_waiting");
         };
         let displaced = waiting.displaced().clone();
         let upgraded = upgrade::on(&mut request);
@@ -118,6 +125,13 @@ impl Sockets {
         let serve = async move { displaced.run_until_cancelled(serve).await };
         self.shutdown.tasks.spawn(async move { abort.run_until_cancelled(Box::pin(serve)).await });
         handshake::switched(&key)
+    }
+
+    fn refused(&self, why: HandshakeError, limit: &str) -> Response<Body> {
+        let message =
+            || format!("a socket was refused: there are as many as {limit} allows; add nodes, or raise it");
+        self.refusals.lock().one_more(message);
+        why.response()
     }
 }
 

@@ -373,6 +373,7 @@ mod tests {
     use crate::{
         config::{LimitsConfig, WsConfig},
         edge::Routes,
+        health::Reporter,
         places::{PlaceKind, Places, RemotePeer},
         ws::{SocketShutdown, Sockets, TaskTracker},
     };
@@ -386,7 +387,7 @@ mod tests {
         let edge = Edge::new(Routes::default(), &limits);
         let (closing, abort) = (CancellationToken::new(), CancellationToken::new());
         let life = SocketShutdown { tasks: TaskTracker::new(), closing, abort };
-        Sockets::new(edge, &limits, &config, life).unwrap().shared
+        Sockets::new(edge, &limits, &config, life, Reporter::new()).unwrap().shared
     }
 
     async fn ends(io: DuplexStream, ping_every: Duration) -> SocketEnd {

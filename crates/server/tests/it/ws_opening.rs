@@ -129,6 +129,9 @@ async fn sockets_are_bounded_and_ending_makes_room() {
     let first = Socket::live(node.address, 7).await;
     let _second = Socket::live(node.address, 7).await;
     assert_eq!(Socket::from_page(node.address, None).await.err(), Some(503));
+    let remarks = node.health.remarks();
+    assert_eq!((remarks.len(), remarks[0].reason), (1, "sockets_refused"));
+    assert!(remarks[0].message.contains("ws.sockets allows"), "{remarks:?}");
     node.assert_healthy().await;
     first.close().await;
     while let Err(code) = Socket::from_page(node.address, None).await {

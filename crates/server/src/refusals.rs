@@ -1,4 +1,4 @@
-//! Refused connections, reported to operators.
+//! Refused connections and sockets, reported to operators.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +14,8 @@ const REMARKED: Duration = Duration::from_secs(120);
 
 /// Counts something that may happen thousands of times a second. Reports the first time at once, then at most once a
 /// minute: a line in the log, and a remark in `/readyz` that ends one or two minutes after the last time.
-pub(super) struct ConnectionRefusals {
+#[derive(Debug)]
+pub(crate) struct ConnectionRefusals {
     counter: Counter,
     /// In `/readyz`.
     reason: &'static str,
@@ -26,12 +27,12 @@ pub(super) struct ConnectionRefusals {
 }
 
 impl ConnectionRefusals {
-    pub(super) fn new(counter: Counter, reason: &'static str, health: Reporter) -> Self {
+    pub(crate) fn new(counter: Counter, reason: &'static str, health: Reporter) -> Self {
         Self { counter, reason, health, count: 0, line: None, since: SystemTime::UNIX_EPOCH }
     }
 
     /// Counts one event. `message`: what happened, why, and what to do; called only if a line is due.
-    pub(super) fn one_more(&mut self, message: impl FnOnce() -> String) {
+    pub(crate) fn one_more(&mut self, message: impl FnOnce() -> String) {
         self.counter.increment(1);
         self.count += 1;
         let now = Instant::now();
