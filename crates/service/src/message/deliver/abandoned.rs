@@ -114,7 +114,9 @@ impl AbandonedRounds {
             .map(async |from| self.end_one(node, from, since, mentions).await.is_ok().then_some(from.user));
         let each = stream::iter(each.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
         let done: Vec<UserId> = each.filter_map(async |done| done).collect().await;
-        tracing::info!(%node, users = count, done = done.len(), "the receivers of a dead node are ended");
+        if count > 0 {
+            tracing::info!(%node, users = count, done = done.len(), "the receivers of a dead node are ended");
+        }
         let keeper = &self.delivery.inboxes().keeper;
         keeper.forget(node, &done, ABANDONED_AFTER).await.map_err(|_| inboxes_unavailable())
     }

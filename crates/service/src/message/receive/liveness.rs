@@ -200,13 +200,16 @@ impl ReceiverLiveness {
         self.changed.notify_one();
     }
 
-    /// The stream begins in this generation of the inbox. What is up to this position is not its matter.
+    /// The stream begins in this generation of the inbox. What is up to this position is not its matter, unless an earlier
+    /// stream of the same connection has sent it.
     pub(super) fn begin(&self, receiver: u64, generation: Generation, position: Position) {
-        let generation = Some(generation);
-        let (sent, pinged, older, confirmed) = (position, position, position, position);
         let mut state = self.state.lock();
         state.receiver = Some(receiver);
-        state.positions = InboxPositions { generation, sent, pinged, older, confirmed };
+        if state.positions.generation != Some(generation) {
+            let generation = Some(generation);
+            let (sent, pinged, older, confirmed) = (position, position, position, position);
+            state.positions = InboxPositions { generation, sent, pinged, older, confirmed };
+        }
         // What an earlier stream of the connection had not confirmed is a matter of this one.
         let earlier = state.on_loss.take();
         drop(state);
@@ -384,6 +387,8 @@ mod tests {
         }
         assert_eq!(confirmed, [4, 5, 5, 6], "the third ping had no pong, and the fourth is the same one");
         assert_eq!(liveness.confirmed(Generation { number: 78, ..GENERATION }), None);
+        liveness.begin(1, GENERATION, 9);
+        assert_eq!(liveness.confirmed(GENERATION), Some(6), "the same client goes on");
     }
 
     #[tokio::test(start_paused = true)]

@@ -120,7 +120,8 @@ impl Receiving {
         let start = self.start(request, cursor, opened).await?;
         let (generation, after) = (start.generation, start.backlog_end());
         registration.waker.liveness().begin(registration.number, generation, after);
-        parts.note_confirmed(&[ReadFrom { user: request.user, generation, after }]).await;
+        let confirmed = parts.hub.confirmed(request.user, generation);
+        parts.note_confirmed(confirmed.as_slice()).await;
         Ok((start.with_totals(totals), watching))
     }
 
