@@ -143,7 +143,7 @@ impl<I: AsyncWrite + Unpin, W: IoWatch> AsyncWrite for ConnectionIo<I, W> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt as _, duplex};
 
     use super::*;
 
@@ -178,7 +178,7 @@ mod tests {
         io.read_exact(&mut read).await.unwrap();
         assert_eq!((&read, io.watch.bytes, io.watch.has_failed), (b"PRImore", 7, false));
         drop(peer);
-        assert_eq!(io.read(&mut read).await.unwrap(), 0);
+        assert_eq!(AsyncReadExt::read(&mut io, &mut read).await.unwrap(), 0);
         assert!(!io.watch.has_failed, "the peer has closed it");
         io.write_all(b"x").await.unwrap_err();
         assert!(io.watch.has_failed);

@@ -167,7 +167,7 @@ async fn named_after_stop(answers: bool, drain: Duration) -> Vec<(i64, Vec<i64>)
         config.data_dir = data.path().join("data");
     })
     .await;
-    let after = WatchOfflineRequest { cursor, ..WatchOfflineRequest::default() };
+    let after = WatchOfflineRequest { cursor };
     let mut pushes = node.messages().watch_offline(after).await.unwrap().into_inner();
     let first = tokio::time::timeout(PATIENCE, pushes.message()).await.expect("it begins").unwrap().unwrap();
     first.messages.into_iter().map(|message| (message.seq, message.user_ids)).collect()
