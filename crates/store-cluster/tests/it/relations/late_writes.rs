@@ -17,7 +17,6 @@ use super::{
 };
 use crate::server::cql_address;
 
-const PREPARE: u8 = 0x09;
 const EXECUTE: u8 = 0x0A;
 const BATCH: u8 = 0x0D;
 const LOCAL_SERIAL: [u8; 2] = [0, 9];
@@ -37,7 +36,7 @@ enum Phase {
     Armed(&'static str),
     /// The batch is left; what comes up to the serial read passes.
     Left,
-    /// No statement passes.
+    /// No statement is executed.
     Stopped,
 }
 
@@ -107,7 +106,7 @@ fn is_left(frame: &[u8], phases: &watch::Sender<Phase>) -> bool {
             Phase::Armed(text) if code == BATCH && has(body, text) => Phase::Left,
             Phase::Left if code == EXECUTE && is_serial(body) => Phase::Stopped,
             Phase::Stopped => {
-                is_left = [PREPARE, EXECUTE, BATCH].contains(&code);
+                is_left = [EXECUTE, BATCH].contains(&code);
                 return false;
             }
             _ => return false,
