@@ -192,7 +192,7 @@ fn open_file(options: &SqliteOptions) -> Result<SqliteHandle, OpenError> {
     let path = &options.path;
     make_folder(path).map_err(|error| folder_error(path, error))?;
     // A file of another program gets no lock file beside it.
-    if path.exists() && !lock::lock_path(path).exists() {
+    if path.is_file() && !lock::lock_path(path).exists() {
         check_file(options)?;
     }
     let lock = Lock::take(path).map_err(|error| match error {

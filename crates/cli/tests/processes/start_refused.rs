@@ -390,9 +390,10 @@ fn a_full_disk_is_called_full() {
 #[test]
 fn readable_key_and_empty_secret_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    for name in ["cert.pem", "key.pem", "empty"] {
+    for name in ["key.pem", "empty"] {
         fs::write(dir.path().join(name), "\n").unwrap();
     }
+    fs::write(dir.path().join("cert.pem"), "-----BEGIN CERTIFICATE-----\n").unwrap();
     fs::set_permissions(dir.path().join("key.pem"), fs::Permissions::from_mode(0o644)).unwrap();
     let tls = ["--set", "tls.cert_file=cert.pem", "--set", "tls.key_file=key.pem"];
     assert_free_refused(
