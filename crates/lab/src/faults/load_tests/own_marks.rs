@@ -44,7 +44,7 @@ enum Interruption {
 
 /// A message that answers another one.
 #[derive(Clone, Copy, Debug)]
-struct UserAnswer {
+struct AnswerSent {
     pair: u32,
     seq: i64,
 }
@@ -67,7 +67,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
 }
 
 /// A round of answers with its interruption.
-async fn interrupted(site: &mut Site, round: u32, interruption: Interruption) -> Result<Vec<UserAnswer>> {
+async fn interrupted(site: &mut Site, round: u32, interruption: Interruption) -> Result<Vec<AnswerSent>> {
     let nodes = site.channels();
     let answering = try_join_all((0..PAIRS).map(|pair| answer(&nodes, pair, round)));
     let answered = match interruption {
@@ -94,11 +94,11 @@ async fn interrupted(site: &mut Site, round: u32, interruption: Interruption) ->
     Ok(answered)
 }
 
-async fn answer(nodes: &[Channel], pair: u32, round: u32) -> Result<UserAnswer> {
+async fn answer(nodes: &[Channel], pair: u32, round: u32) -> Result<AnswerSent> {
     sleep(STEP * pair).await;
     send(nodes, pair, asker(pair), round).await?;
     let seq = send(nodes, pair, answerer(pair), round).await?;
-    Ok(UserAnswer { pair, seq })
+    Ok(AnswerSent { pair, seq })
 }
 
 /// Sends a message of a user until a node answers.
@@ -119,7 +119,7 @@ async fn send(nodes: &[Channel], pair: u32, sender_id: i64, round: u32) -> Resul
 }
 
 /// Waits until the marks of all answers are stored. Returns how long that took.
-async fn judge(nodes: &[Channel], answered: &[UserAnswer], violations: &mut Violations) -> Duration {
+async fn judge(nodes: &[Channel], answered: &[AnswerSent], violations: &mut Violations) -> Duration {
     let began = Instant::now();
     for answer in answered {
         loop {
