@@ -52,7 +52,7 @@ pub(super) enum TokenCommand {
     Make(TokenMake),
 }
 
-/// Which token.
+/// The token to check.
 #[derive(Debug, clap::Args)]
 pub(super) struct TokenCheck {
     /// File with the token; - is standard input
@@ -60,7 +60,7 @@ pub(super) struct TokenCheck {
     file: PathBuf,
 }
 
-/// Of whom, and until when.
+/// The user of a token, and how long it is valid.
 #[derive(Debug, clap::Args)]
 pub(super) struct TokenMake {
     /// Id of the user

@@ -6,6 +6,9 @@ use anyhow::{Context as _, Result};
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
     member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
+    message::v1::{
+        SendMessageRequest, message_service_client::MessageServiceClient, send_message_request::To,
+    },
 };
 use tokio::time::sleep;
 use tonic::{Code, Request, Response, Status, transport::Channel};
@@ -56,6 +59,31 @@ where
         sleep(PAUSE).await;
     }
     Err(last)
+}
+
+/// Sends a message, first through this node, until it is stored. Returns its number.
+///
+/// # Errors
+/// If no node stores it.
+pub(super) async fn send_message(
+    nodes: &[Channel],
+    first: usize,
+    to: To,
+    sender_id: i64,
+    client_message_id: String,
+) -> Result<i64> {
+    let request = SendMessageRequest {
+        to: Some(to),
+        sender_id,
+        client_message_id,
+        content_type: "text/plain".to_owned(),
+        body: "x".into(),
+        ..SendMessageRequest::default()
+    };
+    let sent = until_answered(nodes, first, request, |node, request| async move {
+        MessageServiceClient::new(node).send_message(request).await
+    });
+    Ok(sent.await.with_context(|| format!("a message of user {sender_id} is not stored"))?.seq)
 }
 
 /// Makes a group with these members, besides its owner.

@@ -28,7 +28,7 @@ pub(super) trait IoWatch: Unpin {
     fn failed(&mut self) {}
 }
 
-/// Sees nothing.
+/// A connection that is not watched.
 impl IoWatch for () {}
 
 /// A connection of HTTP/2 says when bytes come.
@@ -66,7 +66,7 @@ impl<I> ConnectionIo<I> {
         Self { preface, next: 0, count, io, watch: () }
     }
 
-    /// Of which nothing was read.
+    /// Nothing was read before.
     pub(super) const fn plain(io: I) -> Self {
         Self::behind([0; PREFACE.len()], 0, io)
     }
@@ -79,7 +79,7 @@ impl<I> ConnectionIo<I> {
 }
 
 impl<I: AsyncRead + Unpin, W> ConnectionIo<I, W> {
-    fn read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.next == self.count {
             return Pin::new(&mut self.io).poll_read(cx, into);
         }
@@ -106,7 +106,7 @@ impl<I: AsyncRead + Unpin, W: IoWatch> AsyncRead for ConnectionIo<I, W> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
-        let read = self.read(cx, into);
+        let read = self.poll_bytes(cx, into);
         let read = self.watch.after_read(cx, read, into.filled().len() - before);
         self.seen(read)
     }
@@ -143,7 +143,7 @@ impl<I: AsyncWrite + Unpin, W: IoWatch> AsyncWrite for ConnectionIo<I, W> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt as _, duplex};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     use super::*;
 
@@ -178,7 +178,7 @@ mod tests {
         io.read_exact(&mut read).await.unwrap();
         assert_eq!((&read, io.watch.bytes, io.watch.has_failed), (b"PRImore", 7, false));
         drop(peer);
-        assert_eq!(AsyncReadExt::read(&mut io, &mut read).await.unwrap(), 0);
+        assert_eq!(io.read(&mut read).await.unwrap(), 0);
         assert!(!io.watch.has_failed, "the peer has closed it");
         io.write_all(b"x").await.unwrap_err();
         assert!(io.watch.has_failed);

@@ -230,13 +230,6 @@ struct ConnectionServer {
     connections: Connections,
 }
 
-/// What is known of the peer of a connection.
-#[derive(Clone, Copy)]
-struct PeerState<'a> {
-    unread: &'a ConnectionUnread,
-    signs: &'a ConnectionSigns,
-}
-
 fn http2(limits: &LimitsConfig) -> http2::Builder<TokioExecutor> {
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
@@ -286,13 +279,11 @@ impl ConnectionServer {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let signs = Arc::new(ConnectionSigns::new(KEEPALIVE, KEEPALIVE_ANSWER));
-        let shown = (protocol == Protocol::Http2).then(|| Arc::clone(&signs));
-        let front = self.front.of_connection(peer, shown);
-        let unread = front.unread();
-        let peer_state = PeerState { unread: &unread, signs: &signs };
         match protocol {
             Protocol::Http1 => {
+                let front = self.front.of_connection(peer, None);
+                let unread = front.unread();
+                let too_long = self.unread_too_long(&unread);
                 let state = Arc::<Http1State>::default();
                 let io = TokioIo::new(io.watched(HeadWatch::new(Arc::clone(&state), self.handshake)));
                 let connection = self.http1.serve_connection(io, front.with_http1(Arc::clone(&state)));
@@ -300,34 +291,38 @@ impl ConnectionServer {
                 // An idle connection is not closed at its age: its peer may be sending the next request.
                 let grace = self.idle.saturating_add(self.grace);
                 let at_age = |_connection: Pin<&mut _>| state.ask_to_close();
-                self.serve_to_end(connection, peer_state, grace, at_age, |http| http.graceful_shutdown())
-                    .await;
+                self.serve_to_end(connection, too_long, grace, at_age, |http| http.graceful_shutdown()).await;
             }
             Protocol::Http2 => {
-                let connection =
-                    pin!(self.http2.serve_connection(TokioIo::new(io.watched(Arc::clone(&signs))), front));
+                let signs = Arc::new(ConnectionSigns::new(KEEPALIVE, KEEPALIVE_ANSWER));
+                let front = self.front.of_connection(peer, Some(Arc::clone(&signs)));
+                let unread = front.unread();
+                let too_long = async {
+                    self.unread_too_long(&unread).await;
+                    // What the peer has not read has not arrived.
+                    signs.broken();
+                };
+                let io = TokioIo::new(io.watched(Arc::clone(&signs)));
+                let connection = pin!(self.http2.serve_connection(io, front));
                 let go_away = |http: Pin<&mut http2::Connection<_, _, _>>| http.graceful_shutdown();
-                self.serve_to_end(connection, peer_state, self.grace, go_away, go_away).await;
+                self.serve_to_end(connection, too_long, self.grace, go_away, go_away).await;
             }
         }
     }
 
     /// Serves until the connection ends, at the latest `grace` after its age. `at_age` asks the peer to close;
-    /// `shut_down`, when the node stops, lets running calls end. A connection whose peer does not read is cut off.
+    /// `shut_down`, when the node stops, lets running calls end. When `too_long` ends, the peer has not read for too long, and
+    /// is cut off.
     async fn serve_to_end<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
-        peer: PeerState<'_>,
+        too_long: impl Future<Output = ()>,
         grace: Duration,
         at_age: impl FnOnce(Pin<&mut C>),
         shut_down: impl FnOnce(Pin<&mut C>),
     ) {
         let closing = &self.connections.closing;
-        let mut too_long = pin!(async {
-            self.unread_too_long(peer.unread).await;
-            // What it has not read has not arrived.
-            peer.signs.broken();
-        });
+        let mut too_long = pin!(too_long);
         tokio::select! {
             _ended = connection.as_mut() => return,
             () = too_long.as_mut() => return,

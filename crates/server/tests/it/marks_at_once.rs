@@ -122,7 +122,10 @@ async fn group(edge: &Edge, readers: usize) -> (i64, Vec<i64>) {
 /// A node over counted dialogs.
 async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<CountingDialogStore>, Edge, Services) {
     let mut config = Config::default();
+    // A busy machine refuses none of the calls that are made at once.
     config.limits.write_answer = Duration::from_secs(8);
+    config.limits.write_wait = Duration::from_secs(8);
+    config.cache.loads_in_flight = READERS;
     let mut stores = file.stores();
     let dialogs = Arc::new(CountingDialogStore {
         store: Arc::clone(&stores.dialogs),

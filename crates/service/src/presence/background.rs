@@ -1,6 +1,6 @@
 //! Presence in the background of a node: it checks gateways, receives events, sweeps, and notifies groups of joins.
 
-use std::{collections::HashSet, mem::replace, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _};
 use kith_presence::{Change, Claim, ClaimOutcome, Instance, PresenceError, UserState};
@@ -12,8 +12,8 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
-    hub::PresenceHub, membership_listener::MembershipUpdate, node_sessions::NodeSessions, sessions::Sessions,
-    sweep::Sweep,
+    first_failure::FirstFailure, hub::PresenceHub, membership_listener::MembershipUpdate,
+    node_sessions::NodeSessions, sessions::Sessions, sweep::Sweep,
 };
 use crate::{
     error::{Error, Reason},
@@ -185,23 +185,20 @@ impl BackgroundParts {
 
     /// Receives the changes, for all watchers on this node.
     async fn receive_events(self) {
-        let mut is_failing = false;
+        let mut failures = FirstFailure::default();
         loop {
-            match self.sessions.stores.feed.subscribe().await {
-                Ok(mut events) => {
-                    is_failing = false;
-                    self.hub.set_live(true);
-                    while let Some(event) = events.next().await {
-                        metrics::counter!(metric::PRESENCE_EVENTS.name).increment(1);
-                        self.sessions.recovery.note_ended(&event);
-                        self.hub.notify(&event);
-                    }
-                    self.hub.set_live(false);
+            let subscribed = self.sessions.stores.feed.subscribe().await;
+            if let Some(error) = failures.of(&subscribed) {
+                tracing::warn!(%error, "changes of presence are not received; it is tried again");
+            }
+            if let Ok(mut events) = subscribed {
+                self.hub.set_live(true);
+                while let Some(event) = events.next().await {
+                    metrics::counter!(metric::PRESENCE_EVENTS.name).increment(1);
+                    self.sessions.recovery.note_ended(&event);
+                    self.hub.notify(&event);
                 }
-                Err(error) if !replace(&mut is_failing, true) => {
-                    tracing::warn!(%error, "changes of presence are not received; it is tried again");
-                }
-                Err(_) => {}
+                self.hub.set_live(false);
             }
             sleep(random(RESUBSCRIBE_PAUSE)).await;
         }
@@ -210,14 +207,10 @@ impl BackgroundParts {
     async fn sweep(self, mut sweep: Sweep) {
         let mut ticks = interval(self.sweep_every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut is_failing = false;
+        let mut failures = FirstFailure::default();
         loop {
             ticks.tick().await;
-            let swept = Box::pin(sweep.round()).await;
-            let was_failing = replace(&mut is_failing, swept.is_err());
-            if let Err(error) = swept.as_ref()
-                && !was_failing
-            {
+            if let Some(error) = failures.of(&Box::pin(sweep.round()).await) {
                 tracing::warn!(%error, "not all sessions of dead gateways are ended; it is tried again");
             }
         }

@@ -1,6 +1,6 @@
 //! The node as a gateway of its own: users who receive from it, by Receive or by a socket, are online through it.
 
-use std::{any::Any, collections::HashSet, mem::replace, sync::Arc, time::Duration};
+use std::{any::Any, collections::HashSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use kith_presence::{DeviceId, GatewayId};
@@ -12,7 +12,10 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::sessions::{SessionRequest, Sessions, UserDevice};
+use super::{
+    first_failure::FirstFailure,
+    sessions::{SessionRequest, Sessions, UserDevice},
+};
 use crate::{error::Error, message::ReceiverSessions};
 
 /// Sessions that one heartbeat renews.
@@ -97,15 +100,11 @@ impl NodeSessions {
     pub(super) async fn send_heartbeats(self) {
         let mut ticks = interval(self.heartbeat_period());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut failing = false;
+        let mut failures = FirstFailure::default();
         loop {
             ticks.tick().await;
             let Some(token) = self.0.token.get() else { continue };
-            let renewed = Box::pin(self.renew(token)).await;
-            let was_failing = replace(&mut failing, renewed.is_err());
-            if let Err(error) = renewed.as_ref()
-                && !was_failing
-            {
+            if let Some(error) = failures.of(&Box::pin(self.renew(token)).await) {
                 tracing::warn!(%error, "not all sessions of streams are renewed; it is tried again");
             }
         }

@@ -285,10 +285,11 @@ impl Sessions {
         let Ok(lookup) = self.stores.sessions.sessions(users).await else {
             return users.iter().map(|user| UserPresence::unknown(*user)).collect();
         };
-        let shown = users.iter().zip(lookup.users);
-        let shown = shown.map(|(user, seen)| seen.map(|seen| self.presence_of(*user, seen, lookup.age)));
-        let shown = users.iter().zip(shown);
-        shown.map(|(user, shown)| shown.unwrap_or_else(|_| UserPresence::unknown(*user))).collect()
+        let shown = users.iter().zip(lookup.users).map(|(user, seen)| match seen {
+            Ok(seen) => self.presence_of(*user, seen, lookup.age),
+            Err(_) => UserPresence::unknown(*user),
+        });
+        shown.collect()
     }
 
     /// As [`Self::get_many`], for callers who read again after an error.

@@ -188,7 +188,7 @@ impl Peer {
 
     /// Waits until its memory is trusted, in the epoch that the first reader of the change feed begins.
     pub(crate) async fn until_following(&self) {
-        until(Duration::from_secs(10), async || {
+        until(Duration::from_secs(30), async || {
             let node = self.info().await;
             node.redis == "follows" && node.epoch >= 2
         })

@@ -4,14 +4,16 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use kith_proto::message::v1::{
-    PullMessagesRequest, SendMessageRequest, message_service_client::MessageServiceClient,
-    send_message_request::To,
+    PullMessagesRequest, message_service_client::MessageServiceClient, send_message_request::To,
 };
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::outcomes::Violations;
-use crate::faults::{Figure, Plan, Site, answered::until_answered};
+use crate::faults::{
+    Figure, Plan, Site,
+    answered::{send_message, until_answered},
+};
 
 const NODES: u32 = 3;
 /// A test build's clock is 60 days ahead by it.
@@ -77,20 +79,9 @@ async fn lead(site: &mut Site) -> Result<()> {
 }
 
 /// Sends a message, by turns through each node.
-async fn send(nodes: &[Channel], number: i64) -> Result<()> {
-    let request = SendMessageRequest {
-        to: Some(To::ConversationId(CONVERSATION.to_owned())),
-        sender_id: 1,
-        client_message_id: number.to_string(),
-        content_type: "text/plain".to_owned(),
-        body: number.to_string().into(),
-        ..SendMessageRequest::default()
-    };
+async fn send(nodes: &[Channel], number: i64) -> Result<i64> {
     let first = usize::try_from(number)? % nodes.len();
-    let sent = until_answered(nodes, first, request, |node, request| async move {
-        MessageServiceClient::new(node).send_message(request).await
-    });
-    sent.await.map(drop).with_context(|| format!("message {number} is not stored"))
+    send_message(nodes, first, To::ConversationId(CONVERSATION.to_owned()), 1, number.to_string()).await
 }
 
 /// Reads all messages through a node.

@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
 use kith_lab_servers::proxy::{Mode, Proxy};
 use kith_proto::message::v1::{
-    ReceiveRequest, ReceiveResponse, SendMessageRequest, WatchOfflineRequest, WatchOfflineResponse,
-    delivery::What, message_service_client::MessageServiceClient, send_message_request::To,
+    ReceiveRequest, ReceiveResponse, WatchOfflineRequest, WatchOfflineResponse, delivery::What,
+    message_service_client::MessageServiceClient, send_message_request::To,
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
@@ -22,7 +22,7 @@ use tonic::{
 };
 
 use super::{Sizes, outcomes::Violations};
-use crate::faults::{Figure, Plan, Site, answered::until_answered};
+use crate::faults::{Figure, Plan, Site, answered::send_message};
 
 const NODES: u32 = 3;
 /// Users who receive, each of whom gets messages from another one.
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// A node is taken for dead after 15 s; the others go in turns.
 const NAMED_WITHIN: Duration = Duration::from_secs(45);
 const LOOK: Duration = Duration::from_millis(200);
-/// A message that was sent to a lost client is named for nobody.
+/// No push names the user of a lost client for a message that it was sent.
 const UNNAMED: &str = "messages of lost clients that are not named";
 /// A push would be sent twice.
 const TWICE: &str = "messages named twice";
@@ -105,18 +105,7 @@ async fn receive(channel: &Channel, user: i64) -> Result<Deliveries> {
 
 /// Sends a message to a user, the `number`-th through this node. Returns its number in the conversation.
 async fn send(nodes: &[Channel], first: usize, user: i64, number: usize) -> Result<i64> {
-    let request = SendMessageRequest {
-        to: Some(To::UserId(user)),
-        sender_id: USERS + user,
-        client_message_id: format!("{first}-{number}"),
-        content_type: "text/plain".to_owned(),
-        body: "x".into(),
-        ..SendMessageRequest::default()
-    };
-    let sent = until_answered(nodes, first, request, |node, request| async move {
-        MessageServiceClient::new(node).send_message(request).await
-    });
-    Ok(sent.await.with_context(|| format!("a message to user {user} is not stored"))?.seq)
+    send_message(nodes, first, To::UserId(user), USERS + user, format!("{first}-{number}")).await
 }
 
 /// The stream of pushes from now on.

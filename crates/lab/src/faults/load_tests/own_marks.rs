@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use kith_proto::message::v1::{
-    GetReadSeqsRequest, SendMessageRequest, message_service_client::MessageServiceClient, read_seq_result,
+    GetReadSeqsRequest, message_service_client::MessageServiceClient, read_seq_result,
     send_message_request::To,
 };
 use tokio::time::{Instant, sleep};
@@ -14,7 +14,11 @@ use tonic::transport::Channel;
 
 use super::{Sizes, outcomes::Violations};
 use crate::{
-    faults::{Figure, Plan, Site, answered::until_answered, calls::consistency},
+    faults::{
+        Figure, Plan, Site,
+        answered::{send_message, until_answered},
+        calls::consistency,
+    },
     history::Level,
 };
 
@@ -103,19 +107,8 @@ async fn answer(nodes: &[Channel], pair: u32, round: u32) -> Result<AnswerSent> 
 
 /// Sends a message of a user until a node answers.
 async fn send(nodes: &[Channel], pair: u32, sender_id: i64, round: u32) -> Result<i64> {
-    let request = SendMessageRequest {
-        to: Some(To::ConversationId(conversation(pair))),
-        sender_id,
-        client_message_id: format!("{sender_id}-{round}"),
-        content_type: "text/plain".to_owned(),
-        body: round.to_string().into(),
-        ..SendMessageRequest::default()
-    };
-    let first = usize::try_from(pair)? % nodes.len();
-    let sent = until_answered(nodes, first, request, |node, request| async move {
-        MessageServiceClient::new(node).send_message(request).await
-    });
-    Ok(sent.await.with_context(|| format!("a message of {sender_id} is not stored"))?.seq)
+    let (first, id) = (usize::try_from(pair)? % nodes.len(), format!("{sender_id}-{round}"));
+    send_message(nodes, first, To::ConversationId(conversation(pair)), sender_id, id).await
 }
 
 /// Waits until the marks of all answers are stored. Returns how long that took.

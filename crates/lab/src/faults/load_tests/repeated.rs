@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::imported::fill_up_to;
 use kith_proto::{
     group::v1::{Group, JoinPolicy},
     member::v1::{JoinRequest, LeaveRequest, member_service_client::MemberServiceClient},
@@ -60,7 +61,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let mut site = Site::start_over(&plan, 1, None, Some(cassandra)).await?;
     let nodes = site.channels();
     let first = nodes.first().context("there is a node")?.clone();
-    kith_lab_servers::imported::fill_up_to(first, OWNER).await?;
+    fill_up_to(first, OWNER).await?;
     let state = Arc::new(RepeatState {
         nodes,
         progress: Progress::new("calls are repeated", sizes.writes.div_ceil(FEWER)),

@@ -400,23 +400,3 @@ async fn deleted_user_leaves_and_hands_over_groups() {
     let left = roster(&node, lone).await;
     assert_eq!((left.count, left.owner_id), (0, 0));
 }
-
-#[tokio::test]
-async fn hundred_joins_delay_no_other_write() {
-    let node = TestNode::start_with_relations(|config| {
-        adding_all(config);
-        config.limits.writes_in_flight = 2;
-    })
-    .await;
-    let users: [i64; 101] = relation_calls::users(&node).await;
-    let group = public_group(&node, users[0], JoinPolicy::Open).await;
-    let joins = futures::future::join_all(users[1..].iter().map(|user| join(&node, group, *user, "")));
-    let others = futures::future::join_all((0..20).map(|number| {
-        let (node, name) = (&node, format!("late{number}"));
-        async move { node.user(&name).await }
-    }));
-    let (joined, others) = tokio::join!(joins, others);
-    let refused = joined.iter().filter_map(|joined| joined.as_ref().err()).collect::<Vec<_>>();
-    assert!(refused.is_empty(), "{refused:?}");
-    assert_eq!((others.len(), roster(&node, group).await.count), (20, 101));
-}
