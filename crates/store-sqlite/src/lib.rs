@@ -61,7 +61,7 @@ pub use open::{SqliteOptions, migration_status, open, open_in_memory, open_in_me
 pub use open_error::{MissingRight, OpenError};
 pub use room::{ROOM_LEAST, free_bytes, has_room};
 
-use crate::{readers::Readers, writer::Writer};
+use crate::{message::HeaderTables, readers::Readers, writer::Writer};
 
 /// An open data file. Dropping it and all its stores also completes queued calls, but does not wait for them.
 #[derive(Debug)]
@@ -161,6 +161,7 @@ impl SqliteHandle {
 struct Sqlite {
     readers: Readers,
     writer: Writer,
+    header_tables: Arc<HeaderTables>,
 }
 
 fn join(thread: JoinHandle<()>) {

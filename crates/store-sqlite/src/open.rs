@@ -255,7 +255,7 @@ fn start(options: &SqliteOptions, writer: Connection, lock: Option<Lock>) -> Res
     let condition = if lock.is_some() { Condition::of_file(path) } else { Condition::in_memory() };
     let writer = Writer::start(writer, options.queue, options.group_commit_max, condition, Box::new(lock))
         .map_err(|error| io_error(path, error))?;
-    Ok(SqliteHandle { sqlite: Arc::new(Sqlite { readers, writer }) })
+    Ok(SqliteHandle { sqlite: Arc::new(Sqlite { readers, writer, header_tables: Arc::default() }) })
 }
 
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {

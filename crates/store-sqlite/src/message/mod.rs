@@ -3,9 +3,12 @@
 pub(crate) mod append;
 pub(crate) mod change;
 pub(crate) mod erase;
+mod header_tables;
 mod packed;
 pub(crate) mod page;
 pub(crate) mod upkeep;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_store::{
@@ -16,6 +19,7 @@ use kith_store::{
 use rusqlite::{Connection, params};
 
 use crate::{Sqlite, error::Failure, statement::first};
+pub(crate) use header_tables::HeaderTables;
 
 /// Primary key, its end.
 pub(crate) const END: &str =
@@ -79,11 +83,13 @@ impl MessageStore for Sqlite {
 
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
         at_most(asked.len(), HEADS_AT_ONCE)?;
-        let logs: Vec<(String, Seq)> = asked.iter().map(|(log, above)| (log.to_string(), *above)).collect();
+        let (asked, tables) = (asked.to_vec(), Arc::clone(&self.header_tables));
         let heads = move |connection: &Connection| {
+            let changes: Vec<_> = asked.iter().map(|(log, _)| tables.changes(*log)).collect();
             // One snapshot: between two statements outside of a transaction another message may arrive.
             let reads = connection.unchecked_transaction()?;
-            logs.iter().map(|(log, above)| page::head(&reads, log, *above)).collect()
+            let asked = asked.iter().zip(changes);
+            asked.map(|(asked, changes)| page::head(&reads, &tables, *asked, changes)).collect()
         };
         self.readers.read(heads).await
     }
@@ -122,7 +128,11 @@ impl MessageStore for Sqlite {
     ) -> Result<MessageChangeOutcome, StoreError> {
         let (log, change) = (conversation.to_string(), change.clone());
         let event = append::NewRow::of(&change.event)?;
-        self.writer.write(move |connection| change::change(connection, &log, &change, &event)).await
+        let pending = self.header_tables.changing(conversation);
+        let changed = self
+            .writer
+            .write(move |connection| Ok((change::change(connection, &log, &change, &event)?, pending)));
+        changed.await.map(|(outcome, _pending)| outcome)
     }
 }
 

@@ -1,12 +1,15 @@
 //! Reading messages.
 
 use kith_store::{
-    DOCUMENT, DocumentKey, LogDocument, LogHead, Message, MessageKind, Seq, StoredHeader, Timestamp, UserId,
-    Version,
+    ConversationId, DOCUMENT, DocumentKey, LogDocument, LogHead, Message, MessageKind, Seq, StoredHeader,
+    Timestamp, UserId, Version,
 };
 use rusqlite::{Connection, Row, params};
 
-use super::packed::Packed;
+use super::{
+    header_tables::{ChangeCount, HeaderTables},
+    packed::Packed,
+};
 use crate::{
     error::{Failure, corrupt},
     statement::{all, first},
@@ -64,12 +67,39 @@ pub(super) fn headers(
     all(connection, PAGE, params![log, first, last], header_of)
 }
 
-/// The last message of a log, and the headers of those of the last [`DOCUMENT`] messages that are above a number.
-pub(super) fn head(connection: &Connection, log: &str, above: Seq) -> Result<LogHead, Failure> {
-    let Some(last) = first(connection, LAST, [log], message_of)? else { return Ok(LogHead::default()) };
-    let from = above.saturating_add(1).max(last.seq - DOCUMENT + 1);
-    let headers = if from <= last.seq { headers(connection, log, from, last.seq)? } else { Vec::new() };
-    Ok(LogHead { last: Some(last), headers })
+/// The last message of a log, and the headers of those of the last [`DOCUMENT`] messages that are above a number. `changes`:
+/// read before the transaction of the connection began to read.
+pub(super) fn head(
+    connection: &Connection,
+    tables: &HeaderTables,
+    (log, above): (ConversationId, Seq),
+    changes: ChangeCount,
+) -> Result<LogHead, Failure> {
+    let text = log.to_string();
+    let Some(last) = first(connection, LAST, [&text], message_of)? else { return Ok(LogHead::default()) };
+    let end = last.seq;
+    let oldest = (end - DOCUMENT + 1).max(1);
+    let from = above.saturating_add(1).max(oldest);
+    let mut found = LogHead { last: Some(last), headers: Vec::new() };
+    if from > end {
+        return Ok(found);
+    }
+    let Some(table) = tables.get(log, changes).filter(|table| (from - 1..=end).contains(&table.last()))
+    else {
+        found.headers = headers(connection, &text, from, end)?;
+        tables.put(log, changes, &found.headers);
+        return Ok(found);
+    };
+    if table.first() <= from && table.last() == end {
+        found.headers.extend(table.from(from));
+        return Ok(found);
+    }
+    let mut all = headers(connection, &text, from, table.first() - 1)?;
+    all.extend(table.from(oldest));
+    all.extend(headers(connection, &text, table.last() + 1, end)?);
+    tables.put(log, changes, &all);
+    found.headers = all.split_off(all.partition_point(|header| header.seq < from));
+    Ok(found)
 }
 
 fn header_of(row: &Row<'_>) -> Result<StoredHeader, Failure> {

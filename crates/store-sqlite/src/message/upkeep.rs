@@ -38,7 +38,9 @@ impl MessageUpkeep for Sqlite {
         now: Timestamp,
     ) -> Result<TrimResult, StoreError> {
         let log = conversation.to_string();
-        self.writer.write(move |connection| trim(connection, &log, below, now)).await
+        let pending = self.header_tables.changing(conversation);
+        let trimmed = self.writer.write(move |connection| Ok((trim(connection, &log, below, now)?, pending)));
+        trimmed.await.map(|(result, _pending)| result)
     }
 
     async fn aged(&self, highest: Range<Timestamp>, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
@@ -81,7 +83,11 @@ impl MessageUpkeep for Sqlite {
         now: Timestamp,
     ) -> Result<u64, StoreError> {
         let log = conversation.to_string();
-        self.writer.write(move |connection| erase::erase(connection, &log, first, sender, now)).await
+        let pending = self.header_tables.changing(conversation);
+        let erased = self
+            .writer
+            .write(move |connection| Ok((erase::erase(connection, &log, first, sender, now)?, pending)));
+        erased.await.map(|(count, _pending)| count)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use kith_store::{
     Appended, ContentChange, Message, MessageChange, MessageChangeOutcome, MessageKey, MessageKind,
-    NewMessage, Recalled, RecalledBy, Seq,
+    NewMessage, Recalled, RecalledBy, Seq, StoredHeader,
     conformance::message_sample::{self, log_of, replayed},
 };
 use rusqlite::{StatementStatus, params};
@@ -10,7 +10,7 @@ use rusqlite::{StatementStatus, params};
 use super::*;
 use crate::{
     conversation, erasure,
-    message::{self, append, change, erase, page, upkeep},
+    message::{self, HeaderTables, append, change, erase, page, upkeep},
     notice, notice_reader, sequence,
 };
 
@@ -276,4 +276,72 @@ async fn queries_of_messages_read_their_index() {
         let plan = plan(&handle, sql).await.join("\n");
         assert!(plan.contains(expected) && !plan.contains("TEMP B-TREE"), "{expected}\n{plan}");
     }
+}
+
+/// The flags of the rows of a log, changed without the store.
+fn silence(handle: &SqliteHandle, group: i64) -> impl Future<Output = ()> {
+    let log = log_of(group).to_string();
+    let silenced = handle.sqlite.writer.write(move |connection| {
+        Ok(connection.execute("UPDATE messages SET flags = 1 WHERE conversation = ?1", [log])?)
+    });
+    async { assert!(silenced.await.unwrap() > 0) }
+}
+
+async fn silent_ones(handle: &SqliteHandle, group: i64) -> Vec<Seq> {
+    let head = handle.stores().messages.heads(&[(log_of(group), 0)]).await.unwrap().remove(0);
+    head.headers.iter().filter(|header| header.silent).map(|header| header.seq).collect()
+}
+
+#[tokio::test]
+async fn headers_are_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    append_to(&handle, 9, &batch("a", 3)).await;
+    append_to(&handle, 8, &batch("a", 3)).await;
+    assert!(silent_ones(&handle, 9).await.is_empty());
+    silence(&handle, 9).await;
+    silence(&handle, 8).await;
+    append_to(&handle, 9, &batch("b", 1)).await;
+    assert!(silent_ones(&handle, 9).await.is_empty(), "the rows are not read again");
+    assert_eq!(silent_ones(&handle, 8).await, [1, 2, 3], "those of another log are");
+    handle.stores().messages.change(log_of(9), &recall(4, message("recall"))).await.unwrap();
+    assert_eq!(silent_ones(&handle, 9).await, [1, 2, 3, 5], "after a change they are, with its event");
+}
+
+/// Interleaving: a list that misses its table reads rows, a message is recalled, and the list then keeps what it read.
+#[tokio::test]
+async fn headers_read_before_a_change_are_not_used() {
+    let tables = Arc::new(HeaderTables::default());
+    let header = StoredHeader::of(&message("a").numbered(1));
+    let begun = tables.changes(log_of(9));
+    drop(tables.changing(log_of(9)));
+    tables.put(log_of(9), begun, std::slice::from_ref(&header));
+    assert!(tables.get(log_of(9), tables.changes(log_of(9))).is_none());
+    tables.put(log_of(9), tables.changes(log_of(9)), &[header]);
+    assert!(tables.get(log_of(9), tables.changes(log_of(9))).is_some());
+}
+
+#[tokio::test]
+async fn change_of_a_lost_caller_drops_headers() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    let messages = handle.stores().messages;
+    append_to(&handle, 9, &batch("a", 2)).await;
+    let is_recalled = async || {
+        let head = messages.heads(&[(log_of(9), 0)]).await.unwrap().remove(0);
+        head.headers[0].recalled
+    };
+    assert!(!is_recalled().await);
+    let change = recall(1, message("recall"));
+    tokio::select! {
+        biased;
+        _ = messages.change(log_of(9), &change) => panic!("its first poll only sends it"),
+        () = std::future::ready(()) => {}
+    }
+    let seen = async {
+        while !is_recalled().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), seen).await.unwrap();
 }

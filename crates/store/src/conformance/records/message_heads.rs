@@ -87,6 +87,20 @@ pub async fn head_begins_above_the_number_asked(stores: Stores) {
     }
 }
 
+pub async fn heads_of_parts_have_what_is_asked(stores: Stores) {
+    let messages = of_all_kinds(160);
+    fill(&stores, log_of(9), &messages[..120]).await;
+    for above in [110, 100, 115, 40] {
+        let found = head(&stores, above).await;
+        assert_eq!(found.headers, headers_of(&messages, above + 1, 120), "above {above}");
+    }
+    fill(&stores, log_of(9), &messages[120..]).await;
+    for above in [159, 70, 155, 0] {
+        let found = head(&stores, above).await;
+        assert_eq!(found.headers, headers_of(&messages, (above + 1).max(61), 160), "above {above}");
+    }
+}
+
 pub async fn heads_are_in_the_order_asked(stores: Stores) {
     let direct = ConversationId::direct(user_id(7), user_id(8));
     for (log, count) in [(log_of(1), 3), (log_of(3), 101), (direct, 100)] {
