@@ -1,6 +1,6 @@
-//! Frames of conversations and deliveries.
+//! Frames of conversations, and the one that ends what was there before.
 
-use kith_proto::message::v1::{Conversation, Delivery, Message, Missed, delivery::What};
+use kith_proto::message::v1::Conversation;
 use serde_json::json;
 
 use super::frame::SENT_BYTES;
@@ -47,20 +47,6 @@ fn conversation(conversation: &Conversation) -> String {
     value.unwrap_or_else(|| json!({"conversationId": conversation.conversation_id})).to_string()
 }
 
-/// One delivery with the cursor after it. What has no JSON form is named, so that the peer pulls it and reads why.
-pub(super) fn delivered(delivery: &Delivery, cursor: &str) -> String {
-    let value = json::value("kith.message.v1.Delivery", delivery).or_else(|| {
-        let Some(What::Message(message)) = &delivery.what else { return None };
-        let what = Some(What::Missed(missed(message)));
-        json::value("kith.message.v1.Delivery", &Delivery { what })
-    });
-    let mut value = value.unwrap_or_else(|| json!({}));
-    if !cursor.is_empty() {
-        value["cursor"] = cursor.into();
-    }
-    value.to_string()
-}
-
 /// All that was there before has been sent, up to this cursor, except for this number of conversations.
 pub(super) fn live(cursor: &str, left_out: i64) -> String {
     let mut frame = json!({"live": true});
@@ -73,14 +59,8 @@ pub(super) fn live(cursor: &str, left_out: i64) -> String {
     frame.to_string()
 }
 
-fn missed(message: &Message) -> Missed {
-    Missed { conversation_id: message.conversation_id.clone(), from_seq: message.seq, to_seq: message.seq }
-}
-
 #[cfg(test)]
 mod tests {
-    use kith_proto::message::v1::{Note, note};
-    use prost_types::Timestamp;
     use serde_json::Value;
 
     use super::*;
@@ -118,24 +98,8 @@ mod tests {
     }
 
     #[test]
-    fn delivery_carries_its_cursor() {
-        let what = Some(What::Note(Note { what: Some(note::What::FollowerAdded(Default::default())) }));
-        let text = delivered(&Delivery { what }, "c-1");
-        assert_eq!(parsed(&text), json!({"note": {"followerAdded": {}}, "cursor": "c-1"}));
-    }
-
-    #[test]
     fn live_says_what_was_left_out() {
         assert_eq!(parsed(&live("c-1", 0)), json!({"live": true, "cursor": "c-1"}));
         assert_eq!(parsed(&live("", 3)), json!({"live": true, "leftOut": "3"}));
-    }
-
-    #[test]
-    fn messages_without_a_json_form_are_named() {
-        let send_time = Some(Timestamp { seconds: 253_402_300_800, nanos: 0 });
-        let message = Message { conversation_id: "g9".into(), seq: 4, send_time, ..Default::default() };
-        let text = delivered(&Delivery { what: Some(What::Message(message)) }, "");
-        let missed = json!({"conversationId": "g9", "fromSeq": "4", "toSeq": "4"});
-        assert_eq!(parsed(&text), json!({ "missed": missed }));
     }
 }

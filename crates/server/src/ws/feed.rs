@@ -17,7 +17,9 @@ use tonic::{Code, Request, Status, Streaming};
 
 use super::{
     close::Close,
-    delivery, frame,
+    delivery,
+    delivery_texts::DeliveryTexts,
+    frame,
     hello::{ClaimedUser, Hello, ReceiveStart},
     renewal::ProvenUser,
 };
@@ -42,6 +44,8 @@ pub(super) enum FeedOutput {
 /// The feed of one hello. Ends when the socket does.
 pub(super) struct Feed {
     pub(super) edge: Edge,
+    /// Those of all sockets.
+    pub(super) texts: Arc<DeliveryTexts>,
     /// Changed by renewals.
     pub(super) user: watch::Receiver<ProvenUser>,
     pub(super) hello: Hello,
@@ -188,7 +192,7 @@ impl Feed {
                 Some(What::Reset(_)) => return self.reset().await,
                 Some(_) => {
                     let cursor = if at == last { response.cursor.as_str() } else { "" };
-                    self.send(FeedOutput::Frame(delivery::delivered(&new, cursor))).await?;
+                    self.send(FeedOutput::Frame(self.texts.frame(&new, cursor))).await?;
                 }
                 // Of a later version of the contract.
                 None => {}

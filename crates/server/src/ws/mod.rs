@@ -7,6 +7,7 @@ mod calls;
 mod close;
 mod closing;
 mod delivery;
+mod delivery_texts;
 mod feed;
 mod frame;
 mod handshake;
@@ -28,7 +29,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{calls::SocketCalls, handshake::HandshakeError, socket::Socket};
+use self::{calls::SocketCalls, delivery_texts::DeliveryTexts, handshake::HandshakeError, socket::Socket};
 use crate::{
     config::{LimitsConfig, WsConfig},
     edge::Edge,
@@ -69,6 +70,7 @@ pub(crate) struct SocketsShared {
     config: WsConfig,
     edge: Edge,
     calls: SocketCalls,
+    texts: Arc<DeliveryTexts>,
     closing: CancellationToken,
     /// How long a socket goes on after its user was proved by a token.
     age_max: Duration,
@@ -90,6 +92,7 @@ impl Sockets {
         let shared = SocketsShared {
             config: config.clone(),
             calls: SocketCalls::new(edge.clone(), BodyLimits::of(limits)),
+            texts: Arc::default(),
             edge,
             closing: shutdown.closing.clone(),
             age_max: limits.stream_max,

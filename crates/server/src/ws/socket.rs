@@ -322,9 +322,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
         // No queue: what is not taken waits where it is.
         let (sender, output) = mpsc::channel(1);
-        let (edge, age_max, liveness) =
-            (self.shared.edge.clone(), self.shared.age_max, Arc::clone(&self.liveness));
-        let feed = Feed { edge, user, hello, liveness, output: sender, age_max };
+        let feed = Feed {
+            edge: self.shared.edge.clone(),
+            texts: Arc::clone(&self.shared.texts),
+            user,
+            hello,
+            liveness: Arc::clone(&self.liveness),
+            output: sender,
+            age_max: self.shared.age_max,
+        };
         FeedTask { output, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(welcome))) }
     }
 
