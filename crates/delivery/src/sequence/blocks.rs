@@ -68,8 +68,13 @@ impl Source {
         let (mut rounds, mut polls) = (0, 0);
         while missing > 0 && rounds < ROUNDS && polls < POLLS {
             let seen = sequence.seen().max(need.above);
-            let take = Take { count: missing, seen, low: sequence.low() };
+            let now = self.clock.now();
+            let take =
+                Take { count: missing, seen, low: sequence.low(), renews: sequence.is_renewal_due(now) };
             let Ok(Taken { numbers, lease }) = self.keeper.take(&sequence.name, take).await else { break };
+            if take.renews {
+                sequence.renewed(now);
+            }
             if let Some(range) = numbers {
                 sequence.record_seen(range.last);
                 missing = missing.saturating_sub(count(range));

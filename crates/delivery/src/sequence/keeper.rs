@@ -19,6 +19,8 @@ pub struct Take {
     pub seen: Seq,
     /// A block is to be fetched when fewer numbers than this are left.
     pub low: u64,
+    /// Whether the time begins again for which the sequence is kept.
+    pub renews: bool,
 }
 
 /// The result of a take.

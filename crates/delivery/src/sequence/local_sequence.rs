@@ -19,6 +19,8 @@ pub(super) type Fetch = Shared<BoxFuture<'static, Result<(), StoreError>>>;
 const LASTS_SHORT: Duration = Duration::from_millis(100);
 /// A block that lasts longer is followed by a smaller one.
 const LASTS_LONG: Duration = Duration::from_secs(10);
+/// How often a node renews the time for which the keeper keeps a sequence that is in use.
+const RENEWED_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// The state of a sequence on a node.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ struct LocalSequenceState {
     fetch: Option<WeakResult<()>>,
     /// The lease of a fetch that failed: the next one needs no other.
     unused_lease: Option<FetchLease>,
+    /// When this node renewed the sequence in the keeper.
+    renewed: Option<Moment>,
 }
 
 /// Does not keep the work alive.
@@ -77,6 +81,7 @@ impl LocalSequence {
             last: None,
             fetch: None,
             unused_lease: None,
+            renewed: None,
         };
         Self { name, state: Mutex::new(state) }
     }
@@ -115,6 +120,16 @@ impl LocalSequence {
     pub(super) fn record_seen(&self, seq: Seq) {
         let mut state = self.state.lock();
         state.seen = state.seen.max(seq);
+    }
+
+    /// Whether the next take renews the sequence in the keeper.
+    pub(super) fn is_renewal_due(&self, now: Moment) -> bool {
+        self.state.lock().renewed.is_none_or(|renewed| now.since(renewed) >= RENEWED_EVERY)
+    }
+
+    /// The keeper has answered a take that renewed it.
+    pub(super) fn renewed(&self, at: Moment) {
+        self.state.lock().renewed = Some(at);
     }
 
     /// A block is to be fetched when fewer numbers than this are left: half of the last one.
@@ -202,6 +217,15 @@ mod tests {
         let _first = sequence.join(need(60, 0), 100, batch).unwrap();
         assert!(sequence.join(need(41, 0), 100, batch).is_none());
         assert!(sequence.join(need(40, 0), 100, batch).is_some());
+    }
+
+    #[test]
+    fn sequence_in_use_is_renewed_every_hour() {
+        let sequence = sequence(&SequenceLimits::default());
+        let is_due = |minutes: u64| sequence.is_renewal_due(Moment::new(minutes * 60_000));
+        assert!(is_due(5));
+        sequence.renewed(Moment::new(5 * 60_000));
+        assert_eq!([6, 64, 65].map(is_due), [false, false, true]);
     }
 
     #[test]

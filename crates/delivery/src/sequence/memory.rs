@@ -63,7 +63,7 @@ impl MemorySequences {
 }
 
 impl Blocks {
-    fn take(&mut self, Take { count, seen, low }: Take, now: Moment) -> Taken {
+    fn take(&mut self, Take { count, seen, low, .. }: Take, now: Moment) -> Taken {
         let numbers = if self.at < seen { None } else { self.issue(count) };
         let lease = (numbers.is_none() || self.left() < low).then(|| self.lease(now)).flatten();
         Taken { numbers, lease }

@@ -20,8 +20,9 @@ use crate::{
     },
 };
 
-/// How long a sequence is kept after its last use. The rest of its block is lost then.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a sequence is kept after its last renewal: a day after its last use, and the time between two renewals. The rest of its
+/// block is lost then.
+const KEPT: Duration = Duration::from_secs(25 * 60 * 60);
 
 /// Issues the numbers of blocks in Redis, in the epoch that the node follows. Only answers of that epoch's server
 /// count, and commands are sent once: a repeated offer would issue numbers a second time. A call ends within the
@@ -74,9 +75,10 @@ impl RedisSequences {
 #[async_trait]
 impl SequenceKeeper for RedisSequences {
     async fn take(&self, name: &SequenceName, take: Take) -> Result<Taken, SharedError> {
-        let Take { count, seen, low } = take;
+        let Take { count, seen, low, renews } = take;
         let low = i64::try_from(low).unwrap_or(i64::MAX);
-        let arguments = [count.into(), seen, low, milliseconds(self.fetch_lease), milliseconds(KEPT)];
+        let (lease, kept) = (milliseconds(self.fetch_lease), milliseconds(KEPT));
+        let arguments = [count.into(), seen, low, lease, kept, renews.into()];
         let reply = self.run(&self.take, name, arguments).await?;
         taken(reply, take).ok_or(SharedError::Unexpected)
     }
@@ -126,7 +128,7 @@ fn taken(reply: Reply, take: Take) -> Option<Taken> {
 mod tests {
     use super::*;
 
-    const TAKE: Take = Take { count: 10, seen: 40, low: 50 };
+    const TAKE: Take = Take { count: 10, seen: 40, low: 50, renews: true };
 
     fn read(values: &[i64]) -> Option<Taken> {
         taken(Reply::List(values.iter().copied().map(Reply::Number).collect()), TAKE)

@@ -1,7 +1,7 @@
 -- Issues numbers of a sequence. KEYS: 1 a hash: at, the last number that was issued; last, the end of the block; nfirst and nlast,
 -- a block above it, if there is one; fetch, when the lease of the node that fetches a block ends, in ms. ARGV: how many numbers, the
 -- highest number that the node was given or its caller knows, below how many left a block is to be fetched, the length of a lease in
--- ms, how long the sequence is kept in ms. Returns the first number, how many, and the lease if the caller is to fetch a block, else 0.
+-- ms, how long the sequence is kept in ms, 1 if that begins again. Returns the first number, how many, and the lease if the caller is to fetch a block, else 0.
 -- Invariant: at only rises, and each number that is issued is in a block that a node took from the store and offered once.
 -- Invariant: one node fetches at a time. Blocks of two nodes could arrive in either order, and at would pass the later one.
 local KEY = KEYS[1]
@@ -29,5 +29,6 @@ if taken == 0 or left < low then
         redis.call('HSET', KEY, 'fetch', lease)
     end
 end
-redis.call('PEXPIRE', KEY, ARGV[5])
+-- A key without an end would stay for ever: a lease may have made it.
+if lease > 0 or ARGV[6] == '1' then redis.call('PEXPIRE', KEY, ARGV[5]) end
 return { first, taken, lease }
