@@ -45,20 +45,20 @@ impl Node {
 
     #[cfg(feature = "cluster")]
     async fn over_a_cluster() -> Self {
-        use crate::node::{lent_keyspace::LentKeyspace, variable};
+        use crate::node::{data_stores::DataStores, variable};
         use kith_store_cluster::{CqlOptions, MongoOptions, connect};
 
         let folder = tempfile::tempdir().unwrap();
         let [uri, cql] = ["KITH_TEST_MONGODB", "KITH_TEST_CQL"].map(|name| variable(name).unwrap());
-        let keyspace = LentKeyspace::of(folder.path(), &cql).await;
-        let mongo = MongoOptions::new(uri, format!("kith_policy_{}", uuid::Uuid::new_v4().simple()));
-        let cql =
-            CqlOptions { request: Duration::from_secs(10), ..CqlOptions::new([cql], keyspace.name.clone()) };
+        let lent = DataStores::of(folder.path(), &uri, Some(&cql)).await;
+        let mongo = MongoOptions::new(uri, &lent.stores.database);
+        let keyspace = lent.stores.keyspace.clone().unwrap();
+        let cql = CqlOptions { request: Duration::from_secs(10), ..CqlOptions::new([cql], keyspace) };
         let handle = connect(mongo).await.unwrap().with_relations(cql).unwrap();
         let stores = handle.stores();
         stores.migrations.migrate().await.unwrap();
         until(async || stores.edges.removals(1).await.is_ok()).await;
-        Self::over(stores, Box::new((handle, keyspace, folder))).await
+        Self::over(stores, Box::new((handle, lent, folder))).await
     }
 
     fn start(&self) {

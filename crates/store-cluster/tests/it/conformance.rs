@@ -3,12 +3,12 @@
 use crate::server;
 use kith_store::Stores;
 
-async fn open() -> (Stores, server::DatabaseGuard) {
-    server::open_with(server::options()).await
+async fn open() -> (Stores, server::LentGuard) {
+    server::open_lent().await
 }
 
-async fn open_relations() -> (Stores, server::DatabaseGuard) {
-    server::open_shared().await
+async fn open_relations() -> (Stores, server::LentGuard) {
+    server::open_lent_relations().await
 }
 
 kith_store::records_conformance!(open, #[ignore = "needs MongoDB: run cargo xtask test"]);

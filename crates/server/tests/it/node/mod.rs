@@ -3,12 +3,11 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
-pub mod lent_keyspace;
+pub mod data_stores;
 
 use std::{
     collections::BTreeMap,
     fmt::Debug,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
     time::{Duration, Instant},
 };
 
@@ -21,7 +20,7 @@ use kith_proto::{
     notice::v1::notice_service_client::NoticeServiceClient,
     presence::v1::presence_service_client::PresenceServiceClient,
     receipt::v1::receipt_service_client::ReceiptServiceClient,
-    relation::v1::relation_service_client::RelationServiceClient,
+    relation::v1::{GetRelationRequest, relation_service_client::RelationServiceClient},
     sequence::v1::sequence_service_client::SequenceServiceClient,
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
@@ -34,7 +33,7 @@ use tonic::{
 };
 use tonic_types::StatusExt as _;
 
-use lent_keyspace::LentKeyspace;
+use data_stores::{DataStores, LentStores};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -44,7 +43,8 @@ pub struct TestNode {
     data: tempfile::TempDir,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<()>,
-    keyspace: Option<LentKeyspace>,
+    /// `None`: it has a file.
+    stores: Option<DataStores>,
 }
 
 impl TestNode {
@@ -77,8 +77,7 @@ impl TestNode {
         // A store on a busy machine is slow, not away.
         config.limits.write_answer = Duration::from_secs(8);
         change(&mut config);
-        let elsewhere = over_the_store_of_the_tests(&mut config);
-        let keyspace = keyspace_of(&mut config).await;
+        let stores = over_the_stores_of_the_tests(&mut config).await;
         let (ready, bound) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {
@@ -87,10 +86,10 @@ impl TestNode {
         });
         let address = bound.await.expect("the node starts").grpc;
         let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-        if elsewhere {
-            until_it_serves(&channel).await;
+        if let Some(stores) = &stores {
+            until_it_serves(&channel, &stores.stores).await;
         }
-        Self { address, channel, data, stop: Some(stop), running, keyspace }
+        Self { address, channel, data, stop: Some(stop), running, stores }
     }
 
     /// The folder with everything that the node keeps.
@@ -178,33 +177,26 @@ impl TestNode {
         self.stop.take().unwrap().send(()).unwrap();
         drop(self.channel);
         self.running.await.unwrap();
-        if let Some(keyspace) = self.keyspace {
-            keyspace.keep();
+        if let Some(stores) = self.stores {
+            stores.keep();
         }
         self.data
     }
 }
 
-/// The same data folder is the same database. False where the node has a file.
-fn over_the_store_of_the_tests(config: &mut Config) -> bool {
-    if variable("KITH_TEST_STORE").as_deref() != Some("mongodb") {
-        return false;
-    }
-    let mut name = DefaultHasher::new();
-    config.data_dir.hash(&mut name);
+/// The same data folder is the same stores. `None` where the node has a file.
+async fn over_the_stores_of_the_tests(config: &mut Config) -> Option<DataStores> {
+    variable("KITH_TEST_STORE").filter(|store| store == "mongodb")?;
+    let uri = variable("KITH_TEST_MONGODB").unwrap();
+    let cql = config.store.cql.contact_points.first().map(String::as_str);
+    let stores = DataStores::of(&config.data_dir, &uri, cql).await;
     config.store.backend = Backend::Cluster;
-    config.store.mongodb.database = format!("kith_policy_{:016x}", name.finish());
-    config.store.mongodb.uri = variable("KITH_TEST_MONGODB").map(Secret::new);
-    true
-}
-
-/// The keyspace of the node, where it has a store of relations of its own.
-async fn keyspace_of(config: &mut Config) -> Option<LentKeyspace> {
-    let address =
-        config.store.cql.contact_points.first().filter(|_| config.store.backend == Backend::Cluster)?;
-    let keyspace = LentKeyspace::of(&config.data_dir, address).await;
-    config.store.cql.keyspace.clone_from(&keyspace.name);
-    Some(keyspace)
+    config.store.mongodb.database.clone_from(&stores.stores.database);
+    config.store.mongodb.uri = Some(Secret::new(uri));
+    if let Some(keyspace) = &stores.stores.keyspace {
+        config.store.cql.keyspace.clone_from(keyspace);
+    }
+    Some(stores)
 }
 
 /// A variable of the environment.
@@ -212,11 +204,18 @@ pub fn variable(wanted: &str) -> Option<String> {
     std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value)
 }
 
-async fn until_it_serves(channel: &Channel) {
-    let mut users = UserServiceClient::new(channel.clone());
+/// Until a node whose connections are new reads from its stores.
+async fn until_it_serves(channel: &Channel, stores: &LentStores) {
+    let (mut users, mut relations) =
+        (UserServiceClient::new(channel.clone()), RelationServiceClient::new(channel.clone()));
+    let is_away = |answer: Option<Status>| answer.is_some_and(|why| why.code() == Code::Unavailable);
     let serves = async {
         let request = users::GetUserRequest { user_id: i64::MAX, consistency: None };
-        while users.get_user(request.clone()).await.is_err_and(|why| why.code() == Code::Unavailable) {
+        while is_away(users.get_user(request.clone()).await.err()) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let request = GetRelationRequest { user_id: 1, target_id: 2, ..Default::default() };
+        while stores.keyspace.is_some() && is_away(relations.get_relation(request.clone()).await.err()) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

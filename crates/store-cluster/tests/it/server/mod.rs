@@ -2,13 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-#[allow(dead_code, reason = "not every test file has relations")]
-mod keyspaces;
+mod lent_stores;
 
-use kith_store::Stores;
+use std::time::Duration;
+
+use kith_store::{Edge, Stores, UserId};
 use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions, connect};
 use mongodb::{Client, Database};
 use scylla::client::{session::Session, session_builder::SessionBuilder};
+
+use lent_stores::LentStores;
+use tokio::time::{sleep, timeout};
 
 /// Address of a replica set that tests may fill; names the databases that they make `kith_test_...`.
 #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
@@ -26,7 +30,7 @@ pub(crate) fn cql_address() -> String {
 #[allow(dead_code, reason = "not every test file has relations")]
 pub(crate) fn cql_options() -> CqlOptions {
     let keyspace = format!("kith_test_{}", uuid::Uuid::new_v4().simple());
-    CqlOptions { request: std::time::Duration::from_secs(10), ..CqlOptions::new([cql_address()], keyspace) }
+    CqlOptions { request: Duration::from_secs(10), ..CqlOptions::new([cql_address()], keyspace) }
 }
 
 /// Another node over the same stores.
@@ -40,17 +44,38 @@ pub(crate) async fn node(mongo: &MongoOptions, cql: &CqlOptions) -> ClusterHandl
 pub(crate) async fn open_relations(mongo: MongoOptions, cql: CqlOptions) -> (Stores, DatabaseGuard) {
     let stores = node(&mongo, &cql).await.stores();
     stores.migrations.migrate().await.unwrap();
-    (stores, DatabaseGuard { options: mongo, keyspace: Some(Keyspace::Own(cql.keyspace)) })
+    (stores, DatabaseGuard { options: mongo, keyspace: Some(cql.keyspace) })
 }
 
-/// As [`open_relations`], for cases that are many and look at nothing but what they wrote.
-#[allow(dead_code, reason = "not every test file has relations")]
-pub(crate) async fn open_shared() -> (Stores, DatabaseGuard) {
-    let keyspace = keyspaces::take(&cql_address()).await;
-    let (stores, mut cleaning) =
-        open_relations(options(), CqlOptions { keyspace: keyspace.clone(), ..cql_options() }).await;
-    cleaning.keyspace = Some(Keyspace::Shared(keyspace));
-    (stores, cleaning)
+/// Empty stores for cases that are many and look at nothing but what they wrote.
+pub(crate) async fn open_lent() -> (Stores, LentGuard) {
+    let lent = LentStores::take(&address(), None).await;
+    let stores = connect(MongoOptions::new(address(), &lent.database)).await.unwrap().stores();
+    stores.migrations.migrate().await.unwrap();
+    (stores, LentGuard(Some(lent)))
+}
+
+/// The same with relations.
+pub(crate) async fn open_lent_relations() -> (Stores, LentGuard) {
+    let lent = LentStores::take(&address(), Some(&cql_address())).await;
+    let keyspace = lent.keyspace.clone().unwrap();
+    let cql = CqlOptions { keyspace, ..cql_options() };
+    let stores = node(&MongoOptions::new(address(), &lent.database), &cql).await.stores();
+    stores.migrations.migrate().await.unwrap();
+    until_connected(&stores).await;
+    (stores, LentGuard(Some(lent)))
+}
+
+/// A migration that has nothing to do does not wait for the connection to the keyspace.
+async fn until_connected(stores: &Stores) {
+    let id = |number| UserId::new(number).unwrap();
+    let edge = Edge { from: id(1), to: id(2) };
+    let connected = async {
+        while stores.follows.follows(&[edge]).await.is_err() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), connected).await.unwrap();
 }
 
 /// The driver's own view of a keyspace.
@@ -77,21 +102,21 @@ pub(crate) async fn database(options: &MongoOptions) -> Database {
     Client::with_uri_str(&options.uri).await.unwrap().database(&options.database)
 }
 
-/// Removes the database when it is dropped, and the keyspace or what is in it.
+/// Lends the stores to another case when it is dropped.
+#[derive(Debug)]
+pub(crate) struct LentGuard(Option<LentStores>);
+
+impl Drop for LentGuard {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(LentStores::give_back);
+    }
+}
+
+/// Removes the database when it is dropped, and the keyspace.
 #[derive(Debug)]
 pub(crate) struct DatabaseGuard {
     options: MongoOptions,
-    keyspace: Option<Keyspace>,
-}
-
-/// What becomes of a keyspace in the end.
-#[derive(Debug)]
-#[allow(dead_code, reason = "not every test file has relations")]
-enum Keyspace {
-    /// It is dropped.
-    Own(String),
-    /// It is emptied for another case.
-    Shared(String),
+    keyspace: Option<String>,
 }
 
 impl Drop for DatabaseGuard {
@@ -103,13 +128,9 @@ impl Drop for DatabaseGuard {
             runtime.block_on(async {
                 let client = Client::with_uri_str(uri).await.unwrap();
                 client.database(&database).drop().await.unwrap();
-                match keyspace {
-                    Some(Keyspace::Own(name)) => {
-                        let drop = format!("DROP KEYSPACE IF EXISTS {name}");
-                        session().await.query_unpaged(drop, ()).await.unwrap();
-                    }
-                    Some(Keyspace::Shared(name)) => keyspaces::give_back(name),
-                    None => {}
+                if let Some(name) = keyspace {
+                    let drop = format!("DROP KEYSPACE IF EXISTS {name}");
+                    session().await.query_unpaged(drop, ()).await.unwrap();
                 }
             });
         });

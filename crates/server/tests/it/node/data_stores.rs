@@ -1,0 +1,47 @@
+//! The database and keyspace of a node over MongoDB: another node uses them after it. Hundreds of them would fill the memory of the
+//! servers.
+
+#[path = "../../../../store-cluster/tests/it/server/lent_stores.rs"]
+mod lent_stores;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+pub(crate) use lent_stores::LentStores;
+
+/// Of nodes that run, or whose data folder another node may use: the same data folder is the same stores.
+static LENT: Mutex<Option<HashMap<PathBuf, LentStores>>> = Mutex::new(None);
+
+/// The stores of a node, until the node is dropped.
+pub struct DataStores {
+    data: PathBuf,
+    pub(crate) stores: LentStores,
+}
+
+impl DataStores {
+    /// Those of this data folder, or else empty ones.
+    pub async fn of(data: &Path, mongodb: &str, cql: Option<&str>) -> Self {
+        let known = LENT.lock().unwrap().get_or_insert_default().get(data).cloned();
+        let stores = match known {
+            Some(stores) => stores,
+            None => LentStores::take(mongodb, cql).await,
+        };
+        LENT.lock().unwrap().get_or_insert_default().insert(data.to_owned(), stores.clone());
+        Self { data: data.to_owned(), stores }
+    }
+
+    /// For another node over the same data folder.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for DataStores {
+    fn drop(&mut self) {
+        LENT.lock().unwrap().get_or_insert_default().remove(&self.data);
+        self.stores.clone().give_back();
+    }
+}
