@@ -32,8 +32,8 @@ pub use api::{
     version::Version,
 };
 pub use collection::{
-    ItemsCodec, ListEpoch, ListPolicies, ListWrite, NotAKey, Page, PageAnswer, PageKey, PageLoader,
-    PagedList, Pair, SmallSet,
+    ItemsCodec, ListEpoch, ListPolicies, NotAKey, Page, PageAnswer, PageKey, PageLoader, PagedList, Pair,
+    SmallSet,
 };
 pub use local::{
     delayed_invalidation::LATE_WRITES_FOR,
@@ -41,6 +41,7 @@ pub use local::{
     resync::{ResyncReport, Resyncer},
     tiered_cache::TieredCache,
     write_guard::WriteGuard,
+    write_parts::WriteParts,
 };
 pub use metrics::{
     exposition::METRICS,

@@ -10,7 +10,7 @@ use super::{
     page::Pages,
 };
 use crate::{
-    CacheError, Change, Consistency, Entry, Key, Loaded, Node, Policy, Tier, TieredCache, Token, WriteGuard,
+    CacheError, Consistency, Entry, Key, Loaded, Node, Policy, Tier, TieredCache, Token, WriteParts,
     remote::{Codec, Sharing},
     source::read::LoadRequest,
     testing::rules,
@@ -24,7 +24,7 @@ const TRIES: usize = 3;
 /// published as a change of the list.
 ///
 /// A list has a random epoch, which is read before the page and is part of the key of the page. A change of the list
-/// drops its epoch on all nodes. Therefore, after a change is acknowledged ([`ListWrite::committed`]), no read of this
+/// drops its epoch on all nodes. Therefore, after a change is acknowledged ([`WriteParts::committed`]), no read of this
 /// node that begins later returns a page from before it, and no read of another node that has applied it. The pages of
 /// one epoch are of one state of the list, if its writes go through this node. No write has to name the affected pages:
 /// they are never found again, and expire.
@@ -134,9 +134,8 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
 
     /// Must be called before a write that may change these lists is sent to the store. Drops their epochs. Until the
     /// guard gets its verdict, the lists are read from the store. Writes of one list may overlap.
-    pub async fn begin_write(&self, lists: &[L]) -> ListWrite<L> {
-        let guard = self.epochs.begin_write(lists).await;
-        ListWrite { guard, lists: lists.to_vec() }
+    pub async fn begin_write(&self, lists: &[L]) -> WriteParts {
+        self.epochs.begin_write(lists).await.invalidating()
     }
 
     /// Drops the epochs of these lists, here and on the other nodes, in one publication.
@@ -194,40 +193,6 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
     }
 }
 
-/// A write in progress that may change lists, between [`PagedList::begin_write`] and its verdict.
-///
-/// Dropped without a verdict it acts as [`unknown`](Self::unknown). Owned, so that it can live in a task.
-#[must_use = "dropped, it counts as a write of unknown outcome"]
-pub struct ListWrite<L: Key> {
-    guard: WriteGuard<L, ListEpoch>,
-    lists: Vec<L>,
-}
-
-impl<L: Key> ListWrite<L> {
-    /// The write was committed: the lists may have changed. One publication for all of them.
-    ///
-    /// # Errors
-    /// [`CacheError::Bus`] if the change could not be published to the other nodes. The write is committed; it is
-    /// invalidated as if its outcome were unknown.
-    pub async fn committed(self) -> Result<Token, CacheError> {
-        let lists = self.lists.into_iter();
-        self.guard.committed(lists.map(|list| (list, Change::Invalidate { version: None })).collect()).await
-    }
-
-    /// The write was not applied, and never will be. Publishes nothing.
-    pub async fn aborted(self) {
-        self.guard.aborted().await;
-    }
-
-    /// The write may have been applied, or may be later: the epochs are dropped now, and again after 5, 30 and 90 s.
-    ///
-    /// # Errors
-    /// [`CacheError::Bus`] if the change could not be published to the other nodes now.
-    pub async fn unknown(self) -> Result<Token, CacheError> {
-        self.guard.unknown().await
-    }
-}
-
 fn without_early_refresh(policy: &Policy<ListEpoch>) -> Policy<ListEpoch> {
     Policy { early_refresh: 1.0, ..policy.clone() }
 }
@@ -235,11 +200,5 @@ fn without_early_refresh(policy: &Policy<ListEpoch>) -> Policy<ListEpoch> {
 impl<L, P, T> fmt::Debug for PagedList<L, P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PagedList").field(&self.pages).finish()
-    }
-}
-
-impl<L: Key> fmt::Debug for ListWrite<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ListWrite").field("lists", &self.lists.len()).finish_non_exhaustive()
     }
 }

@@ -16,7 +16,7 @@ mod set;
 
 pub use codec::ItemsCodec;
 pub use epoch::ListEpoch;
-pub use list::{ListPolicies, ListWrite, PageAnswer, PagedList};
+pub use list::{ListPolicies, PageAnswer, PagedList};
 pub use page::{Page, PageKey, PageLoader};
 pub use pair::{NotAKey, Pair};
 pub use set::SmallSet;

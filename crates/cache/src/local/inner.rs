@@ -4,15 +4,14 @@ use std::sync::{Arc, atomic::AtomicU64};
 
 use super::{
     delayed_invalidation::PendingRepeats, key_state::KeyTable, memory::Memory, resync_rounds::ResyncRounds,
-    slot::Slot,
+    slot::Slot, write_parts,
 };
 use crate::{
     CacheError, Change, Entry, Key, Moment, Node, Policy, Token, Version,
     metrics::counters::Counters,
-    node::bus::{Acknowledge, Invalidation},
+    node::bus::Invalidation,
     remote::{Cell, CellKind, SharedSide},
     source::read::Source,
-    spans::Step,
     testing::rules,
 };
 
@@ -183,18 +182,17 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     }
 
     pub(crate) async fn publish(&self, changes: &[Invalidation]) -> Result<Token, CacheError> {
-        self.counters.invalidations_sent.add(u64::try_from(changes.len()).unwrap_or(u64::MAX));
-        let acknowledge = if self.policy.strict { Acknowledge::Confirmed } else { Acknowledge::Published };
-        let published = if rules::published() { changes } else { &[] };
-        let publish = self.node.publish(published, acknowledge);
-        let token = Step::Publish.run(self.policy.name, published.len(), publish).await;
-        self.drop_again(changes);
+        let token = write_parts::publish(&self.node, self.policy.name, self.policy.strict, changes).await;
+        self.published(changes);
         token
     }
 
+    /// These changes are published, or will be.
+    ///
     /// A load that began between the change here and its publication may have read the shared copy before that was
     /// deleted. The floor of a change with a version rejects what it read; a change without a version is applied again.
-    fn drop_again(&self, changes: &[Invalidation]) {
+    pub(super) fn published(&self, changes: &[Invalidation]) {
+        self.counters.invalidations_sent.add(u64::try_from(changes.len()).unwrap_or(u64::MAX));
         if self.shared.is_none() || !rules::dropped_again() {
             return;
         }

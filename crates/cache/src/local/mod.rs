@@ -15,3 +15,4 @@ mod slot;
 pub(super) mod tiered_cache;
 mod version_floor;
 pub(super) mod write_guard;
+pub(super) mod write_parts;

@@ -4,14 +4,8 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use tokio::runtime::Handle;
 
-use super::{delayed_invalidation, inner::CacheState};
-use crate::{
-    CacheError, Change, Key, Token, Version,
-    testing::{
-        failpoints::{Failpoint, reach},
-        rules,
-    },
-};
+use super::{delayed_invalidation, inner::CacheState, write_parts::WriteParts};
+use crate::{CacheError, Change, Invalidation, Key, Node, Token, Version, testing::rules};
 
 /// A write in progress, between [`TieredCache::begin_write`](crate::TieredCache::begin_write) and its verdict: committed,
 /// aborted or unknown.
@@ -46,46 +40,84 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         self.inner.policy.strict
     }
 
-    /// The write was committed and made these changes. Keys of the guard that they do not name are unchanged. Memory
-    /// takes the values at once, unless something newer is known or another write of the key is in progress.
+    /// Marks more records: the write has changed them, too.
+    pub fn also(&mut self, keys: &[K]) {
+        keys.iter().for_each(|key| self.mark(key));
+    }
+
+    /// The write with these changes, to be settled together with its other parts. Keys of the guard that they do not name are
+    /// unchanged.
+    pub fn changing(self, changes: Vec<(K, Change<V>)>) -> WriteParts {
+        WriteParts::of(self, changes)
+    }
+
+    /// The same for a write that may change all records of the guard, in an unknown way.
+    pub fn invalidating(self) -> WriteParts {
+        let keys = self.marked.keys().cloned();
+        let changes = keys.map(|key| (key, Change::Invalidate { version: None })).collect();
+        self.changing(changes)
+    }
+
+    /// See [`WriteParts::committed`]; the write made these changes. Keys of the guard that they do not name are unchanged.
     ///
     /// # Errors
-    /// [`CacheError::Bus`] if the change could not be published to the other nodes. The write is committed; it is
-    /// invalidated as if its outcome were unknown.
-    pub async fn committed(mut self, changes: Vec<(K, Change<V>)>) -> Result<Token, CacheError> {
-        reach(Failpoint::AfterCommit).await;
-        let versions = changes.iter().map(|(key, change)| (key, change.version()));
-        let mut notices = self.inner.invalidate_here(versions);
-        for (notice, (_, change)) in notices.iter_mut().zip(&changes) {
-            notice.copy = self.inner.shared_copy(change);
-        }
-        if !rules::published_after_commit() {
-            notices.clear();
-        }
-        let token = self.inner.publish(&notices).await?;
-        for (key, change) in changes {
-            self.install(&key, change);
-        }
-        self.unmark();
-        Ok(token)
+    /// As there.
+    pub async fn committed(self, changes: Vec<(K, Change<V>)>) -> Result<Token, CacheError> {
+        self.changing(changes).committed().await
     }
 
     /// The write was not applied, and never will be. Publishes nothing.
-    pub async fn aborted(mut self) {
+    pub async fn aborted(self) {
+        self.end();
+    }
+
+    /// See [`WriteParts::unknown`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn unknown(self) -> Result<Token, CacheError> {
+        self.changing(Vec::new()).unknown().await
+    }
+
+    pub(super) fn node(&self) -> &Node {
+        &self.inner.node
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.inner.policy.name
+    }
+
+    pub(super) fn drop_committed(&self, changes: &[(K, Change<V>)]) -> Vec<Invalidation> {
+        let versions = changes.iter().map(|(key, change)| (key, change.version()));
+        let mut dropped = self.inner.invalidate_here(versions);
+        for (notice, (_, change)) in dropped.iter_mut().zip(changes) {
+            notice.copy = self.inner.shared_copy(change);
+        }
+        dropped
+    }
+
+    pub(super) fn drop_uncertain(&self) -> Vec<Invalidation> {
+        self.inner.invalidate_uncertain_here(self.marked.keys())
+    }
+
+    pub(super) fn published(&self, changes: &[Invalidation]) {
+        self.inner.published(changes);
+    }
+
+    pub(super) fn install(mut self, changes: Vec<(K, Change<V>)>) {
+        for (key, change) in changes {
+            self.install_one(&key, change);
+        }
         self.unmark();
     }
 
-    /// The write may have been applied, or may be later: its records are invalidated as if it were, and again after 5,
-    /// 30 and 90 s.
-    ///
-    /// # Errors
-    /// [`CacheError::Bus`] if the change could not be published to the other nodes now.
-    pub async fn unknown(mut self) -> Result<Token, CacheError> {
-        let notices = self.inner.invalidate_uncertain_here(self.marked.keys());
-        let token = self.inner.publish(&notices).await?;
+    pub(super) fn end(mut self) {
+        self.unmark();
+    }
+
+    pub(super) fn repeat_later(mut self) {
         let keys = self.unmark();
         delayed_invalidation::schedule_repeats(&self.inner, keys);
-        Ok(token)
     }
 
     fn mark(&mut self, key: &K) {
@@ -109,7 +141,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         drop(detached);
     }
 
-    fn install(&self, key: &K, change: Change<V>) {
+    fn install_one(&self, key: &K, change: Change<V>) {
         let (value, version) = match change {
             Change::Put { value, version } => (Some(value), version),
             Change::Deleted { version } => (None, version),

@@ -118,7 +118,7 @@ async fn write(history: &History, node: usize, list: &List) {
     let guard = list.begin_write(&[1]).await;
     history.pause().await;
     if history.below(5) == 0 {
-        guard.aborted().await;
+        guard.aborted();
         return;
     }
     let state = history.commit(1 + history.below(12));

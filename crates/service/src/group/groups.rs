@@ -49,7 +49,7 @@ pub struct Groups {
     pub(super) searches: GroupSearch,
     store: Arc<dyn GroupStore>,
     secrets: Arc<dyn SecretStore>,
-    mutations: Mutations,
+    pub(super) mutations: Mutations,
     hasher: SecretHasher,
     codes: InviteCodes,
     roles: Roles,
@@ -246,7 +246,7 @@ impl Groups {
             let write = Box::pin(async move { store.dismiss_group(id, write).await });
             let job = RecordWrite { key: id, write, change: deleted };
             let buckets = buckets(&GroupPatch::default(), this.peek(id).as_deref());
-            this.listed(buckets, this.mutations.write(&this.cache, job)).await.map_err(store_error)
+            this.write_listed(buckets, job).await.map_err(store_error)
         };
         self.mutations.call(context.deadline, work).await
     }
@@ -357,7 +357,7 @@ impl Groups {
             let buckets = buckets_of_new(&group);
             let write = Box::pin(async move { store.create_group(group, write).await });
             let job = RecordWrite { key: id, write, change: put };
-            match self.listed(buckets, self.mutations.write(&self.cache, job)).await {
+            match self.write_listed(buckets, job).await {
                 Err(StoreError::IdTaken) if draft.id.is_none() => self.ids.pass_over(id.get()).await,
                 written => return written.map_err(store_error),
             }
@@ -416,7 +416,7 @@ impl Groups {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.update_group(id, patch, write).await });
         let job = RecordWrite { key: id, write, change: put };
-        self.listed(buckets, self.mutations.write(&self.cache, job)).await
+        self.write_listed(buckets, job).await
     }
 
     /// Roles are strict, so a cached copy is sufficient. A cached group is sufficient, too: only its creator is used,

@@ -1,11 +1,11 @@
 //! Invalidation of searches by writes of groups.
 
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 use kith_store::{Group, GroupId, GroupPatch, NewGroup, StoreError, Visibility};
 
 use super::{Groups, search::SearchBucket};
-use crate::write::{invalidation_scope::write_with_invalidations, mutations::Committed};
+use crate::write::mutations::{Committed, RecordWrite};
 
 /// The buckets of searches that a write may change: those of the words that the group has before and after.
 ///
@@ -24,16 +24,15 @@ pub(super) fn buckets_of_new(group: &NewGroup) -> Vec<SearchBucket> {
 }
 
 impl Groups {
-    /// Runs a write, and invalidates the pages of these buckets around it.
-    pub(super) async fn listed<T: Send + Sync>(
+    /// Writes a group, which these buckets of searches may list before or after.
+    pub(super) async fn write_listed<T: Send + 'static>(
         &self,
         buckets: Vec<SearchBucket>,
-        write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
+        job: RecordWrite<GroupId, Group, T>,
     ) -> Result<Committed<T>, StoreError> {
-        if buckets.is_empty() {
-            return write.await;
-        }
-        write_with_invalidations(self.searches.begin_write(&buckets).await, write).await
+        let searches =
+            if buckets.is_empty() { None } else { Some(self.searches.begin_write(&buckets).await) };
+        self.mutations.write_with(&self.cache, job, searches).await
     }
 
     /// The record in memory, if there is one.

@@ -11,8 +11,8 @@
 use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
 use kith_cache::{
-    CacheError, Consistency, Invalidation, ListPolicies, ListWrite, LoadError, LoadOptions, Page, PageLoader,
-    PagedList,
+    CacheError, Consistency, Invalidation, ListPolicies, LoadError, LoadOptions, Page, PageLoader, PagedList,
+    WriteParts,
 };
 use kith_store::{Group, GroupId, GroupStore, Text, Visibility, fold};
 
@@ -135,7 +135,7 @@ impl GroupSearch {
     }
 
     /// Must be called before a write that may list a group in these buckets is sent to the store.
-    pub(super) async fn begin_write(&self, buckets: &[SearchBucket]) -> ListWrite<SearchBucket> {
+    pub(super) async fn begin_write(&self, buckets: &[SearchBucket]) -> WriteParts {
         self.pages.begin_write(buckets).await
     }
 }

@@ -18,10 +18,7 @@ use super::{NOTICES, NoticeRecords, records::notice_error};
 use crate::{
     error::{Error, Reason, valid},
     rpc::{request::WriteContext, versions::cache_version},
-    write::{
-        invalidation_scope::{RecordInvalidations, write_with_invalidations},
-        mutations::{Committed, RecordWrite},
-    },
+    write::mutations::{Committed, RecordWrite, covering},
 };
 
 /// Maximum attempts to publish with an allocated id: callers may have used such an id for a notice.
@@ -135,10 +132,8 @@ impl NoticeRecords {
             applied.inspect(|applied| is_new_in_write.store(!applied.replayed, Ordering::Release))
         });
         let job = RecordWrite { key: id, write, change: put_notice };
-        let guard = self.audiences.begin_write(&audiences).await;
-        let invalidations = RecordInvalidations { guard, keys: audiences.clone() };
-        let written =
-            write_with_invalidations(invalidations, self.mutations.write(&self.notices, job)).await?;
+        let others = self.audiences.begin_write(&audiences).await.invalidating();
+        let written = self.mutations.write_with(&self.notices, job, [others]).await?;
         if is_new.load(Ordering::Acquire) {
             self.counts.complete(prepared, &written.record.audiences).await;
         }
@@ -148,9 +143,11 @@ impl NoticeRecords {
         if missed.is_empty() {
             return Ok(written);
         }
-        let guard = self.audiences.begin_write(&missed).await;
-        let dropped = missed.into_iter().map(|id| (id, Change::Invalidate { version: None })).collect();
-        let token = guard.committed(dropped).await.unwrap_or(written.token);
+        let others = self.audiences.begin_write(&missed).await.invalidating();
+        let token = match others.committed().await {
+            Ok(token) => covering(written.token, token),
+            Err(_) => written.token,
+        };
         Ok(Committed { record: written.record, token })
     }
 

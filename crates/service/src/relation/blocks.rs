@@ -1,11 +1,10 @@
 //! Settings of users for others: blocks, permissions, do-not-disturb, remarks.
 
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
     Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition, Permissions, StoreError,
-    UserId,
 };
 
 use super::{
@@ -18,7 +17,6 @@ use crate::{
     error::Error,
     rpc::{call::own, request::WriteContext, secret::SecretHasher, versions::cache_version},
     write::{
-        invalidation_scope::write_with_invalidations,
         mutations::{Committed, Mutations, RecordWrite},
         record_codec::RecordCodec,
     },
@@ -148,14 +146,14 @@ impl Blocks {
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.set_block(edge, patch, write).await });
             let job = RecordWrite { key: edge, write, change: put };
-            let write = Box::pin(this.mutations.write(&this.cache, job));
-            let write = Box::pin(this.write_with_lists(edge.from, lists, write));
-            let written = if blocks {
-                write_ending_follow(edge.reversed(), &follows, write).await
-            } else {
-                write.await
-            };
-            let written = written.map_err(store_error)?;
+            let mut others = Vec::new();
+            if !lists.is_empty() {
+                others.push(this.lists.begin_write(edge.from, &lists).await);
+            }
+            if blocks {
+                others.push(follows.begin_write(edge.reversed()).await);
+            }
+            let written = this.mutations.write_with(&this.cache, job, others).await.map_err(store_error)?;
             if sets_do_not_disturb {
                 this.listener.do_not_disturb_changed(edge);
             }
@@ -187,29 +185,6 @@ impl Blocks {
         }
         Ok(BlockPage { blocks, next: part.entries.last().filter(|_| part.more).copied() })
     }
-
-    async fn write_with_lists<T: Send + Sync>(
-        &self,
-        user: UserId,
-        lists: Vec<BlockList>,
-        write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
-    ) -> Result<Committed<T>, StoreError> {
-        if lists.is_empty() {
-            return write.await;
-        }
-        write_with_invalidations(self.lists.begin_write(user, &lists).await, write).await
-    }
-}
-
-/// Runs the write of a block that may end this follow.
-async fn write_ending_follow<T: Send + Sync>(
-    follow: Edge,
-    follows: &Follows,
-    write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
-) -> Result<Committed<T>, StoreError> {
-    let lists = follows.lists.begin_write(&[follow]).await;
-    let record = follows.begin_write(follow).await;
-    write_with_invalidations(lists, write_with_invalidations(record, write)).await
 }
 
 /// Whether a change sets nothing that another account with one of the ids could inherit.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::{Consistency, ListPolicies, Policy, TieredCache, Token};
+use kith_cache::{Consistency, ListPolicies, Policy, TieredCache, Token, WriteParts};
 use kith_store::{Edge, Follow, FollowList, FollowStore, Permissions, StoreError, Version};
 use tokio::time::Instant;
 
@@ -22,8 +22,7 @@ use crate::{
     },
     user::Users,
     write::{
-        invalidation_scope::{RecordInvalidations, write_with_invalidations},
-        mutations::{Committed, Mutations, RecordWrite},
+        mutations::{Committed, Mutations, RecordWrite, covering},
         record_codec::RecordCodec,
     },
 };
@@ -142,7 +141,7 @@ impl Follows {
     }
 
     /// Ends both follows of two friends, one after the other, each with its own request id: a repeated call completes
-    /// an earlier one. Returns the token of the later one, which covers both.
+    /// an earlier one. Returns a token that covers both.
     ///
     /// # Errors
     /// NOT_FOUND if neither follows the other, INVALID_ARGUMENT, or what a failing store makes; one may have ended
@@ -159,7 +158,12 @@ impl Follows {
         let mut token = None;
         for ended in ended {
             match ended {
-                Ok(ended) => token = Some(ended.token),
+                Ok(ended) => {
+                    token = Some(match token {
+                        Some(earlier) => covering(earlier, ended.token),
+                        None => ended.token,
+                    });
+                }
                 Err(error) if error.reason() == Reason::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -197,9 +201,10 @@ impl Follows {
         drop(self.mutations.run(deadline, work).await);
     }
 
-    /// The invalidations for a write of another record that may end this follow.
-    pub(super) async fn begin_write(&self, edge: Edge) -> RecordInvalidations<Edge, Follow> {
-        RecordInvalidations { guard: self.cache.begin_write(&[edge]).await, keys: vec![edge] }
+    /// Begins a write of another record that may end this follow.
+    pub(super) async fn begin_write(&self, edge: Edge) -> WriteParts {
+        let lists = self.lists.begin_write(&[edge]).await;
+        self.cache.begin_write(&[edge]).await.invalidating().and([lists])
     }
 
     /// Writes a follow, and invalidates the lists that show it.
@@ -211,8 +216,7 @@ impl Follows {
         let this = self.clone();
         let work = async move {
             let lists = this.lists.begin_write(&[write.key]).await;
-            let write = this.mutations.write(&this.cache, write);
-            write_with_invalidations(lists, write).await.map_err(store_error)
+            this.mutations.write_with(&this.cache, write, [lists]).await.map_err(store_error)
         };
         self.mutations.call(deadline, work).await
     }

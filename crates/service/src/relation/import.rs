@@ -12,7 +12,6 @@ use crate::{
         batch::{self, Limits},
         versions::past_moment,
     },
-    write::invalidation_scope::write_with_invalidations,
 };
 
 /// Imports the valid records of one message together, and returns a result for each.
@@ -56,8 +55,7 @@ impl Follows {
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.import_follows(&follows, now).await });
             let lists = this.lists.begin_write(&edges).await;
-            let written =
-                write_with_invalidations(lists, this.mutations.write_all(&this.cache, edges, write)).await;
+            let written = this.mutations.write_all_with(&this.cache, edges, [lists], write).await;
             written.map(drop).map_err(store_error)
         };
         self.mutations.call(deadline, work).await

@@ -3,8 +3,8 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use kith_cache::{
-    CacheError, Consistency, Invalidation, ListPolicies, ListWrite, LoadError, LoadOptions, Page, PageLoader,
-    PagedList,
+    CacheError, Consistency, Invalidation, ListPolicies, LoadError, LoadOptions, Page, PageLoader, PagedList,
+    WriteParts,
 };
 use kith_store::{
     BlockList, BlockStore, Edge, Follow, FollowList, FollowStore, ListPosition, Timestamp, UserId,
@@ -223,7 +223,7 @@ impl FollowLists {
     }
 
     /// Must be called before a write of the follows of these edges is sent to the store.
-    pub(super) async fn begin_write(&self, edges: &[Edge]) -> ListWrite<UserList<FollowList>> {
+    pub(super) async fn begin_write(&self, edges: &[Edge]) -> WriteParts {
         let mut lists: Vec<_> = edges.iter().flat_map(|edge| lists_of_edge(*edge)).collect();
         lists.sort_unstable();
         lists.dedup();
@@ -231,7 +231,7 @@ impl FollowLists {
     }
 
     /// The same for both lists of each of these users.
-    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<UserList<FollowList>> {
+    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> WriteParts {
         self.pages.begin_write(&lists_of_users(users)).await
     }
 }
@@ -270,17 +270,13 @@ impl BlockLists {
     }
 
     /// Must be called before a write that may change these lists of a user is sent to the store.
-    pub(super) async fn begin_write(
-        &self,
-        user: UserId,
-        lists: &[BlockList],
-    ) -> ListWrite<UserList<BlockList>> {
+    pub(super) async fn begin_write(&self, user: UserId, lists: &[BlockList]) -> WriteParts {
         let lists: Vec<_> = lists.iter().map(|list| UserList { list: *list, user }).collect();
         self.pages.begin_write(&lists).await
     }
 
     /// The same for both lists of each of these users.
-    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<UserList<BlockList>> {
+    pub(super) async fn begin_write_of(&self, users: &[UserId]) -> WriteParts {
         self.pages.begin_write(&lists_of_users(users)).await
     }
 }

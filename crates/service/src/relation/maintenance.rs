@@ -15,11 +15,7 @@ use crate::{
     error::Error,
     metric::{EDGE_COUNTS_CORRECTED, EDGE_DIFFERENCES, EDGES_CHECKED, EDGES_REMOVED},
     user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
-    write::{
-        caches::CacheFactory,
-        invalidation_scope::{InvalidationScope as _, RecordInvalidations},
-        mutations::Mutations,
-    },
+    write::{caches::CacheFactory, mutations::Mutations},
 };
 
 /// Maximum entries that one step checks.
@@ -119,10 +115,9 @@ impl RelationUpkeep {
         edges.dedup();
         for edges in edges.chunks(INVALIDATED_AT_ONCE) {
             let lists = self.follows.lists.begin_write(edges).await;
-            let guard = self.follows.cache.begin_write(edges).await;
+            let records = self.follows.cache.begin_write(edges).await.invalidating();
             // What could not be published to other nodes now is published later.
-            drop(RecordInvalidations { guard, keys: edges.to_vec() }.committed().await);
-            drop(lists.committed().await);
+            drop(records.and([lists]).committed().await);
         }
     }
 
@@ -133,9 +128,8 @@ impl RelationUpkeep {
             let mut users: Vec<UserId> = edges.iter().map(|edge| edge.from).collect();
             users.dedup();
             let lists = self.blocks.lists.begin_write_of(&users).await;
-            let guard = self.blocks.cache.begin_write(edges).await;
-            drop(RecordInvalidations { guard, keys: edges.to_vec() }.committed().await);
-            drop(lists.committed().await);
+            let records = self.blocks.cache.begin_write(edges).await.invalidating();
+            drop(records.and([lists]).committed().await);
         }
     }
 

@@ -246,11 +246,10 @@ impl Users {
         self.deletions.note(id, write.now).await?;
         let name_free_at = write.now.after(self.rules.name_kept);
         let store = Arc::clone(&self.store);
-        let accesses = self.accesses.clone();
-        let deletion = async move { store.delete_user(id, name_free_at, write).await };
-        let write = Box::pin(async move { accesses.ending(id, deletion).await });
-        let ended =
-            self.mutations.write(&self.cache, RecordWrite { key: id, write, change: deleted }).await?;
+        let access = self.accesses.begin_deletion(id).await;
+        let write = Box::pin(async move { store.delete_user(id, name_free_at, write).await });
+        let job = RecordWrite { key: id, write, change: deleted };
+        let ended = self.mutations.write_with(&self.cache, job, [access]).await?;
         self.deletions.begin(id);
         Ok(ended)
     }

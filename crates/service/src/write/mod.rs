@@ -4,7 +4,6 @@ pub mod cache_defaults;
 pub mod caches;
 pub mod feed_mapping;
 pub mod ids;
-pub mod invalidation_scope;
 pub mod lease;
 pub mod mutations;
 mod queue_permits;

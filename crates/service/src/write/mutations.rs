@@ -4,7 +4,7 @@ use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use kith_cache::{
-    AdmissionQueue, Change, Key, LATE_WRITES_FOR, Node, Permit, TieredCache, Token, Version,
+    AdmissionQueue, Change, Key, LATE_WRITES_FOR, Node, Permit, TieredCache, Token, Version, WriteParts,
     remote::UNPUBLISHED,
     spans::{self, Step},
 };
@@ -16,11 +16,7 @@ use tracing::{Instrument as _, Span};
 use crate::{
     error::Error,
     metric::MUTATIONS_SHED,
-    write::{
-        invalidation_scope::{RecordInvalidations, write_with_invalidations},
-        queue_permits::QueuePermits,
-        shed_counter::ShedCounter,
-    },
+    write::{queue_permits::QueuePermits, shed_counter::ShedCounter},
 };
 
 /// The namespace in traces of writes of what no tier caches.
@@ -199,30 +195,38 @@ impl Mutations {
     /// could not be published to other nodes in time: it is committed, and is published later.
     /// [`StoreError::Overloaded`] at once if the store cannot be expected to begin in time; then nothing is marked or
     /// written.
-    pub async fn write<K: Key, V: Send + Sync + 'static, T>(
+    pub async fn write<K: Key, V: Send + Sync + 'static, T: Send + 'static>(
         &self,
         cache: &TieredCache<K, V>,
         job: RecordWrite<K, V, T>,
-    ) -> Result<Committed<T>, StoreError>
-    where
-        T: Send + 'static,
-    {
+    ) -> Result<Committed<T>, StoreError> {
+        self.write_with(cache, job, None).await
+    }
+
+    /// The same for a write that also changes others: lists that may show the record, records that may end with it. Their guards
+    /// have begun. All of it is one publication, which the token covers; a repeated request publishes it again, because its first
+    /// attempt may not have.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; strict if the record or one of the others is.
+    pub async fn write_with<K: Key, V: Send + Sync + 'static, T: Send + 'static>(
+        &self,
+        cache: &TieredCache<K, V>,
+        job: RecordWrite<K, V, T>,
+        others: impl IntoIterator<Item = WriteParts>,
+    ) -> Result<Committed<T>, StoreError> {
         let RecordWrite { key, write, change } = job;
-        let permit = self.permit().await?;
+        let others: Vec<WriteParts> = others.into_iter().collect();
+        let permit = match self.permit().await {
+            Ok(permit) => permit,
+            Err(error) => return Err(refused(others, error)),
+        };
         let guard = cache.begin_write(std::slice::from_ref(&key)).await;
         let written = self.bounded(Step::StoreWrite.span(cache.name(), 1), write).await;
         permit.finish();
         let applied = match written {
             Ok(applied) => applied,
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                // What could not be published to others now is queued by the cache; nothing is left to do here.
-                drop(guard.unknown().await);
-                return Err(error);
-            }
-            Err(error) => {
-                guard.aborted().await;
-                return Err(error);
-            }
+            Err(error) => return Err(failed(guard.invalidating().and(others), error).await),
         };
         let record = Arc::new(applied.record);
         let change = match (change(&record), applied.replayed) {
@@ -231,12 +235,7 @@ impl Mutations {
             (change, true) => Change::Invalidate { version: change.version() },
         };
         let version = change.version();
-        let published = guard.committed(vec![(key.clone(), change)]).await;
-        let token = match published {
-            Ok(token) => token,
-            Err(_) if cache.is_strict() => return Err(unknown("other nodes may not know of the write yet")),
-            Err(_) => self.token_without_publish(),
-        };
+        let token = self.publish(guard.changing(vec![(key.clone(), change)]).and(others)).await?;
         if let (Some(listener), Some(version)) = (&self.listener, version.filter(|_| is_published(&token))) {
             listener.wrote(cache.name(), &key, version);
         }
@@ -254,44 +253,75 @@ impl Mutations {
         keys: Vec<K>,
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<Committed<T>, StoreError> {
-        let permit = self.permit().await?;
-        self.write_invalidating(cache, keys, Some(permit), write).await
+        self.write_all_with(cache, keys, None, write).await
     }
 
-    /// The same of members of a group: the store decides the writes of one group together, and all that wait for it share a
-    /// permit.
+    /// The same for a write that also changes others.
     ///
     /// # Errors
-    /// As [`Self::write`].
-    pub async fn write_members<V: Send + Sync + 'static, T: Send + Sync + 'static>(
-        &self,
-        cache: &TieredCache<MemberKey, V>,
-        group: GroupId,
-        keys: Vec<MemberKey>,
-        write: BoxFuture<'static, Result<T, StoreError>>,
-    ) -> Result<Committed<T>, StoreError> {
-        let _permit = self.queue_permits.acquire(group).await.ok_or_else(|| self.overloaded())?;
-        self.write_invalidating(cache, keys, None, write).await
-    }
-
-    async fn write_invalidating<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
+    /// As [`Self::write_with`].
+    pub async fn write_all_with<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         cache: &TieredCache<K, V>,
         keys: Vec<K>,
-        permit: Option<Permit<'_>>,
+        others: impl IntoIterator<Item = WriteParts>,
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<Committed<T>, StoreError> {
-        let invalidations = RecordInvalidations { guard: cache.begin_write(&keys).await, keys };
-        let unpublished = self.token_without_publish();
-        let span = Step::StoreWrite.span(cache.name(), invalidations.keys.len());
-        let write = async {
-            let written = self.bounded(span, write).await;
-            if let Some(permit) = permit {
-                permit.finish();
-            }
-            written.map(|record| Committed { record: Arc::new(record), token: unpublished })
+        let others: Vec<WriteParts> = others.into_iter().collect();
+        let permit = match self.permit().await {
+            Ok(permit) => permit,
+            Err(error) => return Err(refused(others, error)),
         };
-        write_with_invalidations(invalidations, write).await
+        let guard = cache.begin_write(&keys).await;
+        let written = self.bounded(Step::StoreWrite.span(cache.name(), keys.len()), write).await;
+        permit.finish();
+        self.settle(guard.invalidating().and(others), written).await
+    }
+
+    /// The same of members of a group: the store decides the writes of one group together, and all that wait for it share a
+    /// permit. `changed`: the members that the write has changed, which may be others than `keys`.
+    ///
+    /// # Errors
+    /// As [`Self::write_with`].
+    pub async fn write_members<V: Send + Sync + 'static, T: Send + Sync + 'static>(
+        &self,
+        cache: &TieredCache<MemberKey, V>,
+        (group, keys): (GroupId, Vec<MemberKey>),
+        others: Vec<WriteParts>,
+        write: BoxFuture<'static, Result<T, StoreError>>,
+        changed: impl Fn(&T) -> Vec<MemberKey> + Send,
+    ) -> Result<Committed<T>, StoreError> {
+        let Some(_permit) = self.queue_permits.acquire(group).await else {
+            return Err(refused(others, self.overloaded()));
+        };
+        let mut guard = cache.begin_write(&keys).await;
+        let written = self.bounded(Step::StoreWrite.span(cache.name(), keys.len()), write).await;
+        if let Ok(record) = &written {
+            guard.also(&changed(record));
+        }
+        self.settle(guard.invalidating().and(others), written).await
+    }
+
+    /// Ends a write by its outcome.
+    async fn settle<T>(
+        &self,
+        parts: WriteParts,
+        written: Result<T, StoreError>,
+    ) -> Result<Committed<T>, StoreError> {
+        match written {
+            Ok(record) => Ok(Committed { record: Arc::new(record), token: self.publish(parts).await? }),
+            Err(error) => Err(failed(parts, error).await),
+        }
+    }
+
+    /// Publishes what a committed write has changed.
+    async fn publish(&self, parts: WriteParts) -> Result<Token, StoreError> {
+        let is_strict = parts.is_strict();
+        match parts.committed().await {
+            Ok(token) => Ok(token),
+            Err(_) if is_strict => Err(unknown("other nodes may not know of the write yet")),
+            Err(_) => Ok(self.token_without_publish()),
+        }
     }
 
     /// A write of data that no tier caches, in its permit and within the same time. Must be called within [`Self::run`],
@@ -349,6 +379,23 @@ impl Mutations {
     }
 }
 
+/// Ends a write that was not begun.
+fn refused(parts: Vec<WriteParts>, error: StoreError) -> StoreError {
+    parts.into_iter().for_each(WriteParts::aborted);
+    error
+}
+
+/// Ends a write that was not applied, or whose outcome is not known.
+async fn failed(parts: WriteParts, error: StoreError) -> StoreError {
+    if error.outcome() == Outcome::Unknown {
+        // What could not be published to others now is queued by the cache; nothing is left to do here.
+        drop(parts.unknown().await);
+    } else {
+        parts.aborted();
+    }
+    error
+}
+
 /// Whether the store failed, and did not refuse the write by what it holds.
 const fn is_fault(error: &StoreError) -> bool {
     use StoreError::{Corrupt, Full, Internal, Unavailable};
@@ -358,6 +405,11 @@ const fn is_fault(error: &StoreError) -> bool {
 pub(crate) fn unknown(why: &'static str) -> StoreError {
     let source = Arc::new(std::io::Error::new(std::io::ErrorKind::TimedOut, why));
     StoreError::Unavailable { outcome: Outcome::Unknown, source }
+}
+
+/// A token that covers two writes, one after the other. Numbers rise, but a write that is not published yet has none.
+pub(crate) fn covering(earlier: Token, later: Token) -> Token {
+    if is_published(&earlier) { later } else { earlier }
 }
 
 /// Whether the write was published to the other nodes before it was acknowledged.
@@ -443,7 +495,7 @@ mod tests {
                 sleep(5 * SECOND).await;
                 Ok(())
             });
-            mutations.write_members(&cache, group, vec![key], write)
+            mutations.write_members(&cache, (group, vec![key]), Vec::new(), write, |()| Vec::new())
         });
         let other = async {
             sleep(SECOND).await;

@@ -213,7 +213,7 @@ impl Members {
             }
             let keys = users.iter().map(|user| MemberKey { group, user: *user }).collect();
             let change = MemberChange::Remove(users);
-            let invalidations = self.invalidations_for(group, &change).await;
+            let others = self.changed_with_members(group, &change).await;
             // Without rows, so without deciders: the invites of the admins were closed with the group.
             let event = EventKind::of(&change).event(group, change.users(), &[]);
             let store = Arc::clone(&self.store);
@@ -224,7 +224,7 @@ impl Members {
                     ..MembersUpdated::default()
                 })
             });
-            let ended = self.write_invalidating(invalidations, keys, write).await?;
+            let ended = self.write_members(group, keys, others, write).await?;
             drop(step);
             self.notify(event).await;
             if ended.record.roster.count == 0 {

@@ -1,12 +1,12 @@
 //! Changes of members: the ways to join, and invalidation.
 
-use std::{future::ready, sync::Arc};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use kith_cache::{Consistency, ListWrite};
+use kith_cache::{Consistency, WriteParts};
 use kith_store::{
     Applied, ChangeContext, Group, GroupId, JoinPolicy, Member, MemberChange, MemberKey, MembersUpdated,
-    Roster, StoreError, UserId, Visibility, Write,
+    StoreError, UserId, Visibility, Write,
 };
 
 use super::{
@@ -17,19 +17,8 @@ use super::{
 use crate::{
     error::{Error, Reason},
     rpc::{call::Principal, request::WriteContext},
-    write::{
-        invalidation_scope::{RecordInvalidations, write_with_invalidations},
-        mutations::Committed,
-    },
+    write::mutations::Committed,
 };
-
-/// The invalidations of a write of members: their lists, the lists of groups of each, and the roster.
-pub(super) struct MemberInvalidations {
-    group: GroupId,
-    members: Option<ListWrite<GroupId>>,
-    groups: Option<ListWrite<UserId>>,
-    roster: RecordInvalidations<GroupId, Roster>,
-}
 
 impl Members {
     /// Makes a change of members of a group. Returns what changed.
@@ -133,35 +122,16 @@ impl Members {
     ) -> Result<Committed<MembersUpdated>, Error> {
         let keys: Vec<MemberKey> = self.keys(group, &change).await?;
         let (kind, users) = (EventKind::of(&change), change.users());
-        let invalidations = self.invalidations_for(group, &change).await;
+        let others = self.changed_with_members(group, &change).await;
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {
             let applied: Applied<MembersUpdated> =
                 store.change_members(group, change, context, write).await?;
             Ok(applied.record)
         });
-        let done = self.write_invalidating(invalidations, keys.clone(), write).await?;
-        let done = self.invalidate_rest(&keys, done).await?;
+        let done = self.write_members(group, keys, others, write).await?;
         self.notify(kind.event(group, users, &done.record.rows)).await;
         Ok(done)
-    }
-
-    /// Invalidates the members that the write changed and that `keys` lacks, before the write is acknowledged. A transfer
-    /// reads the previous owner before its write: the owner may change in between.
-    async fn invalidate_rest(
-        &self,
-        keys: &[MemberKey],
-        done: Committed<MembersUpdated>,
-    ) -> Result<Committed<MembersUpdated>, Error> {
-        let changed = done.record.rows.iter().map(|row| row.member.key);
-        let rest: Vec<MemberKey> = changed.filter(|key| !keys.contains(key)).collect();
-        if rest.is_empty() {
-            return Ok(done);
-        }
-        // Without a permit: the write is committed, and must not be reported as refused.
-        let invalidations =
-            RecordInvalidations { guard: self.roles.members.begin_write(&rest).await, keys: rest };
-        write_with_invalidations(invalidations, ready(Ok(done))).await.map_err(store_error)
     }
 
     /// Notifies the listeners of a stored change. Logs a failure and does not return it, since the change is stored. A
@@ -173,17 +143,20 @@ impl Members {
         }
     }
 
-    /// Runs a write of these members. Invalidates their copies, the lists and the roster before and after it.
-    pub(super) async fn write_invalidating(
+    /// Runs a write of these members, and publishes it with what else it changes. It may change others, too: a transfer reads the
+    /// previous owner before its write, and the owner may change in between.
+    pub(super) async fn write_members(
         &self,
-        MemberInvalidations { group, members, groups, roster }: MemberInvalidations,
+        group: GroupId,
         keys: Vec<MemberKey>,
+        others: Vec<WriteParts>,
         write: BoxFuture<'static, Result<MembersUpdated, StoreError>>,
     ) -> Result<Committed<MembersUpdated>, Error> {
-        let write = Box::pin(self.mutations.write_members(&self.roles.members, group, keys, write));
-        let write = Box::pin(write_with_invalidations(roster, write));
-        let write = Box::pin(write_with_some_invalidations(groups, write));
-        write_with_some_invalidations(members, write).await.map_err(store_error)
+        let changed =
+            |updated: &MembersUpdated| updated.rows.iter().map(|row| row.member.key).collect::<Vec<_>>();
+        let cache = &self.roles.members;
+        let written = self.mutations.write_members(cache, (group, keys), others, write, changed).await;
+        written.map_err(store_error)
     }
 
     /// The users whom the change may affect. A transfer also changes the previous owner.
@@ -197,26 +170,25 @@ impl Members {
         Ok(users.into_iter().map(|user| MemberKey { group, user }).collect())
     }
 
-    /// Begins the invalidations of a change, except those of the members themselves.
-    pub(super) async fn invalidations_for(
+    /// What a change of members changes besides their records: the roster, the list of members, the lists of groups of each.
+    pub(super) async fn changed_with_members(
         &self,
         group: GroupId,
         change: &MemberChange,
-    ) -> MemberInvalidations {
+    ) -> Vec<WriteParts> {
         let (members, groups) = match change {
             change if EventKind::of(change).changes_members() => (true, true),
             MemberChange::SetRole(..) | MemberChange::Transfer(_) => (true, false),
             _ => (false, false),
         };
-        let members = if members { Some(self.lists.members.begin_write(&[group]).await) } else { None };
-        let groups = if groups { Some(self.lists.groups.begin_write(&change.users()).await) } else { None };
-        let guard = self.roles.rosters.begin_write(&[group]).await;
-        MemberInvalidations {
-            group,
-            members,
-            groups,
-            roster: RecordInvalidations { guard, keys: vec![group] },
+        let mut others = vec![self.roles.rosters.begin_write(&[group]).await.invalidating()];
+        if members {
+            others.push(self.lists.members.begin_write(&[group]).await);
         }
+        if groups {
+            others.push(self.lists.groups.begin_write(&change.users()).await);
+        }
+        others
     }
 
     /// Checks that the users whom the change adds, bans or makes owner exist.
@@ -259,17 +231,6 @@ impl Members {
             return Ok(());
         }
         Err(Error::not_allowed("the code is not that of the group"))
-    }
-}
-
-/// As [`write_with_invalidations`], if there is something to invalidate.
-async fn write_with_some_invalidations<L: kith_cache::Key>(
-    invalidations: Option<ListWrite<L>>,
-    write: impl Future<Output = Result<Committed<MembersUpdated>, StoreError>> + Send,
-) -> Result<Committed<MembersUpdated>, StoreError> {
-    match invalidations {
-        Some(invalidations) => write_with_invalidations(invalidations, write).await,
-        None => write.await,
     }
 }
 

@@ -16,10 +16,8 @@ use std::{
     },
 };
 
-use kith_cache::{Change, Consistency, Entry, Policy, TieredCache, WriteGuard};
-use kith_store::{
-    AccessChange, AccessStore, Applied, Outcome, StoreError, Timestamp, User, UserAccess, UserId,
-};
+use kith_cache::{Change, Consistency, Entry, Policy, TieredCache, WriteParts};
+use kith_store::{AccessChange, AccessStore, Timestamp, User, UserAccess, UserId};
 use parking_lot::Mutex;
 
 pub(super) use self::convert::{sign_out_time, suspension, to_wire};
@@ -33,8 +31,7 @@ use crate::{
     error::{Error, Reason},
     rpc::{request::WriteContext, secret::SecretHasher, versions::cache_version},
     write::{
-        invalidation_scope::{RecordInvalidations, write_with_invalidations},
-        mutations::{Committed, Mutations, RecordWrite, unknown},
+        mutations::{Committed, Mutations, RecordWrite},
         record_codec::RecordCodec,
     },
 };
@@ -210,11 +207,11 @@ impl Accesses {
         let this = self.clone();
         let suspends = matches!(change, AccessChange::Suspend(_));
         let work = async move {
-            let users = RecordInvalidations { guard: this.users.begin_write(&[id]).await, keys: vec![id] };
+            let user = this.users.begin_write(&[id]).await.invalidating();
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.change_access(id, change, write).await });
-            let write = this.mutations.write(&this.cache, RecordWrite { key: id, write, change: put });
-            let written = write_with_invalidations(users, write).await;
+            let job = RecordWrite { key: id, write, change: put };
+            let written = this.mutations.write_with(&this.cache, job, [user]).await;
             if suspends && written.is_ok() {
                 this.end_sessions(id);
             }
@@ -233,29 +230,9 @@ impl Accesses {
         }
     }
 
-    /// Runs the deletion of a user, which changes its access. The change of the access is published within it, before that of the
-    /// user: if this node dies in between, the change feed publishes both.
-    pub(super) async fn ending<T>(
-        &self,
-        id: UserId,
-        deletion: impl Future<Output = Result<Applied<T>, StoreError>>,
-    ) -> Result<Applied<T>, StoreError> {
-        let guard: WriteGuard<UserId, UserAccess> = self.cache.begin_write(&[id]).await;
-        match deletion.await {
-            Ok(applied) => match guard.committed(vec![(id, Change::Invalidate { version: None })]).await {
-                Ok(_token) => Ok(applied),
-                Err(_) => Err(unknown("other nodes may not know of the write yet")),
-            },
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                // What could not be published now is queued by the cache.
-                drop(guard.unknown().await);
-                Err(error)
-            }
-            Err(error) => {
-                guard.aborted().await;
-                Err(error)
-            }
-        }
+    /// Begins the deletion of a user, which changes its access.
+    pub(super) async fn begin_deletion(&self, id: UserId) -> WriteParts {
+        self.cache.begin_write(&[id]).await.invalidating()
     }
 }
 
