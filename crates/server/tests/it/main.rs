@@ -52,6 +52,7 @@ mod moments;
 mod node;
 mod notice_calls;
 mod notice_reads;
+mod one_publication;
 mod openapi;
 mod plain_chat;
 mod policy;
