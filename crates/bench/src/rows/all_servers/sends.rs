@@ -32,6 +32,8 @@ use crate::{
 const IN_FLIGHT: usize = 50;
 /// Messages a second of a cluster that is nearly at rest.
 const AT_REST: u32 = 200;
+/// How long servers are looked at without messages.
+const REST: Duration = Duration::from_secs(10);
 /// Members of a small group.
 const TEN: i64 = 10;
 /// Members of the large one.
@@ -208,9 +210,12 @@ async fn nearly_at_rest(
 ) -> Result<()> {
     let pairs = compare(plan, stage, sends, Load::Rate(AT_REST)).await?;
     results.add(&SEND_REST, &each(&pairs, Measured::cpu_micros))?;
-    let time = plan.size(Duration::from_secs(10), Duration::from_millis(200));
-    let all = at_rest(time, &stage.all()?).await?;
-    let bare = at_rest(time, &stage.bare()).await?;
+    // Others may use the servers of a quick run: it takes nothing off.
+    let rest = async |servers: &Processes| match plan.quick {
+        true => Ok(0.0),
+        false => at_rest(REST, servers).await,
+    };
+    let (all, bare) = (rest(&stage.all()?).await?, rest(&stage.bare()).await?);
     let net = |pair: &Pair<Measured>| Pair {
         baseline: pair.baseline.cpu_micros_over(bare),
         kith: pair.kith.cpu_micros_over(all),

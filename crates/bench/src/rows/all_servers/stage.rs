@@ -113,17 +113,15 @@ impl ClusterStage {
         Ok(script_calls(&stats.text().context("INFO is no text")?))
     }
 
-    /// Entries that the log of changes has got: a change script adds one.
+    /// Entries that the logs of changes, one for each epoch, have got: a change script adds one.
     pub(super) async fn changes(&self) -> Result<f64> {
-        let keys = self.redis.ask(&["KEYS", "*log:*"]).await?.texts();
-        ensure!(keys.len() == 1, "there is not one log of changes: {keys:?}");
-        let log = self.redis.ask(&["XINFO", "STREAM", &keys[0]]).await?;
-        let Value::List(parts) = log else { bail!("the log is not described") };
-        let name = |part: &Value| part.text().as_deref() == Some("entries-added");
-        match parts.iter().position(name).and_then(|at| parts.get(at + 1)) {
-            Some(Value::Number(added)) => Ok(count(usize::try_from(*added)?)),
-            added => bail!("the log has not counted its entries: {added:?}"),
+        let keys = self.redis.ask(&["KEYS", "*}:log:*"]).await?.texts();
+        ensure!(!keys.is_empty(), "there is no log of changes");
+        let mut entries = 0.0;
+        for key in &keys {
+            entries += entries_added(&self.redis.ask(&["XINFO", "STREAM", key]).await?)?;
         }
+        Ok(entries)
     }
 
     pub(super) async fn remove(self, plan: &Plan) -> Result<()> {
@@ -154,6 +152,16 @@ pub(super) async fn fill_from(
     filling.buffer_unordered(AT_ONCE / 4).try_collect().await
 }
 
+/// Entries that a stream has ever got, in the answer to `XINFO STREAM`.
+fn entries_added(stream: &Value) -> Result<f64> {
+    let Value::List(parts) = stream else { bail!("a log is not described") };
+    let is_name = |part: &Value| part.text().as_deref() == Some("entries-added");
+    match parts.iter().position(is_name).and_then(|at| parts.get(at + 1)) {
+        Some(Value::Number(added)) => Ok(count(usize::try_from(*added)?)),
+        added => bail!("a log has not counted its entries: {added:?}"),
+    }
+}
+
 /// Calls of scripts in `INFO commandstats`.
 fn script_calls(stats: &str) -> f64 {
     let calls = |name: &str| -> f64 {
@@ -173,5 +181,13 @@ mod tests {
             cmdstat_eval:calls=1,usec=3\r\ncmdstat_evalsha_ro:calls=30,usec=3\r\n";
         assert_eq!(script_calls(stats), 43.0);
         assert_eq!(script_calls(""), 0.0);
+    }
+
+    #[test]
+    fn entries_of_a_log_are_read_from_its_answer() {
+        let text = |text: &str| Value::Text(text.into());
+        let parts = [text("length"), Value::Number(2), text("entries-added"), Value::Number(7)];
+        assert_eq!(entries_added(&Value::List(parts.to_vec())).unwrap(), 7.0);
+        assert!(entries_added(&Value::List(parts[..2].to_vec())).is_err());
     }
 }
