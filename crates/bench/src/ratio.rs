@@ -307,6 +307,9 @@ mod tests {
     fn a_side_that_measured_nothing_is_an_error() {
         assert!(Row::new(&COST, &[]).is_err());
         assert!(Row::new(&COST, &rounds(&[(0.0, 1.0)])).is_err());
+        let difference = COST.difference();
+        assert!(Row::new(&difference, &rounds(&[(0.0, 1.0)])).is_ok_and(|row| row.figure == 1.0));
+        assert!(Row::new(&difference, &rounds(&[(1.0, 0.0)])).is_err());
     }
 
     #[test]

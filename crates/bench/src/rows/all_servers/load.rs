@@ -203,7 +203,7 @@ mod tests {
         let failing = |failure: fn() -> Status| {
             move |number: u64| async move {
                 sleep(Duration::from_millis(80)).await;
-                if number % 2 == 0 { Ok(()) } else { Err(failure().into()) }
+                if number.is_multiple_of(2) { Ok(()) } else { Err(failure().into()) }
             }
         };
         let busy = failing(|| Status::unavailable("it is busy"));
