@@ -11,7 +11,7 @@ use tonic::transport::Channel;
 use super::{
     load::{Load, Measured, Times, measure},
     processes::Processes,
-    stage::{ClusterStage, MessageClient, fill_from},
+    stage::{ClusterStage, fill_from},
 };
 use crate::{
     claims::{
@@ -20,7 +20,10 @@ use crate::{
     load::Callers,
     ratio::{Claim, Pair, Side, each, interleave},
     results::Results,
-    rows::methods::{GET_USER, LIST_CONVERSATIONS},
+    rows::{
+        messages::MessageClient,
+        methods::{GET_USER, LIST_CONVERSATIONS},
+    },
     served::ServerProcess,
 };
 

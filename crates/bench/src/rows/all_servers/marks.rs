@@ -11,12 +11,13 @@ use kith_proto::message::v1::MarkReadRequest;
 use super::{
     load::{Load, Measured, measure},
     sends::insert,
-    stage::{ClusterStage, MessageClient, fill_from},
+    stage::{ClusterStage, fill_from},
 };
 use crate::{
     claims::{MARKS_RATE, Plan},
     ratio::{Side, each, interleave},
     results::Results,
+    rows::messages::MessageClient,
 };
 
 const CALLERS: usize = 50;

@@ -8,12 +8,13 @@ use tonic::transport::Channel;
 use super::{
     load::{Load, measure},
     sends::{Sends, many},
-    stage::{ClusterStage, MessageClient},
+    stage::ClusterStage,
 };
 use crate::{
     claims::{Plan, SCRIPTS_OFFLINE, SCRIPTS_ONLINE},
     ratio::{Claim, Pair},
     results::Results,
+    rows::messages::MessageClient,
 };
 
 /// Messages under way.

@@ -16,7 +16,7 @@ use tonic::transport::Channel;
 use super::{
     load::{Load, Measured, at_rest, measure},
     processes::Processes,
-    stage::{ClusterStage, MessageClient},
+    stage::ClusterStage,
 };
 use crate::{
     claims::{
@@ -25,7 +25,10 @@ use crate::{
     },
     ratio::{Claim, Pair, Side, count, each, interleave},
     results::Results,
-    rows::{messages::text, until_done::until_done},
+    rows::{
+        messages::{MessageClient, text},
+        until_done::until_done,
+    },
 };
 
 /// Messages under way.
@@ -106,7 +109,7 @@ impl Sends {
 }
 
 /// A kind of conversation.
-pub(super) struct Kind {
+pub(super) struct ConversationKind {
     cost: &'static Claim,
     rate: &'static Claim,
     name: &'static str,
@@ -114,10 +117,10 @@ pub(super) struct Kind {
 }
 
 /// Groups of ten, of users of their own. `name`: what ids of messages begin with, which are to be new.
-pub(super) fn many(plan: &Plan, name: &'static str) -> Kind {
+pub(super) fn many(plan: &Plan, name: &'static str) -> ConversationKind {
     let groups = 1..=plan.size(1_000, 10);
     let of_ten = |group: i64| (format!("g{group}"), ((group - 1) * TEN + 1..=group * TEN).collect());
-    Kind {
+    ConversationKind {
         cost: &SEND_MANY_SERVERS,
         rate: &SEND_MANY_RATE,
         name,
@@ -126,16 +129,16 @@ pub(super) fn many(plan: &Plan, name: &'static str) -> Kind {
 }
 
 /// One large group.
-fn one() -> Kind {
+fn one() -> ConversationKind {
     let conversations = vec![("g1001".to_owned(), (1..=MEMBERS).collect())];
-    Kind { cost: &SEND_ONE_SERVERS, rate: &SEND_ONE_RATE, name: "o", conversations }
+    ConversationKind { cost: &SEND_ONE_SERVERS, rate: &SEND_ONE_RATE, name: "o", conversations }
 }
 
 /// Pairs of users.
-fn direct(plan: &Plan) -> Kind {
+fn direct(plan: &Plan) -> ConversationKind {
     let pairs = 1..=plan.size(1_000, 10);
     let of_two = |pair: i64| (format!("d{}-{}", 2 * pair - 1, 2 * pair), vec![2 * pair - 1, 2 * pair]);
-    Kind {
+    ConversationKind {
         cost: &SEND_DIRECT_SERVERS,
         rate: &SEND_DIRECT_RATE,
         name: "d",
@@ -143,7 +146,7 @@ fn direct(plan: &Plan) -> Kind {
     }
 }
 
-impl Kind {
+impl ConversationKind {
     /// Makes the groups, and sends some messages.
     pub(super) async fn prepare(&self, stage: &ClusterStage) -> Result<Sends> {
         let group =

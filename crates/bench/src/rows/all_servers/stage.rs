@@ -8,7 +8,6 @@ use kith_lab_servers::{
     redis_server::RedisServer,
     resp::Value,
 };
-use kith_proto::message::v1::message_service_client::MessageServiceClient;
 use tonic::transport::Channel;
 
 use super::{inserts::Inserts, load::Times, processes::Processes};
@@ -17,7 +16,7 @@ use crate::{
     ratio::count,
     rows::{
         groups::make_group,
-        messages::{send_batch, text},
+        messages::{MessageClient, send_batch, text},
         relations::{Keyspace, NodeProcess},
         until_done::until_done,
     },
@@ -29,8 +28,6 @@ const BATCH: usize = 100;
 const AT_ONCE: usize = 32;
 /// Connections of callers to a node, each with fewer calls than a node allows.
 const CONNECTIONS: usize = 8;
-
-pub(super) type MessageClient = MessageServiceClient<Channel>;
 
 /// Both sides.
 pub(super) struct ClusterStage {
