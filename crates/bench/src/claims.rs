@@ -102,6 +102,14 @@ claims! {
     MEMORY_HIT = Claim::cost("memory_hit", "ns").target(1.1);
     /// Bytes of an entry, its value apart, over those that moka takes by itself.
     MEMORY_ENTRY_BYTES = Claim::cost("memory_entry_bytes", "bytes").difference().target(48.0);
+    /// Bytes by which a process grows for a user of 300 bytes in memory, of a million; the baseline is what the memory tier counts.
+    USER_BYTES = Claim::cost("user_bytes", "bytes").kith_alone().target(717.0);
+    /// The same for a membership.
+    MEMBERSHIP_BYTES = Claim::cost("membership_bytes", "bytes").kith_alone().target(250.0);
+    /// The same for the absence of one.
+    ABSENCE_BYTES = Claim::cost("absence_bytes", "bytes").kith_alone().target(180.0);
+    /// Growth of the process for the users / what is counted.
+    GROWTH_OVER_COUNTED = Claim::cost("growth_over_counted", "bytes").target(1.2);
     /// One user from the embedded store through the tiers / the same read by rusqlite on threads of its own.
     STORE_ONE_SQLITE = Claim::cost("store_one_sqlite", "us").target(1.3);
     /// A hundred users / one query of rusqlite.
@@ -206,6 +214,60 @@ claims! {
     PULL_20_CPU = Claim::cost("pull_20_cpu", "us").target(2.0);
     /// The same for the ends of 20 conversations / of a bare tonic server that echoes them.
     MAX_SEQS_CPU = Claim::cost("max_seqs_cpu", "us");
+
+    /// Processor time of all servers of a cluster (node, MongoDB, Cassandra, Redis) for a message of 50 under way, to 1,000 groups of
+    /// ten / of MongoDB for an insert of one document of as many bytes, with the same concern.
+    SEND_MANY_SERVERS = Claim::cost("send_many_servers", "us").target(2.7);
+    /// Messages a second of the same.
+    SEND_MANY_RATE = Claim::gain("send_many_rate", "messages/s").target(0.6);
+    /// As `SEND_MANY_SERVERS`, to one group of 200.
+    SEND_ONE_SERVERS = Claim::cost("send_one_servers", "us").target(0.9);
+    /// Messages a second of the same.
+    SEND_ONE_RATE = Claim::gain("send_one_rate", "messages/s").target(1.3);
+    /// As `SEND_MANY_SERVERS`, to 1,000 direct conversations.
+    SEND_DIRECT_SERVERS = Claim::cost("send_direct_servers", "us").target(2.3);
+    /// Messages a second of the same.
+    SEND_DIRECT_RATE = Claim::gain("send_direct_rate", "messages/s").target(0.6);
+    /// As `SEND_ONE_SERVERS`, at 200 messages a second.
+    SEND_REST = Claim::cost("send_rest", "us").target(3.2);
+    /// The same without what the servers of each side take at rest.
+    SEND_REST_NET = Claim::cost("send_rest_net", "us").target(2.5);
+    /// Scripts that Redis runs for a message to a group of ten, of whom none is online.
+    SCRIPTS_OFFLINE = Claim::cost("scripts_offline", "scripts").kith_alone().target(2.5);
+    /// The same where all are online.
+    SCRIPTS_ONLINE = Claim::cost("scripts_online", "scripts").kith_alone().target(3.5);
+    /// Processor time of a node in single-node mode for a list of 20 conversations with 95 unread messages of others in each / for
+    /// `GetUser`.
+    LIST_20_UNREAD_CPU = Claim::cost("list_20_unread_cpu", "us").target(12.0);
+    /// The same of 200 conversations.
+    LIST_200_UNREAD_CPU = Claim::cost("list_200_unread_cpu", "us").target(90.0);
+    /// Processor time of all servers of a cluster for the list of 20; the baseline is that of `GetUser`.
+    LIST_20_UNREAD_SERVERS = Claim::cost("list_20_unread_servers", "us").kith_alone().target(1_300.0);
+    /// The same of 200 conversations.
+    LIST_200_UNREAD_SERVERS = Claim::cost("list_200_unread_servers", "us").kith_alone().target(9_000.0);
+    /// Marks a second of 50 callers of a cluster, each raising one / inserts of as many.
+    MARKS_RATE = Claim::gain("marks_rate", "marks/s").target(0.9);
+    /// Entries of the log of changes for a join of a group: one for each change script. What the node publishes meanwhile for other
+    /// reasons is among them.
+    JOIN_CHANGES = Claim::cost("join_changes", "scripts").kith_alone().target(1.1);
+    /// Median time of a join / of a follow.
+    JOIN_TIME = Claim::cost("join_time", "us").target(1.3);
+    /// Changes a second, made by another program in MongoDB, until a node has published all; the baseline is a bare change stream.
+    FEED_RATE = Claim::gain("feed_rate", "changes/s").kith_alone().target(20_000.0);
+    /// Messages a second that are answered within 2 s while 500 callers send and as many read users / of 50 callers alone.
+    OVERLOAD_SENDS = Claim::gain("overload_sends", "messages/s").target(0.8);
+    /// The same of the reads.
+    OVERLOAD_GET_USER = Claim::gain("overload_get_user", "calls/s").target(0.8);
+    /// Share of the numbers of a sequence that are given out by three nodes of which none fails.
+    SEQUENCE_USED = Claim::gain("sequence_used", "share").kith_alone().target(1.0);
+    /// Processor time a second, in ms, of a node of a cluster without calls.
+    IDLE_NODE = Claim::cost("idle_node", "ms/s").kith_alone().target(10.0);
+    /// That of Cassandra with one node, over that without.
+    IDLE_CASSANDRA = Claim::cost("idle_cassandra", "ms/s").difference().target(50.0);
+    /// The same of MongoDB.
+    IDLE_MONGOD = Claim::cost("idle_mongod", "ms/s").difference().target(12.0);
+    /// That of MongoDB with two nodes, over that with one.
+    IDLE_MONGOD_NEXT = Claim::cost("idle_mongod_next", "ms/s").difference().target(4.0);
 
     /// Processor time of Redis for an entry of a fan-out to 500 inboxes / for a plain XADD in a pipeline.
     FAN_OUT_500 = Claim::cost("fan_out_500", "us").target(3.0);

@@ -1,14 +1,19 @@
 //! Memory of an entry, measured in a process that does nothing else.
 
-use std::{fs, sync::Arc};
+use std::{fmt, fs, sync::Arc};
 
 use anyhow::{Context as _, Result};
+use kith_cache::remote::Codec as _;
+use kith_cache::{Key, Loaded, Version};
 use kith_lab_servers::people;
-use kith_store::User;
+use kith_service::write::record_codec::RecordCodec;
+use kith_store::{GroupId, Member, MemberKey, Role, Timestamp, User, UserId};
 
-use crate::rows::memory::{SameValueLoader, fill, kith_cache, moka_cache};
+use crate::rows::memory::{MadeLoader, SameValueLoader, fill, kith_cache, made_cache, moka_cache};
 
 const PAGE_BYTES: i64 = 4096;
+/// Bytes of a user as it is stored.
+const USER_BYTES: usize = 300;
 
 /// What holds the entries.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -17,18 +22,83 @@ pub enum Kind {
     Moka,
     /// The memory tier of Kith.
     Kith,
+    /// The same with a user of 300 bytes for each entry.
+    User,
+    /// With a membership for each.
+    Membership,
+    /// With the absence of a membership for each.
+    Absence,
 }
 
-/// Fills an empty memory tier with `entries` of one shared value. Returns by how many bytes the process
-/// has grown for each.
+/// What an entry takes.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryBytes {
+    /// By which the process has grown.
+    pub grown: i64,
+    /// That the memory tier counts.
+    pub counted: i64,
+}
+
+/// Fills an empty memory tier with `entries`, of one shared value or each with its own.
 ///
 /// # Errors
 /// When /proc cannot be read or the tier loses entries.
-pub async fn bytes_an_entry(kind: Kind, entries: i64) -> Result<i64> {
+pub async fn bytes_an_entry(kind: Kind, entries: i64) -> Result<EntryBytes> {
     let value = Arc::new(people::user(1)?);
     match kind {
-        Kind::Moka => moka(&value, entries),
-        Kind::Kith => kith(value, entries).await,
+        Kind::Moka => moka(&value, entries).map(|grown| EntryBytes { grown, counted: grown }),
+        Kind::Kith => kith(value, entries).await.map(|grown| EntryBytes { grown, counted: grown }),
+        Kind::User => made((0..entries).collect(), of_300_bytes, User::weight).await,
+        Kind::Membership => made(memberships(entries)?, |key| Ok(Some(member(*key))), Member::weight).await,
+        Kind::Absence => made(memberships(entries)?, |_| Ok(None), Member::weight).await,
+    }
+}
+
+async fn made<K: Key, V: fmt::Debug + Send + Sync + 'static>(
+    keys: Vec<K>,
+    make: fn(&K) -> Result<Option<V>>,
+    weight: fn(&V) -> usize,
+) -> Result<EntryBytes> {
+    let load = move |key: &K| {
+        // A value that cannot be made is missed by the number of entries.
+        make(key).ok().flatten().map_or(Loaded::Absent { version: Version::UNVERSIONED }, |value| {
+            Loaded::Found { value: Arc::new(value), version: Version::new(1) }
+        })
+    };
+    let (node, cache) = made_cache(MadeLoader(load), weight);
+    let before = resident_bytes()?;
+    fill(&node, &cache, &keys).await?;
+    let grown = resident_bytes()? - before;
+    let counted: u64 = node.namespaces().iter().map(|namespace| namespace.stats().weight_bytes).sum();
+    let entries = i64::try_from(keys.len())?;
+    Ok(EntryBytes { grown: grown / entries, counted: i64::try_from(counted)? / entries })
+}
+
+/// A user with an icon that makes it as large.
+fn of_300_bytes(id: &i64) -> Result<Option<User>> {
+    let mut user = people::user(id + 1)?;
+    let lacking = USER_BYTES.saturating_sub(RecordCodec::USER.encode(&user).len());
+    user.icon = format!("{}{}", user.icon, "x".repeat(lacking)).as_str().into();
+    Ok(Some(user))
+}
+
+/// In groups of ten.
+fn memberships(entries: i64) -> Result<Vec<MemberKey>> {
+    let key = |at: i64| Ok(MemberKey { group: GroupId::new(at / 10 + 1)?, user: UserId::new(at + 1)? });
+    (0..entries).map(key).collect()
+}
+
+fn member(key: MemberKey) -> Member {
+    Member {
+        key,
+        version: kith_store::Version::FIRST,
+        role: Role::Member,
+        ordinal: 1,
+        remark: "".into(),
+        muted_until: None,
+        joined: Timestamp(0),
+        from_seq: 0,
+        joined_seq: 1,
     }
 }
 

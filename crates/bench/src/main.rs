@@ -50,7 +50,7 @@ enum Command {
         #[arg(long)]
         edge: bool,
     },
-    /// Prints the bytes that an entry of a full memory tier takes.
+    /// Prints the bytes that an entry of a full memory tier takes, and those that it counts.
     #[command(hide = true)]
     EntryBytes { kind: Kind, entries: i64 },
 }
@@ -79,7 +79,8 @@ async fn run(arguments: Arguments) -> Result<ExitCode> {
             frames::serve(listen, edge).await.map(|()| ExitCode::SUCCESS)
         }
         Some(Command::EntryBytes { kind, entries }) => {
-            println!("{}", entry::bytes_an_entry(kind, entries).await?);
+            let bytes = entry::bytes_an_entry(kind, entries).await?;
+            println!("{} {}", bytes.grown, bytes.counted);
             Ok(ExitCode::SUCCESS)
         }
     }

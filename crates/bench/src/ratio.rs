@@ -128,7 +128,9 @@ impl Row {
     /// Without a round, or when a side measured nothing.
     pub(crate) fn new(claim: &Claim, rounds: &[Pair<f64>]) -> Result<Self> {
         ensure!(!rounds.is_empty(), "{}: no round was run", claim.name);
-        let measured = rounds.iter().all(|round| round.baseline > 0.0 && round.kith > 0.0);
+        // A server at rest may take no tick of a clock: a difference needs no baseline.
+        let has_baseline = |round: &Pair<f64>| round.baseline > 0.0 || claim.figure == Figure::Difference;
+        let measured = rounds.iter().all(|round| has_baseline(round) && round.kith > 0.0);
         ensure!(measured, "{}: a round was too short to measure anything", claim.name);
         let figures: Vec<f64> = rounds.iter().map(|round| figure(claim.figure, *round)).collect();
         let figure = median(figures.clone());
@@ -305,6 +307,9 @@ mod tests {
     fn a_side_that_measured_nothing_is_an_error() {
         assert!(Row::new(&COST, &[]).is_err());
         assert!(Row::new(&COST, &rounds(&[(0.0, 1.0)])).is_err());
+        let difference = COST.difference();
+        assert!(Row::new(&difference, &rounds(&[(0.0, 1.0)])).is_ok_and(|row| row.figure == 1.0));
+        assert!(Row::new(&difference, &rounds(&[(1.0, 0.0)])).is_err());
     }
 
     #[test]

@@ -39,6 +39,45 @@ fn measure(servers: &[(&str, &str)], rows: &[&str]) {
 #[test]
 fn rows_of_the_memory_tier_measure_both_sides() {
     measure(&[], &["memory_hit", "memory_entry_bytes"]);
+    measure(&[], &["user_bytes", "membership_bytes", "absence_bytes", "growth_over_counted"]);
+}
+
+#[test]
+fn embedded_unread_lists_measure_both_sides() {
+    measure(&[], &["list_20_unread_cpu", "list_200_unread_cpu"]);
+}
+
+#[test]
+#[ignore = "needs servers: run cargo xtask test"]
+fn rows_of_all_servers_measure_both_sides() {
+    let rows = [
+        "send_many_servers",
+        "send_many_rate",
+        "send_one_servers",
+        "send_one_rate",
+        "send_direct_servers",
+        "send_direct_rate",
+        "send_rest",
+        "send_rest_net",
+        "scripts_offline",
+        "scripts_online",
+        "list_20_unread_servers",
+        "list_200_unread_servers",
+        "marks_rate",
+        "join_changes",
+        "join_time",
+        "feed_rate",
+        "overload_sends",
+        "overload_get_user",
+    ];
+    measure(&[MONGODB, CQL], &rows);
+}
+
+#[test]
+#[ignore = "needs servers: run cargo xtask test"]
+fn rows_of_several_nodes_measure_both_sides() {
+    let rows = ["sequence_used", "idle_node", "idle_cassandra", "idle_mongod", "idle_mongod_next"];
+    measure(&[MONGODB, CQL], &rows);
 }
 
 #[test]

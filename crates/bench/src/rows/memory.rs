@@ -6,15 +6,18 @@ use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use kith_cache::{
-    Consistency, LoadError, LoadOptions, Loaded, Loader, Node, Policy, Tier, TieredCache, Version,
+    Consistency, Key, LoadError, LoadOptions, Loaded, Loader, Node, Policy, Tier, TieredCache, Version,
 };
 use kith_lab_servers::people;
 use kith_store::User;
 use tokio::time::timeout;
 
 use crate::{
-    claims::{MEMORY_ENTRY_BYTES, MEMORY_HIT, Plan},
-    ratio::{Pair, Pieces, Side, interleave},
+    claims::{
+        ABSENCE_BYTES, GROWTH_OVER_COUNTED, MEMBERSHIP_BYTES, MEMORY_ENTRY_BYTES, MEMORY_HIT, Plan,
+        USER_BYTES,
+    },
+    ratio::{Claim, Pair, Pieces, Side, interleave},
     results::Results,
 };
 
@@ -32,7 +35,8 @@ pub(crate) type Moka = moka::sync::Cache<i64, Arc<User>, ahash::RandomState>;
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&MEMORY_HIT, hit(plan)).await?;
-    results.row(&MEMORY_ENTRY_BYTES, entry_bytes(plan)).await
+    results.row(&MEMORY_ENTRY_BYTES, entry_bytes(plan)).await?;
+    made_bytes(plan, results).await
 }
 
 /// An empty moka.
@@ -50,6 +54,43 @@ pub(crate) fn kith_cache(loader: SameValueLoader<User>) -> (Node, TieredCache<i6
     let policy = Policy { ttl: KEPT, memory_bytes: CAPACITY_BYTES, ..Policy::new("user", User::weight) };
     let cache = TieredCache::new(&node, policy, Arc::new(loader));
     (node, cache)
+}
+
+/// The same over another loader.
+pub(crate) fn made_cache<K: Key, V: fmt::Debug + Send + Sync + 'static, F>(
+    loader: MadeLoader<F>,
+    weight: fn(&V) -> usize,
+) -> (Node, TieredCache<K, V>)
+where
+    F: Fn(&K) -> Loaded<V> + Send + Sync + 'static,
+{
+    let node = Node::local(1);
+    let policy = Policy { ttl: KEPT, memory_bytes: CAPACITY_BYTES, ..Policy::new("made", weight) };
+    let cache = TieredCache::new(&node, policy, Arc::new(loader));
+    (node, cache)
+}
+
+/// Makes a record for every key, or finds none.
+pub(crate) struct MadeLoader<F>(pub(crate) F);
+
+impl<F> fmt::Debug for MadeLoader<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MadeLoader")
+    }
+}
+
+#[async_trait]
+impl<K: Key, V: fmt::Debug + Send + Sync + 'static, F> Loader<K, V> for MadeLoader<F>
+where
+    F: Fn(&K) -> Loaded<V> + Send + Sync + 'static,
+{
+    async fn load(&self, key: &K, _options: LoadOptions) -> Result<Loaded<V>, LoadError> {
+        Ok(self.0(key))
+    }
+
+    async fn load_many(&self, keys: &[K], _options: LoadOptions) -> Result<Vec<(K, Loaded<V>)>, LoadError> {
+        Ok(keys.iter().map(|key| (key.clone(), self.0(key))).collect())
+    }
 }
 
 /// Finds one record under every key.
@@ -76,7 +117,11 @@ impl<V: fmt::Debug + Send + Sync + 'static> Loader<i64, V> for SameValueLoader<V
 ///
 /// # Errors
 /// When a read fails, or memory does not come to hold every key.
-pub(crate) async fn fill(node: &Node, cache: &TieredCache<i64, User>, keys: &[i64]) -> Result<()> {
+pub(crate) async fn fill<K: Key, V: fmt::Debug + Send + Sync + 'static>(
+    node: &Node,
+    cache: &TieredCache<K, V>,
+    keys: &[K],
+) -> Result<()> {
     for keys in keys.chunks(BATCH) {
         for found in cache.get_many(keys, &Consistency::Cached).await {
             found?;
@@ -139,13 +184,41 @@ async fn time_kith(cache: &TieredCache<i64, User>, keys: &[i64], passes: usize) 
 }
 
 async fn entry_bytes(plan: &Plan) -> Result<Vec<Pair<f64>>> {
+    interleave(rounds(plan), async |side| Ok(in_a_process(plan, side.of("moka", "kith"))?.0)).await
+}
+
+/// Records of their own; the baseline is what the memory tier counts for them.
+async fn made_bytes(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let claims: [(&Claim, &str); 3] =
+        [(&USER_BYTES, "user"), (&MEMBERSHIP_BYTES, "membership"), (&ABSENCE_BYTES, "absence")];
+    let mut users = Vec::new();
+    for (claim, kind) in claims {
+        let is_asked = plan.wants(claim) || (kind == "user" && plan.wants(&GROWTH_OVER_COUNTED));
+        if !is_asked {
+            continue;
+        }
+        let measured = (0..rounds(plan)).map(|_| in_a_process(plan, kind));
+        let pairs: Vec<_> = measured
+            .map(|bytes| bytes.map(|(kith, baseline)| Pair { baseline, kith }))
+            .collect::<Result<_>>()?;
+        results.add(claim, &pairs)?;
+        if kind == "user" {
+            users = pairs;
+        }
+    }
+    if users.is_empty() { Ok(()) } else { results.add(&GROWTH_OVER_COUNTED, &users) }
+}
+
+fn rounds(plan: &Plan) -> usize {
+    plan.rounds.min(plan.size(5, 1))
+}
+
+/// By how many bytes a process grows for an entry, and what is counted.
+fn in_a_process(plan: &Plan, kind: &str) -> Result<(f64, f64)> {
     let entries = plan.size("1000000", "50000");
-    let rounds = plan.rounds.min(plan.size(5, 1));
-    interleave(rounds, async |side| {
-        let kind = side.of("moka", "kith");
-        let output = Command::new(std::env::current_exe()?).args(["entry-bytes", kind, entries]).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?.trim().parse::<f64>()?)
-    })
-    .await
+    let output = Command::new(std::env::current_exe()?).args(["entry-bytes", kind, entries]).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout)?;
+    let (grown, counted) = printed.trim().split_once(' ').context("two numbers are printed")?;
+    Ok((grown.parse()?, counted.parse()?))
 }

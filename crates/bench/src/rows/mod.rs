@@ -1,5 +1,6 @@
 //! The rows, by what they measure.
 
+pub(crate) mod all_servers;
 pub(crate) mod cluster;
 mod groups;
 pub(crate) mod held;

@@ -38,6 +38,7 @@ async fn repeat<T, E>(
     }
 }
 
-const fn may_pass(code: Code) -> bool {
+/// Whether a later call may be done.
+pub(super) const fn may_pass(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded)
 }

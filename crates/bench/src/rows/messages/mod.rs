@@ -14,7 +14,7 @@ mod stage;
 use anyhow::Result;
 use kith_store::{ContentHash, MessageKey, MessageKind, NewMessage, Timestamp, UserId};
 
-pub(in crate::rows) use self::stage::{fill_through, text};
+pub(in crate::rows) use self::stage::{MessageClient, fill_through, send_batch, text};
 use crate::{claims::Plan, results::Results};
 
 /// Bytes of a body.
@@ -34,7 +34,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Ok(())
 }
 
-fn body() -> Vec<u8> {
+pub(in crate::rows) fn body() -> Vec<u8> {
     vec![b'x'; BODY]
 }
 

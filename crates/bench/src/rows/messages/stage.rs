@@ -28,7 +28,7 @@ const FILLED: usize = 8;
 pub(super) const USER: i64 = 1;
 pub(super) const GROUP: &str = "g1";
 
-pub(super) type MessageClient = MessageServiceClient<Channel>;
+pub(in crate::rows) type MessageClient = MessageServiceClient<Channel>;
 
 /// Both sides.
 pub(super) struct MessageStage {
@@ -104,7 +104,7 @@ pub(super) fn named(log: &str, number: u64) -> SendMessageRequest {
 }
 
 /// Sends messages by one call; each has to be stored.
-pub(super) async fn send_batch(
+pub(in crate::rows) async fn send_batch(
     client: &mut MessageClient,
     messages: Vec<SendMessageRequest>,
 ) -> Result<(), Status> {

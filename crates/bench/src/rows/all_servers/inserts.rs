@@ -1,0 +1,60 @@
+//! What a message costs without any service: one document of its own.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Result;
+use kith_store_cluster::MongoOptions;
+use mongodb::{
+    Collection, Database, IndexModel,
+    bson::{Binary, Document, doc, spec::BinarySubtype},
+    options::IndexOptions,
+};
+
+use crate::rows::{messages::body, mongodb::durable_database};
+
+/// Messages of one conversation.
+const CONVERSATIONS: i64 = 1_000;
+
+/// A collection in a database of its own, which no node watches, with the concerns of Kith.
+#[derive(Clone, Debug)]
+pub(super) struct Inserts {
+    database: Database,
+    messages: Collection<Document>,
+    next: Arc<AtomicI64>,
+}
+
+impl Inserts {
+    /// Empty, with an index for the numbers of a conversation and one for the ids of clients.
+    pub(super) async fn open(uri: &str, name: &str) -> Result<Self> {
+        let database = durable_database(&MongoOptions::new(uri, format!("{name}_bare"))).await?;
+        let messages = database.collection("messages");
+        for keys in [doc! { "c": 1, "n": 1 }, doc! { "i": 1 }] {
+            let unique = IndexOptions::builder().unique(true).build();
+            messages.create_index(IndexModel::builder().keys(keys).options(unique).build()).await?;
+        }
+        Ok(Self { database, messages, next: Arc::default() })
+    }
+
+    /// Adds a message.
+    pub(super) async fn insert(self) -> Result<()> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let sent = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+        let body = Binary { subtype: BinarySubtype::Generic, bytes: body() };
+        let message = doc! {
+            "c": number % CONVERSATIONS, "n": number / CONVERSATIONS, "i": format!("c{number}"),
+            "f": 1_i64, "t": i64::try_from(sent)?, "b": body,
+        };
+        self.messages.insert_one(message).await?;
+        Ok(())
+    }
+
+    pub(super) async fn remove(&self) -> Result<()> {
+        Ok(self.database.drop().await?)
+    }
+}
