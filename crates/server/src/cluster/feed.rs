@@ -1,14 +1,19 @@
 //! The adapter from the change feed of the store to the cache. One node at a time reads a feed, under a lease
 //! in the store, where its position is also saved.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
 use kith_cache::{
     Invalidation,
-    remote::{Changes, Feed, FeedError},
+    remote::{Changes, Feed, FeedError, FeedPosition},
 };
-use kith_store::{ChangeFeed, Coordination, FeedChange, Migrations, NamedFeed, StoreError, Stores};
+use kith_store::{
+    ChangeFeed, Coordination, FeedBatch, FeedChange, Migrations, NamedFeed, StoreError, Stores,
+};
 
 use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMapping};
 
@@ -50,9 +55,8 @@ impl StoreFeed {
             feed: self.clone(),
             changes,
             unread,
-            mark: first.mark,
+            position: position_after(first),
             saved: Vec::new(),
-            is_at_end: first.is_last,
         })
     }
 
@@ -89,9 +93,8 @@ impl Feed for StoreFeed {
             feed: self.clone(),
             changes,
             unread: Vec::new(),
-            mark: mark.clone(),
+            position: FeedPosition { mark: mark.clone(), ..FeedPosition::default() },
             saved: mark,
-            is_at_end: false,
         }))
     }
 
@@ -152,10 +155,9 @@ struct OpenFeed {
     /// Read before the first request.
     unread: Vec<Invalidation>,
     /// The position after the returned changes.
-    mark: Vec<u8>,
+    position: FeedPosition,
+    /// The mark that was saved last.
     saved: Vec<u8>,
-    /// Whether no changes follow those that were read last.
-    is_at_end: bool,
 }
 
 #[async_trait]
@@ -165,25 +167,31 @@ impl Changes for OpenFeed {
             return Ok(std::mem::take(&mut self.unread));
         }
         let batch = self.changes.next(patience).await.map_err(|error| meaning(&error))?;
-        self.mark = batch.mark;
-        self.is_at_end = batch.is_last;
-        Ok(self.feed.invalidations(&batch.changes))
+        let changes = self.feed.invalidations(&batch.changes);
+        self.position = position_after(batch);
+        Ok(changes)
     }
 
-    fn is_at_end(&self) -> bool {
-        self.is_at_end
+    fn position(&self) -> FeedPosition {
+        self.position.clone()
     }
 
-    async fn save(&mut self) -> Result<bool, FeedError> {
-        if self.mark == self.saved || self.mark.is_empty() {
+    async fn save(&mut self, mark: &[u8]) -> Result<bool, FeedError> {
+        if mark == self.saved || mark.is_empty() {
             return Ok(true);
         }
         let StoreFeed { name, coordination, holder, .. } = &self.feed;
-        let saved =
-            coordination.set_mark(name, holder, &self.mark).await.map_err(|_| FeedError::Unavailable)?;
-        self.saved.clone_from(&self.mark);
+        let saved = coordination.set_mark(name, holder, mark).await.map_err(|_| FeedError::Unavailable)?;
+        self.saved = mark.to_vec();
         Ok(saved)
     }
+}
+
+fn position_after(batch: FeedBatch) -> FeedPosition {
+    let written = batch
+        .written
+        .and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(at.0.try_into().ok()?)));
+    FeedPosition { mark: batch.mark, is_at_end: batch.is_last, written }
 }
 
 fn meaning(error: &kith_store::FeedError) -> FeedError {
