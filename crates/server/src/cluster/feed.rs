@@ -2,7 +2,11 @@
 //! in the store, where its position is also saved.
 
 use std::{
-    sync::Arc,
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -14,11 +18,38 @@ use kith_cache::{
 use kith_store::{
     ChangeFeed, Coordination, FeedBatch, FeedChange, Migrations, NamedFeed, StoreError, Stores,
 };
+use tokio::{sync::Mutex, time::Instant};
 
 use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMapping};
 
 /// How long to wait for the position of a new feed.
 const FIRST: Duration = Duration::from_millis(200);
+/// How long the answer which leases are held is used.
+const HELD_KNOWN: Duration = Duration::from_secs(1);
+
+/// Which leases of the feeds are held. Nodes that do not lead ask for all feeds at once, instead of trying for each lease.
+#[derive(Debug)]
+struct FeedLeases {
+    coordination: Arc<dyn Coordination>,
+    names: Vec<String>,
+    known: Mutex<Option<(Instant, HashSet<String>)>>,
+}
+
+impl FeedLeases {
+    async fn is_held(&self, name: &str) -> Result<bool, FeedError> {
+        let mut known = self.known.lock().await;
+        if let Some((asked, held)) = &*known
+            && asked.elapsed() < HELD_KNOWN
+        {
+            return Ok(held.contains(name));
+        }
+        let asked = Instant::now();
+        let held = self.coordination.held(&self.names).await.map_err(|_| FeedError::Unavailable)?;
+        let is_held = held.contains(name);
+        *known = Some((asked, held));
+        Ok(is_held)
+    }
+}
 
 /// The change feed of the store, in the types of the tiers.
 #[derive(Clone, Debug)]
@@ -30,11 +61,20 @@ pub(super) struct StoreFeed {
     migrations: Arc<dyn Migrations>,
     mappings: Arc<[Arc<dyn FeedMapping>]>,
     holder: String,
+    leases: Arc<FeedLeases>,
+    /// Whether this node leads, as far as it knows.
+    leads: Arc<AtomicBool>,
 }
 
 impl StoreFeed {
     /// Every feed of the store; none for a store that only this process can change. `holder` names this node.
     pub(super) fn all(stores: &Stores, mappings: &Arc<[Arc<dyn FeedMapping>]>, holder: &str) -> Vec<Self> {
+        let names = stores.feeds.iter().flat_map(|named| [named.name.clone(), end_lease(&named.name)]);
+        let leases = Arc::new(FeedLeases {
+            coordination: Arc::clone(&stores.coordination),
+            names: names.collect(),
+            known: Mutex::default(),
+        });
         let of = |named: &NamedFeed| Self {
             name: named.name.clone(),
             feed: Arc::clone(&named.feed),
@@ -42,6 +82,8 @@ impl StoreFeed {
             migrations: Arc::clone(&stores.migrations),
             mappings: Arc::clone(mappings),
             holder: holder.to_owned(),
+            leases: Arc::clone(&leases),
+            leads: Arc::default(),
         };
         stores.feeds.iter().map(of).collect()
     }
@@ -60,11 +102,14 @@ impl StoreFeed {
         })
     }
 
-    /// Takes or renews the lease that notes that the feed was read to its end. Its holder needs no other.
-    async fn end_lease(&self, holder: &str, lasts: Duration) -> Result<bool, FeedError> {
-        let name = format!("{}_end", self.name);
-        self.coordination.lease(&name, holder, lasts).await.map_err(|_| FeedError::Unavailable)
+    async fn lease(&self, name: &str, lasts: Duration) -> Result<bool, FeedError> {
+        self.coordination.lease(name, &self.holder, lasts).await.map_err(|_| FeedError::Unavailable)
     }
+}
+
+/// The lease that notes that a feed was read to its end.
+fn end_lease(feed: &str) -> String {
+    format!("{feed}_end")
 }
 
 #[async_trait]
@@ -74,10 +119,16 @@ impl Feed for StoreFeed {
     }
 
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
-        self.coordination.lease(&self.name, &self.holder, lasts).await.map_err(|_| FeedError::Unavailable)
+        if !self.leads.load(Ordering::Relaxed) && self.leases.is_held(&self.name).await? {
+            return Ok(false);
+        }
+        let leads = self.lease(&self.name, lasts).await?;
+        self.leads.store(leads, Ordering::Relaxed);
+        Ok(leads)
     }
 
     async fn yield_lead(&self) {
+        self.leads.store(false, Ordering::Relaxed);
         // It expires by itself.
         drop(self.coordination.release(&self.name, &self.holder).await);
     }
@@ -111,12 +162,11 @@ impl Feed for StoreFeed {
     }
 
     async fn note_end(&self, lasts: Duration) -> Result<(), FeedError> {
-        self.end_lease(&self.holder, lasts).await.map(drop)
+        self.lease(&end_lease(&self.name), lasts).await.map(drop)
     }
 
-    /// A lease that is free now, or that this node has itself, notes nothing.
     async fn is_end_noted(&self) -> Result<bool, FeedError> {
-        self.end_lease(&self.holder, Duration::ZERO).await.map(|is_free| !is_free)
+        self.leases.is_held(&end_lease(&self.name)).await
     }
 
     /// Lists and windows do not contain changes that no node published.

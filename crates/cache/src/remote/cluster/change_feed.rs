@@ -127,11 +127,11 @@ pub struct FeedTiming {
 }
 
 impl Default for FeedTiming {
-    /// A lease of 7 s, tried for every 2 s, a grace of 250 ms: together with about a second of reading, at most 11 s.
+    /// A lease of 6 s, tried for every 2 s by what is known for up to 1 s, a grace of 250 ms: together with about a second of reading, at most 11 s.
     /// Notes: each 2 s, for 5 s. Pauses of 1 s to 1 min.
     fn default() -> Self {
         Self {
-            lease: Duration::from_secs(7),
+            lease: Duration::from_secs(6),
             try_every: Duration::from_secs(2),
             patience: Duration::from_secs(1),
             grace: Duration::from_millis(250),
