@@ -74,7 +74,7 @@ impl State {
 pub struct HealthCause {
     /// For programs: `starting`, `store_away`, `store_replaced`, `store_locked`, `migration_pending`, `draining`; while it
     /// serves `store_full`, `store_nearly_full`, `store_damaged`, `certificate_ends`, `redis_away`,
-    /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `feed_unread`, `relations_away`, `relations_unconfigured`,
+    /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `feed_unread`, `feed_late`, `relations_away`, `relations_unconfigured`,
     /// `connections_refused`, `connections_displaced`, `sockets_refused`, `operations_displaced`, `accept_failed`,
     /// `insecure_callers`, `callers_not_reloaded`, `issuer_keys_left_out`, `clock`.
     pub reason: &'static str,

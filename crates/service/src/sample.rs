@@ -1,6 +1,6 @@
 //! Records and fakes for the tests of several domains.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use kith_store::{
     Coordination, GroupId, Member, MemberKey, Outcome, Role, StoreError, Timestamp, UserId, Version,
@@ -54,6 +54,10 @@ impl Coordination for OneLease {
         Ok(held_by.get_or_insert_with(|| holder.to_owned()) == holder)
     }
 
+    async fn held(&self, names: &[String]) -> Result<HashSet<String>, StoreError> {
+        Ok(names.iter().filter(|_| self.0.lock().0.is_some()).cloned().collect())
+    }
+
     async fn release(&self, _name: &str, _holder: &str) -> Result<(), StoreError> {
         *self.0.lock() = (None, 0);
         Ok(())
@@ -76,6 +80,10 @@ pub(crate) struct MarkedLease(Mutex<Option<Vec<u8>>>);
 impl Coordination for MarkedLease {
     async fn lease(&self, _name: &str, _holder: &str, _lasts: Duration) -> Result<bool, StoreError> {
         Ok(true)
+    }
+
+    async fn held(&self, _names: &[String]) -> Result<HashSet<String>, StoreError> {
+        Ok(HashSet::new())
     }
 
     async fn release(&self, _name: &str, _holder: &str) -> Result<(), StoreError> {

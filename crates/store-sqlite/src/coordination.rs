@@ -1,6 +1,6 @@
 //! Leases and marks: a row for each name. The clock is that of this process, which is the store.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use async_trait::async_trait;
 use kith_store::{Coordination, StoreError, Timestamp};
@@ -8,12 +8,13 @@ use rusqlite::{Connection, params};
 
 use crate::{
     Sqlite,
-    statement::{first, run},
+    statement::{all, first, run},
 };
 
 const LEASE: &str = "INSERT INTO leases (name, holder, until_ms) VALUES (?1, ?2, ?3)
     ON CONFLICT (name) DO UPDATE SET holder = ?2, until_ms = ?3 WHERE holder = ?2 OR until_ms <= ?4";
 const RELEASE: &str = "UPDATE leases SET until_ms = 0 WHERE name = ?1 AND holder = ?2";
+const HELD: &str = "SELECT name FROM leases WHERE until_ms > ?1";
 const MARK: &str = "SELECT mark FROM leases WHERE name = ?1";
 const SET_MARK: &str = "UPDATE leases SET mark = ?3 WHERE name = ?1 AND holder = ?2 AND until_ms > ?4";
 
@@ -28,6 +29,14 @@ impl Coordination for Sqlite {
                 Ok(connection.prepare_cached(LEASE)?.execute(row)? == 1)
             })
             .await
+    }
+
+    async fn held(&self, names: &[String]) -> Result<HashSet<String>, StoreError> {
+        let held = |connection: &Connection| {
+            all(connection, HELD, [Timestamp::now().0], |row| Ok(row.get::<_, String>(0)?))
+        };
+        let held: HashSet<String> = self.readers.read(held).await?.into_iter().collect();
+        Ok(names.iter().filter(|name| held.contains(*name)).cloned().collect())
     }
 
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError> {

@@ -1,6 +1,6 @@
 //! Leases and marks that nodes share.
 
-use std::{fmt, time::Duration};
+use std::{collections::HashSet, fmt, time::Duration};
 
 use async_trait::async_trait;
 
@@ -21,6 +21,13 @@ pub trait Coordination: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// If the store cannot answer; the lease may have been taken then.
     async fn lease(&self, name: &str, holder: &str, lasts: Duration) -> Result<bool, StoreError>;
+
+    /// Those of these names whose leases are held now, by any holder. Names that are left out may be taken. Cheaper than to
+    /// try for each lease.
+    ///
+    /// # Errors
+    /// If the store cannot answer.
+    async fn held(&self, names: &[String]) -> Result<HashSet<String>, StoreError>;
 
     /// Releases the lease if it belongs to the holder. The mark is kept.
     ///

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{
     AudienceId, ConversationId, DialogKey, DocumentKey, Edge, GroupId, MemberKey, NoticeId, StoreError,
-    UserId, Version,
+    Timestamp, UserId, Version,
 };
 
 /// Most changes in one [`FeedBatch`].
@@ -56,6 +56,9 @@ pub struct FeedBatch {
     pub mark: Vec<u8>,
     /// Whether these are the last changes there are, as far as is known.
     pub is_last: bool,
+    /// When the oldest of these changes was written, by the clock of the store or of its writer. `None`: unknown, or there
+    /// are no changes.
+    pub written: Option<Timestamp>,
 }
 
 /// A record was created, changed or removed.

@@ -10,7 +10,7 @@ use std::{
 
 use kith_cache::{
     Invalidation, Version,
-    remote::{Changes, Feed, FeedError},
+    remote::{Changes, Feed, FeedError, FeedPosition},
 };
 use tokio::time::{Instant, sleep};
 
@@ -88,12 +88,14 @@ impl Changes for StoreChanges {
         Ok(commits.into_iter().map(changed).collect())
     }
 
-    fn is_at_end(&self) -> bool {
-        self.feed.store.commits(self.at).is_empty()
+    fn position(&self) -> FeedPosition {
+        let is_at_end = self.feed.store.commits(self.at).is_empty();
+        FeedPosition { mark: self.at.to_be_bytes().to_vec(), is_at_end, written: None }
     }
 
-    async fn save(&mut self) -> Result<bool, FeedError> {
-        self.feed.saved.store(self.at, Ordering::Release);
+    async fn save(&mut self, mark: &[u8]) -> Result<bool, FeedError> {
+        let saved = mark.try_into().map_err(|_| FeedError::Lost)?;
+        self.feed.saved.store(usize::from_be_bytes(saved), Ordering::Release);
         Ok(true)
     }
 }

@@ -33,24 +33,40 @@ pub struct Resyncer {
     pub share: f64,
     /// Shortest and longest pause between two steps.
     pub pause: (Duration, Duration),
+    /// Shortest time between the end of a round of a namespace and the next one. Each step asks Redis and the store, so
+    /// that a node with little in memory would ask them ten times a second for the same copies.
+    pub round_pause: Duration,
 }
 
 impl Default for Resyncer {
-    /// 500; a fiftieth; 100 ms and 10 s.
+    /// 500; a fiftieth; 100 ms and 10 s; 5 s.
     fn default() -> Self {
-        Self { step: 500, share: 0.02, pause: (Duration::from_millis(100), Duration::from_secs(10)) }
+        Self {
+            step: 500,
+            share: 0.02,
+            pause: (Duration::from_millis(100), Duration::from_secs(10)),
+            round_pause: Duration::from_secs(5),
+        }
     }
 }
 
 impl Resyncer {
     /// Compares the memories of all namespaces of the node, round after round, until it is dropped.
     pub async fn run(&self, node: &Node) {
+        let mut ended: HashMap<&'static str, Instant> = HashMap::new();
         loop {
             let mut pause = self.pause.0;
             for namespace in node.namespaces() {
                 let began = Instant::now();
+                let name = namespace.name();
+                if ended.get(name).is_some_and(|at| at.elapsed() < self.round_pause) {
+                    continue;
+                }
                 // Copies that cannot be compared now are compared in a later round.
-                drop(namespace.resync(self.step).await);
+                match namespace.resync(self.step).await {
+                    Ok(report) if !report.round_ended => ended.remove(name),
+                    Ok(_) | Err(_) => ended.insert(name, Instant::now()),
+                };
                 pause = pause.max(began.elapsed().div_f64(self.share.max(0.001)).min(self.pause.1));
             }
             tokio::time::sleep(pause).await;

@@ -30,7 +30,13 @@ pub(crate) const FED: Metric = Metric::counter(
 pub(crate) const FEED_UNREAD: Metric = Metric::gauge(
     "kith_feed_unread_seconds",
     &["feed"],
-    "Time since a node had read this change feed of the store to its end, as far as this node knows, within 6 s.",
+    "Time since a node had read this change feed of the store to its end, as far as this node knows, within 7 s.",
+);
+pub(crate) const FEED_LAG: Metric = Metric::gauge(
+    "kith_feed_lag_seconds",
+    &["feed"],
+    "Age of the oldest change in this change feed of the store that the node which reads it has not published yet, nor found \
+     published. 0 on the other nodes.",
 );
 pub(crate) const PROBES_FAILED: Metric = Metric::counter(
     "kith_bus_probes_failed_total",

@@ -9,9 +9,9 @@ pub mod redis;
 mod shared;
 
 pub use cluster::{
-    About, Changes, ClusterNode, Epochs, Feed, FeedEnds, FeedError, FeedReader, FeedTiming, FollowerConfig,
-    FollowerStats, FollowerStatus, FrameOrder, LogPosition, PeerConfirmations, RecentChanges, SharedBus,
-    UNPUBLISHED,
+    About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedPosition, FeedProgress, FeedReader, FeedTiming,
+    FollowerConfig, FollowerStats, FollowerStatus, FrameOrder, LogPosition, PeerConfirmations, RecentChanges,
+    SharedBus, UNPUBLISHED,
 };
 pub use shared::{
     Acquired, CHANGES_MAX, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Codec, Confirmation, FakeServer,

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::{
     Invalidation, Version,
-    remote::{Changes, Feed, FeedError},
+    remote::{Changes, Feed, FeedError, FeedPosition},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -149,16 +149,17 @@ impl Changes for OpenFeed {
         Ok(changes)
     }
 
-    fn is_at_end(&self) -> bool {
-        self.at == self.client.store.stream.state.lock().changes.len()
+    fn position(&self) -> FeedPosition {
+        let is_at_end = self.at == self.client.store.stream.state.lock().changes.len();
+        FeedPosition { mark: self.at.to_be_bytes().to_vec(), is_at_end, written: None }
     }
 
-    async fn save(&mut self) -> Result<bool, FeedError> {
+    async fn save(&mut self, mark: &[u8]) -> Result<bool, FeedError> {
         self.client.pass(Call::Feed, Direction::Request).await;
         let mut state = self.client.store.stream.state.lock();
         let leads = state.lead.is_some_and(|(node, _)| node == self.client.node);
         if leads {
-            state.saved = self.at;
+            state.saved = usize::from_be_bytes(mark.try_into().unwrap());
         }
         Ok(leads)
     }

@@ -1,9 +1,12 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
 use kith_cache::{
     Invalidation, Tier, Version,
-    remote::{Changes, Feed, FeedError, FeedReader, FeedTiming},
+    remote::{Changes, Feed, FeedError, FeedPosition, FeedReader, FeedTiming},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -12,6 +15,9 @@ use tokio::{
 };
 
 use crate::stage::{Peer, Stage, Store};
+
+/// Maximum changes in a batch, as of a feed of the store.
+const BATCH_MAX: usize = 256;
 
 /// A feed that tests write.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +33,8 @@ struct State {
     end_noted_until: Option<Instant>,
     /// How often was restored what a drop had removed.
     restored: usize,
+    /// When each change was written.
+    written: Option<SystemTime>,
 }
 
 /// The feed as one node reads it.
@@ -35,6 +43,8 @@ struct NodeFeed {
     feed: TestFeed,
     node: u64,
     at: usize,
+    /// When the changes that were read last were written.
+    written: Option<SystemTime>,
 }
 
 impl TestFeed {
@@ -59,7 +69,7 @@ impl TestFeed {
     /// Starts a reader on the node, which reads the feed while it leads.
     fn reader(&self, peer: &Peer) -> JoinHandle<()> {
         let member = peer.member.clone();
-        let feed = Arc::new(NodeFeed { feed: self.clone(), node: member.bus.id, at: 0 });
+        let feed = Arc::new(NodeFeed { feed: self.clone(), node: member.bus.id, at: 0, written: None });
         let reader = FeedReader { member, feed, timing: FeedTiming::default() };
         tokio::spawn(async move { reader.read().await })
     }
@@ -122,18 +132,20 @@ impl Changes for NodeFeed {
         if unread.first() == Some(&None) {
             return Err(FeedError::Lost);
         }
-        let changes: Vec<_> = unread.iter().map_while(Option::as_ref).map(change).collect();
+        let changes: Vec<_> = unread.iter().map_while(Option::as_ref).take(BATCH_MAX).map(change).collect();
         self.at += changes.len();
+        self.written = state.written.filter(|_| !changes.is_empty());
         Ok(changes)
     }
 
-    fn is_at_end(&self) -> bool {
-        self.at == self.feed.0.lock().changes.len()
+    fn position(&self) -> FeedPosition {
+        let is_at_end = self.at == self.feed.0.lock().changes.len();
+        FeedPosition { mark: self.at.to_be_bytes().to_vec(), is_at_end, written: self.written }
     }
 
-    async fn save(&mut self) -> Result<bool, FeedError> {
+    async fn save(&mut self, mark: &[u8]) -> Result<bool, FeedError> {
         let mut state = self.feed.0.lock();
-        state.saved = Some(self.at);
+        state.saved = Some(usize::from_be_bytes(mark.try_into().unwrap()));
         Ok(state.leads.is_some_and(|(node, _)| node == self.node))
     }
 }
@@ -247,7 +259,7 @@ async fn feed_reader_that_cannot_publish_yields() {
     feed.add(&stage.store, 7, 2);
     sleep(Duration::from_secs(3)).await;
     stage.server.refuse_writes(false);
-    sleep(Duration::from_secs(2)).await;
+    sleep(Duration::from_secs(4)).await;
     assert_eq!(peer.read(7).await.0, Some(2));
 }
 
@@ -309,7 +321,7 @@ async fn drop_during_an_outage_is_handled_after_it() {
 
 /// The longest time since the feed was read to its end, as the node knows it.
 fn unread(peer: &Peer) -> Duration {
-    peer.member.stats.feed_ends.since().into_iter().map(|(_, since)| since).max().unwrap()
+    peer.member.stats.feeds.since().into_iter().map(|(_, since)| since).max().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -355,4 +367,70 @@ async fn every_node_knows_when_a_feed_is_read() {
         "another node leads and does not read: {:?}",
         unread(&late)
     );
+}
+
+/// Commits version 2 of these records, as writers that die before they publish it, after the node has read version 1.
+async fn die_after_commit(stage: &Stage, peer: &Peer, feed: &TestFeed, keys: std::ops::RangeInclusive<u64>) {
+    for key in keys.clone() {
+        stage.store.put(key, 1);
+        peer.read(key).await;
+    }
+    keys.for_each(|key| feed.add(&stage.store, key, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn feed_publishes_10_000_changes_within_2_s() {
+    let (stage, peer, feed, _reader) = with_reader().await;
+    die_after_commit(&stage, &peer, &feed, 1..=10_000).await;
+    sleep(Duration::from_secs(2)).await;
+    for key in (1..=10_000).rev().step_by(50) {
+        assert_eq!(peer.read(key).await.0, Some(2), "record {key}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn saved_mark_passes_published_changes_only() {
+    let (stage, peer, feed, _reader) = with_reader().await;
+    let (before, mut marks) = (feed.0.lock().changes.len(), 0);
+    for key in 1..=400 {
+        die_after_commit(&stage, &peer, &feed, key..=key).await;
+        sleep(Duration::from_millis(10)).await;
+        let saved = feed.0.lock().saved.unwrap().saturating_sub(before);
+        marks += usize::from(saved > marks);
+        for passed in 1..=u64::try_from(saved).unwrap() {
+            assert_eq!(peer.read(passed).await.0, Some(2), "record {passed} of {saved} that a mark passes");
+        }
+    }
+    assert!(marks > 1, "marks are saved while changes wait");
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_before_a_loss_waits_for_no_discard() {
+    let (stage, peer, feed, _reader) = with_reader().await;
+    feed.drop_collection();
+    sleep(Duration::from_millis(500)).await;
+    let epoch = stage.store.epoch();
+    die_after_commit(&stage, &peer, &feed, 7..=7).await;
+    feed.drop_collection();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((peer.read(7).await.0, stage.store.epoch()), (Some(2), epoch), "the discard waits for longer");
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(stage.store.epoch(), epoch + 1);
+}
+
+/// How old the oldest change is that the node has read and not published.
+fn lag(peer: &Peer) -> Duration {
+    peer.member.stats.feeds.lags().into_iter().map(|(_, lag)| lag).max().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn lag_is_the_age_of_the_oldest_waiting_change() {
+    let (stage, peer, feed, _reader) = with_reader().await;
+    assert_eq!(lag(&peer), Duration::ZERO);
+    feed.0.lock().written = SystemTime::now().checked_sub(Duration::from_secs(30));
+    feed.add(&stage.store, 7, 2);
+    sleep(Duration::from_millis(100)).await;
+    assert!(lag(&peer) >= Duration::from_secs(30), "{:?}", lag(&peer));
+    read_feed().await;
+    assert_eq!(lag(&peer), Duration::ZERO);
 }

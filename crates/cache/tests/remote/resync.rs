@@ -1,9 +1,9 @@
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use tokio::time::sleep;
 
 use kith_cache::{
-    Policy, Version,
+    Policy, Resyncer, Version,
     remote::{Cell, Cells as _, address},
 };
 
@@ -154,4 +154,19 @@ async fn a_change_on_its_way_is_not_counted() {
     peer.write(&stage.store, 7, 2).await.unwrap();
     sleep(Duration::from_secs(12)).await;
     assert_eq!(step(&peer).await, (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_memory_is_compared_each_5_s_only() {
+    let stage = Stage::new();
+    let peer = stage.peer(1, false).await;
+    stage.store.put(7, 1);
+    peer.read(7).await;
+    filled().await;
+    let before = stage.store.loads.load(Ordering::Relaxed);
+    let node = peer.node.clone();
+    let _resync = tokio::spawn(async move { Resyncer::default().run(&node).await });
+    sleep(Duration::from_secs(30)).await;
+    let compared = stage.store.loads.load(Ordering::Relaxed) - before;
+    assert!((5..=7).contains(&compared), "the store was asked {compared} times in 30 s");
 }

@@ -1,19 +1,55 @@
 //! The adapter from the change feed of the store to the cache. One node at a time reads a feed, under a lease
 //! in the store, where its position is also saved.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
 use kith_cache::{
     Invalidation,
-    remote::{Changes, Feed, FeedError},
+    remote::{Changes, Feed, FeedError, FeedPosition},
 };
-use kith_store::{ChangeFeed, Coordination, FeedChange, Migrations, NamedFeed, StoreError, Stores};
+use kith_store::{
+    ChangeFeed, Coordination, FeedBatch, FeedChange, Migrations, NamedFeed, StoreError, Stores,
+};
+use tokio::{sync::Mutex, time::Instant};
 
 use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMapping};
 
 /// How long to wait for the position of a new feed.
 const FIRST: Duration = Duration::from_millis(200);
+/// How long the answer which leases are held is used.
+const HELD_KNOWN: Duration = Duration::from_secs(1);
+
+/// Which leases of the feeds are held. Nodes that do not lead ask for all feeds at once, instead of trying for each lease.
+#[derive(Debug)]
+struct FeedLeases {
+    coordination: Arc<dyn Coordination>,
+    names: Vec<String>,
+    known: Mutex<Option<(Instant, HashSet<String>)>>,
+}
+
+impl FeedLeases {
+    async fn is_held(&self, name: &str) -> Result<bool, FeedError> {
+        let mut known = self.known.lock().await;
+        if let Some((asked, held)) = &*known
+            && asked.elapsed() < HELD_KNOWN
+        {
+            return Ok(held.contains(name));
+        }
+        let asked = Instant::now();
+        let held = self.coordination.held(&self.names).await.map_err(|_| FeedError::Unavailable)?;
+        let is_held = held.contains(name);
+        *known = Some((asked, held));
+        Ok(is_held)
+    }
+}
 
 /// The change feed of the store, in the types of the tiers.
 #[derive(Clone, Debug)]
@@ -25,11 +61,20 @@ pub(super) struct StoreFeed {
     migrations: Arc<dyn Migrations>,
     mappings: Arc<[Arc<dyn FeedMapping>]>,
     holder: String,
+    leases: Arc<FeedLeases>,
+    /// Whether this node leads, as far as it knows.
+    leads: Arc<AtomicBool>,
 }
 
 impl StoreFeed {
     /// Every feed of the store; none for a store that only this process can change. `holder` names this node.
     pub(super) fn all(stores: &Stores, mappings: &Arc<[Arc<dyn FeedMapping>]>, holder: &str) -> Vec<Self> {
+        let names = stores.feeds.iter().flat_map(|named| [named.name.clone(), end_lease(&named.name)]);
+        let leases = Arc::new(FeedLeases {
+            coordination: Arc::clone(&stores.coordination),
+            names: names.collect(),
+            known: Mutex::default(),
+        });
         let of = |named: &NamedFeed| Self {
             name: named.name.clone(),
             feed: Arc::clone(&named.feed),
@@ -37,6 +82,8 @@ impl StoreFeed {
             migrations: Arc::clone(&stores.migrations),
             mappings: Arc::clone(mappings),
             holder: holder.to_owned(),
+            leases: Arc::clone(&leases),
+            leads: Arc::default(),
         };
         stores.feeds.iter().map(of).collect()
     }
@@ -50,17 +97,19 @@ impl StoreFeed {
             feed: self.clone(),
             changes,
             unread,
-            mark: first.mark,
+            position: position_after(first),
             saved: Vec::new(),
-            is_at_end: first.is_last,
         })
     }
 
-    /// Takes or renews the lease that notes that the feed was read to its end. Its holder needs no other.
-    async fn end_lease(&self, holder: &str, lasts: Duration) -> Result<bool, FeedError> {
-        let name = format!("{}_end", self.name);
-        self.coordination.lease(&name, holder, lasts).await.map_err(|_| FeedError::Unavailable)
+    async fn lease(&self, name: &str, lasts: Duration) -> Result<bool, FeedError> {
+        self.coordination.lease(name, &self.holder, lasts).await.map_err(|_| FeedError::Unavailable)
     }
+}
+
+/// The lease that notes that a feed was read to its end.
+fn end_lease(feed: &str) -> String {
+    format!("{feed}_end")
 }
 
 #[async_trait]
@@ -70,10 +119,16 @@ impl Feed for StoreFeed {
     }
 
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
-        self.coordination.lease(&self.name, &self.holder, lasts).await.map_err(|_| FeedError::Unavailable)
+        if !self.leads.load(Ordering::Relaxed) && self.leases.is_held(&self.name).await? {
+            return Ok(false);
+        }
+        let leads = self.lease(&self.name, lasts).await?;
+        self.leads.store(leads, Ordering::Relaxed);
+        Ok(leads)
     }
 
     async fn yield_lead(&self) {
+        self.leads.store(false, Ordering::Relaxed);
         // It expires by itself.
         drop(self.coordination.release(&self.name, &self.holder).await);
     }
@@ -89,9 +144,8 @@ impl Feed for StoreFeed {
             feed: self.clone(),
             changes,
             unread: Vec::new(),
-            mark: mark.clone(),
+            position: FeedPosition { mark: mark.clone(), ..FeedPosition::default() },
             saved: mark,
-            is_at_end: false,
         }))
     }
 
@@ -108,12 +162,11 @@ impl Feed for StoreFeed {
     }
 
     async fn note_end(&self, lasts: Duration) -> Result<(), FeedError> {
-        self.end_lease(&self.holder, lasts).await.map(drop)
+        self.lease(&end_lease(&self.name), lasts).await.map(drop)
     }
 
-    /// A lease that is free now, or that this node has itself, notes nothing.
     async fn is_end_noted(&self) -> Result<bool, FeedError> {
-        self.end_lease(&self.holder, Duration::ZERO).await.map(|is_free| !is_free)
+        self.leases.is_held(&end_lease(&self.name)).await
     }
 
     /// Lists and windows do not contain changes that no node published.
@@ -152,10 +205,9 @@ struct OpenFeed {
     /// Read before the first request.
     unread: Vec<Invalidation>,
     /// The position after the returned changes.
-    mark: Vec<u8>,
+    position: FeedPosition,
+    /// The mark that was saved last.
     saved: Vec<u8>,
-    /// Whether no changes follow those that were read last.
-    is_at_end: bool,
 }
 
 #[async_trait]
@@ -165,25 +217,31 @@ impl Changes for OpenFeed {
             return Ok(std::mem::take(&mut self.unread));
         }
         let batch = self.changes.next(patience).await.map_err(|error| meaning(&error))?;
-        self.mark = batch.mark;
-        self.is_at_end = batch.is_last;
-        Ok(self.feed.invalidations(&batch.changes))
+        let changes = self.feed.invalidations(&batch.changes);
+        self.position = position_after(batch);
+        Ok(changes)
     }
 
-    fn is_at_end(&self) -> bool {
-        self.is_at_end
+    fn position(&self) -> FeedPosition {
+        self.position.clone()
     }
 
-    async fn save(&mut self) -> Result<bool, FeedError> {
-        if self.mark == self.saved || self.mark.is_empty() {
+    async fn save(&mut self, mark: &[u8]) -> Result<bool, FeedError> {
+        if mark == self.saved || mark.is_empty() {
             return Ok(true);
         }
         let StoreFeed { name, coordination, holder, .. } = &self.feed;
-        let saved =
-            coordination.set_mark(name, holder, &self.mark).await.map_err(|_| FeedError::Unavailable)?;
-        self.saved.clone_from(&self.mark);
+        let saved = coordination.set_mark(name, holder, mark).await.map_err(|_| FeedError::Unavailable)?;
+        self.saved = mark.to_vec();
         Ok(saved)
     }
+}
+
+fn position_after(batch: FeedBatch) -> FeedPosition {
+    let written = batch
+        .written
+        .and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(at.0.try_into().ok()?)));
+    FeedPosition { mark: batch.mark, is_at_end: batch.is_last, written }
 }
 
 fn meaning(error: &kith_store::FeedError) -> FeedError {

@@ -24,6 +24,8 @@ const EXAMINE_UNTRUSTED: Duration = Duration::from_secs(1);
 
 /// How long a change feed may not be read to its end before the node reports it. Notes of other nodes last 5 s.
 const FEED_UNREAD: Duration = Duration::from_secs(10);
+/// How late the reader of a change feed may publish changes before the node reports it.
+const FEED_LATE: Duration = Duration::from_secs(10);
 /// Period of checks of the change feeds.
 const FEED_EVERY: Duration = Duration::from_secs(1);
 
@@ -80,24 +82,49 @@ pub(super) async fn keep_prefix(server: SharedServer, health: Reporter) {
     }
 }
 
-/// Reports when no node reads a change feed of the store to its end, until it is dropped.
+/// Reports when no node reads a change feed of the store to its end, and when this node reads one too late, until it is
+/// dropped.
 pub(super) async fn watch_feeds(stats: Arc<FollowerStats>, health: Reporter) {
-    let mut unread = ReadyzRemark::new(health, "feed_unread");
+    let mut unread = ReadyzRemark::new(health.clone(), "feed_unread");
+    let (mut late, mut before) = (ReadyzRemark::new(health, "feed_late"), Vec::new());
     loop {
         sleep(FEED_EVERY).await;
-        let late: Vec<_> =
-            stats.feed_ends.since().into_iter().filter(|(_, since)| *since >= FEED_UNREAD).collect();
-        let longest = late.iter().map(|(_, since)| *since).max().unwrap_or_default();
-        let names: Vec<&str> = late.iter().map(|(name, _)| &**name).collect();
-        let since = SystemTime::now().checked_sub(longest).unwrap_or(SystemTime::UNIX_EPOCH);
-        unread.set((!names.is_empty()).then(|| feeds_unread(&names)), since);
+        report_feeds(&mut unread, &stats.feeds.since(), FEED_UNREAD, feeds_unread);
+        // A new reader of relations reads some minutes again, which takes it a moment.
+        let lags = stats.feeds.lags();
+        let both = lags.iter().zip(&before);
+        let twice: Vec<_> = both.map(|((name, lag), (_, before))| (name.clone(), *lag.min(before))).collect();
+        report_feeds(&mut late, &twice, FEED_LATE, feeds_late);
+        before = lags;
     }
+}
+
+/// Shows the remark while some of these feeds have an age of at least `least`.
+fn report_feeds(
+    remark: &mut ReadyzRemark,
+    ages: &[(String, Duration)],
+    least: Duration,
+    message: fn(&[&str]) -> String,
+) {
+    let old: Vec<_> = ages.iter().filter(|(_, age)| *age >= least).collect();
+    let oldest = old.iter().map(|(_, age)| *age).max().unwrap_or_default();
+    let names: Vec<&str> = old.iter().map(|(name, _)| &**name).collect();
+    let since = SystemTime::now().checked_sub(oldest).unwrap_or(SystemTime::UNIX_EPOCH);
+    remark.set((!names.is_empty()).then(|| message(&names)), since);
 }
 
 fn feeds_unread(names: &[&str]) -> String {
     format!(
         "no node reads changes of the store ({}): changes by hand, and those of nodes that died, are not seen; are \
          collections dropped or restored, does the store or Redis not answer?",
+        names.join(", ")
+    )
+}
+
+fn feeds_late(names: &[&str]) -> String {
+    format!(
+        "this node publishes changes of the store too late ({}): changes by hand, and those of nodes that died, are seen \
+         after more than 10 s; is more written than it or Redis can take?",
         names.join(", ")
     )
 }

@@ -1,14 +1,18 @@
 //! Leases and marks: a document `{_id: name, holder, until, mark}` each. The clock is that of the server.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use async_trait::async_trait;
 use kith_store::{Coordination, StoreError, millis};
-use mongodb::bson::{Binary, DateTime, doc, spec::BinarySubtype};
+use mongodb::{
+    bson::{Binary, DateTime, RawDocument, doc, spec::BinarySubtype},
+    options::ReadConcern,
+};
 
 use super::{
     connect::Mongo,
     error::{malformed, write_failed},
+    record::all,
 };
 
 #[async_trait]
@@ -24,6 +28,16 @@ impl Coordination for Mongo {
         let take = vec![doc! { "$set": { "holder": holds, "until": until } }];
         let held = self.upsert(&self.leases, doc! { "_id": name }, take.into()).await?;
         Ok(held.get_str("holder").map_err(|_| malformed("holder"))? == holder)
+    }
+
+    async fn held(&self, names: &[String]) -> Result<HashSet<String>, StoreError> {
+        let _permit = self.admit()?;
+        let lasts = doc! { "$gt": ["$until", "$$NOW"] };
+        let filter = doc! { "_id": { "$in": names }, "$expr": lasts };
+        let cursor = self.cursor(&self.leases, filter, None, names.len(), ReadConcern::majority()).await?;
+        let name =
+            |lease: &RawDocument| lease.get_str("_id").map(str::to_owned).map_err(|_| malformed("_id"));
+        Ok(all(cursor, name).await?.into_iter().collect())
     }
 
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError> {

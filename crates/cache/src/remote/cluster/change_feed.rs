@@ -1,12 +1,8 @@
-//! Reads the change feed of the store. It publishes the changes of writers that died between commit and broadcast, and
-//! the changes that other programs made in the store (ADR 0012).
+//! The change feed of the store, as its reader sees it, and the times by which it is read.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::time::{Duration, SystemTime};
 
-use tokio::time::{Instant, sleep, timeout};
-
-use super::{ClusterNode, discards::Discards};
-use crate::{Invalidation, testing::rules};
+use crate::Invalidation;
 
 /// The change feed of a store, which one node at a time reads.
 #[async_trait::async_trait]
@@ -71,14 +67,26 @@ pub trait Changes: std::fmt::Debug + Send {
     /// as after a collection was dropped.
     async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError>;
 
-    /// Whether the changes that were returned last are followed by no others.
-    fn is_at_end(&self) -> bool;
+    /// The position after the changes that were returned last, or at which the feed was opened.
+    fn position(&self) -> FeedPosition;
 
-    /// Saves the position after the returned changes, which are all published. False: another node leads.
+    /// Saves the mark of a position up to which all changes are published. False: another node leads.
     ///
     /// # Errors
     /// If the store does not answer.
-    async fn save(&mut self) -> Result<bool, FeedError>;
+    async fn save(&mut self, mark: &[u8]) -> Result<bool, FeedError>;
+}
+
+/// A position of an open feed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeedPosition {
+    /// The feed can be opened again at this mark.
+    pub mark: Vec<u8>,
+    /// Whether no changes follow, as far as is known.
+    pub is_at_end: bool,
+    /// When the oldest of the changes that were returned last was written, by the clock of the store or of its writer.
+    /// `None`: there were none, or the time is unknown.
+    pub written: Option<SystemTime>,
 }
 
 /// Why a feed returns no changes.
@@ -97,12 +105,18 @@ pub enum FeedError {
 pub struct FeedTiming {
     /// How long the lead lasts without an extension.
     pub lease: Duration,
-    /// Time between two attempts to lead, and between two extensions of the lead.
+    /// Time between two extensions of the lead, and the longest time between two attempts to lead. A reader that gave up
+    /// the lead waits for longer than the others, so that one of them takes it.
     pub try_every: Duration,
+    /// How long to wait for a change before the reader looks after its lead.
+    pub patience: Duration,
     /// How long to wait for the writer's own publication before a change is published for it.
     pub grace: Duration,
-    /// Time between two saves.
+    /// Time between two saves while changes are published.
     pub save_every: Duration,
+    /// Time between two saves while there are no changes: the next leader reads as much of the feed again, in which there
+    /// is nothing to publish.
+    pub save_idle_every: Duration,
     /// Time between two notes that the feed was read to its end, and between two reads of such a note.
     pub note_every: Duration,
     /// How long such a note lasts.
@@ -113,197 +127,19 @@ pub struct FeedTiming {
 }
 
 impl Default for FeedTiming {
-    /// 9 s, 500 ms, 250 ms, 1 s: together with about a second of reading, at most 11 s. Notes: each second, for 5 s. Pauses
-    /// of 1 s to 1 min.
+    /// A lease of 6 s, tried for every 2 s by what is known for up to 1 s, a grace of 250 ms: together with about a second of reading, at most 11 s.
+    /// Notes: each 2 s, for 5 s. Pauses of 1 s to 1 min.
     fn default() -> Self {
         Self {
-            lease: Duration::from_secs(9),
-            try_every: Duration::from_millis(500),
+            lease: Duration::from_secs(6),
+            try_every: Duration::from_secs(2),
+            patience: Duration::from_secs(1),
             grace: Duration::from_millis(250),
             save_every: Duration::from_secs(1),
-            note_every: Duration::from_secs(1),
+            save_idle_every: Duration::from_secs(10),
+            note_every: Duration::from_secs(2),
             note_lasts: Duration::from_secs(5),
             discard_pause: (Duration::from_secs(1), Duration::from_secs(60)),
-        }
-    }
-}
-
-/// Reads the feed while this node leads, and publishes the changes that no writer published.
-#[derive(Debug)]
-pub struct FeedReader {
-    /// The node that publishes the changes, and raises the epoch if some were missed.
-    pub member: ClusterNode,
-    /// The feed that is read.
-    pub feed: Arc<dyn Feed>,
-    /// The times by which it is read.
-    pub timing: FeedTiming,
-}
-
-/// Why a leader has stopped reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReadEnd {
-    /// The nodes moved to another epoch. Changes that were published in the log before may be lost with it: they are read
-    /// again, by the same node.
-    Epoch,
-    /// Another node leads, or a change cannot be published.
-    Lead,
-}
-
-impl FeedReader {
-    /// Reads, or waits for the lead, until it is dropped. Then its lead expires.
-    pub async fn read(&self) {
-        self.member.stats.feed_ends.add(self.feed.name());
-        let (first, longest) = self.timing.discard_pause;
-        let mut discards = Discards::new(first, longest);
-        let mut asked = None::<Instant>;
-        loop {
-            match self.feed.lead(self.timing.lease).await {
-                Ok(true) => self.lead(&mut discards).await,
-                Ok(false) if asked.is_none_or(|at| at.elapsed() >= self.timing.note_every) => {
-                    asked = Some(Instant::now());
-                    if self.feed.is_end_noted().await == Ok(true) {
-                        self.member.stats.feed_ends.reached(self.feed.name());
-                    }
-                }
-                Ok(false) | Err(_) => {}
-            }
-            sleep(self.timing.try_every.mul_f64(0.5 + 0.5 * self.member.random.unit())).await;
-        }
-    }
-
-    /// Reads until another node may lead: it may reach the server that this node does not reach.
-    async fn lead(&self, discards: &mut Discards) {
-        self.member.recent.remember(true);
-        let end = loop {
-            match self.read_as_leader(discards).await {
-                // It keeps the lead, and with it the pauses between discards.
-                Ok(ReadEnd::Epoch) if self.feed.lead(self.timing.lease).await == Ok(true) => {}
-                end => break end,
-            }
-        };
-        if let Err(error) = end {
-            tracing::debug!(feed = self.feed.name(), ?error, "stopped reading the change feed");
-        }
-        self.member.recent.remember(false);
-        self.feed.yield_lead().await;
-    }
-
-    /// Reads until the lead is lost, the store does not answer, or a change cannot be published.
-    async fn read_as_leader(&self, discards: &mut Discards) -> Result<ReadEnd, FeedError> {
-        let epoch = self.member.node.epoch();
-        let mut changes = match self.feed.open(false).await {
-            Err(FeedError::Lost) => None,
-            opened => Some(opened?),
-        };
-        let (mut extended, mut saved, mut noted) = (Instant::now(), Instant::now(), None::<Instant>);
-        loop {
-            let batch = match &mut changes {
-                Some(open) => open.next(self.timing.try_every).await,
-                None => Err(FeedError::Lost),
-            };
-            if matches!(batch, Err(FeedError::Lost)) {
-                if changes.is_some() {
-                    tracing::warn!(
-                        feed = self.feed.name(),
-                        "changes of the store were lost, as after a collection was dropped or restored"
-                    );
-                }
-                changes = self.begin_again(discards).await?;
-                if changes.is_none() {
-                    return Ok(ReadEnd::Lead);
-                }
-                continue;
-            }
-            let (batch, Some(open)) = (batch?, &mut changes) else { return Ok(ReadEnd::Lead) };
-            if !self.publish(epoch, batch).await && rules::feed_left() {
-                return Ok(ReadEnd::Lead);
-            }
-            if self.member.node.epoch() != epoch {
-                return Ok(ReadEnd::Epoch);
-            }
-            if open.is_at_end() {
-                self.note_end(&mut noted).await?;
-            }
-            if saved.elapsed() >= self.timing.save_every {
-                saved = Instant::now();
-                if !open.save().await? {
-                    return Ok(ReadEnd::Lead);
-                }
-            }
-            if extended.elapsed() >= self.timing.try_every {
-                extended = Instant::now();
-                if !self.feed.lead(self.timing.lease).await? {
-                    return Ok(ReadEnd::Lead);
-                }
-            }
-        }
-    }
-
-    async fn note_end(&self, noted: &mut Option<Instant>) -> Result<(), FeedError> {
-        self.member.stats.feed_ends.reached(self.feed.name());
-        if noted.is_none_or(|at| at.elapsed() >= self.timing.note_every) {
-            *noted = Some(Instant::now());
-            self.feed.note_end(self.timing.note_lasts).await?;
-        }
-        Ok(())
-    }
-
-    /// Opens the feed at its end after its position was lost, and then discards all copies. In this order no change is
-    /// missed in between. Saves the new position before the lead can be given up: the next leader would otherwise read up
-    /// to the same loss again. `None`: the lead was lost.
-    async fn begin_again(&self, discards: &mut Discards) -> Result<Option<Box<dyn Changes>>, FeedError> {
-        if self.leading(sleep(discards.pause())).await?.is_none() {
-            return Ok(None);
-        }
-        let Some(restored) = self.leading(self.feed.restore()).await? else { return Ok(None) };
-        restored?;
-        let mut changes = self.feed.open(true).await?;
-        tracing::info!(
-            feed = self.feed.name(),
-            "the change feed is read from its end: all copies are discarded"
-        );
-        self.member.bus.discard_copies().await.map_err(|_| FeedError::Unavailable)?;
-        discards.count();
-        Ok(changes.save().await?.then_some(changes))
-    }
-
-    /// Keeps the lead while it waits for work. `None`: the lead was lost.
-    async fn leading<T: Send>(&self, work: impl Future<Output = T> + Send) -> Result<Option<T>, FeedError> {
-        let mut work = std::pin::pin!(work);
-        loop {
-            match timeout(self.timing.try_every, &mut work).await {
-                Ok(done) => return Ok(Some(done)),
-                Err(_) if self.feed.lead(self.timing.lease).await? => {}
-                Err(_) => return Ok(None),
-            }
-        }
-    }
-
-    /// Publishes the changes that their writers do not publish within `grace`. False: a change could not be published.
-    async fn publish(&self, epoch: u64, batch: Vec<Invalidation>) -> bool {
-        if batch.is_empty() || !rules::feed_publishes() {
-            return true;
-        }
-        sleep(self.timing.grace).await;
-        let missing: Vec<Invalidation> =
-            batch.into_iter().filter(|change| self.is_missing(epoch, change)).collect();
-        self.member.stats.fed.add(u64::try_from(missing.len()).unwrap_or(u64::MAX));
-        if self.member.bus.publish_now(&self.member.node, &missing).await.is_err() {
-            return false;
-        }
-        let Ok(further) = self.feed.dependent_changes(&missing).await else { return false };
-        self.member.bus.publish_now(&self.member.node, &further).await.is_ok()
-    }
-
-    /// Whether no writer has published a change. Must be called in the order of the changes: after a change without a
-    /// version, such as the removal of a document by hand, the same version may occur again with another state.
-    fn is_missing(&self, epoch: u64, change: &Invalidation) -> bool {
-        match change.version {
-            Some(version) => !self.member.recent.knows(epoch, change.namespace, &change.key, version),
-            None => {
-                self.member.recent.forget(change.namespace, &change.key);
-                true
-            }
         }
     }
 }

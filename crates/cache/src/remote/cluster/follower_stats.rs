@@ -3,7 +3,7 @@ use std::{
     time::Duration,
 };
 
-use super::FeedEnds;
+use super::FeedProgress;
 use crate::metrics::{bus::Propagation, counters::Counter};
 
 /// How far a node has followed the log.
@@ -40,8 +40,8 @@ pub struct FollowerStats {
     pub(crate) probes_failed: Counter,
     /// Propagation times of changes.
     pub(crate) propagation: Propagation,
-    /// When the change feeds were last read to their ends.
-    pub feed_ends: FeedEnds,
+    /// How far the change feeds are read.
+    pub feeds: FeedProgress,
     /// Number of the last entry of the log, from the last probe.
     log_end: AtomicU64,
 }

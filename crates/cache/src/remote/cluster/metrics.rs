@@ -4,7 +4,9 @@ use metrics::{counter, gauge};
 
 use super::ClusterNode;
 use crate::metrics::{
-    bus::{APPLIED, ENTRIES, EPOCH, FED, FEED_UNREAD, FORGED, PROBES_FAILED, QUEUE, REPAIRS, TRUSTED},
+    bus::{
+        APPLIED, ENTRIES, EPOCH, FED, FEED_LAG, FEED_UNREAD, FORGED, PROBES_FAILED, QUEUE, REPAIRS, TRUSTED,
+    },
     metric::float,
 };
 
@@ -26,8 +28,11 @@ impl ClusterNode {
         }
         counter!(FORGED.name).absolute(stats.forged.get());
         counter!(FED.name).absolute(stats.fed.get());
-        for (feed, unread) in stats.feed_ends.since() {
+        for (feed, unread) in stats.feeds.since() {
             gauge!(FEED_UNREAD.name, "feed" => feed).set(unread.as_secs_f64());
+        }
+        for (feed, lag) in stats.feeds.lags() {
+            gauge!(FEED_LAG.name, "feed" => feed).set(lag.as_secs_f64());
         }
         counter!(PROBES_FAILED.name).absolute(stats.probes_failed.get());
         gauge!(QUEUE.name).set(float(u64::try_from(self.bus.sharing.queue.len()).unwrap_or(u64::MAX)));

@@ -2,9 +2,11 @@
 
 mod change_feed;
 mod confirmations;
+mod delay_line;
 mod discards;
 mod epochs;
-mod feed_ends;
+mod feed_progress;
+mod feed_reader;
 mod follower;
 mod follower_stats;
 mod log_position;
@@ -13,10 +15,11 @@ mod node_membership;
 mod publisher;
 mod recent_changes;
 
-pub use change_feed::{Changes, Feed, FeedError, FeedReader, FeedTiming};
+pub use change_feed::{Changes, Feed, FeedError, FeedPosition, FeedTiming};
 pub use confirmations::PeerConfirmations;
 pub use epochs::Epochs;
-pub use feed_ends::FeedEnds;
+pub use feed_progress::FeedProgress;
+pub use feed_reader::FeedReader;
 pub use follower_stats::{FollowerStats, FollowerStatus};
 pub use log_position::{FrameOrder, LogPosition};
 pub use node_membership::{About, ClusterNode, FollowerConfig};

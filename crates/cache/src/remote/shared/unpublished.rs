@@ -1,7 +1,7 @@
 //! Changes that could not be sent to the shared server yet.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
@@ -15,7 +15,7 @@ use crate::{Invalidation, testing::rules};
 /// The newest change of each key that waits to be published.
 #[derive(Debug)]
 pub struct UnpublishedQueue {
-    waiting: Mutex<HashMap<String, UnpublishedChange>>,
+    waiting: Mutex<BTreeMap<String, UnpublishedChange>>,
     most: usize,
     /// Whether something waits, without the lock.
     any: AtomicBool,

@@ -1,3 +1,4 @@
 //! The change feed of relations, members and applications.
 
+mod delivered;
 pub(super) mod reader;

@@ -4,7 +4,7 @@
 //! ones again.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashSet, VecDeque},
     fmt,
     sync::Arc,
     time::Duration,
@@ -13,10 +13,11 @@ use std::{
 use async_trait::async_trait;
 use kith_store::{
     ChangeFeed, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, FeedStream, MemberKey,
-    StoreError, Version,
+    StoreError, Timestamp, Version,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::delivered::DeliveredVersions;
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
     open_minutes::{OpenMinutes, ReadIntervals},
@@ -33,8 +34,6 @@ const JUST_READ: Duration = Duration::from_secs(3);
 /// How far the clock of another node's mark may be ahead.
 const AHEAD_MINUTES: i64 = 10;
 const MARK: u8 = 1;
-/// Versions that are remembered, so that none is delivered after a higher one.
-const DELIVERED_MAX: usize = 262_144;
 
 /// Opens the feed of a shard.
 #[derive(Debug)]
@@ -69,12 +68,11 @@ impl ChangeFeed for RelationFeed {
         Ok(Box::new(OpenRelationFeed {
             cql: Arc::clone(&self.cql),
             window,
-            last_read: None,
             held: VecDeque::new(),
             inherited: VecDeque::new(),
             waiting: VecDeque::new(),
             undelivered: HashSet::new(),
-            delivered: HashMap::new(),
+            delivered: DeliveredVersions::default(),
             ended: None,
         }))
     }
@@ -84,8 +82,6 @@ impl ChangeFeed for RelationFeed {
 struct OpenRelationFeed {
     cql: Arc<Cql>,
     window: OpenMinutes,
-    /// When the window was last read without an error.
-    last_read: Option<Instant>,
     /// Read and not yet delivered.
     held: VecDeque<ChangeLogEntry>,
     /// Changes without an end that existed when the feed was taken over: the node that died may have left them long
@@ -95,7 +91,7 @@ struct OpenRelationFeed {
     waiting: VecDeque<(Instant, ChangeLogEntry)>,
     /// Those of them that were not delivered since.
     undelivered: HashSet<ChangeLogEntry>,
-    delivered: HashMap<FeedRecord, Version>,
+    delivered: DeliveredVersions,
     ended: Option<StoreError>,
 }
 
@@ -116,9 +112,9 @@ impl FeedStream for OpenRelationFeed {
         }
         let until = Instant::now() + patience;
         loop {
-            let changes = self.take_changes();
+            let (changes, written) = self.take_changes();
             if !changes.is_empty() {
-                return Ok(self.batch(changes));
+                return Ok(self.batch(changes, written));
             }
             match timeout_at(until, self.gather()).await {
                 Ok(Ok(())) => {}
@@ -126,7 +122,7 @@ impl FeedStream for OpenRelationFeed {
                     self.ended = Some(error.clone());
                     return Err(FeedError::Unavailable(error));
                 }
-                Err(_) => return Ok(self.batch(Vec::new())),
+                Err(_) => return Ok(self.batch(Vec::new(), None)),
             }
         }
     }
@@ -138,7 +134,6 @@ impl OpenRelationFeed {
         loop {
             let first = !self.window.has_been_read();
             let fresh = self.window.read(&self.cql).await?;
-            self.last_read = Some(Instant::now());
             self.hold(fresh, first);
             self.window.close();
             while let Some(note) = self.inherited.front().copied() {
@@ -195,29 +190,28 @@ impl OpenRelationFeed {
         }
     }
 
-    /// Some of what is held, except changes that were delivered with this version or a higher one.
-    fn take_changes(&mut self) -> Vec<FeedChange> {
-        let mut changes = Vec::new();
+    /// Some of what is held, except changes that were delivered with this version or a higher one, and when the oldest of
+    /// them was noted.
+    fn take_changes(&mut self) -> (Vec<FeedChange>, Option<Timestamp>) {
+        let (mut changes, mut written) = (Vec::new(), None::<Timestamp>);
         while changes.len() < FEED_BATCH_MAX
             && let Some(note) = self.held.pop_front()
         {
             let (Some(record), Some(version)) = (record(&note), note.version) else { continue };
-            if self.delivered.get(&record).is_some_and(|delivered| *delivered >= version) {
+            if !self.delivered.add(record, version) {
                 continue;
             }
-            if self.delivered.len() >= DELIVERED_MAX {
-                self.delivered.clear();
-            }
-            self.delivered.insert(record, version);
+            let noted = Timestamp(note.stamp / 1_000);
+            written = Some(written.map_or(noted, |oldest| oldest.min(noted)));
             changes.push(FeedChange { record, version: Some(version), by_hand: false });
         }
-        changes
+        (changes, written)
     }
 
     /// A server that hangs returns no error before its time limit, so a batch without changes alone shows no end.
-    fn batch(&self, changes: Vec<FeedChange>) -> FeedBatch {
-        let is_last = self.held.is_empty() && self.last_read.is_some_and(|at| at.elapsed() < JUST_READ);
-        FeedBatch { changes, mark: self.mark(), is_last }
+    fn batch(&self, changes: Vec<FeedChange>, written: Option<Timestamp>) -> FeedBatch {
+        let is_last = self.held.is_empty() && self.window.since_read().is_some_and(|since| since < JUST_READ);
+        FeedBatch { changes, mark: self.mark(), is_last, written }
     }
 
     /// The first minute that was not delivered completely.

@@ -22,8 +22,9 @@ use crate::cql::{
 const TICK: Duration = Duration::from_millis(250);
 /// After a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-const LEASE: Duration = Duration::from_secs(10);
-const RENEW: Duration = Duration::from_secs(3);
+const LEASE: Duration = Duration::from_secs(8);
+/// Time between two requests for the lease, of the node that has it and of the others.
+const RENEW: Duration = Duration::from_millis(2_500);
 /// The age of a note at which its write has certainly ended, with or without effect, in microseconds.
 const WRITE_ENDED: i64 = 6_000_000;
 const AT_A_TIME: usize = 8;
@@ -53,8 +54,8 @@ struct Sweep {
     shard: i32,
     name: String,
     holder: String,
-    /// When the lease was last confirmed.
-    leased: Option<Instant>,
+    /// When the lease was last asked for, and whether it was given.
+    leased: Option<(Instant, bool)>,
     window: Option<OpenMinutes>,
     due: RecountSchedule,
     import_conflicts: ImportConflicts,
@@ -87,7 +88,7 @@ impl Sweep {
     async fn tick(&mut self, cql: &Cql, coordination: &dyn Coordination) -> Result<(), StoreError> {
         cql.client.session()?;
         if !self.has_lease(coordination).await? {
-            (self.window, self.leased) = (None, None);
+            self.window = None;
             self.due.clear();
             self.import_conflicts.clear();
             self.blocks.clear();
@@ -103,30 +104,39 @@ impl Sweep {
             ));
         }
         let Some(window) = &mut self.window else { return Ok(()) };
-        let fresh = window.read(cql).await?;
-        let closed = window.close();
-        let from = window.from();
-        for note in fresh {
+        for note in window.read(cql).await? {
             self.add(note);
         }
         self.count(cql).await?;
         self.import_conflicts.resolve(cql).await?;
         self.complete_blocks(cql).await?;
         self.complete_members(cql).await?;
-        if !closed.is_empty() {
-            complete_closed(cql, closed).await?;
+        self.close_minute(cql, coordination).await
+    }
+
+    /// Completes the first minute if nothing can be added to it any more.
+    async fn close_minute(&mut self, cql: &Cql, coordination: &dyn Coordination) -> Result<(), StoreError> {
+        let Some(window) = self.window.as_mut().filter(|window| window.can_close()) else { return Ok(()) };
+        let has_notes = window.has_notes();
+        if has_notes {
+            complete_closed(cql, cql.notes(self.shard, window.from(), 0).await?).await?;
+        }
+        window.close();
+        if has_notes {
+            let from = window.from();
             coordination.set_mark(&self.name, &self.holder, &from.to_be_bytes()).await?;
         }
         Ok(())
     }
 
     async fn has_lease(&mut self, coordination: &dyn Coordination) -> Result<bool, StoreError> {
-        if self.leased.is_some_and(|since| since.elapsed() < RENEW) {
-            return Ok(true);
+        if let Some((_, held)) = self.leased.filter(|(asked, _)| asked.elapsed() < RENEW) {
+            return Ok(held);
         }
         let asked = Instant::now();
+        self.leased = None;
         let held = coordination.lease(&self.name, &self.holder, LEASE).await?;
-        self.leased = held.then_some(asked);
+        self.leased = Some((asked, held));
         Ok(held)
     }
 

@@ -121,7 +121,7 @@ pub(super) fn pipeline() -> [Document; 2] {
     let updated = doc! { "$ifNull": ["$updateDescription.updatedFields", {}] };
     let cut = doc! { "$ifNull": ["$updateDescription.truncatedArrays", []] };
     let fields = doc! { "$project": {
-        "operationType": 1, "ns": 1, "to": 1,
+        "operationType": 1, "ns": 1, "to": 1, "wallTime": 1,
         "id": "$documentKey._id",
         "inserted": "$fullDocument.v",
         "set": "$updateDescription.updatedFields.v",

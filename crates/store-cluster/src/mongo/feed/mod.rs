@@ -85,7 +85,12 @@ impl FeedStream for OpenDocumentFeed {
         if self.held.is_empty() {
             return match &self.ended {
                 Some(error) => Err(error.clone()),
-                None => Ok(FeedBatch { changes: Vec::new(), mark: self.mark.clone(), is_last: true }),
+                None => Ok(FeedBatch {
+                    changes: Vec::new(),
+                    mark: self.mark.clone(),
+                    is_last: true,
+                    written: None,
+                }),
             };
         }
         let assigned = self.assigned_versions().await;
@@ -104,8 +109,9 @@ impl FeedStream for OpenDocumentFeed {
         if let Some(last) = held.last() {
             self.mark.clone_from(&last.mark);
         }
+        let written = held.iter().filter_map(|item| item.written).min();
         let changes = held.into_iter().filter_map(|item| change(item.meaning, &assigned)).collect();
-        Ok(FeedBatch { changes, mark: self.mark.clone(), is_last })
+        Ok(FeedBatch { changes, mark: self.mark.clone(), is_last, written })
     }
 }
 

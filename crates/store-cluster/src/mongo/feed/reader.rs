@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_store::{FEED_BATCH_MAX, FeedError, Outcome, StoreError};
+use kith_store::{FEED_BATCH_MAX, FeedError, Outcome, StoreError, Timestamp};
 use mongodb::{
     bson::{RawDocument, RawDocumentBuf, deserialize_from_slice, doc, serialize_to_raw_document_buf},
     change_stream::{ChangeStream, event::ResumeToken},
@@ -36,6 +36,8 @@ const LOST: [i32; 3] = [286, 280, 10334];
 pub(super) struct StreamItem {
     pub(super) meaning: EventMeaning,
     pub(super) mark: Vec<u8>,
+    /// When the change was written, by the clock of the server.
+    pub(super) written: Option<Timestamp>,
 }
 
 pub(in crate::mongo) type Stream = ChangeStream<RawDocumentBuf>;
@@ -126,7 +128,11 @@ async fn read(
             Ok(Ok(None)) => match stream.resume_token() {
                 Some(later) if later != token => {
                     token = later;
-                    mark_of(&token).map(|mark| StreamItem { meaning: EventMeaning::Nothing, mark })
+                    mark_of(&token).map(|mark| StreamItem {
+                        meaning: EventMeaning::Nothing,
+                        mark,
+                        written: None,
+                    })
                 }
                 Some(_) | None => continue,
             },
@@ -144,7 +150,8 @@ fn item(event: &RawDocument) -> Result<StreamItem, FeedError> {
         meaning => {
             let mark =
                 event.get_document("_id").map_err(|_| FeedError::Unavailable(malformed("resume token")))?;
-            Ok(StreamItem { meaning, mark: mark.as_bytes().to_vec() })
+            let written = event.get_datetime("wallTime").ok().map(|at| Timestamp(at.timestamp_millis()));
+            Ok(StreamItem { meaning, mark: mark.as_bytes().to_vec(), written })
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Cases of leases and marks.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
@@ -66,6 +66,24 @@ pub async fn leases_of_different_names_are_apart(stores: Stores) {
     assert!(sets(&stores, "feed", "a", b"1").await);
     assert!(sets(&stores, "feed.2", "b", b"2").await);
     assert_eq!(mark(&stores, "feed").await.unwrap(), b"1");
+}
+
+pub async fn leases_that_are_held_are_named(stores: Stores) {
+    let names = ["feed", "other", "gone", "never"].map(str::to_owned);
+    assert_eq!(stores.coordination.held(&names).await.unwrap(), HashSet::new());
+    for (name, holder) in [("feed", "a"), ("other", "b"), ("gone", "a"), ("unasked", "a")] {
+        assert!(takes(&stores, name, holder, LONG).await);
+    }
+    stores.coordination.release("gone", "a").await.unwrap();
+    let held = stores.coordination.held(&names).await.unwrap();
+    assert_eq!(held, HashSet::from(["feed", "other"].map(str::to_owned)));
+    assert!(takes(&stores, "feed", "a", SHORT).await);
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while stores.coordination.held(&names[..1]).await.unwrap().len() == 1 {
+        assert!(Instant::now() < give_up, "the lease does not run out");
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(takes(&stores, "feed", "b", LONG).await);
 }
 
 pub async fn of_many_that_ask_at_once_one_gets_the_lease(stores: Stores) {
