@@ -3,6 +3,7 @@
 mod abandoned;
 mod announced;
 mod resumed;
+mod two_stages;
 
 use std::{
     collections::HashSet,
