@@ -16,13 +16,14 @@ pub use redis::RedisFanOutNotes;
 /// The storage of the notes of all nodes. A call may have several steps, and is not atomic. Notes do not expire.
 #[async_trait]
 pub trait FanOutNotes: Send + Sync + fmt::Debug + 'static {
-    /// Writes the note of a step. May be repeated. Costs one round trip.
+    /// Writes the notes of steps, at most 1,000. May be repeated. Costs one round trip and one script, in a Redis Cluster one script
+    /// for each of 16 parts of the conversations.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer. The note may be stored.
-    async fn begin(&self, note: &FanOutNote) -> Result<(), SharedError>;
+    /// If the server of the epoch does not answer. Some may be stored.
+    async fn begin(&self, notes: &[FanOutNote]) -> Result<(), SharedError>;
 
-    /// Removes notes; missing ones are ignored. Costs one round trip.
+    /// Removes notes; missing ones are ignored. Costs as much as [`begin`](Self::begin).
     ///
     /// # Errors
     /// If the server of the epoch does not answer. Some may be removed.

@@ -1,7 +1,7 @@
 //! Notes in Redis, in sorted sets by time. They have no expiry, so that no policy evicts them, and are those of all epochs: the node
 //! that left a note may have died with its epoch.
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -15,13 +15,14 @@ use super::FanOutNotes;
 use crate::{
     EpochSource,
     redis::{
+        arguments::{milliseconds, number as argument},
         fenced::FencedRunner,
         values::{MALFORMED, list, number, text},
     },
 };
 
 /// Parts of the conversations; each has a key.
-const PARTS: u64 = 16;
+const PARTS: usize = 16;
 
 /// Notes in Redis. Only answers of the server of the epoch that the node follows count.
 pub struct RedisFanOutNotes {
@@ -46,8 +47,27 @@ impl RedisFanOutNotes {
         }
     }
 
-    fn key(&self, part: u64) -> Vec<String> {
-        vec![format!("{{{}:fan:{part}}}", self.tag)]
+    fn key(&self, part: u64) -> String {
+        format!("{{{}:fan:{part}}}", self.tag)
+    }
+
+    /// Runs of a script for all of these notes: one on a single server, else one for each part.
+    fn calls<'a>(&self, script: &'a RedisScript, notes: &[FanOutNote]) -> Vec<ScriptCall<'a>> {
+        let mut parts: BTreeMap<u64, Vec<Bytes>> = BTreeMap::new();
+        for note in notes {
+            parts.entry(part(note.conversation)).or_default().push(text_of(note));
+        }
+        let parts: Vec<_> = parts.into_iter().collect();
+        let call = |parts: &[(u64, Vec<Bytes>)]| {
+            let keys = parts.iter().map(|(part, _)| self.key(*part)).collect();
+            let with_count = |notes: &Vec<Bytes>| [&[argument(notes.len())], &notes[..]].concat();
+            ScriptCall::new(script, keys, parts.iter().flat_map(|(_, notes)| with_count(notes)))
+        };
+        parts.chunks(self.parts_a_run()).map(call).collect()
+    }
+
+    fn parts_a_run(&self) -> usize {
+        if self.runner.has_slots() { 1 } else { PARTS }
     }
 
     async fn run(&self, calls: &[ScriptCall<'_>]) -> Result<Vec<Reply>, SharedError> {
@@ -58,25 +78,19 @@ impl RedisFanOutNotes {
 
 #[async_trait]
 impl FanOutNotes for RedisFanOutNotes {
-    async fn begin(&self, note: &FanOutNote) -> Result<(), SharedError> {
-        let call = ScriptCall::new(&self.begin, self.key(part(note.conversation)), [text_of(note)]);
-        self.run(&[call]).await.map(drop)
+    async fn begin(&self, notes: &[FanOutNote]) -> Result<(), SharedError> {
+        self.run(&self.calls(&self.begin, notes)).await.map(drop)
     }
 
     async fn end(&self, notes: &[FanOutNote]) -> Result<(), SharedError> {
-        let mut parts: HashMap<u64, Vec<Bytes>> = HashMap::new();
-        for note in notes {
-            parts.entry(part(note.conversation)).or_default().push(text_of(note));
-        }
-        let call = |(part, notes)| ScriptCall::new(&self.end, self.key(part), notes);
-        let calls: Vec<_> = parts.into_iter().map(call).collect();
-        self.run(&calls).await.map(drop)
+        self.run(&self.calls(&self.end, notes)).await.map(drop)
     }
 
     async fn due(&self, age: Duration, most: usize) -> Result<Vec<DueNote>, SharedError> {
-        let arguments = || [age.as_millis().to_string(), most.to_string()];
-        let calls: Vec<_> =
-            (0..PARTS).map(|part| ScriptCall::new(&self.due, self.key(part), arguments())).collect();
+        let keys: Vec<String> = (0..).take(PARTS).map(|part| self.key(part)).collect();
+        let arguments = || [milliseconds(age), argument(most)];
+        let runs = keys.chunks(self.parts_a_run());
+        let calls: Vec<_> = runs.map(|keys| ScriptCall::new(&self.due, keys.to_vec(), arguments())).collect();
         let mut due = Vec::new();
         for reply in self.run(&calls).await? {
             due.extend(read(reply)?);
@@ -98,7 +112,7 @@ fn part(conversation: ConversationId) -> u64 {
         ConversationId::Direct(one, other) => one.get() ^ other.get(),
         ConversationId::Offline(log) => i64::from(log),
     };
-    id.unsigned_abs() % PARTS
+    id.unsigned_abs() % PARTS as u64
 }
 
 fn text_of(FanOutNote { conversation, node, step }: &FanOutNote) -> Bytes {

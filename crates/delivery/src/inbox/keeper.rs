@@ -154,7 +154,8 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// Enters messages into the inbox of each recipient that has one: the range from the mark to [`SentMessages::last`]. An inbox
     /// whose mark is not below it is left as it is. May be repeated, late, or after that of later messages.
     ///
-    /// Costs one round trip; one script for the users of a bucket. Returns in [`FanOutResult`] what each user got, also
+    /// Costs one round trip, and another one if more than 32 have an inbox; one script for 32 inboxes, in a Redis Cluster of one
+    /// of 16 buckets. Without an inbox the script only counts them. Returns in [`FanOutResult`] what each user got, also
     /// after a failure: it is not atomic.
     async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult;
 

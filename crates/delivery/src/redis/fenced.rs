@@ -36,6 +36,11 @@ impl FencedRunner {
         self.epochs.settled_epoch().await
     }
 
+    /// See [`ScriptRunner::has_slots`].
+    pub(crate) fn has_slots(&self) -> bool {
+        self.runner.has_slots()
+    }
+
     /// Runs scripts in one round trip. Returns an answer for each, in their order.
     pub(crate) async fn run(
         &self,

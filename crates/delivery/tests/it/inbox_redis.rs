@@ -13,6 +13,8 @@ use tokio::time::sleep;
 
 use crate::{
     inbox_stage::{InboxStage, fan, node, user},
+    model::TestRedis,
+    redis_cluster::{OneRedis, RedisCluster},
     redis_link::RedisLink,
 };
 
@@ -294,4 +296,60 @@ async fn inbox_opens_once_its_node_follows_the_epoch() {
     };
     let (opened, ()) = tokio::join!(open(), follows);
     assert_eq!(opened.unwrap().generation.epoch, 7);
+}
+
+/// The inboxes of a Redis of the test's own.
+async fn stage_at(url: String) -> InboxStage {
+    InboxStage::over(TestRedis::connect_to(url).await, InboxLimits::default())
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn fan_out_to_one_server_is_one_script() {
+    let redis = OneRedis::start(false).await;
+    let stage = stage_at(redis.url()).await;
+    let ids: Vec<i64> = (1..=500).collect();
+    let scripts_of = async |last, ids: &[i64]| {
+        let before = redis.scripts();
+        assert_eq!(stage.fan(last, ids).await.failed, None);
+        redis.scripts() - before
+    };
+    // The server does not know the script yet.
+    scripts_of(1, &ids[..1]).await;
+    assert_eq!(scripts_of(2, &ids).await, 1, "no user has an inbox");
+    for id in 101..=132 {
+        stage.begin("a", id, 2).await;
+    }
+    assert_eq!(scripts_of(3, &ids).await, 1, "32 of 500 users have one");
+    stage.begin("a", 499, 2).await;
+    assert_eq!(scripts_of(4, &ids).await, 2, "one more has one");
+    for id in (133..=500).filter(|id| *id != 499) {
+        stage.begin("a", id, 2).await;
+    }
+    // The first script enters 32 of 400, and twelve others the rest.
+    assert_eq!(scripts_of(5, &ids).await, 13, "400 have one");
+    assert_eq!(scripts_of(6, &[]).await, 0);
+}
+
+/// Fault of an earlier plan: on a Redis Cluster no script may have the inboxes of users of several slots.
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn fan_out_runs_on_redis_cluster() {
+    let (cluster, one) = (RedisCluster::start().await, OneRedis::start(true).await);
+    // The address of the second one does not say that it is one.
+    for url in [cluster.url(), one.url()] {
+        let stage = stage_at(url.clone()).await;
+        let ids: Vec<i64> = (1..=100).collect();
+        let mut generations = Vec::new();
+        for id in 1..=50 {
+            generations.push((id, stage.begin("a", id, 0).await));
+        }
+        let fanned = stage.fan(1, &ids).await;
+        assert_eq!((fanned.failed, fanned.without_receiver.len()), (None, 50), "{url}");
+        for (id, generation) in generations {
+            let ReadOutcome::Entries(entries) = stage.read(id, generation, 0).await else { panic!("{url}") };
+            assert_eq!(entries.len(), 1, "{url}");
+        }
+    }
+    assert!(cluster.keys().into_iter().all(|keys| keys > 0), "each node has inboxes");
 }

@@ -37,7 +37,10 @@ struct Deletion {
 
 impl InboxStage {
     pub(crate) async fn new(limits: InboxLimits) -> Self {
-        let redis = TestRedis::connect().await;
+        Self::over(TestRedis::connect().await, limits)
+    }
+
+    pub(crate) fn over(redis: TestRedis, limits: InboxLimits) -> Self {
         let epochs = Epochs::of(&redis, 5);
         let source = Arc::<Epochs>::clone(&epochs);
         let keeper = Arc::new(RedisInboxes::over(Arc::clone(&redis.runner), source, limits));

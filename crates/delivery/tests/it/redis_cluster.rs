@@ -1,4 +1,4 @@
-//! A Redis Cluster of a test's own.
+//! A Redis Cluster or a single Redis of a test's own.
 
 use std::{
     io::{Read as _, Write as _},
@@ -20,6 +20,9 @@ const NODES: u32 = 3;
 /// Three primaries that share the slots; they end with this.
 pub(crate) struct RedisCluster(Vec<Node>);
 
+/// One server, which ends with this.
+pub(crate) struct OneRedis(Node);
+
 struct Node {
     port: u16,
     bus: u16,
@@ -30,7 +33,7 @@ struct Node {
 impl RedisCluster {
     /// Starts it, and waits until each node has found the others.
     pub(crate) async fn start() -> Self {
-        let nodes: Vec<Node> = (0..NODES).map(|_| Node::start()).collect();
+        let nodes: Vec<Node> = (0..NODES).map(|_| Node::start(true)).collect();
         for (at, node) in (0..).zip(&nodes) {
             node.until("listen", || TcpStream::connect((Ipv4Addr::LOCALHOST, node.port)).is_ok()).await;
             let (first, last) = (SLOTS * at / NODES, SLOTS * (at + 1) / NODES - 1);
@@ -58,8 +61,34 @@ impl RedisCluster {
     }
 }
 
+impl OneRedis {
+    /// Starts it. `has_slots`: as a Redis Cluster of this server alone.
+    pub(crate) async fn start(has_slots: bool) -> Self {
+        let node = Node::start(has_slots);
+        node.until("listen", || TcpStream::connect((Ipv4Addr::LOCALHOST, node.port)).is_ok()).await;
+        if has_slots {
+            node.ask(&format!("CLUSTER ADDSLOTSRANGE 0 {}", SLOTS - 1));
+            let in_order = || node.ask("CLUSTER INFO").contains("cluster_state:ok");
+            node.until("find its cluster in order", in_order).await;
+        }
+        Self(node)
+    }
+
+    /// The address of a single server.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.0.port)
+    }
+
+    /// How many scripts it has run.
+    pub(crate) fn scripts(&self) -> u64 {
+        let stats = self.0.ask("INFO commandstats");
+        let calls = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_eval")?.split_once("calls="));
+        calls.map(|(_, calls)| calls.split(',').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+}
+
 impl Node {
-    fn start() -> Self {
+    fn start(has_slots: bool) -> Self {
         let (port, bus) = (free_port(), free_port());
         let folder = std::env::temp_dir().join(format!("kith-delivery-redis-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -67,7 +96,8 @@ impl Node {
         let process = Command::new(named.map_or_else(|| "redis-server".to_owned(), |(_, program)| program))
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(["--port", &port.to_string(), "--cluster-port", &bus.to_string()])
-            .args(["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--dir"])
+            .args(["--cluster-enabled", if has_slots { "yes" } else { "no" }])
+            .args(["--cluster-node-timeout", "2000", "--dir"])
             .arg(&folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -19,6 +19,8 @@ pub(super) enum InboxFault {
     None,
     Away,
     Hangs,
+    /// It takes this long.
+    Slow(Duration),
 }
 
 /// What another task does in between.
@@ -69,6 +71,10 @@ impl InboxKeeper for FaultyInboxes {
                 FanOutResult { failed: Some(SharedError::Unavailable), ..FanOutResult::default() }
             }
             InboxFault::Hangs => std::future::pending().await,
+            InboxFault::Slow(time) => {
+                tokio::time::sleep(time).await;
+                self.inboxes.fan_out(fan_out).await
+            }
         }
     }
 

@@ -1,9 +1,12 @@
-//! Appends messages, many at once: one step at a time for each conversation on this node.
+//! Appends messages, many at once: for each conversation on this node one step at a time, while the step before is delivered.
+//!
+//! Both stages are in order. The window and the fan-out of a step begin when those of the step before have ended: a window is
+//! dropped for a gap, and recipients without a receiver are entered in the order of the numbers. At most one stored step waits.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use kith_cache::spans::Step;
+use kith_cache::{Moment, spans::Step};
 use kith_store::{Appended, ConversationId, Message, NewMessage, Outcome, StoreError, Timestamp};
 use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
@@ -12,7 +15,9 @@ use super::{
     Delivery, MessagesConfig,
     deliver::NotedSteps,
     logs::{LogAdditions, Logs},
-    waiting::{AppendResult, AppendStep, AppendWaiter, SentWhen, WaitingAppends, answer},
+    waiting::{
+        AppendResult, AppendStep, AppendTurn, AppendWaiter, Callers, SentWhen, WaitingAppends, answer,
+    },
 };
 use crate::{
     error::Error,
@@ -33,6 +38,18 @@ pub struct AppendQueue {
     delivery: Option<Delivery>,
     mutations: Mutations,
     waiting: Arc<WaitingAppends>,
+}
+
+/// A step whose append has ended.
+#[derive(Debug)]
+struct StoredStep {
+    when: SentWhen,
+    messages: Arc<[NewMessage]>,
+    callers: Vec<Callers>,
+    /// When its append began, or earlier.
+    began: Moment,
+    appended: Result<Vec<Appended>, StoreError>,
+    notes: NotedSteps,
 }
 
 impl AppendQueue {
@@ -132,32 +149,63 @@ impl AppendQueue {
         Ok((queued.times, join_all(answers.into_iter().map(answer)).instrument(span)))
     }
 
-    /// Appends the waiting messages of a conversation, until there are none.
+    /// Appends the waiting messages of a conversation and delivers them, until there are none.
     async fn append_all(self, conversation: ConversationId) {
         let mut turn = self.waiting.turn(conversation);
-        while let Some(AppendStep { when, messages, callers }) = turn.next_step() {
-            let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
-            let (appended, steps) =
-                tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));
-            match appended {
-                Ok(appended) => {
-                    let added = LogAdditions::of(&messages, &appended).sent(when);
-                    tokio::join!(
-                        self.logs.appended(conversation, &added, began),
-                        self.delivered(conversation, &added, steps)
-                    );
-                    callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
+        while let Some(step) = turn.next_step() {
+            let mut stored = Some(self.store(conversation, step).await);
+            while let Some(step) = stored.take() {
+                stored = self.finish_and_store_next(conversation, step, &turn).await;
+            }
+        }
+    }
+
+    /// Finishes a step. Meanwhile the next one is stored, if one of its messages is queued before the step is finished.
+    async fn finish_and_store_next(
+        &self,
+        conversation: ConversationId,
+        step: StoredStep,
+        turn: &AppendTurn<'_>,
+    ) -> Option<StoredStep> {
+        let mut finished = pin!(self.finish(conversation, step));
+        let next = turn.next_step_before(finished.as_mut()).await?;
+        let store_next = async {
+            let stored = self.store(conversation, next).await;
+            (self.waiting.count_stored(stored.messages.len()), stored)
+        };
+        let ((), (_counted, stored)) = tokio::join!(finished, store_next);
+        Some(stored)
+    }
+
+    async fn store(&self, conversation: ConversationId, step: AppendStep) -> StoredStep {
+        let AppendStep { when, messages, callers } = step;
+        let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
+        let (appended, notes) =
+            tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));
+        StoredStep { when, messages, callers, began, appended, notes }
+    }
+
+    /// Delivers a step, and answers its callers.
+    async fn finish(&self, conversation: ConversationId, step: StoredStep) {
+        let StoredStep { when, messages, callers, began, appended, notes } = step;
+        match appended {
+            Ok(appended) => {
+                let added = LogAdditions::of(&messages, &appended).sent(when);
+                tokio::join!(
+                    self.logs.appended(conversation, &added, began),
+                    self.delivered(conversation, &added, notes)
+                );
+                callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
+            }
+            Err(error) => {
+                if error.outcome() == Outcome::Unknown {
+                    // They may have been appended; another node delivers them then.
+                    drop(notes);
+                    self.logs.doubt(conversation).await;
+                } else {
+                    self.deliver(conversation, None, notes).await;
                 }
-                Err(error) => {
-                    if error.outcome() == Outcome::Unknown {
-                        // They may have been appended; another node delivers them then.
-                        drop(steps);
-                        self.logs.doubt(conversation).await;
-                    } else {
-                        self.deliver(conversation, None, steps).await;
-                    }
-                    callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone())));
-                }
+                callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone())));
             }
         }
     }

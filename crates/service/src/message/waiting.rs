@@ -1,11 +1,14 @@
 //! Messages that wait on this node for their append, and the steps in which they are appended.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use kith_store::{Appended, ConversationId, NewMessage, StoreError, Timestamp};
 use metrics::Gauge;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::{MessagesConfig, send_times::LastTimes};
 use crate::{
@@ -113,10 +116,24 @@ pub(super) struct WaitingAppends {
 
 #[derive(Debug, Default)]
 struct Queues {
-    conversations: HashMap<ConversationId, VecDeque<AppendWaiter>>,
+    conversations: HashMap<ConversationId, ConversationQueue>,
     count: usize,
     /// Those of the last messages, in the order of the queues.
     times: LastTimes,
+}
+
+#[derive(Debug, Default)]
+struct ConversationQueue {
+    waiters: VecDeque<AppendWaiter>,
+    /// Notified when messages are queued.
+    queued: Arc<Notify>,
+}
+
+/// Messages that are stored, and count as messages that wait until this is dropped.
+#[derive(Debug)]
+pub(super) struct StoredCount<'a> {
+    waiting: &'a WaitingAppends,
+    count: usize,
 }
 
 impl WaitingAppends {
@@ -140,7 +157,7 @@ impl WaitingAppends {
     ) -> Result<QueuedMessages, Error> {
         let added = waiters.len();
         let mut queues = self.queues.lock();
-        let before = queues.conversations.get(&conversation).map(VecDeque::len);
+        let before = queues.conversations.get(&conversation).map(|queue| queue.waiters.len());
         if before.unwrap_or_default() + added > self.most_of_one {
             return Err(full("too many messages of the conversation wait to be stored"));
         }
@@ -149,9 +166,18 @@ impl WaitingAppends {
         }
         queues.count += added;
         let times = waiters.iter_mut().map(|waiter| queues.times.give(conversation, waiter)).collect();
-        queues.conversations.entry(conversation).or_default().extend(waiters);
+        let queue = queues.conversations.entry(conversation).or_default();
+        queue.waiters.extend(waiters);
+        queue.queued.notify_one();
         self.gauge.increment(as_f64(added));
         Ok(QueuedMessages { times, begins_turn: before.is_none() })
+    }
+
+    /// Counts messages that are stored, and wait until the step before theirs is delivered.
+    pub(super) fn count_stored(&self, count: usize) -> StoredCount<'_> {
+        self.queues.lock().count += count;
+        self.gauge.increment(as_f64(count));
+        StoredCount { waiting: self, count }
     }
 
     /// Begins to append to a conversation.
@@ -172,18 +198,34 @@ impl AppendTurn<'_> {
     /// The next step, in the order in which its messages came; `None`: nothing waits, and the turn has ended.
     pub(super) fn next_step(&mut self) -> Option<AppendStep> {
         let mut queues = self.waiting.queues.lock();
-        let step = queues.conversations.get_mut(&self.conversation).map(step_of).unwrap_or_default();
-        let taken = step.iter().map(|waiter| 1 + waiter.callers.repeats.len()).sum();
-        queues.count -= taken;
-        self.waiting.gauge.decrement(as_f64(taken));
-        let Some(when) = step.first().map(|first| first.when) else {
+        let step = self.waiting.take_step(&mut queues, self.conversation);
+        if step.is_none() {
             queues.conversations.remove(&self.conversation);
             self.ended = true;
-            return None;
+        }
+        step
+    }
+
+    /// The next step, if one of its messages is queued before this future ends; `None`: it has ended.
+    pub(super) async fn next_step_before(&self, end: impl Future<Output = ()>) -> Option<AppendStep> {
+        let queued = {
+            let queues = self.waiting.queues.lock();
+            Arc::clone(&queues.conversations.get(&self.conversation)?.queued)
         };
-        let (messages, callers) =
-            step.into_iter().map(|AppendWaiter { message, callers, .. }| (message, callers)).unzip();
-        Some(AppendStep { when, messages, callers })
+        let next = async {
+            loop {
+                let step = self.waiting.take_step(&mut self.waiting.queues.lock(), self.conversation);
+                match step {
+                    Some(step) => return step,
+                    None => queued.notified().await,
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            step = next => Some(step),
+            () = end => None,
+        }
     }
 }
 
@@ -194,9 +236,30 @@ impl Drop for AppendTurn<'_> {
             return;
         }
         let mut queues = self.waiting.queues.lock();
-        let left = queues.conversations.remove(&self.conversation).unwrap_or_default();
+        let left = queues.conversations.remove(&self.conversation).unwrap_or_default().waiters;
         queues.count -= left.len();
         self.waiting.gauge.decrement(as_f64(left.len()));
+    }
+}
+
+impl WaitingAppends {
+    /// Takes the next step of a conversation; `None`: nothing waits.
+    fn take_step(&self, queues: &mut Queues, conversation: ConversationId) -> Option<AppendStep> {
+        let step = step_of(&mut queues.conversations.get_mut(&conversation)?.waiters);
+        let taken = step.iter().map(|waiter| 1 + waiter.callers.repeats.len()).sum();
+        queues.count -= taken;
+        self.gauge.decrement(as_f64(taken));
+        let when = step.first()?.when;
+        let (messages, callers) =
+            step.into_iter().map(|AppendWaiter { message, callers, .. }| (message, callers)).unzip();
+        Some(AppendStep { when, messages, callers })
+    }
+}
+
+impl Drop for StoredCount<'_> {
+    fn drop(&mut self) {
+        self.waiting.queues.lock().count -= self.count;
+        self.waiting.gauge.decrement(as_f64(self.count));
     }
 }
 
@@ -344,6 +407,37 @@ mod tests {
         assert_eq!(refused(7, 1), Reason::Overloaded);
         assert_eq!(steps(&waiting).concat().len(), 200);
         assert!(waiting.push(group(7), many(200, 1)).is_ok(), "what was taken waits no longer");
+    }
+
+    #[test]
+    fn stored_step_counts_while_it_waits() {
+        let waiting = waiting(100, 100);
+        let stored = waiting.count_stored(60);
+        assert_eq!(waiting.push(group(9), many(41, 1)).unwrap_err().reason(), Reason::Overloaded);
+        drop(stored);
+        assert!(waiting.push(group(9), many(100, 1)).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn next_step_is_taken_before_the_end() {
+        let waiting = waiting(100, 100);
+        waiting.push(group(9), many(1, 1)).unwrap();
+        let mut turn = waiting.turn(group(9));
+        assert!(turn.next_step().is_some());
+        let end = || tokio::time::sleep(std::time::Duration::from_secs(1));
+        assert!(turn.next_step_before(end()).await.is_none());
+        let (step, begins) = tokio::join!(turn.next_step_before(end()), async {
+            tokio::task::yield_now().await;
+            begins(&waiting, 9, some(["a", "b"], 1))
+        });
+        assert_eq!(step.unwrap().messages.len(), 2);
+        assert!(!begins, "the turn goes on");
+        assert!(turn.next_step().is_none());
+        assert!(begins_again(&waiting), "it has ended");
+    }
+
+    fn begins_again(waiting: &WaitingAppends) -> bool {
+        begins(waiting, 9, some(["c"], 1))
     }
 
     #[tokio::test]

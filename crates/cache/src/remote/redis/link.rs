@@ -55,6 +55,8 @@ struct KnownServer {
     /// Which server answered, and at which count.
     server: Option<(u64, String)>,
     accepted: Option<String>,
+    /// Whether it is a server of a Redis Cluster, also where the address does not say so.
+    has_slots: bool,
 }
 
 /// Counts the connections that were begun.
@@ -92,6 +94,11 @@ impl Link {
         (*count == self.begun.count.load(Ordering::Acquire) && accept(server)).then_some(*count)
     }
 
+    /// Whether the keys of a call must be in one slot.
+    pub(super) fn has_slots(&self) -> bool {
+        self.client.is_clustered() || self.known.lock().has_slots
+    }
+
     /// Asks every server that it connects to for its name, until it is dropped. Calls `good` whenever the link has
     /// become good.
     pub(super) async fn ask(&self, good: impl Fn() + Send) {
@@ -99,7 +106,8 @@ impl Link {
             // Read before the request: a connection begun since is not the one that answers it.
             let count = self.begun.count.load(Ordering::Acquire);
             match primary(&self.client).await {
-                Ok(server) => {
+                Ok((server, has_slots)) => {
+                    self.known.lock().has_slots = has_slots;
                     if self.learn(count, server) {
                         good();
                     }
@@ -206,14 +214,15 @@ impl Drop for Connection {
     }
 }
 
-/// The name of the server, if it accepts writes; for a cluster, one name for all its primaries.
-async fn primary(client: &Client) -> Result<String, Error> {
+/// The name of the server, if it accepts writes, and whether it has slots; for a cluster, one name for all its primaries.
+async fn primary(client: &Client) -> Result<(String, bool), Error> {
     let is_primary = |info: &String| field(info, "role") == Some("master");
     let infos = infos(client, &["server", "replication"]).await?;
     if !infos.iter().all(is_primary) {
         return Err(Error::new(ErrorKind::Unknown, "a replica"));
     }
-    name(client, &infos).ok_or_else(nameless)
+    let has_slots = infos.iter().any(|info| field(info, "redis_mode") == Some("cluster"));
+    Ok((name(client, &infos).ok_or_else(nameless)?, has_slots))
 }
 
 /// The name of the servers, from a request to each.

@@ -37,7 +37,7 @@ const AT_ONCE: usize = 250;
 pub struct ScriptCall<'a> {
     /// Which.
     pub script: &'a RedisScript,
-    /// Its keys, at least one; in a cluster they must be in one slot.
+    /// Its keys, at least one; with [`ScriptRunner::has_slots`] they must be in one slot.
     pub keys: Vec<String>,
     /// Its further arguments; any bytes.
     pub arguments: Vec<Bytes>,
@@ -127,6 +127,12 @@ impl ScriptRunner {
     #[must_use]
     pub fn database(&self) -> u8 {
         self.config.database.unwrap_or_default()
+    }
+
+    /// Whether the keys of a run must be in one slot: the servers that answered are a Redis Cluster, or of one.
+    #[must_use]
+    pub fn has_slots(&self) -> bool {
+        self.links.iter().any(|link| link.has_slots())
     }
 
     /// Runs each, and returns the results in their order; one round trip for 250 of them. They are not atomic together:

@@ -1,10 +1,12 @@
--- Returns notes that are at least so old, the oldest first, each before its age. KEYS: the notes of a part of the conversations.
--- ARGV: the age in milliseconds, most notes.
+-- Returns notes that are at least so old, the oldest of each part first, each before its age. KEYS: the notes of some parts of the
+-- conversations. ARGV: the age in milliseconds, most notes of a part.
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1], 'WITHSCORES', 'LIMIT', 0, ARGV[2])
-local due = {}
-for at = 1, #found, 2 do
-    due[at], due[at + 1] = found[at], now - found[at + 1]
+local now, due = time[1] * 1000 + math.floor(time[2] / 1000), {}
+for _, key in ipairs(KEYS) do
+    local found = redis.call('ZRANGEBYSCORE', key, '-inf', now - ARGV[1], 'WITHSCORES', 'LIMIT', 0, ARGV[2])
+    for at = 1, #found, 2 do
+        due[#due + 1] = found[at]
+        due[#due + 1] = now - found[at + 1]
+    end
 end
 return due

@@ -1,5 +1,7 @@
 //! Cases about entries: contiguous ranges, repeated and concurrent fan-outs, positions, pages and notes.
 
+use std::collections::BTreeSet;
+
 use futures::future::join_all;
 use kith_store::{ApplicationId, ApplicationKey, GroupId, Receiver};
 
@@ -44,6 +46,27 @@ pub async fn no_inbox_no_entry(subject: Subject) {
     let opened = subject.open("a", 8).await;
     assert_eq!((opened.position, opened.complete), (0, false), "none of it has made an inbox");
     assert!(subject.entries(8, opened.generation, 0).await.is_empty());
+}
+
+/// More inboxes than a script enters at once, first, last and in between.
+pub async fn inboxes_among_many_users_are_entered(subject: Subject) {
+    let ids: Vec<i64> = (1..=500).collect();
+    let has_inbox = |id: i64| id <= 20 || id % 9 == 0 || id > 490;
+    let mut generations = Vec::new();
+    for id in ids.iter().copied().filter(|id| has_inbox(*id)) {
+        generations.push((id, subject.begin("a", id, &[("g9", 56)]).await));
+    }
+    let fanned = subject.fan("g9", 57, &ids).await;
+    let [NodeWake { wake: Wake::Messages { woken, .. }, .. }] = &fanned.wakes[..] else { panic!() };
+    let set = |ids: Vec<i64>| ids.into_iter().collect::<BTreeSet<_>>();
+    let entered = woken.iter().map(|woken| woken.user.get()).collect();
+    assert_eq!(set(entered), set(generations.iter().map(|(id, _)| *id).collect()));
+    let others = set(ids.into_iter().filter(|id| !has_inbox(*id)).collect());
+    assert_eq!(fanned.without_receiver.len(), others.len(), "each once");
+    assert_eq!(set(fanned.without_receiver.iter().map(|user| user.get()).collect()), others);
+    for (id, generation) in generations {
+        assert_eq!(subject.entries(id, generation, 0).await, [range("g9", 57, 57)], "{id}");
+    }
 }
 
 pub async fn positions_survive_trim(subject: Subject) {

@@ -26,6 +26,7 @@ macro_rules! conformance {
             ranges_are_contiguous
             repeated_fan_out_is_idempotent
             no_inbox_no_entry
+            inboxes_among_many_users_are_entered
             positions_survive_trim
             first_entry_is_read
             entries_are_read_in_pages

@@ -25,7 +25,12 @@ use kith_cache::remote::{
 use kith_store::{ConversationId, Epoch, NodeName, UserId};
 use tokio::time::{Instant, sleep};
 
-use self::{names::InboxNames, reply::FanOutReply, scripts::InboxScripts, wakes::RedisSubscription};
+use self::{
+    names::InboxNames,
+    reply::{FanOutReplies, FanOutReply},
+    scripts::InboxScripts,
+    wakes::RedisSubscription,
+};
 use super::{
     AbandonedReceivers, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, NodeWake,
     Note, OpenedInbox, Position, ReadFrom, ReadOutcome, Wake, WakeSubscription, WokenUser, entry_text,
@@ -40,6 +45,8 @@ use crate::{
     },
 };
 
+/// Inboxes that one run of a script writes: more would keep others waiting.
+const INBOXES_A_RUN: usize = 32;
 /// Pause between two looks at the epoch that the node follows.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -120,26 +127,53 @@ impl RedisInboxes {
         ScriptCall::new(script, self.names.inbox(user, epoch.number), arguments)
     }
 
-    /// Enters messages for users of one slot.
+    /// Enters messages for the users of each run, in one round trip. Returns the runs of the users that are left.
+    async fn fan_some(
+        &self,
+        epoch: &Epoch,
+        fan_out: &FanOut<'_>,
+        runs: &[Vec<UserId>],
+        all: &mut FanOutAnswers,
+    ) -> Vec<Vec<UserId>> {
+        let calls: Vec<_> = runs.iter().map(|run| self.fan_call(epoch, fan_out, run)).collect();
+        let mut left = Vec::new();
+        for (run, answer) in runs.iter().zip(self.runner.run(epoch, &calls).await) {
+            match answer.and_then(|answer| reply::fan_out_replies(answer, run.len())) {
+                Ok(answers) => {
+                    let rest = &run[answers.users..];
+                    // As many as have about so many inboxes together.
+                    let parts = answers.left.div_ceil(INBOXES_A_RUN).max(1);
+                    left.extend(rest.chunks(rest.len().div_ceil(parts).max(1)).map(<[UserId]>::to_vec));
+                    self.gather(all, epoch.number, run, answers);
+                }
+                Err(why) => all.failed(why),
+            }
+        }
+        left
+    }
+
+    /// Enters messages for users of one run.
     fn fan_call(&self, epoch: &Epoch, fan_out: &FanOut<'_>, users: &[UserId]) -> ScriptCall<'_> {
         let keys = users.iter().flat_map(|user| self.names.inbox(*user, epoch.number)).collect();
         let conversation: Bytes = fan_out.sent.conversation.to_string().into();
-        let arguments = [conversation, number(fan_out.sent.last), number(self.limits.entries)];
+        let limits = [self.limits.entries, INBOXES_A_RUN].map(number);
+        let arguments = [vec![conversation, number(fan_out.sent.last)], limits.to_vec()].concat();
         ScriptCall::new(&self.scripts.fan, keys, arguments)
     }
 
     /// Collects the answers of the inboxes of one run.
-    fn gather(&self, all: &mut FanOutAnswers, epoch: u64, users: &[UserId], answers: Vec<FanOutReply>) {
-        for (user, answer) in users.iter().zip(answers) {
-            match answer {
-                FanOutReply::NoInbox => all.unchanged(*user, false),
-                FanOutReply::Unchanged(nodes) => all.unchanged(*user, !nodes.is_empty()),
-                FanOutReply::Entered { nodes, entry, first } => {
+    fn gather(&self, all: &mut FanOutAnswers, epoch: u64, users: &[UserId], answers: FanOutReplies) {
+        let mut inboxes = answers.inboxes.into_iter().peekable();
+        for (index, user) in users[..answers.users].iter().enumerate() {
+            match inboxes.next_if(|(of, _)| *of == index).map(|(_, answer)| answer) {
+                None => all.unchanged(*user, false),
+                Some(FanOutReply::Unchanged(nodes)) => all.unchanged(*user, !nodes.is_empty()),
+                Some(FanOutReply::Entered { nodes, entry, first }) => {
                     let generation = Generation { epoch, number: entry.generation };
                     let woken = WokenUser { user: *user, generation, position: entry.position, first };
                     all.entered(nodes, woken);
                 }
-                FanOutReply::Lost(nodes) => {
+                Some(FanOutReply::Lost(nodes)) => {
                     self.counts.generation(GenerationReason::Stream);
                     all.lost(nodes, *user);
                 }
@@ -176,13 +210,9 @@ impl InboxKeeper for RedisInboxes {
         let mut all = FanOutAnswers::default();
         match self.runner.followed_epoch() {
             Ok(epoch) => {
-                let runs = InboxNames::runs(fan_out.users);
-                let calls: Vec<_> = runs.iter().map(|run| self.fan_call(&epoch, fan_out, run)).collect();
-                for (run, answer) in runs.iter().zip(self.runner.run(&epoch, &calls).await) {
-                    match answer.and_then(|answer| reply::fan_out_replies(answer, run.len())) {
-                        Ok(answers) => self.gather(&mut all, epoch.number, run, answers),
-                        Err(why) => all.failed(why),
-                    }
+                let mut runs = InboxNames::runs(fan_out.users, self.runner.has_slots());
+                while !runs.is_empty() {
+                    runs = self.fan_some(&epoch, fan_out, &runs, &mut all).await;
                 }
             }
             Err(why) => all.failed(why),

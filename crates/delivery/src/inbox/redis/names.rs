@@ -1,5 +1,5 @@
 //! Names of the keys and channels of inboxes. Users are divided into 16 buckets of one cluster slot each, so
-//! that one script run can serve many users.
+//! that one script run can serve many users of a Redis Cluster. On a single server one run serves all of them.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,6 @@ use kith_store::{ConversationId, NodeName, UserId};
 const BUCKETS: usize = 16;
 /// Slots of a cluster.
 const SLOTS: u16 = 16_384;
-/// Users of one run of a script: more would keep others waiting.
-const USERS_A_RUN: usize = 32;
 
 /// Names of keys and channels. All keys of a bucket are in one slot of a cluster; the slots of the buckets are spread evenly over it.
 /// Keys of different epochs are different keys.
@@ -36,14 +34,14 @@ impl InboxNames {
         ["m", "s"].map(|part| format!("{{{bucket}}}:{epoch}:{part}:{user}")).to_vec()
     }
 
-    /// Users by runs of a script, each once a run.
-    pub(super) fn runs(users: &[UserId]) -> Vec<Vec<UserId>> {
-        let mut buckets: BTreeMap<usize, Vec<UserId>> = BTreeMap::new();
+    /// Users by runs of a script. `has_slots`: those of a run must be in one slot.
+    pub(super) fn runs(users: &[UserId], has_slots: bool) -> Vec<Vec<UserId>> {
+        let mut runs: BTreeMap<usize, Vec<UserId>> = BTreeMap::new();
         for user in users {
-            buckets.entry(bucket_of(*user)).or_default().push(*user);
+            let run = if has_slots { bucket_of(*user) } else { 0 };
+            runs.entry(run).or_default().push(*user);
         }
-        let runs = buckets.values().flat_map(|users| users.chunks(USERS_A_RUN));
-        runs.map(<[UserId]>::to_vec).collect()
+        runs.into_values().collect()
     }
 
     /// The nodes that read a conversation; in the slot of its window.
@@ -131,13 +129,14 @@ mod tests {
     #[test]
     fn run_has_users_of_one_slot() {
         let users: Vec<UserId> = (1..=1_000).map(user).collect();
-        let runs = InboxNames::runs(&users);
-        assert!(runs.iter().all(|run| run.len() <= USERS_A_RUN));
-        assert_eq!(runs.len(), 32, "63 users of a bucket are two runs");
+        let runs = InboxNames::runs(&users, true);
+        assert_eq!(runs.len(), 16);
         for run in &runs {
             assert!(run.iter().all(|user| bucket_of(*user) == bucket_of(run[0])));
         }
         let all: HashSet<UserId> = runs.concat().into_iter().collect();
         assert_eq!(all.len(), 1_000);
+        assert_eq!(InboxNames::runs(&users, false), [users]);
+        assert!(InboxNames::runs(&[], false).is_empty());
     }
 }

@@ -10,10 +10,20 @@ use crate::{
     redis::values::{MALFORMED, ReplyResult, list, number, text},
 };
 
-/// The answer of the inbox of one recipient to a fan-out, with the nodes that have receivers now.
+/// The answers of a run of a fan-out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FanOutReplies {
+    /// How many of the first users are answered for.
+    pub(super) users: usize,
+    /// How many of the others have an inbox.
+    pub(super) left: usize,
+    /// The answers of the inboxes, each with the index of its user, by rising index.
+    pub(super) inboxes: Vec<(usize, FanOutReply)>,
+}
+
+/// The answer of an inbox to a fan-out, with the nodes that have receivers now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FanOutReply {
-    NoInbox,
     Unchanged(Vec<NodeName>),
     Entered { nodes: Vec<NodeName>, entry: EntryPosition, first: Option<Seq> },
     Lost(Vec<NodeName>),
@@ -56,12 +66,20 @@ pub(super) struct NotedReply {
     pub(super) entry: Option<EntryPosition>,
 }
 
-/// The answers of this many recipients.
-pub(super) fn fan_out_replies(reply: Reply, count: usize) -> ReplyResult<Vec<FanOutReply>> {
+/// The answers of this many recipients. At least one of them is answered for.
+pub(super) fn fan_out_replies(reply: Reply, count: usize) -> ReplyResult<FanOutReplies> {
     let mut values = list(reply)?.into_iter();
-    let now = number(&values.next().ok_or(MALFORMED)?)?;
-    let replies = values.map(|value| fan_out_reply(value, now)).collect::<ReplyResult<Vec<_>>>()?;
-    if replies.len() == count { Ok(replies) } else { Err(MALFORMED) }
+    let mut next = || values.next().ok_or(MALFORMED);
+    let (now, users, left) = (number(&next()?)?, size(&next()?)?, size(&next()?)?);
+    let (mut inboxes, mut first) = (Vec::new(), 0);
+    while let Some(user) = values.next() {
+        let user = size(&user)?.checked_sub(1).filter(|user| (first..users).contains(user));
+        let (user, answer) = (user.ok_or(MALFORMED)?, values.next().ok_or(MALFORMED)?);
+        inboxes.push((user, fan_out_reply(answer, now)?));
+        first = user + 1;
+    }
+    let is_whole = (1..=count).contains(&users) && (users == count || left > 0);
+    if is_whole { Ok(FanOutReplies { users, left, inboxes }) } else { Err(MALFORMED) }
 }
 
 pub(super) fn opened(reply: Reply) -> ReplyResult<OpenedReply> {
@@ -146,7 +164,6 @@ pub(super) fn done(reply: &Reply) -> ReplyResult<()> {
 
 fn fan_out_reply(reply: Reply, now: i64) -> ReplyResult<FanOutReply> {
     let values = match reply {
-        Reply::Number(0) => return Ok(FanOutReply::NoInbox),
         Reply::Text(_) => return Ok(FanOutReply::Unchanged(nodes_at(&reply, now)?)),
         other => list(other)?,
     };
@@ -183,6 +200,10 @@ fn parsed(reply: Reply) -> ReplyResult<u64> {
     std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok()).ok_or(MALFORMED)
 }
 
+fn size(reply: &Reply) -> ReplyResult<usize> {
+    usize::try_from(number(reply)?).map_err(|_| MALFORMED)
+}
+
 fn unsigned(number: i64) -> ReplyResult<u64> {
     u64::try_from(number).map_err(|_| MALFORMED)
 }
@@ -210,19 +231,45 @@ mod tests {
     fn fan_out_is_read() {
         let entered = of(&[word("1001 a 999 b 2000 c"), word("77"), Reply::Number(3), Reply::Number(57)]);
         let new = of(&[word(""), word("77"), Reply::Number(1), Reply::Number(0)]);
-        let answers = [NOW, Reply::Number(0), word("1001 a"), entered, new, of(&[word("1001 a")])];
+        let number = Reply::Number;
+        let inboxes = [number(2), word("1001 a"), number(3), entered, number(5), new];
+        let lost = [number(6), of(&[word("1001 a")])];
+        let answers = [&[NOW, number(6), number(2)][..], &inboxes, &lost].concat();
         let entry = |position| EntryPosition { generation: 77, position };
-        let expected = vec![
-            FanOutReply::NoInbox,
-            FanOutReply::Unchanged(vec![node("a")]),
-            FanOutReply::Entered { nodes: vec![node("a"), node("c")], entry: entry(3), first: Some(57) },
-            FanOutReply::Entered { nodes: Vec::new(), entry: entry(1), first: None },
-            FanOutReply::Lost(vec![node("a")]),
+        let entered_at =
+            |nodes, position, first| FanOutReply::Entered { nodes, entry: entry(position), first };
+        let inboxes = vec![
+            (1, FanOutReply::Unchanged(vec![node("a")])),
+            (2, entered_at(vec![node("a"), node("c")], 3, Some(57))),
+            (4, entered_at(Vec::new(), 1, None)),
+            (5, FanOutReply::Lost(vec![node("a")])),
         ];
-        assert_eq!(fan_out_replies(of(&answers), 5), Ok(expected));
-        assert_eq!(fan_out_replies(of(&answers), 4), Err(MALFORMED), "an answer too many");
+        let replies = FanOutReplies { users: 6, left: 2, inboxes };
+        assert_eq!(fan_out_replies(of(&answers), 9), Ok(replies));
+        assert_eq!(fan_out_replies(of(&answers), 5), Err(MALFORMED), "of another user");
         for wrong in [word("x a"), word("1001"), of(&[]), Reply::Number(1), Reply::Nothing] {
-            assert_eq!(fan_out_replies(of(&[NOW, wrong.clone()]), 1), Err(MALFORMED), "{wrong:?}");
+            let answers = of(&[NOW, number(1), number(0), number(1), wrong.clone()]);
+            assert_eq!(fan_out_replies(answers, 1), Err(MALFORMED), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn fan_out_answers_for_users_in_order() {
+        let read = |numbers: &[i64], count| {
+            let values = numbers.iter().map(|value| Reply::Number(*value));
+            fan_out_replies(Reply::List([NOW].into_iter().chain(values).collect()), count)
+        };
+        assert_eq!(read(&[3, 0], 3), Ok(FanOutReplies { users: 3, left: 0, inboxes: Vec::new() }));
+        assert_eq!(read(&[3, 0], 4), Err(MALFORMED), "the fourth user is left out");
+        assert_eq!(read(&[0, 1], 3), Err(MALFORMED), "it would go on for ever");
+        let answers = |first, second| {
+            let values = [Reply::Number(3), Reply::Number(0), Reply::Number(first), word("")];
+            let values = [&[NOW], &values[..], &[Reply::Number(second), word("")]].concat();
+            fan_out_replies(of(&values), 3).map(|replies| replies.inboxes.len())
+        };
+        assert_eq!(answers(1, 3), Ok(2));
+        for (first, second) in [(0, 1), (2, 2), (2, 1), (3, 4)] {
+            assert_eq!(answers(first, second), Err(MALFORMED), "{first}, {second}");
         }
     }
 

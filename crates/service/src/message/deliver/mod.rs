@@ -9,6 +9,7 @@
 
 mod abandoned;
 mod absent;
+mod gathered_notes;
 mod notes;
 mod pending;
 mod recipients;

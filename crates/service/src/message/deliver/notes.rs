@@ -10,13 +10,18 @@ use std::{
 
 use kith_delivery::FanOutNotes;
 use kith_store::{ConversationId, DueNote, FanOutNote, FanOutNoteStore, NodeName};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::inboxes_unavailable;
+use super::{
+    gathered_notes::{BegunNotes, EndedNote, EndedNotes},
+    inboxes_unavailable,
+};
 use crate::{error::Error, message::store_error};
 
 /// Most notes of steps that are removed together; further ones are left to the node that looks for notes.
 const KEPT_MAX: usize = 100;
+/// How long notes of ended steps are gathered. With a step they must take less than the time after which a note is due.
+const ENDED_FOR: Duration = Duration::from_secs(1);
 /// How long a note in the store counts for later messages of its conversation. It is removed 15 s after it was made,
 /// when the conversation has been delivered up to its end.
 const IN_STORE_COUNTS_FOR: Duration = Duration::from_secs(5);
@@ -28,6 +33,8 @@ pub struct StepNotes {
     store: Arc<dyn FanOutNoteStore>,
     node: NodeName,
     next: Arc<AtomicU64>,
+    begun: Arc<BegunNotes>,
+    ended: Arc<EndedNotes>,
 }
 
 /// Where notes are.
@@ -52,15 +59,15 @@ impl StepNotes {
     /// Notes in `keeper`, or in `store` while that does not answer. `node`: the name of this node, new for each start.
     #[must_use]
     pub fn new(keeper: Arc<dyn FanOutNotes>, store: Arc<dyn FanOutNoteStore>, node: NodeName) -> Self {
-        Self { keeper, store, node, next: Arc::default() }
+        let (next, begun, ended) = (Arc::default(), Arc::default(), Arc::default());
+        Self { keeper, store, node, next, begun, ended }
     }
 
     /// Notes a step. If Redis does not answer, the step goes on without a note.
     pub(super) async fn begin(&self, conversation: ConversationId) -> NotedSteps {
         let step = self.next.fetch_add(1, Ordering::Relaxed);
         let note = FanOutNote { conversation, node: self.node.clone(), step };
-        // It may be stored also after an error.
-        let is_missing = self.keeper.begin(&note).await.is_err();
+        let is_missing = !self.begun.write(&*self.keeper, note.clone()).await;
         NotedSteps { notes: vec![note], is_missing, in_store: None }
     }
 
@@ -72,19 +79,40 @@ impl StepNotes {
         }
     }
 
-    /// Removes the notes of steps, in the background. A note that is left is found later, and its conversation is
+    /// Removes the notes of steps, within a second or so. A note that is left is found later, and its conversation is
     /// delivered again.
     pub(super) fn end(&self, steps: NotedSteps) {
-        if steps.notes.is_empty() {
-            return;
+        let is_in_store = steps.in_store.is_some();
+        self.ended.add(steps.notes.into_iter().map(|note| EndedNote { note, is_in_store }));
+    }
+
+    /// Removes the notes of ended steps, once a second while there are any.
+    pub(super) async fn remove_as_they_end(&self) {
+        loop {
+            self.ended.added().await;
+            sleep(ENDED_FOR).await;
+            self.remove_ended().await;
         }
-        let this = self.clone();
-        tokio::spawn(async move {
-            this.remove(NoteStorage::Redis, &steps.notes).await.ok();
-            if steps.in_store.is_some() {
-                this.remove(NoteStorage::Store, &steps.notes).await.ok();
+    }
+
+    /// Removes the notes of the steps that have ended. If Redis does not answer they wait again.
+    pub(super) async fn remove_ended(&self) {
+        loop {
+            let ended = self.ended.take();
+            if ended.is_empty() {
+                return;
             }
-        });
+            let notes: Vec<FanOutNote> = ended.iter().map(|ended| ended.note.clone()).collect();
+            let in_store = ended.iter().filter(|ended| ended.is_in_store).map(|ended| ended.note.clone());
+            let in_store: Vec<FanOutNote> = in_store.collect();
+            if !in_store.is_empty() {
+                self.remove(NoteStorage::Store, &in_store).await.ok();
+            }
+            if self.remove(NoteStorage::Redis, &notes).await.is_err() {
+                self.ended.add(ended);
+                return;
+            }
+        }
     }
 
     /// Returns notes of all nodes that are older than this.

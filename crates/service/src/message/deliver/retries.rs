@@ -1,4 +1,4 @@
-//! Retries fan-outs that failed.
+//! Retries fan-outs that failed, and removes the notes of steps that have ended.
 
 use futures::FutureExt as _;
 use tokio::time::timeout;
@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use super::{Delivery, FAN_OUT_WAIT};
 use crate::write::tasks::BackgroundJob;
 
-/// Retries the failed fan-outs of a node, until they succeed. Stops when it is dropped.
+/// Retries the failed fan-outs of a node, until they succeed, and removes notes of ended steps. Stops when it is dropped.
 #[derive(Debug)]
 pub struct FanOutRetries {
     delivery: Delivery,
@@ -24,7 +24,9 @@ impl FanOutRetries {
                 retried.retry_all().await;
             }
         };
-        Self { delivery, job: BackgroundJob::new([work.boxed()]) }
+        let notes = delivery.0.notes.clone();
+        let ends = notes.map(|notes| async move { notes.remove_as_they_end().await }.boxed());
+        Self { delivery, job: BackgroundJob::new([work.boxed()].into_iter().chain(ends)) }
     }
 
     /// Starts it, once.
@@ -32,9 +34,12 @@ impl FanOutRetries {
         self.job.start();
     }
 
-    /// Stops it, after one more attempt.
+    /// Stops it, after one more attempt. Then no note of an ended step is left.
     pub async fn stop(&self) {
         self.job.stop().await;
         drop(timeout(FAN_OUT_WAIT, self.delivery.retry_all()).await);
+        if let Some(notes) = &self.delivery.0.notes {
+            drop(timeout(FAN_OUT_WAIT, notes.remove_ended()).await);
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod abandoned;
 mod announced;
 mod resumed;
+mod two_stages;
 
 use std::{
     collections::HashSet,
@@ -66,19 +67,25 @@ struct FakeNotes {
     notes: Mutex<HashSet<FanOutNote>>,
     age: Mutex<Duration>,
     is_away: AtomicBool,
+    /// Calls that removed notes.
+    ends: AtomicUsize,
 }
 
 #[async_trait]
 impl FanOutNotes for FakeNotes {
-    async fn begin(&self, note: &FanOutNote) -> Result<(), SharedError> {
+    async fn begin(&self, notes: &[FanOutNote]) -> Result<(), SharedError> {
         if self.is_away.load(Ordering::Relaxed) {
             return Err(SharedError::Unavailable);
         }
-        self.notes.lock().insert(note.clone());
+        self.notes.lock().extend(notes.iter().cloned());
         Ok(())
     }
 
     async fn end(&self, notes: &[FanOutNote]) -> Result<(), SharedError> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(SharedError::Unavailable);
+        }
+        self.ends.fetch_add(1, Ordering::Relaxed);
         self.notes.lock().retain(|note| !notes.contains(note));
         Ok(())
     }
@@ -163,8 +170,12 @@ impl DeliveryFixture {
         let steps = self.delivery.begin(group(9)).await;
         let messages = [message(&seq.to_string(), 5)];
         self.delivery.appended(group(9), &LogAdditions::of(&messages, &[Appended::New(seq)]), steps).await;
-        // Notes are removed in the background.
-        tokio::task::yield_now().await;
+        self.remove_ended().await;
+    }
+
+    /// Does what the node does every second.
+    async fn remove_ended(&self) {
+        self.delivery.0.notes.as_ref().unwrap().remove_ended().await;
     }
 
     fn noted(&self) -> usize {
@@ -204,8 +215,8 @@ async fn failed_fan_out_is_retried_until_it_succeeds() {
     *stage.keeper.fault.lock() = InboxFault::None;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(stage.entries(1).await, [2]);
-    assert_eq!((stage.pending(), stage.noted()), (vec![], 0));
     retries.stop().await;
+    assert_eq!((stage.pending(), stage.noted()), (vec![], 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,6 +227,45 @@ async fn node_that_stops_tries_once_more() {
     *stage.keeper.fault.lock() = InboxFault::None;
     FanOutRetries::new(stage.delivery.clone()).stop().await;
     assert_eq!((stage.entries(1).await, stage.pending()), (vec![1], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_of_ended_steps_go_once_a_second() {
+    let stage = DeliveryFixture::new().await;
+    let retries = FanOutRetries::new(stage.delivery.clone());
+    retries.start();
+    let end_steps = async |count: usize| {
+        for _ in 0..count {
+            let steps = stage.delivery.begin(group(9)).await;
+            stage.delivery.end(steps);
+        }
+    };
+    end_steps(20).await;
+    tokio::time::sleep(Duration::from_millis(990)).await;
+    assert_eq!(stage.noted(), 20);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!((stage.noted(), stage.notes.ends.load(Ordering::Relaxed)), (0, 1), "all in one call");
+    // While Redis is away they wait.
+    end_steps(3).await;
+    stage.notes.is_away.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(stage.noted(), 3);
+    stage.notes.is_away.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!((stage.noted(), stage.notes.ends.load(Ordering::Relaxed)), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_stops_leaves_no_ended_note() {
+    let stage = DeliveryFixture::new().await;
+    let retries = FanOutRetries::new(stage.delivery.clone());
+    retries.start();
+    let (ended, running) = (stage.delivery.begin(group(9)).await, stage.delivery.begin(group(9)).await);
+    stage.delivery.end(ended);
+    assert_eq!(stage.noted(), 2);
+    retries.stop().await;
+    assert_eq!(stage.noted(), 1, "the step that has not ended");
+    drop(running);
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,7 +320,7 @@ async fn nothing_appended_leaves_no_note() {
     assert_eq!(stage.noted(), 1);
     let messages = [message("x", 5)];
     stage.delivery.appended(group(9), &LogAdditions::of(&messages, &[Appended::OtherContent]), steps).await;
-    tokio::task::yield_now().await;
+    stage.remove_ended().await;
     assert_eq!(stage.noted(), 0);
     assert_eq!(stage.entries(1).await, [0; 0]);
 }

@@ -36,7 +36,7 @@ impl AnnouncingFixture {
         self.logs.fill(group(9), std::slice::from_ref(&message));
         let steps = self.stage.delivery.begin(group(9)).await;
         self.stage.delivery.appended(group(9), &LogAdditions::of(&[message], &[appended]), steps).await;
-        tokio::task::yield_now().await;
+        self.stage.remove_ended().await;
     }
 
     pub(super) fn entered(&self) -> Vec<(Seq, Vec<i64>)> {
