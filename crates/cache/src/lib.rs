@@ -18,6 +18,7 @@ mod node;
 pub mod remote;
 mod source;
 pub mod spans;
+mod storage;
 mod testing;
 
 pub use api::{
@@ -50,6 +51,5 @@ pub use metrics::{
 pub use node::{
     bus::{Acknowledge, Bus, BusError, Invalidation, LocalBus},
     shared_node::{Node, NodeConfig},
-    shares::MemoryUse,
 };
 pub use source::admission::{AdmissionQueue, OwnedPermit, Permit};

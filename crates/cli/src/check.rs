@@ -207,7 +207,7 @@ fn value(facts: &Facts, name: &str) -> Option<f64> {
     match name {
         "migrations_pending" => node.store_answers.then_some(node.migrations_pending as f64),
         "memory_hit_rate" => facts.hit_rate(),
-        "memory_used" => share(facts.sum(|one| one.weight_bytes), facts.sum(|one| one.weight_limit_bytes)),
+        "memory_used" => share(facts.sum(|one| one.weight_bytes), facts.memory_limit()),
         "log_lines_dropped" => Some(node.log_lines_dropped as f64),
         "calls_used" => share(node.calls_in_flight, node.calls_limit),
         "clock_seconds" => facts.clock_ahead_seconds.map(f64::abs),
@@ -269,6 +269,15 @@ mod tests {
         let well = levels(well(), 0);
         assert_eq!(well.len(), 19, "{well:?}");
         assert!(well.iter().chain(&alone).all(|(_, level)| *level == Level::Ok), "{well:?} {alone:?}");
+    }
+
+    #[test]
+    fn memory_has_one_limit_for_all_namespaces() {
+        let of =
+            |weight_bytes| NamespaceStats { weight_bytes, weight_limit_bytes: 100, ..Default::default() };
+        let (memory, node) = (vec![of(20), of(30)], Some(well()));
+        let facts = Facts { serving: true, node, memory, clock_ahead_seconds: None };
+        assert_eq!(value(&facts, "memory_used"), Some(0.5));
     }
 
     #[test]

@@ -98,6 +98,11 @@ impl Facts {
         self.memory.iter().map(of).sum()
     }
 
+    /// The limit of the weight of all namespaces together, which each of them reports.
+    pub(super) fn memory_limit(&self) -> i64 {
+        self.memory.iter().map(|one| one.weight_limit_bytes).max().unwrap_or_default()
+    }
+
     /// The 99th percentile of the times of calls of users and groups, since the start; `None` before the first.
     pub(super) fn p99(&self) -> Option<Duration> {
         let p99 = self.node.as_ref()?.calls.as_ref()?.p99?;

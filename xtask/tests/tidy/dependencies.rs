@@ -4,12 +4,11 @@ use crate::tree::{output, packages};
 
 /// A dependency and the only members that may have it. The benchmarks measure the drivers bare, as the
 /// baselines of their ratios, and the laboratory changes what is stored; both are part of no product.
-const ONLY: [(&str, &[&str]); 8] = [
+const ONLY: [(&str, &[&str]); 7] = [
     ("mongodb", &["kith-store-cluster", "kith-bench", "kith-lab"]),
     ("scylla", &["kith-store-cluster", "kith-bench"]),
     ("fred", &["kith-cache", "kith-bench"]),
     ("moka", &["kith-cache", "kith-bench"]),
-    ("quick_cache", &["kith-cache"]),
     ("rusqlite", &["kith-store-sqlite", "kith-bench", "kith-lab"]),
     ("kith-store-cluster", &["kith-server", "kith-bench"]),
     ("kith-store-sqlite", &["kith-server", "kith-cli", "kith-bench"]),

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use kith_cache::{
-    Consistency, Key, LoadError, LoadOptions, Loaded, Loader, Node, Policy, Tier, TieredCache, Version,
+    Consistency, Key, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, Tier, TieredCache, Version,
 };
 use kith_lab_servers::people;
 use kith_store::User;
@@ -50,8 +50,8 @@ pub(crate) fn moka_cache() -> Moka {
 
 /// An empty memory tier over a loader.
 pub(crate) fn kith_cache(loader: SameValueLoader<User>) -> (Node, TieredCache<i64, User>) {
-    let node = Node::local(1);
-    let policy = Policy { ttl: KEPT, memory_bytes: CAPACITY_BYTES, ..Policy::new("user", User::weight) };
+    let node = Node::new(NodeConfig { memory_bytes: CAPACITY_BYTES, ..NodeConfig::local(1) });
+    let policy = Policy { ttl: KEPT, ..Policy::new("user", User::weight) };
     let cache = TieredCache::new(&node, policy, Arc::new(loader));
     (node, cache)
 }

@@ -25,8 +25,6 @@ pub struct Policy<V> {
     pub strict: bool,
     /// How long after its expiry a copy may be served if the store is slow or fails.
     pub max_stale: Duration,
-    /// Largest weight of all copies in memory, in bytes as `weigh` counts them, with keys and bookkeeping.
-    pub memory_bytes: u64,
     /// A record that weighs more is served but not kept.
     pub value_bytes_max: usize,
     /// How long a read with a stale copy waits for the store before it takes the copy.
@@ -48,7 +46,7 @@ pub struct Policy<V> {
     /// Most writes of unknown outcome that wait for their repeated invalidations. Above it the namespace is flushed at
     /// the same times instead.
     pub late_writes: usize,
-    /// Weight of a value in bytes. Called once for each fill; must be cheap.
+    /// All bytes of a value. Called once for each fill; must be cheap.
     pub weigh: fn(&V) -> usize,
 }
 
@@ -56,7 +54,7 @@ impl<V> Policy<V> {
     /// The time to live of copies that do not expire: for a store that only this node changes.
     pub const UNTIL_CHANGED: Duration = Duration::MAX;
 
-    /// The defaults: 60 s, absence 5 s, jitter a tenth, never stale for more than 10 min, 256 MiB.
+    /// The defaults: 60 s, absence 5 s, jitter a tenth, never stale for more than 10 min.
     #[must_use]
     pub const fn new(name: &'static str, weigh: fn(&V) -> usize) -> Self {
         Self {
@@ -67,7 +65,6 @@ impl<V> Policy<V> {
             jitter: 0.1,
             strict: false,
             max_stale: Duration::from_secs(600),
-            memory_bytes: 256 * 1024 * 1024,
             value_bytes_max: 256 * 1024,
             soft_timeout: Duration::from_millis(100),
             hard_timeout: Duration::from_secs(2),

@@ -1,116 +1,106 @@
-//! The copies in memory: their storage, and the table of hot entries before it.
+//! The copies of one namespace in the memory of its node.
 
 use std::{
+    any::Any,
     fmt,
+    marker::PhantomData,
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
-use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
-use tokio::runtime::Handle;
-
-use super::{
-    hot_entries::{HotEntries, KeyHash},
-    slot::{NEVER, Slot},
+use super::slot::{NEVER, Slot};
+use crate::{
+    Key, Moment, Version,
+    storage::{AnyCopy, CACHE_BYTES, EntryKey, NamespaceId, Storage, Usage},
+    testing::rules,
 };
-use crate::{Key, Moment, Policy, Version, testing::rules};
 
-/// Bytes of an entry besides its key, its [`Slot`] and its value: links, the hash table, and the reserve of both, which
-/// is up to the same size. The benchmark `memory_entry_bytes` measures 70 to 150 with key and slot.
-const ENTRY_BYTES: usize = 64;
-/// Minimum bytes of a shard of the storage, so that a large value fits into one. Each shard has its own lock.
-const SHARD_BYTES: u64 = 1 << 20;
-const SHARDS_MAX: u64 = 64;
-/// For each this many bytes, the storage remembers one evicted key. A remembered key that is inserted again is kept longer.
-const BYTES_AN_EVICTED_KEY: u64 = 1024;
-/// More copies than this are dropped on a separate thread, because that takes long.
-const DROPPED_AT_ONCE: usize = 10_000;
+/// Bytes of the counts before what an [`Arc`] holds.
+const ARC_BYTES: usize = 16;
+/// A copy with a larger value is not put among the hot entries. So copies that the storage has evicted, and that are
+/// still there, take at most a third of the limit of memory.
+const HOT_SIZE_MAX: u32 = 512;
 
-/// The storage of copies. Evicts by S3-FIFO when its limit is reached.
-pub(crate) type Storage<K, V> = Cache<K, Slot<V>, Weight, ahash::RandomState, Evictions>;
+/// A copy as the storage has it, without its types.
+struct Stored<K, V> {
+    key: K,
+    slot: Slot<V>,
+}
 
-/// Bytes of an entry.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Weight;
-
-impl<K, V> Weighter<K, Slot<V>> for Weight {
-    fn weight(&self, _key: &K, slot: &Slot<V>) -> u64 {
-        u64::from(slot.size) + overhead::<K, V>()
+impl<K: Key, V: Send + Sync + 'static> AnyCopy for Stored<K, V> {
+    fn weight(&self) -> u32 {
+        let value = if self.slot.value.is_some() { ARC_BYTES } else { 0 };
+        let bytes = CACHE_BYTES + ARC_BYTES + size_of::<Self>() + value;
+        self.slot.size.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 }
 
-/// Counts evictions.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Evictions(Arc<AtomicU64>);
-
-impl<K, V> Lifecycle<K, Slot<V>> for Evictions {
-    type RequestState = ();
-
-    fn on_evict(&self, (): &mut (), _key: K, _slot: Slot<V>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Storage and eviction. A change of a key holds the lock of its shard in the table of keys; a read holds none.
+/// The copies of one namespace. A change of a key holds the lock of its shard in the table of keys; a read holds none.
 pub(crate) struct Memory<K, V> {
-    cache: Arc<Storage<K, V>>,
-    /// Copies of hot entries, see [`HotEntries`].
-    hot: HotEntries<K, V>,
+    storage: Arc<Storage>,
+    namespace: NamespaceId,
+    usage: Arc<Usage>,
+    hasher: ahash::RandomState,
     flushes: AtomicU32,
-    evicted: Evictions,
     fills: AtomicU64,
-    limit: AtomicU64,
+    types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
-    pub(crate) fn new(policy: &Policy<V>) -> Self {
-        let (bytes, evicted) = (policy.memory_bytes, Evictions::default());
+    pub(crate) fn new(storage: Arc<Storage>) -> Self {
+        let (namespace, usage) = storage.join();
         Self {
-            cache: Arc::new(storage(bytes, evicted.clone())),
-            hot: HotEntries::new(bytes),
+            storage,
+            namespace,
+            usage,
+            hasher: ahash::RandomState::new(),
             flushes: AtomicU32::new(0),
-            evicted,
             fills: AtomicU64::new(0),
-            limit: AtomicU64::new(bytes),
+            types: PhantomData,
         }
     }
 
     /// The copy, also if it is expired or from before a flush. Finds every copy that reads may find: the hot entries may
     /// have one that the storage has evicted.
     pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
-        self.hot.get_waiting(key).or_else(|| self.cache.get(key))
+        let place = self.place(key);
+        let hot = self.storage.hot.get_waiting(place, |copy| slot_of(&**copy, key));
+        hot.or_else(|| self.stored(place, key))
     }
 
     /// The same for a read at this moment, and whether the key has earned a slot among the hot entries, which
     /// [`Self::promote`] assigns.
     #[inline]
     pub(crate) fn read(&self, key: &K, now: Moment) -> Option<(Slot<V>, bool)> {
-        let hash = self.hot.hash(key);
-        if let Some(slot) = self.hot.get(hash, key) {
-            if hash.is_sampled_hit(now) {
-                self.record_hit(key, hash);
+        let place = self.place(key);
+        if let Some(slot) = self.storage.hot.get(place, |copy| slot_of(&**copy, key)) {
+            if place.is_sampled_hit(now) {
+                self.record_hit(place);
             }
             return Some((slot, false));
         }
-        let slot = self.cache.get(key)?;
-        let earned = hash.is_vote(now) && self.hot.accepts(&slot) && self.hot.vote(hash);
+        let slot = self.stored(place, key)?;
+        let earned = place.is_vote(now) && is_small(&slot) && self.storage.hot.vote(place);
         Some((slot, earned))
     }
 
     /// Reads of keys with a slot are reported to eviction, too.
     #[cold]
-    fn record_hit(&self, key: &K, hash: KeyHash) {
-        drop(self.cache.get(key));
-        self.hot.record_hit(hash);
+    fn record_hit(&self, place: EntryKey) {
+        drop(self.storage.cache.get(&place));
+        self.storage.hot.record_hit(place);
     }
 
     /// Copies the entry of the key into the table of hot entries. Shard lock held.
     #[cold]
     pub(crate) fn promote(&self, key: &K) {
-        if let Some(slot) = self.cache.get(key) {
-            self.hot.put(key, &slot);
+        let place = self.place(key);
+        if let Some(copy) = self.storage.cache.get(&place)
+            && slot_of(&*copy, key).is_some_and(|slot: Slot<V>| is_small(&slot))
+        {
+            self.storage.hot.put(place, copy);
         }
     }
 
@@ -118,7 +108,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
     /// shard lock is held.
     #[inline]
     pub(crate) fn may_hold(&self, key: &K) -> bool {
-        self.hot.may_hold(key)
+        self.storage.hot.may_hold(self.place(key))
     }
 
     /// The copy, expired or not.
@@ -166,9 +156,10 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         if !version.is_none_or(older) {
             return None;
         }
-        let hot = self.hot.remove(key);
-        let dropped = self.cache.remove(key).map(|(_, slot)| slot).filter(|slot| self.is_reachable(slot));
-        dropped.or_else(|| hot.filter(|slot| self.is_reachable(slot)))
+        let place = self.place(key);
+        let hot = self.storage.hot.remove(place);
+        let dropped = [self.storage.cache.remove(&place), hot];
+        dropped.iter().flatten().find_map(|copy| slot_of(&**copy, key).filter(|slot| self.is_reachable(slot)))
     }
 
     /// No hit refreshes the copy any more. Shard lock held.
@@ -180,75 +171,95 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
 
     /// A key with a slot among the hot entries keeps it; other keys have to earn one. Shard lock held.
     fn insert(&self, key: &K, slot: Slot<V>) {
+        let (place, is_small) = (self.place(key), is_small(&slot));
+        let copy: Arc<dyn AnyCopy> = Arc::new(Stored { key: key.clone(), slot });
         // In between only the storage has a copy. Otherwise a reader could get the new copy from the storage, and after
         // it the old one from the hot entries.
-        let again = self.hot.remove(key).map(|_| slot.clone());
-        self.cache.insert(key.clone(), slot);
+        let was_hot = self.storage.hot.remove(place).is_some();
+        let again = (was_hot && is_small).then(|| Arc::clone(&copy));
+        self.storage.insert(place, copy, &self.usage);
         if let Some(again) = again {
-            self.hot.put(key, &again);
+            self.storage.hot.put(place, again);
         }
     }
 
-    /// Makes all copies unreachable at once; the memory of many is freed later.
+    /// Makes all copies unreachable at once. They keep their memory until they are replaced or evicted.
     pub(crate) fn flush(&self) {
-        let flush = self.flushes.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
-        if !rules::flush_on_read() {
-            return;
-        }
-        let cache = Arc::clone(&self.cache);
-        let drop_older = move || cache.retain(|_, slot| slot.flush == flush);
-        match Handle::try_current() {
-            Ok(runtime) if self.cache.len() > DROPPED_AT_ONCE => drop(runtime.spawn_blocking(drop_older)),
-            Ok(_) | Err(_) => drop_older(),
-        }
+        self.flushes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Number of evicted copies.
     pub(crate) fn evictions(&self) -> u64 {
-        self.evicted.0.load(Ordering::Relaxed)
-    }
-
-    /// The storage itself, to walk over it.
-    pub(crate) fn storage(&self) -> Arc<Storage<K, V>> {
-        Arc::clone(&self.cache)
+        self.usage.evictions()
     }
 
     /// Entries and weight in bytes.
     pub(crate) fn size(&self) -> (u64, u64) {
-        (u64::try_from(self.cache.len()).unwrap_or(u64::MAX), self.cache.weight())
+        self.storage.settle();
+        (self.usage.entries(), self.usage.bytes())
     }
 
-    /// Largest weight, in bytes.
+    /// Largest weight of the copies of all namespaces together, in bytes.
     pub(crate) fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed)
+        self.storage.limit()
     }
 
-    /// Sets the largest weight. Evicts what exceeds it.
-    pub(crate) fn set_limit(&self, bytes: u64) {
-        if self.limit.swap(bytes, Ordering::Relaxed) != bytes {
-            self.cache.set_capacity(bytes);
+    /// Finds keys and versions of at most `most` reachable copies, beginning at a random position. Does not count as a use
+    /// of them. Takes long, because it passes the copies of all namespaces.
+    pub(crate) fn versions(
+        &self,
+        most: usize,
+        chance: f64,
+    ) -> impl FnOnce() -> Vec<(Arc<K>, Version)> + Send + 'static {
+        let (storage, namespace, flush) = (Arc::clone(&self.storage), self.namespace, self.flushes());
+        let entries = usize::try_from(self.usage.entries()).unwrap_or(usize::MAX);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a random position"
+        )]
+        let skip = (entries.saturating_sub(most) as f64 * chance) as usize;
+        move || {
+            let copies = storage.cache.iter().filter(|(place, _)| place.namespace == namespace);
+            let versions = copies.skip(skip).filter_map(|(_, copy)| {
+                let stored = stored::<K, V>(&*copy).filter(|stored| stored.slot.flush == flush)?;
+                Some((Arc::new(stored.key.clone()), stored.slot.version))
+            });
+            versions.take(most.min(entries)).collect()
         }
+    }
+
+    #[inline]
+    fn place(&self, key: &K) -> EntryKey {
+        EntryKey { namespace: self.namespace, hash: self.hasher.hash_one(key) }
+    }
+
+    #[inline]
+    fn stored(&self, place: EntryKey, key: &K) -> Option<Slot<V>> {
+        self.storage.cache.get(&place).and_then(|copy| slot_of(&*copy, key))
     }
 }
 
 impl<K, V> fmt::Debug for Memory<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").finish_non_exhaustive()
+        f.debug_struct("Memory").field("namespace", &self.namespace).finish_non_exhaustive()
     }
 }
 
-fn storage<K: Key, V>(bytes: u64, evicted: Evictions) -> Storage<K, V> {
-    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let options = OptionsBuilder::new()
-        .shards(1 << (bytes / SHARD_BYTES).clamp(1, SHARDS_MAX).ilog2())
-        .estimated_items_capacity(number(bytes / BYTES_AN_EVICTED_KEY))
-        .ghost_allocation(1.0)
-        .weight_capacity(bytes)
-        .build();
-    let options = options.unwrap_or_else(|_| unreachable!("both capacities are set"));
-    Cache::with_options(options, Weight, ahash::RandomState::new(), evicted)
+/// Whether the copy may be among the hot entries.
+const fn is_small<V>(slot: &Slot<V>) -> bool {
+    slot.size <= HOT_SIZE_MAX
 }
 
-fn overhead<K, V>() -> u64 {
-    u64::try_from(ENTRY_BYTES + size_of::<K>() + size_of::<Slot<V>>()).unwrap_or(u64::MAX)
+/// The slot of the key, unless the copy is that of another one.
+#[inline]
+fn slot_of<K: Key, V: Send + Sync + 'static>(copy: &dyn AnyCopy, key: &K) -> Option<Slot<V>> {
+    stored::<K, V>(copy).filter(|stored| stored.key == *key).map(|stored| stored.slot.clone())
+}
+
+#[inline]
+fn stored<K: Key, V: Send + Sync + 'static>(copy: &dyn AnyCopy) -> Option<&Stored<K, V>> {
+    let copy: &dyn Any = copy;
+    copy.downcast_ref()
 }

@@ -1,7 +1,6 @@
 //! One namespace in the memory of a node: reads, loads, writes, and copies that may be stale.
 
 pub(super) mod delayed_invalidation;
-mod hot_entries;
 mod inner;
 mod key_state;
 mod load;

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use super::{inner::CacheState, slot::Slot};
 use crate::{
-    CacheError, Key, Loaded, MemoryUse, Moment, ResyncReport, Tier, Token, Version,
+    CacheError, Key, Loaded, Moment, ResyncReport, Tier, Token, Version,
     metrics::{counters::Rejection, exposition},
     source::read::LoadRequest,
 };
@@ -34,12 +34,6 @@ pub trait Namespace: Send + Sync + fmt::Debug {
 
     /// Empties the memory of this node: nothing loaded before is served or filled afterwards.
     fn flush(&self);
-
-    /// Its share of the memory of the node, and its use.
-    fn memory_use(&self) -> MemoryUse;
-
-    /// Bounds the weight of its copies. Evicts what exceeds it.
-    fn limit_memory(&self, bytes: u64);
 
     /// The counters since the start. Not a consistent snapshot: each number is read separately.
     fn stats(&self) -> Stats;
@@ -95,11 +89,11 @@ pub enum Presence {
 /// The counters of a namespace since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Copies in memory now, including expired ones.
+    /// Copies in memory now, including expired ones and those from before a flush.
     pub entries: u64,
     /// Their weight, with keys and bookkeeping.
     pub weight_bytes: u64,
-    /// The limit of the weight.
+    /// The limit of the weight of all namespaces together.
     pub weight_limit_bytes: u64,
     /// Keys that memory answered, including absences.
     pub hits: u64,
@@ -182,14 +176,6 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for CacheState<K, V> {
 
     async fn resync(&self, most: usize) -> Result<ResyncReport, CacheError> {
         self.resync_step(most).await
-    }
-
-    fn memory_use(&self) -> MemoryUse {
-        MemoryUse { share: self.policy.memory_bytes, used: self.memory.size().1 }
-    }
-
-    fn limit_memory(&self, bytes: u64) {
-        self.memory.set_limit(bytes);
     }
 
     fn stats(&self) -> Stats {

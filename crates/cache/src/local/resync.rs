@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::{
     inner::CacheState,
-    memory::Memory,
     resync_rounds::{AgingCopy, SUSPECTS_MAX, SuspectCopy},
 };
 use crate::{
@@ -100,11 +99,13 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         Ok(ResyncReport { checked, stale, suspects, round_ended: state.left.is_empty() })
     }
 
-    /// The next copies of the round; a new one begins when the last has ended.
+    /// The next copies of the round; when it has ended, a new one begins, unless it is too early.
     async fn next_chunk(&self, most: usize) -> Vec<(Arc<K>, Version)> {
-        if self.resync_rounds.0.lock().left.is_empty() {
-            let copies = self.memory.versions(ROUND_MAX, self.node.random_unit());
-            self.resync_rounds.0.lock().left = copies.await;
+        if self.resync_rounds.0.lock().may_begin() {
+            let walk = self.memory.versions(ROUND_MAX, self.node.random_unit());
+            let began = Instant::now();
+            let copies = tokio::task::spawn_blocking(walk).await.unwrap_or_default();
+            self.resync_rounds.0.lock().begin(copies, began.elapsed());
         }
         let mut state = self.resync_rounds.0.lock();
         let from = state.left.len().saturating_sub(most);
@@ -285,26 +286,5 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         }
         let outcomes = self.fetch(keys, LoadRequest::STRONG).await;
         outcomes.into_iter().map(|outcome| outcome.result.map(|loaded| loaded.version())).collect()
-    }
-}
-
-impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
-    /// Keys and versions of at most `most` reachable copies, beginning at a random position. Does not count as a use of
-    /// them. Runs on a separate thread, because it takes long.
-    async fn versions(&self, most: usize, chance: f64) -> Vec<(Arc<K>, Version)> {
-        let (cache, flush) = (self.storage(), self.flushes());
-        let walk = move || {
-            let surplus = cache.len().saturating_sub(most);
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                clippy::cast_precision_loss,
-                reason = "a random position"
-            )]
-            let skip = (surplus as f64 * chance) as usize;
-            let reachable = cache.iter().skip(skip).filter(|(_, slot)| slot.flush == flush);
-            reachable.map(|(key, slot)| (Arc::new(key), slot.version)).take(most).collect()
-        };
-        tokio::task::spawn_blocking(walk).await.unwrap_or_default()
     }
 }

@@ -26,8 +26,8 @@ use crate::{
 /// no read of this node that begins later returns an older value. Cheap to clone; the clones are one cache. Needs the
 /// tokio runtime with time for everything but hits.
 ///
-/// Weight is bounded by [`Policy::memory_bytes`] and what other namespaces lend ([`Node::lend_memory`]), plus at most a quarter
-/// for small copies that are evicted and still found; copies that expired stay until they are evicted or replaced.
+/// Its copies share the memory of the node ([`NodeConfig::memory_bytes`](crate::NodeConfig)): those that were not read for longest go,
+/// whichever namespace has them. Copies that expired stay until they are evicted or replaced.
 pub struct TieredCache<K, V>(pub(crate) Arc<CacheState<K, V>>);
 
 impl<K, V> Clone for TieredCache<K, V> {
@@ -85,7 +85,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
             }),
         };
         let inner = Arc::new(CacheState {
-            memory: Memory::new(&policy),
+            memory: Memory::new(Arc::clone(node.storage())),
             key_table: KeyTable::new(),
             node: node.clone(),
             source,

@@ -2,4 +2,3 @@
 
 pub(super) mod bus;
 pub(super) mod shared_node;
-pub(super) mod shares;

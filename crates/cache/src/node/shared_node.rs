@@ -13,12 +13,12 @@ use std::{
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
-use super::shares;
 use crate::{
-    Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, MemoryUse, Moment, Namespace,
-    Position, Random, SystemClock, ThreadRandom, Token, TokenIssuer,
+    Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, Moment, Namespace, Position,
+    Random, SystemClock, ThreadRandom, Token, TokenIssuer,
     api::wait_until::until,
     remote::PublishedChange,
+    storage::Storage,
     testing::{
         failpoints::{Failpoint, reach},
         rules,
@@ -54,11 +54,15 @@ pub struct NodeConfig {
     pub trusted_until: Moment,
     /// How long namespaces that are not strict are still served after the deadline.
     pub trust_grace: Duration,
+    /// Largest weight of the copies of all namespaces, in bytes, with their keys and all bookkeeping. Up to 384 copies more
+    /// may wait for the decision which of them stay, and small copies that were evicted and are still found take at most
+    /// a third of it besides.
+    pub memory_bytes: u64,
 }
 
 impl NodeConfig {
     /// A node without peers: clock of the machine, generator of the thread, bus within the process, trusted
-    /// for ever. Waits 20 ms for a token; 1.5 s of grace.
+    /// for ever. Waits 20 ms for a token; 1.5 s of grace; 256 MiB.
     #[must_use]
     pub fn local(epoch: u64) -> Self {
         Self {
@@ -70,6 +74,7 @@ impl NodeConfig {
             tokens: TokenIssuer::random(),
             trusted_until: Moment::NEVER,
             trust_grace: Duration::from_millis(1_500),
+            memory_bytes: 256 << 20,
         }
     }
 
@@ -89,6 +94,7 @@ struct NodeState {
     /// Wakes readers that wait for `applied`, in their order.
     reached: Notify,
     namespaces: RwLock<Vec<Weak<dyn Namespace>>>,
+    storage: Arc<Storage>,
     config: NodeConfig,
 }
 
@@ -103,6 +109,7 @@ impl Node {
             applied: AtomicU64::new(config.bus.baseline()),
             reached: Notify::new(),
             namespaces: RwLock::default(),
+            storage: Arc::new(Storage::new(config.memory_bytes)),
             config,
         }))
     }
@@ -176,19 +183,6 @@ impl Node {
         self.namespaces().iter().for_each(|namespace| namespace.flush());
     }
 
-    /// Lends unused parts of the shares of namespaces to those that have filled theirs. Must be called about every
-    /// second: a namespace that grows gets half of what is left of its share between two calls. The limits of all
-    /// namespaces together never exceed their shares.
-    pub fn lend_memory(&self) {
-        let namespaces = self.namespaces();
-        let uses: Vec<MemoryUse> = namespaces.iter().map(|namespace| namespace.memory_use()).collect();
-        let limits = shares::limits(&uses);
-        // First the ones whose limits fall.
-        let mut changes: Vec<_> = namespaces.iter().zip(uses).zip(limits).collect();
-        changes.sort_by_key(|((_, used), limit)| *limit > used.share);
-        changes.into_iter().for_each(|((namespace, _), limit)| namespace.limit_memory(limit));
-    }
-
     /// Brings the metrics up to date. Call it before metrics are rendered.
     pub fn export_metrics(&self) {
         self.namespaces().iter().for_each(|namespace| namespace.export_metrics());
@@ -240,6 +234,11 @@ impl Node {
 }
 
 impl Node {
+    /// The copies of all namespaces.
+    pub(crate) fn storage(&self) -> &Arc<Storage> {
+        &self.0.storage
+    }
+
     pub(crate) fn now(&self) -> Moment {
         self.0.config.clock.now()
     }

@@ -7,12 +7,14 @@ use std::sync::{
 
 use async_trait::async_trait;
 use kith_cache::{
-    Change, LoadError, LoadOptions, Loaded, Loader, Node, Policy, TieredCache, Version, load_each,
+    Change, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, TieredCache, Version, load_each,
 };
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
 const KEYS: u64 = 1_000;
 const TASKS: u64 = 4;
+/// Of some forty copies.
+const MEMORY_BYTES: u64 = 16 << 10;
 
 /// What a record says of itself: whose it is, and which version.
 type Record = (u64, u64);
@@ -67,10 +69,9 @@ static ACKNOWLEDGED: [AtomicU64; 1_000] = [const { AtomicU64::new(1) }; 1_000];
 async fn small_memory_is_never_wrong_under_churn() {
     let full = std::env::vars().any(|(name, value)| name == "KITH_FULL" && value == "1");
     let times = if full { 10_000_000 } else { 200_000 };
-    let node = Node::local(1);
+    let node = Node::new(NodeConfig { memory_bytes: MEMORY_BYTES, ..NodeConfig::local(1) });
     let store = Arc::new(Store((0..KEYS).map(|_| AtomicU64::new(1)).collect()));
-    let policy = Policy { memory_bytes: 64 * 128, ..Policy::new("tiny", |_| 16) };
-    let cache = TieredCache::new(&node, policy, Arc::<Store>::clone(&store));
+    let cache = TieredCache::new(&node, Policy::new("tiny", |_| 16), Arc::<Store>::clone(&store));
     let tasks: Vec<_> = (0..TASKS)
         .map(|seed| tokio::spawn(churn(cache.clone(), Arc::clone(&store), seed, times / TASKS)))
         .collect();

@@ -6,7 +6,7 @@ use crate::stage::Stage;
 
 /// Several keys share each place that reads look at first, and memory keeps less than half of them.
 const KEYS: u64 = 8_000;
-const MEMORY_BYTES: u64 = 600_000;
+const MEMORY_BYTES: u64 = 1_200_000;
 
 /// One key in eight is read in this many consecutive moments, so that it gets a slot, whichever key had it.
 const MOMENTS: u64 = 64;
@@ -23,7 +23,7 @@ async fn read_all(stage: &Stage, expected: u64) {
 
 #[tokio::test]
 async fn invalidated_entry_is_found_nowhere() {
-    let stage = Stage::with(|policy| policy.memory_bytes = MEMORY_BYTES);
+    let stage = Stage::of(|_| {}, |config| config.memory_bytes = MEMORY_BYTES);
     for version in 1..4 {
         (0..KEYS).for_each(|key| stage.store.put(key, version));
         for key in 0..KEYS {
@@ -37,7 +37,7 @@ async fn invalidated_entry_is_found_nowhere() {
 
 #[tokio::test]
 async fn a_flush_leaves_nothing_to_find() {
-    let stage = Stage::with(|policy| policy.memory_bytes = MEMORY_BYTES);
+    let stage = Stage::of(|_| {}, |config| config.memory_bytes = MEMORY_BYTES);
     (0..KEYS).for_each(|key| stage.store.put(key, 1));
     read_all(&stage, 1).await;
     (0..KEYS).for_each(|key| stage.store.put(key, 2));

@@ -53,7 +53,7 @@ async fn oversized_value_is_served_and_not_kept() {
 
 #[tokio::test]
 async fn memory_stays_below_its_weight() {
-    let stage = Stage::with(|policy| policy.memory_bytes = 10_000);
+    let stage = Stage::of(|_| {}, |config| config.memory_bytes = 10_000);
     for key in 0..1_000 {
         stage.store.put(key, 1);
         stage.read(key).await;
@@ -78,7 +78,7 @@ async fn ended_load_or_write_leaves_no_state() {
 #[tokio::test]
 async fn hot_batch_keys_displace_cold_keys() {
     const BATCH: std::ops::Range<u64> = 1_000..1_012;
-    let stage = Stage::with(|policy| policy.memory_bytes = 20_000);
+    let stage = Stage::of(|_| {}, |config| config.memory_bytes = 60_000);
     (0..200).chain(BATCH).for_each(|key| stage.store.put(key, 1));
     for key in (0..200).chain(0..200) {
         stage.read(key).await;

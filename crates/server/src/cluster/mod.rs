@@ -118,7 +118,7 @@ impl Cluster {
             confirmations: Arc::new(PeerConfirmations::new(following.trust)),
             bound: config.redis.command_timeout + PUBLISH_SLACK,
         });
-        let node = node(cluster, &bus, keys.token_issuer());
+        let node = node(config, &bus, keys.token_issuer());
         let about = ProvenNodeInfo { node_info: node_info.clone(), callers, proofs: proofs.clone() };
         let member = ClusterNode::new(node.clone(), bus, Arc::new(about), following);
         let (epochs, limits) = (Arc::new(WindowEpochs(member.clone())), config.messages.windows());
@@ -321,9 +321,11 @@ impl Cluster {
 }
 
 /// It does not trust its memory before it follows the others.
-fn node(cluster: &ClusterConfig, bus: &Arc<SharedBus>, tokens: TokenIssuer) -> Node {
+fn node(config: &Config, bus: &Arc<SharedBus>, tokens: TokenIssuer) -> Node {
+    let cluster = &config.cluster;
     Node::new(NodeConfig {
         tokens,
+        memory_bytes: config.cache.memory_bytes,
         trust_grace: cluster.trust_grace,
         token_wait: cluster.token_wait,
         ..NodeConfig::following(Arc::<SharedBus>::clone(bus))

@@ -279,7 +279,7 @@ impl Default for MongodbConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheConfig {
-    /// What the memory tier may hold, by the weight of its values.
+    /// What the memory tier may hold: all bytes of its copies, with their keys and bookkeeping.
     #[serde(with = "size")]
     pub memory_bytes: u64,
     /// How long a value is served before it is read again. No effect with the SQLite store, whose values are served

@@ -6,12 +6,9 @@ use kith_store::Conversation;
 use super::CONVERSATIONS;
 use crate::write::cache_defaults::{CacheDefaults, often_absent};
 
-/// Share of the memory: with 256 MiB, some 15,000 conversations. Nearly all of them are absences.
-pub const SHARES: u64 = 1;
-
-/// Policy of the copies of conversations.
+/// Policy of the copies of conversations. Nearly all of them are absences.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<Conversation> {
-    let policy = defaults.policy(CONVERSATIONS, SHARES, |_| size_of::<Conversation>());
+    let policy = defaults.policy(CONVERSATIONS, |_| size_of::<Conversation>());
     Policy { strict: true, ..often_absent(policy) }
 }

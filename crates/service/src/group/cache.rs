@@ -8,14 +8,6 @@ use kith_store::Group;
 use super::{GROUPS, GroupPolicies, SEARCH_EPOCHS, SEARCH_PAGES, page_weight};
 use crate::write::cache_defaults::CacheDefaults;
 
-const GROUP_SHARES: u64 = 7;
-/// Pages of searches are ids: with 256 MiB, some 12,000 pages of 50.
-const SEARCH_PAGE_SHARES: u64 = 2;
-/// Epochs: some 15,000 buckets.
-const SEARCH_EPOCH_SHARES: u64 = 1;
-/// Shares of the memory.
-pub const SHARES: u64 = GROUP_SHARES + SEARCH_PAGE_SHARES + SEARCH_EPOCH_SHARES;
-
 /// How long a page of a search is served. It may contain groups that are no longer found; they are left out of the
 /// answer.
 const SEARCH_PAGE_TTL: Duration = Duration::from_secs(60);
@@ -23,11 +15,11 @@ const SEARCH_PAGE_TTL: Duration = Duration::from_secs(60);
 /// Policies of the copies of groups and of search results.
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> GroupPolicies {
-    let pages = defaults.policy(SEARCH_PAGES, SEARCH_PAGE_SHARES, page_weight);
+    let pages = defaults.policy(SEARCH_PAGES, page_weight);
     GroupPolicies {
-        records: defaults.policy(GROUPS, GROUP_SHARES, Group::weight),
+        records: defaults.policy(GROUPS, Group::weight),
         searches: ListPolicies {
-            epochs: defaults.policy(SEARCH_EPOCHS, SEARCH_EPOCH_SHARES, ListEpoch::weight),
+            epochs: defaults.policy(SEARCH_EPOCHS, ListEpoch::weight),
             pages: Policy {
                 ttl: pages.ttl.min(SEARCH_PAGE_TTL),
                 negative_ttl: pages.negative_ttl.min(SEARCH_PAGE_TTL),

@@ -6,13 +6,6 @@ use kith_store::{Audience, Notice, NoticeReader};
 use super::{AUDIENCES, NOTICES, READERS};
 use crate::write::cache_defaults::{CacheDefaults, often_absent};
 
-const AUDIENCE_SHARES: u64 = 1;
-const NOTICE_SHARES: u64 = 3;
-/// About 50,000 readers in a memory of 256 MiB.
-const READER_SHARES: u64 = 5;
-/// Shares of the memory that the namespaces of notices have together.
-pub const SHARES: u64 = AUDIENCE_SHARES + NOTICE_SHARES + READER_SHARES;
-
 /// Policies of the namespaces of notices.
 #[derive(Clone, Debug)]
 pub struct NoticePolicies {
@@ -28,8 +21,8 @@ pub struct NoticePolicies {
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> NoticePolicies {
     NoticePolicies {
-        audiences: defaults.policy(AUDIENCES, AUDIENCE_SHARES, Audience::weight),
-        notices: defaults.policy(NOTICES, NOTICE_SHARES, Notice::weight),
-        readers: often_absent(defaults.policy(READERS, READER_SHARES, NoticeReader::weight)),
+        audiences: defaults.policy(AUDIENCES, Audience::weight),
+        notices: defaults.policy(NOTICES, Notice::weight),
+        readers: often_absent(defaults.policy(READERS, NoticeReader::weight)),
     }
 }

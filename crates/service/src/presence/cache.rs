@@ -8,15 +8,12 @@ use kith_presence::Distribution;
 use super::{ACTIVE, active_weight};
 use crate::write::cache_defaults::CacheDefaults;
 
-/// Share of the memory. Distributions of online members: some 20,000 groups.
-pub const SHARES: u64 = 1;
-
 /// Changes of the active members of a group are published, but not a loss of presence.
 const ACTIVE_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// Policy of the copies of distributions.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<Distribution> {
-    let policy = defaults.policy(ACTIVE, SHARES, active_weight);
+    let policy = defaults.policy(ACTIVE, active_weight);
     Policy { age_max: Some(ACTIVE_AGE_MAX), max_stale: policy.max_stale.min(ACTIVE_AGE_MAX), ..policy }
 }

@@ -1,4 +1,4 @@
-//! How copies behave where a domain says nothing else, and the share of memory that each namespace has.
+//! How copies behave where a domain says nothing else.
 
 use std::time::Duration;
 
@@ -23,23 +23,17 @@ pub struct CacheDefaults {
     pub loads_in_flight: usize,
     /// How eagerly copies are refreshed before they expire.
     pub early_refresh: f64,
-    /// Memory of all namespaces, in bytes.
-    pub memory_bytes: u64,
-    /// Shares of all namespaces of the node.
-    pub shares: u64,
 }
 
 impl CacheDefaults {
-    /// The policy of a namespace that has `shares` of the memory, and whose copies weigh so much. What it does not use of its
-    /// shares is lent to others (ADR 0028).
+    /// The policy of a namespace whose copies weigh so much.
     #[must_use]
-    pub fn policy<V>(&self, name: &'static str, shares: u64, weigh: fn(&V) -> usize) -> Policy<V> {
+    pub fn policy<V>(&self, name: &'static str, weigh: fn(&V) -> usize) -> Policy<V> {
         Policy {
             ttl: self.ttl,
             negative_ttl: self.negative_ttl,
             jitter: self.jitter,
             max_stale: self.max_stale,
-            memory_bytes: self.memory_bytes / self.shares.max(1) * shares,
             soft_timeout: self.soft_timeout,
             hard_timeout: self.hard_timeout,
             loads_in_flight: self.loads_in_flight,
@@ -47,12 +41,6 @@ impl CacheDefaults {
             ..Policy::new(name, weigh)
         }
     }
-}
-
-/// Of two namespaces that share what one is given.
-pub(crate) fn halved<V>(mut policy: Policy<V>) -> Policy<V> {
-    policy.memory_bytes /= 2;
-    policy
 }
 
 /// Of records that most pairs of ids do not have: their absence is asked for as often, and kept as long as a record.

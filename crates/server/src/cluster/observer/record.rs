@@ -30,8 +30,6 @@ pub(super) const CANARIES: &str = "canary";
 const NAME: &str = "canary";
 /// Its only key.
 const KEY: u8 = 0;
-/// Bytes of memory for one record and its bookkeeping, with a reserve.
-const MEMORY_BYTES: u64 = 16 << 10;
 /// How long a write of it may wait to begin.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Version of the format.
@@ -53,8 +51,7 @@ impl CanaryRecord {
     /// Creates it in its own namespace in the tiers.
     pub(super) fn new(stores: &Stores, caches: &CacheFactory, mutations: Mutations, lasts: Duration) -> Self {
         let coordination = Arc::clone(&stores.coordination);
-        let policy =
-            |name| Policy { memory_bytes: MEMORY_BYTES, ..Policy::new(name, |_: &u64| size_of::<u64>()) };
+        let policy = |name| Policy::new(name, |_: &u64| size_of::<u64>());
         let limited = Policy { age_max: Some(AGE_MAX), max_stale: Duration::ZERO, ..policy(AGED) };
         let loader = || Arc::new(CanaryLoader(Arc::clone(&coordination)));
         Self {

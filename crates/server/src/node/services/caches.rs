@@ -1,26 +1,9 @@
 //! The configured policies of copies in memory.
 
 use kith_cache::Policy;
-use kith_service::{
-    conversation, dialog,
-    group::{self, members},
-    message::documents,
-    notice, presence, relation, user,
-    write::cache_defaults::CacheDefaults,
-};
+use kith_service::write::cache_defaults::CacheDefaults;
 
 use crate::config::{Backend, Config};
-
-/// The policies of all namespaces. A share is a weight: a domain with more of them reduces those of the others.
-const SHARES: u64 = user::cache::SHARES
-    + group::cache::SHARES
-    + members::cache::SHARES
-    + relation::cache::SHARES
-    + conversation::cache::SHARES
-    + documents::cache::SHARES
-    + dialog::cache::SHARES
-    + notice::cache::SHARES
-    + presence::cache::SHARES;
 
 /// As configured, if others may write to the store. A data file is locked by this node, so copies stay until this node
 /// changes the record.
@@ -39,7 +22,5 @@ pub(super) fn cache_defaults(config: &Config) -> CacheDefaults {
         hard_timeout: cache.load_hard,
         loads_in_flight: cache.loads_in_flight,
         early_refresh: cache.early_refresh,
-        memory_bytes: cache.memory_bytes,
-        shares: SHARES,
     }
 }

@@ -32,11 +32,11 @@ use kith_service::{
         feed_mapping::FeedMapping,
         mutations::{Mutations, WriteLimits},
         removal_time::RemovalTime,
-        tasks::{BackgroundJob, Tasks},
+        tasks::BackgroundJob,
     },
 };
 use kith_store::{StoreError, Stores, Timestamp};
-use tokio::time::{Instant, interval};
+use tokio::time::Instant;
 
 use self::routes::UpperDomains;
 use crate::{
@@ -51,8 +51,6 @@ use crate::{
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Minimum time to publish to other nodes, if writes took all of the time.
 const PUBLISH_LEAST: Duration = Duration::from_millis(500);
-/// Period of lending unused memory between namespaces.
-const LEND_EVERY: Duration = Duration::from_secs(1);
 
 /// The services, and the background tasks that end with the node.
 #[derive(Debug)]
@@ -93,8 +91,6 @@ pub struct Services {
     pub notice_upkeep: BackgroundJob,
     /// The time by which old data are removed.
     pub(crate) removal_time: RemovalTime,
-    /// The task that lends memory between namespaces.
-    lending: Tasks,
 }
 
 impl Services {
@@ -128,7 +124,6 @@ impl Services {
     /// writes were abandoned. Unpublished changes are not lost: the change feed has them.
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
-        self.lending.end().await;
         self.access.stop().await;
         self.cleanup.stop().await;
         self.applications.stop().await;
@@ -167,7 +162,8 @@ pub async fn services(
     let seen = stores.node.epoch().await?.number;
     let epoch = stores.node.raise_epoch(seen, "").await?.number;
     let tokens = NodeKeys::of(stores, config).await?.token_issuer();
-    let node = Node::new(NodeConfig { tokens, ..NodeConfig::local(epoch) });
+    let memory_bytes = config.cache.memory_bytes;
+    let node = Node::new(NodeConfig { tokens, memory_bytes, ..NodeConfig::local(epoch) });
     build(stores, config, node_status, NodeMode::Single(node)).await
 }
 
@@ -304,7 +300,6 @@ async fn build(
         notice_upkeep,
         presence: background,
         removal_time: removal_time.clone(),
-        lending: lending(caches.node().clone()),
     })
 }
 
@@ -435,21 +430,6 @@ fn writes(
         None => mutations,
     };
     (mutations, observer)
-}
-
-/// Lends memory until it ends.
-fn lending(node: Node) -> Tasks {
-    let lending = Tasks::default();
-    lending.spawn(lend_memory(node));
-    lending
-}
-
-async fn lend_memory(node: Node) {
-    let mut ticks = interval(LEND_EVERY);
-    loop {
-        ticks.tick().await;
-        node.lend_memory();
-    }
 }
 
 fn write_limits(config: &Config) -> WriteLimits {
