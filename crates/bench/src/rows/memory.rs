@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use kith_cache::{
-    Consistency, Key, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, Tier, TieredCache, Version,
+    Consistency, Key, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, Tier, TieredCache,
+    Version,
 };
 use kith_lab_servers::people;
 use kith_store::User;
