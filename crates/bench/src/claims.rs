@@ -101,7 +101,7 @@ claims! {
     /// `TieredCache::get` of what is in memory / moka and a clone of the `Arc`.
     MEMORY_HIT = Claim::cost("memory_hit", "ns").target(1.1);
     /// Bytes of an entry, its value apart, over those that moka takes by itself.
-    MEMORY_ENTRY_BYTES = Claim::cost("memory_entry_bytes", "bytes").difference().target(48.0);
+    MEMORY_ENTRY_BYTES = Claim::cost("memory_entry_bytes", "bytes").difference().target(96.0);
     /// One user from the embedded store through the tiers / the same read by rusqlite on threads of its own.
     STORE_ONE_SQLITE = Claim::cost("store_one_sqlite", "us").target(1.3);
     /// A hundred users / one query of rusqlite.
