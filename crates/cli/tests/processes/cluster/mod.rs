@@ -32,6 +32,7 @@ mod redis_cluster;
 pub(crate) mod redis_proxy;
 mod refused;
 mod restored;
+mod scripts_counted;
 mod sequences;
 pub(crate) mod site;
 mod top;
