@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use kith_cache::{Moment, remote::SharedError};
-use kith_store::{ConversationId, Seq};
+use kith_store::{ConversationId, NodeName, Seq};
 
 /// A time by the clock of the server that stores the windows of an epoch. Not comparable between epochs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,9 +171,16 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     /// Adds messages to the window, and records that the log has them. Drops the window if messages between are missing, or if
     /// one of these is the event of a change. Without a window, it only records. Messages that the window has are skipped.
     ///
+    /// Returns the nodes that are registered at the conversation, as
+    /// [`InboxKeeper::registered`](crate::InboxKeeper::registered) does.
+    ///
     /// # Errors
     /// If the server of the epoch does not answer.
-    async fn append(&self, conversation: ConversationId, append: &Append) -> Result<(), SharedError>;
+    async fn append(
+        &self,
+        conversation: ConversationId,
+        append: &Append,
+    ) -> Result<Vec<NodeName>, SharedError>;
 
     /// Drops the window and ends its lease. For this time, or until the release, no window can be filled.
     ///

@@ -3,7 +3,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod fenced;
-mod names;
+pub(crate) mod names;
 mod reply;
 mod scripts;
 mod times;
@@ -20,7 +20,7 @@ use kith_cache::{
         redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
     },
 };
-use kith_store::{ConversationId, Epoch, Seq};
+use kith_store::{ConversationId, Epoch, NodeName, Seq};
 
 use self::{
     arguments::{milliseconds, number},
@@ -143,7 +143,11 @@ impl WindowKeeper for RedisWindows {
         self.one(&epoch, call, reply::fill_outcome).await
     }
 
-    async fn append(&self, conversation: ConversationId, append: &Append) -> Result<(), SharedError> {
+    async fn append(
+        &self,
+        conversation: ConversationId,
+        append: &Append,
+    ) -> Result<Vec<NodeName>, SharedError> {
         let epoch = self.runner.followed_epoch()?;
         let began = self.began(&epoch, append.began);
         let mut arguments = vec![number(append.span.first), number(append.span.last), began];
@@ -151,8 +155,9 @@ impl WindowKeeper for RedisWindows {
         arguments.extend([number(self.limits.messages), number(self.limits.bytes)]);
         arguments.push(milliseconds(self.limits.kept));
         arguments.extend(append.entries.iter().cloned());
-        let call = self.call(&self.scripts.append, &epoch, conversation, arguments);
-        self.one(&epoch, call, reply::changed).await
+        let mut call = self.call(&self.scripts.append, &epoch, conversation, arguments);
+        call.keys.push(names::readers(self.names.tag(), conversation, epoch.number));
+        self.one(&epoch, call, reply::appended).await
     }
 
     async fn hold(

@@ -14,11 +14,20 @@ impl WindowNames {
         Self { tag }
     }
 
+    pub(super) fn tag(&self) -> &str {
+        &self.tag
+    }
+
     /// The hash and the list of a window.
     pub(super) fn window(&self, conversation: ConversationId, epoch: u64) -> Vec<String> {
         let name = |part| format!("{{{}:log:{conversation}}}:{epoch}:{part}", self.tag);
         ["h", "l"].map(name).to_vec()
     }
+}
+
+/// The nodes that read a conversation; in the slot of its window.
+pub(crate) fn readers(tag: &str, conversation: ConversationId, epoch: u64) -> String {
+    format!("{{{tag}:log:{conversation}}}:{epoch}:n")
 }
 
 #[cfg(test)]

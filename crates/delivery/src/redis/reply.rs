@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kith_cache::remote::redis::Reply;
-use kith_store::Seq;
+use kith_store::{NodeName, Seq};
 
-use super::values::{MALFORMED, ReplyResult, list, number, text};
+use super::values::{MALFORMED, ReplyResult, list, nodes_at, number, text};
 use crate::{DropReason, FillOutcome, HeadLookup, ServerTime, Span, WindowLookup, WindowSnapshot, metrics};
 
 /// An answer, and the time of the server at which it was given.
@@ -53,6 +53,14 @@ pub(super) fn changed(reply: Reply, epoch: u64) -> ReplyResult<Timed<()>> {
     let [now, dropped @ ..] = &values[..] else { return Err(MALFORMED) };
     dropped.iter().try_for_each(count_dropped)?;
     Ok(Timed { answer: (), at: time(now, epoch)? })
+}
+
+/// The answer of an append: its time, why it dropped the window, and the nodes that read the conversation.
+pub(super) fn appended(reply: Reply, epoch: u64) -> ReplyResult<Timed<Vec<NodeName>>> {
+    let values = list(reply)?;
+    let [now, dropped, nodes] = &values[..] else { return Err(MALFORMED) };
+    count_dropped(dropped)?;
+    Ok(Timed { answer: nodes_at(nodes, number(now)?)?, at: time(now, epoch)? })
 }
 
 pub(super) fn head(reply: Reply, epoch: u64, after: Seq) -> ReplyResult<Timed<HeadLookup>> {
@@ -161,6 +169,7 @@ mod tests {
         refused(lookup(Reply::Number(1), 5, ASKED));
         assert_eq!(fill_outcome(Reply::List(numbers(&[3, 1_000])), 5), Err(MALFORMED));
         assert_eq!(changed(Reply::List(Vec::new()), 5), Err(MALFORMED));
+        assert_eq!(appended(Reply::List(numbers(&[1_000, 0])), 5), Err(MALFORMED));
         assert_eq!(head(Reply::List(numbers(&[2, 1_000])), 5, 0), Err(MALFORMED));
     }
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use kith_cache::remote::{SharedError, redis::Reply};
+use kith_store::NodeName;
 
 /// What reading an answer gives.
 pub(crate) type ReplyResult<T> = Result<T, SharedError>;
@@ -27,4 +28,20 @@ pub(crate) fn text(reply: Reply) -> ReplyResult<Bytes> {
         Reply::Text(bytes) => Ok(bytes),
         Reply::Nothing | Reply::Number(_) | Reply::List(_) => Err(MALFORMED),
     }
+}
+
+/// The nodes whose time is not over. Each is the end of its time and its name: `1790000000000 n1`.
+pub(crate) fn nodes_at(nodes: &Reply, now: i64) -> ReplyResult<Vec<NodeName>> {
+    let Reply::Text(nodes) = nodes else { return Err(MALFORMED) };
+    let nodes = std::str::from_utf8(nodes).map_err(|_| MALFORMED)?;
+    let mut words = nodes.split_terminator(' ');
+    let mut live = Vec::new();
+    while let Some(ends) = words.next() {
+        let ends: i64 = ends.parse().map_err(|_| MALFORMED)?;
+        let node = words.next().ok_or(MALFORMED)?.parse().map_err(|_| MALFORMED)?;
+        if ends > now {
+            live.push(node);
+        }
+    }
+    Ok(live)
 }

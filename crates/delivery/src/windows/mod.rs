@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use kith_cache::{AdmissionQueue, Clock, Moment, remote::SharedError};
-use kith_store::{ConversationId, Message, MessageStore, Seq, StoreError};
+use kith_store::{ConversationId, Message, MessageStore, NodeName, Seq, StoreError};
 
 pub use heads::{Head, HeadOf};
 
@@ -139,7 +139,8 @@ impl Windows {
     /// event of a change (a recall, an edit, an erasure). `began`: a moment before the append began, see [`Windows::now`]; `None` for a replay, whose
     /// append began earlier.
     ///
-    /// May be repeated, and may arrive late or out of order.
+    /// May be repeated, and may arrive late or out of order. Returns the nodes that are registered at the conversation; `None`: they
+    /// are not known, because there are no windows, or no messages.
     ///
     /// # Errors
     /// If Redis does not answer. Other nodes may read the log without these messages for up to
@@ -151,8 +152,8 @@ impl Windows {
         messages: &[Message],
         changes: bool,
         began: Option<Moment>,
-    ) -> Result<(), SharedError> {
-        let (Some(keeper), Some(first)) = (&self.0.keeper, messages.first()) else { return Ok(()) };
+    ) -> Result<Option<Vec<NodeName>>, SharedError> {
+        let (Some(keeper), Some(first)) = (&self.0.keeper, messages.first()) else { return Ok(None) };
         let last = first.seq.saturating_add(number(messages.len())).saturating_sub(1);
         let entries: Option<Vec<Bytes>> = messages.iter().map(entry::encode).collect();
         // A message that has no entry is not in a window: this one is dropped, as by a change.
@@ -161,7 +162,7 @@ impl Windows {
         let append = Append { span, entries: entries.unwrap_or_default(), changes, began };
         let added = keeper.append(conversation, &append).await;
         self.0.counts.append(added.is_ok());
-        added
+        added.map(Some)
     }
 
     /// Holds the window of a conversation while one of its messages is changed: for [`WindowLimits::hold`] no window can be

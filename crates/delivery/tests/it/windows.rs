@@ -1,16 +1,24 @@
 //! Windows over a real Redis: what they have, what they cost, and when the store answers instead.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::future::join_all;
 use kith_cache::remote::{
     SharedError,
     redis::{RedisScript, Reply},
 };
-use kith_delivery::{HeadOf, RequestedMessages, Span, WindowLimits, Windows};
+use kith_delivery::{
+    HeadOf, InboxKeeper as _, InboxLimits, RedisInboxes, RequestedMessages, Span, WindowLimits, Windows,
+};
 use kith_store::{Epoch, MessageKind, Seq, StoreError};
 
-use crate::stage::{Logs, Stage, log_of};
+use crate::{
+    inbox_stage::node,
+    stage::{Epochs, Logs, Stage, log_of},
+};
 
 async fn stage() -> Stage {
     Stage::new(WindowLimits::default()).await
@@ -406,4 +414,25 @@ async fn reads_of_the_store_are_bounded() {
     logs.gate.add_permits(10);
     assert_eq!(first.await.unwrap().messages.len(), 3);
     assert!(windows.read(log_of(8), Span { first: 1, last: 3 }, 0).await.is_ok());
+}
+
+/// Of a large group they are woken, and not looked up by another script.
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn append_names_the_registered_nodes() {
+    let stage = stage().await;
+    let source = Arc::<Epochs>::clone(&stage.epochs);
+    let inboxes = RedisInboxes::over(Arc::clone(&stage.redis.runner), source, InboxLimits::default());
+    let append = async || {
+        let began = stage.windows.now();
+        let messages = stage.logs.append(log_of(9), 1, 0);
+        stage.windows.append(log_of(9), &messages, false, Some(began)).await.unwrap().unwrap()
+    };
+    assert_eq!(append().await, []);
+    for name in ["a", "b", "a"] {
+        inboxes.register(&node(name), &[log_of(9), log_of(8)]).await.unwrap();
+    }
+    assert_eq!(append().await, [node("b"), node("a")]);
+    assert_eq!(stage.read(log_of(9), 1, Seq::MAX).await, ((1, 2), rising(1, 2)));
+    assert_eq!(append().await, inboxes.registered(log_of(9)).await.unwrap(), "also with a window");
 }

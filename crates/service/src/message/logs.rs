@@ -6,7 +6,7 @@ use kith_cache::{Consistency, Moment, Policy, TieredCache};
 use kith_delivery::{HeadOf, RecentMessages, RequestedMessages, Span, Windows};
 use kith_store::{
     Appended, BATCH_MAX, ConversationId, DocumentKey, LogDocument, LogEnd, Message, MessageStore, NewMessage,
-    Seq, document_of,
+    NodeName, Seq, document_of,
 };
 
 use super::{
@@ -122,24 +122,37 @@ impl Logs {
     }
 
     /// Adds the messages of an append that began at this time to the window. Until the window has it, reads of this
-    /// node compare the window with the store.
-    pub(super) async fn appended(&self, conversation: ConversationId, added: &LogAdditions, began: Moment) {
+    /// node compare the window with the store. Returns the nodes that are registered at the conversation; `None`: they are not known.
+    pub(super) async fn appended(
+        &self,
+        conversation: ConversationId,
+        added: &LogAdditions,
+        began: Moment,
+    ) -> Option<Vec<NodeName>> {
         if !self.windows.is_enabled() {
-            return;
+            return None;
         }
+        let mut registered = None;
         for run in &added.runs {
             let Some(last) = run.last().map(|message| message.seq) else { continue };
             let changes = run.iter().any(is_erasure);
             match self.windows.append(conversation, run, changes, Some(began)).await {
-                Ok(()) => self.unseen.forget(conversation, last),
+                Ok(nodes) => {
+                    self.unseen.forget(conversation, last);
+                    registered = nodes;
+                }
                 // Other nodes compare the window with the store after `messages.window_checked`.
-                Err(_) => self.unseen.note(conversation, last),
+                Err(_) => {
+                    self.unseen.note(conversation, last);
+                    registered = None;
+                }
             }
         }
         // The node that appended it may have died before the window had it.
         if !added.replayed.is_empty() {
             self.doubt(conversation).await;
         }
+        registered
     }
 
     /// Makes the next read compare the window with the store, after an append of unknown outcome.

@@ -5,9 +5,9 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::{FutureExt as _, future::join_all};
 use kith_cache::{Moment, spans::Step};
-use kith_store::{Appended, ConversationId, Message, NewMessage, Outcome, StoreError, Timestamp};
+use kith_store::{Appended, ConversationId, Message, NewMessage, NodeName, Outcome, StoreError, Timestamp};
 use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
 
@@ -191,10 +191,8 @@ impl AppendQueue {
         match appended {
             Ok(appended) => {
                 let added = LogAdditions::of(&messages, &appended).sent(when);
-                tokio::join!(
-                    self.logs.appended(conversation, &added, began),
-                    self.delivered(conversation, &added, notes)
-                );
+                let window = self.logs.appended(conversation, &added, began).shared();
+                tokio::join!(window.clone(), self.delivered(conversation, &added, window, notes));
                 callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
             }
             Err(error) => {
@@ -236,9 +234,15 @@ impl AppendQueue {
         }
     }
 
-    async fn delivered(&self, conversation: ConversationId, added: &LogAdditions, steps: NotedSteps) {
+    async fn delivered(
+        &self,
+        conversation: ConversationId,
+        added: &LogAdditions,
+        registered: impl Future<Output = Option<Vec<NodeName>>>,
+        steps: NotedSteps,
+    ) {
         if let Some(delivery) = &self.delivery {
-            delivery.appended(conversation, added, steps).await;
+            delivery.appended(conversation, added, registered, steps).await;
         }
     }
 

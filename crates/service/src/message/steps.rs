@@ -10,7 +10,7 @@ use kith_delivery::{
 };
 use kith_store::{
     AgedDocument, Appended, CompletedTimes, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead,
-    Message, MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, Outcome,
+    Message, MessageChange, MessageChangeOutcome, MessageStore, MessageUpkeep, NewMessage, NodeName, Outcome,
     SentDocuments, Seq, StoreError, StoredHeader, Timestamp, TrimResult, UserId,
 };
 use parking_lot::Mutex;
@@ -88,10 +88,10 @@ impl WindowKeeper for StepRecorder {
         unreachable!("nothing is read")
     }
 
-    async fn append(&self, _: ConversationId, append: &Append) -> Result<(), SharedError> {
+    async fn append(&self, _: ConversationId, append: &Append) -> Result<Vec<NodeName>, SharedError> {
         assert!(append.changes && append.span == Span { first: 9, last: 9 }, "{append:?}");
         self.record("append");
-        Ok(())
+        Ok(Vec::new())
     }
 
     async fn hold(&self, _: ConversationId, _: HoldToken, _: Duration) -> Result<(), SharedError> {

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use kith_cache::remote::redis::key_slot;
 use kith_store::{ConversationId, NodeName, UserId};
 
+use crate::redis::names::readers;
+
 /// Groups of users whose inboxes are in one slot.
 const BUCKETS: usize = 16;
 /// Slots of a cluster.
@@ -44,9 +46,9 @@ impl InboxNames {
         runs.into_values().collect()
     }
 
-    /// The nodes that read a conversation; in the slot of its window.
+    /// The nodes that read a conversation.
     pub(super) fn readers(&self, conversation: ConversationId, epoch: u64) -> Vec<String> {
-        vec![format!("{{{}:log:{conversation}}}:{epoch}:n", self.tag)]
+        vec![readers(&self.tag, conversation, epoch)]
     }
 
     /// When the nodes last said that they run, and what this one has confirmed; in one slot. All epochs have the same

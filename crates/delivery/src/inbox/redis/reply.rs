@@ -7,7 +7,7 @@ use kith_store::{NodeName, Seq};
 use crate::{
     inbox::{Position, ReadOutcome, entry_text},
     metrics::GenerationReason,
-    redis::values::{MALFORMED, ReplyResult, list, number, text},
+    redis::values::{MALFORMED, ReplyResult, list, nodes_at, number, text},
 };
 
 /// The answers of a run of a fan-out.
@@ -177,22 +177,6 @@ fn fan_out_reply(reply: Reply, now: i64) -> ReplyResult<FanOutReply> {
         }
         _ => Err(MALFORMED),
     }
-}
-
-/// Those of the nodes whose time is not over.
-fn nodes_at(nodes: &Reply, now: i64) -> ReplyResult<Vec<NodeName>> {
-    let Reply::Text(nodes) = nodes else { return Err(MALFORMED) };
-    let nodes = std::str::from_utf8(nodes).map_err(|_| MALFORMED)?;
-    let mut words = nodes.split_terminator(' ');
-    let mut live = Vec::new();
-    while let Some(ends) = words.next() {
-        let ends: i64 = ends.parse().map_err(|_| MALFORMED)?;
-        let node = words.next().ok_or(MALFORMED)?.parse().map_err(|_| MALFORMED)?;
-        if ends > now {
-            live.push(node);
-        }
-    }
-    Ok(live)
 }
 
 fn parsed(reply: Reply) -> ReplyResult<u64> {

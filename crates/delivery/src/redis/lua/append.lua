@@ -1,6 +1,6 @@
--- Adds messages that the log has got. ARGV: first, last, a moment before the append to the log began (0: not known), 1 where one
+-- Adds messages that the log has got. KEYS: 3 the nodes that read the conversation. ARGV: first, last, a moment before the append to the log began (0: not known), 1 where one
 -- of them is the event of a change, most entries, most bytes, how long the window lasts, entries. Returns now, why the window was
--- dropped.
+-- dropped, and these nodes.
 -- Invariant: an entry is added behind the one before it, or not at all.
 local first, last, at = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local entries_max, bytes_max = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -28,4 +28,4 @@ elseif last > hi then
     redis.call('HSET', HASH, 'lo', lo, 'hi', hi, 'bytes', bytes, 'checked', math.max(checked, at))
 end
 keep(ARGV[7])
-return { now, dropped }
+return { now, dropped, redis.call('GET', KEYS[3]) or '' }

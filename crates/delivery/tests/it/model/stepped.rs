@@ -15,7 +15,7 @@ use kith_delivery::{
     Append, Confirm, EpochSource, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, RedisWindows, Span,
     WindowKeeper, WindowLookup,
 };
-use kith_store::{ConversationId, Epoch, Seq};
+use kith_store::{ConversationId, Epoch, NodeName, Seq};
 
 use super::stage::{CallOutcome, Stage};
 
@@ -165,7 +165,7 @@ impl WindowKeeper for Stepped {
         filled
     }
 
-    async fn append(&self, log: ConversationId, append: &Append) -> Result<(), SharedError> {
+    async fn append(&self, log: ConversationId, append: &Append) -> Result<Vec<NodeName>, SharedError> {
         let append = append.clone();
         self.call(move |keeper| async move { keeper.append(log, &append).await }.boxed()).await
     }

@@ -21,9 +21,9 @@ mod unconfirmed;
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::future::{join_all, ready};
 use kith_delivery::{FanOut, FanOutResult, InboxLimits, NodeWake, SentMessages, Wake, entry};
-use kith_store::{ConversationId, GroupId, Message, Seq, SeqRange, Timestamp, UserId};
+use kith_store::{ConversationId, GroupId, Message, NodeName, Seq, SeqRange, Timestamp, UserId};
 use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
@@ -136,17 +136,19 @@ impl Delivery {
         }
     }
 
-    /// Delivers the messages of an append, also those that an earlier one had stored.
+    /// Delivers the messages of an append, also those that an earlier one had stored. `registered`: the nodes that read the
+    /// conversation, as the window knows them after the append.
     pub(super) async fn appended(
         &self,
         conversation: ConversationId,
         added: &LogAdditions,
+        registered: impl Future<Output = Option<Vec<NodeName>>>,
         steps: NotedSteps,
     ) {
         let Some(last) = added.last else { return self.end(steps) };
         let run = added.runs.last().filter(|run| run.last().is_some_and(|message| message.seq == last));
         let sent = self.sent_messages(conversation, last, run.map(Vec::as_slice).unwrap_or_default());
-        self.deliver(sent, Some(added), steps).await;
+        self.deliver(sent, Some(added), registered, steps).await;
     }
 
     /// Delivers a stored message, for which no user without a receiver is notified.
@@ -157,7 +159,7 @@ impl Delivery {
         steps: NotedSteps,
     ) {
         let sent = self.sent_messages(conversation, message.seq, std::slice::from_ref(message));
-        self.deliver(sent, None, steps).await;
+        self.deliver(sent, None, ready(None), steps).await;
     }
 
     /// The wake for messages up to `last`. `messages`: the last ones, with contiguous numbers; some or none.
@@ -166,9 +168,15 @@ impl Delivery {
         SentMessages { conversation, last, sent, entries: entries(messages, self.0.limits.wake_bytes) }
     }
 
-    async fn deliver(&self, sent: SentMessages, added: Option<&LogAdditions>, steps: NotedSteps) {
+    async fn deliver(
+        &self,
+        sent: SentMessages,
+        added: Option<&LogAdditions>,
+        registered: impl Future<Output = Option<Vec<NodeName>>>,
+        steps: NotedSteps,
+    ) {
         let (conversation, last, began) = (sent.conversation, sent.last, Instant::now());
-        let fanned = timeout(FAN_OUT_WAIT, self.fan_out(sent)).await.ok().and_then(Result::ok);
+        let fanned = timeout(FAN_OUT_WAIT, self.fan_out(sent, registered)).await.ok().and_then(Result::ok);
         if fanned.is_some() {
             metrics::histogram!(FAN_OUT_SECONDS.name).record(began.elapsed());
         }
@@ -200,11 +208,16 @@ impl Delivery {
     }
 
     /// Enters messages into the inboxes of their recipients. Returns once they are in all; their nodes are woken after that.
-    async fn fan_out(&self, sent: SentMessages) -> Result<FanOutOutcome, Error> {
+    async fn fan_out(
+        &self,
+        sent: SentMessages,
+        registered: impl Future<Output = Option<Vec<NodeName>>>,
+    ) -> Result<FanOutOutcome, Error> {
         match self.0.recipients.of(sent.conversation).await? {
             DeliveryTargets::Users(users) => self.fan_out_to(&users, &sent).await.map(FanOutOutcome::Inboxes),
             DeliveryTargets::Registered => {
-                self.wake_registered(sent).await.map(|()| FanOutOutcome::Registered)
+                let nodes = registered.await;
+                self.wake_registered(sent, nodes).await.map(|()| FanOutOutcome::Registered)
             }
         }
     }
@@ -226,9 +239,16 @@ impl Delivery {
         if has_failed { Err(inboxes_unavailable()) } else { Ok(absent) }
     }
 
-    async fn wake_registered(&self, sent: SentMessages) -> Result<(), Error> {
+    /// `nodes`: those that read the conversation; `None`: they are looked up.
+    async fn wake_registered(&self, sent: SentMessages, nodes: Option<Vec<NodeName>>) -> Result<(), Error> {
         let inboxes = &self.0.inboxes;
-        let nodes = inboxes.keeper.registered(sent.conversation).await.map_err(|_| inboxes_unavailable())?;
+        let nodes = match nodes {
+            Some(nodes) => nodes,
+            None => {
+                let nodes = inboxes.keeper.registered(sent.conversation).await;
+                nodes.map_err(|_| inboxes_unavailable())?
+            }
+        };
         let wake = |node| NodeWake { node, wake: Wake::Conversation(sent.clone()) };
         inboxes.publish(nodes.into_iter().map(wake).collect());
         Ok(())
@@ -242,7 +262,8 @@ impl Delivery {
     }
 
     async fn retry(&self, conversation: ConversationId, due: UndeliveredMessages) {
-        let Ok(fanned) = self.fan_out(self.sent_messages(conversation, due.last, &[])).await else { return };
+        let sent = self.sent_messages(conversation, due.last, &[]);
+        let Ok(fanned) = self.fan_out(sent, ready(None)).await else { return };
         let announced = match due.unannounced {
             Some(first) => {
                 self.announce_stored(conversation, SeqRange { first, last: due.last }, &fanned).await

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures::{FutureExt as _, StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, future::ready, stream};
 use kith_store::{BATCH_MAX, ConversationId, DueNote, FanOutNote, MessageStore, Seq, Stores};
 use tokio::time::sleep;
 
@@ -103,7 +103,8 @@ impl ResumptionRounds {
     }
 
     async fn deliver(&self, conversation: ConversationId, end: Seq, due: &[DueNote]) -> Result<(), Error> {
-        let fanned = self.delivery.fan_out(self.delivery.sent_messages(conversation, end, &[])).await?;
+        let sent = self.delivery.sent_messages(conversation, end, &[]);
+        let fanned = self.delivery.fan_out(sent, ready(None)).await?;
         let oldest = due.iter().map(|due| due.age).max().unwrap_or_default();
         self.delivery.announce_resumed(conversation, end, oldest, &fanned).await
     }

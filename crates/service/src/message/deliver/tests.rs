@@ -169,7 +169,9 @@ impl DeliveryFixture {
     async fn append(&self, seq: Seq) {
         let steps = self.delivery.begin(group(9)).await;
         let messages = [message(&seq.to_string(), 5)];
-        self.delivery.appended(group(9), &LogAdditions::of(&messages, &[Appended::New(seq)]), steps).await;
+        self.delivery
+            .appended(group(9), &LogAdditions::of(&messages, &[Appended::New(seq)]), ready(None), steps)
+            .await;
         self.remove_ended().await;
     }
 
@@ -313,13 +315,29 @@ async fn large_group_wakes_the_nodes_that_read_it() {
     assert_eq!(stage.entries(1).await, [0; 0]);
 }
 
+/// The script of the window has named them: they are not looked up.
+#[tokio::test(start_paused = true)]
+async fn large_group_wakes_the_nodes_of_its_window() {
+    let stage = DeliveryFixture::new().await;
+    stage.members.change(2, 4, &[1, 2, 3, 4]);
+    let mut wakes = stage.keeper.subscribe(&node());
+    assert_eq!(wakes.next().await, WakeEvent::Interrupted);
+    let steps = stage.delivery.begin(group(9)).await;
+    let added = LogAdditions::of(&[message("x", 5)], &[Appended::New(1)]);
+    stage.delivery.appended(group(9), &added, ready(Some(vec![node()])), steps).await;
+    assert!(matches!(wakes.next().await, WakeEvent::Wake(Wake::Conversation(_))));
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_appended_leaves_no_note() {
     let stage = DeliveryFixture::new().await;
     let steps = stage.delivery.begin(group(9)).await;
     assert_eq!(stage.noted(), 1);
     let messages = [message("x", 5)];
-    stage.delivery.appended(group(9), &LogAdditions::of(&messages, &[Appended::OtherContent]), steps).await;
+    stage
+        .delivery
+        .appended(group(9), &LogAdditions::of(&messages, &[Appended::OtherContent]), ready(None), steps)
+        .await;
     stage.remove_ended().await;
     assert_eq!(stage.noted(), 0);
     assert_eq!(stage.entries(1).await, [0; 0]);
@@ -330,7 +348,7 @@ async fn replay_is_delivered_again() {
     let stage = DeliveryFixture::new().await;
     let steps = stage.delivery.begin(group(9)).await;
     let (messages, replayed) = ([message("x", 5)], Appended::Replayed { seq: 7, sent: Timestamp(7) });
-    stage.delivery.appended(group(9), &LogAdditions::of(&messages, &[replayed]), steps).await;
+    stage.delivery.appended(group(9), &LogAdditions::of(&messages, &[replayed]), ready(None), steps).await;
     assert_eq!(stage.entries(1).await, [7]);
 }
 

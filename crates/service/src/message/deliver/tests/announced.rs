@@ -35,7 +35,10 @@ impl AnnouncingFixture {
         let message = NewMessage { sent: Timestamp::now(), mentions, ..message(&seq.to_string(), 5) };
         self.logs.fill(group(9), std::slice::from_ref(&message));
         let steps = self.stage.delivery.begin(group(9)).await;
-        self.stage.delivery.appended(group(9), &LogAdditions::of(&[message], &[appended]), steps).await;
+        self.stage
+            .delivery
+            .appended(group(9), &LogAdditions::of(&[message], &[appended]), ready(None), steps)
+            .await;
         self.stage.remove_ended().await;
     }
 
@@ -101,7 +104,7 @@ async fn repeated_send_of_old_message_enters_nothing() {
     fixture
         .stage
         .delivery
-        .appended(group(9), &LogAdditions::of(&[message("old", 5)], &replayed), steps)
+        .appended(group(9), &LogAdditions::of(&[message("old", 5)], &replayed), ready(None), steps)
         .await;
     assert_eq!(fixture.entered(), []);
 }
