@@ -65,8 +65,8 @@ pub(crate) fn made_cache<K: Key, V: fmt::Debug + Send + Sync + 'static, F>(
 where
     F: Fn(&K) -> Loaded<V> + Send + Sync + 'static,
 {
-    let node = Node::local(1);
-    let policy = Policy { ttl: KEPT, memory_bytes: CAPACITY_BYTES, ..Policy::new("made", weight) };
+    let node = Node::new(NodeConfig { memory_bytes: CAPACITY_BYTES, ..NodeConfig::local(1) });
+    let policy = Policy { ttl: KEPT, ..Policy::new("made", weight) };
     let cache = TieredCache::new(&node, policy, Arc::new(loader));
     (node, cache)
 }
