@@ -6,7 +6,7 @@ use super::{
     files::text,
     stage::{COMPOSE, MAKE_KEY, Stage},
 };
-use crate::{cluster::site::variable, node::lent_keyspace::LentKeyspace};
+use crate::{cluster::site::variable, node::data_stores::DataStores};
 
 /// The commands of a document that hold this text.
 fn lines(file: &str, with: &str) -> Vec<String> {
@@ -18,8 +18,10 @@ fn lines(file: &str, with: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs servers: run cargo xtask test"]
 async fn compose_starts_a_secured_node_as_printed() {
-    let keyspace = LentKeyspace::of(Path::new("compose"), &variable("KITH_TEST_CQL")).await;
-    let stage = Stage::new("compose", &keyspace.name, 1);
+    let [mongodb, cql] = ["KITH_TEST_MONGODB", "KITH_TEST_CQL"].map(variable);
+    let lent = DataStores::of(Path::new("compose"), &mongodb, Some(&cql)).await;
+    let keyspace = lent.stores.keyspace.as_deref().unwrap();
+    let stage = Stage::new("compose", keyspace, 1);
     let node = stage.up().pop().unwrap();
     let key = stage.key();
     assert!(stage.container(0, COMPOSE, MAKE_KEY).status().unwrap().success(), "at the next start");

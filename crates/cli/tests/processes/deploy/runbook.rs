@@ -3,9 +3,7 @@
 use std::{cell::RefCell, path::Path, time::Duration};
 
 use super::{files::text, stage::Stage};
-use crate::{
-    cluster::site::variable, node::lent_keyspace::LentKeyspace, polls::block_until, spawned::Started,
-};
+use crate::{cluster::site::variable, node::data_stores::DataStores, polls::block_until, spawned::Started};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAGES: [&str; 5] = ["runbook", "cluster", "running", "upgrade", "failures"];
@@ -85,8 +83,10 @@ fn commands_of_the_runbook_are_found() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs servers: run cargo xtask test"]
 async fn operators_commands_run_as_printed() {
-    let keyspace = LentKeyspace::of(Path::new("runbook"), &variable("KITH_TEST_CQL")).await;
-    let stage = Stage::new("runbook", &keyspace.name, 3);
+    let [mongodb, cql] = ["KITH_TEST_MONGODB", "KITH_TEST_CQL"].map(variable);
+    let lent = DataStores::of(Path::new("runbook"), &mongodb, Some(&cql)).await;
+    let keyspace = lent.stores.keyspace.as_deref().unwrap();
+    let stage = Stage::new("runbook", keyspace, 3);
     let nodes = stage.up();
     let made = [
         "docker compose exec kith-1 kith keys create chat --scopes backend --file callers.toml",
