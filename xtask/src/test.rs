@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Test executables whose tests mostly wait, for servers or for each other's programs: many run at one time.
-const WAITING: [&str; 11] = [
+const WAITING: [&str; 12] = [
     "it",
     "processes",
     "edge_node",
@@ -23,6 +23,7 @@ const WAITING: [&str; 11] = [
     "redis",
     "remote",
     "records",
+    "weight",
 ];
 /// Test executables that need the processors, or measure ages: as many at one time as there are processors.
 const BUSY: [&str; 8] =

@@ -32,19 +32,20 @@ pub struct Resyncer {
     pub share: f64,
     /// Shortest and longest pause between two steps.
     pub pause: (Duration, Duration),
-    /// Shortest time between the end of a round of a namespace and the next one. Each step asks Redis and the store, so
-    /// that a node with little in memory would ask them ten times a second for the same copies.
-    pub round_pause: Duration,
+    /// Shortest time between the end of a round of a namespace and the next one, and how many times as long as the walk over
+    /// memory that found its copies. Each step asks Redis and the store, so that a node with little in memory would ask them ten
+    /// times a second for the same copies; each walk passes the copies of all namespaces.
+    pub round_pause: (Duration, u32),
 }
 
 impl Default for Resyncer {
-    /// 500; a fiftieth; 100 ms and 10 s; 5 s.
+    /// 500; a fiftieth; 100 ms and 10 s; 5 s, and a thousand times.
     fn default() -> Self {
         Self {
             step: 500,
             share: 0.02,
             pause: (Duration::from_millis(100), Duration::from_secs(10)),
-            round_pause: Duration::from_secs(5),
+            round_pause: (Duration::from_secs(5), 1_000),
         }
     }
 }
@@ -52,19 +53,26 @@ impl Default for Resyncer {
 impl Resyncer {
     /// Compares the memories of all namespaces of the node, round after round, until it is dropped.
     pub async fn run(&self, node: &Node) {
-        let mut ended: HashMap<&'static str, Instant> = HashMap::new();
+        let mut rests: HashMap<&'static str, Instant> = HashMap::new();
         loop {
             let mut pause = self.pause.0;
             for namespace in node.namespaces() {
                 let began = Instant::now();
                 let name = namespace.name();
-                if ended.get(name).is_some_and(|at| at.elapsed() < self.round_pause) {
+                if rests.get(name).is_some_and(|until| began < *until) {
                     continue;
                 }
                 // Copies that cannot be compared now are compared in a later round.
-                match namespace.resync(self.step).await {
-                    Ok(report) if !report.round_ended => ended.remove(name),
-                    Ok(_) | Err(_) => ended.insert(name, Instant::now()),
+                let rest = match namespace.resync(self.step).await {
+                    Ok(report) if !report.round_ended => None,
+                    Ok(report) => {
+                        Some(self.round_pause.0.max(report.walked_for.saturating_mul(self.round_pause.1)))
+                    }
+                    Err(_) => Some(self.round_pause.0),
+                };
+                match rest {
+                    Some(rest) => rests.insert(name, Instant::now() + rest),
+                    None => rests.remove(name),
                 };
                 pause = pause.max(began.elapsed().div_f64(self.share.max(0.001)).min(self.pause.1));
             }
@@ -84,6 +92,8 @@ pub struct ResyncReport {
     pub suspects: u64,
     /// Whether all copies that the round took from memory have been compared.
     pub round_ended: bool,
+    /// How long the walk over memory took that found the copies of the round.
+    pub walked_for: Duration,
 }
 
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
@@ -96,16 +106,18 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let state = self.resync_rounds.0.lock();
         let suspects = u64::try_from(state.suspects.len()).unwrap_or(u64::MAX);
         self.counters.resync_checked.add(checked);
-        Ok(ResyncReport { checked, stale, suspects, round_ended: state.left.is_empty() })
+        let (round_ended, walked_for) = (state.left.is_empty(), state.walked_for);
+        Ok(ResyncReport { checked, stale, suspects, round_ended, walked_for })
     }
 
-    /// The next copies of the round; when it has ended, a new one begins, unless it is too early.
+    /// The next copies of the round; when it has ended, a new one begins.
     async fn next_chunk(&self, most: usize) -> Vec<(Arc<K>, Version)> {
-        if self.resync_rounds.0.lock().may_begin() {
+        if self.resync_rounds.0.lock().left.is_empty() {
             let walk = self.memory.versions(ROUND_MAX, self.node.random_unit());
             let began = Instant::now();
             let copies = tokio::task::spawn_blocking(walk).await.unwrap_or_default();
-            self.resync_rounds.0.lock().begin(copies, began.elapsed());
+            let mut state = self.resync_rounds.0.lock();
+            (state.left, state.walked_for) = (copies, began.elapsed());
         }
         let mut state = self.resync_rounds.0.lock();
         let from = state.left.len().saturating_sub(most);

@@ -10,9 +10,6 @@ use crate::{Tier, Version, remote::Header};
 /// For how long a copy may be older than its original, because the change may be in transit: see the table in
 /// docs/coherence.md. The writer may be another node that is cut off or dead, which this node does not know.
 const BOUND: Duration = Duration::from_secs(11);
-/// How many times as long as a walk over memory a namespace waits until the next one. Each walk passes the copies of all
-/// namespaces, so that those of all namespaces together take a few hundredths of a processor at most.
-const REST: u32 = 1_000;
 /// Most copies that wait to be compared again. A later round finds the others again.
 pub(crate) const SUSPECTS_MAX: usize = 1_000;
 
@@ -23,8 +20,8 @@ pub(crate) struct ResyncRounds<K>(pub(crate) Mutex<RoundState<K>>);
 #[derive(Debug)]
 pub(crate) struct RoundState<K> {
     pub(crate) left: Vec<(Arc<K>, Version)>,
-    /// When the next round may begin.
-    next: Option<Instant>,
+    /// How long it took to find the copies of the round.
+    pub(crate) walked_for: Duration,
     pub(crate) suspects: Vec<SuspectCopy<K>>,
     /// Copies of the shared tier that have an age limit.
     pub(crate) aging: Vec<AgingCopy<K>>,
@@ -51,20 +48,7 @@ pub(crate) struct SuspectCopy<K> {
 impl<K> Default for ResyncRounds<K> {
     fn default() -> Self {
         let (left, suspects, aging) = (Vec::new(), Vec::new(), Vec::new());
-        Self(Mutex::new(RoundState { left, next: None, suspects, aging }))
-    }
-}
-
-impl<K> RoundState<K> {
-    /// Whether a round may begin now.
-    pub(crate) fn may_begin(&self) -> bool {
-        self.left.is_empty() && self.next.is_none_or(|next| Instant::now() >= next)
-    }
-
-    /// Begins a round of these copies, which were found in this time.
-    pub(crate) fn begin(&mut self, copies: Vec<(Arc<K>, Version)>, walked_for: Duration) {
-        self.left = copies;
-        self.next = Some(Instant::now() + walked_for.saturating_mul(REST));
+        Self(Mutex::new(RoundState { left, walked_for: Duration::ZERO, suspects, aging }))
     }
 }
 
@@ -74,22 +58,5 @@ impl<K> SuspectCopy<K> {
     /// does not count.
     pub(crate) fn is_due(&self, age_max: Option<Duration>, connected_for: Duration) -> bool {
         self.since.elapsed().min(connected_for) >= age_max.unwrap_or_default().max(BOUND)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn long_walk_is_followed_by_a_long_rest() {
-        let mut state = ResyncRounds::<u64>::default().0.into_inner();
-        assert!(state.may_begin());
-        state.begin(vec![(Arc::new(1), Version::new(1))], Duration::from_millis(20));
-        assert!(!state.may_begin(), "its copies are not compared");
-        state.left.clear();
-        assert!(!state.may_begin());
-        tokio::time::advance(Duration::from_secs(20)).await;
-        assert!(state.may_begin());
     }
 }

@@ -141,6 +141,8 @@ guards! {
     unread_flushes;
     /// A change that the store's change feed shows and no writer published is published.
     feed_publishes;
+    /// It is published 250 ms after it was read, not half a minute.
+    feed_prompt;
     /// An epoch that was raised in the store alone is noticed.
     epoch_looked_up;
     /// A node that is not trusted does not use shared copies either.

@@ -67,7 +67,7 @@ const TOO_MANY: AlertLoad = AlertLoad { users: 2_000, ..FEW };
 const LOUD: AlertLoad = AlertLoad { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
 /// All of them.
-pub const CASES: [Case; 33] = [
+pub const CASES: [Case; 34] = [
     Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", AlertFault::Nothing) },
     case("targets-removed", "Prometheus has no targets any more", AlertFault::TargetsRemoved)
         .fires(&["KithNotScraped nothing"]),
@@ -231,6 +231,14 @@ pub const CASES: [Case; 33] = [
         AlertFault::StartedWith(("KITH_MUTANT", "published,feed_publishes"), LOAD),
     )
     .fires(&["KithStaleReads"])
+    .lasts(60)
+    .of_mutants(),
+    case(
+        "feed-late",
+        "the reader of the change feed publishes half a minute late",
+        AlertFault::StartedWith(("KITH_MUTANT", "feed_prompt"), LOAD),
+    )
+    .fires(&["KithFeedLate"])
     .lasts(60)
     .of_mutants(),
     case(
