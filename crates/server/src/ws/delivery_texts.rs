@@ -109,7 +109,7 @@ mod tests {
 
     /// Interleaving: a socket is behind, the message is recalled, and the socket is sent it under the same number.
     #[test]
-    fn other_content_under_one_number_is_another_text() {
+    fn other_content_of_a_number_is_another_text() {
         let texts = DeliveryTexts::default();
         let sent =
             Message { conversation_id: "g9".into(), seq: 57, body: "secret".into(), ..Default::default() };

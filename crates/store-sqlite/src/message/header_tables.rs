@@ -50,12 +50,12 @@ pub(crate) struct HeaderTable {
 
 /// Counts a change of a log when it is dropped: with the answer, or with what is left of a call that was cancelled.
 #[derive(Debug)]
-pub(crate) struct PendingChange {
+pub(crate) struct CountedChange {
     tables: Arc<HeaderTables>,
     log: ConversationId,
 }
 
-impl Drop for PendingChange {
+impl Drop for CountedChange {
     fn drop(&mut self) {
         self.tables.count_of(self.log).fetch_add(1, Ordering::SeqCst);
     }
@@ -78,8 +78,8 @@ impl HeaderTables {
     }
 
     /// To be dropped after the commit of a change or removal, and before its answer.
-    pub(crate) fn changing(self: &Arc<Self>, log: ConversationId) -> PendingChange {
-        PendingChange { tables: Arc::clone(self), log }
+    pub(crate) fn changing(self: &Arc<Self>, log: ConversationId) -> CountedChange {
+        CountedChange { tables: Arc::clone(self), log }
     }
 
     /// The table of a log that has not changed since `changes` was read.

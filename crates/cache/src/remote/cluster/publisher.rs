@@ -163,6 +163,8 @@ impl Bus for SharedBus {
         let mut last = Position { partition: 0, epoch: node.epoch(), number: 0 };
         for step in changes.chunks(STEP) {
             match self.publish_in_present_log(node, step, acknowledge).await {
+                // A part that waits has no number yet: no later position covers it.
+                Ok(_) if last.number == UNPUBLISHED => {}
                 Ok(position) => last = last.max(position),
                 Err(error) => {
                     self.enqueue(step).await?;
