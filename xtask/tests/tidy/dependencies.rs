@@ -16,8 +16,8 @@ const ONLY: [(&str, &[&str]); 7] = [
 
 /// A dependency and the members whose tests alone may have it besides: nodes of tests use keyspaces one after another, which
 /// are emptied between.
-const IN_TESTS: [(&str, &[&str]); 2] = [("mongodb", &["kith-server", "kith-cli"]),
-    ("scylla", &["kith-server", "kith-cli"])];
+const IN_TESTS: [(&str, &[&str]); 2] =
+    [("mongodb", &["kith-server", "kith-cli"]), ("scylla", &["kith-server", "kith-cli"])];
 
 /// A member and the beginnings of the names of what it must not know.
 const NEVER: [(&str, &[&str]); 10] = [
