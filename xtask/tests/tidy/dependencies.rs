@@ -8,7 +8,7 @@ const ONLY: [(&str, &[&str]); 7] = [
     ("mongodb", &["kith-store-cluster", "kith-bench", "kith-lab"]),
     ("scylla", &["kith-store-cluster", "kith-bench"]),
     ("fred", &["kith-cache", "kith-bench"]),
-    ("moka", &["kith-cache", "kith-bench"]),
+    ("moka", &["kith-cache", "kith-store-sqlite", "kith-bench"]),
     ("rusqlite", &["kith-store-sqlite", "kith-bench", "kith-lab"]),
     ("kith-store-cluster", &["kith-server", "kith-bench"]),
     ("kith-store-sqlite", &["kith-server", "kith-cli", "kith-bench"]),

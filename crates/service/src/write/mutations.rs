@@ -286,7 +286,8 @@ impl Mutations {
     pub async fn write_members<V: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         cache: &TieredCache<MemberKey, V>,
-        (group, keys): (GroupId, Vec<MemberKey>),
+        group: GroupId,
+        keys: Vec<MemberKey>,
         others: Vec<WriteParts>,
         write: BoxFuture<'static, Result<T, StoreError>>,
         changed: impl Fn(&T) -> Vec<MemberKey> + Send,

@@ -89,7 +89,7 @@ impl MessageStore for Sqlite {
             // One snapshot: between two statements outside of a transaction another message may arrive.
             let reads = connection.unchecked_transaction()?;
             let asked = asked.iter().zip(changes);
-            asked.map(|(asked, changes)| page::head(&reads, &tables, *asked, changes)).collect()
+            asked.map(|((log, above), changes)| page::head(&reads, &tables, *log, *above, changes)).collect()
         };
         self.readers.read(heads).await
     }

@@ -72,7 +72,8 @@ pub(super) fn headers(
 pub(super) fn head(
     connection: &Connection,
     tables: &HeaderTables,
-    (log, above): (ConversationId, Seq),
+    log: ConversationId,
+    above: Seq,
     changes: ChangeCount,
 ) -> Result<LogHead, Failure> {
     let text = log.to_string();

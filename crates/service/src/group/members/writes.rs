@@ -155,7 +155,7 @@ impl Members {
         let changed =
             |updated: &MembersUpdated| updated.rows.iter().map(|row| row.member.key).collect::<Vec<_>>();
         let cache = &self.roles.members;
-        let written = self.mutations.write_members(cache, (group, keys), others, write, changed).await;
+        let written = self.mutations.write_members(cache, group, keys, others, write, changed).await;
         written.map_err(store_error)
     }
 
