@@ -283,6 +283,7 @@ impl Mutations {
     ///
     /// # Errors
     /// As [`Self::write_with`].
+    #[expect(clippy::too_many_arguments, reason = "the group is not known by its keys: there may be none")]
     pub async fn write_members<V: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         cache: &TieredCache<MemberKey, V>,
