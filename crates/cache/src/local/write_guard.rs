@@ -4,7 +4,11 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use tokio::runtime::Handle;
 
-use super::{delayed_invalidation, inner::CacheState, write_parts::WriteParts};
+use super::{
+    delayed_invalidation,
+    inner::CacheState,
+    write_parts::{WritePart, WriteParts},
+};
 use crate::{CacheError, Change, Invalidation, Key, Node, Token, Version, testing::rules};
 
 /// A write in progress, between [`TieredCache::begin_write`](crate::TieredCache::begin_write) and its verdict: committed,
@@ -48,7 +52,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     /// The write with these changes, to be settled together with its other parts. Keys of the guard that they do not name are
     /// unchanged.
     pub fn changing(self, changes: Vec<(K, Change<V>)>) -> WriteParts {
-        WriteParts::of(self, changes)
+        WriteParts::of(ChangingWrite { guard: self, changes })
     }
 
     /// The same for a write that may change all records of the guard, in an unknown way.
@@ -67,8 +71,8 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     }
 
     /// The write was not applied, and never will be. Publishes nothing.
-    pub async fn aborted(self) {
-        self.end();
+    pub async fn aborted(mut self) {
+        self.unmark();
     }
 
     /// See [`WriteParts::unknown`].
@@ -77,47 +81,6 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     /// As there.
     pub async fn unknown(self) -> Result<Token, CacheError> {
         self.changing(Vec::new()).unknown().await
-    }
-
-    pub(super) fn node(&self) -> &Node {
-        &self.inner.node
-    }
-
-    pub(super) fn name(&self) -> &'static str {
-        self.inner.policy.name
-    }
-
-    pub(super) fn drop_committed(&self, changes: &[(K, Change<V>)]) -> Vec<Invalidation> {
-        let versions = changes.iter().map(|(key, change)| (key, change.version()));
-        let mut dropped = self.inner.invalidate_here(versions);
-        for (notice, (_, change)) in dropped.iter_mut().zip(changes) {
-            notice.copy = self.inner.shared_copy(change);
-        }
-        dropped
-    }
-
-    pub(super) fn drop_uncertain(&self) -> Vec<Invalidation> {
-        self.inner.invalidate_uncertain_here(self.marked.keys())
-    }
-
-    pub(super) fn published(&self, changes: &[Invalidation]) {
-        self.inner.published(changes);
-    }
-
-    pub(super) fn install(mut self, changes: Vec<(K, Change<V>)>) {
-        for (key, change) in changes {
-            self.install_one(&key, change);
-        }
-        self.unmark();
-    }
-
-    pub(super) fn end(mut self) {
-        self.unmark();
-    }
-
-    pub(super) fn repeat_later(mut self) {
-        let keys = self.unmark();
-        delayed_invalidation::schedule_repeats(&self.inner, keys);
     }
 
     fn mark(&mut self, key: &K) {
@@ -141,7 +104,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         drop(detached);
     }
 
-    fn install_one(&self, key: &K, change: Change<V>) {
+    fn install(&self, key: &K, change: Change<V>) {
         let (value, version) = match change {
             Change::Put { value, version } => (Some(value), version),
             Change::Deleted { version } => (None, version),
@@ -185,6 +148,59 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
             }
         }
         keys
+    }
+}
+
+/// A write with the changes that it makes if it is committed.
+struct ChangingWrite<K: Key, V: Send + Sync + 'static> {
+    guard: WriteGuard<K, V>,
+    changes: Vec<(K, Change<V>)>,
+}
+
+impl<K: Key, V: Send + Sync + 'static> WritePart for ChangingWrite<K, V> {
+    fn node(&self) -> &Node {
+        &self.guard.inner.node
+    }
+
+    fn name(&self) -> &'static str {
+        self.guard.inner.policy.name
+    }
+
+    fn is_strict(&self) -> bool {
+        self.guard.is_strict()
+    }
+
+    fn drop_committed(&self) -> Vec<Invalidation> {
+        let inner = &self.guard.inner;
+        let versions = self.changes.iter().map(|(key, change)| (key, change.version()));
+        let mut dropped = inner.invalidate_here(versions);
+        for (notice, (_, change)) in dropped.iter_mut().zip(&self.changes) {
+            notice.copy = inner.shared_copy(change);
+        }
+        dropped
+    }
+
+    fn drop_uncertain(&self) -> Vec<Invalidation> {
+        self.guard.inner.invalidate_uncertain_here(self.guard.marked.keys())
+    }
+
+    fn published(&self, changes: &[Invalidation]) {
+        self.guard.inner.published(changes);
+    }
+
+    fn settle_committed(self: Box<Self>) {
+        let Self { mut guard, changes } = *self;
+        changes.into_iter().for_each(|(key, change)| guard.install(&key, change));
+        guard.unmark();
+    }
+
+    fn settle_aborted(mut self: Box<Self>) {
+        self.guard.unmark();
+    }
+
+    fn settle_unknown(mut self: Box<Self>) {
+        let keys = self.guard.unmark();
+        delayed_invalidation::schedule_repeats(&self.guard.inner, keys);
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use super::write_guard::WriteGuard;
 use crate::{
-    Acknowledge, CacheError, Change, Invalidation, Key, Node, Token,
+    Acknowledge, CacheError, Invalidation, Node, Token,
     spans::Step,
     testing::{
         failpoints::{Failpoint, reach},
@@ -53,12 +52,9 @@ pub(crate) trait WritePart: Send + Sync {
 }
 
 impl WriteParts {
-    /// The write of one namespace, with these changes. Keys of the guard that they do not name are unchanged.
-    pub(super) fn of<K: Key, V: Send + Sync + 'static>(
-        guard: WriteGuard<K, V>,
-        changes: Vec<(K, Change<V>)>,
-    ) -> Self {
-        Self { first: Box::new(GuardPart { guard, changes }), others: Vec::new() }
+    /// The write of one namespace.
+    pub(super) fn of(part: impl WritePart + 'static) -> Self {
+        Self { first: Box::new(part), others: Vec::new() }
     }
 
     /// The same write, which also changes these.
@@ -134,50 +130,6 @@ pub(super) async fn publish(
     let acknowledge = if is_strict { Acknowledge::Confirmed } else { Acknowledge::Published };
     let published = if rules::published() { changes } else { &[] };
     Step::Publish.run(name, published.len(), node.publish(published, acknowledge)).await
-}
-
-struct GuardPart<K: Key, V: Send + Sync + 'static> {
-    guard: WriteGuard<K, V>,
-    changes: Vec<(K, Change<V>)>,
-}
-
-impl<K: Key, V: Send + Sync + 'static> WritePart for GuardPart<K, V> {
-    fn node(&self) -> &Node {
-        self.guard.node()
-    }
-
-    fn name(&self) -> &'static str {
-        self.guard.name()
-    }
-
-    fn is_strict(&self) -> bool {
-        self.guard.is_strict()
-    }
-
-    fn drop_committed(&self) -> Vec<Invalidation> {
-        self.guard.drop_committed(&self.changes)
-    }
-
-    fn drop_uncertain(&self) -> Vec<Invalidation> {
-        self.guard.drop_uncertain()
-    }
-
-    fn published(&self, changes: &[Invalidation]) {
-        self.guard.published(changes);
-    }
-
-    fn settle_committed(self: Box<Self>) {
-        let Self { guard, changes } = *self;
-        guard.install(changes);
-    }
-
-    fn settle_aborted(self: Box<Self>) {
-        self.guard.end();
-    }
-
-    fn settle_unknown(self: Box<Self>) {
-        self.guard.repeat_later();
-    }
 }
 
 impl fmt::Debug for WriteParts {

@@ -12,7 +12,7 @@ use super::{
 
 /// Every metric of the cache. Those of a namespace are brought up to date by
 /// [`Node::export_metrics`](crate::Node::export_metrics); load times are recorded as they happen.
-pub const METRICS: [Metric; 27] = [
+pub const METRICS: [Metric; 28] = [
     REQUESTS,
     LOAD_SECONDS,
     LOADS_IN_FLIGHT,
@@ -34,6 +34,7 @@ pub const METRICS: [Metric; 27] = [
     bus::FORGED,
     bus::FED,
     bus::FEED_UNREAD,
+    bus::FEED_LAG,
     bus::PROBES_FAILED,
     bus::PROPAGATION,
     bus::QUEUE,

@@ -145,7 +145,7 @@ impl NoticeRecords {
         }
         let others = self.audiences.begin_write(&missed).await.invalidating();
         let token = match others.committed().await {
-            Ok(token) => covering(written.token, token),
+            Ok(token) => covering(Some(written.token), token),
             Err(_) => written.token,
         };
         Ok(Committed { record: written.record, token })

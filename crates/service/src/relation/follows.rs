@@ -158,12 +158,7 @@ impl Follows {
         let mut token = None;
         for ended in ended {
             match ended {
-                Ok(ended) => {
-                    token = Some(match token {
-                        Some(earlier) => covering(earlier, ended.token),
-                        None => ended.token,
-                    });
-                }
+                Ok(ended) => token = Some(covering(token, ended.token)),
                 Err(error) if error.reason() == Reason::NotFound => {}
                 Err(error) => return Err(error),
             }

@@ -85,6 +85,18 @@ pub struct RecordWrite<K, V, T> {
     pub change: fn(&Arc<T>) -> Change<V>,
 }
 
+/// One write of members of a group, to be run by [`Mutations::write_members`].
+pub(crate) struct MembersWrite<T> {
+    /// The group.
+    pub(crate) group: GroupId,
+    /// The members whom it is expected to change; none: those are not known.
+    pub(crate) keys: Vec<MemberKey>,
+    /// The write in the store.
+    pub(crate) write: BoxFuture<'static, Result<T, StoreError>>,
+    /// The members whom it has changed, which may be others.
+    pub(crate) changed: fn(&T) -> Vec<MemberKey>,
+}
+
 impl<K: std::fmt::Debug, V, T> std::fmt::Debug for RecordWrite<K, V, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RecordWrite").field("key", &self.key).finish_non_exhaustive()
@@ -216,11 +228,7 @@ impl Mutations {
         others: impl IntoIterator<Item = WriteParts>,
     ) -> Result<Committed<T>, StoreError> {
         let RecordWrite { key, write, change } = job;
-        let others: Vec<WriteParts> = others.into_iter().collect();
-        let permit = match self.permit().await {
-            Ok(permit) => permit,
-            Err(error) => return Err(refused(others, error)),
-        };
+        let (permit, others) = self.permit_with(others).await?;
         let guard = cache.begin_write(std::slice::from_ref(&key)).await;
         let written = self.bounded(Step::StoreWrite.span(cache.name(), 1), write).await;
         permit.finish();
@@ -267,11 +275,7 @@ impl Mutations {
         others: impl IntoIterator<Item = WriteParts>,
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<Committed<T>, StoreError> {
-        let others: Vec<WriteParts> = others.into_iter().collect();
-        let permit = match self.permit().await {
-            Ok(permit) => permit,
-            Err(error) => return Err(refused(others, error)),
-        };
+        let (permit, others) = self.permit_with(others).await?;
         let guard = cache.begin_write(&keys).await;
         let written = self.bounded(Step::StoreWrite.span(cache.name(), keys.len()), write).await;
         permit.finish();
@@ -279,20 +283,17 @@ impl Mutations {
     }
 
     /// The same of members of a group: the store decides the writes of one group together, and all that wait for it share a
-    /// permit. `changed`: the members that the write has changed, which may be others than `keys`.
+    /// permit.
     ///
     /// # Errors
     /// As [`Self::write_with`].
-    #[expect(clippy::too_many_arguments, reason = "the group is not known by its keys: there may be none")]
-    pub async fn write_members<V: Send + Sync + 'static, T: Send + Sync + 'static>(
+    pub(crate) async fn write_members<V: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         cache: &TieredCache<MemberKey, V>,
-        group: GroupId,
-        keys: Vec<MemberKey>,
+        job: MembersWrite<T>,
         others: Vec<WriteParts>,
-        write: BoxFuture<'static, Result<T, StoreError>>,
-        changed: impl Fn(&T) -> Vec<MemberKey> + Send,
     ) -> Result<Committed<T>, StoreError> {
+        let MembersWrite { group, keys, write, changed } = job;
         let Some(_permit) = self.queue_permits.acquire(group).await else {
             return Err(refused(others, self.overloaded()));
         };
@@ -339,6 +340,18 @@ impl Mutations {
         let written = self.bounded(Step::StoreWrite.span(UNCACHED, 1), write).await;
         permit.finish();
         written
+    }
+
+    /// A permit for a write that also changes these; without one they are unchanged.
+    async fn permit_with(
+        &self,
+        others: impl IntoIterator<Item = WriteParts>,
+    ) -> Result<(Permit<'_>, Vec<WriteParts>), StoreError> {
+        let others: Vec<WriteParts> = others.into_iter().collect();
+        match self.permit().await {
+            Ok(permit) => Ok((permit, others)),
+            Err(error) => Err(refused(others, error)),
+        }
     }
 
     async fn permit(&self) -> Result<Permit<'_>, StoreError> {
@@ -409,9 +422,9 @@ pub(crate) fn unknown(why: &'static str) -> StoreError {
     StoreError::Unavailable { outcome: Outcome::Unknown, source }
 }
 
-/// A token that covers two writes, one after the other. Numbers rise, but a write that is not published yet has none.
-pub(crate) fn covering(earlier: Token, later: Token) -> Token {
-    if is_published(&earlier) { later } else { earlier }
+/// A token that covers the write of `later` and the one before it. Numbers rise, but a write that is not published yet has none.
+pub(crate) fn covering(earlier: Option<Token>, later: Token) -> Token {
+    earlier.filter(|token| !is_published(token)).unwrap_or(later)
 }
 
 /// Whether the write was published to the other nodes before it was acknowledged.

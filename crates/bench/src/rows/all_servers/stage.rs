@@ -29,7 +29,7 @@ const AT_ONCE: usize = 32;
 /// Connections of callers to a node, each with fewer calls than a node allows.
 const CONNECTIONS: usize = 8;
 
-/// Both sides.
+/// The nodes, and the bare store that they are compared with.
 pub(super) struct ClusterStage {
     pub(super) nodes: Vec<NodeProcess>,
     pub(super) inserts: Inserts,

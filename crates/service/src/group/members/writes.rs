@@ -17,7 +17,7 @@ use super::{
 use crate::{
     error::{Error, Reason},
     rpc::{call::Principal, request::WriteContext},
-    write::mutations::Committed,
+    write::mutations::{Committed, MembersWrite},
 };
 
 impl Members {
@@ -152,10 +152,9 @@ impl Members {
         others: Vec<WriteParts>,
         write: BoxFuture<'static, Result<MembersUpdated, StoreError>>,
     ) -> Result<Committed<MembersUpdated>, Error> {
-        let changed =
-            |updated: &MembersUpdated| updated.rows.iter().map(|row| row.member.key).collect::<Vec<_>>();
-        let cache = &self.roles.members;
-        let written = self.mutations.write_members(cache, group, keys, others, write, changed).await;
+        let changed = |updated: &MembersUpdated| updated.rows.iter().map(|row| row.member.key).collect();
+        let job = MembersWrite { group, keys, write, changed };
+        let written = self.mutations.write_members(&self.roles.members, job, others).await;
         written.map_err(store_error)
     }
 

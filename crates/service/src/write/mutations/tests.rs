@@ -72,7 +72,8 @@ async fn hundred_joins_of_a_group_take_one_permit() {
             sleep(5 * SECOND).await;
             Ok(())
         });
-        mutations.write_members(&cache, group, vec![key], Vec::new(), write, |()| Vec::new())
+        let job = MembersWrite { group, keys: vec![key], write, changed: |()| Vec::new() };
+        mutations.write_members(&cache, job, Vec::new())
     });
     let other = async {
         sleep(SECOND).await;

@@ -44,7 +44,7 @@ impl LentStores {
     }
 
     async fn made(cql: Option<&str>) -> Self {
-        let name = format!("kith_test_{}", uuid::Uuid::new_v4().simple());
+        let name = new_name();
         if let Some(address) = cql {
             // Rows that need not survive a crash are dropped from memory, not written first.
             let text = format!(
@@ -86,6 +86,11 @@ async fn empty_keyspace(session: &Session, name: &str) {
     }
 }
 
-async fn session(address: &str) -> Session {
+/// A name that no other database or keyspace has.
+pub(crate) fn new_name() -> String {
+    format!("kith_test_{}", uuid::Uuid::new_v4().simple())
+}
+
+pub(crate) async fn session(address: &str) -> Session {
     SessionBuilder::new().known_node(address).fetch_full_schema_metadata(false).build().await.unwrap()
 }

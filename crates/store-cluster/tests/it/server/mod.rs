@@ -9,9 +9,9 @@ use std::time::Duration;
 use kith_store::{Edge, Stores, UserId};
 use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions, connect};
 use mongodb::{Client, Database};
-use scylla::client::{session::Session, session_builder::SessionBuilder};
+use scylla::client::session::Session;
 
-use lent_stores::LentStores;
+use lent_stores::{LentStores, new_name};
 use tokio::time::{sleep, timeout};
 
 /// Address of a replica set that tests may fill; names the databases that they make `kith_test_...`.
@@ -29,8 +29,7 @@ pub(crate) fn cql_address() -> String {
 /// Options for a keyspace of its own.
 #[allow(dead_code, reason = "not every test file has relations")]
 pub(crate) fn cql_options() -> CqlOptions {
-    let keyspace = format!("kith_test_{}", uuid::Uuid::new_v4().simple());
-    CqlOptions { request: Duration::from_secs(10), ..CqlOptions::new([cql_address()], keyspace) }
+    CqlOptions { request: Duration::from_secs(10), ..CqlOptions::new([cql_address()], new_name()) }
 }
 
 /// Another node over the same stores.
@@ -81,12 +80,12 @@ async fn until_connected(stores: &Stores) {
 /// The driver's own view of a keyspace.
 #[allow(dead_code, reason = "not every test file looks into the keyspace")]
 pub(crate) async fn session() -> Session {
-    SessionBuilder::new().known_node(cql_address()).fetch_full_schema_metadata(false).build().await.unwrap()
+    lent_stores::session(&cql_address()).await
 }
 
 /// Options for a database of its own.
 pub(crate) fn options() -> MongoOptions {
-    MongoOptions::new(address(), format!("kith_test_{}", uuid::Uuid::new_v4().simple()))
+    MongoOptions::new(address(), new_name())
 }
 
 /// Empty stores, migrated, and the guard that removes their database.
