@@ -329,10 +329,9 @@ async fn load_asks_redis_and_then_the_store() {
     const MISS: &str = "5af7651916cd43dd8448eb211c80319c";
     let collector = collector();
     let node = start(of_a_cluster).await;
-    // In the epoch that the first reader of the change feed begins.
     let follows = async || {
         let info = node.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner();
-        info.redis == "follows" && info.epoch >= 2 && info.trusted
+        info.redis == "follows" && info.trusted
     };
     node::until(follows).await;
     let mut users = node.users();

@@ -24,6 +24,8 @@ use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMappin
 
 /// How long to wait for the position of a new feed.
 const FIRST: Duration = Duration::from_millis(200);
+/// How long a node may take to begin a new feed.
+const BEGINS: Duration = Duration::from_secs(2);
 /// How long the answer which leases are held is used.
 const HELD_KNOWN: Duration = Duration::from_secs(1);
 
@@ -102,6 +104,25 @@ impl StoreFeed {
         })
     }
 
+    /// Saves the present end as the position of a feed that has none. False: another node does so now, or the end is not known yet.
+    pub(super) async fn begin_new(&self) -> Result<bool, FeedError> {
+        if self.mark().await?.is_some() {
+            return Ok(true);
+        }
+        if !self.lead(BEGINS).await? {
+            return Ok(false);
+        }
+        let mut begun = self.begin().await?;
+        let mark = begun.position().mark;
+        let saved = !mark.is_empty() && begun.save(&mark).await?;
+        self.yield_lead().await;
+        Ok(saved)
+    }
+
+    async fn mark(&self) -> Result<Option<Vec<u8>>, FeedError> {
+        self.coordination.mark(&self.name).await.map_err(|_| FeedError::Unavailable)
+    }
+
     async fn lease(&self, name: &str, lasts: Duration) -> Result<bool, FeedError> {
         self.coordination.lease(name, &self.holder, lasts).await.map_err(|_| FeedError::Unavailable)
     }
@@ -137,8 +158,7 @@ impl Feed for StoreFeed {
         if at_end {
             return Ok(Box::new(self.begin().await?));
         }
-        let mark = self.coordination.mark(&self.name).await.map_err(|_| FeedError::Unavailable)?;
-        let mark = mark.ok_or(FeedError::Lost)?;
+        let mark = self.mark().await?.ok_or(FeedError::Lost)?;
         let changes = self.feed.open(Some(&mark)).await.map_err(|error| meaning(&error))?;
         Ok(Box::new(OpenFeed {
             feed: self.clone(),

@@ -84,7 +84,7 @@ pub(crate) struct Cluster {
     proofs: Proofs,
     calls: NodeCalls,
     /// The feeds of the store, if others can change it.
-    feeds: Vec<Arc<dyn Feed>>,
+    feeds: Vec<StoreFeed>,
     /// Background tasks: following, publishing, reading the feeds, comparing, watching. They end with this value.
     tasks: Tasks,
 }
@@ -132,7 +132,6 @@ impl Cluster {
         };
         let calls = NodeCalls::new(proofs.clone(), config, &node_info.id);
         let feeds = StoreFeed::all(stores, &mappings(&windows), &node_info.id);
-        let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
         let caches = CacheFactory::shared(node, member.bus.sharing.clone());
         Self {
             server,
@@ -146,6 +145,18 @@ impl Cluster {
             feeds,
             tasks: Tasks::default(),
         }
+    }
+
+    /// Begins the feeds of a database that no node has served yet, before this node joins its first epoch. There are no copies to
+    /// discard then. A feed that cannot be begun in this time is no reason not to serve: it discards all copies later.
+    pub(crate) async fn begin_feeds(&self, limit: Duration) {
+        let epochs = &self.member.bus.epochs;
+        let begun = self.feeds.iter().map(async |feed| {
+            while matches!(epochs.current().await, Ok((0, _))) && feed.begin_new().await != Ok(true) {
+                sleep(POLL).await;
+            }
+        });
+        drop(timeout(limit, join_all(begun)).await);
     }
 
     /// Begins to follow, to publish queued changes, and to report in `health` whether Redis is unavailable.
@@ -162,7 +173,7 @@ impl Cluster {
         });
         tasks.spawn(async move { Resyncer::default().run(&of_resync).await });
         for feed in &self.feeds {
-            let (member, feed) = (self.member.clone(), Arc::clone(feed));
+            let (member, feed): (_, Arc<dyn Feed>) = (self.member.clone(), Arc::new(feed.clone()));
             let reader = FeedReader { member, feed, timing: FeedTiming::default() };
             tasks.spawn(async move { reader.read().await });
         }

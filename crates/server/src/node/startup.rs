@@ -44,6 +44,8 @@ const PING_LIMIT: Duration = Duration::from_secs(1);
 /// How long a store may not answer before the node reports that it does not serve.
 const AWAY: Duration = Duration::from_secs(3);
 
+/// How long the first node of a new database may take to begin the change feeds.
+const FEEDS_BEGIN: Duration = Duration::from_secs(5);
 /// How long a node that starts waits for the others before it serves without them.
 const FOLLOWS: Duration = Duration::from_secs(1);
 /// For how long a start waits until the nodes agree on the schema.
@@ -276,6 +278,7 @@ impl Startup {
         if let Some(cluster) = &services.cluster {
             let calls = cluster.calls().clone();
             self.edge.trust_nodes(move |proof, method| calls.verifies(proof, method));
+            cluster.begin_feeds(FEEDS_BEGIN).await;
             cluster.start(self.health.clone());
             // It also serves without Redis.
             if cluster.follows_within(FOLLOWS).await {

@@ -5,9 +5,26 @@ use std::time::Duration;
 use kith_proto::admin::v1::StartEpochRequest;
 
 use crate::{
-    cluster::site::{Site, at_least, stop, until_all_follow},
+    cluster::{
+        hand,
+        site::{Site, at_least, stop, until_all_follow, with_relations},
+    },
     polls::until,
 };
+
+/// A new epoch would drop the inboxes, windows and numbers of sequences of the first callers.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
+async fn new_cluster_stays_in_its_first_epoch() {
+    let site = Site::in_redis_of_tests();
+    let [a, b] = site.nodes(with_relations).await;
+    let id = a.create("ann").await.user_id;
+    hand::set(&site.database, "users", id, "nick", "by hand");
+    // The feeds are read now.
+    until(Duration::from_secs(11), async || b.get(id).await.nick_name == "by hand").await;
+    assert_eq!([a.info().await.epoch, b.info().await.epoch], [1, 1]);
+    stop([a, b]).await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]

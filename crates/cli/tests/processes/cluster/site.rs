@@ -186,13 +186,9 @@ impl Peer {
         Ok(answer.into_inner().user.unwrap())
     }
 
-    /// Waits until its memory is trusted, in the epoch that the first reader of the change feed begins.
+    /// Waits until its memory is trusted.
     pub(crate) async fn until_following(&self) {
-        until(Duration::from_secs(30), async || {
-            let node = self.info().await;
-            node.redis == "follows" && node.epoch >= 2
-        })
-        .await;
+        until(Duration::from_secs(30), async || self.info().await.redis == "follows").await;
     }
 
     /// What it says of itself.
