@@ -1,4 +1,5 @@
-//! The examples of docs/internals/testing.md that a shell or Python can run; those in Rust are tests of the crate's documentation.
+//! Runs the examples of docs/internals/testing.md for a shell and Python. Examples in Rust are tests of the
+//! crate's documentation.
 
 use std::{
     path::Path,
