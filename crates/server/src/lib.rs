@@ -28,5 +28,5 @@ pub use node::run::{Addresses, Node, run};
 
 /// Runs the Rust examples of the page about tests.
 #[cfg(all(doctest, feature = "embedded"))]
-#[doc = include_str!("../../../docs/testing.md")]
+#[doc = include_str!("../../../docs/internals/testing.md")]
 mod testing_page {}

@@ -33,7 +33,7 @@ impl AlertReport {
 
     /// A case was left out, as it needs another build.
     pub fn leave_out(&mut self, case: &Case) {
-        let why = "needs a build that can lack rules (docs/laboratory.md)".to_owned();
+        let why = "needs a build that can lack rules (docs/internals/laboratory.md)".to_owned();
         self.not_run.push(NotRun { name: case.name, why, failed: false });
     }
 

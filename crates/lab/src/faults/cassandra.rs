@@ -104,7 +104,8 @@ impl Cassandra {
     /// Starts it over the data that it has, and waits until it answers.
     pub(super) async fn restart(&mut self) -> Result<()> {
         let program = env::var_os(PROGRAM).filter(|program| !program.is_empty());
-        let program = program.with_context(|| format!("{PROGRAM} names no program (docs/laboratory.md)"))?;
+        let program =
+            program.with_context(|| format!("{PROGRAM} names no program (docs/internals/laboratory.md)"))?;
         let mut command = Command::new(program);
         command.arg(self.folder.path()).arg(self.port.to_string());
         command.args(self.lasting.then_some(LASTING));

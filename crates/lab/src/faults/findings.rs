@@ -45,7 +45,7 @@ impl NotRun {
     /// The row of this name was left out.
     #[must_use]
     pub fn left_out(name: &'static str) -> Self {
-        let why = "needs a build with fail points (docs/laboratory.md)".to_owned();
+        let why = "needs a build with fail points (docs/internals/laboratory.md)".to_owned();
         Self { name, why, failed: false }
     }
 }

@@ -1,11 +1,12 @@
-//! The examples of docs/testing.md that a shell or Python can run; those in Rust are tests of the crate's documentation.
+//! Runs the examples of docs/internals/testing.md for a shell and Python. Examples in Rust are tests of the
+//! crate's documentation.
 
 use std::{
     path::Path,
     process::{Command, Output},
 };
 
-const PAGE: &str = include_str!("../../../../../docs/testing.md");
+const PAGE: &str = include_str!("../../../../../docs/internals/testing.md");
 
 /// What is fenced as `language` under the heading.
 fn example(heading: &str, language: &str) -> &'static str {
