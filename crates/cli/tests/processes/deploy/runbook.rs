@@ -21,7 +21,7 @@ const NOT_RUN: [&str; 7] = [
 
 /// The commands of a page, in their order: code in a text, and lines without their comments.
 fn commands(page: &str) -> Vec<String> {
-    let content = text(&format!("docs/operations/{page}.md"));
+    let content = text(&format!("docs/operate/{page}.md"));
     let mut found = Vec::new();
     for paragraph in content.split("\n\n") {
         let lines = paragraph.lines().filter_map(|line| line.strip_prefix("    "));
