@@ -34,7 +34,7 @@ ENV KITH_DATA_DIR=/var/lib/kith
 WORKDIR /var/lib/kith
 VOLUME /var/lib/kith
 USER 10001:10001
-# gRPC, and the port for operators. Both listen on the loopback device until they are told otherwise (docs/deploying.md).
+# gRPC, and the port for operators. Both listen on the loopback device until they are told otherwise (docs/operate/deploying.md).
 EXPOSE 7600 7601
 STOPSIGNAL SIGTERM
 # Not answered for as long as the node waits for its store; an orchestrator that knows better asks /livez and /readyz.

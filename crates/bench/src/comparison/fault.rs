@@ -1,5 +1,5 @@
 //! The faults of the comparison, and the maximum age of a read that Kith promises under each of them. The
-//! bounds must agree with docs/coherence.md.
+//! bounds must agree with docs/operate/coherence.md.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{
 /// How late a read of the store is at most by default, and where loads are raced.
 const STORE_LATE: Duration = Duration::from_millis(2);
 const RACES_LATE: Duration = Duration::from_millis(30);
-/// What Kith promises of the age of a read: docs/coherence.md.
+/// What Kith promises of the age of a read: docs/operate/coherence.md.
 const HEALTHY_BOUND: Duration = Duration::from_secs(1);
 const FAULT_BOUND: Duration = Duration::from_secs(3);
 const DEAD_WRITER_BOUND: Duration = Duration::from_secs(11);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::{Tier, Version, remote::Header};
 
 /// For how long a copy may be older than its original, because the change may be in transit: see the table in
-/// docs/coherence.md. The writer may be another node that is cut off or dead, which this node does not know.
+/// docs/operate/coherence.md. The writer may be another node that is cut off or dead, which this node does not know.
 const BOUND: Duration = Duration::from_secs(11);
 /// Most copies that wait to be compared again. A later round finds the others again.
 pub(crate) const SUSPECTS_MAX: usize = 1_000;

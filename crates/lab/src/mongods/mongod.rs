@@ -18,7 +18,7 @@ use tempfile::TempDir;
 pub(super) const SET: &str = "rs0";
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_MONGOD";
-/// As docs/operations/cluster.md advises: what a killed node had begun locks its records for so long, by default a minute.
+/// As docs/operate/cluster.md advises: what a killed node had begun locks its records for so long, by default a minute.
 const LIFETIME: &str = "transactionLifetimeLimitSeconds=5";
 /// How long one question may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);

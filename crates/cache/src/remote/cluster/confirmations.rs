@@ -1,4 +1,4 @@
-//! The confirmations of other nodes, for which a strict write waits before it is acknowledged (docs/coherence.md, "Strict
+//! The confirmations of other nodes, for which a strict write waits before it is acknowledged (docs/operate/coherence.md, "Strict
 //! records").
 
 use std::{collections::HashMap, time::Duration};

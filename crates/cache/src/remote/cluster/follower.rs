@@ -1,5 +1,5 @@
 //! How a node follows the log: it receives entries, repairs gaps, and trusts its memory only while it can prove that it
-//! missed no change (ADR 0012; docs/coherence.md, "When a node trusts its memory").
+//! missed no change (ADR 0012; docs/operate/coherence.md, "When a node trusts its memory").
 
 use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
 

@@ -17,7 +17,7 @@ use crate::{
 /// Longest time until a node has looked at its Redis again, on a machine with other work.
 const LOOKED: Duration = Duration::from_secs(20);
 /// The line for operators that grants what nodes need.
-const DOCUMENTED: &str = include_str!("../../../../../docs/operations/cluster.md");
+const DOCUMENTED: &str = include_str!("../../../../../docs/operate/cluster.md");
 
 /// What a node says in `/readyz` for this reason.
 fn remark(peer: &Peer, reason: &str) -> Option<String> {

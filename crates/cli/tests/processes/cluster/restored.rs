@@ -1,4 +1,4 @@
-//! A cluster is restored as docs/operations/backup.md says.
+//! A cluster is restored as docs/operate/backup.md says.
 
 use std::{collections::BTreeSet, fs, time::SystemTime};
 
@@ -85,7 +85,7 @@ fn run(site: &Site, command: &str) -> String {
 /// The commands of kith in the steps of a restore, in their order: the end of the restore and the migrations, then, while
 /// nodes run, the comparison and repair of relations, and the state and copies of nodes.
 fn commands_of_the_page() -> [String; 6] {
-    let page = fs::read_to_string(root().join("docs/operations/backup.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/operate/backup.md")).unwrap();
     let (_, steps) = page.split_once("\nTo restore:\n").unwrap();
     let parts = steps.split('`').skip(1).step_by(2);
     let commands: Vec<String> = parts.filter(|part| part.starts_with("kith ")).map(str::to_owned).collect();

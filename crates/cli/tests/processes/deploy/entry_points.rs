@@ -27,7 +27,7 @@ async fn compose_starts_a_secured_node_as_printed() {
     assert!(stage.container(0, COMPOSE, MAKE_KEY).status().unwrap().success(), "at the next start");
     assert_eq!(stage.key(), key);
 
-    for file in [COMPOSE, "docs/deploying.md"] {
+    for file in [COMPOSE, "docs/operate/deploying.md"] {
         let exec = lines(file, "docker compose exec kith-1 kith");
         assert!(!exec.is_empty(), "{file}");
         for line in exec {
@@ -38,7 +38,7 @@ async fn compose_starts_a_secured_node_as_printed() {
         assert_eq!(stage.shell(&copied.join("\n")).0, 0, "{copied:?}");
         assert_eq!(fs::read_to_string(stage.folder().join("kith.key")).unwrap(), key, "{file}");
     }
-    let outside = lines("docs/deploying.md", "KITH_API_KEY_FILE=kith.key kith nodes");
+    let outside = lines("docs/operate/deploying.md", "KITH_API_KEY_FILE=kith.key kith nodes");
     let (code, printed) = stage.shell(&outside.join("\n"));
     assert!(code == 0 && printed.contains(&stage.address(0)), "{outside:?}\n{printed}");
     let (code, printed) = stage.shell("kith nodes");

@@ -86,7 +86,7 @@ fn every_alert_has_severity_and_runbook() {
 #[test]
 fn every_part_of_the_runbook_is_of_an_alert() {
     let names: BTreeSet<String> = alerts().into_iter().map(|alert| alert.name).collect();
-    let document = text("docs/operations/runbook.md");
+    let document = text("docs/operate/runbook.md");
     let headed = document.lines().filter_map(|line| line.strip_prefix("### Kith"));
     let headed: BTreeSet<String> = headed.map(|name| format!("Kith{name}")).collect();
     assert_eq!(headed, names);

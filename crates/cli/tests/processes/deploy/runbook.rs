@@ -6,13 +6,14 @@ use super::{files::text, stage::Stage};
 use crate::{cluster::site::variable, node::data_stores::DataStores, polls::block_until, spawned::Started};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const PAGES: [&str; 5] = ["runbook", "cluster", "running", "upgrade", "failures"];
+const PAGES: [&str; 4] = ["runbook", "cluster", "upgrade", "data"];
 /// Beginnings of what is no command to run here: it starts a node, needs a terminal or a node on SQLite, is only named, or is run by
 /// another test.
-const NOT_RUN: [&str; 7] = [
+const NOT_RUN: [&str; 8] = [
     "kith serve",
     "kith top",
-    "kith backup --to",
+    "kith backup",
+    "kith restore",
     "kith epoch after-restore",
     "kith import",
     "kith export",
@@ -21,7 +22,7 @@ const NOT_RUN: [&str; 7] = [
 
 /// The commands of a page, in their order: code in a text, and lines without their comments.
 fn commands(page: &str) -> Vec<String> {
-    let content = text(&format!("docs/operations/{page}.md"));
+    let content = text(&format!("docs/operate/{page}.md"));
     let mut found = Vec::new();
     for paragraph in content.split("\n\n") {
         let lines = paragraph.lines().filter_map(|line| line.strip_prefix("    "));
