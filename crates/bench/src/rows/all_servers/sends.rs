@@ -41,8 +41,8 @@ const REST: Duration = Duration::from_secs(10);
 const TEN: i64 = 10;
 /// Members of the large one.
 const MEMBERS: i64 = 200;
-/// Messages that each conversation has before it is measured.
-const EARLIER: u64 = 3;
+/// Messages that each conversation has before it is measured: each user of a small group has sent once, as in one that is in use.
+const EARLIER: u64 = 10;
 
 /// Conversations, and who sends there: one after the other.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
-//! The rules for the states of a cell: which state may replace which (coherence, "Redis states of a key"). Every rule
-//! is idempotent, because drivers repeat commands without an answer.
+//! The rules for the states of a cell: which state may replace which (docs/internals/cache.md, "Cells in Redis"). Every
+//! rule is idempotent, because drivers repeat commands without an answer.
 
 use std::time::Duration;
 
