@@ -239,6 +239,7 @@ pub const CASES: [Case; 34] = [
         AlertFault::StartedWith(("KITH_MUTANT", "feed_prompt"), LOAD),
     )
     .fires(&["KithFeedLate"])
+    .may_fire(&["KithFeedUnread"])
     .lasts(60)
     .of_mutants(),
     case(
