@@ -27,6 +27,7 @@ mod ephemeral;
 mod gateway_calls;
 #[path = "../../../server/tests/it/http/mod.rs"]
 mod http;
+mod guides;
 mod import_follows;
 mod import_resumed;
 mod import_sources;
