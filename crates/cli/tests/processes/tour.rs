@@ -15,7 +15,7 @@ use std::{
     env,
     ffi::OsString,
     fs,
-    os::unix::fs::{PermissionsExt as _, symlink},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
