@@ -29,7 +29,7 @@ const STATE: [&str; 8] = [
 /// The page of a chat, which begins in an empty folder, without a node.
 #[test]
 #[ignore = "needs grpcurl: run cargo xtask test"]
-fn tour_of_a_chat_in_an_afternoon_prints_what_it_says() {
+fn tour_of_chat_page_prints_what_it_says() {
     let folder = tempfile::tempdir().unwrap();
     let page = fs::read_to_string(process::root().join(CHAT)).unwrap();
     let mut stage = Stage::new(folder.path().to_owned());
@@ -52,7 +52,7 @@ fn tour_of_a_chat_in_an_afternoon_prints_what_it_says() {
 /// The other pages, on one node that has what they name.
 #[test]
 #[ignore = "needs grpcurl: run cargo xtask test"]
-fn tours_of_the_guide_print_what_they_say() {
+fn tours_of_guide_print_what_they_say() {
     let node = Node::start();
     let mut stage = Stage::new(process::root());
     stage.calls(&node.grpc, &node.operations);

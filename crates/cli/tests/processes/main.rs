@@ -25,9 +25,9 @@ mod disk_full;
 mod ephemeral;
 #[path = "../../../server/tests/it/gateway_calls/mod.rs"]
 mod gateway_calls;
+mod guides;
 #[path = "../../../server/tests/it/http/mod.rs"]
 mod http;
-mod guides;
 mod import_follows;
 mod import_resumed;
 mod import_sources;

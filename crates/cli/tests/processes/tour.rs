@@ -115,12 +115,7 @@ impl Stage {
         }
         let printed = self.print(&step.command);
         let (expected, got): (Vec<_>, Vec<_>) = (step.printed.lines().collect(), printed.lines().collect());
-        assert!(
-            matches(&expected, &got),
-            "$ {}\nprints\n{printed}\nand not\n{}",
-            step.command,
-            step.printed
-        );
+        assert!(matches(&expected, &got), "$ {}\nprints\n{printed}\nand not\n{}", step.command, step.printed);
     }
 
     /// Runs a command in the folder, with the addresses of the node in place of the usual ones, and returns what it prints.
@@ -154,7 +149,7 @@ fn readme_lines_print_what_it_says() {
 
 #[test]
 #[ignore = "needs grpcurl: run cargo xtask test"]
-fn tour_prints_what_it_says_over_grpc_json_and_sockets() {
+fn tour_prints_what_it_says() {
     follow(TOUR);
 }
 
