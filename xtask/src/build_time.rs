@@ -1,4 +1,4 @@
-//! How long people wait for builds: the table that README quotes.
+//! How long people wait for builds: README quotes some figures of this table.
 
 use std::{
     fs,

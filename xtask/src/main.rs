@@ -76,7 +76,7 @@ enum Task {
         /// Only these rules.
         rules: Vec<String>,
     },
-    /// Measures how long builds take, from nothing and after an edit, and prints the table that README quotes. Takes half an
+    /// Measures how long builds take, from nothing and after an edit, and prints a table. Takes half an
     /// hour and needs an idle machine.
     BuildTime,
     /// Writes believable users and groups as JSON Lines; the same seed gives the same bytes.

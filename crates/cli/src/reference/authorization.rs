@@ -37,7 +37,7 @@ What a caller without `user:contact` gets of a user has neither email nor phone,
 `request_id` is that of its caller, or of the user who itself calls: two of them may use the same one.
 
 Users who call by a token do not read with `consistency.strong`, name at most 100 ids in a batch, and choose no trace (`traceparent`). They \
-have [quotas](security.md) of calls, writes and records: `RESOURCE_EXHAUSTED`, \
+have [quotas](../guide/security.md#quotas-of-users) of calls, writes and records: `RESOURCE_EXHAUSTED`, \
 [QUOTA_EXCEEDED](errors.md#quota_exceeded). They see and set the parameters of users and groups that are for them (`users.user_params`, \
 `users.group_params`).
 

@@ -25,6 +25,7 @@ mod disk_full;
 mod ephemeral;
 #[path = "../../../server/tests/it/gateway_calls/mod.rs"]
 mod gateway_calls;
+mod guides;
 #[path = "../../../server/tests/it/http/mod.rs"]
 mod http;
 mod import_follows;

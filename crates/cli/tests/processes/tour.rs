@@ -1,4 +1,4 @@
-//! Runs every line of the README's tour, and of those of friends and groups and of a chat, and compares what it prints.
+//! Runs every line of the README and of the tour, and compares what it prints.
 //!
 //! A tour consists of blocks fenced as `console`: `$ command`, continued while a line ends with `\`, then what it
 //! prints. `...` on a line of its own matches any lines, `<word>` within a line any text. Blocks fenced as `ws` are
@@ -15,7 +15,7 @@ use std::{
     env,
     ffi::OsString,
     fs,
-    os::unix::fs::{PermissionsExt as _, symlink},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -23,20 +23,19 @@ use std::{
 use tempfile::TempDir;
 
 const README: &str = include_str!("../../../../README.md");
-const FRIENDS_AND_GROUPS: &str = include_str!("../../../../docs/tour.md");
-const CHAT: &str = include_str!("../../../../docs/tour-chat.md");
+const TOUR: &str = include_str!("../../../../docs/tour.md");
 const START: &str = "cargo run --release";
 
 #[derive(Debug, Default)]
-struct Step {
-    command: String,
+pub(crate) struct Step {
+    pub(crate) command: String,
     printed: String,
     /// Whether it is a line of a socket.
     is_frame: bool,
 }
 
 /// The steps of all blocks, in order.
-fn steps(text: &str) -> Vec<Step> {
+pub(crate) fn steps(text: &str) -> Vec<Step> {
     let (mut steps, mut within, mut frames, mut continued) = (Vec::<Step>::new(), false, false, false);
     for line in text.lines() {
         if line.starts_with("```") {
@@ -89,53 +88,56 @@ fn placeholder(pattern: &str) -> Option<(&str, &str)> {
     named.then_some((before, after))
 }
 
-/// A place to run the tour in: a node, and the programs that the commands call.
-struct Stage {
+/// A folder to run the lines of a document in, with the programs that they call and the address of their node.
+pub(crate) struct Stage {
     programs: TempDir,
-    grpcurl: PathBuf,
-    node: Option<Node>,
+    folder: PathBuf,
+    /// The addresses for calls and for operators. Set when the node has started.
+    node: Option<(String, String)>,
     sockets: Sockets,
 }
 
 impl Stage {
-    /// Runs a command in the root of the workspace and compares what it prints.
-    fn run(&mut self, step: &Step) {
-        if let Some(flags) = step.command.strip_prefix(START) {
-            return self.start(flags);
-        }
-        let node = self.node.as_ref().expect("the tour begins with a node");
+    /// A stage without a node, whose commands run in `folder`.
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        let grpcurl = env::var_os("KITH_TEST_GRPCURL").expect("KITH_TEST_GRPCURL names the grpcurl program");
+        let programs = tempfile::tempdir().unwrap();
+        symlink(grpcurl, programs.path().join("grpcurl")).unwrap();
+        symlink(env!("CARGO_BIN_EXE_kith"), programs.path().join("kith")).unwrap();
+        Self { sockets: Sockets::new(folder.clone()), programs, folder, node: None }
+    }
+
+    /// Runs a command in the folder and compares what it prints, or sends or awaits a frame.
+    pub(crate) fn run(&mut self, step: &Step) {
         if step.is_frame {
-            return self.sockets.run(&node.grpc, &step.command);
+            let (grpc, _) = self.node.as_ref().expect("sockets need a node");
+            return self.sockets.run(grpc, &step.command);
         }
-        let command = step
-            .command
-            .replace("127.0.0.1:7600", &node.grpc)
-            .replace("127.0.0.1:7601", &node.operations)
-            .replace("target/release/kith", "kith");
+        let printed = self.print(&step.command);
+        let (expected, got): (Vec<_>, Vec<_>) = (step.printed.lines().collect(), printed.lines().collect());
+        assert!(matches(&expected, &got), "$ {}\nprints\n{printed}\nand not\n{}", step.command, step.printed);
+    }
+
+    /// Runs a command in the folder, with the addresses of the node in place of the usual ones, and returns what it prints.
+    pub(crate) fn print(&self, command: &str) -> String {
+        let mut command = command.replace("target/release/kith", "kith");
+        if let Some((grpc, operations)) = &self.node {
+            command = command.replace("127.0.0.1:7600", grpc).replace("127.0.0.1:7601", operations);
+        }
         let output = Command::new("bash")
             .args(["-c", &format!("exec 2>&1; {command}")])
             .env("PATH", path_with(self.programs.path()))
-            .current_dir(process::root())
+            .envs(self.node.iter().map(|(grpc, _)| ("KITH_ADDR", format!("http://{grpc}"))))
+            .current_dir(&self.folder)
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let printed = String::from_utf8(output.stdout).unwrap();
-        let (expected, got): (Vec<_>, Vec<_>) = (step.printed.lines().collect(), printed.lines().collect());
-        assert!(matches(&expected, &got), "$ {command}\nprints\n{printed}\nand not\n{}", step.printed);
+        String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Starts the node as `cargo run --release` does, but for its folder, its build and its
-    /// addresses: another node may run at the same time.
-    fn start(&mut self, flags: &str) {
-        let settings: Vec<&str> = flags.split(" --set ").skip(1).collect();
-        let node = Node::start_with(tempfile::tempdir().unwrap(), &settings);
-        symlink(&self.grpcurl, self.programs.path().join("grpcurl")).unwrap();
-        let kith = self.programs.path().join("kith");
-        let program = env!("CARGO_BIN_EXE_kith");
-        fs::write(&kith, format!("#!/bin/sh\nKITH_ADDR=http://{} exec '{program}' \"$@\"\n", node.grpc))
-            .unwrap();
-        fs::set_permissions(&kith, fs::Permissions::from_mode(0o755)).unwrap();
-        self.node = Some(node);
+    /// The commands that follow call this node.
+    pub(crate) fn calls(&mut self, grpc: &str, operations: &str) {
+        self.node = Some((grpc.to_owned(), operations.to_owned()));
     }
 }
 
@@ -147,26 +149,20 @@ fn readme_lines_print_what_it_says() {
 
 #[test]
 #[ignore = "needs grpcurl: run cargo xtask test"]
-fn tour_of_friends_prints_what_it_says() {
-    follow(FRIENDS_AND_GROUPS);
+fn tour_prints_what_it_says() {
+    follow(TOUR);
 }
 
-#[test]
-#[ignore = "needs grpcurl: run cargo xtask test"]
-fn chat_is_the_same_over_grpc_json_and_sockets() {
-    follow(CHAT);
-}
-
-/// The commands of a part of the README.
-fn lines_of(title: &str) -> Vec<&'static str> {
-    let (_, section) = README.split_once(&format!("\n## {title}\n")).unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
+/// The commands of a part of a document.
+fn lines_of(document: &'static str, title: &str) -> Vec<&'static str> {
+    let (_, section) = document.split_once(&format!("\n## {title}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
     section.lines().filter_map(|line| line.strip_prefix("    ")).collect()
 }
 
 #[test]
-fn readme_starts_each_server_before_the_nodes() {
-    let lines = lines_of("Several nodes");
+fn tour_starts_each_server_before_the_nodes() {
+    let lines = lines_of(TOUR, "Several nodes");
     let at = |program: &str| lines.iter().position(|line| line.starts_with(program)).expect(program);
     let initiate = "mongosh --quiet --eval 'rs.initiate({_id: \"rs0\", members: [{_id: 0, host: \"127.0.0.1:27017\"}]})'";
     let order = ["mongod --replSet rs0 ", initiate, "redis-server ", "target/release/kith serve"].map(at);
@@ -177,8 +173,8 @@ fn readme_starts_each_server_before_the_nodes() {
 #[cfg(feature = "cluster")]
 #[test]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-fn nodes_start_as_the_readme_says() {
-    let lines = lines_of("Several nodes").into_iter();
+fn nodes_start_as_the_tour_says() {
+    let lines = lines_of(TOUR, "Several nodes").into_iter();
     let lines: Vec<_> = lines.skip_while(|line| !line.starts_with("export ")).collect();
     let of_tests = |name| env::var_os(name).expect(name).into_string().unwrap();
     let [grpc, operations, second, its_operations] = [(); 4].map(|()| process::free_address());
@@ -191,7 +187,7 @@ fn nodes_start_as_the_readme_says() {
         .replace("OPERATIONS", &port(&its_operations))
         .replace("7602", &port(&second))
         .replace("target/release/kith", env!("CARGO_BIN_EXE_kith"));
-    let name = format!("kith_readme_{}", port(&grpc));
+    let name = format!("kith_tour_{}", port(&grpc));
     let names = [("KITH_STORE__MONGODB__DATABASE", &name), ("KITH_REDIS__PREFIX", &name)];
     let addresses = [("KITH_LISTEN", &grpc), ("KITH_OPERATIONS__LISTEN", &operations), ("KITH_ADDR", &grpc)];
     let dir = tempfile::tempdir().unwrap();
@@ -203,7 +199,7 @@ fn nodes_start_as_the_readme_says() {
 #[test]
 fn node_is_secured_as_the_readme_says() {
     let [grpc, operations] = [(); 2].map(|()| process::free_address());
-    let lines = lines_of("With a key");
+    let lines = lines_of(README, "With a key");
     assert!(lines[0].contains("keys generate") && lines[1].ends_with("kith serve"), "{lines:?}");
     let ready = format!("until kith ping --addr {grpc} > ping; do :; done");
     let [first, second] = [lines[0], &format!("{} & {ready}", lines[1])];
@@ -219,7 +215,7 @@ fn node_is_secured_as_the_readme_says() {
     assert!(!printed.contains(key.trim_end()), "{printed}");
 }
 
-/// Runs lines of the README in this folder, and ends what they leave running. Returns all that they print.
+/// Runs lines of a document in this folder, and ends what they leave running. Returns all that they print.
 fn run_script(script: &str, environment: &[(&str, &String)], dir: &Path) -> String {
     let output = Command::new("timeout")
         .args(["60", "bash", "-c", &format!("set -e; trap 'kill $(jobs -p); wait' EXIT\n{script}")])
@@ -239,15 +235,18 @@ fn path_with(folder: &Path) -> OsString {
     env::join_paths([folder.to_owned()].into_iter().chain(env::split_paths(&path))).unwrap()
 }
 
-/// Does all that a tour says, on a node of its own.
-fn follow(tour: &str) {
-    let grpcurl = env::var_os("KITH_TEST_GRPCURL").expect("KITH_TEST_GRPCURL names the grpcurl program");
-    let steps = steps(tour);
-    assert!(steps.len() > 8, "the tour has only {} steps", steps.len());
-    assert!(steps[0].command.starts_with(START));
-    let programs = tempfile::tempdir().unwrap();
-    let mut stage = Stage { programs, grpcurl: PathBuf::from(grpcurl), node: None, sockets: Sockets::new() };
-    for step in &steps {
+/// Does all that a document says, in the root of the workspace. Its first line starts a node: here in another folder, of this build
+/// and on free addresses, because another node may run at the same time.
+fn follow(document: &str) {
+    let steps = steps(document);
+    assert!(steps.len() > 6, "the document has only {} steps", steps.len());
+    let (start, steps) = steps.split_first().unwrap();
+    let flags = start.command.strip_prefix(START).expect("the first line starts a node");
+    let settings: Vec<&str> = flags.split(" --set ").skip(1).collect();
+    let node = Node::start_with(tempfile::tempdir().unwrap(), &settings);
+    let mut stage = Stage::new(process::root());
+    stage.calls(&node.grpc, &node.operations);
+    for step in steps {
         stage.run(step);
     }
 }

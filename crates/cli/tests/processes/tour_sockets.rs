@@ -1,7 +1,8 @@
 //! The sockets of a tour, in blocks fenced as `ws`. A line is a name, `>` and a frame that is sent, or `<` and a part of a frame that
-//! comes: frames before it that do not have it are passed over. A name that is new opens a socket.
+//! comes: frames before it that do not have it are passed over. A name that is new opens a socket. `$(cat FILE)` in a line is the
+//! content of that file.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, fs, path::PathBuf, time::Duration};
 
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::Value;
@@ -14,21 +15,24 @@ pub(crate) type Socket = WebSocketStream<TcpStream>;
 
 /// The open sockets, by their names.
 pub(crate) struct Sockets {
+    folder: PathBuf,
     runtime: Runtime,
     open: HashMap<String, Socket>,
 }
 
 impl Sockets {
-    pub(crate) fn new() -> Self {
-        Self { runtime: Runtime::new().unwrap(), open: HashMap::new() }
+    /// No socket yet. Files that lines name are in `folder`.
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder, runtime: Runtime::new().unwrap(), open: HashMap::new() }
     }
 
     /// Does what a line says, at a node with this address.
     pub(crate) fn run(&mut self, node: &str, line: &str) {
         let (name, rest) =
             line.split_at(line.find(['<', '>']).unwrap_or_else(|| panic!("no direction: {line}")));
-        let frame: Value = serde_json::from_str(&rest[1..]).unwrap_or_else(|why| panic!("{line}: {why}"));
-        let Self { runtime, open } = self;
+        let text = self.with_files(&rest[1..]);
+        let frame: Value = serde_json::from_str(&text).unwrap_or_else(|why| panic!("{line}: {why}"));
+        let Self { runtime, open, .. } = self;
         runtime.block_on(async {
             if !open.contains_key(name) {
                 open.insert(name.to_owned(), connect(node).await);
@@ -40,6 +44,16 @@ impl Sockets {
                 until(socket, &frame, line).await;
             }
         });
+    }
+}
+
+impl Sockets {
+    /// The line with the content of the file that it names, if it names a file.
+    fn with_files(&self, line: &str) -> String {
+        let Some((before, rest)) = line.split_once("$(cat ") else { return line.to_owned() };
+        let (file, after) = rest.split_once(')').unwrap();
+        let content = fs::read_to_string(self.folder.join(file)).unwrap();
+        format!("{before}{}{after}", content.trim())
     }
 }
 

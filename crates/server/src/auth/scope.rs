@@ -159,7 +159,7 @@ impl fmt::Display for UnknownScope {
         }
         match self.meant {
             Some(meant) => write!(f, "; did you mean `{meant}`?"),
-            None => f.write_str("; docs/security.md lists presets and scopes"),
+            None => f.write_str("; docs/reference/authorization.md lists presets and scopes"),
         }
     }
 }
@@ -234,15 +234,15 @@ mod tests {
         assert_eq!(why("User:read"), "unknown scope `User:read`; did you mean `user:read`?");
         assert_eq!(
             why("everything"),
-            "unknown scope `everything`; docs/security.md lists presets and scopes"
+            "unknown scope `everything`; docs/reference/authorization.md lists presets and scopes"
         );
-        assert_eq!(why(""), "unknown scope ``; docs/security.md lists presets and scopes");
+        assert_eq!(why(""), "unknown scope ``; docs/reference/authorization.md lists presets and scopes");
     }
 
     #[test]
     fn a_key_among_the_scopes_is_not_repeated() {
         let key = "kith_abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnopqrstuvwxyz";
         let why = parse_scopes([key]).unwrap_err().to_string();
-        assert_eq!(why, "unknown scope; docs/security.md lists presets and scopes");
+        assert_eq!(why, "unknown scope; docs/reference/authorization.md lists presets and scopes");
     }
 }

@@ -1,4 +1,4 @@
-//! Every text field of a request has a class, and behaves as docs/text.md says of that class.
+//! Every text field of a request has a class, and behaves as docs/guide/texts.md says of that class.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use kith_proto::{
 use prost_reflect::{Kind, MessageDescriptor};
 use tokio::net::TcpStream;
 
-const DOCUMENT: &str = include_str!("../../../../../docs/text.md");
+const DOCUMENT: &str = include_str!("../../../../../docs/guide/texts.md");
 /// Of many messages, and the same in all.
 const EVERYWHERE: [&str; 2] = ["request_id", "page_token"];
 
@@ -77,11 +77,15 @@ const fn case(field: &'static str, rpc: &'static str, body: &'static str, at: &'
     Case { field, rpc, body, at }
 }
 
-/// Field and class, as the document has them.
+/// Field and class, as the document has them: a row for each class, with the fields in backquotes.
 fn documented() -> BTreeMap<String, String> {
-    let (_, table) = DOCUMENT.split_once("\n| field | class |\n").unwrap();
-    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
-    rows.map(|(field, class)| (field.to_owned(), class.trim_end_matches([' ', '|']).to_owned())).collect()
+    let (_, table) = DOCUMENT.split_once("\n| class | fields |\n").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let fields = rows.flat_map(|(class, fields)| {
+        let names = fields.split('`').skip(1).step_by(2);
+        names.map(|field| (field.to_owned(), class.to_owned()))
+    });
+    fields.collect()
 }
 
 fn collect(message: &MessageDescriptor, fields: &mut BTreeSet<String>, seen: &mut BTreeSet<String>) {
