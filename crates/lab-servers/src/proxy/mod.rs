@@ -1,5 +1,5 @@
-//! A TCP proxy whose links can be cut, frozen, slowed or made to lie at any moment: one for each node and
-//! purpose, so that a fault meets exactly what it is meant for.
+//! A TCP proxy whose links can be cut, frozen, slowed or made to lie at any moment. There is one for each
+//! node and purpose, so that a fault meets exactly what it is meant for.
 
 mod messages;
 mod pipe;
@@ -26,17 +26,17 @@ use tokio::{
 pub use messages::Tampering;
 use pipe::{Direction, Pipe};
 
-/// What a proxy does with bytes, of connections there are and of those to come.
+/// How a proxy treats bytes on present and future connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// They go through.
     Pass,
     /// Connections are reset; those to come at once.
     Refuse,
-    /// No data flow either way, and connections stay open: half open. New ones are accepted and held. What was held is
-    /// sent afterwards.
+    /// No data flow either way, and connections stay open: half open. New connections are accepted and held.
+    /// All held data is sent afterwards.
     Freeze,
-    /// Requests reach the server, and its answers are held. What was held is sent afterwards.
+    /// Requests reach the server, and its answers are held. All held data is sent afterwards.
     HoldAnswers,
     /// Answers come later by a time between these, at random, in their order; as many as come.
     Late(Duration, Duration),
@@ -54,14 +54,14 @@ impl Mode {
     }
 }
 
-/// A proxy on a port of its own. Dropping it takes its connections down.
+/// A proxy on its own port. Dropping it takes its connections down.
 pub struct Proxy {
     address: SocketAddr,
     link: Arc<Link>,
     accepting: JoinHandle<()>,
 }
 
-/// What happens to connections, by what they are for.
+/// How connections are treated, by their purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Modes {
     /// Those that ask and are answered.
@@ -76,7 +76,7 @@ impl Modes {
     }
 }
 
-/// What the connections of a proxy share.
+/// The state that a proxy's connections share.
 struct Link {
     target: Mutex<SocketAddr>,
     modes: watch::Sender<Modes>,
@@ -99,7 +99,7 @@ impl Proxy {
         Self::listen(target, seed, None).await
     }
 
-    /// The same for connections that subscribe: what is published can be tampered with.
+    /// Like [`Self::start`], but for connections that subscribe: published messages can be tampered with.
     ///
     /// # Errors
     /// When there is no port.
@@ -138,12 +138,12 @@ impl Proxy {
         }
     }
 
-    /// The same of connections that have subscribed, or do, and of no others.
+    /// Like [`Self::set`], but only for connections that have subscribed, or do so later.
     pub fn set_subscriptions(&self, mode: Mode) {
         self.link.modes.send_modify(|modes| modes.subscriptions = mode);
     }
 
-    /// The same of all others.
+    /// Like [`Self::set`], but only for connections that do not subscribe.
     pub fn set_data(&self, mode: Mode) {
         self.link.modes.send_modify(|modes| modes.data = mode);
     }
@@ -153,7 +153,7 @@ impl Proxy {
         self.link.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// From now on this happens to what is published. Of a proxy that was not made for it: nothing.
+    /// Tampers with published messages from now on. Has no effect on a proxy that was not made for it.
     pub fn tamper(&self, with: Tampering) {
         if let Some(tampering) = self.link.tampering.lock().as_mut() {
             *tampering = with;
@@ -209,7 +209,7 @@ impl Link {
 async fn accept(listener: TcpListener, link: Arc<Link>) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
-            // Out of files, say; the next one may find room.
+            // The process may be out of files: the next connection may find room.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };

@@ -1,4 +1,4 @@
-//! One direction of one connection.
+//! One direction in one connection.
 
 use std::{
     collections::BTreeMap,
@@ -23,15 +23,15 @@ const CHUNK: usize = 16 * 1024;
 /// Above so many bytes that wait here, no more are read: the sender finds its way blocked, as on a real link.
 const HELD_MAX: usize = 1 << 20;
 
-/// The command by which a connection becomes one of subscriptions.
+/// The command by which a connection becomes a subscription.
 const SUBSCRIBE: &[u8] = b"\r\nSUBSCRIBE\r\n";
 
 /// Where bytes go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// The server.
+    /// Towards the server.
     ToServer,
-    /// The client.
+    /// Towards the client.
     ToClient,
 }
 
@@ -42,10 +42,10 @@ pub(super) struct Pipe<'a> {
     waiting: BTreeMap<(Instant, u64), Vec<u8>>,
     held: usize,
     queued: u64,
-    /// When the last of what keeps its order goes on.
+    /// When the last part that keeps its order goes on.
     last: Instant,
     pieces: Option<Pieces>,
-    /// Whether the connection has subscribed, known to both ways of it.
+    /// Whether the connection has subscribed, known to both its directions.
     subscribed: &'a AtomicBool,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Pipe<'a> {
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        // Clients send the command in a segment of its own, after their connection is established.
+        // Clients send the command in a separate segment, after their connection is established.
         if self.direction == Direction::ToServer
             && bytes.windows(SUBSCRIBE.len()).any(|words| words == SUBSCRIBE)
         {

@@ -1,4 +1,4 @@
-//! Servers of Redis that a test may do anything to: kill, stop, fill, swap, promote.
+//! Redis servers that a test may do anything to: kill, stop, fill, swap, promote.
 
 mod persistence;
 mod process;
@@ -45,10 +45,10 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts one on a free port and waits until it answers. Options are as on the command line, without
+    /// Starts a server on a free port and waits until it answers. Options are as on the command line, without
     /// dashes: `("maxmemory", "50mb")`.
     ///
-    /// The program is the one that `KITH_TEST_REDIS_SERVER` names, else `redis-server` on the path.
+    /// The program is the file that `KITH_TEST_REDIS_SERVER` names, else `redis-server` on the path.
     ///
     /// # Errors
     /// When there is no such program, or it does not answer.
@@ -74,13 +74,13 @@ impl RedisServer {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
     }
 
-    /// The same as an address for clients.
+    /// The address in the form that clients take.
     #[must_use]
     pub fn uri(&self) -> String {
         format!("redis://{}", self.address())
     }
 
-    /// The answer to one command, over a connection of its own.
+    /// Sends one command over a new connection and returns the answer.
     ///
     /// # Errors
     /// When there is none within 5 s, or it is an error.
@@ -93,7 +93,7 @@ impl RedisServer {
         }
     }
 
-    /// A line of `INFO`.
+    /// Reads a line from `INFO`.
     ///
     /// # Errors
     /// When there is no answer or no such line.
@@ -125,7 +125,7 @@ impl RedisServer {
     /// Kills it if it runs, and starts it on the same port: empty, or with a dump.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Like [`Self::start`].
     pub async fn restart(&mut self, dump: Option<&[u8]>) -> Result<()> {
         self.kill();
         let file = self.folder.path().join(DUMP);
@@ -147,10 +147,10 @@ impl RedisServer {
         Ok(fs::read(self.folder.path().join(DUMP))?)
     }
 
-    /// Another one that follows this one, once it has caught up.
+    /// Starts another server that follows this one, and waits until it has caught up.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Like [`Self::start`].
     pub async fn replica(&self) -> Result<Self> {
         // Without a disk and without waiting for others who might come too.
         let quick = [("repl-diskless-sync", "yes"), ("repl-diskless-sync-delay", "0")];
@@ -165,7 +165,7 @@ impl RedisServer {
         Ok(replica)
     }
 
-    /// Makes a replica a server of its own.
+    /// Makes a replica an independent server.
     ///
     /// # Errors
     /// When it does not answer.
@@ -183,7 +183,7 @@ impl RedisServer {
         self.ask(&["CONFIG", "SET", "maxmemory", most]).await.map(drop)
     }
 
-    /// The number of its process.
+    /// The server's process id.
     ///
     /// # Errors
     /// When it does not run.
@@ -191,7 +191,7 @@ impl RedisServer {
         Ok(self.running()?.id())
     }
 
-    /// What it has written to its log so far.
+    /// The server's log so far.
     ///
     /// # Errors
     /// When that cannot be read.
@@ -225,7 +225,7 @@ fn text(text: &str) -> Value {
     Value::Text(text.as_bytes().to_vec())
 }
 
-/// The value of a `name:value` line.
+/// The value in a `name:value` line.
 fn line(answer: &Value, name: &str) -> Option<String> {
     let answer = answer.text()?;
     let found = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -1,4 +1,4 @@
-//! What was published is lost, repeated and held back; answers never are.
+//! Published messages are lost, repeated and held back; answers never are.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn publish_numbers(server: &RedisServer, proxy: &Proxy, tampering: Tamperi
     for number in 0..count {
         server.ask(&["PUBLISH", "news", &number.to_string()]).await.unwrap();
     }
-    // What is held back comes first, and the proxy has read all by then.
+    // Held messages come first, and the proxy has read all by then.
     tokio::time::sleep(Duration::from_millis(200)).await;
     proxy.tamper(Tampering::Nothing);
     server.ask(&["PUBLISH", "news", "end"]).await.unwrap();
