@@ -1,5 +1,5 @@
 //! One run of the comparison: readers measure the age of what they read while the scheduled writes run under
-//! a fault. Then all records are compared with the store until none is stale or the time limit is reached.
+//! a fault. Then all records are compared with the store until all are fresh or the time limit is reached.
 
 use std::{
     sync::{
@@ -27,38 +27,38 @@ use super::{
 };
 use crate::cache_node::Store;
 
-/// Between two reads of a reader.
+/// Between two reads by a reader.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Between two looks at all records after the fault.
 const LOOK: Duration = Duration::from_secs(1);
 /// A run is over early after so many looks in turn that found nothing stale: nothing is written any more.
 const CLEAN_LOOKS: u32 = 2;
 
-/// What readers of one scheme observed under one fault.
+/// Observations by one scheme's readers under one fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Which scheme.
+    /// The scheme that ran.
     pub scheme: Scheme,
-    /// Which fault.
+    /// The fault during the run.
     pub fault: Fault,
     /// How long the fault lasted, in milliseconds.
     pub fault_ms: u64,
-    /// How long readers read, in milliseconds: until nothing was stale any more, at most as long as makes it stale
-    /// for ever.
+    /// How long readers read, in milliseconds: until nothing was stale any more, at most as long as makes it
+    /// stale for ever.
     pub lasted_ms: u64,
     /// Writes that were acknowledged.
     pub writes: u64,
     /// Writes that were refused.
     pub refused: u64,
-    /// What readers observed.
+    /// The ages that readers observed.
     #[serde(flatten)]
     pub ages: Ages,
-    /// Records that any node gave an old version of for ever.
+    /// Records for which a node returned an old version for ever.
     pub stale_for_ever: usize,
-    /// Reads of the store.
+    /// Reads from the store.
     pub loads: u64,
-    /// How late the machine woke a thread that does nothing else, at worst, in milliseconds: of a busy one, this is
-    /// part of every age.
+    /// The longest delay with which the machine woke an idle thread, in milliseconds. On a busy machine, it
+    /// is part of every age.
     pub machine_ms: u64,
 }
 
@@ -81,7 +81,7 @@ impl Run {
     }
 }
 
-/// What readers share.
+/// The state that readers share.
 #[derive(Clone, Debug)]
 struct ReaderContext {
     store: Store,
@@ -92,8 +92,8 @@ struct ReaderContext {
     end: watch::Receiver<bool>,
 }
 
-/// Runs one scheme under one fault. What is written where and when follows from the seed alone, and so does which
-/// record a reader chooses out of those that may be read by then.
+/// Runs one scheme under one fault. The schedule of writes follows from the seed alone, and so does which
+/// record a reader chooses among those that may be read by then.
 ///
 /// # Errors
 /// When Redis or a node does not start, or a look at all records fails.
@@ -157,7 +157,7 @@ struct WriteCounts {
     refused: u64,
 }
 
-/// Does each at its time. What is written is read from then on.
+/// Does each step at its time. A written record is read from then on.
 async fn run_steps(
     nodes: Vec<Arc<dyn SchemeNode>>,
     store: Store,
@@ -238,7 +238,7 @@ async fn sum(mut readers: JoinSet<Ages>) -> Ages {
     sum
 }
 
-/// Between two looks at the clock of the machine.
+/// Between two looks at the machine's clock.
 const CLOCK_LOOK: Duration = Duration::from_millis(2);
 
 /// How late the machine woke this thread at worst, until it is ended.

@@ -1,5 +1,5 @@
-//! What a key costs a call: `GetUser` from the memory of a node that needs a key, over a bare server that checks one, and over a node
-//! that is open.
+//! Measures what a key costs a call: `GetUser` from the memory of a node that needs a key, over a bare server
+//! that checks a key, and over an open node.
 
 use anyhow::Result;
 use kith_lab_servers::people;

@@ -24,7 +24,7 @@ use crate::{
     served::ServerProcess,
 };
 
-/// As long as one that `kith keys generate` makes.
+/// As long as a key that `kith keys generate` makes.
 pub(super) const KEY: &str = "a-key-of-the-bench-as-long-as-one-that-kith-keys-generate-makes";
 
 /// A server that has users in memory, and its callers.
@@ -48,7 +48,7 @@ impl LoadedServer {
         loaded.with_its_key().await
     }
 
-    /// A bare server with the users of this node, which checks the same key.
+    /// A bare server with this node's users, which checks the same key.
     ///
     /// # Errors
     /// Also when it takes calls without the key.
@@ -100,7 +100,7 @@ impl LoadedServer {
         self.with_credential(key)
     }
 
-    /// What the node answers for each id.
+    /// The node's answer for each id.
     pub(super) async fn answers(&self, ids: &[i64]) -> Result<Vec<GetUserResponse>> {
         let mut client = self.client()?;
         let mut answers = Vec::with_capacity(ids.len());
@@ -125,7 +125,7 @@ impl LoadedServer {
     }
 }
 
-/// Processor time of a call. Gives each server the same number of calls, as many at a time as it takes.
+/// Processor time for a call. Gives each server the same number of calls, as many at a time as it takes.
 pub(super) async fn cpu_micros(
     plan: &Plan,
     baseline: &LoadedServer,

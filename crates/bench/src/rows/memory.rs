@@ -22,7 +22,7 @@ use crate::{
     results::Results,
 };
 
-/// Keys of one call.
+/// Keys in one call.
 const BATCH: usize = 500;
 /// How long memory may take to be filled after the last answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     made_bytes(plan, results).await
 }
 
-/// An empty moka.
+/// An empty moka cache.
 pub(crate) fn moka_cache() -> Moka {
     let weigh = |_: &i64, user: &Arc<User>| u32::try_from(user.weight()).unwrap_or(u32::MAX);
     moka::sync::Cache::builder()
@@ -57,7 +57,7 @@ pub(crate) fn kith_cache(loader: SameValueLoader<User>) -> (Node, TieredCache<i6
     (node, cache)
 }
 
-/// The same over another loader.
+/// Like `kith_cache`, but over another loader.
 pub(crate) fn made_cache<K: Key, V: fmt::Debug + Send + Sync + 'static, F>(
     loader: MadeLoader<F>,
     weight: fn(&V) -> usize,
@@ -150,8 +150,8 @@ async fn hit(plan: &Plan) -> Result<Vec<Pair<f64>>> {
         let entry = cache.get(key).await?.context("a key was lost")?;
         ensure!(entry.tier == Tier::Memory, "a key is not in memory");
     }
-    // Not in the order in which they were inserted: consecutive allocations are adjacent in memory, and the processor
-    // reads ahead. Real requests have no such order.
+    // Not in the order in which they were inserted: consecutive allocations are adjacent in memory, and the
+    // processor reads ahead. Real requests have no such order.
     let asked = people::shuffled(records, 2);
     let passes = plan.size(20, 1);
     interleave(plan.rounds, async |side| match side {
@@ -188,7 +188,7 @@ async fn entry_bytes(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     interleave(rounds(plan), async |side| Ok(in_a_process(plan, side.of("moka", "kith"))?.0)).await
 }
 
-/// Records of their own; the baseline is what the memory tier counts for them.
+/// Measures distinct records; the baseline is what the memory tier counts for them.
 async fn made_bytes(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let claims: [(&Claim, &str); 3] =
         [(&USER_BYTES, "user"), (&MEMBERSHIP_BYTES, "membership"), (&ABSENCE_BYTES, "absence")];

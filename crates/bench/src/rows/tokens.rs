@@ -1,5 +1,5 @@
-//! What the token of a user costs: a call whose token is known, over one with a key; and a token that is seen for the first time, over
-//! the verification of its signature alone.
+//! Measures a user token's cost: a call whose token is known, over a call with a key; and a token that is
+//! seen for the first time, over verifying its signature alone.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&TOKEN_FIRST, first(plan, &signer)).await
 }
 
-/// An issuer of tokens.
+/// Issues tokens for the bench.
 struct Signer(Ed25519KeyPair);
 
 impl Signer {
@@ -61,7 +61,7 @@ impl Signer {
     }
 }
 
-/// Processor time of a call by a user / by a caller, on one node.
+/// Processor time for a call by a user / by a caller, on one node.
 async fn cost(plan: &Plan, signer: &Signer) -> Result<Vec<Pair<f64>>> {
     let folder = TempDir::new()?;
     let (config, jwks) = (folder.path().join("kith.toml"), folder.path().join("jwks.json"));

@@ -11,10 +11,10 @@ use kith_store::{Seq, SeqRange, SequenceName, SequenceStore, StoreError};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-/// How long a step takes: about as long as a durable write of a replica set.
+/// How long a step takes: about as long as a durable write to a replica set.
 const STEP: Duration = Duration::from_millis(4);
 
-/// Where the blocks of one sequence end. Its clones are one store.
+/// Stores where one sequence's blocks end. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OneSequenceStore(Arc<SequenceState>);
 

@@ -1,4 +1,4 @@
-//! What servers take of the machine while no call comes: without a node, with one, and with two.
+//! Measures the resources that servers take while no call comes: without a node, with one node, and with two.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::{
     results::Results,
 };
 
-/// Most rounds: each takes most of a minute.
+/// The most rounds: each takes most of a minute.
 const ROUNDS: usize = 5;
 
-/// Milliseconds of processor time a second.
+/// Processor time in milliseconds a second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     node: f64,

@@ -1,5 +1,5 @@
-//! Presence: what Redis needs to renew very many sessions, and how long the opening of a session takes that many groups
-//! are notified of. Each compared with the same by hand with the client of Redis.
+//! Measures presence: what Redis needs to renew very many sessions, and how long it takes to open a session
+//! that many groups are notified about. Each is compared with the same by hand with the Redis client.
 
 mod open;
 mod raw;

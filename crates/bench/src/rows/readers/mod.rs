@@ -1,4 +1,4 @@
-//! Who has read what: notices and receipts, over what one would do by hand.
+//! Measures read tracking: notices and receipts, over what a service would do by hand.
 
 mod answers;
 mod bitmaps;

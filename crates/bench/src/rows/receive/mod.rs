@@ -1,5 +1,5 @@
-//! Streams of Receive: what ten thousand of them take of a node, how fast messages reach them, and how they resume after the
-//! node's death. Over bare tonic streams, and over PUBLISH and SUBSCRIBE.
+//! Measures Receive streams: what ten thousand streams cost a node, how fast messages reach them, and how
+//! they resume after the node's death. Over bare tonic streams, and over PUBLISH and SUBSCRIBE.
 
 mod deliver;
 mod group;
@@ -27,7 +27,7 @@ use crate::{
     results::Results,
 };
 
-/// Most connections to Redis that all streams of a node share.
+/// The most connections to Redis that all streams on a node share.
 const CONNECTIONS_MAX: usize = 4;
 
 /// Runs what is asked for; nothing where there are no servers.
@@ -66,7 +66,7 @@ async fn streams(plan: &Plan, stage: &mut ReceiveStage, results: &mut Results<'_
     receivers.ensure_complete().await
 }
 
-/// KiB that a bare tonic server takes for each of so many streams.
+/// KiB that a bare tonic server takes for each of `streams` streams.
 async fn bare_memory(bare: &BareServers, streams: i64) -> Result<f64> {
     let before = usage::resident_mib(bare.servers[0].id())?;
     let _open = bare.open(streams).await?;

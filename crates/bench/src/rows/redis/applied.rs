@@ -1,4 +1,5 @@
-//! The exact time at which a node has applied what it received. A task that waits for it would be woken later.
+//! The exact time at which a node has applied what it received. A task that waits for it would be woken
+//! later.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub(super) struct TrackedShared {
     applied: Arc<Mutex<Instant>>,
 }
 
-/// The frames of one subscription.
+/// The frames on one subscription.
 #[derive(Debug)]
 struct TrackedFrames {
     frames: Box<dyn Frames>,

@@ -1,4 +1,4 @@
-//! The tier that nodes share over the client of Redis.
+//! The tier that nodes share over the Redis client.
 
 mod applied;
 mod filled;

@@ -1,4 +1,4 @@
-//! What goes to MongoDB through the tier that nodes share.
+//! Measures what goes to MongoDB through the tier that nodes share.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
 };
 use kith_service::write::record_codec::RecordCodec;
 
-/// Cache-aside over bare clients of Redis and MongoDB.
+/// Cache-aside over bare Redis and MongoDB clients.
 struct BareCacheAside {
     users: Arc<RawUsers>,
     redis: RawRedis,

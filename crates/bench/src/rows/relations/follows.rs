@@ -1,4 +1,4 @@
-//! Follows in CQL: one over its bare statements, and a celebrity's over those of many users.
+//! Follows in CQL: one follow over its bare statements, and a celebrity's follows over those by many users.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     over_keyspace(plan, results, &CELEBRITY_CQL, async |keyspace| celebrity(plan, keyspace).await).await
 }
 
-/// Microseconds of a follow, one after the other, each of new users.
+/// Microseconds for a follow. The follows are sequential, each between new users.
 async fn one_by_one(plan: &Plan, keyspace: &Keyspace, two_rows: bool) -> Result<Vec<Pair<f64>>> {
     let (pieces, follows) = plan.size((20, 50), (1, 5));
     let mut next = 1;
@@ -52,7 +52,7 @@ async fn one_by_one(plan: &Plan, keyspace: &Keyspace, two_rows: bool) -> Result<
     .await
 }
 
-/// Follows a second: of a thousand users, and of one. Counts must be exact after quiet.
+/// Follows a second by a thousand users, and by one user. Counts must be exact after quiet.
 async fn celebrity(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     let follows: i64 = plan.size(10_000, 100);
     let (mut next, mut of_one) = (10_000_000, 0);

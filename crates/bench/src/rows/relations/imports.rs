@@ -16,7 +16,7 @@ use crate::{
     results::Results,
 };
 
-/// Rounds of other rows for one of these: a million follows take minutes.
+/// The most rounds: a million follows take minutes.
 const ROUNDS: usize = 5;
 /// Follows and places that are compared in one step.
 const STEP: usize = 1_000;
@@ -34,7 +34,7 @@ fn graph(plan: &Plan) -> Arc<[ImportedFollow]> {
     rmat(plan.size(1_000_000, 2_000), plan.size(100_000, 500)).into()
 }
 
-/// Each side fills a file of its own, in every round a new one.
+/// Each side fills a separate file, a new file in every round.
 async fn of_sqlite(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let graph = graph(plan);
     interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
@@ -55,7 +55,7 @@ async fn of_sqlite(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     .await
 }
 
-/// Each side fills a keyspace of its own, in every round a new one.
+/// Each side fills a separate keyspace, a new keyspace in every round.
 async fn of_cql(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let graph = graph(plan);
     interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
