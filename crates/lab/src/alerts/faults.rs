@@ -17,12 +17,12 @@ use super::{
 };
 use crate::faults::{Member, Site, forge};
 
-/// Between two times of what is done again and again.
+/// Between two repetitions of a fault.
 const REPEAT_EVERY: Duration = Duration::from_millis(2_500);
 /// For so long Redis does not answer then.
 const FROZEN: Duration = Duration::from_secs(1);
 
-/// What is done.
+/// The fault in a case.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AlertFault {
     Nothing,
@@ -30,9 +30,9 @@ pub(super) enum AlertFault {
     TargetsRemoved,
     AllKilled,
     OneKilled,
-    /// The links of one node to Redis are refused.
+    /// One node's links to Redis are refused.
     OneCut,
-    /// Those of one node stand still again and again.
+    /// One node's links to Redis stand still again and again.
     OneFlaps,
     /// One node is cut from Redis and MongoDB, and a new epoch begins without it.
     OneLeftBehind,
@@ -48,20 +48,20 @@ pub(super) enum AlertFault {
     CassandraAway,
     /// Its answers come so much later.
     MongodbSlow(Duration),
-    /// The same, and these call as well.
+    /// Like `MongodbSlow`, and these callers call as well.
     Crowded(Duration, AlertLoad),
     /// These call, and not those who did.
     NextDay(AlertLoad),
-    /// The log of one node, at the most verbose level, is not read; and these callers call as well.
+    /// One node's log, at the most verbose level, is not read; and these callers call as well.
     LogUnread(AlertLoad),
-    /// Without callers all nodes are restarted, one after the other, with this in their environment; then these callers
-    /// call, and not the earlier ones.
+    /// Without callers, all nodes are restarted in sequence with this in their environment. Then these
+    /// callers call, and not the earlier callers.
     StartedWith((&'static str, &'static str), AlertLoad),
     /// The last node knows callers; those without a key go on to call all nodes.
     Callers(CallersFault),
-    /// The same while none calls.
+    /// Like `Callers`, while no caller calls.
     CallersWithoutCalls(CallersFault),
-    /// Without callers all nodes get a data file of their own, to which this happens.
+    /// Without callers, all nodes get their own data files, with this fault.
     Embedded(EmbeddedFault),
 }
 

@@ -22,7 +22,7 @@ use crate::faults::{Plan, Site};
 const USERS: i64 = 2_000;
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// What nodes reported in a case.
+/// The metrics that nodes reported in a case.
 #[derive(Clone, Debug)]
 pub struct CaseRun {
     case: Case,
@@ -31,7 +31,8 @@ pub struct CaseRun {
     begun: usize,
 }
 
-/// Starts a cluster, does to it what the case says, and scrapes its nodes meanwhile: what these rules look at.
+/// Starts a cluster, does to it what the case says, and scrapes its nodes meanwhile: what these rules look
+/// at.
 ///
 /// # Errors
 /// When the cluster does not start, or what is to be done to it cannot be done.
@@ -59,7 +60,8 @@ pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<CaseRun> {
 }
 
 impl CaseRun {
-    /// Evaluates these rules over what was scraped. The file that asks Prometheus' tool, and the rules, stay in the folder.
+    /// Evaluates these rules over what was scraped. The file that asks Prometheus' tool, and the rules, stay
+    /// in the folder.
     ///
     /// # Errors
     /// When the tool is not there, or finds the rules wrong.
@@ -76,7 +78,7 @@ fn scrapes(count: usize) -> Duration {
     EVERY.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Scrapes of a day.
+/// How many scrapes a day has.
 fn day() -> Result<usize> {
     Ok(usize::try_from(DAY.as_secs() / scrape_interval()?.as_secs().max(1))?)
 }

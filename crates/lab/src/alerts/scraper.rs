@@ -24,7 +24,7 @@ use crate::{faults::Site, scrape};
 pub(super) const EVERY: Duration = Duration::from_millis(500);
 /// How long an answer may take.
 const WITHIN: Duration = Duration::from_millis(450);
-/// Of nodes in the published configuration.
+/// The port that nodes have in the published configuration.
 const PORT: u16 = 7601;
 
 /// It scrapes until it is stopped.

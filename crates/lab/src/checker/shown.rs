@@ -1,4 +1,4 @@
-//! The states that answers showed, by time: the rank of a record, the version of a follow, or the last number of a log.
+//! The states that answers showed, by time: a record's rank, a follow's version, or a log's last number.
 
 /// When answers first showed something newer than a state.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl<R: Ord + Copy> ShownSince<R> {
         Self(answers)
     }
 
-    /// When a state newer than this one was first shown. `None`: never.
+    /// When a newer state was first shown. `None`: never.
     pub(super) fn newer_than(&self, state: R) -> Option<u64> {
         self.0.get(self.0.partition_point(|(shown, _)| *shown <= state)).map(|(_, at)| *at)
     }

@@ -1,11 +1,11 @@
-//! Read statistics of the demo: answers by tier, reads without an answer, staleness and latency, as one line
-//! of text.
+//! Read statistics for the demo: answers by tier, reads without an answer, staleness and latency, as one text
+//! line.
 
 use std::{fmt, time::Duration};
 
 use super::words::{count, seconds};
 
-/// What readers observed.
+/// Observations that readers made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadStats {
     memory: u64,
@@ -19,7 +19,7 @@ pub(super) struct ReadStats {
     slowest: Duration,
 }
 
-/// One answer.
+/// An answer with its age and latency.
 #[derive(Clone, Debug)]
 pub(super) struct TimedAnswer {
     pub(super) tier: String,

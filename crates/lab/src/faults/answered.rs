@@ -18,11 +18,11 @@ use crate::checker::is_outage_code;
 
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(30);
-/// Attempts of a call.
+/// How often a call is attempted.
 const TRIES: usize = 400;
 
-/// Sends a request to one node after the other until one answers it, or refuses it. Returns the answer, or the refusal, or the last
-/// error if no node answers.
+/// Sends a request to one node after the other until one answers it, or refuses it. Returns the answer, or
+/// the refusal, or the last error if no node answers.
 pub(super) async fn until_answered<Q, A, F>(
     nodes: &[Channel],
     first: usize,
@@ -37,7 +37,7 @@ where
     until_answered_but(nodes, first, request, send, is_open).await
 }
 
-/// The same with other errors after which the request is sent again.
+/// Like `until_answered`, but the request is also sent again after these errors.
 pub(super) async fn until_answered_but<Q, A, F>(
     nodes: &[Channel],
     first: usize,

@@ -1,4 +1,4 @@
-//! What is taken away of the store from outside, behind the backs of all nodes.
+//! Changes the store from outside, behind all nodes' backs.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::site::{NAME, Site};
 /// Between two times that requests are forgotten.
 const FORGET_EVERY: Duration = Duration::from_millis(1);
 
-/// From now on the store lets any number of users bear one name.
+/// From now on the store lets any number of users bear the same name.
 pub(super) async fn share_names(site: &Site, lasts: Duration) -> Result<()> {
     let database = site.mongod.database(NAME).await?;
     // See migrations/mongodb.

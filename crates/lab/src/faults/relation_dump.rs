@@ -1,4 +1,4 @@
-//! What is between users in the end, by strong reads through a node.
+//! Reads the final relations between users, by strong reads through a node.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> 
     }
 }
 
-/// One after the other: few calls may be with the store.
+/// The reads are sequential: few calls may be with the store.
 async fn read_end(node: &Channel) -> Result<Vec<Event>> {
     let mut ends = Vec::new();
     for user in 1..=USERS {

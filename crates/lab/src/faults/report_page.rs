@@ -1,4 +1,4 @@
-//! What rows showed as one page: a plot of each, the tables, and each check.
+//! The rows' results as one page: a plot for each, the tables, and each check.
 
 use std::time::Duration;
 

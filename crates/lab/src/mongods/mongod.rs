@@ -18,12 +18,13 @@ use tempfile::TempDir;
 pub(super) const SET: &str = "rs0";
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_MONGOD";
-/// As docs/operate/cluster.md advises: what a killed node had begun locks its records for so long, by default a minute.
+/// The lifetime that docs/operate/cluster.md advises: a killed node's open transactions lock their records
+/// for so long, by default a minute.
 const LIFETIME: &str = "transactionLifetimeLimitSeconds=5";
 /// How long one question may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// A member of a replica set, in a process of its own. It ends with the value.
+/// A replica set member, in a separate process. It ends with the value.
 #[derive(Debug)]
 pub struct Mongod {
     port: u16,
@@ -35,8 +36,8 @@ pub struct Mongod {
 }
 
 impl Mongod {
-    /// Starts one that belongs to no set yet. The program is the one that `KITH_TEST_MONGOD` names, else `mongod`
-    /// on the path. `data`: the folder of its data, where that is not one of its own.
+    /// Starts a member that belongs to no set yet. The program is the file that `KITH_TEST_MONGOD` names,
+    /// else `mongod` on the path. `data`: its data folder, if it does not get a temporary folder.
     pub(super) fn start(data: Option<PathBuf>) -> Result<Self> {
         let mut mongod = Self { port: free_port()?, folder: TempDir::new()?, data, process: None };
         mongod.run()?;
@@ -62,7 +63,7 @@ impl Mongod {
         self.process.as_mut().map_or(Ok(true), |process| Ok(process.ended()?.is_some()))
     }
 
-    /// Sends it the signal of this name, without `SIG`.
+    /// Sends it the signal with this name, without `SIG`.
     ///
     /// # Errors
     /// When it was killed.
@@ -78,7 +79,7 @@ impl Mongod {
         Ok(self.database("admin").await?.run_command(command).await?)
     }
 
-    /// The database of this name, as this member itself has it; it need not answer.
+    /// The database with this name, as this member itself has it. The member need not answer.
     pub(super) async fn database(&self, name: &str) -> Result<Database> {
         let uri = format!("mongodb://{}/?directConnection=true", self.address());
         let mut options = ClientOptions::parse(uri).await?;

@@ -1,5 +1,5 @@
-//! Every node that the compose file starts is stopped and started again, one after the other, under the calls of clients
-//! that the published service configuration has made.
+//! Every node that the compose file starts is stopped and started again in sequence, while clients call that
+//! the published service configuration has made.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What callers were answered, and how soon.
+//! Counts the answers to callers, and how soon they came.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,14 +18,14 @@ pub(super) struct CallTally {
     done: Histogram<u64>,
     shed: Histogram<u64>,
     failed: BTreeMap<i32, u64>,
-    /// Of those that were done, answers that came while calls were sent.
+    /// How many successful answers came while calls were sent.
     pub(super) in_time: u64,
     /// Calls that were due and not sent, since too many were under way.
     pub(super) held_back: u64,
 }
 
 impl CallTally {
-    /// Of nothing.
+    /// Creates an empty tally.
     ///
     /// # Errors
     /// Never, in fact: three digits can be kept.
@@ -75,7 +75,7 @@ impl CallTally {
         self.done() + self.shed() + self.failed()
     }
 
-    /// Part of the calls that were done; NaN without any.
+    /// The share of calls that were done; NaN without any.
     pub(super) fn success(&self) -> f64 {
         float(self.done()) / float(self.answered() + self.held_back)
     }

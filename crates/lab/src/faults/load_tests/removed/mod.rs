@@ -1,5 +1,5 @@
-//! Members are removed from groups while they send, and are added again: nothing whose send began after the removal was acknowledged is
-//! stored, and who was removed reads nothing that came after (C14).
+//! Members are removed from groups while they send, and are added again: nothing whose send began after the
+//! removal was acknowledged is stored, and who was removed reads nothing that came after (C14).
 
 mod group;
 mod remover;
@@ -33,12 +33,12 @@ use crate::faults::{
 const NODES: u32 = 3;
 /// Groups from which members are removed at the same time.
 const GROUPS: i64 = 16;
-/// Users of each group who are removed by turns, besides its owner.
+/// Users in each group who are removed by turns, besides its owner.
 const MEMBERS: i64 = 2;
-/// One in so many writes of other rows is a removal here.
+/// There is one removal for this many writes in other rows.
 const FEWER: u64 = 10;
 
-/// The shared state of a run.
+/// The state that a run's tasks share.
 #[derive(Debug)]
 struct RemovalState {
     nodes: Vec<Channel>,
@@ -49,7 +49,7 @@ struct RemovalState {
 }
 
 impl RemovalState {
-    /// One that no message has yet.
+    /// A value that no message has yet.
     fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
     }

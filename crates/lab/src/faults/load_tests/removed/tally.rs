@@ -1,4 +1,4 @@
-//! Counts of what removed users did, and the kinds of violations.
+//! Counts what removed users did, and kinds of violations.
 
 use super::Progress;
 use crate::faults::{
@@ -20,12 +20,12 @@ pub(super) const REFUSED: &str = "members refused";
 
 const VIOLATIONS: [&str; 5] = [ACKNOWLEDGED, STORED, READ_BEYOND, READ_OF_ABSENCE, REFUSED];
 
-/// The counts of outcomes.
+/// Counts the outcomes.
 #[derive(Debug, Default)]
 pub(super) struct RemovalTally {
-    /// Sends of users who were not in.
+    /// Sends by users who were not members.
     pub(super) forbidden: u64,
-    /// Reads of users who were not in.
+    /// Reads by users who were not members.
     pub(super) reads: u64,
     pub(super) failed: FailedCalls,
     pub(super) violations: Violations,

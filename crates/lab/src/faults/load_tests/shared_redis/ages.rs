@@ -1,4 +1,4 @@
-//! How old the answers of nodes are.
+//! Measures how old nodes' answers are.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -16,7 +16,7 @@ use tonic::{Code, transport::Channel};
 const LOOKED_FOR: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The nodes of a cluster.
+/// A cluster's nodes.
 #[derive(Debug)]
 pub(super) struct AgeReaders {
     nodes: Vec<Channel>,
@@ -37,7 +37,7 @@ impl AgeReaders {
         try_join_all(self.nodes.iter().map(|node| cached(node, user_id))).await
     }
 
-    /// Updates the user through one node after the other and reads it through all. Returns the age of the oldest answer.
+    /// Updates the user through each node in turn and reads it through all. Returns the oldest answer's age.
     ///
     /// # Errors
     /// When a call fails, or a node does not come to answer with the new value.
